@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Target addresses one object, or a collection when Name is empty.
+type Target struct {
+	Resource    schema.GroupVersionResource
+	Namespace   string
+	Name        string
+	Subresource string
+}
+
+// Patch is a patch body and its type.
+type Patch struct {
+	Type types.PatchType
+	Data []byte
+}
+
+// Getter reads one object from the server, past every cache.
+type Getter interface {
+	Get(ctx context.Context, t Target) (runtime.Object, error)
+}
+
+// Lister lists a collection from the server, past every cache. The answer is the kind's typed
+// list, or a metav1.PartialObjectMetadataList from an implementation that reads only metadata.
+type Lister interface {
+	List(ctx context.Context, t Target, options metav1.ListOptions) (runtime.Object, error)
+}
+
+// Creator creates an object, or posts to a subresource such as binding or eviction. The object
+// passed in is not changed; the stored one is returned.
+type Creator interface {
+	Create(ctx context.Context, t Target, obj runtime.Object, options metav1.CreateOptions) (runtime.Object, error)
+}
+
+// Updater replaces an object or its subresource.
+type Updater interface {
+	Update(ctx context.Context, t Target, obj runtime.Object, options metav1.UpdateOptions) (runtime.Object, error)
+}
+
+// Patcher patches an object or its subresource.
+type Patcher interface {
+	Patch(ctx context.Context, t Target, patch Patch, options metav1.PatchOptions) (runtime.Object, error)
+}
+
+// Deleter deletes an object, or a collection when the target has no name.
+type Deleter interface {
+	Delete(ctx context.Context, t Target, options metav1.DeleteOptions) error
+}
+
+// Client is access to an API server as one identity. Implementations are safe for concurrent
+// use; their errors are those of k8s.io/apimachinery/pkg/api/errors. Consumers ask for the
+// narrowest part that they need.
+type Client interface {
+	Getter
+	Lister
+	Creator
+	Updater
+	Patcher
+	Deleter
+}

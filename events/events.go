@@ -1,0 +1,29 @@
+package events
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Event is something worth telling people about an object.
+type Event struct {
+	Regarding corev1.ObjectReference
+	Related   *corev1.ObjectReference
+	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
+	Type string
+	// Reason is a CamelCase word such as "Scheduled"; Action, where given, what was attempted.
+	Reason  string
+	Action  string
+	Message string
+}
+
+// Recorder takes events. It never blocks and never fails the caller: events beyond what the
+// server takes are dropped and counted. Implementations are safe for concurrent use.
+type Recorder interface {
+	Record(Event)
+}
+
+// Func is a Recorder made of a function.
+type Func func(Event)
+
+// Record calls f.
+func (f Func) Record(e Event) { f(e) }

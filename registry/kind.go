@@ -1,0 +1,189 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/informer"
+)
+
+// Object is a decoded API object. Those the registry hands out are shared and immutable.
+type Object = informer.Object
+
+// Names are the names of a kind, as discovery shows them.
+type Names struct {
+	Kind       string // "Pod"
+	Plural     string // "pods", the resource in URLs
+	Singular   string // "pod"
+	Short      []string
+	Categories []string
+}
+
+// Kind describes one resource: its names, its Go types and the rules that a write must obey.
+// It is data without state; make one with Definition.Kind or Review.Kind.
+type Kind struct {
+	Names
+	GroupVersion schema.GroupVersion
+	Namespaced   bool
+	// Prefix is the kind's place below /registry/ in storage, upstream's for upstream's kinds.
+	Prefix  string
+	New     func() Object
+	NewList func() runtime.Object
+	Rules   Rules[Object]
+	// Fields returns the selectable fields beyond metadata.name and metadata.namespace.
+	Fields func(Object) fields.Set
+	Sub    Subresources[Object]
+	// Also lists further group-versions that serve the same stored objects.
+	Also []Version
+	// TTL is how long an object lives after its last write; 0 is for ever.
+	TTL time.Duration
+	// Answer makes this a kind that is not stored: a create is answered by it, and create is
+	// its only verb.
+	Answer func(ctx context.Context, a Access, namespace string, obj runtime.Object) (runtime.Object, error)
+	// NewRequest makes the object that Answer takes.
+	NewRequest func() runtime.Object
+}
+
+// Definition is the typed form in which a kind is written down.
+type Definition[T Object] struct {
+	Names
+	GroupVersion schema.GroupVersion
+	Namespaced   bool
+	Prefix       string // empty: the plural
+	New          func() T
+	NewList      func() runtime.Object
+	Rules        Rules[T]
+	Fields       func(T) fields.Set
+	Sub          Subresources[T]
+	Also         []Version
+	TTL          time.Duration
+}
+
+// Rules are what a write of a kind must obey; every field is optional. The registry itself
+// fills and validates metadata (name, labels, owner references, finalizers, immutable fields),
+// so rules only see to the rest. Functions must not keep or share what they are given.
+type Rules[T Object] struct {
+	// Default fills unset fields as upstream's versioned defaults do. It runs after every
+	// decoding, before admission.
+	Default func(obj T)
+	// PrepareCreate drops what a client may not set and sets what the server sets (an empty
+	// status, generation 1). It runs after mutating admission.
+	PrepareCreate func(ctx context.Context, obj T)
+	// PrepareUpdate restores what this endpoint may not change (the status) and raises the
+	// generation when the spec differs.
+	PrepareUpdate func(ctx context.Context, obj, old T)
+	// Validate judges a whole new object but for its metadata.
+	Validate func(obj T) field.ErrorList
+	// ValidateUpdate judges an update, including everything of Validate that applies to it.
+	ValidateUpdate func(obj, old T) field.ErrorList
+	// ValidateName judges metadata.name (or generateName, when prefix is set); unset means a
+	// DNS subdomain.
+	ValidateName func(name string, prefix bool) []string
+	// Guard refuses a write for a reason other than its content, such as RBAC escalation. old
+	// is the zero T in a create. Its error is returned to the client as it is.
+	Guard func(ctx context.Context, obj, old T) error
+	// CreateOnUpdate lets PUT create an object that is not there.
+	CreateOnUpdate bool
+	// ConditionalUpdate refuses updates that carry no resourceVersion.
+	ConditionalUpdate bool
+	Deletion          Deletion[T]
+}
+
+// Deletion are the rules of a kind's removal beyond those of finalizers, which the registry
+// itself follows; every field is optional.
+type Deletion[T Object] struct {
+	// Grace returns how many seconds a delete leaves the object; asked is the client's wish or
+	// nil. Unset, or 0, means at once.
+	Grace func(obj T, asked *int64) int64
+	// Begin changes the object when its deletion begins (a namespace's phase, say).
+	Begin func(obj T)
+	// Held keeps an object whose deletion began and whose finalizers are gone.
+	Held func(obj T) bool
+}
+
+// Subresources of a kind.
+type Subresources[T Object] struct {
+	// Views update one part of the object under rules of their own, such as "status".
+	Views map[string]View[T]
+	// Scale serves the scale subresource.
+	Scale *Scale[T]
+	// Actions act on an object when posted to, such as "binding" and "eviction".
+	Actions map[string]Action
+}
+
+// View is a subresource with the object's own type.
+type View[T Object] struct {
+	// PrepareUpdate copies into obj everything of old that this view may not change.
+	PrepareUpdate  func(ctx context.Context, obj, old T)
+	ValidateUpdate func(obj, old T) field.ErrorList
+}
+
+// Scale reads and writes the replica count of a kind. Metadata is filled by the registry.
+type Scale[T Object] struct {
+	Spec   func(obj T) int32
+	Status func(obj T) (replicas int32, selector string)
+	Set    func(obj T, replicas int32)
+}
+
+// Action is a subresource that acts when posted to.
+type Action struct {
+	GroupVersionKind schema.GroupVersionKind // of the body
+	New              func() runtime.Object
+	// Run acts on the named object and returns the answer's body.
+	Run func(ctx context.Context, a Access, at ObjectKey, body runtime.Object, dryRun bool) (runtime.Object, error)
+}
+
+// Version is a further group-version of a kind.
+type Version struct {
+	Names
+	GroupVersion schema.GroupVersion
+	New          func() Object
+	NewList      func() runtime.Object
+	// FromStored and ToStored convert without changing their argument.
+	FromStored func(Object) Object
+	ToStored   func(Object) Object
+}
+
+// ObjectKey names one object of a resource.
+type ObjectKey struct {
+	Resource  schema.GroupResource
+	Namespace string
+	Name      string
+}
+
+// Access is what actions and reviews may do to stored objects. It obeys the kind's rules but
+// passes admission and authorization: the action itself is what was admitted.
+type Access interface {
+	Get(ctx context.Context, key ObjectKey) (Object, error)
+	List(ctx context.Context, resource schema.GroupResource, namespace string) ([]Object, error)
+	// Modify applies change to a private copy of the newest object and stores the result,
+	// again from the start when another write came between. An error of change ends it.
+	Modify(ctx context.Context, key ObjectKey, change func(obj Object) error, dryRun bool) (Object, error)
+	Delete(ctx context.Context, key ObjectKey, options metav1.DeleteOptions) error
+}
+
+// NewScale makes the scale object of an object of a kind with a scale subresource.
+func NewScale[T Object](s Scale[T], obj T) *autoscalingv1.Scale {
+	status, selector := s.Status(obj)
+	return &autoscalingv1.Scale{
+		TypeMeta: metav1.TypeMeta{APIVersion: autoscalingv1.SchemeGroupVersion.String(), Kind: "Scale"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+			ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
+		},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: s.Spec(obj)},
+		Status: autoscalingv1.ScaleStatus{Replicas: status, Selector: selector},
+	}
+}
+
+// GroupResource is the kind's resource name with its group.
+func (k Kind) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.GroupVersion.Group, Resource: k.Plural}
+}
