@@ -1,0 +1,72 @@
+package podspec
+
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// containers yields every container of a spec: init containers, containers, then ephemeral
+// ones by what they have in common with the others. The pointers lead into the spec.
+func containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		if spec == nil {
+			return
+		}
+		for i := range spec.InitContainers {
+			if !yield(&spec.InitContainers[i]) {
+				return
+			}
+		}
+		for i := range spec.Containers {
+			if !yield(&spec.Containers[i]) {
+				return
+			}
+		}
+		for i := range spec.EphemeralContainers {
+			if !yield((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)) {
+				return
+			}
+		}
+	}
+}
+
+// anyContainer tells whether some container of the spec has a property.
+func anyContainer(spec *corev1.PodSpec, has func(*corev1.Container) bool) bool {
+	for c := range containers(spec) {
+		if has(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// probes yields the probes that a container has.
+func probes(c *corev1.Container) iter.Seq[*corev1.Probe] {
+	return func(yield func(*corev1.Probe) bool) {
+		for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+			if p != nil && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// hooks yields the lifecycle handlers that a container has.
+func hooks(c *corev1.Container) iter.Seq[*corev1.LifecycleHandler] {
+	return func(yield func(*corev1.LifecycleHandler) bool) {
+		if c.Lifecycle == nil {
+			return
+		}
+		for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if h != nil && !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// isSidecar tells whether an init container goes on running beside the containers (KEP-753).
+func isSidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
