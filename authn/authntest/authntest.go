@@ -1,0 +1,114 @@
+// Package authntest is the conformance suite of authn.Authenticator: what every implementation
+// must do, whatever credentials it judges.
+package authntest
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/keelson-dev/keelson/authn"
+)
+
+// Sample is a request and who makes it.
+type Sample struct {
+	Request *http.Request
+	Want    authn.Identity
+}
+
+// Samples are requests whose answers are known. At least one in Good is needed.
+type Samples struct {
+	Good []Sample
+	// Bad carry credentials of the kind under test that are wrong.
+	Bad []*http.Request
+	// Foreign carry credentials of another kind only.
+	Foreign []*http.Request
+}
+
+// Run holds auth to the contract of authn.Authenticator.
+func Run(t *testing.T, auth authn.Authenticator, s Samples) {
+	t.Helper()
+	if len(s.Good) == 0 {
+		t.Fatal("authntest: no good sample")
+	}
+	t.Run("Good", func(t *testing.T) {
+		for _, sample := range s.Good {
+			good(t, auth, sample)
+		}
+	})
+	t.Run("Bad", func(t *testing.T) {
+		for _, r := range s.Bad {
+			if id, err := ask(t, auth, r); id != nil || err == nil || errors.Is(err, authn.ErrNoCredentials) {
+				t.Errorf("bad credentials give %v, %v; want an error other than ErrNoCredentials", id, err)
+			}
+		}
+	})
+	t.Run("None", func(t *testing.T) {
+		none := append([]*http.Request{httptest.NewRequest("GET", "/", nil), {}}, s.Foreign...)
+		for _, r := range none {
+			if id, err := ask(t, auth, r); id != nil || !errors.Is(err, authn.ErrNoCredentials) {
+				t.Errorf("a request without credentials of this kind gives %v, %v; want ErrNoCredentials", id, err)
+			}
+		}
+	})
+	t.Run("Concurrent", func(t *testing.T) { concurrent(t, auth, s) })
+}
+
+func good(t *testing.T, auth authn.Authenticator, sample Sample) {
+	t.Helper()
+	id, err := ask(t, auth, sample.Request)
+	if err != nil || id == nil || !equal(*id, sample.Want) {
+		t.Errorf("got %+v, %v; want %+v", id, err, sample.Want)
+		return
+	}
+	again, err := ask(t, auth, sample.Request)
+	if err != nil || again == nil || !equal(*again, sample.Want) {
+		t.Errorf("the second time: got %+v, %v; want %+v", again, err, sample.Want)
+	}
+}
+
+func concurrent(t *testing.T, auth authn.Authenticator, s Samples) {
+	var wg sync.WaitGroup
+	for range 8 {
+		for _, sample := range s.Good {
+			wg.Go(func() {
+				if id, err := auth.Authenticate(sample.Request.Clone(sample.Request.Context())); err != nil || id == nil || !equal(*id, sample.Want) {
+					t.Errorf("got %+v, %v; want %+v", id, err, sample.Want)
+				}
+			})
+		}
+		for _, r := range s.Bad {
+			wg.Go(func() {
+				if id, err := auth.Authenticate(r.Clone(r.Context())); id != nil || err == nil {
+					t.Errorf("bad credentials give %v, %v", id, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// ask authenticates r and checks that it stays as it is.
+func ask(t *testing.T, auth authn.Authenticator, r *http.Request) (*authn.Identity, error) {
+	t.Helper()
+	header, url := r.Header.Clone(), r.URL
+	id, err := auth.Authenticate(r)
+	if !reflect.DeepEqual(header, r.Header) || url != r.URL {
+		t.Errorf("the request was changed: headers %v became %v", header, r.Header)
+	}
+	return id, err
+}
+
+// equal takes an empty list for a missing one.
+func equal(a, b authn.Identity) bool {
+	if len(a.Groups)+len(b.Groups) == 0 {
+		a.Groups, b.Groups = nil, nil
+	}
+	if len(a.Extra)+len(b.Extra) == 0 {
+		a.Extra, b.Extra = nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}

@@ -1,0 +1,10 @@
+// Package authn tells who makes a request.
+//
+// The contract is Authenticator: one method from an HTTP request to an Identity, or to the
+// sentinel ErrNoCredentials, or to an error that says why the credentials are bad. Union tries
+// several in turn, WithGroup adds a group to those who authenticated, AnonymousFallback lets
+// those in who did not try to. Implementations live in the packages below, named by what they
+// judge: token, tokenfile, inprocess. The suite authntest holds an implementation to the contract.
+//
+// Everything here is safe for concurrent use, and identities are immutable once returned.
+package authn

@@ -1,0 +1,109 @@
+package token
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/authn"
+)
+
+// ErrInvalid: the request carries a bearer token that nobody knows.
+var ErrInvalid = errors.New("invalid bearer token")
+
+// Verifier judges tokens of one kind. Implementations are safe for concurrent use.
+type Verifier interface {
+	// Verify returns whose token it is, authn.ErrNoCredentials when it is not one of the
+	// tokens this Verifier judges, or another error when it is and is bad (expired, say).
+	Verify(ctx context.Context, token string) (*authn.Identity, error)
+}
+
+// Func is a Verifier made of a function.
+type Func func(ctx context.Context, token string) (*authn.Identity, error)
+
+// Verify calls f.
+func (f Func) Verify(ctx context.Context, token string) (*authn.Identity, error) {
+	return f(ctx, token)
+}
+
+// New returns an Authenticator of requests that carry a token v knows.
+func New(v Verifier) authn.Authenticator {
+	return authn.Func(func(r *http.Request) (*authn.Identity, error) {
+		token, ok := FromHeader(r.Header)
+		if !ok {
+			return nil, authn.ErrNoCredentials
+		}
+		id, err := v.Verify(r.Context(), token)
+		if err == nil && id != nil {
+			return id, nil
+		}
+		if err == nil || errors.Is(err, authn.ErrNoCredentials) {
+			err = ErrInvalid
+		}
+		return nil, err
+	})
+}
+
+// FromHeader returns the bearer token in h's Authorization header. As upstream has it, the
+// scheme's case does not matter, what follows the token is ignored, and two spaces before the
+// token make it none.
+func FromHeader(h http.Header) (token string, ok bool) {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(h.Get("Authorization")), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return "", false
+	}
+	token, _, _ = strings.Cut(rest, " ")
+	return token, token != ""
+}
+
+// Static returns the Verifier of a fixed set of tokens. It keeps only hashes of them, so that
+// the time an answer takes says nothing about how much of a guess was right.
+func Static(tokens map[string]*authn.Identity) Verifier {
+	known := make(map[[sha256.Size]byte]*authn.Identity, len(tokens))
+	for token, id := range tokens {
+		known[sha256.Sum256([]byte(token))] = clone(id)
+	}
+	return Func(func(_ context.Context, token string) (*authn.Identity, error) {
+		if id, ok := known[sha256.Sum256([]byte(token))]; ok {
+			return id, nil
+		}
+		return nil, authn.ErrNoCredentials
+	})
+}
+
+// Union returns a Verifier that asks each of verifiers in turn and returns the first success.
+// When nobody succeeds it fails with every failure joined, or with authn.ErrNoCredentials when
+// nobody knows the token.
+func Union(verifiers ...Verifier) Verifier {
+	verifiers = slices.Clone(verifiers)
+	return Func(func(ctx context.Context, token string) (*authn.Identity, error) {
+		var failures []error
+		for _, v := range verifiers {
+			id, err := v.Verify(ctx, token)
+			switch {
+			case err == nil && id != nil:
+				return id, nil
+			case err != nil && !errors.Is(err, authn.ErrNoCredentials):
+				failures = append(failures, err)
+			}
+		}
+		if len(failures) == 0 {
+			return nil, authn.ErrNoCredentials
+		}
+		return nil, errors.Join(failures...)
+	})
+}
+
+func clone(id *authn.Identity) *authn.Identity {
+	if id == nil {
+		return nil
+	}
+	c := *id
+	c.Groups = slices.Clone(id.Groups)
+	c.Extra = maps.Clone(id.Extra)
+	return &c
+}
