@@ -1,0 +1,113 @@
+package informer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// MutationError says that somebody changed an object that is shared.
+type MutationError struct {
+	// Kind is the Go type of the object, Namespace and Name its key.
+	Kind, Namespace, Name string
+	// Diff has a line for each field that differs: its path, what the source gave, what is there now.
+	Diff string
+}
+
+// Error implements error.
+func (e *MutationError) Error() string {
+	return fmt.Sprintf("shared %s %s was changed:\n%s", e.Kind, key{e.Namespace, e.Name}.path(), e.Diff)
+}
+
+// check reports the object of e if it is no longer as the source gave it.
+func (i *Informer[T]) check(e *entry[T]) {
+	if i.detect == nil || reflect.DeepEqual(e.obj, e.asGiven) {
+		return
+	}
+	i.detect(&MutationError{
+		Kind: kindName(e.obj), Namespace: e.asGiven.GetNamespace(), Name: e.asGiven.GetName(),
+		Diff: diff(e.asGiven, e.obj),
+	})
+}
+
+// checkAll checks every object in the cache.
+func (i *Informer[T]) checkAll() {
+	if i.detect == nil {
+		return
+	}
+	i.mu.RLock()
+	var all []*entry[T]
+	for _, chunk := range i.cache.all.chunks {
+		all = append(all, chunk...)
+	}
+	i.mu.RUnlock()
+	for _, e := range all {
+		i.check(e)
+	}
+}
+
+// kindName is the Go type's name, since decoded objects often carry no kind.
+func kindName(obj any) string { return strings.TrimPrefix(fmt.Sprintf("%T", obj), "*") }
+
+// diff lists the fields in which two objects differ, by their JSON names.
+func diff(before, after any) string {
+	b, err1 := generic(before)
+	a, err2 := generic(after)
+	if err1 != nil || err2 != nil {
+		return fmt.Sprintf("before: %+v\nafter:  %+v", before, after)
+	}
+	var lines []string
+	compare("", b, a, &lines)
+	if len(lines) == 0 {
+		return "(the difference does not show in JSON)"
+	}
+	return strings.Join(lines, "\n")
+}
+
+func generic(obj any) (any, error) {
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	var v any
+	return v, json.Unmarshal(data, &v)
+}
+
+// compare appends a line for each leaf in which two JSON values differ.
+func compare(path string, before, after any, lines *[]string) {
+	if b, ok := before.(map[string]any); ok {
+		if a, ok := after.(map[string]any); ok {
+			union := maps.Clone(b)
+			maps.Copy(union, a)
+			for _, name := range slices.Sorted(maps.Keys(union)) {
+				compare(path+"."+name, b[name], a[name], lines)
+			}
+			return
+		}
+	}
+	if b, ok := before.([]any); ok {
+		if a, ok := after.([]any); ok && len(a) == len(b) {
+			for n := range b {
+				compare(fmt.Sprintf("%s[%d]", path, n), b[n], a[n], lines)
+			}
+			return
+		}
+	}
+	if !reflect.DeepEqual(before, after) {
+		*lines = append(*lines, fmt.Sprintf("  %s: %s -> %s", strings.TrimPrefix(path, "."), show(before), show(after)))
+	}
+}
+
+func show(v any) string {
+	if v == nil {
+		return "(unset)"
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
+}
