@@ -1,0 +1,44 @@
+// Package superuser is the Authorizer that allows everything to the members of some groups. API
+// servers put it first, with system:masters, so that whoever holds the keys of a cluster can
+// repair its roles. It is safe for concurrent use.
+package superuser
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
+)
+
+// Name is what upstream calls this authorizer in a chain.
+const Name = "kubernetes.io/system-privileged-group"
+
+// ErrNoUser: the attributes do not say who makes the request.
+var ErrNoUser = errors.New("no user on request")
+
+// Authorizer allows everything to members of its groups and has no opinion about others.
+type Authorizer struct{ groups []string }
+
+// New returns an Authorizer for members of any of groups; without groups it is for
+// authn.GroupMasters.
+func New(groups ...string) *Authorizer {
+	if len(groups) == 0 {
+		groups = []string{authn.GroupMasters}
+	}
+	return &Authorizer{groups: slices.Clone(groups)}
+}
+
+// Authorize implements authz.Authorizer. Without a user it fails with ErrNoUser.
+func (z *Authorizer) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, error) {
+	if a.User == nil {
+		return authz.Decision{Reason: "Error"}, ErrNoUser
+	}
+	for _, group := range a.User.Groups {
+		if slices.Contains(z.groups, group) {
+			return authz.Decision{Verdict: authz.Allow}, nil
+		}
+	}
+	return authz.Decision{}, nil
+}

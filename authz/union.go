@@ -1,0 +1,41 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Named is an Authorizer and the name by which a Union reports it. Upstream's names are the
+// modes in lower case ("node", "rbac"), and "kubernetes.io/system-privileged-group".
+type Named struct {
+	Name       string
+	Authorizer Authorizer
+}
+
+// Union returns an Authorizer that asks each of chain in turn. The first one that allows or
+// denies decides, alone: its reason and error are the answer. When nobody does, the answer is
+// NoOpinion with a line "name: reason" for each reason given and every error joined.
+func Union(chain ...Named) Authorizer {
+	chain = slices.Clone(chain)
+	return Func(func(ctx context.Context, a Attributes) (Decision, error) {
+		var (
+			failures []error
+			reasons  []string
+		)
+		for _, link := range chain {
+			decision, err := link.Authorizer.Authorize(ctx, a)
+			if decision.Verdict != NoOpinion {
+				return decision, err
+			}
+			if err != nil {
+				failures = append(failures, err)
+			}
+			if decision.Reason != "" {
+				reasons = append(reasons, link.Name+": "+decision.Reason)
+			}
+		}
+		return Decision{Reason: strings.Join(reasons, "\n")}, errors.Join(failures...)
+	})
+}
