@@ -149,6 +149,13 @@ type Version struct {
 	// FromStored and ToStored convert without changing their argument.
 	FromStored func(Object) Object
 	ToStored   func(Object) Object
+	// Validate and ValidateUpdate judge, in stored form, what came in by this version. Unset,
+	// the kind's own rules do.
+	Validate       func(obj Object) field.ErrorList
+	ValidateUpdate func(obj, old Object) field.ErrorList
+	// FieldLabel translates a field selector's label in this version to the kind's, false for
+	// one that is not selectable. Unset, the labels are the kind's.
+	FieldLabel func(label string) (string, bool)
 }
 
 // ObjectKey names one object of a resource.
