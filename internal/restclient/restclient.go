@@ -1,0 +1,115 @@
+// Package restclient sets up client-go's REST clients for the packages that speak to a server.
+package restclient
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"reflect"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+// Clients makes one REST client for each group-version; all share an HTTP client and a rate
+// limit. It is safe for concurrent use.
+type Clients struct {
+	config *rest.Config
+	http   *http.Client
+	codecs serializer.CodecFactory
+	media  string
+
+	mu      sync.Mutex
+	clients map[schema.GroupVersion]rest.Interface
+}
+
+// New prepares clients. The scheme knows the types that are sent and decoded.
+func New(config *rest.Config, scheme *runtime.Scheme) (*Clients, error) {
+	config = rest.CopyConfig(config)
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	media := runtime.ContentTypeJSON
+	if config.ContentType != "" {
+		var err error
+		if media, _, err = mime.ParseMediaType(config.ContentType); err != nil {
+			return nil, fmt.Errorf("content type %q: %w", config.ContentType, err)
+		}
+	}
+	if media == runtime.ContentTypeProtobuf && config.AcceptContentTypes == "" {
+		// Custom kinds have no protobuf form.
+		config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	}
+	if config.RateLimiter == nil && config.QPS >= 0 {
+		qps, burst := config.QPS, config.Burst
+		if qps == 0 {
+			qps = rest.DefaultQPS
+		}
+		if burst == 0 {
+			burst = rest.DefaultBurst
+		}
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Clients{
+		config: config, http: httpClient, media: media,
+		codecs:  serializer.NewCodecFactory(scheme),
+		clients: map[schema.GroupVersion]rest.Interface{},
+	}, nil
+}
+
+// For returns the client of a group-version.
+func (c *Clients) For(gv schema.GroupVersion) (rest.Interface, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.clients[gv]; ok {
+		return found, nil
+	}
+	config := rest.CopyConfig(c.config)
+	config.GroupVersion = &gv
+	config.APIPath = "/apis"
+	if gv.Group == "" {
+		config.APIPath = "/api"
+	}
+	config.NegotiatedSerializer = c.codecs.WithoutConversion()
+	made, err := rest.RESTClientForConfigAndClient(config, c.http)
+	if err != nil {
+		return nil, err
+	}
+	c.clients[gv] = made
+	return made, nil
+}
+
+// Encode returns obj on the wire and its content type: what the config asks for, or JSON for a
+// type that has no protobuf form. obj may be shared; it is not changed.
+func (c *Clients) Encode(obj runtime.Object, gv schema.GroupVersion) ([]byte, string, error) {
+	media := c.media
+	if _, ok := obj.(runtime.ProtobufMarshaller); !ok && media == runtime.ContentTypeProtobuf {
+		media = runtime.ContentTypeJSON
+	}
+	info, ok := runtime.SerializerInfoForMediaType(c.codecs.SupportedMediaTypes(), media)
+	if !ok {
+		return nil, "", fmt.Errorf("content type %q is not supported", media)
+	}
+	encoder := c.codecs.WithoutConversion().EncoderForVersion(info.Serializer, gv)
+	data, err := runtime.Encode(encoder, shallow(obj))
+	return data, media, err
+}
+
+// shallow copies the top of an object, since encoders write the kind into it.
+func shallow(obj runtime.Object) runtime.Object {
+	v := reflect.ValueOf(obj)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return obj
+	}
+	c := reflect.New(v.Type().Elem())
+	c.Elem().Set(v.Elem())
+	return c.Interface().(runtime.Object)
+}
