@@ -1,0 +1,256 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/events"
+)
+
+// Client is what a Publisher needs of an API server.
+type Client interface {
+	client.Creator
+	client.Patcher
+}
+
+// Options of a Publisher. The zero value is ready to use, but says nothing about the sender.
+type Options struct {
+	// Component is who reports, such as "deployment-controller" or "kubelet": the source's
+	// component and the reporting controller.
+	Component string
+	// Host is where it runs, such as the node of a kubelet: the source's host and, in core/v1,
+	// the reporting instance. In events.k8s.io/v1 the instance is Component-Host.
+	Host string
+	// Queue is how many events may wait to be written; 0 means 1000.
+	Queue int
+	// Grace is how long Run goes on writing what is in the queue when its context has ended;
+	// 0 means a second, and a negative one drops the queue.
+	Grace time.Duration
+	// Logger is told about events that could not be written; nil discards.
+	Logger *slog.Logger
+}
+
+// The bounds of retrying, upstream's.
+const (
+	tries      = 12
+	retryDelay = 10 * time.Second
+)
+
+// Publisher is an events.Recorder over an API server. Make one with New or NewSeries.
+type Publisher struct {
+	client  Client
+	style   style
+	options Options
+	log     *slog.Logger
+	queue   chan observed
+	dropped atomic.Int64
+}
+
+var _ events.Recorder = (*Publisher)(nil)
+
+// observed is an event and when it happened.
+type observed struct {
+	events.Event
+	at time.Time
+}
+
+// style decides what to write. It is used by one goroutine.
+type style interface {
+	// take returns what to write for an event, or nil when nothing needs to be.
+	take(o observed) *write
+	// tick returns what is due at a time, with what is to be done after it was written.
+	tick(now time.Time) []*write
+	// every is how often tick wants to be called; 0 is never.
+	every() time.Duration
+}
+
+// write is one request to the server.
+type write struct {
+	resource schema.GroupVersionResource
+	// event is the whole object; patch, when set, is tried first, on the object of that name.
+	event interface {
+		runtime.Object
+		metav1.Object
+	}
+	patch []byte
+	// retryExists says that an event of that name may be there soon and can be patched then.
+	retryExists bool
+}
+
+// New makes a Publisher of core/v1 events. It writes nothing until Run.
+func New(c Client, options Options) *Publisher { return start(c, newCounts(options), options) }
+
+// NewSeries makes a Publisher of events.k8s.io/v1 events. It writes nothing until Run.
+func NewSeries(c Client, options Options) *Publisher { return start(c, newSeries(options), options) }
+
+func start(c Client, s style, options Options) *Publisher {
+	if options.Queue <= 0 {
+		options.Queue = 1000
+	}
+	if options.Grace == 0 {
+		options.Grace = time.Second
+	}
+	log := options.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Publisher{client: c, style: s, options: options, log: log, queue: make(chan observed, options.Queue)}
+}
+
+// Record implements events.Recorder. The event's time is now.
+func (p *Publisher) Record(e events.Event) {
+	if e.Type != corev1.EventTypeNormal && e.Type != corev1.EventTypeWarning {
+		p.drop("unknown event type", e, fmt.Errorf("type %q", e.Type))
+		return
+	}
+	select {
+	case p.queue <- observed{e, time.Now()}:
+	default:
+		p.drop("too many queued events", e, nil)
+	}
+}
+
+// Dropped returns how many events were given up: refused by the server, too many, or too late.
+// Events that were counted into another one are not among them, nor are those of objects about
+// which too much is said.
+func (p *Publisher) Dropped() int64 { return p.dropped.Load() }
+
+func (p *Publisher) drop(why string, e events.Event, err error) {
+	p.dropped.Add(1)
+	p.log.Warn("event dropped", "why", why, "err", err,
+		"kind", e.Regarding.Kind, "namespace", e.Regarding.Namespace, "name", e.Regarding.Name, "reason", e.Reason, "message", e.Message)
+}
+
+// Run writes events until the context ends, then what is queued still, once each, for as long
+// as Options.Grace. It returns nil.
+func (p *Publisher) Run(ctx context.Context) error {
+	var ticks <-chan time.Time
+	if d := p.style.every(); d > 0 {
+		ticker := time.NewTicker(d)
+		defer ticker.Stop()
+		ticks = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			p.flush(ctx)
+			return nil
+		case now := <-ticks:
+			for _, w := range p.style.tick(now) {
+				p.attempt(ctx, w, 1)
+			}
+		case o := <-p.queue:
+			p.publish(ctx, o, tries)
+		}
+	}
+}
+
+// flush writes what is queued without retrying.
+func (p *Publisher) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.Grace)
+	defer cancel()
+	for {
+		select {
+		case o := <-p.queue:
+			if ctx.Err() != nil {
+				p.drop("shutting down", o.Event, ctx.Err())
+				continue
+			}
+			p.publish(ctx, o, 1)
+		default:
+			return
+		}
+	}
+}
+
+func (p *Publisher) publish(ctx context.Context, o observed, tries int) {
+	w := p.style.take(o)
+	if w == nil {
+		return
+	}
+	if err := p.attempt(ctx, w, tries); err != nil {
+		p.drop("not written", o.Event, err)
+	}
+}
+
+// attempt writes w, several times if the server cannot be reached.
+func (p *Publisher) attempt(ctx context.Context, w *write, tries int) error {
+	for n := 1; ; n++ {
+		again, err := p.send(ctx, w)
+		if err == nil || !again || n == tries {
+			return err
+		}
+		p.log.Warn("event not written, trying again", "err", err, "retry", retryDelay)
+		timer := time.NewTimer(retryDelay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// send writes w once and tells whether an error is worth another try.
+func (p *Publisher) send(ctx context.Context, w *write) (again bool, err error) {
+	t := client.Target{Resource: w.resource, Namespace: w.event.GetNamespace(), Name: w.event.GetName()}
+	create := w.patch == nil
+	if w.patch != nil {
+		_, err = p.client.Patch(ctx, t, client.Patch{Type: types.StrategicMergePatchType, Data: w.patch}, metav1.PatchOptions{})
+		create = apierrors.IsNotFound(err) // it was removed: its time was up
+	}
+	if create {
+		_, err = p.client.Create(ctx, t, w.event, metav1.CreateOptions{})
+	}
+	var refused apierrors.APIStatus
+	if !errors.As(err, &refused) {
+		return true, err
+	}
+	if refused.Status().Code == http.StatusConflict && apierrors.IsAlreadyExists(err) {
+		return w.retryExists, err
+	}
+	return false, err
+}
+
+// nameOf makes the name of an event about an object: the object's name and the nanosecond, as
+// upstream does. Within virtual time many events share a nanosecond, so it is moved by up to a
+// millisecond by a hash of what is said, which is the same in every run.
+func nameOf(o observed, options Options) string {
+	h := fnv.New32a()
+	for _, s := range []string{options.Component, options.Host, o.Type, o.Reason, o.Action, o.Message} {
+		_, _ = h.Write([]byte(s))
+		_, _ = h.Write([]byte{0})
+	}
+	nanos := o.at.UnixNano() + int64(h.Sum32()%uint32(time.Millisecond))
+	name := fmt.Sprintf("%s.%x", o.Regarding.Name, nanos)
+	if len(validation.NameIsDNSSubdomain(name, false)) == 0 {
+		return name
+	}
+	// Names of some kinds, such as roles, are no names for events.
+	h64 := fnv.New64a()
+	_, _ = h64.Write([]byte(o.Regarding.Name))
+	return fmt.Sprintf("%x.%x", h64.Sum64(), nanos)
+}
+
+// namespaceOf is where an event about an object is: with it, or in default for cluster kinds.
+func namespaceOf(about corev1.ObjectReference) string {
+	if about.Namespace == "" {
+		return metav1.NamespaceDefault
+	}
+	return about.Namespace
+}

@@ -1,0 +1,120 @@
+package publish
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The times of upstream's event series.
+const (
+	finishAfter  = 6 * time.Minute  // of silence a series is over
+	refreshEvery = 30 * time.Minute // the count of a series that goes on is written
+)
+
+// series is the style of events.k8s.io/v1: an event that is seen again becomes a series.
+type series struct {
+	options   Options
+	instance  string
+	events    map[seriesKey]*eventsv1.Event
+	refreshed time.Time
+}
+
+// seriesKey is what the events of a series have in common.
+type seriesKey struct {
+	eventType, action, reason string
+	regarding, related        corev1.ObjectReference
+}
+
+func newSeries(options Options) *series {
+	instance := options.Component
+	if options.Host != "" {
+		instance += "-" + options.Host
+	}
+	return &series{options: options, instance: instance, events: map[seriesKey]*eventsv1.Event{}}
+}
+
+func (s *series) every() time.Duration { return finishAfter }
+
+// take implements style.
+func (s *series) take(o observed) *write {
+	k := seriesKey{eventType: o.Type, action: o.Action, reason: o.Reason, regarding: o.Regarding}
+	if o.Related != nil {
+		k.related = *o.Related
+	}
+	e, ok := s.events[k]
+	switch {
+	case !ok:
+		e = s.event(o)
+		s.events[k] = e
+		return s.write(e)
+	case e.Series == nil:
+		e.Series = &eventsv1.EventSeries{Count: 2, LastObservedTime: metav1.NewMicroTime(o.at)}
+		return s.write(e)
+	default:
+		e.Series.Count++
+		e.Series.LastObservedTime = metav1.NewMicroTime(o.at)
+		return nil
+	}
+}
+
+// tick writes the count of series that are over, and of all when it is time for that, so that
+// the server does not take them for old.
+func (s *series) tick(now time.Time) []*write {
+	refresh := !s.refreshed.IsZero() && now.Sub(s.refreshed) >= refreshEvery
+	if refresh || s.refreshed.IsZero() {
+		s.refreshed = now
+	}
+	var due []*write
+	for k, e := range s.events {
+		last := e.EventTime.Time
+		if e.Series != nil {
+			last = e.Series.LastObservedTime.Time
+		}
+		over := now.Sub(last) > finishAfter
+		if e.Series != nil && (over || refresh) {
+			due = append(due, s.write(e))
+		}
+		if over {
+			delete(s.events, k)
+		}
+	}
+	slices.SortFunc(due, func(a, b *write) int {
+		if c := strings.Compare(a.event.GetNamespace(), b.event.GetNamespace()); c != 0 {
+			return c
+		}
+		return strings.Compare(a.event.GetName(), b.event.GetName())
+	})
+	return due
+}
+
+func (s *series) event(o observed) *eventsv1.Event {
+	return &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Name: nameOf(o, s.options), Namespace: namespaceOf(o.Regarding)},
+		EventTime:           metav1.NewMicroTime(o.at),
+		ReportingController: s.options.Component,
+		ReportingInstance:   s.instance,
+		Action:              o.Action,
+		Reason:              o.Reason,
+		Regarding:           o.Regarding,
+		Related:             o.Related,
+		Note:                o.Message,
+		Type:                o.Type,
+	}
+}
+
+// write copies an event for the server, as a patch of its series if it has one.
+func (s *series) write(e *eventsv1.Event) *write {
+	w := &write{resource: eventsv1.SchemeGroupVersion.WithResource("events"), event: e.DeepCopy()}
+	if e.Series != nil {
+		// Numbers and times always marshal.
+		w.patch, _ = json.Marshal(map[string]any{"series": e.Series})
+		w.retryExists = true
+	}
+	return w
+}
