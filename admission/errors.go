@@ -1,0 +1,104 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Why a request is refused; test for them with errors.Is. Plugins return them inside an *Error.
+var (
+	// ErrForbidden: the request is not allowed (HTTP 403).
+	ErrForbidden = errors.New("forbidden")
+	// ErrNotFound: something the request depends on is not there (404).
+	ErrNotFound = errors.New("not found")
+	// ErrBadRequest: the request makes no sense to the plugin (400).
+	ErrBadRequest = errors.New("bad request")
+	// ErrInternal: the plugin could not judge the request (500).
+	ErrInternal = errors.New("internal error")
+)
+
+// Error is a refusal and what an API server needs to tell the client about it.
+type Error struct {
+	// Err is one of the sentinels above.
+	Err error
+	// Resource and Name are what is forbidden or not found.
+	Resource schema.GroupResource
+	Name     string
+	// Message is the reason without the standard opening words.
+	Message string
+	Causes  []metav1.StatusCause
+	// Code is an HTTP status other than the one of Err; 0 is that of Err.
+	Code int
+	// Cause is the error behind it, or nil.
+	Cause error
+}
+
+// Error is the message of the client's Status, in upstream's words.
+func (e *Error) Error() string {
+	switch {
+	case errors.Is(e.Err, ErrForbidden) && e.Resource.Empty():
+		return "forbidden: " + e.Message
+	case errors.Is(e.Err, ErrForbidden) && e.Name == "":
+		return fmt.Sprintf("%s is forbidden: %s", e.Resource.String(), e.Message)
+	case errors.Is(e.Err, ErrForbidden):
+		return fmt.Sprintf("%s %q is forbidden: %s", e.Resource.String(), e.Name, e.Message)
+	case errors.Is(e.Err, ErrNotFound):
+		return fmt.Sprintf("%s %q not found", e.Resource.String(), e.Name)
+	case errors.Is(e.Err, ErrInternal):
+		return "Internal error occurred: " + e.Message
+	}
+	return e.Message
+}
+
+// Unwrap returns the sentinel and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.Cause}
+}
+
+// Forbidden refuses the request. The client reads `pods "x" is forbidden: ` and the message,
+// where x is the object's name, or its generateName when it has no name yet. Causes may be
+// added to the result.
+func Forbidden(r *Request, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{
+		Err: ErrForbidden, Resource: r.Resource.GroupResource(), Name: nameOf(r),
+		Message: err.Error(), Cause: errors.Unwrap(err),
+	}
+}
+
+// NotFound refuses the request because what it depends on is missing.
+func NotFound(resource schema.GroupResource, name string) *Error {
+	return &Error{Err: ErrNotFound, Resource: resource, Name: name}
+}
+
+// BadRequest refuses a request that the plugin cannot make sense of.
+func BadRequest(format string, args ...any) *Error {
+	return &Error{Err: ErrBadRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+// Internal fails the request because of an error that is not the client's.
+func Internal(cause error) *Error {
+	return &Error{Err: ErrInternal, Message: cause.Error(), Cause: cause}
+}
+
+// nameOf is what upstream calls the object of a request.
+func nameOf(r *Request) string {
+	if r.Name != "" {
+		return r.Name
+	}
+	if obj, ok := r.Object.(metav1.Object); ok {
+		if obj.GetName() != "" {
+			return obj.GetName()
+		}
+		if obj.GetGenerateName() != "" {
+			return obj.GetGenerateName()
+		}
+	}
+	return "Unknown"
+}
