@@ -20,6 +20,10 @@ var (
 	ErrFutureRevision = errors.New("revision is in the future")
 	// ErrClosed: the store was closed. A write that fails with it may or may not have happened.
 	ErrClosed = errors.New("store closed")
+	// ErrEmptyKey: a write named no key.
+	ErrEmptyKey = errors.New("key is empty")
+	// ErrTooLarge: key and value are larger than the backend takes. Every backend takes 2 MiB.
+	ErrTooLarge = errors.New("key and value too large")
 )
 
 // Record is one live key with the revision of its last write. Value belongs to the store: a
@@ -39,7 +43,9 @@ const (
 	Delete
 )
 
-// Event is one committed change. For a Delete, Value is nil.
+// Event is one committed change. Value and Prev belong to the store, as a Record's do; the
+// slice an Event came in belongs to the reader. For a Delete, Value is nil; a Put of no bytes has
+// an empty one that is not nil.
 // Prev is the value before the change, nil when the key was not there or when a backend that
 // reopened its history no longer has it.
 type Event struct {
@@ -52,7 +58,8 @@ type Event struct {
 
 // ListOptions narrows a List. The zero value lists everything at the newest revision.
 type ListOptions struct {
-	// Revision reads the state as it was right after that revision; 0 is the newest.
+	// Revision reads the state as it was right after that revision; 0 is the newest. Pages of
+	// one list are read at the Revision of its first page.
 	Revision int64
 	// After skips keys up to and including this one; empty starts at the first.
 	After string
@@ -113,8 +120,10 @@ type Stream interface {
 	Close()
 }
 
-// Store is revisioned bytes under string keys: the contract between the registry and a
-// backend. Implementations are safe for concurrent use.
+// Store is revisioned bytes under string keys, which are ordered bytewise: the contract between
+// the registry and a backend. Revisions are positive: a store nobody has written to is already at
+// one. How much history a store keeps, and how much of it outlives a restart, is the backend's to
+// say; a reader that asks for more gets ErrCompacted. Implementations are safe for concurrent use.
 type Store interface {
 	Reader
 	Writer

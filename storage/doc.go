@@ -1,0 +1,29 @@
+// Package storage is the contract between a control plane and the place it keeps its state:
+// bytes under string keys, where every change has a revision of its own.
+//
+// A Store is composed of a Reader (Get, List, Revision), a Writer (Create, Update, Delete, each
+// with compare-and-swap on the record's revision) and a Watcher (changes after a revision, in
+// order, without gap or duplicate). Code that uses a store takes the part it needs. What the
+// bytes mean, and what a key looks like, is the caller's business; the registry keeps encoded
+// API objects under keys such as /registry/pods/default/web-0, as upstream does.
+//
+// # Follow the state
+//
+// List, then Watch from the revision of the list: the list and the stream together are the whole
+// truth. When Next or Watch fails with ErrCompacted, start again from a List.
+//
+// # Errors
+//
+// Every failure a caller can act on is one of the sentinel errors of this package, possibly
+// wrapped. Any other error means that the backend is in trouble, and that the outcome of a write
+// is unknown.
+//
+// # Backends
+//
+// storage/memory keeps everything in the process and storage/wal in a directory; storagetest is the
+// suite that both pass and every other backend should.
+//
+// # Concurrency
+//
+// Stores are safe for concurrent use; a Stream is read by one goroutine at a time.
+package storage

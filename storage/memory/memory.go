@@ -1,0 +1,69 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/internal/timeline"
+)
+
+// Options tunes a Store; the zero value is ready to use.
+type Options struct {
+	// History is how many of the newest changes can be watched and listed from; 0 means 16,384.
+	History int
+	// HistoryBytes bounds the bytes of keys and values that history keeps alive; 0 means 64 MiB.
+	// The newest change is kept whatever its size.
+	HistoryBytes int64
+}
+
+// Store is a storage.Store in memory. It is safe for concurrent use.
+type Store struct {
+	timeline *timeline.Timeline
+}
+
+var _ storage.Store = (*Store)(nil)
+
+// New returns an empty store.
+func New(options Options) *Store {
+	return &Store{timeline: timeline.New(timeline.Limits{Events: options.History, Bytes: options.HistoryBytes})}
+}
+
+// Get is storage.Reader's.
+func (s *Store) Get(ctx context.Context, key string) (storage.Record, error) {
+	return s.timeline.Get(ctx, key)
+}
+
+// List is storage.Reader's.
+func (s *Store) List(ctx context.Context, prefix string, options storage.ListOptions) (storage.Page, error) {
+	return s.timeline.List(ctx, prefix, options)
+}
+
+// Revision is storage.Reader's.
+func (s *Store) Revision(ctx context.Context) (int64, error) { return s.timeline.Revision(ctx) }
+
+// Create is storage.Writer's.
+func (s *Store) Create(ctx context.Context, key string, value []byte) (int64, error) {
+	return s.timeline.Do(ctx, timeline.Write{Verb: timeline.Create, Key: key, Value: value})
+}
+
+// Update is storage.Writer's.
+func (s *Store) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
+	return s.timeline.Do(ctx, timeline.Write{Verb: timeline.Update, Key: key, Value: value, Expected: expected})
+}
+
+// Delete is storage.Writer's.
+func (s *Store) Delete(ctx context.Context, key string, expected int64) (int64, error) {
+	return s.timeline.Do(ctx, timeline.Write{Verb: timeline.Delete, Key: key, Expected: expected})
+}
+
+// Watch is storage.Watcher's.
+func (s *Store) Watch(ctx context.Context, prefix string, after int64) (storage.Stream, error) {
+	return s.timeline.Watch(ctx, prefix, after)
+}
+
+// Close ends the store: streams end, and every later call fails, with storage.ErrClosed.
+// Closing twice does nothing.
+func (s *Store) Close() error {
+	s.timeline.Close()
+	return nil
+}

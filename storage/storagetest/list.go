@@ -1,0 +1,208 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/keelson-dev/keelson/storage"
+)
+
+func testListPrefix(t *testing.T, s *suite) {
+	var last int64
+	for _, key := range []string{"/b", "/a/2", "/a/1", "/a", "/a0", "/a/10", "/a\xff", "/a\xff\xff", "/b/1", "c"} {
+		last = s.create(key, "value of "+key)
+	}
+	for prefix, keys := range map[string][]string{
+		"":         {"/a", "/a/1", "/a/10", "/a/2", "/a0", "/a\xff", "/a\xff\xff", "/b", "/b/1", "c"},
+		"/a":       {"/a", "/a/1", "/a/10", "/a/2", "/a0", "/a\xff", "/a\xff\xff"},
+		"/a/":      {"/a/1", "/a/10", "/a/2"},
+		"/a/1":     {"/a/1", "/a/10"},
+		"/a\xff":   {"/a\xff", "/a\xff\xff"},
+		"/b":       {"/b", "/b/1"},
+		"c":        {"c"},
+		"/c":       nil,
+		"/a/3":     nil,
+		"\xff\xff": nil,
+	} {
+		page := s.list(prefix, storage.ListOptions{})
+		s.wantPage(fmt.Sprintf("List(%q)", prefix), page, last, false, keys...)
+		for _, r := range page.Records {
+			s.wantRecord(r.Key, string(r.Value), r.Revision)
+			if want := "value of " + r.Key; string(r.Value) != want {
+				t.Errorf("List has %q at %q", r.Value, r.Key)
+			}
+		}
+	}
+}
+
+func testListPages(t *testing.T, s *suite) {
+	var last int64
+	for _, key := range []string{"a/1", "a/2", "a/3", "a/4", "b/1"} {
+		last = s.create(key, key)
+	}
+	for _, c := range []struct {
+		prefix string
+		storage.ListOptions
+		more bool
+		keys []string
+	}{
+		{"a/", storage.ListOptions{Limit: 1}, true, []string{"a/1"}},
+		{"a/", storage.ListOptions{Limit: 3}, true, []string{"a/1", "a/2", "a/3"}},
+		{"a/", storage.ListOptions{Limit: 4}, false, []string{"a/1", "a/2", "a/3", "a/4"}},
+		{"a/", storage.ListOptions{Limit: 5}, false, []string{"a/1", "a/2", "a/3", "a/4"}},
+		{"a/", storage.ListOptions{After: "a/2"}, false, []string{"a/3", "a/4"}},
+		{"a/", storage.ListOptions{After: "a/2", Limit: 1}, true, []string{"a/3"}},
+		{"a/", storage.ListOptions{After: "a/2", Limit: 2}, false, []string{"a/3", "a/4"}},
+		{"a/", storage.ListOptions{After: "a/25"}, false, []string{"a/3", "a/4"}},
+		{"a/", storage.ListOptions{After: "a/4"}, false, nil},
+		{"a/", storage.ListOptions{After: "b/1"}, false, nil},
+		{"a/", storage.ListOptions{After: "A", Limit: 1}, true, []string{"a/1"}},
+		{"a/", storage.ListOptions{After: "a/", Limit: 1}, true, []string{"a/1"}},
+		{"b/", storage.ListOptions{After: "a/2"}, false, []string{"b/1"}},
+		{"", storage.ListOptions{After: "a/4"}, false, []string{"b/1"}},
+	} {
+		s.wantPage(fmt.Sprintf("List(%q, %+v)", c.prefix, c.ListOptions), s.list(c.prefix, c.ListOptions), last, c.more, c.keys...)
+	}
+
+	// The pages of one list stay what they were while others write.
+	for limit := 1; limit <= 5; limit++ {
+		first := s.list("a/", storage.ListOptions{Limit: limit})
+		page, records := first, first.Records
+		for page.More {
+			s.delete(s.current("a/4"))
+			s.create("a/4", "new")
+			s.touch("a/3")
+			page = s.list("a/", storage.ListOptions{Revision: first.Revision, Limit: limit, After: records[len(records)-1].Key})
+			if page.Revision != first.Revision {
+				t.Errorf("page at revision %d, want %d", page.Revision, first.Revision)
+			}
+			records = append(records, page.Records...)
+		}
+		whole := s.list("a/", storage.ListOptions{Revision: first.Revision})
+		if len(records) != 4 || !samePages(records, whole.Records) {
+			t.Errorf("pages of %d held %d records, want what a whole list at %d holds", limit, len(records), first.Revision)
+		}
+	}
+}
+
+// current returns a key and its revision.
+func (s *suite) current(key string) (string, int64) {
+	s.Helper()
+	record, err := s.store.Get(s.Context(), key)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return key, record.Revision
+}
+
+// touch overwrites a live key.
+func (s *suite) touch(key string) {
+	s.Helper()
+	_, revision := s.current(key)
+	s.update(key, fmt.Sprint("after ", revision), revision)
+}
+
+func samePages(a, b []storage.Record) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !sameRecord(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func testListAtRevision(t *testing.T, s *suite) {
+	fresh := s.revision()
+	a := s.create("a", "1")
+	b := s.create("b", "1")
+	a2 := s.update("a", "2", a)
+	gone := s.delete("b", b)
+	b2 := s.create("b", "2")
+	for revision, want := range map[int64][]storage.Record{
+		fresh: nil,
+		a:     {{Key: "a", Value: []byte("1"), Revision: a}},
+		b:     {{Key: "a", Value: []byte("1"), Revision: a}, {Key: "b", Value: []byte("1"), Revision: b}},
+		a2:    {{Key: "a", Value: []byte("2"), Revision: a2}, {Key: "b", Value: []byte("1"), Revision: b}},
+		gone:  {{Key: "a", Value: []byte("2"), Revision: a2}},
+		b2:    {{Key: "a", Value: []byte("2"), Revision: a2}, {Key: "b", Value: []byte("2"), Revision: b2}},
+	} {
+		page := s.list("", storage.ListOptions{Revision: revision})
+		if page.Revision != revision || page.More || !samePages(page.Records, want) {
+			t.Errorf("List at %d = %v at %d, more %v; want %v", revision, page.Records, page.Revision, page.More, want)
+		}
+	}
+}
+
+func testListRefused(t *testing.T, s *suite) {
+	old := s.create("a", "1")
+	s.update("a", "2", old)
+	_, err := s.store.List(t.Context(), "", storage.ListOptions{Revision: s.revision() + 1})
+	s.wantError("List at a revision not yet written", err, storage.ErrFutureRevision)
+	_, err = s.store.List(t.Context(), "", storage.ListOptions{Revision: -1})
+	s.wantError("List at a negative revision", err, storage.ErrCompacted)
+
+	s.backend.Forget(t, s.store)
+	_, err = s.store.List(t.Context(), "", storage.ListOptions{Revision: old})
+	s.wantError("List at a forgotten revision", err, storage.ErrCompacted)
+	_, err = s.store.List(t.Context(), "", storage.ListOptions{Revision: old, After: "a", Limit: 1})
+	s.wantError("page of a list at a forgotten revision", err, storage.ErrCompacted)
+	now := s.revision()
+	s.wantPage("List at the newest revision", s.list("a", storage.ListOptions{Revision: now}), now, false, "a")
+}
+
+// testListWhileWriting lists while keys come and go: a page and the whole list at its revision
+// must agree, and no list may hold what was written after its revision.
+func testListWhileWriting(t *testing.T, s *suite) {
+	s.create("x", "")
+	done := make(chan error, 1)
+	go func() { done <- transfer(t.Context(), s.store, 100) }()
+	for finished := false; !finished; {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			finished = true
+		default:
+		}
+		first := s.list("", storage.ListOptions{Limit: 1})
+		whole, err := s.store.List(t.Context(), "", storage.ListOptions{Revision: first.Revision})
+		if errors.Is(err, storage.ErrCompacted) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(whole.Records); n < 1 || n > 2 || first.More != (n > 1) || len(first.Records) != 1 || !sameRecord(first.Records[0], whole.Records[0]) {
+			t.Fatalf("first page %v, more %v; the whole list at its revision %v", first.Records, first.More, whole.Records)
+		}
+		for _, r := range whole.Records {
+			if r.Revision > whole.Revision {
+				t.Fatalf("List at %d holds %s", whole.Revision, showRecord(r))
+			}
+		}
+	}
+}
+
+// transfer replaces the key x by y and y by x, so that one of them is always there.
+func transfer(ctx context.Context, store storage.Store, times int) error {
+	from, to := "x", "y"
+	x, err := store.Get(ctx, from)
+	at := x.Revision
+	for range times {
+		var next int64
+		if err == nil {
+			next, err = store.Create(ctx, to, nil)
+		}
+		if err == nil {
+			_, err = store.Delete(ctx, from, at)
+		}
+		from, to, at = to, from, next
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// Backend is what the suite needs to know of an implementation.
+type Backend struct {
+	// Open returns a store without records that nobody else uses, and arranges with t.Cleanup for
+	// its end. It must keep a history of 200 changes or more. If the store has a method
+	// Close() error, the suite checks what the contract says about closed stores.
+	Open func(t testing.TB) storage.Store
+	// Forget makes the store forget all history before its newest revision at the time of the
+	// call, by whatever means it has. It may write keys under ForgetPrefix.
+	Forget func(t testing.TB, s storage.Store)
+}
+
+// ForgetPrefix is where Backend.Forget may write; the suite's keys are elsewhere.
+const ForgetPrefix = "/forget/"
+
+// ForgetByWriting returns a Forget for a store that keeps a bounded number of changes.
+func ForgetByWriting(changes int) func(testing.TB, storage.Store) {
+	return func(t testing.TB, s storage.Store) {
+		t.Helper()
+		start, err := s.Revision(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range changes + 1 {
+			if _, err := s.Create(t.Context(), fmt.Sprintf("%s%d-%d", ForgetPrefix, start, i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Run holds a backend to the contract of package storage.
+func Run(t *testing.T, b Backend) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *suite)
+	}{
+		{"Fresh", testFresh},
+		{"Create", testCreate},
+		{"Update", testUpdate},
+		{"Delete", testDelete},
+		{"RefusedWritesChangeNothing", testRefused},
+		{"KeysAndValues", testKeysAndValues},
+		{"Revisions", testRevisions},
+		{"ListPrefix", testListPrefix},
+		{"ListPages", testListPages},
+		{"ListAtRevision", testListAtRevision},
+		{"ListRefused", testListRefused},
+		{"WatchEvents", testWatchEvents},
+		{"WatchPrefix", testWatchPrefix},
+		{"WatchFromAnyRevision", testWatchFromAnyRevision},
+		{"WatchRefused", testWatchRefused},
+		{"WatchBlocks", testWatchBlocks},
+		{"WatchSlowReader", testWatchSlow},
+		{"StreamClose", testStreamClose},
+		{"StoreClose", testStoreClose},
+		{"EndedContext", testEndedContext},
+		{"Counter", testCounter},
+		{"CreateRace", testCreateRace},
+		{"ReadYourWrites", testReadYourWrites},
+		{"WatchWhileWriting", testWatchWhileWriting},
+		{"ListWhileWriting", testListWhileWriting},
+		{"Model", testModel},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.test(t, &suite{T: t, backend: b, store: b.Open(t)})
+		})
+	}
+}
+
+// suite is one case's store with the checks that cases share.
+type suite struct {
+	*testing.T
+	backend Backend
+	store   storage.Store
+}
+
+// patience is how long a stream may take to deliver, and silence how long a case listens to make
+// sure that nothing comes.
+const (
+	patience = 10 * time.Second
+	silence  = 20 * time.Millisecond
+)
+
+func (s *suite) create(key, value string) int64 {
+	s.Helper()
+	revision, err := s.store.Create(s.Context(), key, []byte(value))
+	if err != nil {
+		s.Fatalf("Create(%q): %v", key, err)
+	}
+	return revision
+}
+
+func (s *suite) update(key, value string, expected int64) int64 {
+	s.Helper()
+	revision, err := s.store.Update(s.Context(), key, []byte(value), expected)
+	if err != nil {
+		s.Fatalf("Update(%q, expected %d): %v", key, expected, err)
+	}
+	return revision
+}
+
+func (s *suite) delete(key string, expected int64) int64 {
+	s.Helper()
+	revision, err := s.store.Delete(s.Context(), key, expected)
+	if err != nil {
+		s.Fatalf("Delete(%q, expected %d): %v", key, expected, err)
+	}
+	return revision
+}
+
+func (s *suite) revision() int64 {
+	s.Helper()
+	revision, err := s.store.Revision(s.Context())
+	if err != nil {
+		s.Fatalf("Revision: %v", err)
+	}
+	return revision
+}
+
+func (s *suite) list(prefix string, options storage.ListOptions) storage.Page {
+	s.Helper()
+	page, err := s.store.List(s.Context(), prefix, options)
+	if err != nil {
+		s.Fatalf("List(%q, %+v): %v", prefix, options, err)
+	}
+	return page
+}
+
+func (s *suite) watch(prefix string, after int64) storage.Stream {
+	s.Helper()
+	stream, err := s.store.Watch(s.Context(), prefix, after)
+	if err != nil {
+		s.Fatalf("Watch(%q, after %d): %v", prefix, after, err)
+	}
+	s.Cleanup(stream.Close)
+	return stream
+}
+
+// next reads exactly n events, which may come in several batches.
+func (s *suite) next(stream storage.Stream, n int) []storage.Event {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	var events []storage.Event
+	for len(events) < n {
+		batch, err := stream.Next(ctx)
+		if err != nil {
+			s.Fatalf("Next after %d of %d events: %v", len(events), n, err)
+		}
+		if len(batch) == 0 {
+			s.Fatal("Next returned neither events nor an error")
+		}
+		events = append(events, batch...)
+	}
+	if len(events) > n {
+		s.Fatalf("stream delivered %d events, want %d: %s", len(events), n, show(events))
+	}
+	return events
+}
+
+// quiet checks that a stream has nothing to deliver.
+func (s *suite) quiet(stream storage.Stream) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), silence)
+	defer cancel()
+	if events, err := stream.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		s.Fatalf("Next on a stream without news = %s, %v; want the context's error", show(events), err)
+	}
+}
+
+func (s *suite) wantError(what string, err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Errorf("%s: error %v, want %v", what, err, want)
+	}
+}
+
+func (s *suite) wantRecord(key, value string, revision int64) {
+	s.Helper()
+	record, err := s.store.Get(s.Context(), key)
+	if err != nil {
+		s.Fatalf("Get(%q): %v", key, err)
+	}
+	if got, want := record, (storage.Record{Key: key, Value: []byte(value), Revision: revision}); !sameRecord(got, want) {
+		s.Errorf("Get(%q) = %s, want %s", key, showRecord(got), showRecord(want))
+	}
+}
+
+func (s *suite) wantEvents(got []storage.Event, want ...storage.Event) {
+	s.Helper()
+	if !sameEvents(got, want) {
+		s.Fatalf("events\n%s, want\n%s", show(got), show(want))
+	}
+}
+
+func (s *suite) wantPage(what string, got storage.Page, revision int64, more bool, keys ...string) {
+	s.Helper()
+	var gotKeys []string
+	for _, r := range got.Records {
+		gotKeys = append(gotKeys, r.Key)
+	}
+	if got.Revision != revision || got.More != more || fmt.Sprint(gotKeys) != fmt.Sprint(keys) {
+		s.Errorf("%s = %q at %d, more %v; want %q at %d, more %v", what, gotKeys, got.Revision, got.More, keys, revision, more)
+	}
+}
