@@ -2,9 +2,13 @@ package authz
 
 import (
 	"context"
+	"errors"
 
 	"github.com/keelson-dev/keelson/authn"
 )
+
+// ErrNoUser: the attributes do not say who makes the request.
+var ErrNoUser = errors.New("no user on request")
 
 // Verdict is what an Authorizer says of a request.
 type Verdict int

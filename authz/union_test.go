@@ -97,7 +97,7 @@ func TestUnionRules(t *testing.T) {
 }
 
 func TestSuperuser(t *testing.T) {
-	if _, err := superuser.New().Authorize(t.Context(), authz.Attributes{}); !errors.Is(err, superuser.ErrNoUser) {
+	if _, err := superuser.New().Authorize(t.Context(), authz.Attributes{}); !errors.Is(err, authz.ErrNoUser) {
 		t.Errorf("without a user: %v", err)
 	}
 	member := func(groups ...string) authz.Attributes {

@@ -5,7 +5,6 @@ package superuser
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/keelson-dev/keelson/authn"
@@ -14,9 +13,6 @@ import (
 
 // Name is what upstream calls this authorizer in a chain.
 const Name = "kubernetes.io/system-privileged-group"
-
-// ErrNoUser: the attributes do not say who makes the request.
-var ErrNoUser = errors.New("no user on request")
 
 // Authorizer allows everything to members of its groups and has no opinion about others.
 type Authorizer struct{ groups []string }
@@ -30,10 +26,10 @@ func New(groups ...string) *Authorizer {
 	return &Authorizer{groups: slices.Clone(groups)}
 }
 
-// Authorize implements authz.Authorizer. Without a user it fails with ErrNoUser.
+// Authorize implements authz.Authorizer. Without a user it fails with authz.ErrNoUser.
 func (z *Authorizer) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, error) {
 	if a.User == nil {
-		return authz.Decision{Reason: "Error"}, ErrNoUser
+		return authz.Decision{Reason: "Error"}, authz.ErrNoUser
 	}
 	for _, group := range a.User.Groups {
 		if slices.Contains(z.groups, group) {

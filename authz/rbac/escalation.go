@@ -1,0 +1,136 @@
+package rbac
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
+)
+
+var (
+	// ErrNoUser: the context does not say who writes; see authn.NewContext.
+	ErrNoUser = errors.New("no user on context")
+	// ErrAggregation: only who may do everything may write a role that gathers other roles.
+	ErrAggregation = errors.New("must have cluster-admin privileges to use the aggregationRule")
+)
+
+// EscalationError refuses a write that would give away what the writer does not have.
+type EscalationError struct {
+	User *authn.Identity
+	// Missing are the rules that the writer does not hold.
+	Missing []rbacv1.PolicyRule
+	// Unresolved says which of the writer's own roles do not exist; usually nil.
+	Unresolved error
+}
+
+// Error implements error in upstream's words.
+func (e *EscalationError) Error() string {
+	lines := make([]string, 0, len(e.Missing))
+	for _, rule := range e.Missing {
+		lines = append(lines, describe(rule))
+	}
+	slices.Sort(lines)
+	message := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
+		e.User.Name, e.User.Groups, strings.Join(slices.Compact(lines), "\n"))
+	if e.Unresolved != nil {
+		message += fmt.Sprintf("; resolution errors: %v", []error{e.Unresolved})
+	}
+	return message
+}
+
+// RoleWrite is a write of a Role or, without a namespace, of a ClusterRole.
+type RoleWrite struct {
+	Namespace string
+	// Name is empty in a create.
+	Name  string
+	Rules []rbacv1.PolicyRule
+	// Aggregates tells that the role has, or had, an aggregation rule.
+	Aggregates bool
+}
+
+// Escalation judges writes of roles and bindings: nobody gives away more than they have. The
+// writer is whom the context carries (authn.NewContext). Members of system:masters may write
+// anything.
+type Escalation struct {
+	rules *Authorizer
+	chain authz.Authorizer
+}
+
+// NewEscalation returns an Escalation that takes what a writer holds from rules, and asks chain,
+// the server's authorizer, for the verbs "escalate" and "bind".
+func NewEscalation(rules *Authorizer, chain authz.Authorizer) *Escalation {
+	return &Escalation{rules: rules, chain: chain}
+}
+
+// CheckRole returns nil when the writer holds every rule of w, or has the verb escalate on the
+// role. Otherwise it fails with an *EscalationError, ErrAggregation or ErrNoUser.
+func (e *Escalation) CheckRole(ctx context.Context, w RoleWrite) error {
+	resource := "clusterroles"
+	if w.Namespace != "" {
+		resource = "roles"
+	}
+	user := authn.FromContext(ctx)
+	if e.free(user) || e.allows(ctx, user, authz.Attributes{Verb: "escalate", Resource: resource, Namespace: w.Namespace, Name: w.Name}) {
+		return nil
+	}
+	if err := e.holds(user, w.Namespace, w.Rules); err != nil {
+		return err
+	}
+	if w.Aggregates && e.holds(user, w.Namespace, fullAuthority()) != nil {
+		return ErrAggregation
+	}
+	return nil
+}
+
+// CheckBinding returns nil when the writer holds every rule of the role that ref names, or has
+// the verb bind on it. namespace is that of the binding, or empty. Otherwise it fails with an
+// *EscalationError, with a *NotFoundError when there is no such role, or with ErrNoUser.
+func (e *Escalation) CheckBinding(ctx context.Context, namespace string, ref rbacv1.RoleRef) error {
+	user := authn.FromContext(ctx)
+	resource := map[string]string{"Role": "roles", "ClusterRole": "clusterroles"}[ref.Kind]
+	if e.free(user) || resource != "" && e.allows(ctx, user, authz.Attributes{Verb: "bind", Resource: resource, Namespace: namespace, Name: ref.Name}) {
+		return nil
+	}
+	rules, err := e.rules.RoleRules(ref, namespace)
+	if err != nil {
+		return err
+	}
+	return e.holds(user, namespace, rules)
+}
+
+func (e *Escalation) free(user *authn.Identity) bool {
+	return user != nil && slices.Contains(user.Groups, authn.GroupMasters)
+}
+
+// allows asks for a verb on a role. What the authorizer could not evaluate it does not allow.
+func (e *Escalation) allows(ctx context.Context, user *authn.Identity, a authz.Attributes) bool {
+	if user == nil {
+		return false
+	}
+	a.User, a.Group, a.Version, a.ResourceRequest = user, rbacv1.GroupName, "*", true
+	decision, _ := e.chain.Authorize(ctx, a)
+	return decision.Verdict == authz.Allow
+}
+
+func (e *Escalation) holds(user *authn.Identity, namespace string, wanted []rbacv1.PolicyRule) error {
+	if user == nil {
+		return ErrNoUser
+	}
+	held, err := e.rules.PolicyRules(user, namespace)
+	missing := Uncovered(held, wanted)
+	if len(missing) == 0 {
+		return nil
+	}
+	return &EscalationError{User: user, Missing: compact(missing), Unresolved: err}
+}
+
+func fullAuthority() []rbacv1.PolicyRule {
+	all := []string{"*"}
+	return []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}}
+}

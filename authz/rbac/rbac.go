@@ -1,0 +1,120 @@
+package rbac
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
+)
+
+// Authorizer decides by roles and bindings. It implements authz.Authorizer and
+// authz.RuleResolver and never denies: others may still allow what it does not.
+type Authorizer struct {
+	in    Sources
+	rules compiler
+}
+
+// New returns an Authorizer over in. It adds an index to the sources of bindings, so call it
+// before they run.
+func New(in Sources) *Authorizer {
+	in.ClusterRoleBindings.AddIndex(bySubject, func(b *rbacv1.ClusterRoleBinding) []string {
+		return subjectKeys(b.Subjects, "", "")
+	})
+	in.RoleBindings.AddIndex(bySubject, func(b *rbacv1.RoleBinding) []string {
+		return subjectKeys(b.Subjects, b.Namespace, b.Namespace+"/")
+	})
+	return &Authorizer{in: in}
+}
+
+// Authorize implements authz.Authorizer. Without a user it fails with authz.ErrNoUser. Bindings
+// of roles that do not exist make the reason of a decision that does not allow, not an error.
+func (z *Authorizer) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, error) {
+	if a.User == nil {
+		return authz.Decision{}, authz.ErrNoUser
+	}
+	q := newQuery(a)
+	var missing []error
+	for b := range z.bindingsOf(a.User, a.Namespace) {
+		role, err := z.resolve(b.ref, b.namespace)
+		if err != nil {
+			missing = append(missing, err)
+			continue
+		}
+		if _, ok := role.match(&q); ok {
+			return authz.Decision{Verdict: authz.Allow, Reason: "RBAC: allowed by " + b.describe(a.User)}, nil
+		}
+	}
+	if len(missing) > 0 {
+		return authz.Decision{Reason: "RBAC: " + aggregate(missing).Error()}, nil
+	}
+	return authz.Decision{}, nil
+}
+
+// RulesFor implements authz.RuleResolver. The error says which roles do not exist.
+func (z *Authorizer) RulesFor(_ context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {
+	var rules authz.Rules
+	policy, err := z.PolicyRules(user, namespace)
+	for _, r := range policy {
+		if len(r.Resources) > 0 {
+			rules.Resources = append(rules.Resources, authz.ResourceRule{
+				Verbs: r.Verbs, Groups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames,
+			})
+		}
+		if len(r.NonResourceURLs) > 0 {
+			rules.Paths = append(rules.Paths, authz.PathRule{Verbs: r.Verbs, Paths: r.NonResourceURLs})
+		}
+	}
+	return rules, err
+}
+
+// PolicyRules returns every rule that applies to user in namespace, or cluster-wide only when
+// namespace is empty. The rules are shared: read only. The error says which roles do not exist;
+// the rules beside it hold all the same.
+func (z *Authorizer) PolicyRules(user *authn.Identity, namespace string) ([]rbacv1.PolicyRule, error) {
+	if user == nil {
+		return nil, authz.ErrNoUser
+	}
+	var (
+		rules   []rbacv1.PolicyRule
+		missing []error
+	)
+	for b := range z.bindingsOf(user, namespace) {
+		role, err := z.resolve(b.ref, b.namespace)
+		if err != nil {
+			missing = append(missing, err)
+			continue
+		}
+		rules = append(rules, role.rules...)
+	}
+	return rules, aggregate(missing)
+}
+
+// RoleRules returns the rules of the role that ref names; namespace is that of the binding, or
+// empty. They are shared: read only. It fails with a *NotFoundError when there is no such role.
+func (z *Authorizer) RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+	role, err := z.resolve(ref, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return role.rules, nil
+}
+
+func (z *Authorizer) resolve(ref rbacv1.RoleRef, namespace string) (*compiled, error) {
+	switch ref.Kind {
+	case "Role":
+		if role, ok := z.in.Roles.Get(namespace, ref.Name); ok {
+			return z.rules.compile(roleKey{namespace, ref.Name}, role, role.Rules), nil
+		}
+		return nil, &NotFoundError{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
+	case "ClusterRole":
+		if role, ok := z.in.ClusterRoles.Get("", ref.Name); ok {
+			return z.rules.compile(roleKey{"", ref.Name}, role, role.Rules), nil
+		}
+		return nil, &NotFoundError{Kind: ref.Kind, Name: ref.Name}
+	default:
+		return nil, fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
+	}
+}
