@@ -1,0 +1,93 @@
+package apps
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/core/podspec"
+	"github.com/keelson-dev/keelson/registry/internal/check"
+)
+
+func replicaSets() registry.Kind {
+	return registry.Definition[*appsv1.ReplicaSet]{
+		Names: registry.Names{
+			Kind: "ReplicaSet", Plural: "replicasets", Singular: "replicaset",
+			Short: []string{"rs"}, Categories: []string{"all"},
+		},
+		GroupVersion: appsv1.SchemeGroupVersion,
+		Namespaced:   true,
+		New:          func() *appsv1.ReplicaSet { return &appsv1.ReplicaSet{} },
+		NewList:      func() runtime.Object { return &appsv1.ReplicaSetList{} },
+		Rules: registry.Rules[*appsv1.ReplicaSet]{
+			Default: func(rs *appsv1.ReplicaSet) {
+				if rs.Spec.Replicas == nil {
+					rs.Spec.Replicas = new(int32(1))
+				}
+				podspec.Default(&rs.Spec.Template.Spec)
+			},
+			PrepareCreate: func(_ context.Context, rs *appsv1.ReplicaSet) {
+				rs.Status = appsv1.ReplicaSetStatus{}
+				rs.Generation = 1
+			},
+			PrepareUpdate: func(_ context.Context, rs, old *appsv1.ReplicaSet) {
+				rs.Status = *old.Status.DeepCopy()
+				if !equality.Semantic.DeepEqual(rs.Spec, old.Spec) {
+					rs.Generation = old.Generation + 1
+				}
+			},
+			Validate: func(rs *appsv1.ReplicaSet) field.ErrorList { return validateReplicaSet(rs, nil) },
+			ValidateUpdate: func(rs, old *appsv1.ReplicaSet) field.ErrorList {
+				return append(validateReplicaSet(rs, old),
+					check.Immutable(field.NewPath("spec", "selector"), rs.Spec.Selector, old.Spec.Selector)...)
+			},
+		},
+		Sub: registry.Subresources[*appsv1.ReplicaSet]{
+			Views: map[string]registry.View[*appsv1.ReplicaSet]{"status": {
+				PrepareUpdate: func(_ context.Context, rs, old *appsv1.ReplicaSet) {
+					rs.Spec = *old.Spec.DeepCopy()
+				},
+				ValidateUpdate: func(rs, _ *appsv1.ReplicaSet) field.ErrorList {
+					return validateReplicaSetStatus(&rs.Status, field.NewPath("status"))
+				},
+			}},
+			Scale: &registry.Scale[*appsv1.ReplicaSet]{
+				Spec: func(rs *appsv1.ReplicaSet) int32 { return valueOf(rs.Spec.Replicas) },
+				Status: func(rs *appsv1.ReplicaSet) (int32, string) {
+					return rs.Status.Replicas, scaleSelector(rs.Spec.Selector)
+				},
+				Set: func(rs *appsv1.ReplicaSet, replicas int32) { rs.Spec.Replicas = &replicas },
+			},
+		},
+	}.Kind()
+}
+
+func validateReplicaSet(rs, old *appsv1.ReplicaSet) field.ErrorList {
+	spec, path := &rs.Spec, field.NewPath("spec")
+	errs := check.Nonnegative(path.Child("replicas"), valueOf(spec.Replicas))
+	errs = append(errs, check.Nonnegative(path.Child("minReadySeconds"), spec.MinReadySeconds)...)
+	if old == nil {
+		return append(errs, validateSelected(spec.Selector, &spec.Template, nil, path)...)
+	}
+	return append(errs, validateSelected(spec.Selector, &spec.Template, &old.Spec.Template, path)...)
+}
+
+func validateReplicaSetStatus(s *appsv1.ReplicaSetStatus, path *field.Path) field.ErrorList {
+	errs := check.Nonnegative(path.Child("replicas"), s.Replicas)
+	errs = append(errs, check.Nonnegative(path.Child("fullyLabeledReplicas"), s.FullyLabeledReplicas)...)
+	errs = append(errs, check.Nonnegative(path.Child("readyReplicas"), s.ReadyReplicas)...)
+	errs = append(errs, check.Nonnegative(path.Child("availableReplicas"), s.AvailableReplicas)...)
+	errs = append(errs, check.Nonnegative(path.Child("observedGeneration"), s.ObservedGeneration)...)
+	errs = append(errs, check.NonnegativeIfSet(path.Child("terminatingReplicas"), s.TerminatingReplicas)...)
+	errs = append(errs, validateCounts(path, s.Replicas, []count{
+		{"fullyLabeledReplicas", s.FullyLabeledReplicas}, {"readyReplicas", s.ReadyReplicas}, {"availableReplicas", s.AvailableReplicas},
+	})...)
+	if s.AvailableReplicas > s.ReadyReplicas {
+		errs = append(errs, field.Invalid(path.Child("availableReplicas"), s.AvailableReplicas, "cannot be greater than readyReplicas"))
+	}
+	return errs
+}

@@ -1,0 +1,18 @@
+package core
+
+import "github.com/keelson-dev/keelson/registry"
+
+// Kinds returns the kinds of the group in discovery order.
+func Kinds() []registry.Kind {
+	return []registry.Kind{
+		configMaps(),
+		endpoints(),
+		events(),
+		namespaces(),
+		nodes(),
+		pods(),
+		secrets(),
+		serviceAccounts(),
+		services(),
+	}
+}

@@ -1,0 +1,222 @@
+package core
+
+import (
+	"context"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	netutils "k8s.io/utils/net"
+)
+
+// A service has fields that depend on each other and that clients set partly. What follows
+// infers what they mean, in the order of the API server: values once given stay, the cluster
+// IP and its list agree, the families follow the IPs, and what the type no longer has goes.
+
+// fillService completes a new service.
+func fillService(svc *corev1.Service) {
+	if svc.Spec.ClusterIP != "" && len(svc.Spec.ClusterIPs) == 0 {
+		svc.Spec.ClusterIPs = []string{svc.Spec.ClusterIP}
+	}
+	fillFamilies(svc, nil)
+}
+
+func prepareServiceUpdate(_ context.Context, svc, shared *corev1.Service) {
+	old := shared.DeepCopy()
+	keepGiven(svc, old)
+	alignClusterIPs(svc, old)
+	fillFamilies(svc, old)
+	svc.Status = old.Status
+	dropOfType(svc, old)
+}
+
+// keepGiven restores what was handed out to a service and is missing in its update, so that
+// clients may send the same manifest twice.
+func keepGiven(svc, old *corev1.Service) {
+	if hasClusterIP(old) && hasClusterIP(svc) {
+		if svc.Spec.ClusterIP == "" {
+			svc.Spec.ClusterIP = old.Spec.ClusterIP
+		}
+		if len(svc.Spec.ClusterIPs) == 0 && len(old.Spec.ClusterIPs) > 0 {
+			svc.Spec.ClusterIPs = slices.Clone(old.Spec.ClusterIPs)
+		}
+	}
+	if getsNodePorts(old) && getsNodePorts(svc) {
+		before, now := nodePorts(old), nodePorts(svc)
+		named := map[string]int32{}
+		for _, p := range old.Spec.Ports {
+			named[p.Name] = p.NodePort
+		}
+		for i := range svc.Spec.Ports {
+			p := &svc.Spec.Ports[i]
+			if given := named[p.Name]; p.NodePort == 0 && !(before[given] && now[given]) {
+				p.NodePort = given
+			}
+		}
+	}
+	if hasHealthPort(old) && hasHealthPort(svc) && svc.Spec.HealthCheckNodePort == 0 {
+		svc.Spec.HealthCheckNodePort = old.Spec.HealthCheckNodePort
+	}
+}
+
+func nodePorts(svc *corev1.Service) map[int32]bool {
+	ports := map[int32]bool{}
+	for _, p := range svc.Spec.Ports {
+		if p.NodePort != 0 {
+			ports[p.NodePort] = true
+		}
+	}
+	return ports
+}
+
+// alignClusterIPs lets clients that know only clusterIP, or leave clusterIPs as it was, set or
+// clear both.
+func alignClusterIPs(svc, old *corev1.Service) {
+	s, o := &svc.Spec, &old.Spec
+	if s.ClusterIP == o.ClusterIP {
+		if len(s.ClusterIPs) == 0 {
+			s.ClusterIPs = slices.Clone(o.ClusterIPs)
+		}
+		return
+	}
+	if !slices.Equal(s.ClusterIPs, o.ClusterIPs) {
+		return // validation wants them to agree
+	}
+	s.ClusterIPs = nil
+	if s.ClusterIP != "" {
+		s.ClusterIPs = []string{s.ClusterIP}
+	}
+}
+
+// fillFamilies sets the IP families and their policy as a cluster with IPv4 services does. It
+// gives up where validation will refuse the service.
+func fillFamilies(svc, old *corev1.Service) {
+	if !hasClusterIP(svc) || keepsPreference(svc, old) {
+		return
+	}
+	s := &svc.Spec
+	if s.IPFamilyPolicy == nil {
+		switch {
+		case old != nil && old.Spec.IPFamilyPolicy != nil:
+			s.IPFamilyPolicy = new(*old.Spec.IPFamilyPolicy)
+		case endpointsByHand(svc):
+			s.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack)
+		default:
+			s.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
+		}
+	}
+	if len(validateClusterIPs(svc, old)) > 0 {
+		return
+	}
+	if old != nil && familyPolicy(svc) == corev1.IPFamilyPolicySingleStack {
+		if len(s.ClusterIPs) > 1 && slices.Equal(s.ClusterIPs, old.Spec.ClusterIPs) {
+			s.ClusterIPs = s.ClusterIPs[:1]
+		}
+		if len(s.IPFamilies) > 1 && slices.Equal(s.IPFamilies, old.Spec.IPFamilies) {
+			s.IPFamilies = s.IPFamilies[:1]
+		}
+	}
+	for i, ip := range s.ClusterIPs {
+		if ip == corev1.ClusterIPNone || netutils.IsIPv6String(ip) {
+			break
+		}
+		if i >= len(s.IPFamilies) {
+			s.IPFamilies = append(s.IPFamilies, corev1.IPv4Protocol)
+		}
+	}
+	if len(familyErrors(svc, old)) > 0 {
+		return
+	}
+	if len(s.IPFamilies) == 0 {
+		s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	if endpointsByHand(svc) && len(s.IPFamilies) == 1 && familyPolicy(svc) != corev1.IPFamilyPolicySingleStack {
+		other := corev1.IPv6Protocol
+		if s.IPFamilies[0] == corev1.IPv6Protocol {
+			other = corev1.IPv4Protocol
+		}
+		s.IPFamilies = append(s.IPFamilies, other)
+	}
+}
+
+// endpointsByHand tells whether a service has no selector and no IP: its endpoints may be of
+// any family, whatever the cluster has.
+func endpointsByHand(svc *corev1.Service) bool {
+	return svc.Spec.ClusterIP == corev1.ClusterIPNone && len(svc.Spec.Selector) == 0
+}
+
+// keepsPreference tells whether an update leaves a service alone that prefers two families: it
+// keeps those that it has even when the cluster's have changed.
+func keepsPreference(svc, old *corev1.Service) bool {
+	return old != nil && svc.Spec.Type == old.Spec.Type && proxied(svc) &&
+		familyPolicy(svc) == corev1.IPFamilyPolicyPreferDualStack &&
+		(old.Spec.IPFamilyPolicy == nil || familyPolicy(old) == corev1.IPFamilyPolicyPreferDualStack) &&
+		slices.Equal(svc.Spec.ClusterIPs, old.Spec.ClusterIPs) && slices.Equal(svc.Spec.IPFamilies, old.Spec.IPFamilies)
+}
+
+func familyPolicy(svc *corev1.Service) corev1.IPFamilyPolicy {
+	if svc.Spec.IPFamilyPolicy == nil {
+		return ""
+	}
+	return *svc.Spec.IPFamilyPolicy
+}
+
+func sameClusterIPs(svc, old *corev1.Service) bool {
+	return svc.Spec.ClusterIP == old.Spec.ClusterIP && slices.Equal(svc.Spec.ClusterIPs, old.Spec.ClusterIPs)
+}
+
+// dropOfType drops what a service had by its old type, does not have by its new one, and the
+// client left as it was. What a client did change, validation refuses.
+func dropOfType(svc, old *corev1.Service) {
+	s, o := &svc.Spec, &old.Spec
+	if hasClusterIP(old) && !hasClusterIP(svc) {
+		if sameClusterIPs(svc, old) {
+			s.ClusterIP, s.ClusterIPs = "", nil
+		}
+		if reflect.DeepEqual(s.IPFamilies, o.IPFamilies) {
+			s.IPFamilies = nil
+		}
+		if familyPolicy(svc) == familyPolicy(old) {
+			s.IPFamilyPolicy = nil
+		}
+	}
+	if hasNodePorts(old) && !hasNodePorts(svc) && noNewNodePorts(svc, old) {
+		for i := range s.Ports {
+			s.Ports[i].NodePort = 0
+		}
+	}
+	if hasHealthPort(old) && !hasHealthPort(svc) && s.HealthCheckNodePort == o.HealthCheckNodePort {
+		s.HealthCheckNodePort = 0
+	}
+	if o.Type == corev1.ServiceTypeLoadBalancer && s.Type != corev1.ServiceTypeLoadBalancer {
+		if a, b := s.AllocateLoadBalancerNodePorts, o.AllocateLoadBalancerNodePorts; a != nil && b != nil && *a == *b {
+			s.AllocateLoadBalancerNodePorts = nil
+		}
+		if equalPointees(s.LoadBalancerClass, o.LoadBalancerClass) {
+			s.LoadBalancerClass = nil
+		}
+	}
+	if reachableFromOutside(old) && !reachableFromOutside(svc) && s.ExternalTrafficPolicy == o.ExternalTrafficPolicy {
+		s.ExternalTrafficPolicy = ""
+	}
+	if s.Type != corev1.ServiceTypeLoadBalancer {
+		svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	}
+}
+
+func noNewNodePorts(svc, old *corev1.Service) bool {
+	before := nodePorts(old)
+	for port := range nodePorts(svc) {
+		if !before[port] {
+			return false
+		}
+	}
+	return true
+}
+
+func equalPointees[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}

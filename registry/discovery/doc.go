@@ -1,0 +1,4 @@
+// Package discovery has the kinds of the API group discovery.k8s.io: EndpointSlice. Its rules
+// are those of Kubernetes 1.37, in its words. A Kind is data without state, safe for
+// concurrent use.
+package discovery

@@ -1,0 +1,47 @@
+package check
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// IntOrPercent wants zero or more, or a percentage.
+func IntOrPercent(path *field.Path, value intstr.IntOrString) field.ErrorList {
+	switch value.Type {
+	case intstr.String:
+		return Messages(path, value, validation.IsValidPercent(value.StrVal))
+	case intstr.Int:
+		return Nonnegative(path, int64(value.IntValue()))
+	}
+	return field.ErrorList{field.Invalid(path, value, "must be an integer or percentage (e.g '5%%')")}
+}
+
+// AtMost100Percent refuses a percentage above the whole.
+func AtMost100Percent(path *field.Path, value intstr.IntOrString) field.ErrorList {
+	if p, ok := percent(value); ok && p > 100 {
+		return field.ErrorList{field.Invalid(path, value, "must not be greater than 100%")}
+	}
+	return nil
+}
+
+// IsZero tells whether value is 0 or 0%.
+func IsZero(value intstr.IntOrString) bool {
+	if p, ok := percent(value); ok {
+		return p == 0
+	}
+	return value.IntValue() == 0
+}
+
+func percent(value intstr.IntOrString) (int, bool) {
+	if value.Type != intstr.String || len(validation.IsValidPercent(value.StrVal)) > 0 {
+		return 0, false
+	}
+	p, err := strconv.Atoi(value.StrVal[:len(value.StrVal)-1])
+	if err != nil { // too long for an int: far above any limit
+		return 1 << 30, true
+	}
+	return p, true
+}
