@@ -104,6 +104,9 @@ type Deletion[T Object] struct {
 	Grace func(obj T, asked *int64) int64
 	// Begin changes the object when its deletion begins (a namespace's phase, say).
 	Begin func(obj T)
+	// ReturnsObject answers a delete with the object instead of a Status, as upstream does for
+	// some kinds.
+	ReturnsObject bool
 	// Held keeps an object whose deletion began and whose finalizers are gone.
 	Held func(obj T) bool
 }

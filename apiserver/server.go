@@ -1,0 +1,203 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// requestTimeout ends requests that are not watches, as upstream's does.
+const requestTimeout = time.Minute
+
+// Options of a Server. The zero value refuses everything: who may do what is the user's to say.
+type Options struct {
+	// Authenticator tells who makes a request. nil takes everyone for system:anonymous.
+	Authenticator authn.Authenticator
+	// Authorizer decides whether they may. nil refuses.
+	Authorizer authz.Authorizer
+	// Admission changes and judges writes, in order. nil admits everything.
+	Admission admission.Chain
+	// Version is what /version tells.
+	Version version.Info
+	// MaxBody bounds request bodies, in bytes; 0 is 3 MiB.
+	MaxBody int64
+	Logger  *slog.Logger
+}
+
+// Server is an API server as an http.Handler. It starts nothing and is safe for concurrent use.
+type Server struct {
+	registry  *registry.Registry
+	authn     authn.Authenticator
+	authz     authz.Authorizer
+	admission admission.Chain
+	version   version.Info
+	maxBody   int64
+	log       *slog.Logger
+	endpoints map[schema.GroupVersionResource]*endpoint
+	discovery *discovery
+}
+
+// New returns a server of the registry's kinds.
+func New(r *registry.Registry, o Options) *Server {
+	s := &Server{
+		registry: r, authn: o.Authenticator, authz: o.Authorizer, admission: o.Admission,
+		version: o.Version, maxBody: o.MaxBody, log: o.Logger,
+		endpoints: map[schema.GroupVersionResource]*endpoint{},
+	}
+	if s.authn == nil {
+		s.authn = authn.Func(func(*http.Request) (*authn.Identity, error) {
+			return &authn.Identity{Name: authn.Anonymous, Groups: []string{authn.GroupUnauthenticated}}, nil
+		})
+	}
+	if s.authz == nil {
+		s.authz = authz.Func(func(context.Context, authz.Attributes) (authz.Decision, error) {
+			return authz.Decision{Reason: "no authorizer is configured"}, nil
+		})
+	}
+	if s.maxBody <= 0 {
+		s.maxBody = 3 << 20
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	for _, res := range r.Resources() {
+		s.add(&endpoint{Resource: res, server: s, names: res.Names, gv: res.GroupVersion})
+		for i := range res.Also {
+			v := &res.Also[i]
+			s.add(&endpoint{Resource: res, server: s, version: v, names: v.Names, gv: v.GroupVersion})
+		}
+	}
+	s.discovery = discover(r, s.endpoints)
+	return s
+}
+
+func (s *Server) add(e *endpoint) { s.endpoints[e.gv.WithResource(e.names.Plural)] = e }
+
+// ServeHTTP runs a request through recovery, authentication and authorization to its endpoint.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			s.log.Error("request handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			writeError(w, r, apierrors.NewInternalError(fmt.Errorf("this request caused apiserver to panic. Look in the logs for details")))
+		}
+	}()
+	q := ParseRequest(r)
+	id, err := s.authn.Authenticate(r)
+	if err != nil {
+		s.log.Info("request not authenticated", "method", r.Method, "path", r.URL.Path, "error", err)
+		writeError(w, r, apierrors.NewUnauthorized("Unauthorized"))
+		return
+	}
+	r.Header.Del("Authorization")
+	ctx := authn.NewContext(r.Context(), id)
+	if q.Verb != "watch" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+	}
+	r = r.WithContext(ctx)
+	if err := s.authorize(ctx, attributes(id, q)); err != nil {
+		writeError(w, r, err)
+		return
+	}
+	s.route(w, r, q)
+}
+
+func attributes(id *authn.Identity, q Request) authz.Attributes {
+	return authz.Attributes{
+		User: id, Verb: q.Verb, Group: q.Group, Version: q.Version, Resource: q.Resource, Subresource: q.Subresource,
+		Namespace: q.Namespace, Name: q.Name, Path: q.Path, ResourceRequest: q.IsResource,
+	}
+}
+
+func (s *Server) authorize(ctx context.Context, a authz.Attributes) error {
+	decision, err := s.authz.Authorize(ctx, a)
+	if decision.Verdict == authz.Allow {
+		return nil
+	}
+	if err != nil {
+		s.log.Info("authorization could not be fully evaluated", "user", a.User.Name, "error", err)
+	}
+	return forbidden(a, decision.Reason)
+}
+
+// mayCreate authorizes an update that turns out to create.
+func (s *Server) mayCreate(ctx context.Context, q Request) error {
+	q.Verb = "create"
+	return s.authorize(ctx, attributes(authn.FromContext(ctx), q))
+}
+
+// admit runs the whole chain over a request whose object is not what is stored.
+func (s *Server) admit(ctx context.Context, q *admission.Request) error {
+	if err := s.admission.Admit(ctx, q); err != nil {
+		return err
+	}
+	return s.admission.Validate(ctx, q)
+}
+
+func (s *Server) route(w http.ResponseWriter, r *http.Request, q Request) {
+	if !q.IsResource {
+		s.discovery.serve(w, r, s.version)
+		return
+	}
+	e, ok := s.endpoints[schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}]
+	if !ok || !e.Namespaced && q.Namespace != "" && q.Resource != "namespaces" {
+		http.NotFound(w, r)
+		return
+	}
+	c := &call{endpoint: e, q: q, w: w, r: r}
+	if q.Subresource != "" {
+		if !c.subresource(r.Context()) {
+			http.NotFound(w, r)
+		}
+		return
+	}
+	c.serve(r.Context())
+}
+
+// serve answers a request about objects themselves.
+func (c *call) serve(ctx context.Context) {
+	named, scoped := c.q.Name != "" && !c.byField(), !c.Namespaced || c.q.Namespace != ""
+	switch verb := c.q.Verb; {
+	case c.Answer != nil && (verb != "create" || named || !scoped):
+		c.notAllowed()
+	case verb == "create" && !named && scoped:
+		c.create(ctx)
+	case verb == "get" && scoped:
+		c.get(ctx)
+	case verb == "list":
+		c.list(ctx)
+	case verb == "watch":
+		c.watch(ctx)
+	case verb == "update" && named && scoped:
+		c.update(ctx)
+	case verb == "patch" && named && scoped:
+		c.patch(ctx)
+	case verb == "delete" && scoped:
+		c.delete(ctx)
+	case verb == "deletecollection" && scoped:
+		c.deleteCollection(ctx)
+	default:
+		c.notAllowed()
+	}
+}
+
+// byField tells whether the request's name comes from a field selector, not from the path.
+func (c *call) byField() bool {
+	return c.q.Verb == "list" || c.q.Verb == "deletecollection"
+}

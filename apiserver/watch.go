@@ -1,0 +1,224 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/codec"
+)
+
+const (
+	// bookmarkEvery is how often a quiet watch that asked for it is told how far it is.
+	bookmarkEvery = time.Minute
+	// watchFor ends a watch whose client set no limit; upstream's lie between 30 and 60 minutes.
+	watchFor = 45 * time.Minute
+)
+
+func (c *call) watch(ctx context.Context) {
+	o, selection, err := c.listOptions(c.r.URL.Query(), true)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	m, err := accept(c.r, c.protobuf())
+	if err == nil && m == mediaYAML {
+		err = notAcceptable([]string{string(mediaJSON) + ";stream=watch", string(mediaProtobuf) + ";stream=watch"})
+	}
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	initial, watch, err := c.open(ctx, o, selection)
+	if err != nil && !errors.Is(err, registry.ErrExpired) {
+		c.fail(err)
+		return
+	}
+	limit := watchFor
+	if o.TimeoutSeconds != nil && *o.TimeoutSeconds > 0 {
+		limit = time.Duration(*o.TimeoutSeconds) * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	s := &watchStream{endpoint: c.endpoint, w: c.w, media: m, watch: watch}
+	s.start()
+	if err != nil {
+		// Upstream accepts the watch and says in its stream that the version is too old.
+		s.fail(err)
+		return
+	}
+	s.run(ctx, initial, o)
+}
+
+// open begins a watch where the client wants it: with the state it starts from or at a version.
+func (c *call) open(ctx context.Context, o metav1.ListOptions, s registry.Selection) (*registry.List, *registry.Watch, error) {
+	fromState := o.ResourceVersion == "" || o.ResourceVersion == "0"
+	if o.SendInitialEvents != nil {
+		if *o.SendInitialEvents {
+			return c.ListAndWatch(ctx, s, o.ResourceVersion)
+		}
+		if fromState {
+			l, w, err := c.ListAndWatch(ctx, s, o.ResourceVersion)
+			if l != nil {
+				l.Items = nil
+			}
+			return l, w, err
+		}
+	}
+	if fromState {
+		return c.ListAndWatch(ctx, s, o.ResourceVersion)
+	}
+	revision, err := registry.ParseVersion(o.ResourceVersion)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := c.Watch(ctx, s, revision)
+	return nil, w, err
+}
+
+// watchStream writes one watch to one client.
+type watchStream struct {
+	*endpoint
+	w     http.ResponseWriter
+	media media
+	watch *registry.Watch
+	told  int64 // the last revision the client knows of
+}
+
+func (s *watchStream) start() {
+	s.w.Header().Set("Content-Type", string(s.media)+";stream=watch")
+	s.w.Header().Set("Cache-Control", "no-cache, private")
+	s.w.WriteHeader(http.StatusOK)
+	s.flush()
+}
+
+func (s *watchStream) flush() { _ = http.NewResponseController(s.w).Flush() }
+
+func (s *watchStream) run(ctx context.Context, initial *registry.List, o metav1.ListOptions) {
+	if initial != nil {
+		for _, item := range initial.Items {
+			if !s.send(registry.WatchEvent{Type: informer.Added, Item: item, Revision: item.Revision}) {
+				return
+			}
+		}
+		if o.SendInitialEvents != nil && *o.SendInitialEvents && o.AllowWatchBookmarks {
+			if !s.bookmark(initial.Revision, true) {
+				return
+			}
+		}
+		s.flush()
+	}
+	for {
+		wait, cancel := ctx, context.CancelFunc(func() {})
+		if o.AllowWatchBookmarks {
+			wait, cancel = context.WithTimeout(ctx, bookmarkEvery)
+		}
+		events, err := s.watch.Next(wait)
+		cancel()
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return
+		case wait.Err() != nil && errors.Is(err, wait.Err()):
+			if revision, ok := s.watch.Progress(); ok && revision > s.told && !s.bookmark(revision, false) {
+				return
+			}
+		default:
+			s.fail(err)
+			return
+		}
+		for _, e := range events {
+			if !s.send(e) {
+				return
+			}
+		}
+		s.flush()
+	}
+}
+
+// send writes one event; its frame is built once for all who watch in the same form.
+func (s *watchStream) send(e registry.WatchEvent) bool {
+	s.told = e.Revision
+	form := registry.Form{GroupVersion: s.gv.String(), Media: string(s.media) + ";watch=" + string(e.Type)}
+	frame, err := e.Item.Encoded(form, func(registry.Object) ([]byte, error) {
+		if s.media == mediaProtobuf {
+			raw, err := s.raw(e.Item)
+			if err != nil {
+				return nil, err
+			}
+			object, err := codec.Envelope(s.gvk(), raw)
+			return frame(s.media, e.Type, object), err
+		}
+		body, err := s.body(e.Item)
+		return frame(s.media, e.Type, codec.WithType(s.gvk(), body)), err
+	})
+	if err != nil {
+		s.fail(err)
+		return false
+	}
+	_, err = s.w.Write(frame)
+	return err == nil
+}
+
+// bookmark tells the client how far it is; the first one after a state also that it is whole
+// (KEP-3157).
+func (s *watchStream) bookmark(revision int64, initialEnd bool) bool {
+	obj := s.new()
+	obj.SetResourceVersion(itoa(revision))
+	if initialEnd {
+		obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
+	s.told = revision
+	if !s.write(informer.Bookmark, s.gvk(), obj) {
+		return false
+	}
+	s.flush()
+	return true
+}
+
+func (s *watchStream) fail(err error) {
+	s.write("ERROR", schema.GroupVersionKind{Version: "v1", Kind: "Status"}, statusOf(err))
+	s.flush()
+}
+
+func (s *watchStream) write(t informer.EventType, gvk schema.GroupVersionKind, obj runtime.Object) bool {
+	data, err := encode(s.media, gvk, obj)
+	if err != nil {
+		return false
+	}
+	_, err = s.w.Write(frame(s.media, t, data))
+	return err == nil
+}
+
+// frame wraps an encoded object into a watch event: a JSON document per line, or a protobuf
+// message after its length in four bytes.
+func frame(m media, t informer.EventType, object []byte) []byte {
+	if m == mediaProtobuf {
+		message := appendField(nil, 1, []byte(t))
+		message = appendField(message, 2, appendField(nil, 1, object))
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
+	}
+	for len(object) > 0 && object[len(object)-1] == '\n' {
+		object = object[:len(object)-1]
+	}
+	out := make([]byte, 0, len(object)+len(t)+24)
+	out = append(out, `{"type":"`...)
+	out = append(out, t...)
+	out = append(out, `","object":`...)
+	out = append(out, object...)
+	return append(out, "}\n"...)
+}
+
+func marshalListMeta(meta metav1.ListMeta) []byte {
+	data, _ := json.Marshal(meta) // strings and a number: cannot fail
+	return data
+}

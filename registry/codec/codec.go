@@ -1,0 +1,153 @@
+// Package codec turns API objects into bytes and back: JSON, and the protobuf envelope that
+// upstream writes to the wire and to etcd (the prefix "k8s\0", then runtime.Unknown). Objects
+// are encoded and decoded as the versioned Go types they are: there is no conversion.
+//
+// All functions are safe for concurrent use. Decoding never panics: malformed input is an error.
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+// ErrNotProtobuf: the type has no protobuf form (it is a custom kind).
+var ErrNotProtobuf = errors.New("type has no protobuf encoding")
+
+const magic = "k8s\x00"
+
+// message is what generated API types with a protobuf form implement.
+type message interface {
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// HasProtobuf tells whether the object's type has a protobuf form.
+func HasProtobuf(obj runtime.Object) bool {
+	_, ok := obj.(message)
+	return ok
+}
+
+// Raw returns the protobuf message of obj without envelope and without type.
+func Raw(obj runtime.Object) ([]byte, error) {
+	m, ok := obj.(message)
+	if !ok {
+		return nil, fmt.Errorf("%T: %w", obj, ErrNotProtobuf)
+	}
+	return m.Marshal()
+}
+
+// Envelope wraps a protobuf message with its type.
+func Envelope(gvk schema.GroupVersionKind, raw []byte) ([]byte, error) {
+	apiVersion, kind := gvk.ToAPIVersionAndKind()
+	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}
+	size := u.Size()
+	out := make([]byte, len(magic)+size)
+	copy(out, magic)
+	if _, err := u.MarshalToSizedBuffer(out[len(magic):]); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Protobuf returns obj in its envelope.
+func Protobuf(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
+	raw, err := Raw(obj)
+	if err != nil {
+		return nil, err
+	}
+	return Envelope(gvk, raw)
+}
+
+// JSON returns obj with its type in front. The object's own TypeMeta must be empty.
+func JSON(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	return WithType(gvk, body), nil
+}
+
+// WithType puts kind and apiVersion in front of the fields of a JSON object that has neither.
+func WithType(gvk schema.GroupVersionKind, body []byte) []byte {
+	apiVersion, kind := gvk.ToAPIVersionAndKind()
+	out := make([]byte, 0, len(body)+len(apiVersion)+len(kind)+30)
+	out = append(out, `{"kind":"`...)
+	out = append(out, kind...)
+	out = append(out, `","apiVersion":"`...)
+	out = append(out, apiVersion...)
+	out = append(out, '"')
+	if rest := bytes.TrimSpace(body[1:]); len(rest) > 0 && rest[0] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, body[1:]...)
+}
+
+// Stored encodes obj for a store: protobuf where the type has it, else JSON.
+func Stored(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
+	if HasProtobuf(obj) {
+		return Protobuf(gvk, obj)
+	}
+	return JSON(gvk, obj)
+}
+
+// IsProtobuf tells whether data starts as the envelope does.
+func IsProtobuf(data []byte) bool { return bytes.HasPrefix(data, []byte(magic)) }
+
+// Open returns the type that an envelope names and the message in it.
+func Open(data []byte) (schema.GroupVersionKind, []byte, error) {
+	if !IsProtobuf(data) {
+		return schema.GroupVersionKind{}, nil, fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v", []byte(magic))
+	}
+	var u runtime.Unknown
+	if err := u.Unmarshal(data[len(magic):]); err != nil {
+		return schema.GroupVersionKind{}, nil, err
+	}
+	return schema.FromAPIVersionAndKind(u.APIVersion, u.Kind), u.Raw, nil
+}
+
+// Decode fills into from an envelope or from JSON and returns the type that data names. The
+// object's TypeMeta is left empty. Unknown JSON fields are dropped.
+func Decode(data []byte, into runtime.Object) (schema.GroupVersionKind, error) {
+	if IsProtobuf(data) {
+		gvk, raw, err := Open(data)
+		if err != nil {
+			return gvk, err
+		}
+		return gvk, DecodeRaw(raw, into)
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return takeType(into), nil
+}
+
+// DecodeStrict is Decode for JSON that also returns what a lenient decoding passes over:
+// unknown and duplicate fields.
+func DecodeStrict(data []byte, into runtime.Object) (gvk schema.GroupVersionKind, strict []error, err error) {
+	strict, err = kjson.UnmarshalStrict(data, into)
+	if err != nil {
+		return gvk, nil, err
+	}
+	return takeType(into), strict, nil
+}
+
+// DecodeRaw fills into from a protobuf message without envelope.
+func DecodeRaw(raw []byte, into runtime.Object) error {
+	m, ok := into.(message)
+	if !ok {
+		return fmt.Errorf("%T: %w", into, ErrNotProtobuf)
+	}
+	return m.Unmarshal(raw)
+}
+
+func takeType(obj runtime.Object) schema.GroupVersionKind {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return gvk
+}

@@ -1,0 +1,223 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// DeleteOptions of a delete.
+type DeleteOptions struct {
+	metav1.DeleteOptions
+	// Admit, if set, may refuse the deletion of the object as it is now.
+	Admit  func(ctx context.Context, obj Object) error
+	DryRun bool
+}
+
+// Delete begins or completes the deletion of an object. gone tells that it was removed; else
+// it stays until its grace period, its finalizers or what else holds it are done. The item is
+// the object's last or new state.
+func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteOptions) (item *Item, gone bool, err error) {
+	key := indexKey(namespace, name)
+	for {
+		current, err := r.newest(ctx, key, namespace, name)
+		if err != nil {
+			return nil, false, err
+		}
+		item, gone, err = r.delete(ctx, current, o)
+		if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) {
+			if err := r.catchUp(ctx); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		return item, gone, err
+	}
+}
+
+func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (*Item, bool, error) {
+	if err := r.deletePreconditions(current.Object, o.Preconditions); err != nil {
+		return nil, false, err
+	}
+	if o.Admit != nil {
+		if err := o.Admit(ctx, current.Object); err != nil {
+			return nil, false, err
+		}
+	}
+	obj := current.Object.DeepCopyObject().(Object)
+	changed, remove := r.Rules.Deletion.decide(obj, o.DeleteOptions, time.Now())
+	switch {
+	case o.DryRun:
+		return &Item{Object: obj, key: current.key}, remove, nil
+	case remove:
+		item, err := r.remove(ctx, current)
+		return item, true, err
+	case !changed:
+		return current, false, nil
+	}
+	item, err := r.commit(ctx, current.key, obj, func(value []byte) (int64, error) {
+		return r.registry.store.Update(ctx, r.storageKey(current.key), value, current.Revision)
+	})
+	return item, false, err
+}
+
+// remove takes the record away and returns the object's last state.
+func (r *Resource) remove(ctx context.Context, current *Item) (*Item, error) {
+	revision, err := r.registry.store.Delete(ctx, r.storageKey(current.key), current.Revision)
+	if err != nil {
+		return nil, err
+	}
+	return current, r.registry.clock.wait(ctx, revision)
+}
+
+func (r *Resource) deletePreconditions(obj Object, p *metav1.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	// Upstream names the kind, not the resource, in these two conflicts.
+	kind := ObjectKey{Resource: schema.GroupResource{Group: r.GroupVersion.Group, Resource: r.Names.Kind}, Name: obj.GetName()}
+	if p.UID != nil && *p.UID != obj.GetUID() {
+		return Errorf(ErrConflict, kind, "the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, obj.GetUID())
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != obj.GetResourceVersion() {
+		return Errorf(ErrConflict, kind, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, obj.GetResourceVersion())
+	}
+	return nil
+}
+
+// removable tells whether nothing holds an object whose deletion has begun.
+func (r *Resource) removable(obj Object) bool {
+	if obj.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 {
+		return false
+	}
+	if grace := obj.GetDeletionGracePeriodSeconds(); grace != nil && *grace > 0 {
+		return false
+	}
+	return r.Rules.Deletion.Held == nil || !r.Rules.Deletion.Held(obj)
+}
+
+// decide brings obj, a private copy, to the state a delete leaves it in: whether that differs
+// from before, and whether the object can be removed at once.
+func (d Deletion[T]) decide(obj T, o metav1.DeleteOptions, now time.Time) (changed, remove bool) {
+	asked := o.GracePeriodSeconds
+	if asked != nil && *asked < 0 {
+		one := int64(1)
+		asked = &one
+	}
+	begun := obj.GetDeletionTimestamp() != nil
+	pending := false
+	switch left := obj.GetDeletionGracePeriodSeconds(); {
+	case begun && left != nil && *left > 0 && d.Grace != nil:
+		pending = true
+		if asked != nil && *asked < *left {
+			shorten(obj, *asked, now)
+			changed, pending = true, *obj.GetDeletionGracePeriodSeconds() > 0
+		}
+	case !begun && d.Grace != nil:
+		if grace := d.Grace(obj, asked); grace > 0 {
+			begin(obj, grace, now)
+			changed, pending = true, true
+		}
+	}
+	if finalizers := finalizersFor(obj.GetFinalizers(), o); !slices.Equal(finalizers, obj.GetFinalizers()) {
+		obj.SetFinalizers(finalizers)
+		changed = true
+	}
+	if !begun && d.Begin != nil {
+		d.Begin(obj)
+		changed = true
+	}
+	held := len(obj.GetFinalizers()) > 0 || d.Held != nil && d.Held(obj)
+	if !pending && !held {
+		return true, true
+	}
+	if held && !pending {
+		// What is held but not graceful is marked as deleted with no grace left.
+		if obj.GetDeletionTimestamp() == nil {
+			begin(obj, 0, now)
+			changed = true
+		}
+		if left := obj.GetDeletionGracePeriodSeconds(); left == nil || *left != 0 {
+			zero := int64(0)
+			obj.SetDeletionGracePeriodSeconds(&zero)
+			changed = true
+		}
+	}
+	return changed, false
+}
+
+// begin marks obj as being deleted; its generation rises so that controllers take notice.
+func begin(obj metav1.Object, grace int64, now time.Time) {
+	at := metav1.NewTime(now.Add(time.Duration(grace) * time.Second).Truncate(time.Second))
+	obj.SetDeletionTimestamp(&at)
+	obj.SetDeletionGracePeriodSeconds(&grace)
+	if obj.GetGeneration() > 0 {
+		obj.SetGeneration(obj.GetGeneration() + 1)
+	}
+}
+
+// shorten moves the deletion time of obj forward to that of a shorter grace period, but never
+// into the past: what is overdue keeps a second, so that its owner still ends it gracefully.
+func shorten(obj metav1.Object, grace int64, now time.Time) {
+	start := obj.GetDeletionTimestamp().Add(-time.Duration(*obj.GetDeletionGracePeriodSeconds()) * time.Second)
+	at := start.Add(time.Duration(grace) * time.Second)
+	if at.Before(now) {
+		at = now
+		if grace != 0 {
+			grace = 1
+		}
+	}
+	stamp := metav1.NewTime(at.Truncate(time.Second))
+	obj.SetDeletionTimestamp(&stamp)
+	obj.SetDeletionGracePeriodSeconds(&grace)
+}
+
+// finalizersFor returns the finalizers that make the garbage collector follow the propagation
+// asked for; without a wish, those that are there stay.
+func finalizersFor(have []string, o metav1.DeleteOptions) []string {
+	orphan := slices.Contains(have, metav1.FinalizerOrphanDependents)
+	foreground := slices.Contains(have, metav1.FinalizerDeleteDependents)
+	hadOrphan, hadForeground := orphan, foreground
+	switch {
+	case o.OrphanDependents != nil:
+		orphan, foreground = *o.OrphanDependents, false
+	case o.PropagationPolicy != nil:
+		orphan = *o.PropagationPolicy == metav1.DeletePropagationOrphan
+		foreground = *o.PropagationPolicy == metav1.DeletePropagationForeground
+	}
+	if orphan == hadOrphan && foreground == hadForeground {
+		return have
+	}
+	var want []string
+	for _, f := range have {
+		if f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
+			want = append(want, f)
+		}
+	}
+	if orphan {
+		want = append(want, metav1.FinalizerOrphanDependents)
+	}
+	if foreground {
+		want = append(want, metav1.FinalizerDeleteDependents)
+	}
+	return want
+}
+
+// expire deletes what has lived longer than the kind's time to live.
+func (r *Resource) expire(ctx context.Context, now time.Time) {
+	tree, _ := r.table.snapshot(&r.registry.clock)
+	tree.Ascend(func(i *Item) bool {
+		if born := i.Object.GetCreationTimestamp(); now.Sub(born.Time) > r.TTL {
+			if _, err := r.registry.store.Delete(ctx, r.storageKey(i.key), i.Revision); err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
+				r.registry.log.Warn("expired object stays", "resource", r.GroupResource().String(), "key", i.key, "error", err)
+			}
+		}
+		return ctx.Err() == nil
+	})
+}

@@ -1,0 +1,98 @@
+package registry
+
+import (
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+
+	"github.com/keelson-dev/keelson/registry/codec"
+)
+
+// Item is one state of one object: the decoded object, shared by all readers, and a place
+// where its encodings are kept once somebody asked for them.
+type Item struct {
+	Object Object
+	// Revision of the write that made this state (for a deleted object, of the deletion).
+	Revision int64
+
+	key   string
+	space *encodings
+	forms atomic.Pointer[form]
+}
+
+// Form names one encoding of an object, such as one media type in one group-version.
+type Form struct {
+	GroupVersion string
+	Media        string
+}
+
+// form is one kept encoding; they form an immutable list, since an object has very few.
+type form struct {
+	name  Form
+	bytes []byte
+	next  *form
+}
+
+// Encoded returns the encoding of the given form, building it at first use. Concurrent first
+// uses may build it twice. The bytes are shared and must not be changed.
+func (i *Item) Encoded(name Form, build func(Object) ([]byte, error)) ([]byte, error) {
+	for f := i.forms.Load(); f != nil; f = f.next {
+		if f.name == name {
+			return f.bytes, nil
+		}
+	}
+	b, err := build(i.Object)
+	if err != nil || i.space == nil {
+		return b, err
+	}
+	for {
+		head := i.forms.Load()
+		if i.forms.CompareAndSwap(head, &form{name: name, bytes: b, next: head}) {
+			i.space.keep(i, len(b))
+			return b, nil
+		}
+	}
+}
+
+// JSON returns the object's JSON in its stored version, without apiVersion and kind.
+func (i *Item) JSON() ([]byte, error) {
+	return i.Encoded(Form{Media: "json"}, func(o Object) ([]byte, error) { return json.Marshal(o) })
+}
+
+// Raw returns the object's protobuf message in its stored version, without envelope.
+func (i *Item) Raw() ([]byte, error) {
+	return i.Encoded(Form{Media: "protobuf"}, func(o Object) ([]byte, error) { return codec.Raw(o) })
+}
+
+// encodings bounds the bytes that items keep: the oldest encodings are dropped first.
+type encodings struct {
+	budget int
+
+	mu    sync.Mutex
+	used  int
+	queue []kept
+	head  int
+}
+
+type kept struct {
+	item  *Item
+	bytes int
+}
+
+func (e *encodings) keep(i *Item, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.used += n
+	e.queue = append(e.queue, kept{i, n})
+	for e.used > e.budget && e.head < len(e.queue) {
+		old := e.queue[e.head]
+		e.queue[e.head] = kept{}
+		e.head++
+		e.used -= old.bytes
+		old.item.forms.Store(nil)
+	}
+	if e.head > 1024 && e.head > len(e.queue)/2 {
+		e.queue = append([]kept(nil), e.queue[e.head:]...)
+		e.head = 0
+	}
+}

@@ -1,0 +1,275 @@
+package registry
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/third_party/forked/golang/btree"
+)
+
+// freshTimeout is how long a read waits for a revision that has not been seen yet.
+const freshTimeout = 3 * time.Second
+
+// ListOptions of a list; the meaning of ResourceVersion and Match is upstream's
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
+type ListOptions struct {
+	Selection
+	Limit           int64
+	Continue        string
+	ResourceVersion string
+	Match           metav1.ResourceVersionMatch
+}
+
+// List is the answer to a list: items in key order, all as of one revision.
+type List struct {
+	Items    []*Item
+	Revision int64
+	// Continue goes on after the last item, at the same revision; empty when all is told.
+	Continue string
+	// Remaining is how many items follow, or nil when that is not known.
+	Remaining *int64
+}
+
+// errTooLarge: the client asks for a revision that does not exist (yet).
+type errTooLarge struct{ asked, current int64 }
+
+// Error has upstream's words.
+func (e *errTooLarge) Error() string {
+	return fmt.Sprintf("Too large resource version: %d, current: %d", e.asked, e.current)
+}
+
+// FutureRevision tells whether err says that a revision was asked for that does not exist yet.
+func FutureRevision(err error) bool { _, ok := err.(*errTooLarge); return ok }
+
+// Get returns one object. An empty resource version reads the newest state, "0" whatever the
+// cache has, any other a state not older than that.
+func (r *Resource) Get(ctx context.Context, namespace, name, resourceVersion string) (*Item, error) {
+	if err := r.fresh(ctx, resourceVersion); err != nil {
+		return nil, err
+	}
+	if item := r.table.get(indexKey(namespace, name)); item != nil {
+		return item, nil
+	}
+	return nil, r.errorf(ErrNotFound, name, "")
+}
+
+// List returns the selected objects.
+func (r *Resource) List(ctx context.Context, o ListOptions) (*List, error) {
+	prefix := ""
+	if o.Namespace != "" {
+		prefix = o.Namespace + "/"
+	}
+	if o.Continue != "" {
+		return r.listOn(ctx, prefix, o)
+	}
+	if o.Match == metav1.ResourceVersionMatchExact {
+		return r.listExact(ctx, prefix, o)
+	}
+	if err := r.fresh(ctx, o.ResourceVersion); err != nil {
+		return nil, err
+	}
+	if name, ok := o.exactName(); ok && (o.Namespace != "" || !r.Namespaced) {
+		return r.listOne(indexKey(o.Namespace, name), o), nil
+	}
+	if o.Limit == 0 {
+		if found, revision, ok := r.table.indexed(&r.registry.clock, &r.Kind, o.Selection); ok {
+			return &List{Items: r.selected(found, o.Selection), Revision: revision}, nil
+		}
+	}
+	tree, revision := r.table.snapshot(&r.registry.clock)
+	return r.page(tree, prefix, "", revision, o), nil
+}
+
+// listExact lists at exactly one revision.
+func (r *Resource) listExact(ctx context.Context, prefix string, o ListOptions) (*List, error) {
+	revision, err := ParseVersion(o.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.fresh(ctx, o.ResourceVersion); err != nil {
+		return nil, err
+	}
+	tree, ok := r.table.at(revision)
+	if !ok {
+		return nil, r.expired(revision)
+	}
+	return r.page(tree, prefix, "", revision, o), nil
+}
+
+// listOn continues a list from its token.
+func (r *Resource) listOn(ctx context.Context, prefix string, o ListOptions) (*List, error) {
+	if o.ResourceVersion != "" && o.ResourceVersion != "0" {
+		return nil, r.errorf(ErrBadRequest, "", "specifying resource version is not allowed when using continue")
+	}
+	from, revision, err := DecodeContinue(o.Continue)
+	if err != nil {
+		return nil, r.errorf(ErrBadRequest, "", "invalid continue token: %v", err)
+	}
+	if revision < 0 {
+		// A token that gave up consistency goes on at the newest state.
+		if err := r.catchUp(ctx); err != nil {
+			return nil, err
+		}
+		tree, revision := r.table.snapshot(&r.registry.clock)
+		return r.page(tree, prefix, prefix+from, revision, o), nil
+	}
+	if err := r.registry.clock.wait(ctx, revision); err != nil {
+		return nil, err
+	}
+	tree, ok := r.table.at(revision)
+	if !ok {
+		gone := r.errorf(ErrExpired, "", "%s", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+		gone.Continue = encodeContinue(from, -1)
+		return nil, gone
+	}
+	return r.page(tree, prefix, prefix+from, revision, o), nil
+}
+
+func (r *Resource) listOne(key string, o ListOptions) *List {
+	t := r.table
+	t.mu.RLock()
+	item, _ := t.tree.Get(&Item{key: key})
+	l := &List{Revision: t.revision(&r.registry.clock)}
+	t.mu.RUnlock()
+	if item != nil {
+		l.Items = r.selected([]*Item{item}, o.Selection)
+	}
+	return l
+}
+
+func (r *Resource) selected(items []*Item, s Selection) []*Item {
+	kept := items[:0]
+	for _, i := range items {
+		if s.matches(&r.Kind, i.Object) {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
+
+// page walks tree from a key on and stops at the limit.
+func (r *Resource) page(tree *btree.BTree[*Item], prefix, from string, revision int64, o ListOptions) *List {
+	l := &List{Revision: revision}
+	everything := o.everything()
+	walked := 0
+	ascend(tree, prefix, from, func(i *Item) bool {
+		if !everything && !o.matches(&r.Kind, i.Object) {
+			return true
+		}
+		if o.Limit > 0 && int64(len(l.Items)) == o.Limit {
+			last := l.Items[len(l.Items)-1]
+			l.Continue = encodeContinue(strings.TrimPrefix(last.key, prefix)+"\x00", revision)
+			return false
+		}
+		walked++
+		l.Items = append(l.Items, i)
+		return true
+	})
+	if l.Continue != "" && everything {
+		remaining := int64(count(tree, prefix) - walked)
+		if from != "" {
+			remaining = 0
+			ascend(tree, prefix, l.Items[len(l.Items)-1].key, func(*Item) bool { remaining++; return true })
+			remaining--
+		}
+		l.Remaining = &remaining
+	}
+	return l
+}
+
+// fresh waits until the cache is as new as resourceVersion asks for.
+func (r *Resource) fresh(ctx context.Context, resourceVersion string) error {
+	switch resourceVersion {
+	case "":
+		return r.catchUp(ctx)
+	case "0":
+		return nil
+	}
+	revision, err := ParseVersion(resourceVersion)
+	if err != nil {
+		return err
+	}
+	if r.registry.clock.read() >= revision {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, freshTimeout)
+	defer cancel()
+	if err := r.registry.clock.wait(waiting, revision); err != nil {
+		if ctx.Err() == nil && waiting.Err() != nil {
+			return &errTooLarge{asked: revision, current: r.registry.clock.read()}
+		}
+		return err
+	}
+	return nil
+}
+
+func (r *Resource) expired(revision int64) error {
+	r.table.mu.RLock()
+	oldest := r.table.oldest
+	r.table.mu.RUnlock()
+	return r.errorf(ErrExpired, "", "too old resource version: %d (%d)", revision, oldest)
+}
+
+// ParseVersion reads a resource version as a revision.
+func ParseVersion(v string) (int64, error) {
+	n, err := strconv.ParseUint(v, 10, 63)
+	if err != nil {
+		return 0, &Error{Err: ErrBadRequest, Message: fmt.Sprintf("Invalid value: %q: %v", v, err)}
+	}
+	return int64(n), nil
+}
+
+// exactName returns the name that the field selector asks for, if it asks for one.
+func (s Selection) exactName() (string, bool) {
+	if s.Fields == nil {
+		return "", false
+	}
+	return s.Fields.RequiresExactMatch("metadata.name")
+}
+
+// continueToken is the format of upstream's continue tokens.
+type continueToken struct {
+	APIVersion      string `json:"v"`
+	ResourceVersion int64  `json:"rv"`
+	StartKey        string `json:"start"`
+}
+
+func encodeContinue(start string, revision int64) string {
+	// Marshalling strings and a number cannot fail.
+	data, _ := json.Marshal(continueToken{APIVersion: "meta.k8s.io/v1", ResourceVersion: revision, StartKey: start})
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// DecodeContinue reads a continue token: the key to go on from, relative to what is listed, and
+// the revision, negative when the list goes on at the newest state.
+func DecodeContinue(token string) (from string, revision int64, err error) {
+	data, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return "", 0, fmt.Errorf("continue key is not valid: %w", err)
+	}
+	var c continueToken
+	if err := json.Unmarshal(data, &c); err != nil {
+		return "", 0, fmt.Errorf("continue key is not valid: %w", err)
+	}
+	switch {
+	case c.APIVersion != "meta.k8s.io/v1":
+		return "", 0, fmt.Errorf("continue key is not valid: server does not recognize this encoded version %s", c.APIVersion)
+	case c.ResourceVersion == 0:
+		return "", 0, fmt.Errorf("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+	case c.StartKey == "":
+		return "", 0, fmt.Errorf("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
+	}
+	// A key must not climb out of what is listed.
+	key := "/" + strings.TrimPrefix(c.StartKey, "/")
+	if path.Clean(key) != key {
+		return "", 0, fmt.Errorf("continue key is not valid: %s", c.StartKey)
+	}
+	return key[1:], c.ResourceVersion, nil
+}

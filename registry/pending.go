@@ -1,0 +1,65 @@
+package registry
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// pending holds the decoded objects of writes under way, so that their commits need not be
+// decoded again. A write is recognised by its key and bytes, whatever the backend.
+type pending struct {
+	mu     sync.Mutex
+	writes map[string][]*write
+}
+
+type write struct {
+	value  []byte
+	object Object // taken by the pump, from then on shared
+	taken  bool
+}
+
+func (p *pending) add(key string, value []byte, obj Object) *write {
+	w := &write{value: value, object: obj}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.writes == nil {
+		p.writes = map[string][]*write{}
+	}
+	p.writes[key] = append(p.writes[key], w)
+	return w
+}
+
+func (p *pending) drop(key string, w *write) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.writes[key]
+	for i := range list {
+		if list[i] == w {
+			list = append(list[:i], list[i+1:]...)
+			break
+		}
+	}
+	if len(list) == 0 {
+		delete(p.writes, key)
+	} else {
+		p.writes[key] = list
+	}
+}
+
+// take returns the object that was written by e, under its revision, or nil when another
+// process wrote it.
+func (p *pending) take(e storage.Event) Object {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.writes[e.Key] {
+		if !w.taken && bytes.Equal(w.value, e.Value) {
+			w.taken = true
+			w.object.SetResourceVersion(strconv.FormatInt(e.Revision, 10))
+			return w.object
+		}
+	}
+	return nil
+}

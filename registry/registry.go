@@ -1,0 +1,298 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/registry/codec"
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// Root is where all keys start, as upstream's do on etcd.
+const Root = "/registry/"
+
+// Options of a Registry; the zero value is good.
+type Options struct {
+	// Identifiers makes UIDs and generated names; nil is random ones.
+	Identifiers Identifiers
+	// History is how many changes of each resource can be watched again or listed at; 0 is 4096.
+	History int
+	// EncodingBytes bounds the memory that cached encodings take; 0 is 64 MiB.
+	EncodingBytes int
+	Logger        *slog.Logger
+}
+
+// Registry is the kinds and their cache over a store. It answers reads from memory and waits,
+// after each write, until its own reads show it. All methods are safe for concurrent use; they
+// need Run to be running.
+type Registry struct {
+	store     storage.Store
+	ids       Identifiers
+	log       *slog.Logger
+	resources map[schema.GroupResource]*Resource
+	order     []*Resource
+	byPrefix  map[string]*Resource
+	space     *encodings
+	clock     clock
+	pending   pending
+	synced    chan struct{}
+}
+
+// New returns a registry of the given kinds. It reports kinds that cannot stand together.
+func New(store storage.Store, kinds []Kind, o Options) (*Registry, error) {
+	if o.Identifiers == nil {
+		o.Identifiers = Random()
+	}
+	if o.History <= 0 {
+		o.History = 4096
+	}
+	if o.EncodingBytes <= 0 {
+		o.EncodingBytes = 64 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Registry{
+		store: store, ids: o.Identifiers, log: o.Logger,
+		resources: map[schema.GroupResource]*Resource{}, byPrefix: map[string]*Resource{},
+		space:  &encodings{budget: o.EncodingBytes},
+		synced: make(chan struct{}),
+	}
+	for _, k := range kinds {
+		if err := r.install(k, o.History); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *Registry) install(k Kind, history int) error {
+	gr := k.GroupResource()
+	if k.Plural == "" || k.Kind == "" || k.GroupVersion.Version == "" {
+		return fmt.Errorf("kind %q of %s: kind, plural and version must be set", k.Kind, k.GroupVersion)
+	}
+	if r.resources[gr] != nil {
+		return fmt.Errorf("resource %s is defined twice", gr)
+	}
+	res := &Resource{Kind: k, registry: r}
+	if k.Answer == nil {
+		if k.New == nil || k.NewList == nil {
+			return fmt.Errorf("resource %s: New and NewList must be set", gr)
+		}
+		if other := r.byPrefix[k.Prefix]; other != nil {
+			return fmt.Errorf("resources %s and %s share the storage prefix %q", gr, other.GroupResource(), k.Prefix)
+		}
+		res.table = newTable(history)
+		r.byPrefix[k.Prefix] = res
+	}
+	r.resources[gr] = res
+	r.order = append(r.order, res)
+	return nil
+}
+
+// Resource returns the resource of that name, or false when it is not served.
+func (r *Registry) Resource(gr schema.GroupResource) (*Resource, bool) {
+	res, ok := r.resources[gr]
+	return res, ok
+}
+
+// Resources returns all resources in the order of their definition.
+func (r *Registry) Resources() []*Resource { return r.order }
+
+// Revision returns the newest revision that reads show.
+func (r *Registry) Revision() int64 { return r.clock.read() }
+
+// WaitSynced blocks until the store has been read in.
+func (r *Registry) WaitSynced(ctx context.Context) error {
+	select {
+	case <-r.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Run reads the store in, then follows it until the context ends. It is called once. An error
+// means that the store failed or holds something that cannot be decoded.
+func (r *Registry) Run(ctx context.Context) error {
+	err := r.run(ctx)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	if err != nil {
+		r.clock.stop(fmt.Errorf("%w: %w", errStopped, err))
+	} else {
+		r.clock.stop(errStopped)
+	}
+	return err
+}
+
+func (r *Registry) run(ctx context.Context) error {
+	revision, err := r.load(ctx)
+	if err != nil {
+		return err
+	}
+	stream, err := r.store.Watch(ctx, Root, revision)
+	if err != nil {
+		return fmt.Errorf("watch the store: %w", err)
+	}
+	defer stream.Close()
+	r.clock.advance(revision)
+	close(r.synced)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); r.expire(ctx) }()
+	defer func() { cancel(); <-done }()
+	for {
+		events, err := stream.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("follow the store: %w", err)
+		}
+		for _, e := range events {
+			if err := r.apply(e); err != nil {
+				return err
+			}
+			r.clock.advance(e.Revision)
+		}
+	}
+}
+
+func (r *Registry) load(ctx context.Context) (int64, error) {
+	var o storage.ListOptions
+	o.Limit = 2000
+	for {
+		page, err := r.store.List(ctx, Root, o)
+		if errors.Is(err, storage.ErrCompacted) && o.After != "" {
+			o = storage.ListOptions{Limit: o.Limit}
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("list the store: %w", err)
+		}
+		for _, rec := range page.Records {
+			res, key := r.locate(rec.Key)
+			if res == nil {
+				continue
+			}
+			obj, err := res.decode(rec.Key, rec.Value, rec.Revision)
+			if err != nil {
+				return 0, err
+			}
+			res.table.load(res.item(key, obj, rec.Revision))
+		}
+		o.Revision = page.Revision
+		if !page.More {
+			for _, res := range r.byPrefix {
+				res.table.oldest = page.Revision
+			}
+			return page.Revision, nil
+		}
+		o.After = page.Records[len(page.Records)-1].Key
+	}
+}
+
+// apply takes one committed change into the cache of its resource.
+func (r *Registry) apply(e storage.Event) error {
+	res, key := r.locate(e.Key)
+	if res == nil {
+		return nil
+	}
+	if e.Type == storage.Delete {
+		prev := res.table.get(key)
+		if prev == nil {
+			return nil
+		}
+		last := prev.Object.DeepCopyObject().(Object)
+		last.SetResourceVersion(strconv.FormatInt(e.Revision, 10))
+		res.table.remove(prev, res.item(key, last, e.Revision))
+		return nil
+	}
+	obj := r.pending.take(e)
+	if obj == nil {
+		var err error
+		if obj, err = res.decode(e.Key, e.Value, e.Revision); err != nil {
+			return err
+		}
+	}
+	res.table.put(res.item(key, obj, e.Revision))
+	return nil
+}
+
+// locate splits a storage key into its resource and the key within.
+func (r *Registry) locate(key string) (*Resource, string) {
+	rest, ok := strings.CutPrefix(key, Root)
+	if !ok {
+		return nil, ""
+	}
+	for at := 0; ; {
+		slash := strings.IndexByte(rest[at:], '/')
+		if slash < 0 {
+			return nil, ""
+		}
+		at += slash
+		if res := r.byPrefix[rest[:at]]; res != nil {
+			return res, rest[at+1:]
+		}
+		at++
+	}
+}
+
+// Resource is one kind with its cache.
+type Resource struct {
+	Kind
+	registry *Registry
+	table    *table
+}
+
+func (r *Resource) storageKey(key string) string { return Root + r.Prefix + "/" + key }
+
+func (r *Resource) item(key string, obj Object, revision int64) *Item {
+	return &Item{Object: obj, Revision: revision, key: key, space: r.registry.space}
+}
+
+// gvk is the type objects are stored as.
+func (r *Resource) gvk() schema.GroupVersionKind { return r.GroupVersion.WithKind(r.Names.Kind) }
+
+func (r *Resource) decode(key string, value []byte, revision int64) (Object, error) {
+	obj := r.New()
+	if _, err := codec.Decode(value, obj); err != nil {
+		return nil, fmt.Errorf("stored object %s does not decode as %s: %w", key, r.gvk(), err)
+	}
+	if r.Rules.Default != nil {
+		r.Rules.Default(obj)
+	}
+	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
+	return obj, nil
+}
+
+// expire deletes the objects of kinds with a time to live, once a minute.
+func (r *Registry) expire(ctx context.Context) {
+	var mortal []*Resource
+	for _, res := range r.order {
+		if res.TTL > 0 {
+			mortal = append(mortal, res)
+		}
+	}
+	if len(mortal) == 0 {
+		return
+	}
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, res := range mortal {
+				res.expire(ctx, now)
+			}
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package registry
+
+import (
+	"sort"
+	"strings"
+	"sync"
+
+	"k8s.io/utils/third_party/forked/golang/btree"
+)
+
+// change is one entry of a table's history. prev is nil for a creation; for a deletion item is
+// the last state under the deletion's revision.
+type change struct {
+	item    *Item
+	prev    *Item
+	deleted bool
+}
+
+// table is the cache of one resource: the newest state in key order, indexes over it and the
+// latest changes. The registry's pump is its only writer.
+type table struct {
+	history int // how many changes are kept
+
+	mu      sync.RWMutex
+	tree    *btree.BTree[*Item]
+	frozen  *btree.BTree[*Item] // a copy-on-write clone of tree, dropped at the next change
+	indexes map[string]*index
+	log     []change      // ring of the latest changes, oldest at first
+	first   int           // position in log of the oldest change
+	base    int64         // sequence number of the oldest change
+	oldest  int64         // the state at this revision and later can be told from log
+	latest  int64         // revision of the newest change
+	changed chan struct{} // closed at the next change; nil while nobody waits
+}
+
+func newTable(history int) *table {
+	return &table{
+		history: history,
+		tree:    btree.New(32, func(a, b *Item) bool { return a.key < b.key }),
+		indexes: map[string]*index{},
+	}
+}
+
+// load puts an item in place before the pump starts.
+func (t *table) load(i *Item) { t.tree.ReplaceOrInsert(i) }
+
+// get returns the newest item at key, or nil.
+func (t *table) get(key string) *Item {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	i, _ := t.tree.Get(&Item{key: key})
+	return i
+}
+
+// put applies a creation or an update.
+func (t *table) put(i *Item) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	prev, _ := t.tree.ReplaceOrInsert(i)
+	for _, x := range t.indexes {
+		x.move(prev, i)
+	}
+	t.record(change{item: i, prev: prev})
+}
+
+// remove applies a deletion; last is the final state under the deletion's revision.
+func (t *table) remove(prev, last *Item) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tree.Delete(prev)
+	for _, x := range t.indexes {
+		x.move(prev, nil)
+	}
+	t.record(change{item: last, prev: prev, deleted: true})
+}
+
+func (t *table) record(c change) {
+	t.latest = c.item.Revision
+	t.frozen = nil
+	if len(t.log) < t.history {
+		t.log = append(t.log, c)
+	} else {
+		t.oldest = t.log[t.first].item.Revision
+		t.log[t.first] = c
+		t.first = (t.first + 1) % len(t.log)
+		t.base++
+	}
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+}
+
+func (t *table) entry(seq int64) change {
+	return t.log[(t.first+int(seq-t.base))%len(t.log)]
+}
+
+func (t *table) end() int64 { return t.base + int64(len(t.log)) }
+
+// wait returns a channel that closes at the next change. The caller holds the lock for writing.
+func (t *table) wait() <-chan struct{} {
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
+}
+
+// since returns the sequence number of the first change after revision, or false when changes
+// after it may be gone. The caller holds the lock.
+func (t *table) since(revision int64) (int64, bool) {
+	if revision < t.oldest {
+		return 0, false
+	}
+	n := sort.Search(len(t.log), func(i int) bool {
+		return t.entry(t.base+int64(i)).item.Revision > revision
+	})
+	return t.base + int64(n), true
+}
+
+// snapshot returns an immutable view of the newest state, and the revision it is the state at.
+func (t *table) snapshot(c *clock) (*btree.BTree[*Item], int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.frozen == nil {
+		t.frozen = t.tree.Clone()
+	}
+	return t.frozen, t.revision(c)
+}
+
+// revision returns the revision that the table's state is the state at. The caller holds the
+// lock: the pump may have applied a change that the clock has yet to show.
+func (t *table) revision(c *clock) int64 { return max(t.latest, c.read()) }
+
+// at returns the state as it was at revision, or false when the history does not reach back.
+// Newer changes are undone on a copy-on-write clone, so the cost is that of the changes.
+func (t *table) at(revision int64) (*btree.BTree[*Item], bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	from, ok := t.since(revision)
+	if !ok {
+		return nil, false
+	}
+	if t.frozen == nil {
+		t.frozen = t.tree.Clone()
+	}
+	if from == t.end() {
+		return t.frozen, true
+	}
+	past := t.tree.Clone()
+	for seq := t.end() - 1; seq >= from; seq-- {
+		if c := t.entry(seq); c.prev == nil {
+			past.Delete(c.item)
+		} else {
+			past.ReplaceOrInsert(c.prev)
+		}
+	}
+	return past, true
+}
+
+// ascend calls visit in key order for the items whose key starts with prefix and is greater
+// than or equal to from, until visit returns false.
+func ascend(tree *btree.BTree[*Item], prefix, from string, visit func(*Item) bool) {
+	if from < prefix {
+		from = prefix
+	}
+	tree.AscendGreaterOrEqual(&Item{key: from}, func(i *Item) bool {
+		return strings.HasPrefix(i.key, prefix) && visit(i)
+	})
+}
+
+// count returns how many items have the prefix.
+func count(tree *btree.BTree[*Item], prefix string) int {
+	if prefix == "" {
+		return tree.Len()
+	}
+	n := 0
+	ascend(tree, prefix, "", func(*Item) bool { n++; return true })
+	return n
+}

@@ -1,0 +1,364 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/registry/codec"
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// nameTries is how often another generated name is tried, as upstream does.
+const nameTries = 8
+
+var (
+	errResourceVersionSet = errors.New("resourceVersion should not be set on objects to be created")
+	errModified           = "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+// CreateOptions of a create.
+type CreateOptions struct {
+	// Admit, if set, has the last word on the object as it would be stored.
+	Admit  func(ctx context.Context, obj Object) error
+	DryRun bool
+	// Via is the further version by which the object came in, if it did.
+	Via *Version
+}
+
+// Create stores a new object. It takes obj over: name, system fields and defaults are filled in,
+// and what it returns may share it.
+func (r *Resource) Create(ctx context.Context, obj Object, o CreateOptions) (*Item, error) {
+	if obj.GetResourceVersion() != "" {
+		return nil, errResourceVersionSet
+	}
+	obj.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetSelfLink("")
+	if !r.Namespaced {
+		obj.SetNamespace("")
+	}
+	base := ""
+	if obj.GetName() == "" {
+		base = obj.GetGenerateName()
+	}
+	for try := 1; ; try++ {
+		attempt := obj
+		if base != "" {
+			attempt = obj.DeepCopyObject().(Object)
+			attempt.SetName(generatedName(base, r.registry.ids.Suffix(r.Plural, obj.GetNamespace(), base)))
+		}
+		attempt.SetUID(r.registry.ids.UID(r.keyOf(attempt)))
+		item, err := r.create(ctx, attempt, o)
+		if base == "" || !errors.Is(err, ErrExists) {
+			return item, err
+		}
+		if try == nameTries {
+			return nil, r.errorf(ErrNameExhausted, attempt.GetName(), "")
+		}
+	}
+}
+
+func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*Item, error) {
+	if r.Rules.PrepareCreate != nil {
+		r.Rules.PrepareCreate(ctx, obj)
+	}
+	if errs := r.validateCreate(obj, o.Via); len(errs) > 0 {
+		return nil, r.invalid(obj.GetName(), errs)
+	}
+	if r.Rules.Guard != nil {
+		if err := r.Rules.Guard(ctx, obj, nil); err != nil {
+			return nil, err
+		}
+	}
+	if o.Admit != nil {
+		if err := o.Admit(ctx, obj); err != nil {
+			return nil, err
+		}
+	}
+	key := indexKey(obj.GetNamespace(), obj.GetName())
+	if o.DryRun {
+		if r.table.get(key) != nil {
+			return nil, r.errorf(ErrExists, obj.GetName(), "")
+		}
+		return &Item{Object: obj, key: key}, nil
+	}
+	item, err := r.commit(ctx, key, obj, func(value []byte) (int64, error) {
+		return r.registry.store.Create(ctx, r.storageKey(key), value)
+	})
+	if errors.Is(err, storage.ErrExists) {
+		return nil, r.errorf(ErrExists, obj.GetName(), "")
+	}
+	return item, err
+}
+
+// commit encodes obj, writes it and waits until the cache shows it.
+func (r *Resource) commit(ctx context.Context, key string, obj Object, write func([]byte) (int64, error)) (*Item, error) {
+	obj.SetResourceVersion("")
+	value, err := codec.Stored(r.gvk(), obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", r.Names.Kind, key, err)
+	}
+	storageKey := r.storageKey(key)
+	w := r.registry.pending.add(storageKey, value, obj)
+	defer r.registry.pending.drop(storageKey, w)
+	revision, err := write(value)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.registry.clock.wait(ctx, revision); err != nil {
+		return nil, fmt.Errorf("%s %s was written at revision %d: %w", r.Names.Kind, key, revision, err)
+	}
+	if item := r.table.get(key); item != nil && item.Revision == revision {
+		return item, nil
+	}
+	// Somebody changed it again already: answer with what was written.
+	obj, err = r.decode(storageKey, value, revision)
+	if err != nil {
+		return nil, err
+	}
+	return &Item{Object: obj, Revision: revision, key: key}, nil
+}
+
+// UpdateOptions of an update.
+type UpdateOptions struct {
+	// View names the subresource whose rules apply; empty is the object itself.
+	View string
+	// Admit, if set, has the last word on the object as it would be stored. old is nil when the
+	// update creates the object.
+	Admit  func(ctx context.Context, obj, old Object) error
+	DryRun bool
+	// Raw leaves the kind's rules out: the change is stored as it is. Actions use it.
+	Raw bool
+	// Via is the further version by which the object came in, if it did.
+	Via *Version
+}
+
+// Change makes the wanted state from the current one, which is shared and must not be changed;
+// it returns an object of its own. current is nil where an update may create. It is called
+// again, with the newer state, when another write came between.
+type Change func(ctx context.Context, current Object) (Object, error)
+
+// Update changes an object. created tells that it was not there before.
+func (r *Resource) Update(ctx context.Context, namespace, name string, change Change, o UpdateOptions) (item *Item, created bool, err error) {
+	key := indexKey(namespace, name)
+	for {
+		current, err := r.newest(ctx, key, namespace, name)
+		if err != nil {
+			if !errors.Is(err, ErrNotFound) || !r.Rules.CreateOnUpdate || o.View != "" {
+				return nil, false, err
+			}
+			obj, err := change(ctx, nil)
+			if err != nil {
+				return nil, false, err
+			}
+			item, err = r.createOnUpdate(ctx, obj, o)
+			if errors.Is(err, ErrExists) && !o.DryRun {
+				continue
+			}
+			return item, true, err
+		}
+		item, err = r.update(ctx, current, change, o)
+		if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) {
+			if err := r.catchUp(ctx); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		return item, false, err
+	}
+}
+
+func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptions) (*Item, error) {
+	if v := obj.GetResourceVersion(); v != "" && v != "0" {
+		return nil, r.errorf(ErrNotFound, obj.GetName(), "")
+	}
+	obj.SetResourceVersion("")
+	co := CreateOptions{DryRun: o.DryRun, Via: o.Via}
+	if o.Admit != nil {
+		co.Admit = func(ctx context.Context, obj Object) error { return o.Admit(ctx, obj, nil) }
+	}
+	return r.Create(ctx, obj, co)
+}
+
+// update makes one attempt against current; storage errors tell Update to try again.
+func (r *Resource) update(ctx context.Context, current *Item, change Change, o UpdateOptions) (*Item, error) {
+	old := current.Object
+	obj, err := change(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.preconditions(obj, old); err != nil {
+		return nil, err
+	}
+	if !o.Raw {
+		if err := r.prepareUpdate(ctx, obj, old, o); err != nil {
+			return nil, err
+		}
+	}
+	if o.Admit != nil {
+		if err := o.Admit(ctx, obj, old); err != nil {
+			return nil, err
+		}
+	}
+	if o.DryRun {
+		return &Item{Object: obj, key: current.key}, nil
+	}
+	if r.removable(obj) {
+		return r.remove(ctx, current)
+	}
+	same, err := r.same(obj, old)
+	if err != nil || same {
+		return current, err
+	}
+	return r.commit(ctx, current.key, obj, func(value []byte) (int64, error) {
+		return r.registry.store.Update(ctx, r.storageKey(current.key), value, current.Revision)
+	})
+}
+
+// same tells whether obj would be stored as old is. Its resource version is then old's.
+func (r *Resource) same(obj, old Object) (bool, error) {
+	version := old.GetResourceVersion()
+	obj.SetResourceVersion(version)
+	was, err := codec.Stored(r.gvk(), old)
+	if err != nil {
+		return false, err
+	}
+	is, err := codec.Stored(r.gvk(), obj)
+	return bytes.Equal(was, is), err
+}
+
+// preconditions checks the UID and resource version that the wanted state carries.
+func (r *Resource) preconditions(obj, old Object) error {
+	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
+		return r.errorf(ErrConflict, old.GetName(),
+			"StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+			r.storageKey(indexKey(old.GetNamespace(), old.GetName())), uid, old.GetUID())
+	}
+	switch version := obj.GetResourceVersion(); {
+	case version == "" || version == "0":
+		if r.Rules.ConditionalUpdate {
+			return r.invalid(obj.GetName(), field.ErrorList{field.Invalid(
+				field.NewPath("metadata").Child("resourceVersion"), 0, "must be specified for an update")})
+		}
+	case version != old.GetResourceVersion():
+		return r.errorf(ErrConflict, old.GetName(), "%s", errModified)
+	}
+	obj.SetResourceVersion(old.GetResourceVersion())
+	return nil
+}
+
+func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateOptions) error {
+	obj.SetGeneration(old.GetGeneration())
+	prepare, validate := r.Rules.PrepareUpdate, r.Rules.ValidateUpdate
+	if o.Via != nil && o.Via.ValidateUpdate != nil {
+		validate = o.Via.ValidateUpdate
+	}
+	if o.View != "" {
+		view := r.Sub.Views[o.View]
+		prepare, validate = view.PrepareUpdate, view.ValidateUpdate
+	}
+	if prepare != nil {
+		prepare(ctx, obj, old)
+	}
+	if obj.GetUID() == "" {
+		obj.SetUID(old.GetUID())
+	}
+	obj.SetCreationTimestamp(old.GetCreationTimestamp())
+	if old.GetDeletionTimestamp() != nil {
+		obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	}
+	if old.GetDeletionGracePeriodSeconds() != nil && obj.GetDeletionGracePeriodSeconds() == nil {
+		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	}
+	meta := field.NewPath("metadata")
+	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, pathSegment, meta)
+	errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, meta)...)
+	if validate != nil {
+		errs = append(errs, validate(obj, old)...)
+	}
+	if len(errs) > 0 {
+		return r.invalid(obj.GetName(), errs)
+	}
+	if r.Rules.Guard != nil && o.View == "" {
+		return r.Rules.Guard(ctx, obj, old)
+	}
+	return nil
+}
+
+func (r *Resource) validateCreate(obj Object, via *Version) field.ErrorList {
+	name := apivalidation.NameIsDNSSubdomain
+	if r.Rules.ValidateName != nil {
+		name = r.Rules.ValidateName
+	}
+	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, name, field.NewPath("metadata"))
+	validate := r.Rules.Validate
+	if via != nil && via.Validate != nil {
+		validate = via.Validate
+	}
+	if validate != nil {
+		errs = append(errs, validate(obj)...)
+	}
+	if len(errs) == 0 {
+		errs = apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, pathSegment, field.NewPath("metadata"))
+	}
+	return errs
+}
+
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return path.IsValidPathSegmentPrefix(name)
+	}
+	return path.IsValidPathSegmentName(name)
+}
+
+// newest returns the item at key as of now, or ErrNotFound.
+func (r *Resource) newest(ctx context.Context, key, namespace, name string) (*Item, error) {
+	if item := r.table.get(key); item != nil {
+		return item, nil
+	}
+	if err := r.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if item := r.table.get(key); item != nil {
+		return item, nil
+	}
+	return nil, r.errorf(ErrNotFound, name, "")
+}
+
+// catchUp waits until the cache shows everything that was committed before the call.
+func (r *Resource) catchUp(ctx context.Context) error {
+	revision, err := r.registry.store.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	return r.registry.clock.wait(ctx, revision)
+}
+
+func (r *Resource) keyOf(obj Object) ObjectKey {
+	return ObjectKey{Resource: r.GroupResource(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+func (r *Resource) errorf(sentinel error, name, format string, args ...any) *Error {
+	return Errorf(sentinel, ObjectKey{Resource: r.GroupResource(), Name: name}, format, args...)
+}
+
+func (r *Resource) invalid(name string, errs field.ErrorList) *Error {
+	return &Error{Err: ErrInvalid, Resource: r.GroupResource(), Kind: r.Names.Kind, Name: name, Fields: errs}
+}
+
+// indexKey is an object's key within its resource.
+func indexKey(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
