@@ -1,0 +1,171 @@
+package deployment
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/expect"
+	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/informer"
+)
+
+// Sources is what the controller reads.
+type Sources struct {
+	Deployments *informer.Informer[*appsv1.Deployment]
+	ReplicaSets *informer.Informer[*appsv1.ReplicaSet]
+	Pods        *informer.Informer[*corev1.Pod]
+}
+
+// Client is what the controller asks of the server: to read a Deployment past the cache and
+// update it and its status, and to create, update, patch and delete ReplicaSets.
+type Client interface {
+	client.Getter
+	client.Creator
+	client.Updater
+	client.Patcher
+	client.Deleter
+}
+
+// Options of a Controller. There are none yet.
+type Options struct{}
+
+// Controller is the deployment-controller. Make one with New.
+type Controller struct {
+	in       Sources
+	client   Client
+	recorder events.Recorder
+	// What the caches have yet to show: new ReplicaSets by the key of their Deployment, and
+	// the last version written of each Deployment and ReplicaSet.
+	unseen      *expect.Dependents
+	written     *expect.Versions
+	writtenSets *expect.Versions
+}
+
+var (
+	_ controllers.Controller = (*Controller)(nil)
+	_ controllers.Retrier    = (*Controller)(nil)
+)
+
+// New makes the controller. It adds indexes to the informers, so they must not be running yet.
+func New(in Sources, c Client, r events.Recorder, _ Options) *Controller {
+	ownership.AddIndex(in.Pods)
+	return &Controller{
+		in: in, client: c, recorder: r,
+		unseen: expect.NewDependents(), written: expect.NewVersions(), writtenSets: expect.NewVersions(),
+	}
+}
+
+// Name is "deployment-controller".
+func (c *Controller) Name() string { return "deployment-controller" }
+
+// Retry gives up after fifteen failures in a row, until something changes.
+func (c *Controller) Retry() controllers.Retry { return controllers.Retry{Limit: 15} }
+
+func kind() ownership.Kind {
+	return ownership.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Resource: "deployments"}
+}
+
+func setKind() ownership.Kind {
+	return ownership.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Resource: "replicasets"}
+}
+
+func keyOf(obj metav1.Object) controllers.Key {
+	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// Watch implements controllers.Controller.
+func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
+	c.in.Deployments.AddHandler(informer.Handler[*appsv1.Deployment]{
+		Added:   func(d *appsv1.Deployment) { q.Add(keyOf(d)) },
+		Updated: func(_, d *appsv1.Deployment) { q.Add(keyOf(d)) },
+		Deleted: func(d *appsv1.Deployment) {
+			c.unseen.Forget(keyOf(d))
+			c.written.Forget(keyOf(d))
+			q.Add(keyOf(d))
+		},
+	})
+	w := watch{Controller: c, queue: q}
+	c.in.ReplicaSets.AddHandler(informer.Handler[*appsv1.ReplicaSet]{Added: w.setAdded, Updated: w.setUpdated, Deleted: w.setDeleted})
+	c.in.Pods.AddHandler(informer.Handler[*corev1.Pod]{Deleted: w.podDeleted})
+	return []controllers.Synced{c.in.Pods, c.in.ReplicaSets, c.in.Deployments}
+}
+
+// watch finds the Deployments that a change of a ReplicaSet or pod concerns.
+type watch struct {
+	*Controller
+	queue controllers.Queue
+}
+
+func (w watch) setAdded(set *appsv1.ReplicaSet) {
+	ref := metav1.GetControllerOfNoCopy(set)
+	if ref == nil {
+		if set.DeletionTimestamp == nil {
+			w.orphan(set)
+		}
+		return
+	}
+	if d, ok := w.owner(set.Namespace, ref); ok {
+		w.unseen.Created(keyOf(d))
+		w.queue.Add(keyOf(d))
+	}
+}
+
+func (w watch) setUpdated(old, set *appsv1.ReplicaSet) {
+	moved := !ownership.SameController(old, set)
+	if moved {
+		w.enqueueOwner(old)
+	}
+	switch {
+	case metav1.GetControllerOfNoCopy(set) != nil:
+		w.enqueueOwner(set)
+	case moved || !maps.Equal(old.Labels, set.Labels):
+		w.orphan(set)
+	}
+}
+
+func (w watch) setDeleted(set *appsv1.ReplicaSet) {
+	w.writtenSets.Forget(keyOf(set))
+	w.enqueueOwner(set)
+}
+
+// podDeleted wakes a Deployment that may wait for its old pods to end before it makes new ones.
+func (w watch) podDeleted(pod *corev1.Pod) {
+	set, ok := ownership.Resolve(w.in.ReplicaSets, setKind().Kind, pod.Namespace, metav1.GetControllerOfNoCopy(pod))
+	if !ok {
+		return
+	}
+	d, ok := w.owner(set.Namespace, metav1.GetControllerOfNoCopy(set))
+	if ok && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		w.queue.Add(keyOf(d))
+	}
+}
+
+func (w watch) enqueueOwner(set *appsv1.ReplicaSet) {
+	if d, ok := w.owner(set.Namespace, metav1.GetControllerOfNoCopy(set)); ok {
+		w.queue.Add(keyOf(d))
+	}
+}
+
+func (w watch) owner(namespace string, ref *metav1.OwnerReference) (*appsv1.Deployment, bool) {
+	return ownership.Resolve(w.in.Deployments, kind().Kind, namespace, ref)
+}
+
+// orphan wakes every Deployment that could adopt the set.
+func (w watch) orphan(set *appsv1.ReplicaSet) {
+	if len(set.Labels) == 0 {
+		return
+	}
+	for _, d := range w.in.Deployments.List(set.Namespace) {
+		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+		if err == nil && !selector.Empty() && selector.Matches(labels.Set(set.Labels)) {
+			w.queue.Add(keyOf(d))
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package deployment
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+)
+
+// scaling is a size to give to a set. The annotations about the Deployment's size are brought up
+// to date with it; when restate is set, even if the size stays.
+type scaling struct {
+	set     *appsv1.ReplicaSet
+	to      int32
+	restate bool
+}
+
+// initialSize is the size of a new set of the Deployment, which already has the old ones.
+func initialSize(d *appsv1.Deployment, s sets) int32 {
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return replicas(d)
+	}
+	room := replicas(d) + maxSurge(d) - sum(s.all(), size)
+	had := int32(0)
+	if s.current != nil {
+		had = size(s.current)
+	}
+	if room <= 0 {
+		return had
+	}
+	return had + min(room, replicas(d)-had)
+}
+
+// planRolling is the next step of a rolling update: to grow the current set, or to cut it to
+// the Deployment's size, or else to shrink old ones. No step is left when it is empty.
+func planRolling(d *appsv1.Deployment, s sets) []scaling {
+	to := size(s.current)
+	switch {
+	case to > replicas(d):
+		to = replicas(d)
+	case to < replicas(d):
+		to = initialSize(d, s)
+	}
+	if to != size(s.current) {
+		return []scaling{{set: s.current, to: to}}
+	}
+	return planShrink(d, s)
+}
+
+// planShrink takes pods from old sets as long as enough pods stay available: first those that
+// are not available themselves, oldest sets first, which costs nothing; then as many as there
+// are available ones to spare. Pods of the current set that are not available count as lost
+// already, so that a bad template does not take down the good one.
+func planShrink(d *appsv1.Deployment, s sets) []scaling {
+	old := active(s.old)
+	if len(old) == 0 {
+		return nil
+	}
+	least := replicas(d) - maxUnavailable(d)
+	spare := sum(s.all(), size) - least - (size(s.current) - available(s.current))
+	if spare <= 0 {
+		return nil
+	}
+	sizes := make([]int32, len(old))
+	for i, set := range old {
+		sizes[i] = size(set)
+	}
+	plan, settled := planUnhealthy(old, sizes, spare)
+	if !settled {
+		return plan
+	}
+	toSpare := sum(append(slices.Clone(old), s.current), available) - least
+	for i, set := range old {
+		if toSpare <= 0 {
+			break
+		}
+		if sizes[i] == 0 {
+			continue
+		}
+		less := min(sizes[i], toSpare)
+		toSpare -= less
+		sizes[i] -= less
+		plan = append(plan, scaling{set: set, to: sizes[i]})
+	}
+	return plan
+}
+
+// planUnhealthy takes up to spare pods that are not available from old sets and from sizes. It
+// is not settled when it meets a set that was cut so lately that its status still counts more
+// available pods than it is to have.
+func planUnhealthy(old []*appsv1.ReplicaSet, sizes []int32, spare int32) (plan []scaling, settled bool) {
+	for i, set := range old {
+		if spare <= 0 {
+			break
+		}
+		unhealthy := min(spare, sizes[i]-available(set))
+		if unhealthy < 0 {
+			return plan, false
+		}
+		if unhealthy == 0 {
+			continue
+		}
+		spare -= unhealthy
+		sizes[i] -= unhealthy
+		plan = append(plan, scaling{set: set, to: sizes[i]})
+	}
+	return plan, true
+}
+
+// planEndOld ends all old sets, as Recreate does before anything else.
+func planEndOld(s sets) []scaling {
+	var plan []scaling
+	for _, set := range active(s.old) {
+		plan = append(plan, scaling{set: set})
+	}
+	return plan
+}
+
+// planScale brings the sets to a new size of the Deployment outside the progress of a rollout:
+// the only active set, or else the latest, gets all of it; a current set that has everything
+// ends the others; and in the middle of a rolling update every set gets its share, so that the
+// risk of the rollout stays what it was.
+func planScale(d *appsv1.Deployment, s sets) []scaling {
+	if only := activeOrLatest(s); only != nil {
+		if size(only) == replicas(d) {
+			return nil
+		}
+		return []scaling{{set: only, to: replicas(d)}}
+	}
+	switch {
+	case len(active(s.all())) == 0:
+		return nil
+	case saturated(d, s.current):
+		return planEndOld(s)
+	case d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType:
+		return planShares(d, active(s.all()))
+	}
+	return nil
+}
+
+// activeOrLatest returns the one active set, or the latest when none is active, or nil when
+// several are.
+func activeOrLatest(s sets) *appsv1.ReplicaSet {
+	switch asking := active(s.all()); {
+	case len(asking) == 1:
+		return asking[0]
+	case len(asking) > 1:
+		return nil
+	case s.current != nil:
+		return s.current
+	case len(s.old) > 0:
+		return s.old[len(s.old)-1]
+	}
+	return nil
+}
+
+// saturated tells whether the set has all the Deployment asks for, knows so, and has it available.
+func saturated(d *appsv1.Deployment, set *appsv1.ReplicaSet) bool {
+	if set == nil {
+		return false
+	}
+	desired, ok := countAnnotation(set, desiredReplicas)
+	return ok && desired == replicas(d) && size(set) == replicas(d) && available(set) == replicas(d)
+}
+
+// planShares spreads what is to be added to, or taken from, the active sets in proportion to
+// their size, largest first; what rounding leaves over goes to the largest. Of sets of the same
+// size the newer grow and the older shrink first.
+func planShares(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) []scaling {
+	var allowed int32
+	if replicas(d) > 0 {
+		allowed = replicas(d) + maxSurge(d)
+	}
+	toAdd := allowed - sum(sets, size)
+	switch {
+	case toAdd > 0:
+		slices.SortStableFunc(sets, func(a, b *appsv1.ReplicaSet) int { return cmp.Or(cmp.Compare(size(b), size(a)), byAge(b, a)) })
+	case toAdd < 0:
+		slices.SortStableFunc(sets, func(a, b *appsv1.ReplicaSet) int { return cmp.Or(cmp.Compare(size(b), size(a)), byAge(a, b)) })
+	}
+	plan := make([]scaling, len(sets))
+	added := int32(0)
+	for i, set := range sets {
+		plan[i] = scaling{set: set, to: size(set), restate: true}
+		if toAdd == added {
+			continue
+		}
+		share := fraction(d, set)
+		if toAdd > 0 {
+			share = min(share, toAdd-added)
+		} else {
+			share = max(share, toAdd-added)
+		}
+		plan[i].to += share
+		added += share
+	}
+	plan[0].to = max(0, plan[0].to+toAdd-added)
+	return plan
+}
+
+// fraction is by how much a set grows when it grows as its Deployment does. How large the
+// Deployment was before stands in an annotation of the set.
+func fraction(d *appsv1.Deployment, set *appsv1.ReplicaSet) int32 {
+	if replicas(d) == 0 {
+		return -size(set)
+	}
+	before, ok := countAnnotation(set, maxReplicas)
+	if !ok || before == 0 {
+		before = d.Status.Replicas
+	}
+	if before == 0 {
+		return 0
+	}
+	grown := float64(size(set)) * float64(replicas(d)+maxSurge(d)) / float64(before)
+	return int32(math.Round(grown)) - size(set)
+}

@@ -1,0 +1,191 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
+)
+
+// Reconcile implements controllers.Controller.
+func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	d, ok := c.in.Deployments.Get(key.Namespace, key.Name)
+	if !ok {
+		c.unseen.Forget(key)
+		c.written.Forget(key)
+		return controllers.Result{}, nil
+	}
+	if c.written.Behind(key, d.UID, d.ResourceVersion) {
+		return controllers.Result{}, nil // comes again when the cache has caught up
+	}
+	if wait := c.unseen.Wait(key, time.Now()); wait > 0 {
+		return controllers.Result{RequeueAfter: wait}, nil
+	}
+	r := &rollout{Controller: c, d: d.DeepCopy()}
+	after, err := r.run(ctx)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		err = nil // no retry will do better
+	}
+	return controllers.Result{RequeueAfter: after}, err
+}
+
+// rollout is one look at a Deployment.
+type rollout struct {
+	*Controller
+	d    *appsv1.Deployment // a copy of our own, replaced by what the server returns
+	sets sets
+}
+
+// run takes the Deployment a step further and says when to look again.
+func (r *rollout) run(ctx context.Context) (time.Duration, error) {
+	if s := r.d.Spec.Selector; s != nil && len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
+		return 0, r.refuseEmptySelector(ctx)
+	}
+	owned, err := r.claim(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, set := range owned {
+		if r.writtenSets.Behind(keyOf(set), set.UID, set.ResourceVersion) {
+			return 0, nil // comes again when the cache has caught up
+		}
+	}
+	r.sets = sortSets(r.d, owned)
+	if r.d.DeletionTimestamp != nil {
+		if err := r.syncRevision(ctx); err != nil {
+			return 0, err
+		}
+		return 0, r.writeStatus(ctx, counts(r.d, r.sets, time.Now()))
+	}
+	if c, changed := pauseCondition(r.d, time.Now()); changed {
+		next := *r.d.Status.DeepCopy()
+		setCondition(&next, c)
+		if err := r.writeStatus(ctx, next); err != nil {
+			return 0, err
+		}
+	}
+	if _, asked := rollbackTo(r.d); asked && !r.d.Spec.Paused {
+		return 0, r.rollback(ctx)
+	}
+	if err := r.syncRevision(ctx); err != nil {
+		return 0, err
+	}
+	if r.d.Spec.Paused || scaled(r.d, r.sets.all()) {
+		return 0, r.resize(ctx)
+	}
+	switch r.d.Spec.Strategy.Type {
+	case appsv1.RecreateDeploymentStrategyType:
+		return r.recreate(ctx)
+	case appsv1.RollingUpdateDeploymentStrategyType:
+		return r.roll(ctx)
+	}
+	return 0, fmt.Errorf("unexpected deployment strategy type: %s", r.d.Spec.Strategy.Type)
+}
+
+// claim returns the sets of the Deployment, with orphans adopted and strangers released.
+func (r *rollout) claim(ctx context.Context) ([]*appsv1.ReplicaSet, error) {
+	selector, err := metav1.LabelSelectorAsSelector(r.d.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("deployment %s/%s has invalid label selector: %w", r.d.Namespace, r.d.Name, err)
+	}
+	owner := ownership.Owner{Object: r.d, Kind: kind(), Selector: selector}
+	return ownership.Claim(ctx, r.client, owner, setKind(), r.in.ReplicaSets.List(r.d.Namespace))
+}
+
+func (r *rollout) refuseEmptySelector(ctx context.Context) error {
+	r.record(corev1.EventTypeWarning, "SelectingAll", "This deployment is selecting all pods. A non-empty selector is required.")
+	if r.d.Status.ObservedGeneration >= r.d.Generation {
+		return nil
+	}
+	next := *r.d.Status.DeepCopy()
+	next.ObservedGeneration = r.d.Generation
+	return r.writeStatus(ctx, next)
+}
+
+// resize gives the sets their share of the Deployment's size, without any progress.
+func (r *rollout) resize(ctx context.Context) error {
+	if _, err := r.scale(ctx, planScale(r.d, r.sets)); err != nil {
+		return err
+	}
+	if _, asked := rollbackTo(r.d); r.d.Spec.Paused && !asked {
+		if err := r.cleanUp(ctx); err != nil {
+			return err
+		}
+	}
+	return r.writeStatus(ctx, counts(r.d, r.sets, time.Now()))
+}
+
+// roll takes the next step of a rolling update.
+func (r *rollout) roll(ctx context.Context) (time.Duration, error) {
+	if err := r.ensureCurrent(ctx); err != nil {
+		return 0, err
+	}
+	return r.step(ctx, planRolling(r.d, r.sets))
+}
+
+// recreate ends the old pods, waits for them, and starts the new ones.
+func (r *rollout) recreate(ctx context.Context) (time.Duration, error) {
+	if plan := planEndOld(r.sets); len(plan) > 0 {
+		return r.step(ctx, plan)
+	}
+	if r.oldPodsLeft() {
+		return r.report(ctx)
+	}
+	if err := r.ensureCurrent(ctx); err != nil {
+		return 0, err
+	}
+	var plan []scaling
+	if size(r.sets.current) != replicas(r.d) {
+		plan = []scaling{{set: r.sets.current, to: replicas(r.d)}}
+	}
+	return r.step(ctx, plan)
+}
+
+// oldPodsLeft tells whether old sets count pods, or have some that did not end.
+func (r *rollout) oldPodsLeft() bool {
+	for _, set := range r.sets.old {
+		if set.Status.Replicas > 0 {
+			return true
+		}
+		for _, pod := range ownership.ByOwner(r.in.Pods, setKind().Kind, set) {
+			if !pods.Terminal(pod) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// step carries a plan out and reports what it started from. Old sets are cleaned up when nothing was left to do.
+func (r *rollout) step(ctx context.Context, plan []scaling) (time.Duration, error) {
+	acted, err := r.scale(ctx, plan)
+	if err != nil {
+		return 0, err
+	}
+	if !acted && complete(r.d, &r.d.Status) {
+		if err := r.cleanUp(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return r.report(ctx)
+}
+
+// report writes how far the rollout got; when that is written already, it says when the progress
+// deadline is to be looked at.
+func (r *rollout) report(ctx context.Context) (time.Duration, error) {
+	now := time.Now()
+	next := rolloutStatus(r.d, r.sets, now)
+	if equality.Semantic.DeepEqual(r.d.Status, next) {
+		return progressCheck(r.d, &next, now), nil
+	}
+	return 0, r.writeStatus(ctx, next)
+}

@@ -1,0 +1,152 @@
+package ownership
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/informer"
+)
+
+// API is what claiming asks of the server: to look at the owner afresh, and to patch dependents.
+type API interface {
+	client.Getter
+	client.Patcher
+}
+
+// Kind is a kind and the resource it is served as.
+type Kind struct {
+	schema.GroupVersionKind
+	Resource string
+}
+
+// Target addresses an object of the kind.
+func (k Kind) Target(namespace, name string) client.Target {
+	return client.Target{Resource: k.GroupVersion().WithResource(k.Resource), Namespace: namespace, Name: name}
+}
+
+// Owner is a controller object that claims dependents by a label selector.
+type Owner struct {
+	Object   metav1.Object
+	Kind     Kind
+	Selector labels.Selector
+}
+
+// Claim returns those of the objects, which are of kind dependent, that the owner controls and
+// selects. It adopts orphans that the selector matches and releases dependents that it matches
+// no longer, unless the owner is being deleted. Before the first adoption it asks the server
+// whether the owner is still there, since a cache may be late: of several owners racing for an
+// orphan the server lets one win. Failed adoptions and releases are reported together; somebody
+// should then try again.
+func Claim[T informer.Object](ctx context.Context, api API, owner Owner, dependent Kind, objects []T) ([]T, error) {
+	c := claim{api: api, owner: owner, dependent: dependent}
+	var (
+		claimed []T
+		errs    []error
+	)
+	for _, obj := range objects {
+		switch ours, err := c.one(ctx, obj); {
+		case err != nil:
+			errs = append(errs, err)
+		case ours:
+			claimed = append(claimed, obj)
+		}
+	}
+	return claimed, utilerrors.NewAggregate(errs)
+}
+
+type claim struct {
+	api       API
+	owner     Owner
+	dependent Kind
+	rechecked bool
+	refusal   error // of adoptions, once rechecked
+}
+
+// one decides about one object and tells whether the owner controls it.
+func (c *claim) one(ctx context.Context, obj informer.Object) (bool, error) {
+	matches := c.owner.Selector.Matches(labels.Set(obj.GetLabels()))
+	deleting := c.owner.Object.GetDeletionTimestamp() != nil
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		if ref.UID != c.owner.Object.GetUID() {
+			return false, nil
+		}
+		if matches || deleting {
+			return matches, nil
+		}
+		return false, c.release(ctx, obj)
+	}
+	if !matches || deleting || obj.GetDeletionTimestamp() != nil || obj.GetNamespace() != c.owner.Object.GetNamespace() {
+		return false, nil
+	}
+	switch err := c.adopt(ctx, obj); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	default:
+		return err == nil, err
+	}
+}
+
+func (c *claim) adopt(ctx context.Context, obj informer.Object) error {
+	if !c.rechecked {
+		c.rechecked = true
+		c.refusal = c.recheck(ctx)
+	}
+	if c.refusal != nil {
+		return fmt.Errorf("can't adopt %s %s/%s (%s): %w", c.dependent.Kind, obj.GetNamespace(), obj.GetName(), obj.GetUID(), c.refusal)
+	}
+	return c.patch(ctx, obj, metav1.NewControllerRef(c.owner.Object, c.owner.Kind.GroupVersionKind))
+}
+
+// recheck asks the server whether the owner is still there and not being deleted.
+func (c *claim) recheck(ctx context.Context) error {
+	owner := c.owner.Object
+	got, err := c.api.Get(ctx, c.owner.Kind.Target(owner.GetNamespace(), owner.GetName()))
+	if err != nil {
+		return fmt.Errorf("can't recheck DeletionTimestamp: %w", err)
+	}
+	fresh, ok := got.(metav1.Object)
+	if !ok {
+		return fmt.Errorf("can't recheck DeletionTimestamp: server answered with a %T", got)
+	}
+	if fresh.GetUID() != owner.GetUID() {
+		return fmt.Errorf("can't recheck DeletionTimestamp: original %s %s/%s is gone: got uid %s, wanted %s",
+			c.owner.Kind.Kind, owner.GetNamespace(), owner.GetName(), fresh.GetUID(), owner.GetUID())
+	}
+	if at := fresh.GetDeletionTimestamp(); at != nil {
+		return fmt.Errorf("%s/%s has just been deleted at %s", fresh.GetNamespace(), fresh.GetName(), at)
+	}
+	return nil
+}
+
+// release removes the owner's reference. That the object is gone, or another one by now, or has
+// no reference any more, is as good.
+func (c *claim) release(ctx context.Context, obj informer.Object) error {
+	err := c.patch(ctx, obj, map[string]string{"$patch": "delete", "uid": string(c.owner.Object.GetUID())})
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+		return nil
+	}
+	return err
+}
+
+// patch changes one owner reference of the object that has this uid.
+func (c *claim) patch(ctx context.Context, obj informer.Object, reference any) error {
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             obj.GetUID(),
+		"ownerReferences": []any{reference},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = c.api.Patch(ctx, c.dependent.Target(obj.GetNamespace(), obj.GetName()),
+		client.Patch{Type: types.StrategicMergePatchType, Data: data}, metav1.PatchOptions{})
+	return err
+}

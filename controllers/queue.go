@@ -1,0 +1,171 @@
+package controllers
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// queue hands out keys in the order in which they became due. A key is in it once, however
+// often it is added, and is not handed out while somebody works on it: it comes again when that
+// one is done. It has no goroutines.
+type queue struct {
+	mu      sync.Mutex
+	ready   []Key             // due, in order
+	wanted  map[Key]bool      // due, handed out or not
+	active  map[Key]bool      // handed out and not done
+	later   delays            // to become due
+	due     map[Key]time.Time // when those in later do
+	added   int64             // numbers delays, to break ties
+	changed chan struct{}     // closed and replaced when there is something new to look at
+}
+
+var _ Queue = (*queue)(nil)
+
+func newQueue() *queue {
+	return &queue{
+		wanted:  map[Key]bool{},
+		active:  map[Key]bool{},
+		due:     map[Key]time.Time{},
+		changed: make(chan struct{}),
+	}
+}
+
+// Add makes key due now.
+func (q *queue) Add(key Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.want(key)
+	q.signal()
+}
+
+// AddAfter makes key due after a delay, or earlier if it already is to be.
+func (q *queue) AddAfter(key Key, delay time.Duration) {
+	if delay <= 0 {
+		q.Add(key)
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := time.Now().Add(delay)
+	if had, ok := q.due[key]; ok && !at.Before(had) {
+		return
+	}
+	q.due[key] = at
+	q.added++
+	heap.Push(&q.later, delayed{key, at, q.added})
+	q.signal()
+}
+
+// next waits for a key that is due; it returns false when the context has ended.
+func (q *queue) next(ctx context.Context) (Key, bool) {
+	for ctx.Err() == nil {
+		key, ok, wait, changed := q.poll(time.Now())
+		if ok {
+			return key, true
+		}
+		pause(ctx, wait, changed)
+	}
+	return Key{}, false
+}
+
+// pause waits for the context, for a change, and if wait is not 0 no longer than that.
+func pause(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
+	var due <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-due:
+	}
+}
+
+// poll takes the first due key, or says how long until there may be one (0 is for ever).
+func (q *queue) poll(now time.Time) (Key, bool, time.Duration, <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.later) > 0 {
+		first := q.later[0]
+		if current, ok := q.due[first.key]; !ok || !current.Equal(first.at) {
+			heap.Pop(&q.later) // superseded by an earlier time
+			continue
+		}
+		if first.at.After(now) {
+			break
+		}
+		heap.Pop(&q.later)
+		delete(q.due, first.key)
+		q.want(first.key)
+	}
+	if len(q.ready) > 0 {
+		key := q.ready[0]
+		q.ready = q.ready[1:]
+		delete(q.wanted, key)
+		q.active[key] = true
+		if len(q.ready) > 0 {
+			q.signal() // what became due just now is for the other workers too
+		}
+		return key, true, 0, nil
+	}
+	if len(q.later) > 0 {
+		return Key{}, false, q.later[0].at.Sub(now), q.changed
+	}
+	return Key{}, false, 0, q.changed
+}
+
+// done ends the work on a key that next returned.
+func (q *queue) done(key Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.active, key)
+	if q.wanted[key] {
+		q.ready = append(q.ready, key)
+		q.signal()
+	}
+}
+
+// want makes key due; the caller holds the lock.
+func (q *queue) want(key Key) {
+	if q.wanted[key] {
+		return
+	}
+	q.wanted[key] = true
+	if !q.active[key] {
+		q.ready = append(q.ready, key)
+	}
+}
+
+// signal wakes whoever waits in next; the caller holds the lock.
+func (q *queue) signal() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// delays is a heap of keys by when they become due, then by when they were added.
+type delays []delayed
+
+type delayed struct {
+	key   Key
+	at    time.Time
+	order int64
+}
+
+func (d delays) Len() int { return len(d) }
+func (d delays) Less(i, j int) bool {
+	if d[i].at.Equal(d[j].at) {
+		return d[i].order < d[j].order
+	}
+	return d[i].at.Before(d[j].at)
+}
+func (d delays) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d *delays) Push(x any)   { *d = append(*d, x.(delayed)) }
+func (d *delays) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
+}

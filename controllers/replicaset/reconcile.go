@@ -1,0 +1,237 @@
+package replicaset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
+	"github.com/keelson-dev/keelson/events"
+)
+
+// Reconcile implements controllers.Controller.
+func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	set, ok := c.in.ReplicaSets.Get(key.Namespace, key.Name)
+	if !ok {
+		c.expected.Forget(key)
+		c.written.Forget(key)
+		return controllers.Result{}, nil
+	}
+	if c.written.Behind(key, set.UID, set.ResourceVersion) {
+		return controllers.Result{}, nil // comes again when the cache has caught up
+	}
+	// Asked before the pods are listed, so that what is listed includes what was waited for.
+	wait := c.expected.Wait(key, time.Now())
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return controllers.Result{}, nil // no retry makes this selector valid
+	}
+	active, terminating, err := c.pods(ctx, set, selector)
+	if err != nil {
+		return controllers.Result{}, err
+	}
+	var failure error
+	if wait == 0 && set.DeletionTimestamp == nil {
+		failure = c.scale(ctx, set, active)
+	}
+	now := time.Now()
+	updated, err := c.updateStatus(ctx, set, status(set, active, terminating, failure, now))
+	if err != nil {
+		return controllers.Result{}, err
+	}
+	if failure != nil {
+		return controllers.Result{}, failure
+	}
+	return controllers.Result{RequeueAfter: again(updated, active, wait, now)}, nil
+}
+
+// again says when to look at a ReplicaSet next: when a ready pod becomes available, and when
+// the cache should have shown what it was to show.
+func again(set *appsv1.ReplicaSet, active []*corev1.Pod, wait time.Duration, now time.Time) time.Duration {
+	if set.Spec.MinReadySeconds <= 0 || set.Status.ReadyReplicas == set.Status.AvailableReplicas {
+		return wait
+	}
+	after, ok := pods.UntilAvailable(active, set.Spec.MinReadySeconds, now)
+	if !ok {
+		after = time.Duration(set.Spec.MinReadySeconds) * time.Second
+	}
+	if wait > 0 {
+		return min(wait, after)
+	}
+	return after
+}
+
+// pods returns the active pods of the set, with orphans adopted and strangers released, and
+// those of its pods that are being deleted.
+func (c *Controller) pods(ctx context.Context, set *appsv1.ReplicaSet, selector labels.Selector) (active, terminating []*corev1.Pod, err error) {
+	var candidates []*corev1.Pod
+	for _, pod := range ownership.ByOwner(c.in.Pods, kind().Kind, set) {
+		switch {
+		case pods.Active(pod):
+			candidates = append(candidates, pod)
+		case pods.Terminating(pod) && selector.Matches(labels.Set(pod.Labels)):
+			terminating = append(terminating, pod)
+		}
+	}
+	for _, pod := range ownership.Orphans(c.in.Pods, set.Namespace) {
+		if pods.Active(pod) {
+			candidates = append(candidates, pod)
+		}
+	}
+	owner := ownership.Owner{Object: set, Kind: kind(), Selector: selector}
+	active, err = ownership.Claim(ctx, c.client, owner, pods.Kind(), candidates)
+	return active, terminating, err
+}
+
+// scale creates or deletes pods until there are as many as wanted, within the burst.
+func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active []*corev1.Pod) error {
+	switch missing := int(replicas(set)) - len(active); {
+	case missing > 0:
+		return c.create(ctx, set, min(missing, c.burst))
+	case missing < 0:
+		return c.delete(ctx, set, victims(active, c.related(set), min(-missing, c.burst), time.Now()))
+	}
+	return nil
+}
+
+// create makes n pods in batches that double as long as nothing fails, so that creations that
+// cannot succeed, for lack of quota say, are tried once and not n times.
+func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, n int) error {
+	c.expected.Creations(keyOf(set), n)
+	done := 0
+	for size := 1; done < n; size *= 2 {
+		batch := min(size, n-done)
+		errs := inParallel(batch, c.parallel, func(int) error { return c.createPod(ctx, set) })
+		done += batch
+		var failed []error
+		for _, err := range errs {
+			if err != nil {
+				failed = append(failed, err)
+			}
+		}
+		if len(failed) == 0 {
+			continue
+		}
+		for range n - done + len(failed) {
+			c.expected.Created(keyOf(set)) // they will not appear
+		}
+		return failed[0]
+	}
+	return nil
+}
+
+func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) error {
+	if len(set.Spec.Template.Labels) == 0 {
+		return errors.New("unable to create pods, no labels")
+	}
+	pod := pods.FromTemplate(&set.Spec.Template, set, *metav1.NewControllerRef(set, kind().GroupVersionKind))
+	created, err := c.client.Create(ctx, pods.Kind().Target(set.Namespace, ""), pod, metav1.CreateOptions{})
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil // nothing to be done, and nobody to be told
+	}
+	if err != nil {
+		c.record(set, corev1.EventTypeWarning, "FailedCreate", fmt.Sprintf("Error creating: %v", err))
+		return err
+	}
+	if named, ok := created.(metav1.Object); ok {
+		c.record(set, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: "+named.GetName())
+	}
+	return nil
+}
+
+// delete deletes the pods. The first failure is returned; each has its event.
+func (c *Controller) delete(ctx context.Context, set *appsv1.ReplicaSet, victims []*corev1.Pod) error {
+	names := make([]string, len(victims))
+	for i, pod := range victims {
+		names[i] = pod.Name
+	}
+	c.expected.Deletions(keyOf(set), names)
+	errs := inParallel(len(victims), c.parallel, func(i int) error {
+		err := c.client.Delete(ctx, pods.Kind().Target(set.Namespace, names[i]), metav1.DeleteOptions{})
+		if err == nil {
+			c.record(set, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+names[i])
+			return nil
+		}
+		c.expected.Deleted(keyOf(set), names[i]) // no change will come of this
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		c.record(set, corev1.EventTypeWarning, "FailedDelete", fmt.Sprintf("Error deleting: %v", err))
+		return fmt.Errorf("unable to delete pods: %w", err)
+	})
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// related returns the pods of all ReplicaSets that have the same controller as this one, which
+// are the ones to spread over nodes together.
+func (c *Controller) related(set *appsv1.ReplicaSet) []*corev1.Pod {
+	ref := metav1.GetControllerOfNoCopy(set)
+	if ref == nil {
+		return nil
+	}
+	var related []*corev1.Pod
+	seen := map[string]bool{}
+	for _, sibling := range c.in.ReplicaSets.ByIndex(byOwner, string(ref.UID)) {
+		selector, err := metav1.LabelSelectorAsSelector(sibling.Spec.Selector)
+		if err != nil {
+			continue
+		}
+		for _, pod := range c.in.Pods.List(sibling.Namespace) {
+			if !seen[pod.Name] && selector.Matches(labels.Set(pod.Labels)) {
+				seen[pod.Name] = true
+				related = append(related, pod)
+			}
+		}
+	}
+	return related
+}
+
+func (c *Controller) record(set *appsv1.ReplicaSet, eventType, reason, message string) {
+	c.recorder.Record(events.Event{
+		Regarding: ownership.Reference(kind().GroupVersionKind, set),
+		Type:      eventType, Reason: reason, Message: message,
+	})
+}
+
+// inParallel calls f with 0 to n-1, at most limit at a time (0 is all at once), and returns
+// what each call returned.
+func inParallel(n, limit int, f func(int) error) []error {
+	errs := make([]error, n)
+	if limit == 1 {
+		for i := range n {
+			errs[i] = f(i)
+		}
+		return errs
+	}
+	if limit <= 0 {
+		limit = n
+	}
+	var (
+		calls sync.WaitGroup
+		slots = make(chan struct{}, limit)
+	)
+	for i := range n {
+		slots <- struct{}{}
+		calls.Go(func() {
+			errs[i] = f(i)
+			<-slots
+		})
+	}
+	calls.Wait()
+	return errs
+}
