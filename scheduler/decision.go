@@ -1,0 +1,193 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Decision says where a pod goes and why: for each node who refused it, or every score.
+type Decision struct {
+	Pod *corev1.Pod
+	// Node is the chosen node's name, empty when there is none.
+	Node string
+	// Err says why there is none: a *FitError, ErrNoNodes, or what a predicate or priority
+	// failed with.
+	Err error
+	// Verdicts are about all nodes, in order of name, as far as the decision got.
+	Verdicts []Verdict
+}
+
+// Verdict is what came out for one node.
+type Verdict struct {
+	Node string
+	// RefusedBy is the predicate that refused the node, with Refusal, or empty. Where several
+	// predicates together leave only certain nodes it is all their names.
+	RefusedBy string
+	Refusal   *Refusal
+	// Scores are in the order of the profile. They are empty for a node that is refused, or the
+	// only one that passes: it is not scored.
+	Scores []Score
+	Total  int64
+}
+
+// Score is what one priority says about a node.
+type Score struct {
+	Priority string
+	Weight   int64
+	// Skipped: the priority had no opinion on the pod and adds nothing.
+	Skipped bool
+	// Raw is what the priority said, Normalized the same between 0 and MaxScore, Weighted what
+	// it adds to the total.
+	Raw, Normalized, Weighted int64
+}
+
+// Feasible are the verdicts on nodes that can take the pod, the best total first.
+func (d Decision) Feasible() []Verdict {
+	var passed []Verdict
+	for _, v := range d.Verdicts {
+		if v.Refusal == nil {
+			passed = append(passed, v)
+		}
+	}
+	slices.SortStableFunc(passed, func(a, b Verdict) int {
+		if (a.Node == d.Node) != (b.Node == d.Node) {
+			if a.Node == d.Node {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.Total, a.Total)
+	})
+	return passed
+}
+
+// String is a table for people: the outcome in a line, then each node that passes with its
+// scores, the best first, then each that was refused with the reason.
+func (d Decision) String() string {
+	var b strings.Builder
+	passed := d.Feasible()
+	name := ""
+	if d.Pod != nil {
+		name = d.Pod.Namespace + "/" + d.Pod.Name
+	}
+	switch {
+	case d.Node != "":
+		fmt.Fprintf(&b, "%s goes to %s: %d/%d nodes are available\n", name, d.Node, len(passed), len(d.Verdicts))
+	case d.Err != nil:
+		fmt.Fprintf(&b, "%s goes nowhere: %v\n", name, d.Err)
+	default:
+		fmt.Fprintf(&b, "%s is undecided\n", name)
+	}
+	d.writeScores(&b, passed)
+	d.writeRefusals(&b)
+	return b.String()
+}
+
+func (d Decision) writeScores(b *strings.Builder, passed []Verdict) {
+	if len(passed) == 0 {
+		return
+	}
+	if len(passed[0].Scores) == 0 {
+		for _, v := range passed {
+			fmt.Fprintf(b, "  %s passes and was not scored\n", v.Node)
+		}
+		return
+	}
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	var header strings.Builder
+	header.WriteString("  NODE\tTOTAL")
+	for _, s := range passed[0].Scores {
+		header.WriteString("\t" + s.Priority)
+		if s.Weight != 1 {
+			header.WriteString("×" + strconv.FormatInt(s.Weight, 10))
+		}
+	}
+	fmt.Fprintln(table, header.String())
+	for _, v := range passed {
+		var row strings.Builder
+		fmt.Fprintf(&row, "  %s\t%d", v.Node, v.Total)
+		for _, s := range v.Scores {
+			switch {
+			case s.Skipped:
+				row.WriteString("\t-")
+			case s.Raw != s.Normalized:
+				fmt.Fprintf(&row, "\t%d (%d)", s.Normalized, s.Raw)
+			default:
+				fmt.Fprintf(&row, "\t%d", s.Normalized)
+			}
+		}
+		fmt.Fprintln(table, row.String())
+	}
+	_ = table.Flush() // a strings.Builder does not fail
+}
+
+func (d Decision) writeRefusals(b *strings.Builder) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	header := false
+	for _, v := range d.Verdicts {
+		if v.Refusal == nil {
+			continue
+		}
+		if !header {
+			fmt.Fprintln(table, "  NODE\tREFUSED BY\tREASON\tWITH FEWER PODS")
+			header = true
+		}
+		reason := strings.Join(v.Refusal.Reasons, ", ")
+		if v.Refusal.Err != nil {
+			reason = v.Refusal.Err.Error()
+		}
+		fewer := "maybe"
+		if v.Refusal.Unresolvable {
+			fewer = "no"
+		}
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", v.Node, v.RefusedBy, reason, fewer)
+	}
+	_ = table.Flush()
+}
+
+// decision copies out what an evaluation found.
+func (e *evaluation) decision() Decision {
+	d := Decision{Pod: e.pod, Err: e.err}
+	if e.chosen >= 0 {
+		d.Node = e.nodes[e.chosen].Name
+	}
+	nodes := e.snapshot.nodes
+	if e.wholeRefusal != nil {
+		by := e.name(e.whole)
+		for _, n := range nodes {
+			d.Verdicts = append(d.Verdicts, Verdict{Node: n.Name, RefusedBy: by, Refusal: e.wholeRefusal})
+		}
+		return d
+	}
+	d.Verdicts = make([]Verdict, e.looked)
+	for i, n := range nodes[:e.looked] {
+		d.Verdicts[i] = Verdict{Node: n.Name, Refusal: e.refusals[i]}
+		if e.refusals[i] != nil {
+			d.Verdicts[i].RefusedBy = e.name(int(e.refusedBy[i]))
+		}
+	}
+	if len(e.raw) == 0 || len(e.raw) < len(e.profile.Priorities) {
+		return d
+	}
+	scores := make([]Score, len(e.feasible)*len(e.raw))
+	for j, i := range e.feasible {
+		v := &d.Verdicts[i]
+		v.Scores, scores = scores[:len(e.raw):len(e.raw)], scores[len(e.raw):]
+		v.Total = e.totals[j]
+		for k, w := range e.profile.Priorities {
+			s := Score{Priority: w.Priority.Name(), Weight: w.Weight, Skipped: e.raw[k] == nil}
+			if !s.Skipped {
+				s.Raw, s.Normalized = e.raw[k][j], e.normalized[k][j]
+				s.Weighted = s.Normalized * w.Weight
+			}
+			v.Scores[k] = s
+		}
+	}
+	return d
+}

@@ -1,0 +1,140 @@
+package scheduler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// locked runs f with the lock and wakes Run.
+func (s *Scheduler) locked(f func(now time.Time)) {
+	s.mu.Lock()
+	f(time.Now())
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// finished pods take nothing from their node any more: they count as deleted.
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func (s *Scheduler) ours(pod *corev1.Pod) bool {
+	return pod.Spec.SchedulerName == s.profile.schedulerName()
+}
+
+func nameOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+func (s *Scheduler) podAdded(pod *corev1.Pod) {
+	s.locked(func(now time.Time) { s.podCame(pod, now) })
+}
+
+func (s *Scheduler) podUpdated(old, pod *corev1.Pod) {
+	s.locked(func(now time.Time) {
+		switch {
+		case finished(old):
+			if !finished(pod) {
+				s.podCame(pod, now)
+			}
+		case finished(pod):
+			s.podWent(pod, now)
+		case old.UID != pod.UID:
+			s.podWent(old, now)
+			s.podCame(pod, now)
+		default:
+			s.podChanged(old, pod, now)
+		}
+	})
+}
+
+func (s *Scheduler) podDeleted(pod *corev1.Pod) {
+	s.locked(func(now time.Time) { s.podWent(pod, now) })
+}
+
+func (s *Scheduler) podCame(pod *corev1.Pod, now time.Time) {
+	switch {
+	case finished(pod):
+	case pod.Spec.NodeName != "":
+		s.podBound(pod, now)
+	case s.ours(pod):
+		s.pending[nameOf(pod)] = pod
+		s.queue.Add(pod, now)
+	}
+}
+
+// podBound is about a pod that has a node now, by this scheduler or another.
+func (s *Scheduler) podBound(pod *corev1.Pod, now time.Time) {
+	if bound := s.assumed[pod.UID]; bound != nil {
+		delete(s.assumed, pod.UID)
+		if bound.Spec.NodeName != pod.Spec.NodeName {
+			s.state.RemovePod(bound)
+		}
+	}
+	s.unqueue(pod)
+	s.state.SetPod(pod)
+	s.tell(Event{Kind: AssignedPodAdded, Pod: pod}, now)
+}
+
+// unqueue drops a pod from those that wait for a node.
+func (s *Scheduler) unqueue(pod *corev1.Pod) {
+	if p := s.pending[nameOf(pod)]; p != nil && p.UID == pod.UID {
+		delete(s.pending, nameOf(pod))
+		s.queue.Delete(pod)
+	}
+}
+
+func (s *Scheduler) podChanged(old, pod *corev1.Pod, now time.Time) {
+	switch {
+	case old.Spec.NodeName != "":
+		s.state.SetPod(pod)
+		s.tell(Event{Kind: AssignedPodUpdated, Change: PodChange(old, pod), OldPod: old, Pod: pod}, now)
+	case pod.Spec.NodeName != "":
+		s.podBound(pod, now)
+	case s.ours(pod):
+		s.pending[nameOf(pod)] = pod
+		if s.assumed[pod.UID] != nil {
+			if pod.DeletionTimestamp != nil && old.DeletionTimestamp == nil {
+				s.forget(pod.UID, now) // the binding will fail
+			}
+			return
+		}
+		s.queue.Update(pod, Event{Kind: PodUpdated, Change: PodChange(old, pod), OldPod: old, Pod: pod}, now)
+	}
+}
+
+func (s *Scheduler) podWent(pod *corev1.Pod, now time.Time) {
+	s.unqueue(pod)
+	forgotten := s.forget(pod.UID, now)
+	if !forgotten && s.state.RemovePod(pod) { // it may have finished before
+		s.tell(Event{Kind: AssignedPodDeleted, OldPod: pod}, now)
+	}
+}
+
+func (s *Scheduler) nodeAdded(node *corev1.Node) {
+	s.locked(func(now time.Time) {
+		s.state.SetNode(node)
+		s.tell(Event{Kind: NodeAdded, Node: node}, now)
+	})
+}
+
+func (s *Scheduler) nodeUpdated(old, node *corev1.Node) {
+	s.locked(func(now time.Time) {
+		s.state.SetNode(node)
+		if change := NodeChange(old, node); change != 0 {
+			s.tell(Event{Kind: NodeUpdated, Change: change, OldNode: old, Node: node}, now)
+		}
+	})
+}
+
+func (s *Scheduler) nodeDeleted(node *corev1.Node) {
+	s.locked(func(now time.Time) {
+		s.state.RemoveNode(node.Name)
+		s.tell(Event{Kind: NodeDeleted, OldNode: node}, now)
+	})
+}

@@ -1,0 +1,185 @@
+package scheduler
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/component-helpers/resource"
+)
+
+// What a container counts as requesting, for priorities only, when it says nothing, so that
+// pods without requests do not pile up on one node.
+const (
+	DefaultMilliCPURequest int64 = 100
+	DefaultMemoryRequest   int64 = 200 << 20
+)
+
+// Resources are amounts of what pods request and nodes offer.
+type Resources struct {
+	MilliCPU int64 // thousandths of a CPU
+	// Memory and EphemeralStorage are in bytes.
+	Memory           int64
+	EphemeralStorage int64
+	// Pods is how many pods a node takes.
+	Pods int64
+	// Scalars are the amounts of extended, hugepages, attachable-volumes and other prefixed
+	// resources. Those that are 0 are left out. The map is shared: nobody changes it.
+	Scalars map[corev1.ResourceName]int64
+}
+
+// ResourcesOf are the amounts in a list; names that scheduling does not know are left out.
+func ResourcesOf(list corev1.ResourceList) Resources {
+	var r Resources
+	for name, q := range list {
+		switch name {
+		case corev1.ResourceCPU:
+			r.MilliCPU = q.MilliValue()
+		case corev1.ResourceMemory:
+			r.Memory = q.Value()
+		case corev1.ResourceEphemeralStorage:
+			r.EphemeralStorage = q.Value()
+		case corev1.ResourcePods:
+			r.Pods = q.Value()
+		default:
+			if n := q.Value(); n != 0 && isScalar(name) {
+				if r.Scalars == nil {
+					r.Scalars = map[corev1.ResourceName]int64{}
+				}
+				r.Scalars[name] = n
+			}
+		}
+	}
+	return r
+}
+
+// isScalar says whether a resource is counted although it is none of the four known by name.
+func isScalar(name corev1.ResourceName) bool {
+	s := string(name)
+	switch {
+	case strings.HasPrefix(s, corev1.ResourceHugePagesPrefix),
+		strings.HasPrefix(s, corev1.ResourceAttachableVolumesPrefix),
+		strings.Contains(s, corev1.ResourceDefaultNamespacePrefix):
+		return true
+	case !strings.Contains(s, "/"), strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix):
+		return false
+	}
+	// An extended resource's name must still be a name with "requests." before it, as in quota.
+	return len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+s)) == 0
+}
+
+// plus returns r and sign times o.
+func (r Resources) plus(o Resources, sign int64) Resources {
+	r.MilliCPU += sign * o.MilliCPU
+	r.Memory += sign * o.Memory
+	r.EphemeralStorage += sign * o.EphemeralStorage
+	r.Pods += sign * o.Pods
+	if len(o.Scalars) == 0 {
+		return r
+	}
+	sum := maps.Clone(r.Scalars)
+	if sum == nil {
+		sum = make(map[corev1.ResourceName]int64, len(o.Scalars))
+	}
+	for name, n := range o.Scalars {
+		if sum[name] += sign * n; sum[name] == 0 {
+			delete(sum, name)
+		}
+	}
+	if len(sum) == 0 {
+		sum = nil
+	}
+	r.Scalars = sum
+	return r
+}
+
+// Requests are what a pod that is not bound yet asks a node for: the sum of its containers, or
+// the largest init container, or what the pod asks for as a whole, and its overhead.
+func Requests(pod *corev1.Pod) Resources {
+	r := ResourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{}))
+	r.Pods = 0
+	return r
+}
+
+// statusOptions sum up a pod with what was resized in place (KEP-1287, KEP-5419).
+func statusOptions() resource.PodResourcesOptions {
+	return resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
+}
+
+// PodInfo is a pod and what it takes from its node. It is shared and never changed.
+type PodInfo struct {
+	Pod      *corev1.Pod
+	Requests Resources
+	// NonZeroMilliCPU and NonZeroMemory are the requests with DefaultMilliCPURequest and
+	// DefaultMemoryRequest for each container that says nothing.
+	NonZeroMilliCPU, NonZeroMemory int64
+	Ports                          []HostPort
+}
+
+// NewPodInfo sums up a pod.
+func NewPodInfo(pod *corev1.Pod) *PodInfo {
+	options := statusOptions()
+	requests := resource.PodRequests(pod, options)
+	p := &PodInfo{Pod: pod, Requests: ResourcesOf(requests), Ports: HostPorts(pod)}
+	p.Requests.Pods = 0
+
+	whole := resource.IsPodLevelRequestsSet(pod)
+	options.NonMissingContainerRequests = corev1.ResourceList{}
+	if _, ok := requests[corev1.ResourceCPU]; !ok || !whole {
+		options.NonMissingContainerRequests[corev1.ResourceCPU] = *apiresource.NewMilliQuantity(DefaultMilliCPURequest, apiresource.DecimalSI)
+	}
+	if _, ok := requests[corev1.ResourceMemory]; !ok || !whole {
+		options.NonMissingContainerRequests[corev1.ResourceMemory] = *apiresource.NewQuantity(DefaultMemoryRequest, apiresource.BinarySI)
+	}
+	if len(options.NonMissingContainerRequests) > 0 {
+		requests = resource.PodRequests(pod, options)
+	}
+	p.NonZeroMilliCPU = requests.Cpu().MilliValue()
+	p.NonZeroMemory = requests.Memory().Value()
+	return p
+}
+
+// HostPort is a port of a node. In a NodeInfo it is taken by a pod.
+type HostPort struct {
+	// IP is the address; 0.0.0.0 is all of them.
+	IP       string
+	Protocol corev1.Protocol
+	Port     int32
+}
+
+// HostPorts are the node's ports that a pod occupies for as long as it lives: those of its
+// containers and of its init containers that are restarted always.
+func HostPorts(pod *corev1.Pod) []HostPort {
+	var ports []HostPort
+	add := func(c *corev1.Container) {
+		for _, p := range c.Ports {
+			if p.HostPort <= 0 {
+				continue
+			}
+			h := HostPort{IP: p.HostIP, Protocol: p.Protocol, Port: p.HostPort}
+			if h.IP == "" {
+				h.IP = "0.0.0.0"
+			}
+			if h.Protocol == "" {
+				h.Protocol = corev1.ProtocolTCP
+			}
+			ports = append(ports, h)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	return ports
+}
+
+// Conflicts says whether two pods cannot have these ports on one node.
+func (p HostPort) Conflicts(o HostPort) bool {
+	return p.Port == o.Port && p.Protocol == o.Protocol && (p.IP == o.IP || p.IP == "0.0.0.0" || o.IP == "0.0.0.0")
+}
