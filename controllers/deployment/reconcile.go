@@ -24,7 +24,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		c.written.Forget(key)
 		return controllers.Result{}, nil
 	}
-	if c.written.Behind(key, d.UID, d.ResourceVersion) {
+	if c.written.Behind(d, d.UID) {
 		return controllers.Result{}, nil // comes again when the cache has caught up
 	}
 	if wait := c.unseen.Wait(key, time.Now()); wait > 0 {
@@ -50,14 +50,15 @@ func (r *rollout) run(ctx context.Context) (time.Duration, error) {
 	if s := r.d.Spec.Selector; s != nil && len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
 		return 0, r.refuseEmptySelector(ctx)
 	}
-	owned, err := r.claim(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, set := range owned {
-		if r.writtenSets.Behind(keyOf(set), set.UID, set.ResourceVersion) {
+	all := r.in.ReplicaSets.List(r.d.Namespace)
+	for _, set := range all {
+		if r.writtenSets.Behind(set, r.d.UID) {
 			return 0, nil // comes again when the cache has caught up
 		}
+	}
+	owned, err := r.claim(ctx, all)
+	if err != nil {
+		return 0, err
 	}
 	r.sets = sortSets(r.d, owned)
 	if r.d.DeletionTimestamp != nil {
@@ -91,14 +92,16 @@ func (r *rollout) run(ctx context.Context) (time.Duration, error) {
 	return 0, fmt.Errorf("unexpected deployment strategy type: %s", r.d.Spec.Strategy.Type)
 }
 
-// claim returns the sets of the Deployment, with orphans adopted and strangers released.
-func (r *rollout) claim(ctx context.Context) ([]*appsv1.ReplicaSet, error) {
+// claim returns those of all sets that are the Deployment's, with orphans adopted and strangers released.
+func (r *rollout) claim(ctx context.Context, all []*appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
 	selector, err := metav1.LabelSelectorAsSelector(r.d.Spec.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("deployment %s/%s has invalid label selector: %w", r.d.Namespace, r.d.Name, err)
 	}
-	owner := ownership.Owner{Object: r.d, Kind: kind(), Selector: selector}
-	return ownership.Claim(ctx, r.client, owner, setKind(), r.in.ReplicaSets.List(r.d.Namespace))
+	owner := ownership.Owner{Object: r.d, Kind: kind(), Selector: selector, Wrote: func(set metav1.Object) {
+		r.writtenSets.Wrote(set, r.d.UID)
+	}}
+	return ownership.Claim(ctx, r.client, owner, setKind(), all)
 }
 
 func (r *rollout) refuseEmptySelector(ctx context.Context) error {

@@ -47,7 +47,7 @@ func (r *rollout) update(ctx context.Context, subresource string, next *appsv1.D
 		return err
 	}
 	r.d = updated.DeepCopy()
-	r.written.Wrote(keyOf(updated), updated.UID, updated.ResourceVersion)
+	r.written.Wrote(updated, updated.UID)
 	return nil
 }
 
@@ -69,7 +69,7 @@ func (r *rollout) updateSet(ctx context.Context, next *appsv1.ReplicaSet) (*apps
 	if err != nil {
 		return nil, err
 	}
-	r.writtenSets.Wrote(keyOf(updated), updated.UID, updated.ResourceVersion)
+	r.writtenSets.Wrote(updated, r.d.UID)
 	return updated, nil
 }
 

@@ -54,8 +54,11 @@ type Controller struct {
 	recorder events.Recorder
 	burst    int
 	parallel int
-	expected *expect.Dependents
-	written  *expect.Versions
+	// What the caches have yet to show: pods created and deleted by the key of their set, and
+	// the last version written of each set and pod.
+	expected    *expect.Dependents
+	written     *expect.Versions
+	writtenPods *expect.Versions
 }
 
 var _ controllers.Controller = (*Controller)(nil)
@@ -74,7 +77,7 @@ func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
 	}
 	return &Controller{
 		in: in, client: c, recorder: r, burst: o.Burst, parallel: o.Parallel,
-		expected: expect.NewDependents(), written: expect.NewVersions(),
+		expected: expect.NewDependents(), written: expect.NewVersions(), writtenPods: expect.NewVersions(),
 	}
 }
 
@@ -102,7 +105,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		},
 	})
 	w := podWatch{Controller: c, queue: q}
-	c.in.Pods.AddHandler(informer.Handler[*corev1.Pod]{Added: w.added, Updated: w.updated, Deleted: w.deleted})
+	c.in.Pods.AddHandler(informer.Handler[*corev1.Pod]{Added: w.added, Updated: w.updated, Deleted: w.gone})
 	return []controllers.Synced{c.in.Pods, c.in.ReplicaSets}
 }
 
@@ -159,6 +162,11 @@ func (w podWatch) updated(old, pod *corev1.Pod) {
 	if set.Spec.MinReadySeconds > 0 && !pods.Ready(old) && pods.Ready(pod) {
 		w.queue.AddAfter(keyOf(set), time.Duration(set.Spec.MinReadySeconds)*time.Second)
 	}
+}
+
+func (w podWatch) gone(pod *corev1.Pod) {
+	w.writtenPods.Forget(keyOf(pod))
+	w.deleted(pod)
 }
 
 func (w podWatch) deleted(pod *corev1.Pod) {

@@ -27,7 +27,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		c.written.Forget(key)
 		return controllers.Result{}, nil
 	}
-	if c.written.Behind(key, set.UID, set.ResourceVersion) {
+	if c.written.Behind(set, set.UID) {
 		return controllers.Result{}, nil // comes again when the cache has caught up
 	}
 	// Asked before the pods are listed, so that what is listed includes what was waited for.
@@ -36,7 +36,14 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	if err != nil {
 		return controllers.Result{}, nil // no retry makes this selector valid
 	}
-	active, terminating, err := c.pods(ctx, set, selector)
+	candidates, terminating, current := c.pods(set, selector)
+	if !current {
+		return controllers.Result{}, nil // comes again when the cache has caught up
+	}
+	owner := ownership.Owner{Object: set, Kind: kind(), Selector: selector, Wrote: func(pod metav1.Object) {
+		c.writtenPods.Wrote(pod, set.UID)
+	}}
+	active, err := ownership.Claim(ctx, c.client, owner, pods.Kind(), candidates)
 	if err != nil {
 		return controllers.Result{}, err
 	}
@@ -71,26 +78,22 @@ func again(set *appsv1.ReplicaSet, active []*corev1.Pod, wait time.Duration, now
 	return after
 }
 
-// pods returns the active pods of the set, with orphans adopted and strangers released, and
-// those of its pods that are being deleted.
-func (c *Controller) pods(ctx context.Context, set *appsv1.ReplicaSet, selector labels.Selector) (active, terminating []*corev1.Pod, err error) {
-	var candidates []*corev1.Pod
-	for _, pod := range ownership.ByOwner(c.in.Pods, kind().Kind, set) {
+// pods returns the active pods that are the set's or nobody's, and those of its pods that are
+// being deleted. It is not current when a pod was adopted or released and the cache does not show
+// it yet.
+func (c *Controller) pods(set *appsv1.ReplicaSet, selector labels.Selector) (candidates, terminating []*corev1.Pod, current bool) {
+	all := append(ownership.ByOwner(c.in.Pods, kind().Kind, set), ownership.Orphans(c.in.Pods, set.Namespace)...)
+	for _, pod := range all {
 		switch {
+		case c.writtenPods.Behind(pod, set.UID):
+			return nil, nil, false
 		case pods.Active(pod):
 			candidates = append(candidates, pod)
-		case pods.Terminating(pod) && selector.Matches(labels.Set(pod.Labels)):
+		case pods.Terminating(pod) && metav1.IsControlledBy(pod, set) && selector.Matches(labels.Set(pod.Labels)):
 			terminating = append(terminating, pod)
 		}
 	}
-	for _, pod := range ownership.Orphans(c.in.Pods, set.Namespace) {
-		if pods.Active(pod) {
-			candidates = append(candidates, pod)
-		}
-	}
-	owner := ownership.Owner{Object: set, Kind: kind(), Selector: selector}
-	active, err = ownership.Claim(ctx, c.client, owner, pods.Kind(), candidates)
-	return active, terminating, err
+	return candidates, terminating, true
 }
 
 // scale creates or deletes pods until there are as many as wanted, within the burst.

@@ -84,7 +84,7 @@ func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, n
 			if !ok {
 				return nil, fmt.Errorf("server answered with a %T", got)
 			}
-			c.written.Wrote(keyOf(updated), updated.UID, updated.ResourceVersion)
+			c.written.Wrote(updated, updated.UID)
 			return updated, nil
 		}
 		if retried {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -95,26 +96,31 @@ func (d *Dependents) Wait(owner controllers.Key, now time.Time) time.Duration {
 	return max(0, o.since.Add(Timeout).Sub(now))
 }
 
-// Versions remembers the resource version each object had after the controller's last write.
-// The zero value is not usable; make one with NewVersions.
+// Versions remembers the resource version each object had after the last write to it, and for
+// whom it was written. The zero value is not usable; make one with NewVersions.
 type Versions struct {
 	mu      sync.Mutex
 	written map[controllers.Key]version
 }
 
 type version struct {
-	uid             types.UID
+	uid, owner      types.UID
 	resourceVersion string
 }
 
 // NewVersions returns Versions that know of no write.
 func NewVersions() *Versions { return &Versions{written: map[controllers.Key]version{}} }
 
-// Wrote notes the version a write returned.
-func (v *Versions) Wrote(key controllers.Key, uid types.UID, resourceVersion string) {
+func keyOf(obj metav1.Object) controllers.Key {
+	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// Wrote notes the state a write returned. Owner is the uid of the object whose reconciliation
+// wrote it, which may be obj itself.
+func (v *Versions) Wrote(obj metav1.Object, owner types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.written[key] = version{uid, resourceVersion}
+	v.written[keyOf(obj)] = version{obj.GetUID(), owner, obj.GetResourceVersion()}
 }
 
 // Forget drops what is known of an object.
@@ -124,15 +130,20 @@ func (v *Versions) Forget(key controllers.Key) {
 	delete(v.written, key)
 }
 
-// Behind tells that a cached object is older than the last write to it. The change is on its
-// way to the cache then, and its arrival enqueues the key.
-func (v *Versions) Behind(key controllers.Key, uid types.UID, resourceVersion string) bool {
+// Behind tells that a cached object is older than the last write to it, if that was for owner.
+// The change is on its way to the cache then, and its arrival enqueues the owner. Once it has
+// been seen the write is forgotten.
+func (v *Versions) Behind(cached metav1.Object, owner types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	w, ok := v.written[key]
-	if !ok || w.uid != uid {
+	w, ok := v.written[keyOf(cached)]
+	if !ok || w.owner != owner {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(resourceVersion, w.resourceVersion)
-	return err == nil && order < 0
+	order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), w.resourceVersion)
+	if w.uid == cached.GetUID() && err == nil && order < 0 {
+		return true
+	}
+	delete(v.written, keyOf(cached))
+	return false
 }

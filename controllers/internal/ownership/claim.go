@@ -38,6 +38,9 @@ type Owner struct {
 	Object   metav1.Object
 	Kind     Kind
 	Selector labels.Selector
+	// Wrote, when set, is told the state of each dependent after it was adopted or released,
+	// which the cache may have yet to show.
+	Wrote func(metav1.Object)
 }
 
 // Claim returns those of the objects, which are of kind dependent, that the owner controls and
@@ -146,7 +149,13 @@ func (c *claim) patch(ctx context.Context, obj informer.Object, reference any) e
 	if err != nil {
 		return err
 	}
-	_, err = c.api.Patch(ctx, c.dependent.Target(obj.GetNamespace(), obj.GetName()),
+	got, err := c.api.Patch(ctx, c.dependent.Target(obj.GetNamespace(), obj.GetName()),
 		client.Patch{Type: types.StrategicMergePatchType, Data: data}, metav1.PatchOptions{})
-	return err
+	if err != nil {
+		return err
+	}
+	if patched, ok := got.(metav1.Object); ok && c.owner.Wrote != nil {
+		c.owner.Wrote(patched)
+	}
+	return nil
 }

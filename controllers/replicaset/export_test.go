@@ -1,0 +1,7 @@
+package replicaset
+
+// The pure parts, for tables.
+var (
+	Victims = victims
+	Status  = status
+)
