@@ -1,0 +1,146 @@
+package admissiontest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keelson-dev/keelson/admission"
+)
+
+// Run takes the request through the plugin as an API server does: the mutator, if the plugin is
+// one, then the validator. It returns the object as it would be stored, or the refusal, and
+// fails the test when the plugin breaks its contract. Plugins that do not handle the operation
+// are not called.
+func Run(t testing.TB, p admission.Plugin, r *admission.Request) (runtime.Object, error) {
+	t.Helper()
+	after, err, breaches := run(t.Context(), p, r)
+	for _, breach := range breaches {
+		t.Error(breach)
+	}
+	return after, err
+}
+
+// run returns what Run does, and how the contract was broken.
+func run(ctx context.Context, p admission.Plugin, original *admission.Request) (runtime.Object, error, []string) {
+	r := clone(original)
+	if !p.Handles(r.Operation) {
+		return r.Object, nil, nil
+	}
+	var breaches []string
+	untouched := func(by string) {
+		if d := cmp.Diff(original.OldObject, r.OldObject); d != "" {
+			breaches = append(breaches, by+" changed the old object (-before +after):\n"+d)
+		}
+	}
+	if m, ok := p.(admission.Mutator); ok {
+		if err := m.Admit(ctx, r); err != nil {
+			return nil, err, breaches
+		}
+		untouched("Admit")
+		again := clone(r)
+		if err := m.Admit(ctx, again); err != nil {
+			breaches = append(breaches, "Admit refuses what it made itself: "+err.Error())
+		} else if d := cmp.Diff(r.Object, again.Object); d != "" {
+			breaches = append(breaches, "Admit is not idempotent (-once +twice):\n"+d)
+		}
+	}
+	if v, ok := p.(admission.Validator); ok {
+		before := clone(r)
+		err := v.Validate(ctx, r)
+		if d := cmp.Diff(before.Object, r.Object); d != "" {
+			breaches = append(breaches, "Validate changed the object (-before +after):\n"+d)
+		}
+		untouched("Validate")
+		if err != nil {
+			return nil, err, breaches
+		}
+	}
+	return r.Object, nil, breaches
+}
+
+// Admits fails the test unless the plugin lets the request pass with the object made to be want.
+func Admits(t testing.TB, p admission.Plugin, r *admission.Request, want runtime.Object) {
+	t.Helper()
+	got, err := Run(t, p, r)
+	if err != nil {
+		t.Errorf("refused: %v", err)
+		return
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("admitted another object (-want +got):\n%s", d)
+	}
+}
+
+// Refuses fails the test unless the plugin refuses the request with exactly this message. It
+// returns the refusal, or nil when it is not an *admission.Error.
+func Refuses(t testing.TB, p admission.Plugin, r *admission.Request, message string) *admission.Error {
+	t.Helper()
+	_, err := Run(t, p, r)
+	if err == nil {
+		t.Errorf("admitted, want refusal %q", message)
+		return nil
+	}
+	if err.Error() != message {
+		t.Errorf("refused with %q, want %q", err, message)
+	}
+	var refusal *admission.Error
+	errors.As(err, &refusal)
+	return refusal
+}
+
+// TestPlugin holds a plugin to its contract: it has a name, mutates or validates, handles what
+// is asked of it, and for each request obeys the rules that Run checks, also when all requests
+// come at once, where each must end as it does alone. Run it under the race detector.
+func TestPlugin(t *testing.T, p admission.Plugin, requests ...*admission.Request) {
+	t.Helper()
+	if p.Name() == "" {
+		t.Error("the plugin has no name")
+	}
+	_, mutates := p.(admission.Mutator)
+	_, validates := p.(admission.Validator)
+	if !mutates && !validates {
+		t.Errorf("%s neither mutates nor validates", p.Name())
+	}
+	type outcome struct {
+		object   runtime.Object
+		refusal  string
+		breaches []string
+	}
+	one := func(r *admission.Request) outcome {
+		object, err, breaches := run(t.Context(), p, r)
+		o := outcome{object: object, breaches: breaches}
+		if err != nil {
+			o.refusal = err.Error()
+		}
+		return o
+	}
+	alone := make([]outcome, len(requests))
+	for i, r := range requests {
+		if !p.Handles(r.Operation) {
+			t.Errorf("request %d: %s does not handle %s", i, p.Name(), r.Operation)
+		}
+		alone[i] = one(r)
+		for _, breach := range alone[i].breaches {
+			t.Errorf("request %d: %s", i, breach)
+		}
+	}
+	together := make([]outcome, len(requests))
+	var wg sync.WaitGroup
+	for i, r := range requests {
+		wg.Go(func() { together[i] = one(r) })
+	}
+	wg.Wait()
+	for i := range requests {
+		if alone[i].refusal != together[i].refusal {
+			t.Errorf("request %d: alone %q, among others %q", i, alone[i].refusal, together[i].refusal)
+		}
+		if d := cmp.Diff(alone[i].object, together[i].object); d != "" {
+			t.Errorf("request %d is decided differently among others (-alone +together):\n%s", i, d)
+		}
+	}
+}
