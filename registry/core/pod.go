@@ -1,14 +1,11 @@
 package core
 
 import (
-	"context"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/core/podspec"
@@ -26,19 +23,21 @@ func pods() registry.Kind {
 		New:          func() *corev1.Pod { return &corev1.Pod{} },
 		NewList:      func() runtime.Object { return &corev1.PodList{} },
 		Rules: registry.Rules[*corev1.Pod]{
-			Default:       podspec.DefaultPod,
-			PrepareCreate: preparePodCreate,
-			PrepareUpdate: preparePodUpdate,
-			Validate: func(pod *corev1.Pod) field.ErrorList {
-				return podspec.ValidateSpec(&pod.Spec, &pod.ObjectMeta, field.NewPath("spec"), podspec.Options{Pod: true})
-			},
-			Deletion: registry.Deletion[*corev1.Pod]{Grace: podGrace},
+			Default:        podspec.DefaultPod,
+			PrepareCreate:  preparePodCreate,
+			PrepareUpdate:  preparePodUpdate,
+			Validate:       podspec.ValidateCreate,
+			ValidateUpdate: podspec.ValidateUpdate,
+			Deletion:       registry.Deletion[*corev1.Pod]{Grace: podGrace},
 		},
 		Fields: podFields,
 		Sub: registry.Subresources[*corev1.Pod]{
 			Views: map[string]registry.View[*corev1.Pod]{
-				"status": {PrepareUpdate: preparePodStatus},
+				"status":              {PrepareUpdate: preparePodStatus, ValidateUpdate: podspec.ValidateStatusUpdate},
+				"ephemeralcontainers": {PrepareUpdate: prepareEphemeralContainers, ValidateUpdate: podspec.ValidateEphemeralContainersUpdate},
+				"resize":              {PrepareUpdate: preparePodResize, ValidateUpdate: podspec.ValidateResize},
 			},
+			Actions: map[string]registry.Action{"binding": binding(), "eviction": eviction()},
 		},
 	}.Kind()
 }
@@ -60,8 +59,8 @@ func podFields(pod *corev1.Pod) fields.Set {
 	return set
 }
 
-// podGrace is how long a deleted pod may take to end. Only a pod that a node runs needs any
-// time; a negative wish means at once, but for its node to confirm.
+// podGrace is how many seconds a deleted pod may take to end. Only one that a node runs needs
+// any; a negative wish means at once, but after its node has let go of it.
 func podGrace(pod *corev1.Pod, asked *int64) int64 {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return 0
@@ -77,27 +76,4 @@ func podGrace(pod *corev1.Pod, asked *int64) int64 {
 		return 1
 	}
 	return grace
-}
-
-func preparePodCreate(_ context.Context, pod *corev1.Pod) {
-	pod.Generation = 1
-	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	pod.Status.QOSClass = podspec.QOS(pod)
-}
-
-func preparePodUpdate(_ context.Context, pod, old *corev1.Pod) {
-	pod.Status = *old.Status.DeepCopy()
-	bumpPodGeneration(pod, old)
-}
-
-func preparePodStatus(_ context.Context, pod, old *corev1.Pod) {
-	pod.Spec = *old.Spec.DeepCopy()
-}
-
-// bumpPodGeneration counts the versions of the spec (KEP-5067).
-func bumpPodGeneration(pod, old *corev1.Pod) {
-	pod.Generation = old.Generation
-	if !equality.Semantic.DeepEqual(pod.Spec, old.Spec) {
-		pod.Generation++
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // containers yields every container of a spec: init containers, containers, then ephemeral
@@ -27,6 +28,29 @@ func containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 			if !yield((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)) {
 				return
 			}
+		}
+	}
+}
+
+// containerPaths yields the same containers with their paths in a spec at path.
+func containerPaths(spec *corev1.PodSpec, path *field.Path) iter.Seq2[*field.Path, *corev1.Container] {
+	return func(yield func(*field.Path, *corev1.Container) bool) {
+		i, lists := 0, []struct {
+			name string
+			n    int
+		}{
+			{"initContainers", len(spec.InitContainers)},
+			{"containers", len(spec.Containers)},
+			{"ephemeralContainers", len(spec.EphemeralContainers)},
+		}
+		for c := range containers(spec) {
+			for i == lists[0].n {
+				i, lists = 0, lists[1:]
+			}
+			if !yield(path.Child(lists[0].name).Index(i), c) {
+				return
+			}
+			i++
 		}
 	}
 }

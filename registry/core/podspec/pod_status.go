@@ -1,0 +1,354 @@
+package podspec
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
+)
+
+// ValidateStatusUpdate judges an update of a pod's status. Containers that ended stay ended
+// unless their restart policy or rules let them run again.
+func ValidateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
+	v := newValidator(&pod.Spec, &pod.ObjectMeta, podUpdate(old))
+	s, before, path := &pod.Status, &old.Status, field.NewPath("status")
+	v.annotationUpdates(pod.Annotations, old.Annotations, field.NewPath("metadata", "annotations"))
+	v.conditions(s.Conditions, path.Child("conditions"))
+	if pod.Spec.NodeName != old.Spec.NodeName {
+		v.forbidden(path.Child("nodeName"), "may not be changed directly")
+	}
+	v.nomination(pod, old, path.Child("nominatedNodeName"))
+	if s.ObservedGeneration < 0 {
+		v.invalid(path.Child("observedGeneration"), s.ObservedGeneration, "must be a non-negative integer")
+	}
+	v.add(apivalidation.ValidateImmutableField(s.QOSClass, before.QOSClass, path.Child("qosClass"))...)
+	v.restarts(s.ContainerStatuses, before.ContainerStatuses, old.Spec.Containers, path.Child("containerStatuses"), &old.Spec)
+	v.restarts(s.InitContainerStatuses, before.InitContainerStatuses, old.Spec.InitContainers, path.Child("initContainerStatuses"), &old.Spec)
+	v.restarts(s.EphemeralContainerStatuses, before.EphemeralContainerStatuses, nil, path.Child("ephemeralContainerStatuses"), nil)
+	v.claimStatuses(s.ResourceClaimStatuses, path.Child("resourceClaimStatuses"))
+	v.extendedClaim(s.ExtendedResourceClaimStatus, path.Child("extendedResourceClaimStatus"))
+	v.podIPs(s, before, path.Child("podIPs"))
+	v.hostIPs(s, before, path.Child("hostIPs"))
+	v.users(s.ContainerStatuses, path.Child("containerStatuses"))
+	v.users(s.InitContainerStatuses, path.Child("initContainerStatuses"))
+	v.users(s.EphemeralContainerStatuses, path.Child("ephemeralContainerStatuses"))
+	v.deviceHealth(s.ContainerStatuses, pod.Spec.Containers, s, path.Child("containerStatuses"))
+	v.deviceHealth(s.InitContainerStatuses, pod.Spec.InitContainers, s, path.Child("initContainerStatuses"))
+	for i := range s.EphemeralContainerStatuses {
+		if len(s.EphemeralContainerStatuses[i].AllocatedResourcesStatus) > 0 {
+			v.forbidden(path.Child("ephemeralContainerStatuses").Index(i).Child("allocatedResourcesStatus"), "must not be specified in container status")
+		}
+	}
+	return v.errs
+}
+
+func (v *validator) conditions(list []corev1.PodCondition, p *field.Path) {
+	for i, c := range list {
+		if c.ObservedGeneration < 0 {
+			v.invalid(p.Index(i).Child("observedGeneration"), c.ObservedGeneration, "must be a non-negative integer")
+		}
+		switch c.Type {
+		case corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized:
+		default:
+			v.qualifiedName(p.Index(i).Child("Type"), string(c.Type))
+		}
+	}
+}
+
+// nomination judges the node that a scheduler intends for a pod; a bound pod has none.
+func (v *validator) nomination(pod, old *corev1.Pod, p *field.Path) {
+	name := pod.Status.NominatedNodeName
+	if name == "" || name == old.Status.NominatedNodeName {
+		return
+	}
+	v.name(p, name, false)
+	if old.Spec.NodeName != "" {
+		v.forbidden(p, "may not be set on pods that are already bound to a node")
+	}
+}
+
+// restarts refuses that a container which ended and may not restart is said to run.
+func (v *validator) restarts(now, old []corev1.ContainerStatus, cs []corev1.Container, p *field.Path, spec *corev1.PodSpec) {
+	if spec != nil && restartsTogether(spec) {
+		return
+	}
+	for i := range old {
+		ended := old[i].State.Terminated
+		if ended == nil {
+			continue
+		}
+		restarted := func(s corev1.ContainerStatus) bool { return s.Name == old[i].Name && s.State.Terminated == nil }
+		n := 0
+		for _, s := range now {
+			if restarted(s) {
+				n++
+			}
+		}
+		if spec != nil && n > 1 {
+			n = 1 // told once, but for ephemeral containers
+		}
+		j := slices.IndexFunc(cs, func(c corev1.Container) bool { return c.Name == old[i].Name })
+		if j >= 0 && mayRestart(&cs[j], spec, ended.ExitCode) {
+			continue
+		}
+		for range n {
+			v.forbidden(p.Index(i).Child("state"), "may not be transitioned to non-terminated state")
+		}
+	}
+}
+
+// restartsTogether tells whether the end of one container can restart them all (KEP-5532).
+func restartsTogether(spec *corev1.PodSpec) bool {
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for _, rule := range c.RestartPolicyRules {
+			if rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayRestart tells whether a container that ended with a code is to run again: its rules come
+// before its policy, and that before the pod's.
+func mayRestart(c *corev1.Container, spec *corev1.PodSpec, code int32) bool {
+	policy := spec.RestartPolicy
+	if c.RestartPolicy != nil {
+		for _, rule := range c.RestartPolicyRules {
+			if ruleMatches(rule, code) {
+				if rule.Action == corev1.ContainerRestartRuleActionRestart {
+					return true
+				}
+				break
+			}
+		}
+		switch own := corev1.RestartPolicy(*c.RestartPolicy); own {
+		case corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever:
+			policy = own
+		}
+	}
+	switch policy {
+	case corev1.RestartPolicyOnFailure:
+		return code != 0
+	case corev1.RestartPolicyNever:
+		return false
+	}
+	return true
+}
+
+func ruleMatches(rule corev1.ContainerRestartRule, code int32) bool {
+	if rule.ExitCodes == nil {
+		return false
+	}
+	in := slices.Contains(rule.ExitCodes.Values, code)
+	switch rule.ExitCodes.Operator {
+	case corev1.ContainerRestartRuleOnExitCodesOpIn:
+		return in
+	case corev1.ContainerRestartRuleOnExitCodesOpNotIn:
+		return !in
+	}
+	return false
+}
+
+func (v *validator) claimStatuses(list []corev1.PodResourceClaimStatus, p *field.Path) {
+	seen := map[string]bool{}
+	for i, s := range list {
+		at := p.Index(i)
+		if !slices.ContainsFunc(v.spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.Name == s.Name }) {
+			v.invalid(at.Child("name"), s.Name, "must match the name of an entry in `spec.resourceClaims`")
+		}
+		if seen[s.Name] {
+			v.duplicate(at.Child("name"), s.Name)
+		}
+		seen[s.Name] = true
+		if s.ResourceClaimName != nil {
+			v.invalid(at.Child("resourceClaimName"), s.ResourceClaimName, apivalidation.NameIsDNSSubdomain(*s.ResourceClaimName, false)...)
+		}
+	}
+}
+
+// extendedClaim judges the claim made for extended resources (KEP-5004).
+func (v *validator) extendedClaim(s *corev1.PodExtendedResourceClaimStatus, p *field.Path) {
+	if s == nil {
+		return
+	}
+	at := p.Child("requestMappings")
+	if len(s.RequestMappings) == 0 {
+		v.required(at, "at least one request mapping is required")
+	}
+	byName := map[string]*corev1.Container{}
+	for at := range v.spec.InitContainers {
+		byName[v.spec.InitContainers[at].Name] = &v.spec.InitContainers[at]
+	}
+	for at := range v.spec.Containers {
+		byName[v.spec.Containers[at].Name] = &v.spec.Containers[at]
+	}
+	seen := map[corev1.ContainerExtendedResourceRequest]bool{}
+	for i, m := range s.RequestMappings {
+		if c := byName[m.ContainerName]; c == nil {
+			v.invalid(at.Index(i).Child("containerName"), m.ContainerName,
+				"must match the name of an entry in spec.initContainers.name or spec.containers.name")
+		} else if _, ok := c.Resources.Requests[corev1.ResourceName(m.ResourceName)]; !ok {
+			v.invalid(at.Index(i).Child("resourceName"), m.ResourceName,
+				"must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests")
+		}
+		v.label(p.Child("requestName"), m.RequestName)
+		if seen[m] {
+			v.duplicate(at.Index(i).Child("containerName"), m.ContainerName)
+			v.duplicate(at.Index(i).Child("resourceName"), m.ResourceName)
+			v.duplicate(at.Index(i).Child("requestName"), m.RequestName)
+		}
+		seen[m] = true
+	}
+	if v.need(p.Child("resourceClaimName"), s.ResourceClaimName) {
+		v.name(p.Child("resourceClaimName"), s.ResourceClaimName, false)
+	}
+}
+
+func (v *validator) podIPs(s, old *corev1.PodStatus, p *field.Path) {
+	ips, kept := make([]string, len(s.PodIPs)), make([]string, len(old.PodIPs))
+	for i := range ips {
+		ips[i] = s.PodIPs[i].IP
+	}
+	for i := range kept {
+		kept[i] = old.PodIPs[i].IP
+	}
+	v.addresses(ips, kept, s.PodIPs, p)
+	if (s.PodIP == "") != (len(ips) == 0) {
+		v.invalid(p, asInternal(s.PodIPs), "podIP and podIPs must either both be set or both be unset")
+	} else if len(ips) > 0 && s.PodIP != ips[0] {
+		v.invalid(p.Index(0).Child("ip"), ips[0], "must be equal to `podIP`")
+	}
+}
+
+func (v *validator) hostIPs(s, old *corev1.PodStatus, p *field.Path) {
+	if len(s.HostIPs) == 0 {
+		return
+	}
+	if s.HostIP != s.HostIPs[0].IP {
+		v.invalid(p.Index(0).Child("ip"), s.HostIPs[0].IP, "must be equal to `hostIP`")
+	}
+	ips, kept := make([]string, len(s.HostIPs)), make([]string, len(old.HostIPs))
+	for i := range ips {
+		ips[i] = s.HostIPs[i].IP
+	}
+	for i := range kept {
+		kept[i] = old.HostIPs[i].IP
+	}
+	v.addresses(ips, kept, s.HostIPs, p)
+}
+
+// addresses judges one address, or one of each family; invalid ones may be kept.
+func (v *validator) addresses(ips, kept []string, shown any, p *field.Path) {
+	for i, ip := range ips {
+		v.add(validation.IsValidIPForLegacyField(p.Index(i), ip, true, kept)...)
+	}
+	if len(ips) < 2 {
+		return
+	}
+	dual, err := netutils.IsDualStackIPStrings(ips)
+	if err != nil {
+		v.add(field.InternalError(p, fmt.Errorf("failed to check for dual stack with error:%v", err)))
+	}
+	if !dual || len(ips) > 2 {
+		v.invalid(p, asInternal(shown), "may specify no more than one IP for each IP family")
+	}
+}
+
+func (v *validator) users(list []corev1.ContainerStatus, p *field.Path) {
+	system := corev1.Linux
+	if v.spec.OS != nil {
+		system = v.spec.OS.Name
+	}
+	for i := range list {
+		if list[i].User == nil || list[i].User.Linux == nil {
+			continue
+		}
+		user, at := list[i].User.Linux, p.Index(i).Child("user", "linux")
+		switch system {
+		case corev1.Windows:
+			v.forbidden(at, "cannot be set for a windows pod")
+		case corev1.Linux:
+			if user.UID < 0 || user.UID > math.MaxUint32 {
+				v.invalid(at.Child("uid"), user.UID, fmt.Sprintf("must be between 0 and %d, inclusive", int64(math.MaxUint32)))
+			}
+			v.groupID(at.Child("gid"), &user.GID)
+			for j := range user.SupplementalGroups {
+				v.groupID(at.Child("supplementalGroups").Index(j), &user.SupplementalGroups[j])
+			}
+		}
+	}
+}
+
+// deviceHealth judges what nodes say of the devices that containers use (KEP-4680).
+func (v *validator) deviceHealth(list []corev1.ContainerStatus, cs []corev1.Container, s *corev1.PodStatus, p *field.Path) {
+	for i := range list {
+		of := slices.IndexFunc(cs, func(c corev1.Container) bool { return c.Name == list[i].Name })
+		for j, r := range list[i].AllocatedResourcesStatus {
+			at := p.Index(i).Child("allocatedResourcesStatus").Index(j)
+			// A status of a container that the spec does not have is let pass.
+			if of >= 0 {
+				v.allocated(r.Name, &cs[of], s, at.Child("name"))
+			}
+			v.health(r.Resources, at.Child("resources"))
+		}
+	}
+}
+
+func (v *validator) allocated(name corev1.ResourceName, c *corev1.Container, s *corev1.PodStatus, p *field.Path) {
+	claim, ok := strings.CutPrefix(string(name), "claim:")
+	if !ok {
+		if _, requested := c.Resources.Requests[name]; !requested {
+			v.invalid(p, name, "must match one of the container's resource requests")
+		}
+		return
+	}
+	for _, r := range c.Resources.Claims {
+		if claim == r.Name && r.Request == "" || r.Request != "" && claim == r.Name+"/"+r.Request {
+			return
+		}
+	}
+	if !fromExtendedClaim(claim, c, s.ExtendedResourceClaimStatus) {
+		v.invalid(p, name, "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty")
+	}
+}
+
+func fromExtendedClaim(claim string, c *corev1.Container, s *corev1.PodExtendedResourceClaimStatus) bool {
+	name, request, _ := strings.Cut(claim, "/")
+	if s == nil || name == "" || request == "" || name != s.ResourceClaimName {
+		return false
+	}
+	for _, m := range s.RequestMappings {
+		q := c.Resources.Requests[corev1.ResourceName(m.ResourceName)]
+		if m.ContainerName == c.Name && m.RequestName == request && !q.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *validator) health(list []corev1.ResourceHealth, p *field.Path) {
+	seen := map[corev1.ResourceID]bool{}
+	for i, r := range list {
+		at := p.Index(i)
+		oneOf(&v.report, at.Child("health"), r.Health,
+			corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown)
+		if m := r.Message; m != nil {
+			if *m == "" {
+				v.required(at.Child("message"), "must be non-empty if specified")
+			} else if len(*m) > corev1.ResourceHealthMessageMaxLength {
+				v.add(field.TooLong(at.Child("message"), *m, corev1.ResourceHealthMessageMaxLength))
+			}
+		}
+		if seen[r.ResourceID] {
+			v.duplicate(at.Child("resourceID"), r.ResourceID)
+		}
+		seen[r.ResourceID] = true
+	}
+}

@@ -1,0 +1,70 @@
+package podspec
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func isHugePage(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// divisibleByPage tells whether q is a whole number of the pages that name speaks of.
+func divisibleByPage(name corev1.ResourceName, q resource.Quantity) bool {
+	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 || page.Value() == 0 {
+		return false
+	}
+	return q.Value()%page.Value() == 0
+}
+
+// native resources are Kubernetes' own: without a domain, or in *kubernetes.io.
+func native(name corev1.ResourceName) bool {
+	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+}
+
+// extended resources are those that others name, such as example.com/gpu.
+func extended(name corev1.ResourceName) bool {
+	return !native(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
+}
+
+// overcommittable resources may be limited to more than is requested.
+func overcommittable(name corev1.ResourceName) bool { return native(name) && !isHugePage(name) }
+
+func standardContainerResource(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return true
+	}
+	return isHugePage(name)
+}
+
+// standardResource tells whether the API knows a name without a domain, if only for quotas.
+func standardResource(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceStorage, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsStorage,
+		corev1.ResourceRequestsEphemeralStorage, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
+		corev1.ResourceLimitsEphemeralStorage:
+		return true
+	}
+	return standardContainerResource(name) || objectCount(name) ||
+		strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
+}
+
+// objectCount are the resources of quotas that count objects.
+func objectCount(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
+		corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
+		corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
+		return true
+	}
+	return false
+}
+
+// countable resources come in whole numbers.
+func countable(name corev1.ResourceName) bool { return objectCount(name) || extended(name) }

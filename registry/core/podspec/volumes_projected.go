@@ -1,0 +1,229 @@
+package podspec
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const duplicatePaths = "conflicting duplicate paths"
+
+// projection judges the sources of one projected volume, which share one directory.
+type projection struct {
+	*validator
+	p     *field.Path // of the volume source
+	paths map[string]bool
+}
+
+func (v *validator) projected(s *corev1.ProjectedVolumeSource, p *field.Path) {
+	v.fileMode(p.Child("defaultMode"), s.DefaultMode)
+	v.userID(p.Child("defaultUser"), s.DefaultUser)
+	into := projection{validator: v, p: p, paths: map[string]bool{}}
+	for i := range s.Sources {
+		into.source(&s.Sources[i], p.Child("sources").Index(i))
+	}
+}
+
+func (j projection) source(s *corev1.VolumeProjection, p *field.Path) {
+	n := 0
+	if s.Secret != nil {
+		n++
+		j.keysOf(s.Secret.Name, s.Secret.Items, p.Child("secret"))
+	}
+	if s.ConfigMap != nil {
+		n++
+		j.keysOf(s.ConfigMap.Name, s.ConfigMap.Items, p.Child("configMap"))
+	}
+	if s.DownwardAPI != nil {
+		n++
+		for i := range s.DownwardAPI.Items {
+			file := &s.DownwardAPI.Items[i]
+			j.downwardFile(file, p.Child("downwardAPI"))
+			if file.Path != "" {
+				j.take(file.Path, file.Path)
+			}
+		}
+	}
+	if s.ServiceAccountToken != nil {
+		n++
+		j.token(s.ServiceAccountToken, p.Child("serviceAccountToken"))
+	}
+	if s.ClusterTrustBundle != nil {
+		n++
+		j.trustBundle(s.ClusterTrustBundle, p.Child("clusterTrustBundle"))
+	}
+	if s.PodCertificate != nil {
+		n++
+		j.certificate(s.PodCertificate, p.Child("podCertificate"))
+	}
+	if n > 1 {
+		j.forbidden(p, "may not specify more than 1 volume type per source")
+	}
+}
+
+// take claims a path for a source; owner is what a message names it by.
+func (j projection) take(path, owner string) {
+	if j.paths[path] {
+		j.invalid(j.p, owner, duplicatePaths)
+	}
+	j.paths[path] = true
+}
+
+func (j projection) keysOf(name string, items []corev1.KeyToPath, p *field.Path) {
+	j.need(p.Child("name"), name)
+	for i := range items {
+		j.keyToPath(&items[i], p.Child("items").Index(i))
+		if items[i].Path != "" {
+			j.take(items[i].Path, name)
+		}
+	}
+}
+
+func (j projection) token(s *corev1.ServiceAccountTokenProjection, p *field.Path) {
+	seconds := p.Child("expirationSeconds")
+	switch e := s.ExpirationSeconds; {
+	case e == nil:
+		j.required(seconds, "")
+	case *e < 10*60:
+		j.invalid(seconds, *e, "may not specify a duration less than 10 minutes")
+	case *e > 1<<32:
+		j.invalid(seconds, *e, "may not specify a duration larger than 2^32 seconds")
+	}
+	if j.need(j.p.Child("path"), s.Path) && !j.allow.nonLocalTokenPath {
+		j.localPath(j.p.Child("path"), s.Path)
+	}
+	j.userID(p.Child("user"), s.User)
+}
+
+func (j projection) trustBundle(s *corev1.ClusterTrustBundleProjection, p *field.Path) {
+	switch {
+	case s.Name != nil && s.SignerName != nil:
+		j.invalid(p, asInternal(s), "only one of name and signerName may be used")
+	case s.Name != nil:
+		if *s.Name == "" {
+			j.required(p.Child("name"), "must be a valid object name")
+		}
+		for _, msg := range trustBundleName(*s.Name) {
+			j.invalid(p.Child("name"), *s.Name, "not a valid clustertrustbundlename: "+msg)
+		}
+		if s.LabelSelector != nil {
+			j.invalid(p.Child("labelSelector"), s.LabelSelector, "labelSelector must be unset if name is specified")
+		}
+	case s.SignerName != nil:
+		if *s.SignerName == "" {
+			j.required(p.Child("signerName"), "must be a valid signer name")
+		}
+		j.signerName(p.Child("signerName"), *s.SignerName)
+		j.add(metavalidation.ValidateLabelSelector(s.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, p.Child("labelSelector"))...)
+	default:
+		j.required(p, "either name or signerName must be specified")
+	}
+	j.need(p.Child("path"), s.Path)
+	j.userID(p.Child("user"), s.User)
+	j.localPath(p.Child("path"), s.Path)
+	j.take(s.Path, s.Path)
+}
+
+// trustBundleName judges the name of a ClusterTrustBundle; one that belongs to a signer starts
+// with the signer's name, colons standing for slashes.
+func trustBundleName(name string) []string {
+	i := strings.LastIndex(name, ":")
+	if i < 0 {
+		return apivalidation.NameIsDNSSubdomain(name, false)
+	}
+	signer := strings.ReplaceAll(name[:i], ":", "/")
+	if signer == "" {
+		return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
+	}
+	if prefix := strings.ReplaceAll(signer, "/", ":") + ":"; !strings.HasPrefix(name, prefix) {
+		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, prefix)}
+	}
+	return apivalidation.NameIsDNSSubdomain(name[i+1:], false)
+}
+
+func (j projection) certificate(s *corev1.PodCertificateProjection, p *field.Path) {
+	j.signerName(p.Child("signerName"), s.SignerName)
+	if s.UserAnnotations != nil {
+		j.userAnnotations(s.UserAnnotations, p.Child("userAnnotations"))
+	}
+	j.userID(p.Child("user"), s.User)
+	oneOf(&j.report, p.Child("keyType"), s.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+	if e := s.MaxExpirationSeconds; e != nil {
+		const hour, day = 60 * 60, 24 * 60 * 60
+		longest := int32(91 * day)
+		if host, _, _ := strings.Cut(s.SignerName, "/"); strings.HasSuffix("."+host, ".kubernetes.io") {
+			longest = day
+		}
+		if *e < hour {
+			j.invalid(p.Child("maxExpirationSeconds"), *e, "if provided, maxExpirationSeconds must be >= 3600")
+		}
+		if *e > longest {
+			j.invalid(p.Child("maxExpirationSeconds"), *e, fmt.Sprintf("if provided, maxExpirationSeconds must be <= %d", longest))
+		}
+	}
+	if s.CredentialBundlePath == "" && s.KeyPath == "" && s.CertificateChainPath == "" {
+		j.required(p, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
+	}
+	j.certificateFile(p.Child("credentialBundlePath"), s.CredentialBundlePath)
+	j.certificateFile(p.Child("keyPath"), s.KeyPath)
+	j.certificateFile(p.Child("certificateChainPath"), s.CertificateChainPath)
+}
+
+func (j projection) certificateFile(p *field.Path, path string) {
+	if path != "" {
+		j.localPath(p, path)
+		j.take(path, path)
+	}
+}
+
+func (v *validator) userAnnotations(a map[string]string, p *field.Path) {
+	for _, key := range sorted(a) {
+		v.add(validation.IsDomainPrefixedKey(p, strings.ToLower(key))...)
+	}
+	if err := apivalidation.ValidateAnnotationsSize(a); err != nil {
+		v.add(field.TooLong(p, "", apivalidation.TotalAnnotationSizeLimitB))
+	}
+}
+
+// signerName judges a name such as example.com/ca: a domain, a slash, a dotted path.
+func (v *validator) signerName(p *field.Path, name string) {
+	if !v.need(p, name) {
+		return
+	}
+	domain, path, ok := strings.Cut(name, "/")
+	if !ok || strings.Contains(path, "/") {
+		v.invalid(p, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
+		return
+	}
+	const longestDomain = validation.DNS1123SubdomainMaxLength
+	if len(domain) > longestDomain {
+		v.add(field.TooLong(p, "", longestDomain))
+	}
+	v.signerPart(p, domain, validation.IsDNS1123Label)
+	if !strings.Contains(domain, ".") {
+		v.invalid(p, domain, "should be a domain with at least two segments separated by dots")
+	}
+	v.signerPart(p, path, validation.IsDNS1123Subdomain)
+	const longest = longestDomain + 1 + validation.DNS1123LabelMaxLength + 1 + validation.DNS1123SubdomainMaxLength
+	if len(name) > longest {
+		v.add(field.TooLong(p, "", longest))
+	}
+}
+
+// signerPart reports the first wrong label of a dotted name.
+func (v *validator) signerPart(p *field.Path, part string, check func(string) []string) {
+	for label := range strings.SplitSeq(part, ".") {
+		messages := check(label)
+		for _, msg := range messages {
+			v.invalid(p, part, fmt.Sprintf("validating label %q: %s", label, msg))
+		}
+		if len(messages) > 0 {
+			return
+		}
+	}
+}
