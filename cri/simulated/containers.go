@@ -1,0 +1,340 @@
+package simulated
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// killedCode is the exit code of a process that was ended by force: 128 and SIGKILL.
+const killedCode = 137
+
+// CreateContainer prepares a container.
+func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, config cri.ContainerConfig) (string, error) {
+	op := r.sandboxOperation(CreateContainer, sandboxID)
+	op.Container = config.Metadata
+	op.Image = cmp.Or(config.Image.UserSpecified, config.Image.Image)
+	if err := r.perform(ctx, op); err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.sandboxes[sandboxID]
+	if !ok {
+		return "", fmt.Errorf("sandbox %q: %w", sandboxID, cri.ErrNotFound)
+	}
+	if s.status.State != cri.SandboxReady {
+		return "", fmt.Errorf("sandbox %q is not ready: %w", sandboxID, cri.ErrInvalid)
+	}
+	image, ok := r.findImage(config.Image.Image)
+	if !ok {
+		return "", fmt.Errorf("image %q: %w", config.Image.Image, cri.ErrNotFound)
+	}
+	id := identify("container", sandboxID, config.Metadata.Name, config.Metadata.Attempt)
+	if config.Metadata.Name == "" || r.containers[id] != nil {
+		return "", fmt.Errorf("container name %q is empty or reserved: %w", config.Metadata.Name, cri.ErrInvalid)
+	}
+	c := &container{
+		sequence: r.next(), sandbox: s, done: make(chan struct{}),
+		process: Process{
+			Pod: s.status.Metadata, Container: config.Metadata, Image: op.Image,
+			Command: config.Command, Args: config.Args,
+		},
+		status: copyContainer(cri.ContainerStatus{
+			Container: cri.Container{
+				ID: id, SandboxID: sandboxID, Metadata: config.Metadata,
+				State: cri.ContainerCreated, Image: config.Image, ImageRef: reference(image),
+				CreatedAt: time.Now(), Labels: config.Labels, Annotations: config.Annotations,
+			},
+			LogPath: config.LogPath,
+		}),
+	}
+	r.containers[id] = c
+	r.publish(cri.EventCreated, id, s.status.Metadata)
+	return id, nil
+}
+
+// StartContainer starts a created container.
+func (r *Runtime) StartContainer(ctx context.Context, id string) error {
+	op := r.containerOperation(StartContainer, id)
+	if err := r.perform(ctx, op); err != nil {
+		return err
+	}
+	var program Program
+	if r.program != nil {
+		if process, ok := r.process(id); ok {
+			program = r.program(process)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, ok := r.containers[id]
+	switch {
+	case !ok:
+		return fmt.Errorf("container %q: %w", id, cri.ErrNotFound)
+	case r.closed:
+		return cri.ErrUnavailable
+	case c.status.State != cri.ContainerCreated:
+		return fmt.Errorf("container %q is %s: %w", id, c.status.State, cri.ErrInvalid)
+	case c.sandbox.status.State != cri.SandboxReady:
+		return fmt.Errorf("sandbox of container %q is not ready: %w", id, cri.ErrInvalid)
+	}
+	c.program = program
+	c.status.State = cri.ContainerRunning
+	c.status.StartedAt = time.Now()
+	r.publish(cri.EventStarted, id, c.sandbox.status.Metadata)
+	if program.Exits {
+		r.exitAfter(c, program.After, program.ExitCode)
+	}
+	return nil
+}
+
+func (r *Runtime) process(id string) (Process, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, ok := r.containers[id]
+	if !ok {
+		return Process{}, false
+	}
+	return c.process, true
+}
+
+// exitAfter arms the container's timer, in place of one that is armed already. The lock is held.
+func (r *Runtime) exitAfter(c *container, after time.Duration, code int32) {
+	r.stopTimer(c)
+	if after <= 0 {
+		r.exit(c, code)
+		return
+	}
+	r.timers.Add(1)
+	var timer *time.Timer
+	timer = time.AfterFunc(after, func() {
+		defer r.timers.Done()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if c.timer == timer && !r.closed {
+			c.timer = nil
+			r.exit(c, code)
+		}
+	})
+	c.timer = timer
+}
+
+func (r *Runtime) stopTimer(c *container) {
+	if c.timer != nil && c.timer.Stop() {
+		r.timers.Done()
+	}
+	c.timer = nil
+}
+
+// exit ends a container that runs. The lock is held.
+func (r *Runtime) exit(c *container, code int32) {
+	r.stopTimer(c)
+	if c.status.State != cri.ContainerRunning {
+		return
+	}
+	c.status.State = cri.ContainerExited
+	c.status.FinishedAt = time.Now()
+	c.status.ExitCode = code
+	c.status.Reason = "Completed"
+	if code != 0 {
+		c.status.Reason = "Error"
+	}
+	if c.asked.IsZero() {
+		c.status.Reason = cmp.Or(c.program.Reason, c.status.Reason)
+	}
+	c.status.Message = c.program.Message
+	close(c.done)
+	r.publish(cri.EventStopped, c.status.ID, c.sandbox.status.Metadata)
+}
+
+// StopContainer asks a container to end and waits until it has.
+func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	if err := r.perform(ctx, r.containerOperation(StopContainer, id)); err != nil {
+		return err
+	}
+	done, err := r.askToStop(id, grace)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.closing:
+		return cri.ErrUnavailable
+	}
+}
+
+// askToStop arranges the end of a container and returns what is closed then.
+func (r *Runtime) askToStop(id string, grace time.Duration) (<-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, ok := r.containers[id]
+	if !ok {
+		return nil, fmt.Errorf("container %q: %w", id, cri.ErrNotFound)
+	}
+	if c.status.State != cri.ContainerRunning {
+		over := make(chan struct{})
+		close(over)
+		return over, nil
+	}
+	now := time.Now()
+	kill := now.Add(max(grace, 0))
+	if c.asked.IsZero() {
+		c.asked, c.kill = now, kill
+	}
+	if kill.Before(c.kill) {
+		c.kill = kill
+	}
+	end, code := c.end()
+	r.exitAfter(c, end.Sub(now), code)
+	return c.done, nil
+}
+
+// end says when and how a container ends that was asked to: by force, unless it does so itself
+// before.
+func (c *container) end() (at time.Time, code int32) {
+	at, code = c.kill, killedCode
+	if c.kill.Equal(c.asked) {
+		return at, code
+	}
+	p := c.program
+	if stop := c.asked.Add(p.StopAfter); !p.IgnoresStop && !stop.After(at) {
+		at, code = stop, p.StopCode
+	}
+	if exit := c.status.StartedAt.Add(p.After); p.Exits && exit.Before(at) {
+		at, code = exit, p.ExitCode
+	}
+	return at, code
+}
+
+// RemoveContainer removes a container, whatever its state.
+func (r *Runtime) RemoveContainer(ctx context.Context, id string) error {
+	if err := r.perform(ctx, r.containerOperation(RemoveContainer, id)); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c, ok := r.containers[id]; ok {
+		r.exit(c, killedCode)
+		r.remove(c)
+	}
+	return nil
+}
+
+func (r *Runtime) remove(c *container) {
+	delete(r.containers, c.status.ID)
+	r.publish(cri.EventDeleted, c.status.ID, c.sandbox.status.Metadata)
+}
+
+func (r *Runtime) containerOperation(verb Verb, id string) Operation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	op := Operation{Verb: verb}
+	if c, ok := r.containers[id]; ok {
+		op.Pod, op.Container, op.Image = c.process.Pod, c.process.Container, c.process.Image
+	}
+	return op
+}
+
+// ContainerStatus describes one container.
+func (r *Runtime) ContainerStatus(ctx context.Context, id string) (cri.ContainerStatus, error) {
+	if err := r.perform(ctx, r.containerOperation(List, id)); err != nil {
+		return cri.ContainerStatus{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, ok := r.containers[id]
+	if !ok {
+		return cri.ContainerStatus{}, fmt.Errorf("container %q: %w", id, cri.ErrNotFound)
+	}
+	return copyContainer(c.status), nil
+}
+
+// ListContainers returns the containers that match, newest first.
+func (r *Runtime) ListContainers(ctx context.Context, filter cri.Filter) ([]cri.Container, error) {
+	if err := r.perform(ctx, Operation{Verb: List}); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []*container
+	for id, c := range r.containers {
+		if (filter.ID == "" || filter.ID == id) &&
+			(filter.SandboxID == "" || filter.SandboxID == c.status.SandboxID) &&
+			matches(c.status.Labels, filter.Labels) {
+			found = append(found, c)
+		}
+	}
+	newestFirst(found, func(c *container) uint64 { return c.sequence })
+	list := make([]cri.Container, 0, len(found))
+	for _, c := range found {
+		list = append(list, copyContainer(c.status).Container)
+	}
+	return list, nil
+}
+
+// ExecSync asks the container's program for an answer.
+func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (cri.ExecResult, error) {
+	if timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		ctx = limited
+	}
+	op := r.containerOperation(Exec, id)
+	op.Command = command
+	if err := r.perform(ctx, op); err != nil {
+		return cri.ExecResult{}, err
+	}
+	answer, ready, err := r.executable(id)
+	switch {
+	case err != nil:
+		return cri.ExecResult{}, err
+	case answer != nil:
+		return answer(command), nil
+	case !ready:
+		return cri.ExecResult{ExitCode: 1}, nil
+	default:
+		return cri.ExecResult{}, nil
+	}
+}
+
+func (r *Runtime) executable(id string) (answer func([]string) cri.ExecResult, ready bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, ok := r.containers[id]
+	if !ok {
+		return nil, false, fmt.Errorf("container %q: %w", id, cri.ErrNotFound)
+	}
+	if c.status.State != cri.ContainerRunning {
+		return nil, false, fmt.Errorf("container %q is %s: %w", id, c.status.State, cri.ErrInvalid)
+	}
+	return c.program.Exec, !time.Now().Before(c.status.StartedAt.Add(c.program.ReadyAfter)), nil
+}
+
+// Ready reports whether a container runs and has done so for its program's ReadyAfter: what a
+// network probe of a simulated container asks.
+func (r *Runtime) Ready(id string) bool {
+	_, ready, err := r.executable(id)
+	return err == nil && ready
+}
+
+// Exit makes a running container end now by itself, as if its process had.
+func (r *Runtime) Exit(id string, code int32) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, ok := r.containers[id]
+	if !ok {
+		return fmt.Errorf("container %q: %w", id, cri.ErrNotFound)
+	}
+	if c.status.State != cri.ContainerRunning {
+		return fmt.Errorf("container %q is %s: %w", id, c.status.State, cri.ErrInvalid)
+	}
+	r.exit(c, code)
+	return nil
+}

@@ -1,0 +1,128 @@
+package simulated
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// PullImage takes an image from a registry that has everything; see Options.Behave for others.
+func (r *Runtime) PullImage(ctx context.Context, image cri.ImageSpec, _ *cri.Auth) (string, error) {
+	if image.Image == "" {
+		return "", fmt.Errorf("image without a name: %w", cri.ErrInvalid)
+	}
+	if err := r.perform(ctx, Operation{Verb: PullImage, Image: image.Image}); err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return reference(r.addImage(image.Image)), nil
+}
+
+// RemoveImage forgets an image.
+func (r *Runtime) RemoveImage(ctx context.Context, image cri.ImageSpec) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found, ok := r.findImage(image.Image); ok {
+		for _, tag := range found.Tags {
+			delete(r.images, tag)
+		}
+	}
+	return nil
+}
+
+// ImageStatus describes an image that is there.
+func (r *Runtime) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Image, error) {
+	if err := r.perform(ctx, Operation{Verb: List, Image: image.Image}); err != nil {
+		return cri.Image{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found, ok := r.findImage(image.Image)
+	if !ok {
+		return cri.Image{}, fmt.Errorf("image %q: %w", image.Image, cri.ErrNotFound)
+	}
+	return copyImage(found), nil
+}
+
+// ListImages returns the images that are there.
+func (r *Runtime) ListImages(ctx context.Context) ([]cri.Image, error) {
+	if err := r.perform(ctx, Operation{Verb: List}); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]cri.Image, 0, len(r.images))
+	for _, i := range r.images {
+		list = append(list, copyImage(i))
+	}
+	slices.SortFunc(list, func(a, b cri.Image) int { return cmp.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// addImage makes an image of that name known. The digests follow from the name, so an image is
+// the same on every node.
+func (r *Runtime) addImage(name string) cri.Image {
+	name = Normalize(name)
+	if image, ok := r.images[name]; ok {
+		return image
+	}
+	repository, _, _ := strings.Cut(name, "@")
+	if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') {
+		repository = repository[:i]
+	}
+	image := cri.Image{
+		ID:      "sha256:" + identify("config", name),
+		Tags:    []string{name},
+		Digests: []string{repository + "@sha256:" + identify("manifest", name)},
+		Size:    r.imageSize,
+	}
+	r.images[name] = image
+	return image
+}
+
+// findImage finds an image by any of its names.
+func (r *Runtime) findImage(name string) (cri.Image, bool) {
+	if image, ok := r.images[Normalize(name)]; ok {
+		return image, true
+	}
+	for _, image := range r.images {
+		if image.ID == name || slices.Contains(image.Digests, name) {
+			return image, true
+		}
+	}
+	return cri.Image{}, false
+}
+
+// reference is what names exactly this image.
+func reference(image cri.Image) string { return image.Digests[0] }
+
+func copyImage(i cri.Image) cri.Image {
+	i.Tags, i.Digests = slices.Clone(i.Tags), slices.Clone(i.Digests)
+	return i
+}
+
+// Normalize writes an image's name in full, as runtimes do: with registry, and with tag "latest"
+// when it has neither tag nor digest.
+func Normalize(name string) string {
+	first, rest, slash := strings.Cut(name, "/")
+	switch {
+	case !slash:
+		name = "docker.io/library/" + name
+	case !strings.ContainsAny(first, ".:") && first != "localhost":
+		name = "docker.io/" + name
+	case first == "docker.io" && !strings.Contains(rest, "/"):
+		name = "docker.io/library/" + rest
+	}
+	if !strings.Contains(name, "@") && strings.LastIndexByte(name, ':') <= strings.LastIndexByte(name, '/') {
+		name += ":latest"
+	}
+	return name
+}

@@ -1,0 +1,100 @@
+package simulated
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// Verb is an operation of the runtime that a behaviour can bend.
+type Verb string
+
+// The verbs, one for each method that changes something or may take long in a real runtime.
+const (
+	RunSandbox      Verb = "RunPodSandbox"
+	StopSandbox     Verb = "StopPodSandbox"
+	RemoveSandbox   Verb = "RemovePodSandbox"
+	CreateContainer Verb = "CreateContainer"
+	StartContainer  Verb = "StartContainer"
+	StopContainer   Verb = "StopContainer"
+	RemoveContainer Verb = "RemoveContainer"
+	PullImage       Verb = "PullImage"
+	Exec            Verb = "ExecSync"
+	// List covers every method that only reads: lists, statuses and the runtime's own status.
+	List Verb = "List"
+)
+
+// Operation is a call that is about to happen. Fields that mean nothing to the verb are empty.
+type Operation struct {
+	Verb Verb
+	// Pod is the sandbox's metadata.
+	Pod cri.SandboxMetadata
+	// Container is the container's metadata.
+	Container cri.ContainerMetadata
+	// Image is the image's name as the caller wrote it.
+	Image string
+	// Command is what Exec runs.
+	Command []string
+}
+
+// Outcome is what becomes of an operation. The zero value is success at once.
+type Outcome struct {
+	// Delay is how long the operation takes, be it to succeed or to fail.
+	Delay time.Duration
+	// Err makes it fail; wrap the errors of package cri to be specific.
+	Err error
+	// Hang makes it take until the caller's context ends.
+	Hang bool
+}
+
+// Program is how a container behaves once started. The zero value runs for ever and exits with
+// code 0 as soon as it is asked to.
+type Program struct {
+	// Exits makes the container end by itself, After it started, with ExitCode.
+	Exits    bool
+	After    time.Duration
+	ExitCode int32
+	// Reason replaces "Completed" and "Error", for an end such as "OOMKilled". Message is the
+	// termination message.
+	Reason  string
+	Message string
+	// StopAfter is how long it takes to end when asked to, and StopCode its exit code then.
+	StopAfter time.Duration
+	StopCode  int32
+	// IgnoresStop makes it run on until the grace period is over; like any container that is
+	// ended by force it then exits with code 137.
+	IgnoresStop bool
+	// ReadyAfter is how long after its start probes begin to succeed: Exec without an answer of
+	// its own fails until then, and so does Ready.
+	ReadyAfter time.Duration
+	// Exec answers commands; nil succeeds with no output once ReadyAfter has passed.
+	Exec func(command []string) cri.ExecResult
+}
+
+// Process is a container that asks for its program.
+type Process struct {
+	Pod       cri.SandboxMetadata
+	Container cri.ContainerMetadata
+	Image     string
+	// Command and Args are those of the container's configuration.
+	Command, Args []string
+}
+
+// Options of a Runtime. The zero value works.
+type Options struct {
+	// Behave decides what becomes of an operation; nil lets all succeed at once. It is called
+	// without locks held, possibly from many goroutines at once.
+	Behave func(Operation) Outcome
+	// Program decides how a container behaves, asked once at every start; nil is the zero Program.
+	Program func(Process) Program
+	// Addresses are given to pods; the zero value is 10.88.0.0/16. Network and broadcast address
+	// and the first address are left out.
+	Addresses netip.Prefix
+	// Images are there from the start.
+	Images []string
+	// ImageSize is what every image is said to weigh, in bytes; 0 is 50 MB.
+	ImageSize uint64
+	// EventBuffer is how many events a reader may lag behind; 0 is 4,096.
+	EventBuffer int
+}

@@ -1,0 +1,158 @@
+package kubelet
+
+import (
+	"maps"
+	"path"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// Annotations by which a kubelet finds again what it needs to know of a container.
+const (
+	annotationHash                    = "io.kubernetes.container.hash"
+	annotationRestartCount            = "io.kubernetes.container.restartCount"
+	annotationMessagePath             = "io.kubernetes.container.terminationMessagePath"
+	annotationMessagePolicy           = "io.kubernetes.container.terminationMessagePolicy"
+	annotationPodGrace                = "io.kubernetes.pod.terminationGracePeriod"
+	podLogsDirectory                  = "/var/log/pods"
+	defaultContainerMessagePath       = "/dev/termination-log"
+	sharesPerCPU                int64 = 1024
+	quotaPeriod                 int64 = 100_000
+)
+
+// sandboxConfig is what the runtime needs to make the pod's sandbox.
+func sandboxConfig(pod *corev1.Pod, attempt uint32) cri.SandboxConfig {
+	labels := maps.Clone(pod.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[cri.LabelPodName] = pod.Name
+	labels[cri.LabelPodNamespace] = pod.Namespace
+	labels[cri.LabelPodUID] = string(pod.UID)
+	config := cri.SandboxConfig{
+		Metadata: cri.SandboxMetadata{
+			Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Attempt: attempt,
+		},
+		LogDirectory: path.Join(podLogsDirectory, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID)),
+		Labels:       labels,
+		Annotations:  maps.Clone(pod.Annotations),
+		Namespaces:   namespaces(pod),
+	}
+	if !isHostNetwork(pod) {
+		config.Hostname = hostname(pod)
+		config.Ports = portMappings(pod)
+	}
+	if sc := pod.Spec.SecurityContext; sc != nil && len(sc.Sysctls) > 0 {
+		config.Sysctls = map[string]string{}
+		for _, s := range sc.Sysctls {
+			config.Sysctls[s.Name] = s.Value
+		}
+	}
+	return config
+}
+
+// hostname is the pod's, cut to the 63 bytes that Linux takes.
+func hostname(pod *corev1.Pod) string {
+	name := pod.Spec.Hostname
+	if name == "" {
+		name = pod.Name
+	}
+	if len(name) > 63 {
+		name = name[:63]
+		for len(name) > 0 && (name[len(name)-1] == '-' || name[len(name)-1] == '.') {
+			name = name[:len(name)-1]
+		}
+	}
+	return name
+}
+
+func portMappings(pod *corev1.Pod) []cri.PortMapping {
+	var list []cri.PortMapping
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			list = append(list, cri.PortMapping{
+				Protocol: string(p.Protocol), ContainerPort: p.ContainerPort,
+				HostPort: p.HostPort, HostIP: p.HostIP,
+			})
+		}
+	}
+	return list
+}
+
+func namespaces(pod *corev1.Pod) cri.Namespaces {
+	n := cri.Namespaces{PID: cri.NamespaceContainer}
+	if pod.Spec.ShareProcessNamespace != nil && *pod.Spec.ShareProcessNamespace {
+		n.PID = cri.NamespacePod
+	}
+	if pod.Spec.HostPID {
+		n.PID = cri.NamespaceNode
+	}
+	if pod.Spec.HostIPC {
+		n.IPC = cri.NamespaceNode
+	}
+	if isHostNetwork(pod) {
+		n.Network = cri.NamespaceNode
+	}
+	return n
+}
+
+// containerConfig is what the runtime needs to make a container, its attempt-th restart, from the
+// image with that reference.
+func containerConfig(pod *corev1.Pod, c *corev1.Container, attempt uint32, ref string) cri.ContainerConfig {
+	messagePath := c.TerminationMessagePath
+	if messagePath == "" {
+		messagePath = defaultContainerMessagePath
+	}
+	annotations := map[string]string{
+		annotationHash:          hashOf(c),
+		annotationRestartCount:  strconv.FormatUint(uint64(attempt), 10),
+		annotationMessagePath:   messagePath,
+		annotationMessagePolicy: string(c.TerminationMessagePolicy),
+	}
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		annotations[annotationPodGrace] = strconv.FormatInt(*grace, 10)
+	}
+	config := cri.ContainerConfig{
+		Metadata:   cri.ContainerMetadata{Name: c.Name, Attempt: attempt},
+		Image:      cri.ImageSpec{Image: ref, UserSpecified: c.Image},
+		Command:    c.Command,
+		Args:       c.Args,
+		WorkingDir: c.WorkingDir,
+		Labels: map[string]string{
+			cri.LabelPodName:       pod.Name,
+			cri.LabelPodNamespace:  pod.Namespace,
+			cri.LabelPodUID:        string(pod.UID),
+			cri.LabelContainerName: c.Name,
+		},
+		Annotations: annotations,
+		LogPath:     path.Join(c.Name, strconv.FormatUint(uint64(attempt), 10)+".log"),
+		Stdin:       c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY,
+		Namespaces: namespaces(pod),
+		Resources:  resources(c.Resources),
+	}
+	for _, e := range c.Env {
+		if e.ValueFrom == nil {
+			config.Env = append(config.Env, cri.EnvVar{Name: e.Name, Value: e.Value})
+		}
+	}
+	return config
+}
+
+// resources turns requests and limits into what cgroups take.
+func resources(r corev1.ResourceRequirements) cri.Resources {
+	var out cri.Resources
+	if cpu, ok := r.Requests[corev1.ResourceCPU]; ok {
+		out.CPUShares = max(cpu.MilliValue()*sharesPerCPU/1000, 2)
+	}
+	if cpu, ok := r.Limits[corev1.ResourceCPU]; ok && !cpu.IsZero() {
+		out.CPUPeriod = quotaPeriod
+		out.CPUQuota = max(cpu.MilliValue()*quotaPeriod/1000, 1000)
+	}
+	if memory, ok := r.Limits[corev1.ResourceMemory]; ok {
+		out.MemoryLimit = memory.Value()
+	}
+	return out
+}

@@ -1,0 +1,200 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// execute does what is to be done for the pod now. It reports whether the runtime's state was
+// changed and there may be more to do at once; failures are kept as the containers' waiting
+// reasons and tried again later.
+func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o observation) (progress bool) {
+	now := time.Now()
+	a := computeActions(situation{
+		pod: pod, observed: o, probes: w.probes.result, backoff: w.crash, now: now,
+	})
+	if a.none() {
+		return false
+	}
+	if err := w.clear(ctx, pod, o, a); err != nil {
+		w.failed(ctx, pod, "error killing pod: %v", err)
+		return false
+	}
+	if a.KillPod && !a.CreateSandbox {
+		return true
+	}
+	if a.CreateSandbox {
+		if !w.createSandbox(ctx, pod, &a) {
+			return false
+		}
+	}
+	started, failed := w.startAll(ctx, pod, o, a)
+	if a.CreateSandbox || len(a.Kill) > 0 || started || failed {
+		if fresh, err := observe(ctx, w.k.runtime, w.uid); err == nil {
+			w.seen = fresh
+			w.probes.follow(ctx, pod, fresh)
+		}
+	}
+	return !failed && (started || a.CreateSandbox || len(a.Kill) > 0)
+}
+
+// clear stops what has to be out of the way before anything starts.
+func (w *worker) clear(ctx context.Context, pod *corev1.Pod, o observation, a actions) error {
+	if a.KillPod {
+		if a.CreateSandbox && a.SandboxID != "" {
+			w.k.podEvent(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+		}
+		if err := w.killPod(ctx, pod, o, gracePeriod(pod)); err != nil {
+			return err
+		}
+		if a.CreateSandbox {
+			return w.purgeInit(ctx, pod, o)
+		}
+		return nil
+	}
+	for _, kill := range a.Kill {
+		if err := w.killContainer(ctx, pod, kill, w.containerGrace(pod, kill)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purgeInit removes the init containers of earlier sandboxes: they run again in the new one.
+func (w *worker) purgeInit(ctx context.Context, pod *corev1.Pod, o observation) error {
+	for _, c := range o.containers {
+		if _, k, ok := findContainer(pod, c.Metadata.Name); ok && k == initial {
+			if err := w.k.runtime.RemoveContainer(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// createSandbox makes the pod's sandbox and tells the API that its network is there.
+func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, a *actions) bool {
+	id, err := w.k.runtime.RunPodSandbox(ctx, sandboxConfig(pod, a.Attempt))
+	if err != nil {
+		if ctx.Err() == nil {
+			w.k.podEvent(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
+			w.lookAgain(time.Now().Add(retryPeriod))
+		}
+		return false
+	}
+	a.SandboxID = id
+	if o, err := observe(ctx, w.k.runtime, w.uid); err == nil {
+		w.publish(pod, o, provisional)
+	}
+	return true
+}
+
+// startAll starts the containers in order. An init container that cannot start holds up the ones
+// after it, a sidecar does not.
+func (w *worker) startAll(ctx context.Context, pod *corev1.Pod, o observation, a actions) (started, failed bool) {
+	for _, st := range a.Start {
+		c := containersOf(pod, st.Kind)[st.Index]
+		err := w.startOne(ctx, pod, o, a.SandboxID, &c, st)
+		if ctx.Err() != nil {
+			return started, true
+		}
+		if err == nil {
+			delete(w.waiting, c.Name)
+			started = true
+			continue
+		}
+		failed = true
+		w.noteFailure(&c, err)
+		if st.Kind == initial && !isSidecar(&c) {
+			break
+		}
+	}
+	return started, failed
+}
+
+func (w *worker) noteFailure(c *corev1.Container, err error) {
+	retry := time.Now().Add(retryPeriod)
+	why := waiting{"RunContainerError", err.Error()}
+	var f *failure
+	if errors.As(err, &f) {
+		why = f.waiting
+		if !f.retry.IsZero() {
+			retry = f.retry
+		}
+	}
+	w.waiting[c.Name] = why
+	w.lookAgain(retry)
+}
+
+// startOne pulls the image, creates and starts the container and runs its post-start hook.
+func (w *worker) startOne(ctx context.Context, pod *corev1.Pod, o observation, sandbox string, c *corev1.Container, st starting) error {
+	if !st.Until.IsZero() {
+		return w.backingOff(pod, c, st)
+	}
+	if exited := o.latestExited(c.Name); exited != nil {
+		w.crash.next(backoffKey(c), exited.FinishedAt, time.Now())
+	}
+	ref, err := w.ensureImage(ctx, pod, c)
+	if err != nil {
+		if f := (*failure)(nil); errors.As(err, &f) {
+			w.k.containerEvent(pod, c.Name, "", corev1.EventTypeWarning, "Failed", "Error: "+f.Reason)
+		}
+		return err
+	}
+	attempt := uint32(0)
+	if latest := o.latest(c.Name); latest != nil {
+		attempt = latest.Metadata.Attempt + 1
+	} else if s := findStatus(w.status.ContainerStatuses, c.Name); s != nil && s.LastTerminationState.Terminated != nil {
+		attempt = uint32(s.RestartCount) + 1
+	}
+	if err := w.removeOld(ctx, o, c.Name); err != nil {
+		return err
+	}
+	id, err := w.k.runtime.CreateContainer(ctx, sandbox, containerConfig(pod, c, attempt, ref))
+	if err != nil {
+		w.k.containerEvent(pod, c.Name, id, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
+		return &failure{waiting: waiting{"CreateContainerError", err.Error()}}
+	}
+	w.k.containerEvent(pod, c.Name, id, corev1.EventTypeNormal, "Created", "Container created")
+	if err := w.k.runtime.StartContainer(ctx, id); err != nil {
+		w.k.containerEvent(pod, c.Name, id, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
+		return &failure{waiting: waiting{"RunContainerError", err.Error()}}
+	}
+	w.k.containerEvent(pod, c.Name, id, corev1.EventTypeNormal, "Started", "Container started")
+	return w.postStart(ctx, pod, c, id)
+}
+
+// backingOff says that a container waits before it is started again.
+func (w *worker) backingOff(pod *corev1.Pod, c *corev1.Container, st starting) error {
+	if w.waiting[c.Name].Reason != "CrashLoopBackOff" {
+		w.k.containerEvent(pod, c.Name, "", corev1.EventTypeWarning, "BackOff",
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, describe(pod)))
+	}
+	message := fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", st.Delay, c.Name, describe(pod))
+	return &failure{waiting: waiting{"CrashLoopBackOff", message}, retry: st.Until}
+}
+
+// removeOld removes all but the latest instance of a container that is about to be replaced: one
+// dead instance is kept for its logs and its end.
+func (w *worker) removeOld(ctx context.Context, o observation, name string) error {
+	kept := false
+	for _, c := range o.containers {
+		if c.Metadata.Name != name || c.State == cri.ContainerRunning {
+			continue
+		}
+		if !kept {
+			kept = true
+			continue
+		}
+		if err := w.k.runtime.RemoveContainer(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// postStart runs a container's post-start hook. A container whose hook fails is killed.
+func (w *worker) postStart(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string) error {
+	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
+		return nil
+	}
+	err := w.runHook(ctx, pod, c, id, c.Lifecycle.PostStart)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	// The error may hold secrets, so the event does not repeat it.
+	w.k.containerEvent(pod, c.Name, id, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
+	kill := killing{ID: id, Name: c.Name, Message: "FailedPostStartHook"}
+	if kerr := w.killContainer(ctx, pod, kill, gracePeriod(pod)); kerr != nil {
+		err = errors.Join(err, kerr)
+	}
+	return &failure{waiting: waiting{"PostStartHookError", err.Error()}}
+}
+
+// preStop runs a container's pre-stop hook for as long as the grace allows, and says how long it
+// took.
+func (w *worker) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string, grace time.Duration) time.Duration {
+	if c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
+		return 0
+	}
+	start := time.Now()
+	limited, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if err := w.runHook(limited, pod, c, id, c.Lifecycle.PreStop); err != nil && limited.Err() == nil {
+		w.k.containerEvent(pod, c.Name, id, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
+	}
+	return time.Since(start)
+}
+
+// runHook runs one handler. HTTP handlers go to the prober, like HTTP probes.
+func (w *worker) runHook(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string, h *corev1.LifecycleHandler) error {
+	switch {
+	case h.Exec != nil:
+		result, err := w.k.runtime.ExecSync(ctx, id, h.Exec.Command, 0)
+		if err != nil {
+			return err
+		}
+		if result.ExitCode != 0 {
+			return fmt.Errorf("command '%v' exited with %d: %s", h.Exec.Command, result.ExitCode, result.Stderr)
+		}
+		return nil
+	case h.Sleep != nil:
+		timer := time.NewTimer(time.Duration(h.Sleep.Seconds) * time.Second)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case h.HTTPGet != nil:
+		probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: h.HTTPGet}}
+		return w.k.prober.Probe(ctx, ProbeTarget{Pod: pod, Container: c, ContainerID: id, IPs: w.seen.ips(), Probe: probe})
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/informer"
+)
+
+// Upstream's timings, where no option overrides them.
+const (
+	restartDelay    = 10 * time.Second
+	maxRestartDelay = 300 * time.Second
+	restartCalm     = 10 * time.Minute
+	pullDelay       = 10 * time.Second
+	maxPullDelay    = 300 * time.Second
+	retryPeriod     = 10 * time.Second
+	plegPeriod      = time.Second
+	minimumGrace    = 2 // seconds that a container gets at least
+)
+
+// Timings of this implementation.
+const (
+	// provisionalDelay is how long a status waits that is about to be replaced.
+	provisionalDelay = 20 * time.Millisecond
+	sendDelay        = time.Second
+	requestTimeout   = 10 * time.Second
+	runtimeTimeout   = 2 * time.Minute
+	relistPeriod     = 20 * time.Second
+)
+
+// Sources are what a kubelet reads.
+type Sources struct {
+	// Pods are the pods of this node (spec.nodeName); others are ignored.
+	Pods *informer.Informer[*corev1.Pod]
+	// Nodes hold at least the kubelet's own node. It may be nil: the kubelet then reads its node
+	// from the server every time it looks at it.
+	Nodes *informer.Informer[*corev1.Node]
+}
+
+// Client is what a kubelet does at the API server, as the user system:node:NAME in the group
+// system:nodes: it registers and describes its node, renews its lease, tells the status of its
+// pods and deletes those that are over. Each request is one that the node authorizer and the
+// NodeRestriction admission plugin permit.
+type Client interface {
+	client.Getter
+	client.Creator
+	client.Updater
+	client.Patcher
+	client.Deleter
+}
+
+// Runtime is what a kubelet drives. When it is a cri.EventSource too, the kubelet hears of changes
+// at once; otherwise it looks every second.
+type Runtime interface {
+	cri.RuntimeService
+	cri.ImageService
+}
+
+// Kubelet looks after the pods of one node. Make one with New.
+type Kubelet struct {
+	name     string
+	options  Options
+	sources  Sources
+	client   Client
+	runtime  cri.RuntimeService
+	images   cri.ImageService
+	source   cri.EventSource // nil when the runtime tells nothing
+	recorder events.Recorder
+	prober   Prober
+	log      *slog.Logger
+	sender   *sender
+	hostIPs  []string
+	node     *nodeReporter
+
+	runtimeName string // set before any worker starts
+	pods        podSet
+}
+
+// podSet is the pods that a kubelet has workers for, and the changes it has not yet looked at.
+type podSet struct {
+	mu      sync.Mutex
+	workers map[types.UID]*worker
+	queue   []podChange
+	wake    chan struct{}
+}
+
+type podChange struct {
+	pod  *corev1.Pod
+	gone bool
+}
+
+// New makes a kubelet for the node Options.NodeName. It does nothing until Run. A nil recorder
+// drops events.
+func New(in Sources, c Client, runtime Runtime, r events.Recorder, o Options) (*Kubelet, error) {
+	if in.Pods == nil || c == nil || runtime == nil {
+		return nil, errors.New("a kubelet needs pods, a client and a runtime")
+	}
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		r = events.Func(func(events.Event) {})
+	}
+	k := &Kubelet{
+		name: o.NodeName, options: o, sources: in, client: c, recorder: r,
+		prober: o.Prober, log: o.Logger.With("node", o.NodeName),
+		pods: podSet{workers: map[types.UID]*worker{}, wake: make(chan struct{}, 1)},
+	}
+	limited := bounded{runtime: runtime, limit: runtimeTimeout}
+	k.runtime, k.images = limited, limited
+	k.source, _ = runtime.(cri.EventSource)
+	k.sender = newSender(c, k.log)
+	k.hostIPs = o.hostIPs()
+	k.node = newNodeReporter(k)
+	in.Pods.AddHandler(informer.Handler[*corev1.Pod]{
+		Added:   func(pod *corev1.Pod) { k.enqueue(pod, false) },
+		Updated: func(_, pod *corev1.Pod) { k.enqueue(pod, false) },
+		Deleted: func(pod *corev1.Pod) { k.enqueue(pod, true) },
+	})
+	return k, nil
+}
+
+// Run registers the node and looks after its pods until the context ends, and returns nil then.
+// The containers go on running: a kubelet that is run later on the same runtime picks them up.
+// A Kubelet is run once.
+func (k *Kubelet) Run(ctx context.Context) error {
+	version, err := k.waitForRuntime(ctx)
+	if err != nil {
+		return nil // the context has ended
+	}
+	k.runtimeName = version.Name
+	k.nodeEvent("Starting", "Starting kubelet.")
+
+	var group sync.WaitGroup
+	defer group.Wait()
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group.Go(func() { k.node.run(stop) })
+	group.Go(func() { k.node.renewLease(stop) })
+	group.Go(func() { k.sender.run(stop) })
+	if err := k.sources.Pods.WaitSynced(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("reading the pods of node %s: %w", k.name, err)
+	}
+	k.dispatch(stop, &group)
+	group.Go(func() { k.relist(stop, &group) })
+	if k.source != nil {
+		group.Go(func() { k.follow(stop) })
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.pods.wake:
+			k.dispatch(stop, &group)
+		}
+	}
+}
+
+// waitForRuntime waits until the runtime answers.
+func (k *Kubelet) waitForRuntime(ctx context.Context) (cri.Version, error) {
+	for {
+		version, err := k.runtime.Version(ctx)
+		if err == nil || ctx.Err() != nil {
+			return version, ctx.Err()
+		}
+		k.log.Warn("the container runtime does not answer", "error", err)
+		if err := sleep(ctx, plegPeriod); err != nil {
+			return cri.Version{}, err
+		}
+	}
+}
+
+// sleep waits, and fails when the context ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// enqueue is called by the informer and must be quick.
+func (k *Kubelet) enqueue(pod *corev1.Pod, gone bool) {
+	if pod.Spec.NodeName != k.name {
+		return
+	}
+	k.pods.mu.Lock()
+	k.pods.queue = append(k.pods.queue, podChange{pod, gone})
+	k.pods.mu.Unlock()
+	select {
+	case k.pods.wake <- struct{}{}:
+	default:
+	}
+}
+
+// dispatch hands the changes that came in to the workers. New pods are admitted in the order of
+// their creation.
+func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
+	k.pods.mu.Lock()
+	changes := k.pods.queue
+	k.pods.queue = nil
+	k.pods.mu.Unlock()
+
+	var added []*corev1.Pod
+	for _, c := range changes {
+		w, known := k.worker(c.pod.UID)
+		switch {
+		case known:
+			k.sender.observe(c.pod)
+			w.update(c.pod, c.gone)
+		case c.gone:
+			added = slices.DeleteFunc(added, func(p *corev1.Pod) bool { return p.UID == c.pod.UID })
+		default:
+			added = slices.DeleteFunc(added, func(p *corev1.Pod) bool { return p.UID == c.pod.UID })
+			added = append(added, c.pod)
+		}
+	}
+	slices.SortStableFunc(added, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, pod := range added {
+		k.add(ctx, group, pod)
+	}
+}
+
+// add starts a worker for a pod that is new to this kubelet, or refuses the pod.
+func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) {
+	w := newWorker(k, pod)
+	if pod.DeletionTimestamp == nil && !isTerminal(pod.Status.Phase) {
+		if refusal := admit(pod, k.active(), k.node.current()); refusal != nil {
+			k.podEvent(pod, corev1.EventTypeWarning, refusal.Reason, "%s", refusal.Message)
+			w.reject(pod, *refusal)
+		}
+	}
+	k.pods.mu.Lock()
+	k.pods.workers[pod.UID] = w
+	k.pods.mu.Unlock()
+	group.Go(func() { w.run(ctx) })
+}
+
+// active returns the pods that take up the node's resources.
+func (k *Kubelet) active() []*corev1.Pod {
+	k.pods.mu.Lock()
+	defer k.pods.mu.Unlock()
+	list := make([]*corev1.Pod, 0, len(k.pods.workers))
+	for _, w := range k.pods.workers {
+		if pod, using := w.usesResources(); using {
+			list = append(list, pod)
+		}
+	}
+	return list
+}
+
+func (k *Kubelet) worker(uid types.UID) (*worker, bool) {
+	k.pods.mu.Lock()
+	defer k.pods.mu.Unlock()
+	w, ok := k.pods.workers[uid]
+	return w, ok
+}
+
+// forget ends the life of a worker.
+func (k *Kubelet) forget(w *worker) {
+	k.pods.mu.Lock()
+	defer k.pods.mu.Unlock()
+	delete(k.pods.workers, w.uid)
+}

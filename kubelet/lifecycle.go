@@ -1,0 +1,189 @@
+package kubelet
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// follow wakes the workers of pods that the runtime tells something about.
+func (k *Kubelet) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := k.followOnce(ctx); err != nil && ctx.Err() == nil {
+			k.log.Warn("the container runtime's events broke off", "error", err)
+		}
+		if sleep(ctx, plegPeriod) == nil {
+			k.pokeAll()
+		}
+	}
+}
+
+func (k *Kubelet) followOnce(ctx context.Context) error {
+	stream, err := k.source.Events(ctx)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for {
+		list, err := stream.Next(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if w, ok := k.worker(types.UID(e.Pod.UID)); ok {
+				w.poke()
+			}
+		}
+	}
+}
+
+func (k *Kubelet) pokeAll() {
+	k.pods.mu.Lock()
+	defer k.pods.mu.Unlock()
+	for _, w := range k.pods.workers {
+		w.poke()
+	}
+}
+
+// relist looks over everything that the runtime has, once in a while: it finds pods that changed
+// without word, and pods that nobody wants any more.
+func (k *Kubelet) relist(ctx context.Context, group *sync.WaitGroup) {
+	period := relistPeriod
+	if k.source == nil {
+		period = plegPeriod
+	}
+	var last map[types.UID]podStates
+	for {
+		states, err := k.survey(ctx)
+		if err != nil && ctx.Err() == nil {
+			k.log.Warn("listing the runtime's pods failed", "error", err)
+		}
+		if err == nil {
+			for uid, state := range states {
+				w, known := k.worker(uid)
+				switch {
+				case !known:
+					k.adopt(ctx, group, uid, state)
+				case last != nil && !reflect.DeepEqual(last[uid], state):
+					w.poke()
+				}
+			}
+			for uid := range last {
+				if w, known := k.worker(uid); known && states[uid].name == "" {
+					w.poke() // everything of it was removed behind our back
+				}
+			}
+			last = states
+		}
+		if sleep(ctx, period) != nil {
+			return
+		}
+	}
+}
+
+// podStates is a rough picture of what the runtime has for a pod.
+type podStates struct {
+	namespace, name string
+	sandboxes       map[string]cri.SandboxState
+	containers      map[string]cri.ContainerState
+}
+
+func (k *Kubelet) survey(ctx context.Context) (map[types.UID]podStates, error) {
+	sandboxes, err := k.runtime.ListSandboxes(ctx, cri.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	containers, err := k.runtime.ListContainers(ctx, cri.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	all := map[types.UID]podStates{}
+	at := func(labels map[string]string) (podStates, types.UID) {
+		uid := types.UID(labels[cri.LabelPodUID])
+		s, ok := all[uid]
+		if !ok {
+			s = podStates{
+				namespace: labels[cri.LabelPodNamespace], name: labels[cri.LabelPodName],
+				sandboxes: map[string]cri.SandboxState{}, containers: map[string]cri.ContainerState{},
+			}
+			all[uid] = s
+		}
+		return s, uid
+	}
+	for _, s := range sandboxes {
+		if p, uid := at(s.Labels); uid != "" {
+			p.sandboxes[s.ID] = s.State
+		}
+	}
+	for _, c := range containers {
+		if p, uid := at(c.Labels); uid != "" {
+			p.containers[c.ID] = c.State
+		}
+	}
+	delete(all, "") // not ours
+	return all, nil
+}
+
+// adopt starts a worker that ends and removes a pod that the runtime has and the API has not: it
+// was deleted while no kubelet ran. A pod whose addition is under way is left alone.
+func (k *Kubelet) adopt(ctx context.Context, group *sync.WaitGroup, uid types.UID, state podStates) {
+	if pod, ok := k.sources.Pods.Get(state.namespace, state.name); ok && pod.UID == uid {
+		return
+	}
+	now := metav1.Now()
+	second := int64(1)
+	w := newWorker(k, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: state.namespace, Name: state.name, UID: uid,
+		DeletionTimestamp: &now, DeletionGracePeriodSeconds: &second,
+	}})
+	w.gone = true
+	k.pods.mu.Lock()
+	_, raced := k.pods.workers[uid]
+	if !raced {
+		k.pods.workers[uid] = w
+	}
+	k.pods.mu.Unlock()
+	if !raced {
+		group.Go(func() { w.run(ctx) })
+	}
+}
+
+// reject makes the worker refuse its pod: nothing of it may run, and it has failed.
+func (w *worker) reject(pod *corev1.Pod, why refusal) {
+	start := pod.Status.StartTime.DeepCopy()
+	if start.IsZero() {
+		now := metav1.NewTime(time.Now().Truncate(time.Second).UTC())
+		start = &now
+	}
+	w.rejected, w.released = true, true
+	w.stage = terminating
+	w.status = corev1.PodStatus{
+		ObservedGeneration: pod.Generation,
+		QOSClass:           qosClass(pod),
+		Phase:              corev1.PodFailed,
+		Reason:             why.Reason,
+		Message:            "Pod was rejected: " + why.Message,
+		StartTime:          start,
+	}
+}
+
+// usesResources reports whether the pod counts against the node's resources.
+func (w *worker) usesResources() (*corev1.Pod, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pod, !w.released && !w.gone && !isTerminal(w.pod.Status.Phase)
+}
+
+// release notes that nothing of the pod runs any more.
+func (w *worker) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.released = true
+}

@@ -1,0 +1,383 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/client"
+)
+
+// nodeReporter registers the node and keeps its status and lease.
+type nodeReporter struct {
+	k *Kubelet
+
+	registered chan struct{} // closed once the node is in the API
+
+	mu   sync.Mutex
+	node *corev1.Node // newest known state
+
+	reported time.Time // of the goroutine in run alone: when the status was sent last
+}
+
+func newNodeReporter(k *Kubelet) *nodeReporter {
+	return &nodeReporter{k: k, registered: make(chan struct{})}
+}
+
+// current is the node as far as it is known; before it is registered, as it is going to be.
+func (n *nodeReporter) current() *corev1.Node {
+	if n.k.sources.Nodes != nil {
+		if node, ok := n.k.sources.Nodes.Get("", n.k.name); ok {
+			return node
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.node != nil {
+		return n.node
+	}
+	return n.initial()
+}
+
+func (n *nodeReporter) learn(node *corev1.Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.node = node
+}
+
+// run registers the node and then keeps its status until the context ends.
+func (n *nodeReporter) run(ctx context.Context) {
+	if n.register(ctx) != nil {
+		return
+	}
+	if report := n.k.options.OnRegistered; report != nil {
+		report(n.current())
+	}
+	for {
+		if err := n.report(ctx); err != nil && ctx.Err() == nil {
+			n.k.log.Warn("reporting the node's status failed", "error", err)
+		}
+		if sleep(ctx, n.k.options.Periods.StatusUpdate) != nil {
+			return
+		}
+	}
+}
+
+// register creates the node, or finds that it exists, for as long as that takes.
+func (n *nodeReporter) register(ctx context.Context) error {
+	for step := 100 * time.Millisecond; ; step = min(2*step, 7*time.Second) {
+		err := n.tryRegister(ctx)
+		if err == nil {
+			close(n.registered)
+			return nil
+		}
+		if ctx.Err() == nil {
+			n.k.log.Warn("registering the node failed", "error", err)
+		}
+		if err := sleep(ctx, step); err != nil {
+			return err
+		}
+	}
+}
+
+func (n *nodeReporter) tryRegister(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	node := n.initial()
+	n.describe(ctx, node)
+	if n.k.options.RegisterUnready {
+		setNodeCondition(node, notReady("container runtime status check may not have completed yet"))
+	}
+	created, err := n.k.client.Create(ctx, n.target(""), node, metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		if stored, ok := created.(*corev1.Node); ok {
+			node = stored
+		}
+		n.reported = time.Now()
+		n.tell(&corev1.Node{}, node)
+		n.learn(node)
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return n.reconcile(ctx, node)
+	default:
+		return err
+	}
+}
+
+// reconcile takes over a node that is registered already: the labels that are this kubelet's to
+// set are brought up to date.
+func (n *nodeReporter) reconcile(ctx context.Context, wanted *corev1.Node) error {
+	existing, err := n.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	missing := map[string]string{}
+	for _, key := range []string{
+		corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable,
+		"beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+	} {
+		if existing.Labels[key] != wanted.Labels[key] {
+			missing[key] = wanted.Labels[key]
+		}
+	}
+	if len(missing) > 0 {
+		patch := map[string]any{"metadata": map[string]any{"labels": missing}}
+		if existing, err = n.patch(ctx, "", patch); err != nil {
+			return err
+		}
+	}
+	n.learn(existing)
+	return nil
+}
+
+func (n *nodeReporter) target(subresource string) client.Target {
+	return client.Target{
+		Resource: corev1.SchemeGroupVersion.WithResource("nodes"), Name: n.k.name, Subresource: subresource,
+	}
+}
+
+func (n *nodeReporter) fetch(ctx context.Context) (*corev1.Node, error) {
+	obj, err := n.k.client.Get(ctx, n.target(""))
+	if err != nil {
+		return nil, err
+	}
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return nil, fmt.Errorf("the server answered with a %T instead of a node", obj)
+	}
+	return node, nil
+}
+
+// initial is the node before it has a status.
+func (n *nodeReporter) initial() *corev1.Node {
+	o := n.k.options
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: o.NodeName,
+		Labels: map[string]string{
+			corev1.LabelHostname:      o.NodeName,
+			corev1.LabelOSStable:      o.Info.OperatingSystem,
+			corev1.LabelArchStable:    o.Info.Architecture,
+			"beta.kubernetes.io/os":   o.Info.OperatingSystem,
+			"beta.kubernetes.io/arch": o.Info.Architecture,
+		},
+		Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+	}}
+	maps.Copy(node.Labels, o.Labels)
+	node.Spec.Taints = append(node.Spec.Taints, o.Taints...)
+	node.Spec.ProviderID = o.ProviderID
+	node.Spec.PodCIDRs = append(node.Spec.PodCIDRs, o.PodCIDRs...)
+	if len(o.PodCIDRs) > 0 {
+		node.Spec.PodCIDR = o.PodCIDRs[0]
+	}
+	node.Status.Capacity, node.Status.Allocatable = o.Capacity.DeepCopy(), o.Allocatable.DeepCopy()
+	return node
+}
+
+// report computes the node's status and sends it when it changed or has not been sent for long.
+func (n *nodeReporter) report(ctx context.Context) error {
+	var err error
+	for attempt := range 5 {
+		limited, cancel := context.WithTimeout(ctx, requestTimeout)
+		err = n.tryReport(limited, attempt > 0 || n.k.sources.Nodes == nil && !n.reported.IsZero())
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (n *nodeReporter) tryReport(ctx context.Context, fresh bool) error {
+	old := n.current()
+	if fresh {
+		read, err := n.fetch(ctx)
+		if apierrors.IsNotFound(err) {
+			return n.tryRegister(ctx) // somebody deleted it
+		}
+		if err != nil {
+			return err
+		}
+		old = read
+		n.learn(read)
+	}
+	node := old.DeepCopy()
+	n.describe(ctx, node)
+	if !statusChanged(&old.Status, &node.Status) && time.Since(n.reported) < n.k.options.Periods.StatusReport {
+		return nil
+	}
+	change, err := statusPatch(old.Status, node.Status)
+	if err != nil {
+		return err
+	}
+	if len(change) > 0 {
+		updated, err := n.patch(ctx, "status", map[string]any{"status": change})
+		if err != nil {
+			return err
+		}
+		n.learn(updated)
+	}
+	n.reported = time.Now()
+	n.tell(old, node)
+	return nil
+}
+
+// statusChanged compares statuses but for the heartbeats in them.
+func statusChanged(a, b *corev1.NodeStatus) bool {
+	still := func(s *corev1.NodeStatus) *corev1.NodeStatus {
+		s = s.DeepCopy()
+		for i := range s.Conditions {
+			s.Conditions[i].LastHeartbeatTime = metav1.Time{}
+		}
+		return s
+	}
+	return !apiequality.Semantic.DeepEqual(still(a), still(b))
+}
+
+// describe brings the node's status up to date.
+func (n *nodeReporter) describe(ctx context.Context, node *corev1.Node) {
+	o := n.k.options
+	node.Status.Addresses = append([]corev1.NodeAddress(nil), o.Addresses...)
+	node.Status.Capacity = fillResources(o.Capacity, node.Status.Capacity)
+	node.Status.Allocatable = fillResources(o.Allocatable, node.Status.Allocatable)
+	node.Status.NodeInfo = o.Info
+	if v, err := n.k.runtime.Version(ctx); err == nil {
+		node.Status.NodeInfo.ContainerRuntimeVersion = v.Name + "://" + v.Version
+	}
+	node.Status.Images = n.images(ctx)
+	for _, c := range []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse,
+			Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse,
+			Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse,
+			Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
+		n.readiness(ctx),
+	} {
+		setNodeCondition(node, c)
+	}
+}
+
+// maxImages and maxImageNames bound the images in a node's status.
+const (
+	maxImages     = 50
+	maxImageNames = 5
+)
+
+func (n *nodeReporter) images(ctx context.Context) []corev1.ContainerImage {
+	list, err := n.k.images.ListImages(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []corev1.ContainerImage
+	for _, i := range list[:min(len(list), maxImages)] {
+		names := append(append([]string(nil), i.Digests...), i.Tags...)
+		out = append(out, corev1.ContainerImage{Names: names[:min(len(names), maxImageNames)], SizeBytes: int64(i.Size)})
+	}
+	return out
+}
+
+// readiness is the node's Ready condition, by what the runtime says of itself.
+func (n *nodeReporter) readiness(ctx context.Context) corev1.NodeCondition {
+	status, err := n.k.runtime.Status(ctx)
+	if err != nil {
+		return notReady("container runtime is down")
+	}
+	var errs []error
+	if c := status.Runtime; !c.Ready {
+		errs = append(errs, fmt.Errorf("container runtime not ready: RuntimeReady=false reason:%s message:%s", c.Reason, c.Message))
+	}
+	if c := status.Network; !c.Ready {
+		errs = append(errs, fmt.Errorf("container runtime network not ready: NetworkReady=false reason:%s message:%s", c.Reason, c.Message))
+	}
+	if err := join(errs); err != nil {
+		return notReady(err.Error())
+	}
+	return corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		Reason: "KubeletReady", Message: "kubelet is posting ready status",
+	}
+}
+
+func notReady(why string) corev1.NodeCondition {
+	return corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: why,
+	}
+}
+
+// join writes several errors as upstream's aggregates do.
+func join(errs []error) error {
+	if len(errs) < 2 {
+		return errors.Join(errs...)
+	}
+	text := "["
+	for i, err := range errs {
+		if i > 0 {
+			text += ", "
+		}
+		text += err.Error()
+	}
+	return errors.New(text + "]")
+}
+
+// setNodeCondition replaces a condition; its transition time changes with its status only.
+func setNodeCondition(node *corev1.Node, c corev1.NodeCondition) {
+	now := metav1.NewTime(time.Now().Truncate(time.Second).UTC())
+	c.LastHeartbeatTime, c.LastTransitionTime = now, now
+	for i := range node.Status.Conditions {
+		old := &node.Status.Conditions[i]
+		if old.Type != c.Type {
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		*old = c
+		return
+	}
+	node.Status.Conditions = append(node.Status.Conditions, c)
+}
+
+// tell records events about conditions that changed their status.
+func (n *nodeReporter) tell(old, node *corev1.Node) {
+	before := map[corev1.NodeConditionType]corev1.ConditionStatus{}
+	for _, c := range old.Status.Conditions {
+		before[c.Type] = c.Status
+	}
+	for _, c := range node.Status.Conditions {
+		if before[c.Type] == c.Status {
+			continue
+		}
+		reason := "Node" + c.Reason[min(len("Kubelet"), len(c.Reason)):]
+		switch c.Type {
+		case corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure:
+			n.k.nodeEvent(reason, fmt.Sprintf("Node %s status is now: %s", n.k.name, reason))
+		}
+	}
+}
+
+func (n *nodeReporter) patch(ctx context.Context, subresource string, body map[string]any) (*corev1.Node, error) {
+	data, err := encode(body)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := n.k.client.Patch(ctx, n.target(subresource),
+		client.Patch{Type: types.StrategicMergePatchType, Data: data}, metav1.PatchOptions{})
+	if err != nil {
+		return nil, err
+	}
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return nil, fmt.Errorf("the server answered with a %T instead of a node", obj)
+	}
+	return node, nil
+}

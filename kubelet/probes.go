@@ -1,0 +1,261 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// Prober runs probes and hooks that go over the network: HTTP, TCP and gRPC. Exec probes go to
+// the runtime.
+type Prober interface {
+	// Probe returns nil when the container answers well, and an error that says what is wrong
+	// otherwise. It obeys the context, which carries the probe's time-out.
+	Probe(ctx context.Context, target ProbeTarget) error
+}
+
+// ProbeFunc is a Prober made of a function.
+type ProbeFunc func(ctx context.Context, target ProbeTarget) error
+
+// Probe calls f.
+func (f ProbeFunc) Probe(ctx context.Context, target ProbeTarget) error { return f(ctx, target) }
+
+// ProbeTarget is what a probe is about. Pod, Container and Probe are shared and must not be
+// changed.
+type ProbeTarget struct {
+	Pod       *corev1.Pod
+	Container *corev1.Container
+	// ContainerID is the runtime's id of the instance.
+	ContainerID string
+	// IPs are the pod's addresses.
+	IPs   []string
+	Probe *corev1.Probe
+}
+
+// probeKey is one probe of one container instance.
+type probeKey struct {
+	container string
+	kind      probeKind
+}
+
+// probes runs the probes of a pod's running containers, each in a goroutine of its own, and keeps
+// their results. A change of a result pokes the pod's worker.
+type probes struct {
+	w     *worker
+	group sync.WaitGroup
+
+	mu      sync.Mutex
+	results map[probeKey]probeResult
+	active  map[probeKey]context.CancelFunc
+	dirty   bool
+}
+
+func newProbes(w *worker) *probes {
+	return &probes{w: w, results: map[probeKey]probeResult{}, active: map[probeKey]context.CancelFunc{}}
+}
+
+// result is the last result of a probe.
+func (p *probes) result(id string, k probeKind) probeResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.results[probeKey{id, k}]
+}
+
+// changed reports whether a result has changed since it was asked last.
+func (p *probes) changed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.dirty
+	p.dirty = false
+	return was
+}
+
+// follow starts the probes of containers that run and stops those of containers that do not.
+func (p *probes) follow(ctx context.Context, pod *corev1.Pod, o observation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	alive := map[string]bool{}
+	for _, o := range o.containers {
+		if o.State != cri.ContainerRunning {
+			continue
+		}
+		c, _, ok := findContainer(pod, o.Metadata.Name)
+		if !ok {
+			continue
+		}
+		alive[o.ID] = true
+		p.start(ctx, pod, c, o, startupProbe, c.StartupProbe)
+		if c.StartupProbe != nil && p.results[probeKey{o.ID, startupProbe}] != probeSuccess {
+			continue
+		}
+		p.start(ctx, pod, c, o, livenessProbe, c.LivenessProbe)
+		p.start(ctx, pod, c, o, readinessProbe, c.ReadinessProbe)
+	}
+	for key, cancel := range p.active {
+		if !alive[key.container] {
+			cancel()
+			delete(p.active, key)
+		}
+	}
+	for key := range p.results {
+		if !alive[key.container] {
+			delete(p.results, key)
+		}
+	}
+}
+
+// start starts a probe that is not running and has not come to its end. The lock is held.
+func (p *probes) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container, o cri.ContainerStatus, k probeKind, spec *corev1.Probe) {
+	key := probeKey{o.ID, k}
+	if _, running := p.active[key]; running || spec == nil {
+		return
+	}
+	if r := p.results[key]; k == startupProbe && r != probeUnknown || k == livenessProbe && r == probeFailure {
+		return
+	}
+	// The probe outlives the worker's turn; stop and follow end it.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p.active[key] = cancel
+	run := probeRun{
+		probes: p, key: key, started: o.StartedAt,
+		target: ProbeTarget{Pod: pod, Container: c, ContainerID: o.ID, IPs: p.w.seen.ips(), Probe: spec},
+	}
+	p.group.Go(func() { run.loop(ctx) })
+}
+
+// hush stops the probes that would restart containers: the pod is on its way out.
+func (p *probes) hush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, cancel := range p.active {
+		if key.kind != readinessProbe {
+			cancel()
+		}
+	}
+}
+
+// stop ends all probes and waits for them.
+func (p *probes) stop() {
+	p.mu.Lock()
+	for _, cancel := range p.active {
+		cancel()
+	}
+	p.mu.Unlock()
+	p.group.Wait()
+}
+
+func (p *probes) set(key probeKey, r probeResult) {
+	p.mu.Lock()
+	_, wanted := p.active[key]
+	change := wanted && p.results[key] != r
+	if change {
+		p.results[key] = r
+		p.dirty = true
+	}
+	p.mu.Unlock()
+	if change {
+		p.w.poke()
+	}
+}
+
+// probeRun is one probe being run periodically.
+type probeRun struct {
+	probes  *probes
+	key     probeKey
+	started time.Time
+	target  ProbeTarget
+}
+
+func orDefault(v, fallback int32) int32 {
+	if v <= 0 {
+		return fallback
+	}
+	return v
+}
+
+// loop probes until the context ends, or until nothing more can come of it: a start-up probe that
+// has its result, a liveness probe that has failed.
+func (r probeRun) loop(ctx context.Context) {
+	spec := r.target.Probe
+	period := time.Duration(orDefault(spec.PeriodSeconds, 10)) * time.Second
+	next := r.started.Add(time.Duration(spec.InitialDelaySeconds) * time.Second)
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	var last probeResult
+	count := int32(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		result := r.once(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		timer.Reset(period)
+		if result == probeUnknown {
+			continue
+		}
+		if result != last {
+			last, count = result, 0
+		}
+		count++
+		if result == probeFailure && count < orDefault(spec.FailureThreshold, 3) ||
+			result == probeSuccess && count < orDefault(spec.SuccessThreshold, 1) {
+			continue
+		}
+		r.probes.set(r.key, result)
+		if r.key.kind == startupProbe || r.key.kind == livenessProbe && result == probeFailure {
+			return
+		}
+	}
+}
+
+// once probes once and tells of a failure in an event.
+func (r probeRun) once(ctx context.Context) probeResult {
+	spec := r.target.Probe
+	limit := time.Duration(orDefault(spec.TimeoutSeconds, 1)) * time.Second
+	k, pod, name := r.probes.w.k, r.target.Pod, r.target.Container.Name
+	failed := func(output string) probeResult {
+		if ctx.Err() == nil {
+			k.containerEvent(pod, name, r.target.ContainerID, corev1.EventTypeWarning, "Unhealthy",
+				fmt.Sprintf("%s probe failed: %s", r.key.kind, output))
+		}
+		return probeFailure
+	}
+	if spec.Exec == nil {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		if err := k.prober.Probe(limited, r.target); err != nil {
+			return failed(err.Error())
+		}
+		return probeSuccess
+	}
+	result, err := k.runtime.ExecSync(ctx, r.target.ContainerID, spec.Exec.Command, limit)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return failed(fmt.Sprintf("command timed out: %q timed out after %v", strings.Join(spec.Exec.Command, " "), limit))
+	case err != nil:
+		if ctx.Err() == nil {
+			k.containerEvent(pod, name, r.target.ContainerID, corev1.EventTypeWarning, "Unhealthy",
+				fmt.Sprintf("%s probe errored and resulted in unknown state: %v", r.key.kind, err))
+		}
+		return probeUnknown
+	case result.ExitCode != 0:
+		return failed(string(result.Stdout) + string(result.Stderr))
+	}
+	return probeSuccess
+}
+
+// alwaysHealthy is the prober of a node on which nothing really listens.
+func alwaysHealthy() Prober {
+	return ProbeFunc(func(context.Context, ProbeTarget) error { return nil })
+}

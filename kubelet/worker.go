@@ -1,0 +1,314 @@
+package kubelet
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// stage is how far a pod's life has come. It only moves forward.
+type stage int
+
+const (
+	running     stage = iota // keep it as its spec says
+	terminating              // end everything that runs
+	over                     // nothing runs and nothing will; the last status is with the sender
+)
+
+// worker looks after one pod, in a goroutine of its own. Everything it does follows from the
+// newest state of the pod, what the runtime has for it, and the time; so it needs to be told only
+// that something has changed.
+type worker struct {
+	k    *Kubelet
+	uid  types.UID
+	wake chan struct{} // holds one token while there is something to look at
+
+	mu        sync.Mutex
+	pod       *corev1.Pod // newest known
+	gone      bool        // no longer in the API
+	changed   bool        // since the worker last took it
+	released  bool        // nothing of it runs any more
+	interrupt context.CancelFunc
+
+	// Of the goroutine alone:
+	stage      stage
+	status     corev1.PodStatus // as generated last
+	seen       observation
+	due        time.Time // when to look again without being woken; zero is never
+	crash      *backoff
+	pulls      *backoff
+	pullErrors map[string]string  // by image
+	waiting    map[string]waiting // by container
+	probes     *probes
+	rejected   bool // refused by admission; its status says why
+}
+
+func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
+	w := &worker{
+		k: k, uid: pod.UID, pod: pod, changed: true,
+		wake:       make(chan struct{}, 1),
+		status:     *pod.Status.DeepCopy(),
+		crash:      newBackoff(restartDelay, k.options.MaxRestartDelay, restartCalm),
+		pulls:      newBackoff(pullDelay, maxPullDelay, 2*maxPullDelay),
+		pullErrors: map[string]string{},
+		waiting:    map[string]waiting{},
+	}
+	w.probes = newProbes(w)
+	w.poke()
+	return w
+}
+
+// poke makes the worker look at its pod.
+func (w *worker) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// update gives the worker a newer state of its pod.
+func (w *worker) update(pod *corev1.Pod, gone bool) {
+	w.mu.Lock()
+	before := w.pod
+	w.pod = pod
+	w.gone = w.gone || gone
+	relevant := gone || relevantChange(before, pod)
+	w.changed = w.changed || relevant
+	if w.interrupt != nil && (gone || mustHurry(before, pod)) {
+		w.interrupt()
+	}
+	w.mu.Unlock()
+	if relevant {
+		w.poke()
+	}
+}
+
+// relevantChange reports whether a change of a pod can ask for something to be done. Most changes
+// are the worker's own statuses coming back.
+func relevantChange(before, after *corev1.Pod) bool {
+	return before.Generation != after.Generation ||
+		mustHurry(before, after) ||
+		isTerminal(before.Status.Phase) != isTerminal(after.Status.Phase) ||
+		othersChanged(before.Status.Conditions, after.Status.Conditions) ||
+		!reflect.DeepEqual(before.Labels, after.Labels) ||
+		!reflect.DeepEqual(before.Annotations, after.Annotations)
+}
+
+// mustHurry reports whether what is under way for a pod has to be given up: it is to end, or
+// earlier than it was.
+func mustHurry(before, after *corev1.Pod) bool {
+	if after.DeletionTimestamp == nil {
+		return false
+	}
+	return before.DeletionTimestamp == nil || gracePeriod(after) < gracePeriod(before)
+}
+
+// take returns the newest state of the pod.
+func (w *worker) take() (pod *corev1.Pod, gone, changed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pod, gone, changed = w.pod, w.gone, w.changed
+	w.changed = false
+	return pod, gone, changed
+}
+
+// run works until the pod is gone for good or the context ends.
+func (w *worker) run(ctx context.Context) {
+	defer w.probes.stop()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Stop()
+		if !w.due.IsZero() {
+			timer.Reset(time.Until(w.due))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		case <-timer.C:
+		}
+		if w.turn(ctx) {
+			w.k.forget(w)
+			return
+		}
+	}
+}
+
+// turn looks at the pod once and does what there is to do. It reports whether the pod is gone and
+// nothing is left of it.
+func (w *worker) turn(parent context.Context) (buried bool) {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	w.mu.Lock()
+	w.interrupt = cancel
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.interrupt = nil
+		w.mu.Unlock()
+	}()
+
+	pod, gone, changed := w.take()
+	forced := changed || (!w.due.IsZero() && !time.Now().Before(w.due)) || w.probes.changed()
+	if gone || pod.DeletionTimestamp != nil || isTerminal(pod.Status.Phase) {
+		w.stage = max(w.stage, terminating)
+	}
+	if w.stage == running {
+		w.sync(ctx, pod, forced)
+	}
+	if w.stage == terminating && ctx.Err() == nil {
+		w.due = time.Time{}
+		w.terminate(ctx, pod, gone)
+	}
+	if w.stage == over {
+		w.release()
+		if gone {
+			return w.bury(ctx)
+		}
+		w.k.sender.finish(pod, w.status)
+	}
+	return false
+}
+
+// lookAgain makes the worker look at its pod at that time, or earlier.
+func (w *worker) lookAgain(at time.Time) {
+	if w.due.IsZero() || at.Before(w.due) {
+		w.due = at
+	}
+}
+
+// sync brings a pod closer to its spec, as far as that goes without waiting for anything.
+func (w *worker) sync(ctx context.Context, pod *corev1.Pod, forced bool) {
+	for {
+		o, err := observe(ctx, w.k.runtime, w.uid)
+		if err != nil {
+			w.failed(ctx, pod, "error determining status: %v", err)
+			return
+		}
+		if !forced && o.equal(w.seen) {
+			return
+		}
+		forced = true
+		w.due = time.Time{}
+		w.probes.follow(ctx, pod, o)
+		w.publish(pod, o, provisional)
+		if isTerminal(w.status.Phase) {
+			w.stage = terminating
+			return
+		}
+		progress := w.execute(ctx, pod, o)
+		if ctx.Err() != nil {
+			return // whoever interrupted has something newer to look at
+		}
+		if !progress {
+			break
+		}
+	}
+	w.publish(pod, w.seen, settled)
+	if at, limited := deadlineAt(pod, w.status.StartTime); limited {
+		w.lookAgain(at)
+	}
+}
+
+// failed notes that a pod could not be looked after, and tries again later.
+func (w *worker) failed(ctx context.Context, pod *corev1.Pod, format string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	w.k.log.Warn("looking after a pod failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+	w.k.podEvent(pod, corev1.EventTypeWarning, "FailedSync", format, err)
+	w.lookAgain(time.Now().Add(retryPeriod))
+}
+
+// publish generates the pod's status and hands it to the sender.
+func (w *worker) publish(pod *corev1.Pod, o observation, u urgency) {
+	w.seen = o
+	status := generateStatus(portrait{
+		pod: pod, previous: w.status, observed: o, waiting: w.waiting, probes: w.probes.result,
+		ending: w.stage >= terminating, over: w.stage == over, hostIPs: w.k.hostIPs, runtime: w.k.runtimeName, now: time.Now(),
+	})
+	if status.Reason == reasonDeadlineExceeded && w.status.Reason != reasonDeadlineExceeded {
+		w.k.podEvent(pod, corev1.EventTypeNormal, reasonDeadlineExceeded, messageDeadlineExceeded)
+	}
+	w.status = status
+	if w.stage == over {
+		w.status = finalStatus(pod, status)
+		return // the caller finishes
+	}
+	w.k.sender.set(pod, status, u)
+}
+
+// terminate ends all that runs, and makes sure of it.
+func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) {
+	o, err := observe(ctx, w.k.runtime, w.uid)
+	if err != nil {
+		w.failed(ctx, pod, "error determining status: %v", err)
+		return
+	}
+	idle := len(o.running()) == 0 && o.activeSandbox() == nil
+	if idle && (w.rejected || isTerminal(pod.Status.Phase)) {
+		w.stage = over // how it ended has been said already
+		return
+	}
+	if !gone && !w.rejected {
+		w.publish(pod, o, provisional)
+	}
+	w.probes.hush()
+	if err := w.killPod(ctx, pod, o, gracePeriod(pod)); err != nil {
+		if ctx.Err() == nil {
+			w.k.podEvent(pod, corev1.EventTypeWarning, "FailedKillPod", "error killing pod: %v", err)
+			w.k.log.Warn("killing a pod failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+			w.lookAgain(time.Now().Add(retryPeriod))
+		}
+		return
+	}
+	o, err = observe(ctx, w.k.runtime, w.uid)
+	if err != nil || len(o.running()) > 0 {
+		w.lookAgain(time.Now().Add(retryPeriod))
+		return
+	}
+	w.probes.stop()
+	w.stage = over
+	if !w.rejected {
+		w.publish(pod, o, settled)
+	}
+}
+
+// bury removes what the runtime still has of a pod that is gone.
+func (w *worker) bury(ctx context.Context) (done bool) {
+	o, err := observe(ctx, w.k.runtime, w.uid)
+	for _, s := range o.sandboxes {
+		if err == nil {
+			err = w.k.runtime.RemovePodSandbox(ctx, s.ID)
+		}
+	}
+	for _, c := range o.containers {
+		if err == nil {
+			err = w.k.runtime.RemoveContainer(ctx, c.ID)
+		}
+	}
+	if err != nil {
+		w.k.log.Warn("removing what is left of a pod failed", "uid", w.uid, "error", err)
+		w.due = time.Now().Add(retryPeriod)
+		return false
+	}
+	w.k.sender.drop(w.uid)
+	return true
+}
+
+// gracePeriod is how many seconds the pod's containers get to end by themselves.
+func gracePeriod(pod *corev1.Pod) int64 {
+	grace := int64(0)
+	switch {
+	case pod.DeletionGracePeriodSeconds != nil:
+		grace = *pod.DeletionGracePeriodSeconds
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		grace = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	return max(grace, 1)
+}
