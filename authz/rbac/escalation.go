@@ -44,16 +44,6 @@ func (e *EscalationError) Error() string {
 	return message
 }
 
-// RoleWrite is a write of a Role or, without a namespace, of a ClusterRole.
-type RoleWrite struct {
-	Namespace string
-	// Name is empty in a create.
-	Name  string
-	Rules []rbacv1.PolicyRule
-	// Aggregates tells that the role has, or had, an aggregation rule.
-	Aggregates bool
-}
-
 // Escalation judges writes of roles and bindings: nobody gives away more than they have. The
 // writer is whom the context carries (authn.NewContext). Members of system:masters may write
 // anything.
@@ -68,21 +58,23 @@ func NewEscalation(rules *Authorizer, chain authz.Authorizer) *Escalation {
 	return &Escalation{rules: rules, chain: chain}
 }
 
-// CheckRole returns nil when the writer holds every rule of w, or has the verb escalate on the
-// role. Otherwise it fails with an *EscalationError, ErrAggregation or ErrNoUser.
-func (e *Escalation) CheckRole(ctx context.Context, w RoleWrite) error {
+// CheckRole judges the write of a Role or, without a namespace, of a ClusterRole; name is empty
+// in a create, and aggregates tells that the role has, or had, an aggregation rule. It returns
+// nil when the writer holds every one of rules, or has the verb escalate on the role. Otherwise
+// it fails with an *EscalationError, ErrAggregation or ErrNoUser.
+func (e *Escalation) CheckRole(ctx context.Context, namespace, name string, rules []rbacv1.PolicyRule, aggregates bool) error {
 	resource := "clusterroles"
-	if w.Namespace != "" {
+	if namespace != "" {
 		resource = "roles"
 	}
 	user := authn.FromContext(ctx)
-	if e.free(user) || e.allows(ctx, user, authz.Attributes{Verb: "escalate", Resource: resource, Namespace: w.Namespace, Name: w.Name}) {
+	if e.free(user) || e.allows(ctx, user, authz.Attributes{Verb: "escalate", Resource: resource, Namespace: namespace, Name: name}) {
 		return nil
 	}
-	if err := e.holds(user, w.Namespace, w.Rules); err != nil {
+	if err := e.holds(user, namespace, rules); err != nil {
 		return err
 	}
-	if w.Aggregates && e.holds(user, w.Namespace, fullAuthority()) != nil {
+	if aggregates && e.holds(user, namespace, fullAuthority()) != nil {
 		return ErrAggregation
 	}
 	return nil

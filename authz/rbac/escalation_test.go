@@ -11,6 +11,12 @@ import (
 	"github.com/keelson-dev/keelson/authz/rbac"
 )
 
+type roleWrite struct {
+	Namespace, Name string
+	Rules           []rbacv1.PolicyRule
+	Aggregates      bool
+}
+
 func TestCheckRole(t *testing.T) {
 	p := policy()
 	p.ClusterRoles = append(p.ClusterRoles,
@@ -24,31 +30,31 @@ func TestCheckRole(t *testing.T) {
 	everything := []rbacv1.PolicyRule{on(list("*"), list("*"), list("*")), {Verbs: list("*"), NonResourceURLs: list("*")}}
 	for name, c := range map[string]struct {
 		user  *authn.Identity
-		write rbac.RoleWrite
+		write roleWrite
 		want  string
 	}{
-		"what one has":               {who("ann"), rbac.RoleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{readPods}}, ""},
-		"nothing":                    {who("eve"), rbac.RoleWrite{Namespace: "dev"}, ""},
-		"in the wrong namespace":     {who("ann"), rbac.RoleWrite{Namespace: "test", Rules: []rbacv1.PolicyRule{readPods}}, "user \"ann\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}; resolution errors: [role.rbac.authorization.k8s.io \"writer\" not found]"},
-		"cluster-wide":               {who("ann"), rbac.RoleWrite{Rules: []rbacv1.PolicyRule{readPods}}, "user \"ann\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}"},
-		"what one has not":           {who("eve", "dev", "x"), rbac.RoleWrite{Namespace: "dev", Rules: secrets}, "user \"eve\" (groups=[\"dev\" \"x\"]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"secrets\"], ResourceNames:[\"a\"], Verbs:[\"get\"]}\n{APIGroups:[\"\"], Resources:[\"secrets\"], ResourceNames:[\"b\"], Verbs:[\"get\"]}\n{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"list\"]}\n{NonResourceURLs:[\"/x\"], Verbs:[\"get\"]}"},
-		"everything, by admin":       {who("root"), rbac.RoleWrite{Rules: everything, Aggregates: true}, ""},
-		"gathering, by a user":       {who("ann"), rbac.RoleWrite{Aggregates: true}, "must have cluster-admin privileges to use the aggregationRule"},
-		"by a master":                {who("eve", "system:masters"), rbac.RoleWrite{Rules: everything, Aggregates: true}, ""},
-		"by who may escalate":        {who("esc"), rbac.RoleWrite{Rules: everything, Aggregates: true}, ""},
-		"escalating one by name":     {who("esc"), rbac.RoleWrite{Namespace: "dev", Name: "mine", Rules: secrets[:1]}, ""},
-		"escalating one of no name":  {who("esc"), rbac.RoleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{readPods}}, "user \"esc\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}"},
-		"by nobody":                  {nil, rbac.RoleWrite{Rules: everything}, "no user on context"},
-		"a subresource of anything":  {who("ann"), rbac.RoleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{on(list("get"), list("apps"), list("statefulsets/scale"))}}, ""},
-		"a name of what one has all": {who("ann"), rbac.RoleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{on(list("get"), list(""), list("pods"), "p")}}, ""},
-		"all of what one has a name": {who("ann"), rbac.RoleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{on(list("delete"), list(""), list("configmaps"))}}, "user \"ann\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"configmaps\"], Verbs:[\"delete\"]}"},
+		"what one has":               {who("ann"), roleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{readPods}}, ""},
+		"nothing":                    {who("eve"), roleWrite{Namespace: "dev"}, ""},
+		"in the wrong namespace":     {who("ann"), roleWrite{Namespace: "test", Rules: []rbacv1.PolicyRule{readPods}}, "user \"ann\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}; resolution errors: [role.rbac.authorization.k8s.io \"writer\" not found]"},
+		"cluster-wide":               {who("ann"), roleWrite{Rules: []rbacv1.PolicyRule{readPods}}, "user \"ann\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}"},
+		"what one has not":           {who("eve", "dev", "x"), roleWrite{Namespace: "dev", Rules: secrets}, "user \"eve\" (groups=[\"dev\" \"x\"]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"secrets\"], ResourceNames:[\"a\"], Verbs:[\"get\"]}\n{APIGroups:[\"\"], Resources:[\"secrets\"], ResourceNames:[\"b\"], Verbs:[\"get\"]}\n{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"list\"]}\n{NonResourceURLs:[\"/x\"], Verbs:[\"get\"]}"},
+		"everything, by admin":       {who("root"), roleWrite{Rules: everything, Aggregates: true}, ""},
+		"gathering, by a user":       {who("ann"), roleWrite{Aggregates: true}, "must have cluster-admin privileges to use the aggregationRule"},
+		"by a master":                {who("eve", "system:masters"), roleWrite{Rules: everything, Aggregates: true}, ""},
+		"by who may escalate":        {who("esc"), roleWrite{Rules: everything, Aggregates: true}, ""},
+		"escalating one by name":     {who("esc"), roleWrite{Namespace: "dev", Name: "mine", Rules: secrets[:1]}, ""},
+		"escalating one of no name":  {who("esc"), roleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{readPods}}, "user \"esc\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}"},
+		"by nobody":                  {nil, roleWrite{Rules: everything}, "no user on context"},
+		"a subresource of anything":  {who("ann"), roleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{on(list("get"), list("apps"), list("statefulsets/scale"))}}, ""},
+		"a name of what one has all": {who("ann"), roleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{on(list("get"), list(""), list("pods"), "p")}}, ""},
+		"all of what one has a name": {who("ann"), roleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{on(list("delete"), list(""), list("configmaps"))}}, "user \"ann\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"configmaps\"], Verbs:[\"delete\"]}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			if c.user != nil {
 				ctx = authn.NewContext(ctx, c.user)
 			}
-			if err := e.CheckRole(ctx, c.write); message(err) != c.want {
+			if err := e.CheckRole(ctx, c.write.Namespace, c.write.Name, c.write.Rules, c.write.Aggregates); message(err) != c.want {
 				t.Errorf("got %q, want %q", message(err), c.want)
 			}
 		})

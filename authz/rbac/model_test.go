@@ -1,6 +1,7 @@
 package rbac_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,13 +20,11 @@ import (
 func scan(p rbac.Policy, a authz.Attributes) bool {
 	applies := func(subjects []rbacv1.Subject, namespace string) bool {
 		for _, s := range subjects {
-			if s.Namespace != "" {
-				namespace = s.Namespace
-			}
+			home := cmp.Or(s.Namespace, namespace)
 			switch {
 			case s.Kind == "User" && s.Name == a.User.Name,
 				s.Kind == "Group" && slices.Contains(a.User.Groups, s.Name),
-				s.Kind == "ServiceAccount" && namespace != "" && a.User.Name == "system:serviceaccount:"+namespace+":"+s.Name:
+				s.Kind == "ServiceAccount" && home != "" && a.User.Name == "system:serviceaccount:"+home+":"+s.Name:
 				return true
 			}
 		}

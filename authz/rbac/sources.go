@@ -62,6 +62,12 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("%s.%s %q not found", strings.ToLower(e.Kind), rbacv1.GroupName, e.Name)
 }
 
+// MissingRole returns the resource and the name of the role, for those who tell a missing role
+// from other errors without knowing this package.
+func (e *NotFoundError) MissingRole() (resource, name string) {
+	return strings.ToLower(e.Kind) + "s", e.Name
+}
+
 // fixed is an indexed set of objects that do not change once it is read.
 type fixed[T metav1.Object] struct {
 	objects []T
