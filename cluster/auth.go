@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/admission/defaulttolerationseconds"
+	"github.com/keelson-dev/keelson/admission/namespacelifecycle"
+	"github.com/keelson-dev/keelson/admission/priority"
+	"github.com/keelson-dev/keelson/admission/serviceaccount"
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/rbac"
+	"github.com/keelson-dev/keelson/authz/superuser"
+	"github.com/keelson-dev/keelson/registry"
+)
+
+func coreResource(name string) schema.GroupResource { return schema.GroupResource{Resource: name} }
+
+func rbacResource(name string) schema.GroupResource {
+	return schema.GroupResource{Group: rbacv1.GroupName, Resource: name}
+}
+
+// authorizer is upstream's chain: system:masters, the Node authorizer, RBAC.
+func (c *Cluster) authorizer() (authz.Authorizer, error) {
+	var err error
+	c.rbac = rbac.New(rbac.Sources{
+		Roles:               shared[*rbacv1.Role](c.informers, rbacResource("roles"), &err),
+		RoleBindings:        shared[*rbacv1.RoleBinding](c.informers, rbacResource("rolebindings"), &err),
+		ClusterRoles:        shared[*rbacv1.ClusterRole](c.informers, rbacResource("clusterroles"), &err),
+		ClusterRoleBindings: shared[*rbacv1.ClusterRoleBinding](c.informers, rbacResource("clusterrolebindings"), &err),
+	})
+	chain := []authz.Named{{Name: superuser.Name, Authorizer: superuser.New()}}
+	chain = append(chain, c.options.Authorizers...)
+	return authz.Union(append(chain, authz.Named{Name: "rbac", Authorizer: c.rbac})...), err
+}
+
+// escalation judges role writes by rules that are there only once the cluster is assembled.
+type escalation struct{ cluster *Cluster }
+
+func (e escalation) check() *rbac.Escalation {
+	return rbac.NewEscalation(e.cluster.rbac, e.cluster.authz)
+}
+
+func (e escalation) CheckRole(ctx context.Context, namespace, name string, rules []rbacv1.PolicyRule, aggregates bool) error {
+	return e.check().CheckRole(ctx, namespace, name, rules, aggregates)
+}
+
+func (e escalation) CheckBinding(ctx context.Context, namespace string, role rbacv1.RoleRef) error {
+	return e.check().CheckBinding(ctx, namespace, role)
+}
+
+// builtinAdmission are the plugins of upstream that exist here. ServiceAccount needs somebody
+// who creates the accounts, so it goes with that controller.
+func (c *Cluster) builtinAdmission() ([]admission.Plugin, error) {
+	var err error
+	plugins := []admission.Plugin{
+		namespacelifecycle.New(shared[*corev1.Namespace](c.informers, coreResource("namespaces"), &err), namespacelifecycle.Options{
+			Live: func(ctx context.Context, name string) (*corev1.Namespace, bool, error) {
+				return live[*corev1.Namespace](ctx, c.registry, registry.ObjectKey{Resource: coreResource("namespaces"), Name: name})
+			},
+		}),
+		defaulttolerationseconds.New(defaulttolerationseconds.Options{}),
+		priority.New(shared[*schedulingv1.PriorityClass](c.informers, schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}, &err)),
+	}
+	if c.needsAccount() {
+		plugins = append(plugins, serviceaccount.New(shared[*corev1.ServiceAccount](c.informers, coreResource("serviceaccounts"), &err), serviceaccount.Options{
+			Suffix: c.ids.Suffix,
+			Live: func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, bool, error) {
+				return live[*corev1.ServiceAccount](ctx, c.registry, registry.ObjectKey{Resource: coreResource("serviceaccounts"), Namespace: namespace, Name: name})
+			},
+		}))
+	}
+	return plugins, err
+}
+
+// live reads an object past the informers.
+func live[T registry.Object](ctx context.Context, r *registry.Registry, key registry.ObjectKey) (obj T, found bool, err error) {
+	got, err := r.Access().Get(ctx, key)
+	if isNotFound(err) {
+		return obj, false, nil
+	}
+	if err != nil {
+		return obj, false, err
+	}
+	return got.(T), true, nil
+}

@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/apiserver"
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/inprocess"
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/rbac"
+	"github.com/keelson-dev/keelson/client"
+	clientrest "github.com/keelson-dev/keelson/client/rest"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+// Errors of a Cluster; test for them with errors.Is.
+var (
+	// ErrStarted: Run was called a second time.
+	ErrStarted = errors.New("cluster was started before")
+	// ErrUnknownComponent: Options.Disable names something that does not exist.
+	ErrUnknownComponent = errors.New("unknown component")
+	// ErrUnknownNode: there is no simulated node of that name.
+	ErrUnknownNode = errors.New("unknown node")
+)
+
+// Cluster is a control plane with its nodes. Make one with New, or with Start, which also runs it.
+type Cluster struct {
+	options   Options
+	log       *slog.Logger
+	ids       registry.Identifiers
+	store     storage.Store
+	closer    func() error
+	registry  *registry.Registry
+	scheme    *runtime.Scheme
+	authz     authz.Authorizer
+	rbac      *rbac.Authorizer
+	informers *informers
+	handler   http.Handler
+	transport *apiserver.Transport
+	nodes     []*Node
+	parts     []part
+
+	ready   *once
+	mu      sync.Mutex
+	started bool
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error
+}
+
+// Start makes a cluster, runs it in the background until Close or until ctx ends, and returns
+// once a pod create in namespace default succeeds.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	runCtx, cancel := context.WithCancel(ctx)
+	c.cancel = cancel
+	go func() {
+		defer close(c.done)
+		c.err = c.Run(runCtx)
+	}()
+	if err := c.WaitReady(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// New assembles a cluster; nothing runs and nothing is listened to. It opens Options.Dir.
+func New(o Options) (*Cluster, error) {
+	for _, name := range o.Disable {
+		if !slices.Contains(Components(), name) {
+			return nil, fmt.Errorf("%w: cannot disable %q; there are %s", ErrUnknownComponent, name, strings.Join(Components(), ", "))
+		}
+	}
+	c := &Cluster{options: o, log: o.Logger, ids: registry.Random(), ready: newOnce(), done: make(chan struct{})}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Seed != nil {
+		c.ids = registry.Seeded(*o.Seed)
+	}
+	if err := c.openStore(); err != nil {
+		return nil, err
+	}
+	if err := c.assemble(); err != nil {
+		return nil, errors.Join(err, c.closer())
+	}
+	return c, nil
+}
+
+func (c *Cluster) openStore() error {
+	c.closer = func() error { return nil }
+	switch {
+	case c.options.Store != nil:
+		c.store = c.options.Store
+	case c.options.Dir != "":
+		return c.openDir()
+	default:
+		m := memory.New(memory.Options{})
+		c.store, c.closer = m, m.Close
+	}
+	return nil
+}
+
+// assemble builds everything in the order in which requests pass it.
+func (c *Cluster) assemble() (err error) {
+	kinds := append(c.builtin(), c.options.Kinds...)
+	if c.registry, err = registry.New(c.store, kinds, registry.Options{Identifiers: c.ids, Logger: c.log}); err != nil {
+		return err
+	}
+	c.scheme = registry.Scheme(kinds)
+	c.informers = newInformers(c.registry, informer.Options{Logger: c.log, DetectMutations: c.options.OnMutation})
+	if c.authz, err = c.authorizer(); err != nil {
+		return err
+	}
+	chain, err := c.admissionChain()
+	if err != nil {
+		return err
+	}
+	c.handler = apiserver.New(c.registry, apiserver.Options{
+		Authenticator: c.authenticator(), Authorizer: c.authz, Admission: chain, Logger: c.log, Version: serverVersion(),
+	})
+	c.transport = apiserver.NewTransport(c.handler, nil)
+	return c.addComponents()
+}
+
+func (c *Cluster) admissionChain() (admission.Chain, error) {
+	builtin, err := c.builtinAdmission()
+	return admission.Ordered(append(builtin, c.options.Admission...)...), err
+}
+
+func (c *Cluster) authenticator() authn.Authenticator {
+	return authn.AnonymousFallback(authn.Union(append([]authn.Authenticator{inprocess.New()}, c.options.Authenticators...)...))
+}
+
+// Handler is the API server, for a net/http server or test of the user's.
+func (c *Cluster) Handler() http.Handler { return c.handler }
+
+// Config leads clients to the cluster as Admin. It is the caller's to change.
+func (c *Cluster) Config() *rest.Config { return c.ConfigFor(Admin()) }
+
+// ConfigFor leads clients to the cluster as somebody else: a User, a ServiceAccount.
+func (c *Cluster) ConfigFor(id *authn.Identity) *rest.Config {
+	return &rest.Config{
+		Host: "http://keelson.in-process", QPS: -1,
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			return c.transport.RoundTrip(r.WithContext(inprocess.Attach(r.Context(), id)))
+		}),
+	}
+}
+
+// Anonymous leads clients to the cluster without an identity: what they bring in their
+// requests, such as a bearer token, goes to Options.Authenticators.
+func (c *Cluster) Anonymous() *rest.Config {
+	return &rest.Config{Host: "http://keelson.in-process", QPS: -1, Transport: c.transport}
+}
+
+// Client returns the narrow client of this module as somebody.
+func (c *Cluster) Client(id *authn.Identity) (client.Client, error) {
+	config := c.ConfigFor(id)
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	return clientrest.New(config, c.scheme)
+}
+
+// Scheme knows the Go types of all kinds that are served, for controller-runtime clients.
+func (c *Cluster) Scheme() *runtime.Scheme { return c.scheme }
+
+// Registry is the cluster's registry: the direct way to state, past authorization and admission.
+func (c *Cluster) Registry() *registry.Registry { return c.registry }
+
+// WaitReady blocks until a pod create in namespace default succeeds, and fails with the reason
+// when the cluster ended before.
+func (c *Cluster) WaitReady(ctx context.Context) error {
+	select {
+	case <-c.ready.done:
+		return nil
+	case <-c.done:
+		if c.err != nil {
+			return c.err
+		}
+		return context.Canceled
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close stops what Start started, waits for it, and returns its error. It may be called more
+// than once.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	cancel := c.cancel
+	c.mu.Unlock()
+	if cancel == nil {
+		return nil
+	}
+	cancel()
+	<-c.done
+	return c.err
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/keelson-dev/keelson/authn"
+)
+
+// Admin is who the rest.Config of Config stands for: a person of the group system:masters.
+func Admin() *authn.Identity {
+	return &authn.Identity{Name: "kubernetes-admin", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
+}
+
+// User is an ordinary person, who may do what RBAC lets them.
+func User(name string, groups ...string) *authn.Identity {
+	return &authn.Identity{Name: name, Groups: append(groups, authn.GroupAuthenticated)}
+}
+
+// ServiceAccount is the identity of a service account.
+func ServiceAccount(namespace, name string) *authn.Identity {
+	return &authn.Identity{
+		Name:   "system:serviceaccount:" + namespace + ":" + name,
+		Groups: []string{authn.GroupServiceAccounts, authn.GroupServiceAccounts + ":" + namespace, authn.GroupAuthenticated},
+	}
+}
+
+// NodeIdentity is the identity of a node's kubelet.
+func NodeIdentity(node string) *authn.Identity {
+	return &authn.Identity{Name: "system:node:" + node, Groups: []string{authn.GroupNodes, authn.GroupAuthenticated}}
+}
+
+// schedulerIdentity is the identity of the scheduler.
+func schedulerIdentity() *authn.Identity {
+	return &authn.Identity{Name: "system:kube-scheduler", Groups: []string{authn.GroupAuthenticated}}
+}
+
+// controllerIdentity is the service account that upstream runs a controller as.
+func controllerIdentity(account string) *authn.Identity {
+	return ServiceAccount("kube-system", account)
+}
+
+// systemContext is the context of what the API server does by itself, upstream's loopback client.
+func systemContext(ctx context.Context) context.Context {
+	return authn.NewContext(ctx, &authn.Identity{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}})
+}

@@ -1,0 +1,35 @@
+package cluster
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/apps"
+	"github.com/keelson-dev/keelson/registry/coordination"
+	"github.com/keelson-dev/keelson/registry/core"
+	"github.com/keelson-dev/keelson/registry/discovery"
+	"github.com/keelson-dev/keelson/registry/policy"
+	"github.com/keelson-dev/keelson/registry/rbac"
+	"github.com/keelson-dev/keelson/registry/scheduling"
+)
+
+// builtin are upstream's kinds, as far as they exist here.
+func (c *Cluster) builtin() []registry.Kind {
+	var kinds []registry.Kind
+	kinds = append(kinds, core.Kinds()...)
+	kinds = append(kinds, apps.Kinds()...)
+	kinds = append(kinds, coordination.Kinds()...)
+	kinds = append(kinds, discovery.Kinds()...)
+	kinds = append(kinds, policy.Kinds()...)
+	kinds = append(kinds, rbac.Kinds(escalation{c})...)
+	return append(kinds, scheduling.Kinds()...)
+}
+
+// serverVersion is the upstream version whose behaviour is served.
+func serverVersion() version.Info {
+	return version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1+keelson", Platform: "in-process"}
+}
+
+func isNotFound(err error) bool { return errors.Is(err, registry.ErrNotFound) }

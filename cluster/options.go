@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// Options of a Cluster. The zero value is a whole control plane in memory, without nodes.
+type Options struct {
+	// Nodes are the simulated nodes.
+	Nodes Nodes
+	// Disable leaves components out, by the names that Components returns.
+	Disable []string
+	// Dir is where an embedded, durable store keeps its files; empty keeps all in memory.
+	Dir string
+	// Store, if set, is used instead, and not closed by Close.
+	Store storage.Store
+	// Kinds are served beside the built-in ones.
+	Kinds []registry.Kind
+	// Admission plugins run with the built-in ones: those that upstream knows in upstream's order,
+	// others behind them, in the order given.
+	Admission []admission.Plugin
+	// Authenticators are asked after the one for components in this process.
+	Authenticators []authn.Authenticator
+	// Authorizers are asked before RBAC.
+	Authorizers []authz.Named
+	Scheduler   Scheduler
+	// Seed, if not nil, makes UIDs, generated names and all other choices the same in each run.
+	Seed *uint64
+	// Settle is how long controllers and scheduler wait after something happened, so that they
+	// see together what happens at the same moment. In a synctest bubble, with a Seed, any
+	// positive value makes runs repeat; on a real clock it only slows them down.
+	Settle time.Duration
+	// OnMutation, if set, turns the mutation detector on: it is told of every object in a shared
+	// cache that somebody changed.
+	OnMutation func(error)
+	Logger     *slog.Logger
+}
+
+// Nodes are simulated nodes: a kubelet each, over a runtime that keeps state and starts nothing.
+type Nodes struct {
+	// Count is how many there are; they are called node-0, node-1 and so on.
+	Count int
+	// Capacity of each; empty is 8 CPUs, 32 GiB and 110 pods.
+	Capacity corev1.ResourceList
+	// Prepare, if set, may change a node's labels, taints and capacity before it registers.
+	Prepare func(node *corev1.Node)
+	// Runtime returns the options of a node's runtime, to make it fail, hang or slow; nil is
+	// the zero ones.
+	Runtime func(node string) simulated.Options
+}
+
+// Scheduler options. The zero value is upstream's default profile.
+type Scheduler struct {
+	// Predicates and Priorities are used beside the default ones.
+	Predicates []scheduler.Predicate
+	Priorities []scheduler.Weighted
+	// OnDecision, if set, gets every decision.
+	OnDecision func(scheduler.Decision)
+}

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/keelson-dev/keelson/controllers"
+)
+
+// Run runs the cluster until ctx ends; it is for callers that own the goroutine, others use
+// Start. It returns nil when ctx ended, with everything stopped and the storage closed.
+func (c *Cluster) Run(ctx context.Context) error {
+	c.mu.Lock()
+	started := c.started
+	c.started = true
+	c.mu.Unlock()
+	if started {
+		return ErrStarted
+	}
+	err := c.run(ctx)
+	return errors.Join(err, c.closer())
+}
+
+// run is a nest: what is started later is stopped earlier, since it needs what came before.
+func (c *Cluster) run(ctx context.Context) error {
+	return c.with(ctx, "registry", c.registry.Run, func(ctx context.Context) error {
+		if err := c.registry.WaitSynced(ctx); err != nil {
+			return err
+		}
+		defer c.transport.Close()
+		if err := c.bootstrap(ctx); err != nil {
+			return fmt.Errorf("bootstrap: %w", err)
+		}
+		return c.with(ctx, "informers", c.informers.run, func(ctx context.Context) error {
+			if err := c.informers.waitSynced(ctx); err != nil {
+				return err
+			}
+			if !c.needsAccount() {
+				c.ready.fire()
+			}
+			members := make([]controllers.Runnable, len(c.parts))
+			for i, p := range c.parts {
+				members[i] = p
+			}
+			if err := controllers.Group(members...).Run(ctx); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		})
+	})
+}
+
+// with runs a foundation beside what stands on it. When the foundation fails, the rest is
+// stopped; when the rest is done, the foundation is.
+func (c *Cluster) with(ctx context.Context, name string, foundation, rest func(context.Context) error) error {
+	below, stop := context.WithCancel(context.WithoutCancel(ctx))
+	above, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		err := foundation(below)
+		cancel()
+		failed <- err
+	}()
+	err := rest(above)
+	if above.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	stop()
+	if foundationErr := <-failed; foundationErr != nil {
+		return fmt.Errorf("%s: %w", name, foundationErr)
+	}
+	return err
+}
