@@ -234,17 +234,17 @@ func TestGuard(t *testing.T) {
 		err      error
 		message  string
 	}{
-		"role with what one has":     {viewer, "roles", &rbacv1.Role{ObjectMeta: meta, Rules: pods}, nil, nil, ""},
-		"role with more":             {viewer, "roles", &rbacv1.Role{ObjectMeta: meta, Rules: secrets}, nil, registry.ErrForbidden, attempt + `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`},
-		"update to more":             {viewer, "roles", &rbacv1.Role{ObjectMeta: meta, Rules: secrets}, &rbacv1.Role{ObjectMeta: meta, Rules: pods}, registry.ErrForbidden, attempt + `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`},
-		"garbage collection":         {viewer, "roles", orphaned, gone, nil, ""},
-		"by root":                    {root, "roles", &rbacv1.Role{ObjectMeta: meta, Rules: secrets}, nil, nil, ""},
-		"cluster role with more":     {viewer, "clusterroles", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: secrets}, nil, registry.ErrForbidden, attempt + `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`},
-		"gathering":                  {viewer, "clusterroles", gathering, nil, registry.ErrForbidden, "must have cluster-admin privileges to use the aggregationRule"},
-		"no longer gathering":        {viewer, "clusterroles", &rbacv1.ClusterRole{ObjectMeta: gathering.ObjectMeta}, gathering, registry.ErrForbidden, "must have cluster-admin privileges to use the aggregationRule"},
-		"gathering, by root":         {root, "clusterroles", gathering, nil, nil, ""},
-		"binding what one has":       {viewer, "rolebindings", &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref("view")}, nil, nil, ""},
-		"binding more":               {viewer, "rolebindings", &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref("system:node-proxier")}, nil, registry.ErrForbidden, attempt + `{APIGroups:[""], Resources:["events"], Verbs:["create" "patch" "update"]}
+		"role with what one has": {viewer, "roles", &rbacv1.Role{ObjectMeta: meta, Rules: pods}, nil, nil, ""},
+		"role with more":         {viewer, "roles", &rbacv1.Role{ObjectMeta: meta, Rules: secrets}, nil, registry.ErrForbidden, attempt + `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`},
+		"update to more":         {viewer, "roles", &rbacv1.Role{ObjectMeta: meta, Rules: secrets}, &rbacv1.Role{ObjectMeta: meta, Rules: pods}, registry.ErrForbidden, attempt + `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`},
+		"garbage collection":     {viewer, "roles", orphaned, gone, nil, ""},
+		"by root":                {root, "roles", &rbacv1.Role{ObjectMeta: meta, Rules: secrets}, nil, nil, ""},
+		"cluster role with more": {viewer, "clusterroles", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: secrets}, nil, registry.ErrForbidden, attempt + `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`},
+		"gathering":              {viewer, "clusterroles", gathering, nil, registry.ErrForbidden, "must have cluster-admin privileges to use the aggregationRule"},
+		"no longer gathering":    {viewer, "clusterroles", &rbacv1.ClusterRole{ObjectMeta: gathering.ObjectMeta}, gathering, registry.ErrForbidden, "must have cluster-admin privileges to use the aggregationRule"},
+		"gathering, by root":     {root, "clusterroles", gathering, nil, nil, ""},
+		"binding what one has":   {viewer, "rolebindings", &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref("view")}, nil, nil, ""},
+		"binding more": {viewer, "rolebindings", &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref("system:node-proxier")}, nil, registry.ErrForbidden, attempt + `{APIGroups:[""], Resources:["events"], Verbs:["create" "patch" "update"]}
 {APIGroups:[""], Resources:["nodes"], Verbs:["get" "list" "watch"]}
 {APIGroups:["events.k8s.io"], Resources:["events"], Verbs:["create" "patch" "update"]}
 {APIGroups:["networking.k8s.io"], Resources:["servicecidrs"], Verbs:["list" "watch"]}`},
