@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,10 @@ func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
 	if node.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(spec.Child("externalID"), "may not be updated"))
 	}
+	// The feature is off by default: what is there may only go.
+	if policy := node.Spec.PodPreemptionPolicy; policy != nil && !equality.Semantic.DeepEqual(policy, old.Spec.PodPreemptionPolicy) {
+		errs = append(errs, field.Forbidden(spec.Child("podPreemptionPolicy"), ""))
+	}
 	return errs
 }
 
@@ -73,7 +78,8 @@ func validateNodeAnnotations(annotations map[string]string, path *field.Path) fi
 	if raw := annotations[taintsAnnotation]; raw != "" {
 		var taints []corev1.Taint
 		if err := json.Unmarshal([]byte(raw), &taints); err != nil {
-			errs = append(errs, field.Invalid(path, taintsAnnotation, err.Error()))
+			message := strings.ReplaceAll(err.Error(), "v1.Taint", "core.Taint") // as upstream calls the type
+			errs = append(errs, field.Invalid(path, taintsAnnotation, message))
 		} else {
 			errs = append(errs, validateTaints(taints, path.Child(taintsAnnotation))...)
 		}
