@@ -39,6 +39,13 @@ type Options struct {
 	Workers int
 	// Retry overrides, field by field, what the controller or the default says.
 	Retry Retry
+	// Batch, when positive, makes keys wait for the next instant that is a multiple of Batch
+	// plus Offset, so that changes that come together are taken in together, in the order of
+	// their keys. Inside a testing/synctest bubble, where many things happen at one instant
+	// in an order that varies, loops of the same Batch and different Offsets (10 ms, say,
+	// and 1 ms apart) each act at instants of their own, and so act the same in every run as
+	// long as nobody else acts at just these instants.
+	Batch, Offset time.Duration
 	// Logger is told about failed reconciliations; nil discards.
 	Logger *slog.Logger
 }
@@ -68,7 +75,7 @@ func NewLoop(c Controller, o Options) *Loop {
 		workers:    max(o.Workers, 1),
 		retry:      Retry{First: 5 * time.Millisecond, Max: 1000 * time.Second},
 		log:        o.Logger,
-		queue:      newQueue(),
+		queue:      newQueue(o.Batch, o.Offset),
 		failures:   map[Key]int{},
 		bucket:     rate.NewLimiter(10, 100),
 	}

@@ -140,6 +140,20 @@ func TestRequeueAfterAndEarlierWins(t *testing.T) {
 	wantCalls(t, got, "0s ns/a", "11s ns/a")
 }
 
+func TestBatch(t *testing.T) {
+	r := &recorder{keys: []controllers.Key{{Name: "b"}, {Namespace: "ns", Name: "a"}, {Name: "c"}, {Name: "a"}}}
+	got := run(t, r, controllers.Options{Batch: time.Second, Offset: 200 * time.Millisecond}, time.Minute, func() {
+		time.Sleep(10500 * time.Millisecond)
+		r.queue.Add(controllers.Key{Name: "z"})
+		time.Sleep(500 * time.Millisecond)
+		r.queue.Add(controllers.Key{Name: "z"})
+		r.queue.AddAfter(controllers.Key{Name: "y"}, 0)
+		time.Sleep(201 * time.Millisecond)
+		r.queue.Add(controllers.Key{Name: "y"})
+	})
+	wantCalls(t, got, "200ms a", "200ms b", "200ms c", "200ms ns/a", "11.2s y", "11.2s z", "12.2s y")
+}
+
 func TestKeyIsNeverReconciledTwiceAtOnce(t *testing.T) {
 	key := controllers.Key{Name: "a"}
 	r := &recorder{keys: []controllers.Key{key}}

@@ -1,30 +1,35 @@
 package controllers
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
+	"strings"
 	"sync"
 	"time"
 )
 
-// queue hands out keys in the order in which they became due. A key is in it once, however
+// queue hands out keys in the order in which they became due, those of one instant by name. A key is in it once, however
 // often it is added, and is not handed out while somebody works on it: it comes again when that
 // one is done. It has no goroutines.
 type queue struct {
+	batch, offset time.Duration // keys become due only at multiples of batch plus offset
+
 	mu      sync.Mutex
 	ready   []Key             // due, in order
 	wanted  map[Key]bool      // due, handed out or not
 	active  map[Key]bool      // handed out and not done
 	later   delays            // to become due
 	due     map[Key]time.Time // when those in later do
-	added   int64             // numbers delays, to break ties
 	changed chan struct{}     // closed and replaced when there is something new to look at
 }
 
 var _ Queue = (*queue)(nil)
 
-func newQueue() *queue {
+func newQueue(batch, offset time.Duration) *queue {
 	return &queue{
+		batch:   batch,
+		offset:  offset,
 		wanted:  map[Key]bool{},
 		active:  map[Key]bool{},
 		due:     map[Key]time.Time{},
@@ -32,8 +37,12 @@ func newQueue() *queue {
 	}
 }
 
-// Add makes key due now.
+// Add makes key due now, or with the next batch.
 func (q *queue) Add(key Key) {
+	if q.batch > 0 {
+		q.AddAfter(key, 1)
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.want(key)
@@ -42,20 +51,31 @@ func (q *queue) Add(key Key) {
 
 // AddAfter makes key due after a delay, or earlier if it already is to be.
 func (q *queue) AddAfter(key Key, delay time.Duration) {
-	if delay <= 0 {
+	if delay <= 0 && q.batch == 0 {
 		q.Add(key)
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := time.Now().Add(delay)
+	at := q.slot(time.Now().Add(max(delay, 1)))
 	if had, ok := q.due[key]; ok && !at.Before(had) {
 		return
 	}
 	q.due[key] = at
-	q.added++
-	heap.Push(&q.later, delayed{key, at, q.added})
+	heap.Push(&q.later, delayed{key, at})
 	q.signal()
+}
+
+// slot returns the first instant from t on at which keys may become due.
+func (q *queue) slot(t time.Time) time.Time {
+	if q.batch == 0 {
+		return t
+	}
+	slot := t.Truncate(q.batch).Add(q.offset % q.batch)
+	if slot.Before(t) {
+		slot = slot.Add(q.batch)
+	}
+	return slot
 }
 
 // next waits for a key that is due; it returns false when the context has ended.
@@ -146,19 +166,18 @@ func (q *queue) signal() {
 	q.changed = make(chan struct{})
 }
 
-// delays is a heap of keys by when they become due, then by when they were added.
+// delays is a heap of keys by when they become due, then by name.
 type delays []delayed
 
 type delayed struct {
-	key   Key
-	at    time.Time
-	order int64
+	key Key
+	at  time.Time
 }
 
 func (d delays) Len() int { return len(d) }
 func (d delays) Less(i, j int) bool {
 	if d[i].at.Equal(d[j].at) {
-		return d[i].order < d[j].order
+		return cmp.Or(strings.Compare(d[i].key.Namespace, d[j].key.Namespace), strings.Compare(d[i].key.Name, d[j].key.Name)) < 0
 	}
 	return d[i].at.Before(d[j].at)
 }

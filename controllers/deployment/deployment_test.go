@@ -1,0 +1,608 @@
+package deployment_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/deployment"
+	"github.com/keelson-dev/keelson/controllers/replicaset"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/depcheck"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+var (
+	deployments = appsv1.SchemeGroupVersion.WithResource("deployments")
+	replicaSets = appsv1.SchemeGroupVersion.WithResource("replicasets")
+)
+
+// bench is a deployment controller, a replicaset controller and a node that runs their pods.
+type bench struct {
+	*testing.T
+	api    *fakeapi.Server
+	events fakeapi.Recorder // of the deployment controller
+	broken string           // image whose pods never become ready
+	batch  time.Duration    // of the loops
+}
+
+func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) {
+	inBatches(t, o, 0, test)
+}
+
+func inBatches(t *testing.T, o fakeapi.Options, batch time.Duration, test func(*bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t, api: fakeapi.New(o), batch: batch}
+		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+		in := deployment.Sources{
+			Deployments: informer.New(fakeapi.Source[*appsv1.Deployment](b.api, deployments), detect),
+			ReplicaSets: informer.New(fakeapi.Source[*appsv1.ReplicaSet](b.api, replicaSets), detect),
+			Pods:        informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
+		}
+		d := deployment.New(in, b.api, &b.events, deployment.Options{})
+		rs := replicaset.New(replicaset.Sources{ReplicaSets: in.ReplicaSets, Pods: in.Pods}, b.api, &fakeapi.Recorder{}, replicaset.Options{Parallel: 1})
+		node := &fakeapi.Node{Server: b.api, Start: time.Second + b.batch/2, Stop: time.Second + b.batch/2, Broken: func(pod *corev1.Pod) bool {
+			return pod.Spec.Containers[0].Image == b.broken
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- controllers.Group(in.Deployments, in.ReplicaSets, in.Pods, node,
+				controllers.NewLoop(d, controllers.Options{Batch: b.batch}), controllers.NewLoop(rs, controllers.Options{Batch: b.batch, Offset: time.Millisecond})).Run(ctx)
+		}()
+		synctest.Wait()
+		test(b)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (b *bench) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// web is a Deployment as the server would default it.
+func web(replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": "web"}
+	quarter := intstr.FromString("25%")
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "v1"}}},
+			},
+			Strategy: appsv1.DeploymentStrategy{
+				Type:          appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &quarter, MaxUnavailable: &quarter},
+			},
+			RevisionHistoryLimit:    ptr(int32(10)),
+			ProgressDeadlineSeconds: ptr(int32(600)),
+		},
+	}
+}
+
+func target(resource schema.GroupVersionResource, name string) client.Target {
+	return client.Target{Resource: resource, Namespace: "ns", Name: name}
+}
+
+func (b *bench) create(d *appsv1.Deployment) {
+	b.Helper()
+	if _, err := b.api.Create(b.Context(), target(deployments, ""), d, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (b *bench) deployment() *appsv1.Deployment {
+	b.Helper()
+	out, err := b.api.Get(b.Context(), target(deployments, "web"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return out.(*appsv1.Deployment)
+}
+
+// change updates the Deployment.
+func (b *bench) change(change func(*appsv1.Deployment)) {
+	b.Helper()
+	d := b.deployment()
+	change(d)
+	if _, err := b.api.Update(b.Context(), target(deployments, "web"), d, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (b *bench) image(image string) {
+	b.Helper()
+	b.change(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image })
+}
+
+// sets returns the ReplicaSets by the image in their template.
+func (b *bench) sets() map[string]*appsv1.ReplicaSet {
+	b.Helper()
+	list, err := b.api.List(b.Context(), target(replicaSets, ""), metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	out := map[string]*appsv1.ReplicaSet{}
+	for _, set := range list.(*appsv1.ReplicaSetList).Items {
+		out[set.Spec.Template.Spec.Containers[0].Image] = &set
+	}
+	return out
+}
+
+// sizes is "image=size/available" of all sets.
+func (b *bench) sizes() string {
+	b.Helper()
+	sets := b.sets()
+	var out []string
+	for _, image := range slices.Sorted(maps.Keys(sets)) {
+		out = append(out, fmt.Sprintf("%s=%d/%d", image, *sets[image].Spec.Replicas, sets[image].Status.AvailableReplicas))
+	}
+	return strings.Join(out, " ")
+}
+
+func (b *bench) wantSizes(want string) {
+	b.Helper()
+	if got := b.sizes(); got != want {
+		b.Errorf("sets %q, want %q", got, want)
+	}
+}
+
+// wantEvents compares the events since the last call; {v1} stands for the name of v1's set.
+func (b *bench) wantEvents(want ...string) {
+	b.Helper()
+	for image, set := range b.sets() {
+		for i := range want {
+			want[i] = strings.ReplaceAll(want[i], "{"+image+"}", set.Name)
+		}
+	}
+	if got := b.events.Take(); !slices.Equal(got, want) {
+		b.Errorf("events:\n got %q\nwant %q", got, want)
+	}
+}
+
+// conditions is "Type=Status Reason: Message" by type.
+func (b *bench) conditions() map[string]string {
+	out := map[string]string{}
+	for _, c := range b.deployment().Status.Conditions {
+		out[string(c.Type)] = fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+	}
+	return out
+}
+
+func (b *bench) wantCondition(kind, want string) {
+	b.Helper()
+	for image, set := range b.sets() {
+		want = strings.ReplaceAll(want, "{"+image+"}", set.Name)
+	}
+	if got := b.conditions()[kind]; got != want {
+		b.Errorf("%s: %q, want %q", kind, got, want)
+	}
+}
+
+func (b *bench) wantStatus(want string) {
+	b.Helper()
+	s := b.deployment().Status
+	got := fmt.Sprintf("replicas %d updated %d ready %d available %d unavailable %d terminating %d observed %d",
+		s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.AvailableReplicas, s.UnavailableReplicas, *s.TerminatingReplicas, s.ObservedGeneration)
+	if got != want {
+		b.Errorf("status:\n got %s\nwant %s", got, want)
+	}
+}
+
+func TestRollout(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		d := web(3)
+		d.Annotations = map[string]string{"kubernetes.io/change-cause": "first", corev1.LastAppliedConfigAnnotation: "{}"}
+		b.create(d)
+		set := b.sets()["v1"]
+		hash := set.Labels["pod-template-hash"]
+		if hash == "" || set.Name != "web-"+hash || set.Spec.Selector.MatchLabels["pod-template-hash"] != hash || set.Spec.Template.Labels["pod-template-hash"] != hash {
+			b.Errorf("set %+v", set)
+		}
+		want := map[string]string{
+			"deployment.kubernetes.io/revision": "1", "deployment.kubernetes.io/desired-replicas": "3",
+			"deployment.kubernetes.io/max-replicas": "4", "kubernetes.io/change-cause": "first",
+		}
+		if !maps.Equal(set.Annotations, want) {
+			b.Errorf("annotations %v, want %v", set.Annotations, want)
+		}
+		ref := metav1.GetControllerOf(set)
+		if ref == nil || ref.Kind != "Deployment" || ref.UID != b.deployment().UID || !*ref.BlockOwnerDeletion {
+			b.Errorf("owner %+v", ref)
+		}
+		if got := b.deployment().Annotations["deployment.kubernetes.io/revision"]; got != "1" {
+			b.Errorf("revision %q", got)
+		}
+		b.wantEvents("Normal ScalingReplicaSet Scaled up replica set {v1} from 0 to 3")
+		b.wantCondition("Progressing", `True ReplicaSetUpdated: ReplicaSet "{v1}" is progressing.`)
+		b.wantCondition("Available", "False MinimumReplicasUnavailable: Deployment does not have minimum availability.")
+		b.wantStatus("replicas 3 updated 3 ready 0 available 0 unavailable 3 terminating 0 observed 1")
+		b.after(2 * time.Second)
+		b.wantCondition("Progressing", `True NewReplicaSetAvailable: ReplicaSet "{v1}" has successfully progressed.`)
+		b.wantCondition("Available", "True MinimumReplicasAvailable: Deployment has minimum availability.")
+		b.wantStatus("replicas 3 updated 3 ready 3 available 3 unavailable 0 terminating 0 observed 1")
+		b.wantEvents()
+		b.api.Reset()
+		b.after(24 * time.Hour)
+		if a := b.api.Actions(); len(a) != 0 {
+			b.Errorf("a finished rollout is left alone, but %v", a)
+		}
+	})
+}
+
+func TestRollingUpdateAndRollback(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		b.create(web(3))
+		b.after(2 * time.Second)
+		b.events.Take()
+
+		b.image("v2")
+		b.wantSizes("v1=3/3 v2=1/0") // one more than three, none less
+		b.after(time.Minute)
+		b.wantSizes("v1=0/0 v2=3/3")
+		b.wantEvents(
+			"Normal ScalingReplicaSet Scaled up replica set {v2} from 0 to 1",
+			"Normal ScalingReplicaSet Scaled down replica set {v1} from 3 to 2",
+			"Normal ScalingReplicaSet Scaled up replica set {v2} from 1 to 2",
+			"Normal ScalingReplicaSet Scaled down replica set {v1} from 2 to 1",
+			"Normal ScalingReplicaSet Scaled up replica set {v2} from 2 to 3",
+			"Normal ScalingReplicaSet Scaled down replica set {v1} from 1 to 0",
+		)
+		b.wantStatus("replicas 3 updated 3 ready 3 available 3 unavailable 0 terminating 0 observed 2")
+		b.wantCondition("Progressing", `True NewReplicaSetAvailable: ReplicaSet "{v2}" has successfully progressed.`)
+
+		// The template of before makes its set the new one again.
+		b.image("v1")
+		b.after(time.Minute)
+		b.wantSizes("v1=3/3 v2=0/0")
+		sets := b.sets()
+		if got := sets["v1"].Annotations; got["deployment.kubernetes.io/revision"] != "3" || got["deployment.kubernetes.io/revision-history"] != "1" {
+			b.Errorf("annotations %v", got)
+		}
+		if got := b.deployment().Annotations["deployment.kubernetes.io/revision"]; got != "3" || len(sets) != 2 {
+			b.Errorf("revision %s, %d sets", got, len(sets))
+		}
+	})
+}
+
+func TestRollingUpdateKeepsItsBounds(t *testing.T) {
+	for _, tt := range []struct {
+		replicas           int32
+		surge, unavailable intstr.IntOrString
+		most, least        int32
+	}{
+		{10, intstr.FromInt32(3), intstr.FromInt32(2), 13, 8},
+		{10, intstr.FromString("25%"), intstr.FromString("25%"), 13, 8},
+		{4, intstr.FromInt32(0), intstr.FromInt32(1), 4, 3},
+		{2, intstr.FromString("1%"), intstr.FromString("0%"), 3, 2},
+		{2, intstr.FromString("0%"), intstr.FromString("1%"), 2, 1},
+	} {
+		t.Run(fmt.Sprintf("%d+%s-%s", tt.replicas, tt.surge.String(), tt.unavailable.String()), func(t *testing.T) {
+			inBubble(t, fakeapi.Options{}, func(b *bench) {
+				d := web(tt.replicas)
+				d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &tt.surge, MaxUnavailable: &tt.unavailable}
+				b.create(d)
+				b.after(2 * time.Second)
+				b.image("v2")
+				for range 120 {
+					b.after(500 * time.Millisecond)
+					list, err := b.api.List(b.Context(), target(fakeapi.Pods, ""), metav1.ListOptions{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					var all, ready int32
+					for _, pod := range list.(*corev1.PodList).Items {
+						if pod.DeletionTimestamp == nil {
+							all++
+							ready += int32(len(pod.Status.Conditions))
+						}
+					}
+					if all > tt.most || ready < tt.least {
+						b.Errorf("%d pods, %d ready; want at most %d, at least %d", all, ready, tt.most, tt.least)
+					}
+				}
+				b.wantSizes(fmt.Sprintf("v1=0/0 v2=%d/%d", tt.replicas, tt.replicas))
+			})
+		})
+	}
+}
+
+func TestProgressDeadline(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		b.broken = "v2"
+		b.create(web(2))
+		b.after(2 * time.Second)
+		b.image("v2")
+		b.after(10 * time.Minute)
+		b.wantCondition("Progressing", `True ReplicaSetUpdated: ReplicaSet "{v2}" is progressing.`)
+		b.after(2 * time.Second)
+		b.wantCondition("Progressing", `False ProgressDeadlineExceeded: ReplicaSet "{v2}" has timed out progressing.`)
+		b.wantCondition("Available", "True MinimumReplicasAvailable: Deployment has minimum availability.")
+		b.wantSizes("v1=2/2 v2=1/0")
+		// A good template ends it: the pods that never were available go without more ado.
+		b.image("v3")
+		b.after(time.Minute)
+		b.wantSizes("v1=0/0 v2=0/0 v3=2/2")
+		b.wantCondition("Progressing", `True NewReplicaSetAvailable: ReplicaSet "{v3}" has successfully progressed.`)
+	})
+}
+
+func TestPauseAndResume(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		b.create(web(4))
+		b.after(2 * time.Second)
+		b.change(func(d *appsv1.Deployment) { d.Spec.Paused = true })
+		b.wantCondition("Progressing", "Unknown DeploymentPaused: Deployment is paused")
+		b.image("v2")
+		b.after(time.Hour)
+		b.wantSizes("v1=4/4")
+		b.change(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(6)) })
+		b.after(time.Hour)
+		b.wantSizes("v1=6/6") // a paused Deployment can be scaled
+		b.change(func(d *appsv1.Deployment) { d.Spec.Paused = false })
+		b.wantCondition("Progressing", `True ReplicaSetUpdated: ReplicaSet "{v2}" is progressing.`)
+		b.after(time.Minute)
+		b.wantSizes("v1=0/0 v2=6/6")
+	})
+}
+
+func TestScaledDuringRolloutKeepsProportions(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		b.broken = "v2"
+		d := web(10)
+		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: ptr(intstr.FromInt32(3)), MaxUnavailable: ptr(intstr.FromInt32(2))}
+		b.create(d)
+		b.after(2 * time.Second)
+		b.image("v2")
+		b.after(time.Minute)
+		b.wantSizes("v1=8/8 v2=5/0")
+		// The example of the documentation: 15 pods are spread as 11 and 7.
+		b.change(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(15)) })
+		b.after(time.Minute)
+		b.wantSizes("v1=11/11 v2=7/0")
+		if got := b.sets()["v1"].Annotations; got["deployment.kubernetes.io/desired-replicas"] != "15" || got["deployment.kubernetes.io/max-replicas"] != "18" {
+			b.Errorf("annotations %v", got)
+		}
+	})
+}
+
+func TestRecreate(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		d := web(2)
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+		b.create(d)
+		b.after(2 * time.Second)
+		b.events.Take()
+		b.image("v2")
+		b.after(500 * time.Millisecond)
+		b.wantSizes("v1=0/0") // the old pods are still ending
+		b.after(time.Minute)
+		b.wantSizes("v1=0/0 v2=2/2")
+		b.wantEvents(
+			"Normal ScalingReplicaSet Scaled down replica set {v1} from 2 to 0",
+			"Normal ScalingReplicaSet Scaled up replica set {v2} from 0 to 2",
+		)
+	})
+}
+
+func TestHistoryLimit(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		d := web(1)
+		d.Spec.RevisionHistoryLimit = ptr(int32(2))
+		b.create(d)
+		for _, image := range []string{"v2", "v3", "v4", "v5"} {
+			b.after(time.Minute)
+			b.image(image)
+		}
+		b.after(time.Minute)
+		b.wantSizes("v3=0/0 v4=0/0 v5=1/1")
+	})
+}
+
+func TestAdoptsReplicaSet(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		b.create(web(2))
+		b.after(2 * time.Second)
+		old := b.sets()["v1"]
+		old.OwnerReferences = nil
+		if _, err := b.api.Update(b.Context(), target(replicaSets, old.Name), old, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.after(time.Second)
+		if got := b.sets()["v1"]; !metav1.IsControlledBy(got, b.deployment()) || got.UID != old.UID {
+			b.Errorf("not adopted: %+v", got.OwnerReferences)
+		}
+		b.wantSizes("v1=2/2")
+		adopted := b.sets()["v1"]
+		adopted.Labels = nil
+		if _, err := b.api.Update(b.Context(), target(replicaSets, old.Name), adopted, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.after(time.Minute)
+		out, err := b.api.Get(b.Context(), target(replicaSets, old.Name))
+		if err != nil || metav1.GetControllerOf(out.(*appsv1.ReplicaSet)) != nil {
+			b.Errorf("not released: %+v, %v", out, err)
+		}
+	})
+}
+
+func TestHashCollision(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		d := web(1)
+		name := "web-" + deployment.TemplateHash(&d.Spec.Template, nil)
+		foreign := deployment.MakeSet(d)
+		foreign.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "X", Name: "x", UID: "x", Controller: ptr(true)}}
+		foreign.Namespace = ""
+		if _, err := b.api.Create(b.Context(), target(replicaSets, ""), foreign, metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		synctest.Wait()
+		b.create(d)
+		b.after(time.Minute)
+		if got := b.deployment().Status.CollisionCount; got == nil || *got != 1 {
+			b.Errorf("collision count %v", got)
+		}
+		list, err := b.api.List(b.Context(), target(replicaSets, ""), metav1.ListOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		items := list.(*appsv1.ReplicaSetList).Items
+		if len(items) != 2 || items[0].Name == items[1].Name || items[0].Name != name && items[1].Name != name {
+			b.Errorf("sets %v", items)
+		}
+		b.wantStatus("replicas 1 updated 1 ready 1 available 1 unavailable 0 terminating 0 observed 1")
+	})
+}
+
+func TestFailuresAreReported(t *testing.T) {
+	refused := true
+	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
+		if refused && a.Verb == fakeapi.Create && a.Target.Resource == replicaSets {
+			return errors.New("quota")
+		}
+		return nil
+	}}, func(b *bench) {
+		d := web(1)
+		name := "web-" + deployment.TemplateHash(&d.Spec.Template, nil)
+		b.create(d)
+		b.wantCondition("Progressing", fmt.Sprintf("False ReplicaSetCreateError: Failed to create new replica set %q: quota", name))
+		if got, want := b.events.Take()[0], fmt.Sprintf("Warning ReplicaSetCreateError Failed to create new replica set %q: quota", name); got != want {
+			b.Errorf("event %q, want %q", got, want)
+		}
+		refused = false
+		b.after(time.Minute)
+		b.wantCondition("Progressing", `True NewReplicaSetAvailable: ReplicaSet "{v1}" has successfully progressed.`)
+	})
+	refusePods := true
+	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
+		if refusePods && a.Verb == fakeapi.Create && a.Target.Resource == fakeapi.Pods {
+			return errors.New("quota")
+		}
+		return nil
+	}}, func(b *bench) {
+		b.create(web(1))
+		b.after(time.Second)
+		b.wantCondition("ReplicaFailure", "True FailedCreate: quota")
+		refusePods = false
+		b.after(time.Hour)
+		b.wantCondition("ReplicaFailure", "")
+		b.wantSizes("v1=1/1")
+	})
+}
+
+func TestSelectingAll(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		d := web(1)
+		d.Spec.Selector = &metav1.LabelSelector{}
+		b.create(d)
+		b.wantEvents(
+			"Warning SelectingAll This deployment is selecting all pods. A non-empty selector is required.",
+			"Warning SelectingAll This deployment is selecting all pods. A non-empty selector is required.",
+		)
+		if got := b.deployment().Status.ObservedGeneration; got != 1 || len(b.sets()) != 0 {
+			b.Errorf("observed %d, sets %v", got, b.sets())
+		}
+	})
+}
+
+func TestRollbackAnnotation(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		b.create(web(1))
+		b.after(time.Minute)
+		b.image("v2")
+		b.after(time.Minute)
+		b.events.Take()
+		rollback := func(to string) {
+			b.change(func(d *appsv1.Deployment) { d.Annotations[appsv1.DeprecatedRollbackTo] = to })
+			b.after(time.Minute)
+			if _, left := b.deployment().Annotations[appsv1.DeprecatedRollbackTo]; left {
+				b.Error("the annotation is still there")
+			}
+		}
+		rollback("7")
+		b.wantEvents("Warning DeploymentRollbackRevisionNotFound Unable to find the revision to rollback to.")
+		rollback("2")
+		b.wantEvents(`Warning DeploymentRollbackTemplateUnchanged The rollback revision contains the same template as current deployment "web"`)
+		rollback("0")
+		if got := b.events.Take(); len(got) == 0 || got[0] != `Normal DeploymentRollback Rolled back deployment "web" to revision 1` {
+			b.Errorf("events %q", got)
+		}
+		b.wantSizes("v1=1/1 v2=0/0")
+		if _, labelled := b.deployment().Spec.Template.Labels["pod-template-hash"]; labelled {
+			b.Error("the hash label came along")
+		}
+	})
+}
+
+func TestDeletedDeploymentOnlyReports(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		d := web(1)
+		d.Finalizers = []string{"x/y"}
+		b.create(d)
+		b.after(time.Minute)
+		if err := b.api.Delete(b.Context(), target(deployments, "web"), metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.image("v2")
+		b.after(time.Minute)
+		b.wantSizes("v1=1/1")
+		b.wantStatus("replicas 1 updated 0 ready 1 available 1 unavailable 0 terminating 0 observed 3")
+	})
+}
+
+func TestEveryRunIsTheSame(t *testing.T) {
+	run := func() (trace []string) {
+		inBatches(t, fakeapi.Options{}, 10*time.Millisecond, func(b *bench) {
+			start := time.Now()
+			b.create(web(5))
+			b.after(10 * time.Second)
+			b.image("v2")
+			for range 10 {
+				b.after(time.Second)
+				trace = append(trace, fmt.Sprintf("%v %s %v %v", time.Since(start), b.sizes(), b.conditions(), b.events.Take()))
+			}
+		})
+		return trace
+	}
+	first := run()
+	for range 10 {
+		if again := run(); !slices.Equal(first, again) {
+			for i := range first {
+				if first[i] != again[i] {
+					t.Fatalf("runs differ:\n%s\n\n%s", first[i], again[i])
+				}
+			}
+		}
+	}
+}
+
+func TestClosure(t *testing.T) {
+	depcheck.AtMost(t, "controllers/deployment", 150)
+	depcheck.Siblings(t, "controllers/deployment", "client", "controllers", "events", "informer",
+		"controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods")
+}

@@ -1,0 +1,7 @@
+package deployment
+
+// The pure parts, for tables.
+var (
+	TemplateHash = templateHash
+	MakeSet      = makeSet
+)
