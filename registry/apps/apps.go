@@ -16,9 +16,8 @@ func Kinds() []registry.Kind {
 	return []registry.Kind{controllerRevisions(), deployments(), replicaSets()}
 }
 
-// validateSelected judges a selector and the template of the pods that it must select. old is
-// the template before an update, or nil.
-func validateSelected(selector *metav1.LabelSelector, template, old *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+// validateSelected judges a selector and the template of the pods that it must select.
+func validateSelected(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, o podspec.Options, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	selectorPath := path.Child("selector")
 	if selector == nil {
@@ -33,19 +32,11 @@ func validateSelected(selector *metav1.LabelSelector, template, old *corev1.PodT
 	if err != nil {
 		return append(errs, field.Invalid(selectorPath, selector, "invalid label selector"))
 	}
-	return append(errs, validateTemplate(template, old, s, path.Child("template"))...)
-}
-
-func validateTemplate(template, old *corev1.PodTemplateSpec, selector labels.Selector, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if !selector.Empty() && !selector.Matches(labels.Set(template.Labels)) {
+	path = path.Child("template")
+	if !s.Empty() && !s.Matches(labels.Set(template.Labels)) {
 		errs = append(errs, field.Invalid(path.Child("metadata", "labels"), template.Labels, "`selector` does not match template `labels`"))
 	}
-	var options podspec.Options
-	if old != nil {
-		options.Old, options.OldAnnotations = &old.Spec, old.Annotations
-	}
-	errs = append(errs, podspec.ValidateTemplate(template, path, options)...)
+	errs = append(errs, podspec.ValidateTemplate(template, path, o)...)
 	if policy := template.Spec.RestartPolicy; policy != corev1.RestartPolicyAlways {
 		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), policy, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
 	}

@@ -30,13 +30,14 @@ func deployments() registry.Kind {
 			PrepareCreate: func(_ context.Context, d *appsv1.Deployment) {
 				d.Status = appsv1.DeploymentStatus{}
 				d.Generation = 1
+				podspec.DropTemplate(&d.Spec.Template, nil)
 			},
 			PrepareUpdate: prepareDeploymentUpdate,
 			Validate: func(d *appsv1.Deployment) field.ErrorList {
-				return validateDeployment(d, nil)
+				return validateDeployment(d, podspec.Options{})
 			},
 			ValidateUpdate: func(d, old *appsv1.Deployment) field.ErrorList {
-				return append(validateDeployment(d, old),
+				return append(validateDeployment(d, podspec.TemplateUpdate(&old.Spec.Template)),
 					check.Immutable(field.NewPath("spec", "selector"), d.Spec.Selector, old.Spec.Selector)...)
 			},
 		},
@@ -92,19 +93,16 @@ func defaultDeployment(d *appsv1.Deployment) {
 // the replica sets.
 func prepareDeploymentUpdate(_ context.Context, d, old *appsv1.Deployment) {
 	d.Status = *old.Status.DeepCopy()
+	podspec.DropTemplate(&d.Spec.Template, &old.Spec.Template)
 	if !equality.Semantic.DeepEqual(d.Spec, old.Spec) || !equality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
 		d.Generation = old.Generation + 1
 	}
 }
 
-func validateDeployment(d, old *appsv1.Deployment) field.ErrorList {
+func validateDeployment(d *appsv1.Deployment, o podspec.Options) field.ErrorList {
 	spec, path := &d.Spec, field.NewPath("spec")
 	errs := check.Nonnegative(path.Child("replicas"), valueOf(spec.Replicas))
-	if old == nil {
-		errs = append(errs, validateSelected(spec.Selector, &spec.Template, nil, path)...)
-	} else {
-		errs = append(errs, validateSelected(spec.Selector, &spec.Template, &old.Spec.Template, path)...)
-	}
+	errs = append(errs, validateSelected(spec.Selector, &spec.Template, o, path)...)
 	errs = append(errs, validateStrategy(&spec.Strategy, path.Child("strategy"))...)
 	errs = append(errs, check.Nonnegative(path.Child("minReadySeconds"), spec.MinReadySeconds)...)
 	errs = append(errs, check.NonnegativeIfSet(path.Child("revisionHistoryLimit"), spec.RevisionHistoryLimit)...)

@@ -33,16 +33,20 @@ func replicaSets() registry.Kind {
 			PrepareCreate: func(_ context.Context, rs *appsv1.ReplicaSet) {
 				rs.Status = appsv1.ReplicaSetStatus{}
 				rs.Generation = 1
+				podspec.DropTemplate(&rs.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, rs, old *appsv1.ReplicaSet) {
 				rs.Status = *old.Status.DeepCopy()
+				podspec.DropTemplate(&rs.Spec.Template, &old.Spec.Template)
 				if !equality.Semantic.DeepEqual(rs.Spec, old.Spec) {
 					rs.Generation = old.Generation + 1
 				}
 			},
-			Validate: func(rs *appsv1.ReplicaSet) field.ErrorList { return validateReplicaSet(rs, nil) },
+			Validate: func(rs *appsv1.ReplicaSet) field.ErrorList {
+				return validateReplicaSet(rs, podspec.Options{})
+			},
 			ValidateUpdate: func(rs, old *appsv1.ReplicaSet) field.ErrorList {
-				return append(validateReplicaSet(rs, old),
+				return append(validateReplicaSet(rs, podspec.TemplateUpdate(&old.Spec.Template)),
 					check.Immutable(field.NewPath("spec", "selector"), rs.Spec.Selector, old.Spec.Selector)...)
 			},
 		},
@@ -66,14 +70,11 @@ func replicaSets() registry.Kind {
 	}.Kind()
 }
 
-func validateReplicaSet(rs, old *appsv1.ReplicaSet) field.ErrorList {
+func validateReplicaSet(rs *appsv1.ReplicaSet, o podspec.Options) field.ErrorList {
 	spec, path := &rs.Spec, field.NewPath("spec")
 	errs := check.Nonnegative(path.Child("replicas"), valueOf(spec.Replicas))
 	errs = append(errs, check.Nonnegative(path.Child("minReadySeconds"), spec.MinReadySeconds)...)
-	if old == nil {
-		return append(errs, validateSelected(spec.Selector, &spec.Template, nil, path)...)
-	}
-	return append(errs, validateSelected(spec.Selector, &spec.Template, &old.Spec.Template, path)...)
+	return append(errs, validateSelected(spec.Selector, &spec.Template, o, path)...)
 }
 
 func validateReplicaSetStatus(s *appsv1.ReplicaSetStatus, path *field.Path) field.ErrorList {
