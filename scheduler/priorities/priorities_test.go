@@ -1,0 +1,343 @@
+package priorities_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/priorities"
+)
+
+// list reads "cpu=1,memory=1Gi".
+func list(cpu, memory string) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	if cpu != "" {
+		l[corev1.ResourceCPU] = resource.MustParse(cpu)
+	}
+	if memory != "" {
+		l[corev1.ResourceMemory] = resource.MustParse(memory)
+	}
+	return l
+}
+
+// node has room for cpu (in CPUs) and memory (in bytes).
+func node(cpu, memory string) *corev1.Node {
+	return &corev1.Node{Status: corev1.NodeStatus{Allocatable: list(cpu, memory)}}
+}
+
+// pod has one container per pair of a CPU and a memory request.
+func pod(requests ...string) *corev1.Pod {
+	p := &corev1.Pod{}
+	for i := 0; i < len(requests); i += 2 {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
+			Resources: corev1.ResourceRequirements{Requests: list(requests[i], requests[i+1])},
+		})
+	}
+	return p
+}
+
+// scores are what the profile of one priority gives nodes, by way of a Decision; nil means
+// that the priority has no opinion.
+func scores(t *testing.T, p scheduler.Priority, pod *corev1.Pod, nodes []*corev1.Node, on [][]*corev1.Pod) []int64 {
+	t.Helper()
+	var bound []*corev1.Pod
+	for i, n := range nodes {
+		n.Name = fmt.Sprintf("node%d", i+1)
+		if i >= len(on) {
+			continue
+		}
+		for j, p := range on[i] {
+			p.Name = fmt.Sprintf("%s-%d", n.Name, j)
+			p.UID = types.UID(p.Name)
+			p.Spec.NodeName = n.Name
+			bound = append(bound, p)
+		}
+	}
+	profile := scheduler.Profile{Priorities: []scheduler.Weighted{{Priority: p, Weight: 1}}}
+	d := profile.Schedule(pod, scheduler.NewSnapshot(nodes, bound))
+	if d.Err != nil {
+		t.Fatal(d.Err)
+	}
+	var got []int64
+	for _, v := range d.Verdicts {
+		if v.Scores[0].Skipped {
+			return nil
+		}
+		got = append(got, v.Scores[0].Normalized)
+	}
+	return got
+}
+
+// The numbers in the comments are what upstream's own tests work out.
+func TestNodeResourcesFit(t *testing.T) {
+	tests := map[string]struct {
+		pod   *corev1.Pod
+		nodes []*corev1.Node
+		on    [][]*corev1.Pod
+		want  []int64
+	}{
+		"empty nodes of different size": { // (25+50)/2, (50+50)/2
+			pod("1", "2000", "2", "3000"), []*corev1.Node{node("4", "10000"), node("6", "10000")}, nil,
+			[]int64{37, 50},
+		},
+		"nodes in use": { // (40+75)/2, (40+50)/2
+			pod("1", "2000", "2", "3000"), []*corev1.Node{node("10", "20000"), node("10", "20000")},
+			[][]*corev1.Pod{{pod("3", "0")}, {pod("3", "5000")}},
+			[]int64{57, 45},
+		},
+		"too much": { // (0+100)/2, (0+50)/2
+			pod("3", "0"), []*corev1.Node{node("4", "10000"), node("4", "10000")},
+			[][]*corev1.Pod{{pod("3", "0")}, {pod("3", "5000")}},
+			[]int64{50, 25},
+		},
+		"no containers": { // (40+100)/2, (40+75)/2
+			pod(), []*corev1.Node{node("10", "20000"), node("10", "20000")},
+			[][]*corev1.Pod{{pod("3", "0"), pod("3", "0")}, {pod("3", "0"), pod("3", "5000")}},
+			[]int64{70, 57},
+		},
+		"a container without requests counts 100m and 200Mi": { // (90+50)/2, and on top of two such: (70-rounded...)
+			pod("", ""), []*corev1.Node{node("1", "400Mi"), node("1", "800Mi")},
+			[][]*corev1.Pod{nil, {pod("", "", "", "")}},
+			[]int64{70, 47}, // (70+25)/2
+		},
+		"nothing allocatable": {
+			pod(), []*corev1.Node{node("", ""), node("", "")}, nil, []int64{0, 0},
+		},
+		"only CPU allocatable": {
+			pod("1", ""), []*corev1.Node{node("4", ""), node("2", "")}, nil, []int64{75, 50},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, scores(t, priorities.NodeResourcesFit{}, tt.pod, tt.nodes, tt.on)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNodeResourcesFitLeavesOutPodLevel(t *testing.T) {
+	p := pod("1", "1000")
+	p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("3", "3000")}
+	got := scores(t, priorities.NodeResourcesFit{}, p, []*corev1.Node{node("4", "4000"), node("2", "2000")}, nil)
+	if diff := cmp.Diff([]int64{75, 50}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNodeResourcesBalancedAllocation(t *testing.T) {
+	tests := map[string]struct {
+		pod   *corev1.Pod
+		nodes []*corev1.Node
+		on    [][]*corev1.Pod
+		want  []int64
+	}{
+		"no requests": {pod("", ""), []*corev1.Node{node("4", "1000"), node("4", "1000")}, nil, nil},
+		"different memory in use": { // 85 -> 82, 97 -> 95
+			pod("1", "2000", "2", "3000"), []*corev1.Node{node("10", "20000"), node("10", "20000")},
+			[][]*corev1.Pod{{pod("1", "", "2", "")}, {pod("1", "2000", "2", "3000")}},
+			[]int64{73, 74},
+		},
+		"different size": { // 85 -> 82, 90 -> 80
+			pod("1", "2000", "2", "3000"), []*corev1.Node{node("10", "20000"), node("10", "50000")},
+			[][]*corev1.Pod{{pod("1", "", "2", "")}, {pod("1", "2000", "2", "3000")}},
+			[]int64{73, 70},
+		},
+		"best and worst": { // 50 -> 100, 100 -> 50
+			pod("", "2000", "", "3000"), []*corev1.Node{node("3", "5000"), node("3", "5000")},
+			[][]*corev1.Pod{{pod("1", "", "2", "")}},
+			[]int64{100, 50},
+		},
+		"full": { // 75 -> 50, 100 -> 75
+			pod("1", "", "2", ""), []*corev1.Node{node("6", "10000"), node("6", "10000")},
+			[][]*corev1.Pod{{pod("1", "", "2", "")}, {pod("1", "2000", "2", "3000")}},
+			[]int64{62, 62},
+		},
+		"memory not reported": {
+			pod("1", "1000"), []*corev1.Node{node("4", ""), node("4", "")}, nil, []int64{75, 75},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := scores(t, priorities.NodeResourcesBalancedAllocation{}, tt.pod, tt.nodes, tt.on)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func tainted(taints ...corev1.Taint) *corev1.Node {
+	return &corev1.Node{Spec: corev1.NodeSpec{Taints: taints}}
+}
+
+func TestTaintToleration(t *testing.T) {
+	soft := func(key, value string) corev1.Taint {
+		return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffectPreferNoSchedule}
+	}
+	tolerant := func(tolerations ...corev1.Toleration) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{Tolerations: tolerations}}
+	}
+	tests := map[string]struct {
+		pod   *corev1.Pod
+		nodes []*corev1.Node
+		want  []int64
+	}{
+		"no taints": {tolerant(), []*corev1.Node{tainted(), tainted()}, []int64{100, 100}},
+		"tolerated or not": {
+			tolerant(corev1.Toleration{Key: "foo", Operator: corev1.TolerationOpEqual, Value: "bar", Effect: corev1.TaintEffectPreferNoSchedule}),
+			[]*corev1.Node{tainted(soft("foo", "bar")), tainted(soft("foo", "blah"))},
+			[]int64{100, 0},
+		},
+		"the number counts": {
+			tolerant(),
+			[]*corev1.Node{tainted(), tainted(soft("a", "")), tainted(soft("a", ""), soft("b", ""), soft("c", ""))},
+			[]int64{100, 67, 0},
+		},
+		"a toleration without effect counts": {
+			tolerant(corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists}),
+			[]*corev1.Node{tainted(soft("a", "x")), tainted(soft("b", "x"))},
+			[]int64{100, 0},
+		},
+		"a toleration of another effect does not": {
+			tolerant(corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}),
+			[]*corev1.Node{tainted(soft("a", "x")), tainted()},
+			[]int64{0, 100},
+		},
+		"hard taints do not count": {
+			tolerant(),
+			[]*corev1.Node{tainted(corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}), tainted(soft("a", ""))},
+			[]int64{100, 0},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, scores(t, priorities.TaintToleration{}, tt.pod, tt.nodes, nil)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func preferring(terms ...corev1.PreferredSchedulingTerm) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: terms,
+	}}}}
+}
+
+func prefer(weight int32, key, value string) corev1.PreferredSchedulingTerm {
+	return corev1.PreferredSchedulingTerm{Weight: weight, Preference: corev1.NodeSelectorTerm{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
+	}}
+}
+
+func labelled(kv ...string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}
+	for i := 0; i < len(kv); i += 2 {
+		n.Labels[kv[i]] = kv[i+1]
+	}
+	return n
+}
+
+func TestNodeAffinity(t *testing.T) {
+	nodes := func() []*corev1.Node {
+		return []*corev1.Node{labelled("foo", "bar"), labelled("key", "value"), labelled("foo", "bar", "key", "value"), labelled()}
+	}
+	tests := map[string]struct {
+		pod  *corev1.Pod
+		want []int64
+	}{
+		"no preference":    {&corev1.Pod{}, nil},
+		"one term":         {preferring(prefer(2, "foo", "bar")), []int64{100, 0, 100, 0}},
+		"weights add up":   {preferring(prefer(2, "foo", "bar"), prefer(4, "key", "value")), []int64{33, 66, 100, 0}},
+		"none matches":     {preferring(prefer(2, "foo", "baz")), []int64{0, 0, 0, 0}},
+		"an empty term":    {preferring(corev1.PreferredSchedulingTerm{Weight: 5}), []int64{0, 0, 0, 0}},
+		"weight 0 is none": {preferring(prefer(0, "foo", "bar")), []int64{0, 0, 0, 0}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, scores(t, priorities.NodeAffinity{}, tt.pod, nodes(), nil)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNodeAffinityThatCannotBeParsed(t *testing.T) {
+	bad := prefer(1, "foo", "bar")
+	bad.Preference.MatchExpressions[0].Operator = "Near"
+	profile := scheduler.Profile{Priorities: priorities.Default()}
+	n1, n2 := labelled(), labelled()
+	n1.Name, n2.Name = "a", "b"
+	d := profile.Schedule(preferring(bad), scheduler.NewSnapshot([]*corev1.Node{n1, n2}, nil))
+	if d.Node != "" || d.Err == nil {
+		t.Errorf("went to %q, error %v", d.Node, d.Err)
+	}
+}
+
+func TestImageLocality(t *testing.T) {
+	const mb = 1 << 20
+	has := func(sizes ...int64) *corev1.Node {
+		n := &corev1.Node{}
+		for _, size := range sizes {
+			name := fmt.Sprintf("gcr.io/%d", size)
+			n.Status.Images = append(n.Status.Images, corev1.ContainerImage{
+				Names: []string{name + ":latest", name + ":v1"}, SizeBytes: size * mb,
+			})
+		}
+		return n
+	}
+	of := func(images ...string) *corev1.Pod {
+		p := &corev1.Pod{}
+		for _, image := range images {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Image: "gcr.io/" + image})
+		}
+		return p
+	}
+	volume := of("30")
+	volume.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "gcr.io/300"}}}}
+	initial := of("30")
+	initial.Spec.InitContainers = []corev1.Container{{Image: "gcr.io/300"}}
+	tests := map[string]struct {
+		pod   *corev1.Pod
+		nodes []*corev1.Node
+		want  []int64
+	}{
+		"the larger image":     {of("40", "250"), []*corev1.Node{has(40, 300, 2000), has(250, 10)}, []int64{0, 5}},
+		"two images":           {of("40", "300"), []*corev1.Node{has(40, 300, 2000), has(250, 10)}, []int64{7, 0}},
+		"at most":              {of("4000", "10"), []*corev1.Node{has(4000, 30), has(250, 10)}, []int64{100, 0}},
+		"a share of the nodes": {of("4000", "10"), []*corev1.Node{has(4000, 30), has(250, 10), has()}, []int64{66, 0, 0}},
+		"three images":         {of("300", "600", "900"), []*corev1.Node{has(600, 40, 900), has(300, 600, 900), has()}, []int64{32, 36, 0}},
+		"small images":         {of("30", "40"), []*corev1.Node{has(20, 30, 40), has(4000, 30)}, []int64{1, 0}},
+		"an image volume":      {volume, []*corev1.Node{has(300, 600, 900), has(4000, 30)}, []int64{6, 0}},
+		"an init container":    {initial, []*corev1.Node{has(40, 300, 2000), has(20, 30, 40)}, []int64{6, 0}},
+		"with a tag":           {of("300:v1"), []*corev1.Node{has(300), has()}, []int64{12, 0}},
+		"nowhere":              {of("1"), []*corev1.Node{has(300), has()}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, scores(t, priorities.ImageLocality{}, tt.pod, tt.nodes, nil)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestDefaultWeights(t *testing.T) {
+	got := map[string]int64{}
+	for _, w := range priorities.Default() {
+		got[w.Priority.Name()] = w.Weight
+	}
+	want := map[string]int64{
+		"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,327 @@
+package queue_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/scheduler/queue"
+)
+
+// clock is a time that tests turn.
+type clock struct{ time.Time }
+
+func newClock() *clock { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
+
+func (c *clock) after(d time.Duration) time.Time {
+	c.Time = c.Add(d)
+	return c.Time
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+func important(name string, priority int32) *corev1.Pod {
+	p := pod(name)
+	p.Spec.Priority = &priority
+	return p
+}
+
+// popAll returns the names of the pods to try now.
+func popAll(q *queue.Queue[string], now time.Time) []string {
+	var names []string
+	for item := q.Pop(now); item != nil; item = q.Pop(now) {
+		names = append(names, item.Pod.Name)
+	}
+	return names
+}
+
+func want[T any](t *testing.T, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// events help by the name of who refused.
+func byName() queue.Options[string] {
+	return queue.Options[string]{MayHelp: func(_ *corev1.Pod, refusedBy []string, event string) bool {
+		return slices.Contains(refusedBy, event)
+	}}
+}
+
+func TestOrder(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("b"), now.Time)
+	q.Add(pod("a"), now.Time)
+	q.Add(important("low", -1), now.Time)
+	q.Add(important("high", 7), now.after(time.Second))
+	q.Add(pod("c"), now.after(time.Second))
+	want(t, popAll(q, now.Time), []string{"high", "b", "a", "c", "low"})
+}
+
+func TestAddReplaces(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	q.Add(important("a", 3), now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1})
+	if got := q.Pop(now.Time); *got.Pod.Spec.Priority != 3 || got.Attempts != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	for i, refusedBy := range [][]string{nil, {"fit"}} {
+		p := pod(fmt.Sprint(i))
+		q.Add(p, now.Time)
+		q.Return(q.Pop(now.Time), p, refusedBy, now.Time)
+	}
+	q.Add(pod("2"), now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1, Backoff: 1, Waiting: 1})
+	for i := range 4 {
+		q.Delete(pod(fmt.Sprint(i)))
+	}
+	want(t, q.Counts(), queue.Counts{})
+	if _, ok := q.Next(now.Time); ok {
+		t.Error("an empty queue has something next")
+	}
+}
+
+func TestRefusedWaitsForItsEvent(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit", "ports"}, now.Time)
+	q.Event("taints", now.after(time.Minute))
+	want(t, q.Counts(), queue.Counts{Waiting: 1})
+	q.Event("ports", now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1})
+	item := q.Pop(now.Time)
+	want(t, item.Attempts, 2)
+}
+
+// While other pods are to be tried, one that was refused a moment ago backs off; alone, it
+// need not.
+func TestRefusedBacksOff(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit"}, now.after(300*time.Millisecond))
+	q.Event("fit", now.Time)
+	want(t, q.Counts(), queue.Counts{Backoff: 1})
+	if next, ok := q.Next(now.Time); !ok || !next.Equal(now.Time) {
+		t.Errorf("next is %v, %v", next, ok)
+	}
+	q.Add(important("low", -9), now.Time)
+	want(t, popAll(q, now.Time), []string{"low", "a"})
+}
+
+func TestRefusedBackOffEndsBeforeLowerPriorities(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit"}, now.after(300*time.Millisecond)) // until 1 s, in whole seconds
+	q.Event("fit", now.Time)
+	q.Add(important("low", -9), now.Time)
+	q.Flush(now.after(1690 * time.Millisecond)) // 1.99 s
+	want(t, q.Counts(), queue.Counts{Active: 1, Backoff: 1})
+	q.Flush(now.after(10 * time.Millisecond))
+	want(t, q.Counts(), queue.Counts{Active: 2})
+	want(t, popAll(q, now.Time), []string{"a", "low"})
+}
+
+func TestErrorsBackOffLongerEachTime(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	var waits []time.Duration
+	for range 7 {
+		item := q.Pop(now.Time)
+		if item == nil {
+			t.Fatal("nothing to pop")
+		}
+		q.Return(item, pod("a"), nil, now.Time)
+		if q.Pop(now.Time) != nil {
+			t.Fatal("popped while backing off")
+		}
+		next, ok := q.Next(now.Time)
+		if !ok {
+			t.Fatal("nothing next")
+		}
+		waits = append(waits, next.Sub(now.Time))
+		if q.Pop(next.Add(-time.Millisecond)) != nil {
+			t.Fatal("popped before next")
+		}
+		now.Time = next
+	}
+	// A back-off lasts until the second in which it ends is over.
+	want(t, waits, []time.Duration{2e9, 3e9, 5e9, 9e9, 11e9, 11e9, 11e9})
+}
+
+func TestErrorsAreForgottenByRefusals(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	for range 4 {
+		q.Return(q.Pop(now.Time), pod("a"), nil, now.Time)
+		now.after(time.Minute)
+	}
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit"}, now.Time)
+	q.Event("fit", now.after(1500*time.Millisecond))
+	want(t, q.Counts(), queue.Counts{Backoff: 1}) // its first refusal: 1 s
+	q.Event("fit", now.after(500*time.Millisecond))
+	q.Flush(now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1})
+}
+
+func TestForgottenPodsAreTriedAgain(t *testing.T) {
+	now := newClock()
+	start := now.Time
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit"}, now.after(10*time.Second))
+	var tried []time.Duration
+	for len(tried) < 2 {
+		next, ok := q.Next(now.Time)
+		if !ok {
+			t.Fatal("nothing next")
+		}
+		now.Time = next
+		if item := q.Pop(now.Time); item != nil {
+			tried = append(tried, now.Sub(start))
+			q.Return(item, pod("a"), []string{"fit"}, now.Time)
+		}
+	}
+	// The first sweep that finds it has waited more than five minutes.
+	want(t, tried, []time.Duration{330 * time.Second, 660 * time.Second})
+}
+
+func TestGated(t *testing.T) {
+	now := newClock()
+	o := byName()
+	o.Gate = func(p *corev1.Pod) string {
+		if len(p.Spec.SchedulingGates) > 0 {
+			return "gates"
+		}
+		return ""
+	}
+	q := queue.New(now.Time, o)
+	held := pod("a")
+	held.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}}
+	q.Add(held, now.Time)
+	want(t, q.Counts(), queue.Counts{Gated: 1})
+	q.Event("fit", now.Time)
+	q.Update(held, "gates", now.Time)
+	want(t, q.Counts(), queue.Counts{Gated: 1})
+	want(t, popAll(q, now.after(time.Hour)), nil) // swept, and held again
+	q.Update(pod("a"), "labels", now.Time)
+	want(t, q.Counts(), queue.Counts{Gated: 1})
+	q.Update(pod("a"), "gates", now.Time)
+	want(t, popAll(q, now.Time), []string{"a"})
+}
+
+func TestUpdate(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Update(pod("new"), "any", now.Time)
+	q.Add(pod("a"), now.Time)
+	q.Update(important("a", 5), "any", now.Time)
+	want(t, popAll(q, now.Time), []string{"a", "new"})
+
+	q.Add(pod("b"), now.Time)
+	q.Return(q.Pop(now.Time), pod("b"), []string{"fit"}, now.Time)
+	labelled := pod("b")
+	labelled.Labels = map[string]string{"k": "v"}
+	q.Update(labelled, "taints", now.after(time.Minute))
+	want(t, q.Counts(), queue.Counts{Waiting: 1})
+	q.Update(labelled, "fit", now.Time)
+	if item := q.Pop(now.Time); item == nil || item.Pod != labelled {
+		t.Errorf("popped %+v", item)
+	}
+}
+
+func TestReturnOfAnOldPod(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	item := q.Pop(now.Time)
+	again := pod("a")
+	q.Add(again, now.Time)
+	q.Return(item, item.Pod, nil, now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1})
+	if got := q.Pop(now.Time); got.Pod != again {
+		t.Error("the new pod was replaced by the old")
+	}
+}
+
+// Whatever is done, no pod is lost or doubled, and what Next says comes true.
+func TestRandom(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		now := newClock()
+		q := queue.New(now.Time, byName())
+		there := map[string]bool{}
+		var out []*queue.Item
+		for range 300 {
+			now.after(time.Duration(r.IntN(3000)) * time.Millisecond)
+			p := pod(fmt.Sprint(r.IntN(8)))
+			reason := []string{"fit", "ports"}[r.IntN(2)]
+			switch r.IntN(6) {
+			case 0:
+				if !there[p.Name] {
+					q.Add(p, now.Time)
+					there[p.Name] = true
+				}
+			case 1:
+				q.Event(reason, now.Time)
+			case 2:
+				if item := q.Pop(now.Time); item != nil {
+					out = append(out, item)
+				}
+			case 3:
+				if len(out) > 0 {
+					item := out[0]
+					out = out[1:]
+					q.Return(item, item.Pod, [][]string{nil, {reason}}[r.IntN(2)], now.Time)
+				}
+			case 4:
+				if len(out) == 0 && there[p.Name] {
+					q.Delete(p)
+					delete(there, p.Name)
+				}
+			case 5:
+				if next, ok := q.Next(now.Time); ok && next.Before(now.Time.Add(-time.Second)) {
+					q.Flush(now.Time)
+				}
+			}
+			c := q.Counts()
+			if got := c.Active + c.Backoff + c.Waiting + c.Gated + len(out); got != len(there) {
+				t.Fatalf("seed %d: %d of %d pods", seed, got, len(there))
+			}
+		}
+		for _, item := range out {
+			q.Return(item, item.Pod, nil, now.Time)
+		}
+		for n := 0; n < len(there); {
+			next, ok := q.Next(now.Time)
+			if !ok {
+				t.Fatalf("seed %d: %d pods are never tried again", seed, len(there)-n)
+			}
+			if next.After(now.Time) {
+				now.Time = next
+			}
+			n += len(popAll(q, now.Time))
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package schedulertest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/depcheck"
+	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/predicates"
+	"github.com/keelson-dev/keelson/scheduler/priorities"
+	"github.com/keelson-dev/keelson/scheduler/schedulertest"
+)
+
+func TestDefaultPredicates(t *testing.T) {
+	for _, p := range predicates.Default() {
+		t.Run(p.Name(), func(t *testing.T) { schedulertest.TestPredicate(t, p) })
+	}
+}
+
+func TestDefaultPriorities(t *testing.T) {
+	for _, w := range priorities.Default() {
+		t.Run(w.Priority.Name(), func(t *testing.T) { schedulertest.TestPriority(t, w.Priority) })
+	}
+}
+
+func TestFuncs(t *testing.T) {
+	schedulertest.TestPredicate(t, scheduler.PredicateFunc("odd", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+		if len(n.Pods)%2 == 1 {
+			return scheduler.Refuse("node(s) had an odd number of pods")
+		}
+		return nil
+	}))
+	schedulertest.TestPriority(t, scheduler.PriorityFunc("fewest", func(_ *corev1.Pod, n *scheduler.NodeInfo) int64 {
+		return scheduler.MaxScore / int64(1+len(n.Pods))
+	}))
+}
+
+// recorder notes what the suite finds.
+type recorder struct{ found []string }
+
+func (*recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.found = append(r.found, fmt.Sprintf(format, args...))
+}
+
+// sloppy breaks a rule of the contract, by name.
+type sloppy struct {
+	rule  string
+	calls *int
+}
+
+func (s sloppy) Name() string {
+	if s.rule == "Name is" {
+		return ""
+	}
+	return "sloppy"
+}
+
+func (s sloppy) Check(pod *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+	switch s.rule {
+	case "not the same each time":
+		if *s.calls++; *s.calls%3 == 0 {
+			return scheduler.Refuse("moody")
+		}
+	case "was changed":
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{"seen": "yes"}
+		}
+	case "without reason":
+		return &scheduler.Refusal{}
+	case "said does not help":
+		if len(n.Pods) > 1 {
+			return scheduler.Refuse("crowded")
+		}
+	case "remembered":
+		if strings.HasSuffix(pod.Name, "-twin") {
+			return scheduler.Refuse("twins")
+		}
+	}
+	return nil
+}
+
+func (s sloppy) Score(_ *corev1.Pod, n *scheduler.NodeInfo) int64 {
+	switch s.rule {
+	case "the score of":
+		return int64(len(n.Pods)) - 1
+	case "was changed":
+		n.NonZeroMemory++
+	case "then":
+		*s.calls++
+		return int64(*s.calls) % 7
+	}
+	return 0
+}
+
+type hinting struct{ sloppy }
+
+func (hinting) Events() scheduler.EventKind                      { return scheduler.AssignedPodDeleted }
+func (hinting) MayHelp(*corev1.Pod, scheduler.Event) bool        { return false }
+func (hinting) Signature(b []byte, _ *corev1.Pod) ([]byte, bool) { return b, true }
+
+func TestSuiteFindsPredicates(t *testing.T) {
+	for _, rule := range []string{"Name is", "was changed", "without reason", "said does not help", "remembered"} {
+		var r recorder
+		schedulertest.TestPredicate(&r, hinting{sloppy{rule, new(int)}})
+		if !strings.Contains(strings.Join(r.found, "\n"), rule) {
+			t.Errorf("a predicate against %q was found to %q", rule, r.found)
+		}
+	}
+}
+
+func TestSuiteFindsPriorities(t *testing.T) {
+	for _, rule := range []string{"Name is", "was changed", "the score of", "then"} {
+		var r recorder
+		schedulertest.TestPriority(&r, sloppy{rule, new(int)})
+		if !strings.Contains(strings.Join(r.found, "\n"), rule) {
+			t.Errorf("a priority against %q was found to %q", rule, r.found)
+		}
+	}
+}
+
+func TestClosure(t *testing.T) {
+	depcheck.AtMost(t, "scheduler/schedulertest", 150)
+	depcheck.AtMost(t, "scheduler/predicates", 150)
+	depcheck.AtMost(t, "scheduler/priorities", 150)
+	depcheck.AtMost(t, "scheduler/queue", 150)
+	depcheck.AtMost(t, "scheduler", 150)
+	depcheck.Siblings(t, "scheduler", "client", "events", "informer", "scheduler/queue")
+	depcheck.Siblings(t, "scheduler/predicates", "client", "events", "informer",
+		"scheduler", "scheduler/queue", "scheduler/internal/signature")
+	depcheck.Siblings(t, "scheduler/priorities", "client", "events", "informer",
+		"scheduler", "scheduler/queue", "scheduler/internal/signature")
+	depcheck.Siblings(t, "scheduler/queue")
+}
