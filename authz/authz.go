@@ -42,6 +42,18 @@ type Attributes struct {
 	// Path is the URL path of a non-resource request; ResourceRequest tells which kind this is.
 	Path            string
 	ResourceRequest bool
+	// FieldSelector and LabelSelector are what a list, watch or deletecollection restricts
+	// itself to (KEP-4601): all of it, or less. Terms that could not be parsed are left out.
+	FieldSelector []Requirement
+	LabelSelector []Requirement
+}
+
+// Requirement is one term of a selector.
+type Requirement struct {
+	Key string
+	// Operator is "=" or "!=" of fields; of labels also "in", "notin", "exists", "!", "gt", "lt".
+	Operator string
+	Values   []string
 }
 
 // Authorizer decides whether a request may go on. Implementations are safe for concurrent use

@@ -1,0 +1,106 @@
+package authentication
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// Options of Kinds; the zero value works.
+type Options struct {
+	// Audiences are those the server identifies with: what tokens that name none are meant for.
+	Audiences []string
+}
+
+// Kinds returns the kinds of the group in discovery order. Token reviews are answered by what
+// auth says of a request that carries the token; without auth nobody is authenticated.
+func Kinds(auth authn.Authenticator, o Options) []registry.Kind {
+	return []registry.Kind{selfSubjectReviews(), tokenReviews(auth, o)}
+}
+
+func selfSubjectReviews() registry.Kind {
+	return registry.Review[*authenticationv1.SelfSubjectReview]{
+		Names:        registry.Names{Kind: "SelfSubjectReview", Plural: "selfsubjectreviews", Singular: "selfsubjectreview"},
+		GroupVersion: authenticationv1.SchemeGroupVersion,
+		New:          func() *authenticationv1.SelfSubjectReview { return &authenticationv1.SelfSubjectReview{} },
+		Answer: func(ctx context.Context, _ registry.Access, _ string, asked *authenticationv1.SelfSubjectReview) (runtime.Object, error) {
+			id := authn.FromContext(ctx)
+			if id == nil {
+				return nil, badRequest("selfsubjectreviews", "no user present on request")
+			}
+			return &authenticationv1.SelfSubjectReview{
+				TypeMeta:   asked.TypeMeta,
+				ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Now())},
+				Status:     authenticationv1.SelfSubjectReviewStatus{UserInfo: userInfo(id)},
+			}, nil
+		},
+	}.Kind()
+}
+
+func tokenReviews(auth authn.Authenticator, o Options) registry.Kind {
+	return registry.Review[*authenticationv1.TokenReview]{
+		Names:        registry.Names{Kind: "TokenReview", Plural: "tokenreviews", Singular: "tokenreview"},
+		GroupVersion: authenticationv1.SchemeGroupVersion,
+		New:          func() *authenticationv1.TokenReview { return &authenticationv1.TokenReview{} },
+		Answer: func(_ context.Context, _ registry.Access, _ string, review *authenticationv1.TokenReview) (runtime.Object, error) {
+			if review.Spec.Token == "" {
+				return nil, badRequest("tokenreviews", "token is required for TokenReview in authentication")
+			}
+			if auth != nil {
+				review.Status = reviewToken(auth, o.Audiences, review)
+			}
+			return review, nil
+		},
+	}.Kind()
+}
+
+// reviewToken asks auth about a request that carries the token and nothing else: not even the
+// context of the review, whose caller would be taken for the token's owner.
+func reviewToken(auth authn.Authenticator, audiences []string, review *authenticationv1.TokenReview) authenticationv1.TokenReviewStatus {
+	meant := audiences
+	if len(review.Spec.Audiences) > 0 {
+		meant = nil
+		for _, audience := range review.Spec.Audiences {
+			if slices.Contains(audiences, audience) {
+				meant = append(meant, audience)
+			}
+		}
+		if len(meant) == 0 {
+			return authenticationv1.TokenReviewStatus{Error: "invalid bearer token"}
+		}
+	}
+	r := &http.Request{Header: http.Header{"Authorization": {"Bearer " + review.Spec.Token}}}
+	id, err := auth.Authenticate(r)
+	if err != nil {
+		return authenticationv1.TokenReviewStatus{Error: err.Error()}
+	}
+	return authenticationv1.TokenReviewStatus{Authenticated: true, User: userInfo(id), Audiences: meant}
+}
+
+func userInfo(id *authn.Identity) authenticationv1.UserInfo {
+	info := authenticationv1.UserInfo{Username: id.Name, UID: id.UID, Groups: slices.Clone(id.Groups)}
+	if len(id.Extra) > 0 {
+		info.Extra = make(map[string]authenticationv1.ExtraValue, len(id.Extra))
+	}
+	for key, values := range id.Extra {
+		info.Extra[key] = slices.Clone(values)
+	}
+	return info
+}
+
+func badRequest(resource, message string) error {
+	return &registry.Error{
+		Err:      registry.ErrBadRequest,
+		Resource: schema.GroupResource{Group: authenticationv1.GroupName, Resource: resource},
+		Message:  message,
+	}
+}
