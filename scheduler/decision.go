@@ -135,18 +135,17 @@ func (d Decision) writeRefusals(b *strings.Builder) {
 			continue
 		}
 		if !header {
-			fmt.Fprintln(table, "  NODE\tREFUSED BY\tREASON\tWITH FEWER PODS")
+			fmt.Fprintln(table, "  NODE\tREFUSED BY\tREASON\tPREEMPTION")
 			header = true
 		}
-		reason := strings.Join(v.Refusal.Reasons, ", ")
-		if v.Refusal.Err != nil {
-			reason = v.Refusal.Err.Error()
+		reason, preemption := strings.Join(v.Refusal.Reasons, ", "), "might help"
+		switch {
+		case v.Refusal.Err != nil:
+			reason, preemption = v.Refusal.Err.Error(), "-"
+		case v.Refusal.Unresolvable:
+			preemption = "no help"
 		}
-		fewer := "maybe"
-		if v.Refusal.Unresolvable {
-			fewer = "no"
-		}
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", v.Node, v.RefusedBy, reason, fewer)
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", v.Node, v.RefusedBy, reason, preemption)
 	}
 	_ = table.Flush()
 }
@@ -172,7 +171,7 @@ func (e *evaluation) decision() Decision {
 			d.Verdicts[i].RefusedBy = e.name(int(e.refusedBy[i]))
 		}
 	}
-	if len(e.raw) == 0 || len(e.raw) < len(e.profile.Priorities) {
+	if e.chosen < 0 || len(e.raw) == 0 {
 		return d
 	}
 	scores := make([]Score, len(e.feasible)*len(e.raw))

@@ -69,14 +69,14 @@ func (n *NodeInfo) withPod(pod *corev1.Pod) *NodeInfo {
 	}
 	old := n.Pods[i]
 	c.Pods = slices.Clone(n.Pods)
-	if sameRequests(old.Pod, pod) { // a new status, most of the time
+	if sameRequests(old.Pod, pod) && slices.Equal(old.Ports, HostPorts(pod)) { // a new status, most of the time
 		p := *old
 		p.Pod = pod
 		c.Pods[i] = &p
 		return &c
 	}
-	c.count(old, -1)
 	c.Pods[i] = NewPodInfo(pod)
+	c.count(old, -1)
 	c.count(c.Pods[i], 1)
 	return &c
 }
