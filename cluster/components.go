@@ -6,13 +6,17 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/clusterroleaggregation"
 	"github.com/keelson-dev/keelson/controllers/deployment"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
+	"github.com/keelson-dev/keelson/controllers/rootca"
+	"github.com/keelson-dev/keelson/controllers/serviceaccount"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/events/publish"
 	"github.com/keelson-dev/keelson/scheduler"
@@ -53,8 +57,7 @@ func (c *Cluster) enabled(name string) bool { return !slices.Contains(c.options.
 
 // needsAccount tells whether pods need a service account, and so readiness does.
 func (c *Cluster) needsAccount() bool {
-	const name = "serviceaccount-controller"
-	return slices.Contains(Components(), name) && c.enabled(name)
+	return c.enabled("serviceaccount-controller")
 }
 
 func (c *Cluster) addComponents() error {
@@ -146,6 +149,29 @@ func controllerTable() []component {
 				o.Parallel = 1
 			}
 			return c.loop(replicaset.New(in, k.client, k.recorder, o)), err
+		}},
+		{"serviceaccount-controller", "service-account-controller", func(c *Cluster, k kit) (controllers.Runnable, error) {
+			var err error
+			in := serviceaccount.Sources{
+				Namespaces:      shared[*corev1.Namespace](c.informers, coreResource("namespaces"), &err),
+				ServiceAccounts: shared[*corev1.ServiceAccount](c.informers, coreResource("serviceaccounts"), &err),
+			}
+			return c.loop(serviceaccount.New(in, k.client, serviceaccount.Options{})), err
+		}},
+		{"root-ca-certificate-publisher-controller", "root-ca-cert-publisher", func(c *Cluster, k kit) (controllers.Runnable, error) {
+			var err error
+			in := rootca.Sources{
+				Namespaces: shared[*corev1.Namespace](c.informers, coreResource("namespaces"), &err),
+				ConfigMaps: shared[*corev1.ConfigMap](c.informers, coreResource("configmaps"), &err),
+			}
+			return c.loop(rootca.New(in, k.client, c.options.RootCA)), err
+		}},
+		{"clusterrole-aggregation-controller", "clusterrole-aggregation-controller", func(c *Cluster, k kit) (controllers.Runnable, error) {
+			var err error
+			in := clusterroleaggregation.Sources{
+				ClusterRoles: shared[*rbacv1.ClusterRole](c.informers, rbacResource("clusterroles"), &err),
+			}
+			return c.loop(clusterroleaggregation.New(in, k.client)), err
 		}},
 	}
 }

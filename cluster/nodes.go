@@ -1,6 +1,179 @@
 package cluster
 
-// Node is one simulated node.
-type Node struct{ Name string }
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
 
-func (c *Cluster) addNodes() error { return nil }
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/events/publish"
+	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// maxNodes is how many pod networks of 254 addresses fit into 10.64.0.0/10.
+const maxNodes = 1 << 14
+
+// Node is one simulated node. It is safe for concurrent use.
+type Node struct {
+	name    string
+	cluster *Cluster
+	runtime *simulated.Runtime
+	cidr    netip.Prefix
+
+	mu     sync.Mutex
+	want   bool               // whether the kubelet should run
+	change chan struct{}      // closed when want changes
+	stop   context.CancelFunc // ends the kubelet that runs
+	idle   chan struct{}      // closed while no kubelet runs
+}
+
+// Node returns the simulated node of that name, or ErrUnknownNode.
+func (c *Cluster) Node(name string) (*Node, error) {
+	for _, n := range c.nodes {
+		if n.name == name {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("%w %q: there are %d, from node-0 on", ErrUnknownNode, name, len(c.nodes))
+}
+
+// Name is the node's name.
+func (n *Node) Name() string { return n.name }
+
+// Runtime is the node's container runtime: what it was told with Nodes.Runtime, and every
+// container's state.
+func (n *Node) Runtime() *simulated.Runtime { return n.runtime }
+
+// Stop makes the node fall silent, as a crash of its kubelet or a cut cable would: its
+// containers go on, but nobody hears of them. It returns when the kubelet has ended.
+func (n *Node) Stop() {
+	n.set(false)
+	n.mu.Lock()
+	idle := n.idle
+	n.mu.Unlock()
+	<-idle
+}
+
+// Start brings a stopped node back; its kubelet picks up the containers that still run.
+func (n *Node) Start() { n.set(true) }
+
+func (n *Node) set(want bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.want == want {
+		return
+	}
+	n.want = want
+	close(n.change)
+	n.change = make(chan struct{})
+	if !want && n.stop != nil {
+		n.stop()
+	}
+}
+
+func (c *Cluster) addNodes() error {
+	if c.options.Nodes.Count < 0 || c.options.Nodes.Count > maxNodes {
+		return fmt.Errorf("Nodes.Count is %d: must lie between 0 and %d", c.options.Nodes.Count, maxNodes)
+	}
+	for i := range c.options.Nodes.Count {
+		n := c.newNode(i)
+		c.nodes = append(c.nodes, n)
+		c.parts = append(c.parts, part{n.name, n})
+	}
+	return nil
+}
+
+func (c *Cluster) newNode(i int) *Node {
+	name := fmt.Sprintf("node-%d", i)
+	cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(64 + i>>8), byte(i), 0}), 24)
+	var o simulated.Options
+	if c.options.Nodes.Runtime != nil {
+		o = c.options.Nodes.Runtime(name)
+	}
+	if !o.Addresses.IsValid() {
+		o.Addresses = cidr
+	}
+	idle := make(chan struct{})
+	close(idle)
+	return &Node{name: name, cluster: c, runtime: simulated.New(o), cidr: cidr, want: true, change: make(chan struct{}), idle: idle}
+}
+
+// Run runs the node's kubelet whenever it should run, until the context ends.
+func (n *Node) Run(ctx context.Context) error {
+	defer n.runtime.Close()
+	for {
+		n.mu.Lock()
+		want, change := n.want, n.change
+		kubeletCtx, cancel := context.WithCancel(ctx)
+		if want {
+			n.stop, n.idle = cancel, make(chan struct{})
+		}
+		idle := n.idle
+		n.mu.Unlock()
+		if want {
+			err := n.kubelet(kubeletCtx)
+			cancel()
+			close(idle)
+			if err != nil || ctx.Err() != nil {
+				return err
+			}
+			continue
+		}
+		cancel()
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// kubelet runs one life of the kubelet.
+func (n *Node) kubelet(ctx context.Context) error {
+	c := n.cluster
+	api, err := c.Client(NodeIdentity(n.name))
+	if err != nil {
+		return err
+	}
+	pods := private[*corev1.Pod](c.informers, coreResource("pods"), registry.Selection{
+		Fields: fields.OneTermEqualSelector("spec.nodeName", n.name),
+	}, &err)
+	if err != nil {
+		return err
+	}
+	self := private[*corev1.Node](c.informers, coreResource("nodes"), registry.Selection{
+		Fields: fields.OneTermEqualSelector("metadata.name", n.name),
+	}, &err)
+	if err != nil {
+		return err
+	}
+	recorder := publish.New(api, publish.Options{Component: "kubelet", Host: n.name, Logger: c.log, Grace: -1})
+	k, err := kubelet.New(kubelet.Sources{Pods: pods, Nodes: self}, api, n.runtime, recorder, n.options())
+	if err != nil {
+		return err
+	}
+	return controllers.Group(pods, self, recorder, k).Run(ctx)
+}
+
+func (n *Node) options() kubelet.Options {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
+	node.Status.Capacity = n.cluster.options.Nodes.Capacity.DeepCopy()
+	if prepare := n.cluster.options.Nodes.Prepare; prepare != nil {
+		prepare(node)
+	}
+	return kubelet.Options{
+		NodeName: n.name, Labels: node.Labels, Taints: node.Spec.Taints, Capacity: node.Status.Capacity,
+		PodCIDRs: []string{n.cidr.String()}, Logger: n.cluster.log,
+		Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: n.cidr.Addr().Next().String()},
+			{Type: corev1.NodeHostName, Address: n.name},
+		},
+	}
+}

@@ -41,6 +41,9 @@ type Options struct {
 	// see together what happens at the same moment. In a synctest bubble, with a Seed, any
 	// positive value makes runs repeat; on a real clock it only slows them down.
 	Settle time.Duration
+	// RootCA is the PEM of the authority that pods verify the API server by, which the
+	// root-ca-certificate-publisher-controller publishes; in process there is none.
+	RootCA []byte
 	// OnMutation, if set, turns the mutation detector on: it is told of every object in a shared
 	// cache that somebody changed.
 	OnMutation func(error)
