@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
@@ -64,7 +65,9 @@ func (w *world) called(verb string, t client.Target) error {
 	return nil
 }
 
-func notFound(t client.Target) error { return apierrors.NewNotFound(t.Resource.GroupResource(), t.Name) }
+func notFound(t client.Target) error {
+	return apierrors.NewNotFound(t.Resource.GroupResource(), t.Name)
+}
 
 func (w *world) Get(_ context.Context, t client.Target) (runtime.Object, error) {
 	w.mu.Lock()
@@ -256,13 +259,19 @@ type node struct {
 // run starts a kubelet for node "n1" on the runtime.
 func (w *world) run(rt *simulated.Runtime, o kubelet.Options) *node {
 	w.t.Helper()
+	return w.runOn(rt, rt, o)
+}
+
+// runOn is run with a kubelet that sees the runtime through something else.
+func (w *world) runOn(seen kubelet.Runtime, rt *simulated.Runtime, o kubelet.Options) *node {
+	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	pods := informer.New(w.pods, informer.Options{DetectMutations: func(err error) { w.t.Error(err) }})
 	nodes := informer.New(w.nodes, informer.Options{DetectMutations: func(err error) { w.t.Error(err) }})
 	if o.NodeName == "" {
 		o.NodeName = "n1"
 	}
-	k, err := kubelet.New(kubelet.Sources{Pods: pods, Nodes: nodes}, w, rt, w, o)
+	k, err := kubelet.New(kubelet.Sources{Pods: pods, Nodes: nodes}, w, seen, w, o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -372,6 +381,36 @@ func (w *world) expectStatuses(want ...string) {
 func (w *world) expectEvents(want ...string) {
 	w.t.Helper()
 	w.expect("events", &w.events, want...)
+}
+
+// expectEventsAbout compares the events whose line contains the text, and forgets all.
+func (w *world) expectEventsAbout(text string, want ...string) {
+	w.t.Helper()
+	w.mu.Lock()
+	w.events = slices.DeleteFunc(w.events, func(line string) bool { return !strings.Contains(line, text) })
+	w.mu.Unlock()
+	w.expectEvents(want...)
+}
+
+// containers are what the runtime has.
+func (n *node) containers() []cri.Container {
+	list, err := n.runtime.ListContainers(context.Background(), cri.Filter{})
+	if err != nil {
+		n.t.Error(err)
+	}
+	return list
+}
+
+// leftNothing checks that the runtime has nothing.
+func (n *node) leftNothing() {
+	n.t.Helper()
+	sandboxes, err := n.runtime.ListSandboxes(context.Background(), cri.Filter{})
+	if err != nil {
+		n.t.Error(err)
+	}
+	if list := n.containers(); len(sandboxes)+len(list) > 0 {
+		n.t.Errorf("the runtime still has %v and %v", sandboxes, list)
+	}
 }
 
 // count says how many requests of that kind were made.

@@ -46,6 +46,7 @@ type report struct {
 	pod      *corev1.Pod // newest known state of the object
 	status   corev1.PodStatus
 	finished bool // nothing of the pod runs any more
+	gone     bool // the object is no longer in the API: there is nobody to tell
 	// version counts statuses, sent is the last one that the API took.
 	version, sent uint64
 	due           time.Time // when to send; zero is never
@@ -74,6 +75,9 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 	if !known {
 		r = &report{pod: pod}
 		s.reports[pod.UID] = r
+	}
+	if r.gone {
+		return
 	}
 	r.learn(pod)
 	same := known && reflect.DeepEqual(r.status, status)
@@ -120,7 +124,7 @@ func (s *sender) observe(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, known := s.reports[pod.UID]
-	if !known || !newer(pod.ResourceVersion, r.pod.ResourceVersion) {
+	if !known || r.gone || !newer(pod.ResourceVersion, r.pod.ResourceVersion) {
 		return
 	}
 	r.pod = pod
@@ -134,7 +138,7 @@ func (s *sender) observe(pod *corev1.Pod) {
 	}
 }
 
-// drop forgets a pod.
+// drop forgets a pod that is gone for good.
 func (s *sender) drop(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,14 +217,33 @@ func (s *sender) send(ctx context.Context, uid types.UID) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	updated, err := s.patch(ctx, pod, status)
+	if apierrors.IsConflict(err) {
+		updated, err = s.refresh(ctx, pod, err)
+	}
 	if err == nil && finished && updated.DeletionTimestamp != nil {
 		err = s.delete(ctx, pod)
 		if err == nil {
-			s.drop(uid)
-			return
+			err = apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
+		}
+		if apierrors.IsConflict(err) {
+			updated, err = s.refresh(ctx, pod, err)
 		}
 	}
 	s.done(uid, updated, version, err)
+}
+
+// refresh looks what a conflict was about. When another pod has the name, ours is not found any
+// more; otherwise the attempt is made again, from the newest state.
+func (s *sender) refresh(ctx context.Context, pod *corev1.Pod, conflict error) (*corev1.Pod, error) {
+	obj, err := s.client.Get(ctx, podTarget(pod))
+	if err != nil {
+		return pod, err
+	}
+	current, ok := obj.(*corev1.Pod)
+	if !ok || current.UID != pod.UID {
+		return pod, apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
+	}
+	return current, conflict
 }
 
 // done books the result of an attempt.
@@ -231,17 +254,16 @@ func (s *sender) done(uid types.UID, updated *corev1.Pod, version uint64, err er
 	if !ok {
 		return
 	}
+	r.learn(updated)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// The pod is gone, or another one has its name: nobody is left to tell.
-		delete(s.reports, uid)
+	case apierrors.IsNotFound(err):
+		r.gone, r.due = true, time.Time{}
 	case err != nil:
 		s.log.Warn("sending a pod's status failed", "pod", r.pod.Namespace+"/"+r.pod.Name, "error", err)
 		r.due = time.Now().Add(sendDelay << min(r.failures, 4))
 		r.failures++
 	default:
 		r.failures = 0
-		r.learn(updated)
 		r.sent = version
 		if (r.version != r.sent || r.deletable()) && r.due.IsZero() {
 			r.due = time.Now()
@@ -270,13 +292,9 @@ func (s *sender) patch(ctx context.Context, pod *corev1.Pod, status corev1.PodSt
 // delete removes the object for good, unless another pod has taken its name.
 func (s *sender) delete(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
-	err := s.client.Delete(ctx, podTarget(pod), metav1.DeleteOptions{
+	return s.client.Delete(ctx, podTarget(pod), metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 	})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }
 
 func podTarget(pod *corev1.Pod) client.Target {

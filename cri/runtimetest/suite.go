@@ -1,0 +1,210 @@
+package runtimetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// Runtime is what is tested.
+type Runtime interface {
+	cri.RuntimeService
+	cri.ImageService
+}
+
+// Program is a container that behaves in a known way.
+type Program struct {
+	Image         string
+	Command, Args []string
+}
+
+// Options say what the tests may use and how patient they are.
+type Options struct {
+	// Sleeper runs until it is asked to stop, and then exits with code 0 at once.
+	Sleeper Program
+	// Stubborn runs on when it is asked to stop.
+	Stubborn Program
+	// Failure exits with code 3 by itself, soon after its start.
+	Failure Program
+	// Success exits with code 0 by itself, soon after its start.
+	Success Program
+	// MissingImage is an image that cannot be pulled; empty skips nothing but that one check.
+	MissingImage string
+	// Exec is a command that succeeds in Sleeper and prints ExecOutput; nil leaves out checks of
+	// its output.
+	Exec       []string
+	ExecOutput string
+	// Patience is how long to wait for something to happen; 0 is 10 s.
+	Patience time.Duration
+}
+
+// suite is one run of the tests.
+type suite struct {
+	Options
+	runtime Runtime
+}
+
+// Run runs the whole suite. make returns a runtime to use in one test, and is called for each.
+func Run(t *testing.T, make func(t *testing.T) Runtime, o Options) {
+	if o.Patience == 0 {
+		o.Patience = 10 * time.Second
+	}
+	for _, test := range []struct {
+		name string
+		run  func(suite, *testing.T)
+	}{
+		{"Status", suite.status},
+		{"SandboxLife", suite.sandboxLife},
+		{"SandboxUnknown", suite.sandboxUnknown},
+		{"SandboxNamesAreUnique", suite.sandboxNames},
+		{"SandboxListFilters", suite.sandboxFilters},
+		{"SandboxAddresses", suite.sandboxAddresses},
+		{"StoppedSandboxTakesNoContainer", suite.stoppedSandbox},
+		{"ContainerLife", suite.containerLife},
+		{"ContainerUnknown", suite.containerUnknown},
+		{"ContainerNeedsItsImage", suite.containerImage},
+		{"ContainerListFilters", suite.containerFilters},
+		{"ContainerExitCodes", suite.exitCodes},
+		{"StopIsIdempotent", suite.stopTwice},
+		{"StopByForce", suite.stopByForce},
+		{"StopGivenUpGoesOn", suite.stopGivenUp},
+		{"RemoveRunning", suite.removeRunning},
+		{"RemoveSandboxWithContainers", suite.removeSandbox},
+		{"Exec", suite.exec},
+		{"Images", suite.images},
+		{"Events", suite.events},
+		{"ValuesAreCopies", suite.copies},
+		{"ConcurrentPods", suite.concurrent},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(suite{Options: o, runtime: make(t)}, t) })
+	}
+}
+
+// context lasts for as long as the test may take.
+func (s suite) context(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 6*s.Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// pod describes a pod of this test.
+func pod(t *testing.T, name string) cri.SandboxConfig {
+	uid := fmt.Sprintf("%s-%s-%d", t.Name(), name, time.Now().UnixNano())
+	return cri.SandboxConfig{
+		Metadata: cri.SandboxMetadata{Name: name, Namespace: "runtimetest", UID: uid},
+		Hostname: name,
+		Labels: map[string]string{
+			cri.LabelPodName: name, cri.LabelPodNamespace: "runtimetest", cri.LabelPodUID: uid,
+		},
+		Annotations: map[string]string{"runtimetest": "yes"},
+	}
+}
+
+// sandbox runs a sandbox that is removed after the test.
+func (s suite) sandbox(t *testing.T, config cri.SandboxConfig) string {
+	t.Helper()
+	id, err := s.runtime.RunPodSandbox(s.context(t), config)
+	if err != nil {
+		t.Fatalf("RunPodSandbox: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), s.Patience)
+		defer cancel()
+		if err := s.runtime.RemovePodSandbox(ctx, id); err != nil && !errors.Is(err, cri.ErrUnavailable) {
+			t.Errorf("RemovePodSandbox: %v", err)
+		}
+	})
+	return id
+}
+
+// config describes a container.
+func config(pod cri.SandboxConfig, name string, p Program, ref string) cri.ContainerConfig {
+	return cri.ContainerConfig{
+		Metadata: cri.ContainerMetadata{Name: name},
+		Image:    cri.ImageSpec{Image: ref, UserSpecified: p.Image},
+		Command:  p.Command, Args: p.Args,
+		Labels: map[string]string{
+			cri.LabelPodUID: pod.Metadata.UID, cri.LabelContainerName: name,
+		},
+		Annotations: map[string]string{"runtimetest": name},
+		LogPath:     name + "/0.log",
+	}
+}
+
+// pull makes sure that the program's image is there.
+func (s suite) pull(t *testing.T, p Program) string {
+	t.Helper()
+	ctx := s.context(t)
+	if image, err := s.runtime.ImageStatus(ctx, cri.ImageSpec{Image: p.Image}); err == nil {
+		if len(image.Digests) > 0 {
+			return image.Digests[0]
+		}
+		return image.ID
+	}
+	ref, err := s.runtime.PullImage(ctx, cri.ImageSpec{Image: p.Image}, nil)
+	if err != nil {
+		t.Fatalf("PullImage %s: %v", p.Image, err)
+	}
+	return ref
+}
+
+// container makes a container, and starts it if asked to.
+func (s suite) container(t *testing.T, sandbox string, c cri.ContainerConfig, start bool) string {
+	t.Helper()
+	id, err := s.runtime.CreateContainer(s.context(t), sandbox, c)
+	if err != nil {
+		t.Fatalf("CreateContainer: %v", err)
+	}
+	if start {
+		if err := s.runtime.StartContainer(s.context(t), id); err != nil {
+			t.Fatalf("StartContainer: %v", err)
+		}
+	}
+	return id
+}
+
+// running is a pod with one container that runs.
+func (s suite) running(t *testing.T, p Program) (sandbox, container string) {
+	t.Helper()
+	config0 := pod(t, "pod")
+	sandbox = s.sandbox(t, config0)
+	return sandbox, s.container(t, sandbox, config(config0, "main", p, s.pull(t, p)), true)
+}
+
+// state returns a container's status.
+func (s suite) state(t *testing.T, id string) cri.ContainerStatus {
+	t.Helper()
+	status, err := s.runtime.ContainerStatus(s.context(t), id)
+	if err != nil {
+		t.Fatalf("ContainerStatus: %v", err)
+	}
+	return status
+}
+
+// exited waits until a container has exited.
+func (s suite) exited(t *testing.T, id string) cri.ContainerStatus {
+	t.Helper()
+	deadline := time.Now().Add(s.Patience)
+	for {
+		status := s.state(t, id)
+		if status.State == cri.ContainerExited {
+			return status
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("container %s is still %s", id, status.State)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// is fails the test unless the error is the one wanted.
+func is(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: error %v, want %v", what, err, want)
+	}
+}
