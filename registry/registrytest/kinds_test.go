@@ -1,0 +1,68 @@
+package registrytest_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/apps"
+	"github.com/keelson-dev/keelson/registry/coordination"
+	"github.com/keelson-dev/keelson/registry/core"
+	"github.com/keelson-dev/keelson/registry/discovery"
+	"github.com/keelson-dev/keelson/registry/policy"
+	"github.com/keelson-dev/keelson/registry/rbac"
+	"github.com/keelson-dev/keelson/registry/registrytest"
+	"github.com/keelson-dev/keelson/registry/scheduling"
+)
+
+func builtin() []registry.Kind {
+	return slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(), discovery.Kinds(),
+		policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds())
+}
+
+func TestBuiltinKinds(t *testing.T) {
+	registrytest.Kinds(t, builtin())
+}
+
+// TestNames pins what discovery and storage show to the outside.
+func TestNames(t *testing.T) {
+	want := map[string]string{
+		"bindings":             "",
+		"configmaps":           "cm /configmaps",
+		"endpoints":            "ep /services/endpoints",
+		"events":               "ev /events",
+		"namespaces":           "ns /namespaces",
+		"nodes":                "no /minions",
+		"pods":                 "po all /pods",
+		"secrets":              "/secrets",
+		"serviceaccounts":      "sa /serviceaccounts",
+		"services":             "svc all /services/specs",
+		"controllerrevisions":  "/controllerrevisions",
+		"deployments":          "deploy all /deployments",
+		"replicasets":          "rs all /replicasets",
+		"endpointslices":       "/endpointslices",
+		"leases":               "/leases",
+		"poddisruptionbudgets": "pdb /poddisruptionbudgets",
+		"priorityclasses":      "pc /priorityclasses",
+		"roles":                "/roles",
+		"rolebindings":         "/rolebindings",
+		"clusterroles":         "/clusterroles",
+		"clusterrolebindings":  "/clusterrolebindings",
+	}
+	for _, k := range builtin() {
+		got := ""
+		for _, s := range slices.Concat(k.Short, k.Categories) {
+			got += s + " "
+		}
+		if k.Prefix != "" {
+			got += "/" + k.Prefix
+		}
+		if expected, known := want[k.Plural]; !known || got != expected && k.Answer == nil {
+			t.Errorf("%s is %q, want %q", k.Plural, got, expected)
+		}
+		delete(want, k.Plural)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
