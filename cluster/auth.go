@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,11 +32,12 @@ func rbacResource(name string) schema.GroupResource {
 func (c *Cluster) authorizer() (authz.Authorizer, error) {
 	var err error
 	c.rbac = rbac.New(rbac.Sources{
-		Roles:               shared[*rbacv1.Role](c.informers, rbacResource("roles"), &err),
-		RoleBindings:        shared[*rbacv1.RoleBinding](c.informers, rbacResource("rolebindings"), &err),
-		ClusterRoles:        shared[*rbacv1.ClusterRole](c.informers, rbacResource("clusterroles"), &err),
-		ClusterRoleBindings: shared[*rbacv1.ClusterRoleBinding](c.informers, rbacResource("clusterrolebindings"), &err),
+		Roles:               view[*rbacv1.Role](c.registry, rbacResource("roles"), &err),
+		RoleBindings:        view[*rbacv1.RoleBinding](c.registry, rbacResource("rolebindings"), &err),
+		ClusterRoles:        view[*rbacv1.ClusterRole](c.registry, rbacResource("clusterroles"), &err),
+		ClusterRoleBindings: view[*rbacv1.ClusterRoleBinding](c.registry, rbacResource("clusterrolebindings"), &err),
 	})
+	c.rules = authz.UnionRules(superuser.New(), c.rbac)
 	chain := []authz.Named{{Name: superuser.Name, Authorizer: superuser.New()}}
 	chain = append(chain, c.options.Authorizers...)
 	chain = append(chain, authz.Named{Name: "tmpnode", Authorizer: authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, error) {
@@ -67,13 +69,9 @@ func (e escalation) CheckBinding(ctx context.Context, namespace string, role rba
 func (c *Cluster) builtinAdmission() ([]admission.Plugin, error) {
 	var err error
 	plugins := []admission.Plugin{
-		namespacelifecycle.New(shared[*corev1.Namespace](c.informers, coreResource("namespaces"), &err), namespacelifecycle.Options{
-			Live: func(ctx context.Context, name string) (*corev1.Namespace, bool, error) {
-				return live[*corev1.Namespace](ctx, c.registry, registry.ObjectKey{Resource: coreResource("namespaces"), Name: name})
-			},
-		}),
+		namespacelifecycle.New(view[*corev1.Namespace](c.registry, coreResource("namespaces"), &err), namespacelifecycle.Options{}),
 		defaulttolerationseconds.New(defaulttolerationseconds.Options{}),
-		priority.New(shared[*schedulingv1.PriorityClass](c.informers, schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}, &err)),
+		priority.New(view[*schedulingv1.PriorityClass](c.registry, schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}, &err)),
 	}
 	if c.needsAccount() && err == nil {
 		accounts := shared[*corev1.ServiceAccount](c.informers, coreResource("serviceaccounts"), &err)
@@ -82,24 +80,17 @@ func (c *Cluster) builtinAdmission() ([]admission.Plugin, error) {
 				c.ready.fire()
 			}
 		}})
-		plugins = append(plugins, serviceaccount.New(accounts, serviceaccount.Options{
-			Suffix: c.ids.Suffix,
-			Live: func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, bool, error) {
-				return live[*corev1.ServiceAccount](ctx, c.registry, registry.ObjectKey{Resource: coreResource("serviceaccounts"), Namespace: namespace, Name: name})
-			},
-		}))
+		plugins = append(plugins, serviceaccount.New(view[*corev1.ServiceAccount](c.registry, coreResource("serviceaccounts"), &err),
+			serviceaccount.Options{Suffix: c.ids.Suffix}))
 	}
 	return plugins, err
 }
 
-// live reads an object past the informers.
-func live[T registry.Object](ctx context.Context, r *registry.Registry, key registry.ObjectKey) (obj T, found bool, err error) {
-	got, err := r.Access().Get(ctx, key)
-	if isNotFound(err) {
-		return obj, false, nil
+// view reads a kind without lag: what a write has been acknowledged for, decides the next request.
+func view[T registry.Object](r *registry.Registry, gr schema.GroupResource, err *error) *registry.Live[T] {
+	v, viewErr := registry.NewLive[T](r, gr)
+	if viewErr != nil {
+		*err = fmt.Errorf("cluster: %w", viewErr)
 	}
-	if err != nil {
-		return obj, false, err
-	}
-	return got.(T), true, nil
+	return v
 }

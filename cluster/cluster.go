@@ -48,6 +48,7 @@ type Cluster struct {
 	scheme    *runtime.Scheme
 	authz     authz.Authorizer
 	rbac      *rbac.Authorizer
+	rules     authz.RuleResolver
 	informers *informers
 	handler   http.Handler
 	transport *apiserver.Transport

@@ -1,12 +1,17 @@
 package cluster
 
 import (
-	"errors"
+	"context"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
+	"github.com/keelson-dev/keelson/registry/authentication"
+	"github.com/keelson-dev/keelson/registry/authorization"
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
@@ -24,6 +29,14 @@ func (c *Cluster) builtin() []registry.Kind {
 	kinds = append(kinds, discovery.Kinds()...)
 	kinds = append(kinds, policy.Kinds()...)
 	kinds = append(kinds, rbac.Kinds(escalation{c})...)
+	kinds = append(kinds, authentication.Kinds(authn.Func(func(r *http.Request) (*authn.Identity, error) {
+		return c.authenticator().Authenticate(r)
+	}), authentication.Options{})...)
+	kinds = append(kinds, authorization.Kinds(authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
+		return c.authz.Authorize(ctx, a)
+	}), authz.RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {
+		return c.rules.RulesFor(ctx, user, namespace)
+	}))...)
 	return append(kinds, scheduling.Kinds()...)
 }
 
@@ -31,5 +44,3 @@ func (c *Cluster) builtin() []registry.Kind {
 func serverVersion() version.Info {
 	return version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1+keelson", Platform: "in-process"}
 }
-
-func isNotFound(err error) bool { return errors.Is(err, registry.ErrNotFound) }

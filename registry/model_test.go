@@ -441,3 +441,55 @@ func FuzzDecodeContinue(f *testing.F) {
 		}
 	})
 }
+
+// TestLive: an index over the cache shows every write as soon as it is acknowledged, also when
+// more happened than the history keeps.
+func TestLive(t *testing.T) {
+	store := memory.New(memory.Options{})
+	reg, err := registry.New(store, []registry.Kind{configMaps()}, registry.Options{History: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- reg.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := reg.WaitSynced(ctx); err != nil {
+		t.Fatal(err)
+	}
+	gr := schema.GroupResource{Resource: "configmaps"}
+	res, _ := reg.Resource(gr)
+	live, err := registry.NewLive[*corev1.ConfigMap](reg, gr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.AddIndex("tier", func(cm *corev1.ConfigMap) []string { return []string{cm.Labels["tier"]} })
+	r := rand.New(rand.NewPCG(1, 2))
+	m := &model{revisions: []int64{0}, states: map[int64]map[string]string{0: {}}}
+	for range 200 {
+		for range 1 + r.IntN(8) {
+			m.step(t, r, res)
+		}
+		for _, tier := range []string{"front", "back", ""} {
+			got := map[string]string{}
+			for _, cm := range live.ByIndex("tier", tier) {
+				k, v := render(cm)
+				got[k] = v
+			}
+			if want := m.selected(m.now(), registry.Selection{Labels: labels.SelectorFromSet(labels.Set{"tier": tier})}); !maps.Equal(got, want) {
+				t.Fatalf("tier %q\n got %v\nwant %v", tier, got, want)
+			}
+		}
+	}
+	if got, want := len(live.List("ns1")), len(m.selected(m.now(), registry.Selection{Namespace: "ns1"})); got != want {
+		t.Errorf("%d in ns1, want %d", got, want)
+	}
+	if _, err := registry.NewLive[*corev1.Pod](reg, gr); err == nil {
+		t.Error("a reader of pods over config maps")
+	}
+}

@@ -121,10 +121,22 @@ func (t *table) since(revision int64) (int64, bool) {
 func (t *table) snapshot(c *clock) (*btree.BTree[*Item], int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.freeze(), t.revision(c)
+}
+
+// newest is snapshot without the revision.
+func (t *table) newest() *btree.BTree[*Item] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.freeze()
+}
+
+// freeze returns the copy-on-write clone of the newest state. The caller holds the lock.
+func (t *table) freeze() *btree.BTree[*Item] {
 	if t.frozen == nil {
 		t.frozen = t.tree.Clone()
 	}
-	return t.frozen, t.revision(c)
+	return t.frozen
 }
 
 // revision returns the revision that the table's state is the state at. The caller holds the
@@ -140,11 +152,8 @@ func (t *table) at(revision int64) (*btree.BTree[*Item], bool) {
 	if !ok {
 		return nil, false
 	}
-	if t.frozen == nil {
-		t.frozen = t.tree.Clone()
-	}
 	if from == t.end() {
-		return t.frozen, true
+		return t.freeze(), true
 	}
 	past := t.tree.Clone()
 	for seq := t.end() - 1; seq >= from; seq-- {
