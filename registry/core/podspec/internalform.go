@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
-	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // asInternal returns the JSON that the API server shows of a core/v1 value in its messages.
@@ -19,61 +20,58 @@ func asInternal(value any) json.RawMessage {
 }
 
 func writeInternal(b *bytes.Buffer, v reflect.Value) error {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return writeInternal(b, v.Elem())
-		}
-	case reflect.Slice:
-		if !v.IsNil() && v.Type().Elem().Kind() != reflect.Uint8 {
-			return writeInternalList(b, v)
-		}
-	case reflect.Struct:
-		if strings.HasSuffix(v.Type().PkgPath(), "k8s.io/api/core/v1") {
-			b.WriteByte('{')
-			if err := writeInternalFields(b, v); err != nil {
+	switch {
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		return writeInternal(b, v.Elem())
+	case v.Kind() == reflect.Slice && !v.IsNil() && v.Type().Elem().Kind() != reflect.Uint8:
+		items := make([][]byte, v.Len())
+		for i := range items {
+			var item bytes.Buffer
+			if err := writeInternal(&item, v.Index(i)); err != nil {
 				return err
 			}
-			b.WriteByte('}')
-			return nil
+			items[i] = item.Bytes()
 		}
+		b.WriteString("[" + string(bytes.Join(items, []byte(","))) + "]")
+		return nil
+	case isCoreStruct(v.Type()):
+		fields, err := internalFields(v)
+		b.WriteString("{" + string(bytes.Join(fields, []byte(","))) + "}")
+		return err
 	}
 	text, err := json.Marshal(v.Interface())
 	b.Write(text)
 	return err
 }
 
-func writeInternalList(b *bytes.Buffer, v reflect.Value) error {
-	b.WriteByte('[')
-	for i := range v.Len() {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if err := writeInternal(b, v.Index(i)); err != nil {
-			return err
-		}
-	}
-	b.WriteByte(']')
-	return nil
+func isCoreStruct(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t.PkgPath() == reflect.TypeFor[corev1.Pod]().PkgPath()
 }
 
-// writeInternalFields writes the fields of a struct, those of embedded structs among them.
-func writeInternalFields(b *bytes.Buffer, v reflect.Value) error {
+// internalFields returns the fields of a struct as JSON, those of embedded structs among them.
+// An embedded struct of another package has tags.
+func internalFields(v reflect.Value) ([][]byte, error) {
+	var fields [][]byte
 	for i := range v.NumField() {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		f := v.Type().Field(i)
-		if f.Anonymous {
-			if err := writeInternalFields(b, v.Field(i)); err != nil {
-				return err
+		f, value := v.Type().Field(i), v.Field(i)
+		if f.Anonymous && isCoreStruct(f.Type) {
+			inner, err := internalFields(value)
+			if err != nil {
+				return nil, err
 			}
+			fields = append(fields, inner...)
 			continue
 		}
-		b.WriteString(`"` + f.Name + `":`)
-		if err := writeInternal(b, v.Field(i)); err != nil {
-			return err
+		var text bytes.Buffer
+		if err := writeInternal(&text, value); err != nil {
+			return nil, err
+		}
+		switch {
+		case !f.Anonymous:
+			fields = append(fields, []byte(`"`+f.Name+`":`+text.String()))
+		case text.Len() > len("{}"):
+			fields = append(fields, text.Bytes()[1:text.Len()-1])
 		}
 	}
-	return nil
+	return fields, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -33,6 +32,8 @@ func ValidateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 	v.restarts(s.EphemeralContainerStatuses, before.EphemeralContainerStatuses, nil, path.Child("ephemeralContainerStatuses"), nil)
 	v.claimStatuses(s.ResourceClaimStatuses, path.Child("resourceClaimStatuses"))
 	v.extendedClaim(s.ExtendedResourceClaimStatus, path.Child("extendedResourceClaimStatus"))
+	v.nodeClaims(s, path.Child("nodeAllocatableResourceClaimStatuses"))
+	v.volumeHealth(s.VolumeHealth, path.Child("volumeHealth"))
 	v.podIPs(s, before, path.Child("podIPs"))
 	v.hostIPs(s, before, path.Child("hostIPs"))
 	v.users(s.ContainerStatuses, path.Child("containerStatuses"))
@@ -283,72 +284,5 @@ func (v *validator) users(list []corev1.ContainerStatus, p *field.Path) {
 				v.groupID(at.Child("supplementalGroups").Index(j), &user.SupplementalGroups[j])
 			}
 		}
-	}
-}
-
-// deviceHealth judges what nodes say of the devices that containers use (KEP-4680).
-func (v *validator) deviceHealth(list []corev1.ContainerStatus, cs []corev1.Container, s *corev1.PodStatus, p *field.Path) {
-	for i := range list {
-		of := slices.IndexFunc(cs, func(c corev1.Container) bool { return c.Name == list[i].Name })
-		for j, r := range list[i].AllocatedResourcesStatus {
-			at := p.Index(i).Child("allocatedResourcesStatus").Index(j)
-			// A status of a container that the spec does not have is let pass.
-			if of >= 0 {
-				v.allocated(r.Name, &cs[of], s, at.Child("name"))
-			}
-			v.health(r.Resources, at.Child("resources"))
-		}
-	}
-}
-
-func (v *validator) allocated(name corev1.ResourceName, c *corev1.Container, s *corev1.PodStatus, p *field.Path) {
-	claim, ok := strings.CutPrefix(string(name), "claim:")
-	if !ok {
-		if _, requested := c.Resources.Requests[name]; !requested {
-			v.invalid(p, name, "must match one of the container's resource requests")
-		}
-		return
-	}
-	for _, r := range c.Resources.Claims {
-		if claim == r.Name && r.Request == "" || r.Request != "" && claim == r.Name+"/"+r.Request {
-			return
-		}
-	}
-	if !fromExtendedClaim(claim, c, s.ExtendedResourceClaimStatus) {
-		v.invalid(p, name, "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty")
-	}
-}
-
-func fromExtendedClaim(claim string, c *corev1.Container, s *corev1.PodExtendedResourceClaimStatus) bool {
-	name, request, _ := strings.Cut(claim, "/")
-	if s == nil || name == "" || request == "" || name != s.ResourceClaimName {
-		return false
-	}
-	for _, m := range s.RequestMappings {
-		q := c.Resources.Requests[corev1.ResourceName(m.ResourceName)]
-		if m.ContainerName == c.Name && m.RequestName == request && !q.IsZero() {
-			return true
-		}
-	}
-	return false
-}
-
-func (v *validator) health(list []corev1.ResourceHealth, p *field.Path) {
-	seen := map[corev1.ResourceID]bool{}
-	for i, r := range list {
-		at := p.Index(i)
-		oneOf(&v.report, at.Child("health"), r.Health,
-			corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown)
-		if m := r.Message; m != nil {
-			if *m == "" {
-				v.required(at.Child("message"), "must be non-empty if specified")
-			} else if len(*m) > corev1.ResourceHealthMessageMaxLength {
-				v.add(field.TooLong(at.Child("message"), *m, corev1.ResourceHealthMessageMaxLength))
-			}
-		}
-		if seen[r.ResourceID] {
-			v.duplicate(at.Child("resourceID"), r.ResourceID)
-		}
-		seen[r.ResourceID] = true
 	}
 }

@@ -160,4 +160,7 @@ func (v *validator) schedulingGroup(path *field.Path) {
 	default:
 		v.name(path.Child("podGroupName"), *group.PodGroupName, false)
 	}
+	if group != nil && len(v.spec.EvictionResponders) > 0 {
+		v.forbidden(path, "may not be set when evictionResponders is set")
+	}
 }
