@@ -1,0 +1,127 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// LockName is the file that Lock locks.
+const LockName = "LOCK"
+
+// ErrLocked: another process, or another part of this one, holds the lock.
+var ErrLocked = errors.New("locked by another user")
+
+// OS is a directory of the operating system. Files are readable by their owner alone.
+type OS struct{ path string }
+
+var _ Dir = OS{}
+
+// At returns the directory at a path, which need not exist yet: Lock makes it.
+func At(path string) OS { return OS{path: path} }
+
+// Lock makes the directory if need be and takes it for this user until the returned Closer is
+// closed or the process ends; it fails with ErrLocked when somebody else has it.
+func (d OS) Lock() (io.Closer, error) {
+	if err := makeDir(filepath.Clean(d.path)); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(d.file(LockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(file); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	return file, nil
+}
+
+// makeDir makes a directory and those above it, so that they survive a crash.
+func makeDir(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", path)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(path)
+	if err := makeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return At(parent).Sync()
+}
+
+func (d OS) file(name string) string { return filepath.Join(d.path, name) }
+
+// Names is Reader's.
+func (d OS) Names() ([]string, error) {
+	entries, err := os.ReadDir(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, err
+}
+
+type osSource struct {
+	*os.File
+	size int64
+}
+
+func (s osSource) Size() int64 { return s.size }
+
+// Open is Reader's.
+func (d OS) Open(name string) (Source, error) {
+	file, err := os.Open(d.file(name))
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return osSource{file, info.Size()}, nil
+}
+
+// Create is Writer's.
+func (d OS) Create(name string) (File, error) {
+	return d.open(name, os.O_CREATE|os.O_EXCL)
+}
+
+// Append is Writer's.
+func (d OS) Append(name string) (File, error) { return d.open(name, 0) }
+
+func (d OS) open(name string, flags int) (File, error) {
+	file, err := os.OpenFile(d.file(name), os.O_WRONLY|os.O_APPEND|flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// Rename is Namer's.
+func (d OS) Rename(from, to string) error { return os.Rename(d.file(from), d.file(to)) }
+
+// Remove is Namer's.
+func (d OS) Remove(name string) error { return os.Remove(d.file(name)) }
+
+// Sync is Namer's.
+func (d OS) Sync() error {
+	dir, err := os.Open(d.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,174 @@
+package wal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/keelson-dev/keelson/storage/internal/disk"
+)
+
+// Log and snapshot files are a header followed by frames:
+//
+//	header:  kind 8 | revision 8 | identity 8 | checksum 4
+//	frame:   mark 4 | length 4 | checksum 4 | payload
+//
+// All integers are little-endian. The identity is the store's own random number, and a frame's
+// checksum also covers the file's header and the frame's offset: a frame is valid in one place of
+// one file only, so neither a file of another store, nor an old copy of a log kept as a value,
+// can pass for a part of this one.
+const (
+	headerSize      = 28
+	frameHeaderSize = 12
+	frameMark       = 0x6b6c7346
+
+	// maxPayload bounds a frame and with it what a torn write can leave behind.
+	maxPayload = MaxRecordBytes + 1<<20
+)
+
+// kind is the first eight bytes of a file.
+type kind [8]byte
+
+func logKind() kind      { return kind([]byte("klsnlog\x01")) }
+func snapshotKind() kind { return kind([]byte("klsnsnp\x01")) }
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// header identifies a file: what it is, the revision it starts after (a log) or holds (a
+// snapshot), and whose it is.
+type header struct {
+	kind     kind
+	revision int64
+	identity uint64
+}
+
+func (h header) encode() []byte {
+	b := append(make([]byte, 0, headerSize), h.kind[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.revision))
+	b = binary.LittleEndian.AppendUint64(b, h.identity)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
+}
+
+// seed starts the checksums of the file's frames.
+func (h header) seed() uint32 { return crc32.Checksum(h.encode(), castagnoli()) }
+
+func frameChecksum(seed uint32, offset int64, payload []byte) uint32 {
+	var place [12]byte
+	binary.LittleEndian.PutUint64(place[:], uint64(offset))
+	binary.LittleEndian.PutUint32(place[8:], uint32(len(payload)))
+	return crc32.Update(crc32.Update(seed, castagnoli(), place[:]), castagnoli(), payload)
+}
+
+// openFrame starts a frame in an empty buffer, closeFrame completes it when the payload stands
+// behind.
+func openFrame(buffer []byte) []byte {
+	var blank [frameHeaderSize]byte
+	return append(buffer[:0], blank[:]...)
+}
+
+func closeFrame(frame []byte, seed uint32, offset int64) {
+	payload := frame[frameHeaderSize:]
+	binary.LittleEndian.PutUint32(frame, frameMark)
+	binary.LittleEndian.PutUint32(frame[4:], uint32(len(payload)))
+	binary.LittleEndian.PutUint32(frame[8:], frameChecksum(seed, offset, payload))
+}
+
+// frameReader reads the frames of one file in order.
+type frameReader struct {
+	source disk.Source
+	buffer *bufio.Reader
+	header header
+	seed   uint32
+	offset int64 // of the next frame
+	last   []byte
+}
+
+// badFrame says why no frame can be read at the reader's offset.
+type badFrame string
+
+func (b badFrame) Error() string { return string(b) }
+
+// newFrameReader checks the header of a file against what it should be.
+func newFrameReader(source disk.Source, want header) (*frameReader, error) {
+	r := &frameReader{source: source, header: want, seed: want.seed(), offset: headerSize}
+	r.buffer = bufio.NewReaderSize(io.NewSectionReader(source, 0, source.Size()), 256<<10)
+	var got [headerSize]byte
+	if _, err := io.ReadFull(r.buffer, got[:]); err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil, badFrame("the header is cut off")
+	} else if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(got[:], want.encode()) {
+		return nil, badFrame("the header is not this file's")
+	}
+	return r, nil
+}
+
+// next returns the payload of the next frame, which is valid until the call after; io.EOF at the
+// end of the file, or a badFrame when what follows is not one.
+func (r *frameReader) next() ([]byte, error) {
+	left := r.source.Size() - r.offset
+	if left == 0 {
+		return nil, io.EOF
+	}
+	var head [frameHeaderSize]byte
+	if left < frameHeaderSize {
+		return nil, badFrame("the frame is cut off")
+	}
+	if _, err := io.ReadFull(r.buffer, head[:]); err != nil {
+		return nil, err
+	}
+	length := int64(binary.LittleEndian.Uint32(head[4:]))
+	switch {
+	case binary.LittleEndian.Uint32(head[:]) != frameMark:
+		return nil, badFrame("no frame starts here")
+	case length > maxPayload:
+		return nil, badFrame(fmt.Sprintf("a frame of %d bytes", length))
+	case length > left-frameHeaderSize:
+		return nil, badFrame("the frame is cut off")
+	}
+	if int64(cap(r.last)) < length {
+		r.last = make([]byte, length)
+	}
+	payload := r.last[:length]
+	if _, err := io.ReadFull(r.buffer, payload); err != nil {
+		return nil, err
+	}
+	if binary.LittleEndian.Uint32(head[8:]) != frameChecksum(r.seed, r.offset, payload) {
+		return nil, badFrame("checksum mismatch")
+	}
+	r.offset += frameHeaderSize + length
+	return payload, nil
+}
+
+// resumesAfter looks for a valid frame behind the bad one at the reader's offset. What a crash
+// tears is the last thing written, so a valid frame behind it means that something else happened.
+func (r *frameReader) resumesAfter() (bool, error) {
+	tail := make([]byte, r.source.Size()-r.offset)
+	if _, err := r.source.ReadAt(tail, r.offset); err != nil && err != io.EOF {
+		return false, err
+	}
+	mark := binary.LittleEndian.AppendUint32(nil, frameMark)
+	for at := 1; ; at++ {
+		skip := bytes.Index(tail[min(at, len(tail)):], mark)
+		if skip < 0 {
+			return false, nil
+		}
+		at += skip
+		candidate := tail[at:]
+		if len(candidate) < frameHeaderSize {
+			return false, nil
+		}
+		length := int64(binary.LittleEndian.Uint32(candidate[4:]))
+		if length > int64(len(candidate)-frameHeaderSize) {
+			continue
+		}
+		payload := candidate[frameHeaderSize : frameHeaderSize+length]
+		if binary.LittleEndian.Uint32(candidate[8:]) == frameChecksum(r.seed, r.offset+int64(at), payload) {
+			return true, nil
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package wal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/keelson-dev/keelson/storage/internal/disk"
+)
+
+// A store's directory holds
+//
+//	FORMAT               the format's version and the store's identity, written once
+//	LOCK                 locked while the store is open
+//	REVISION.log         the changes after REVISION, up to the next log's
+//	REVISION.snapshot    the records as they were at REVISION
+//	*.tmp                files being made; left over after a crash
+const (
+	formatName     = "FORMAT"
+	logSuffix      = ".log"
+	snapshotSuffix = ".snapshot"
+	tmpSuffix      = ".tmp"
+
+	formatVersion = 1
+)
+
+func logName(revision int64) string { return fmt.Sprintf("%020d%s", revision, logSuffix) }
+
+func snapshotName(revision int64) string { return fmt.Sprintf("%020d%s", revision, snapshotSuffix) }
+
+// revisionOf reads a file's name; ok is false when it is not the name of such a file.
+func revisionOf(name, suffix string) (revision int64, ok bool) {
+	digits, found := strings.CutSuffix(name, suffix)
+	revision, err := strconv.ParseInt(digits, 10, 64)
+	return revision, found && err == nil && revision > 0 && len(digits) == 20 && digits[0] == '0'
+}
+
+// layout is what a directory holds.
+type layout struct {
+	format    bool
+	logs      []int64 // ascending
+	snapshots []int64
+	temporary []string
+	strangers []string
+}
+
+func readLayout(dir disk.Reader) (layout, error) {
+	names, err := dir.Names()
+	if err != nil {
+		return layout{}, err
+	}
+	var l layout
+	for _, name := range names {
+		made := strings.TrimSuffix(name, tmpSuffix)
+		log, isLog := revisionOf(made, logSuffix)
+		snapshot, isSnapshot := revisionOf(made, snapshotSuffix)
+		switch {
+		case name == disk.LockName:
+		case made != formatName && !isLog && !isSnapshot:
+			l.strangers = append(l.strangers, name)
+		case made != name:
+			l.temporary = append(l.temporary, name)
+		case isLog:
+			l.logs = append(l.logs, log)
+		case isSnapshot:
+			l.snapshots = append(l.snapshots, snapshot)
+		default:
+			l.format = true
+		}
+	}
+	slices.Sort(l.logs)
+	slices.Sort(l.snapshots)
+	return l, nil
+}
+
+// foreign says why a directory without a FORMAT is not the start of a store.
+func (l layout) foreign(path string) error {
+	if !l.format && len(l.strangers) > 0 {
+		return fmt.Errorf("%w: %s holds %q; choose an empty directory", ErrForeign, path, l.strangers[0])
+	}
+	return nil
+}
+
+// formatFile is the content of FORMAT.
+func formatFile(identity uint64) []byte {
+	line := fmt.Sprintf("keelson-wal %d %016x", formatVersion, identity)
+	return fmt.Appendf(nil, "%s %08x\n", line, crc32.Checksum([]byte(line), castagnoli()))
+}
+
+// readIdentity reads FORMAT. It is the only file whose layout no version may change, up to and
+// including the version number.
+func readIdentity(dir disk.Reader, path string) (uint64, error) {
+	content, err := readFile(dir, formatName)
+	if err != nil {
+		return 0, err
+	}
+	damaged := func(reason string) error {
+		return &CorruptError{File: filepath.Join(path, formatName), Reason: reason}
+	}
+	fields := strings.Fields(string(content))
+	if len(fields) < 2 || fields[0] != "keelson-wal" {
+		return 0, damaged("it does not name a format")
+	}
+	if version, err := strconv.Atoi(fields[1]); err == nil && version != formatVersion {
+		return 0, fmt.Errorf("%w: %s has version %d, this program knows %d; use the program that wrote it or a newer one",
+			ErrVersion, path, version, formatVersion)
+	}
+	if len(fields) == 4 {
+		identity, err := strconv.ParseUint(fields[2], 16, 64)
+		if err == nil && string(formatFile(identity)) == string(content) {
+			return identity, nil
+		}
+	}
+	return 0, damaged("it does not match its checksum")
+}
+
+// readFile reads the first part of a small file.
+func readFile(dir disk.Reader, name string) ([]byte, error) {
+	source, err := dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	content := make([]byte, min(source.Size(), 4096))
+	_, err = io.ReadFull(io.NewSectionReader(source, 0, source.Size()), content)
+	return content, err
+}
+
+// createFile makes a file with its first bytes, so that it is either whole or not there after a
+// crash, and returns it open. The caller owes the directory a Sync.
+func createFile(dir disk.Dir, name string, content []byte) (disk.File, error) {
+	file, err := dir.Create(name + tmpSuffix)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = file.Write(content); err == nil {
+		err = file.Sync()
+	}
+	if err == nil {
+		err = dir.Rename(name+tmpSuffix, name)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// initialize makes an empty store of an empty directory. FORMAT comes last: with it, the first
+// log is there.
+func initialize(dir disk.Dir, l layout, path string, identity [8]byte) error {
+	for _, revision := range l.logs {
+		if content, err := readFile(dir, logName(revision)); err != nil {
+			return err
+		} else if revision != genesis || len(content) > headerSize {
+			return missing(path, formatName)
+		}
+	}
+	if len(l.snapshots) > 0 {
+		return missing(path, formatName)
+	}
+	leftover := l.temporary
+	if len(l.logs) > 0 {
+		leftover = append(leftover, logName(genesis))
+	}
+	for _, name := range leftover {
+		if err := dir.Remove(name); err != nil {
+			return err
+		}
+	}
+	id := binary.LittleEndian.Uint64(identity[:])
+	if err := create(dir, logName(genesis), header{logKind(), genesis, id}.encode()); err != nil {
+		return err
+	}
+	return create(dir, formatName, formatFile(id))
+}
+
+func create(dir disk.Dir, name string, content []byte) error {
+	file, err := createFile(dir, name, content)
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return dir.Sync()
+}
+
+func missing(path, name string) error {
+	return &CorruptError{File: filepath.Join(path, name), Reason: "the file is missing"}
+}

@@ -1,0 +1,172 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/internal/timeline"
+)
+
+// The payload of a frame starts with what it is.
+const (
+	batchFrame   = 'b' // a log: first revision 8 | operations, with consecutive revisions
+	closedFrame  = 'c' // a log: next revision 8; the store was closed in good order
+	recordsFrame = 'r' // a snapshot: records in ascending order of keys
+	endFrame     = 'e' // a snapshot: number of records 8
+)
+
+// An operation is: event 1 | key length 4 | value length 4 | key | value. A record is: revision 8 |
+// key length 4 | value length 4 | key | value. Every content has one encoding only.
+
+// operationBytes is the most that an encoding adds to key and value.
+const operationBytes = 16
+
+// operation is one change in the log, without the value it replaced.
+type operation struct {
+	event storage.EventType
+	key   string
+	value []byte
+}
+
+// errPayload: a payload whose checksum is right does not make sense.
+var errPayload = errors.New("the frame's content is not valid")
+
+func appendBatch(b []byte, changes []timeline.Change) []byte {
+	b = append(b, batchFrame)
+	b = binary.LittleEndian.AppendUint64(b, uint64(changes[0].Revision))
+	for _, c := range changes {
+		if c.After != nil {
+			b = appendOperation(b, operation{storage.Put, c.After.Key, c.After.Value})
+		} else {
+			b = appendOperation(b, operation{storage.Delete, c.Before.Key, nil})
+		}
+	}
+	return b
+}
+
+func appendOperation(b []byte, o operation) []byte {
+	return appendPair(append(b, byte(o.event)), o.key, o.value)
+}
+
+func appendClosed(b []byte, next int64) []byte {
+	return binary.LittleEndian.AppendUint64(append(b, closedFrame), uint64(next))
+}
+
+func appendRecord(b []byte, r storage.Record) []byte {
+	return appendPair(binary.LittleEndian.AppendUint64(b, uint64(r.Revision)), r.Key, r.Value)
+}
+
+func appendEnd(b []byte, records int64) []byte {
+	return binary.LittleEndian.AppendUint64(append(b, endFrame), uint64(records))
+}
+
+func appendPair(b []byte, key string, value []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(key)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(value)))
+	return append(append(b, key...), value...)
+}
+
+// decoder takes a payload apart. After the first failure it returns zero values.
+type decoder struct {
+	rest   []byte
+	failed bool
+}
+
+func (d *decoder) take(n uint64) []byte {
+	if d.failed || n > uint64(len(d.rest)) {
+		d.failed = true
+		return nil
+	}
+	taken := d.rest[:n]
+	d.rest = d.rest[n:]
+	return taken
+}
+
+func (d *decoder) byte() byte {
+	if b := d.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *decoder) length() uint64 {
+	if b := d.take(4); b != nil {
+		return uint64(binary.LittleEndian.Uint32(b))
+	}
+	return 0
+}
+
+// number reads a revision or a count, which are never negative.
+func (d *decoder) number() int64 {
+	if b := d.take(8); b != nil {
+		if n := binary.LittleEndian.Uint64(b); n <= math.MaxInt64 {
+			return int64(n)
+		}
+	}
+	d.failed = true
+	return 0
+}
+
+// pair reads a key and a copy of its value.
+func (d *decoder) pair() (string, []byte) {
+	keyLength, valueLength := d.length(), d.length()
+	key := string(d.take(keyLength))
+	value := append([]byte{}, d.take(valueLength)...)
+	if key == "" {
+		d.failed = true
+	}
+	return key, value
+}
+
+// decodeLog takes a log's payload apart: the revision it starts at and its operations, none when
+// it says that the store was closed.
+func decodeLog(payload []byte) (first int64, operations []operation, err error) {
+	d := decoder{rest: payload}
+	tag := d.byte()
+	first = d.number()
+	for tag == batchFrame && !d.failed && len(d.rest) > 0 {
+		event := storage.EventType(d.byte())
+		key, value := d.pair()
+		if event != storage.Put && (event != storage.Delete || len(value) > 0) {
+			d.failed = true
+		}
+		operations = append(operations, operation{event, key, value})
+	}
+	if d.failed || len(d.rest) > 0 || (tag == batchFrame) != (len(operations) > 0) || tag != batchFrame && tag != closedFrame {
+		return 0, nil, errPayload
+	}
+	return first, operations, nil
+}
+
+// decodeSnapshot takes a snapshot's payload apart: records, or the end with their total.
+func decodeSnapshot(payload []byte) (records []storage.Record, total int64, end bool, err error) {
+	d := decoder{rest: payload}
+	switch d.byte() {
+	case recordsFrame:
+		for !d.failed && len(d.rest) > 0 {
+			revision := d.number()
+			key, value := d.pair()
+			records = append(records, storage.Record{Key: key, Value: value, Revision: revision})
+		}
+		d.failed = d.failed || len(records) == 0
+	case endFrame:
+		total, end = d.number(), true
+	default:
+		d.failed = true
+	}
+	if d.failed || len(d.rest) > 0 {
+		return nil, 0, false, errPayload
+	}
+	return records, total, end, nil
+}
+
+// checkSize refuses a write that no frame has room for.
+func checkSize(key string, value []byte) error {
+	if size := len(key) + len(value); size > MaxRecordBytes {
+		return fmt.Errorf("%w: %d bytes at %.100q, at most %d", storage.ErrTooLarge, size, key, MaxRecordBytes)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/keelson-dev/keelson/storage/internal/disk"
+	"github.com/keelson-dev/keelson/storage/internal/timeline"
+)
+
+const genesis = timeline.Genesis
+
+// recovery reads a store's directory without changing it.
+type recovery struct {
+	dir      disk.Dir
+	path     string
+	identity uint64
+	limits   timeline.Limits
+
+	timeline      *timeline.Timeline
+	revision      int64 // of the timeline
+	snapshot      int64 // revision of the snapshot it starts from
+	snapshotBytes int64
+	logBytes      int64 // of the logs since, torn tail excluded
+	last          header
+	lastSize      int64 // of the last log, torn tail excluded
+	torn          int64 // bytes of the torn tail
+}
+
+func (r *recovery) run(l layout) error {
+	r.snapshot, r.revision = genesis, genesis
+	r.timeline = timeline.New(r.limits)
+	if n := len(l.snapshots); n > 0 {
+		r.snapshot, r.revision = l.snapshots[n-1], l.snapshots[n-1]
+		r.timeline = timeline.At(r.snapshot, r.limits)
+		if err := r.read(header{snapshotKind(), r.snapshot, r.identity}, snapshotName(r.snapshot), r.load); err != nil {
+			return err
+		}
+	}
+	current := l.logs[:0:0]
+	for _, revision := range l.logs {
+		if revision >= r.snapshot {
+			current = append(current, revision)
+		}
+	}
+	if len(current) == 0 {
+		return missing(r.path, logName(r.snapshot))
+	}
+	for i, revision := range current {
+		if revision != r.revision {
+			return &CorruptError{
+				File:   filepath.Join(r.path, logName(revision)),
+				Reason: fmt.Sprintf("it continues revision %d, but what comes before ends at %d", revision, r.revision),
+			}
+		}
+		r.last = header{logKind(), revision, r.identity}
+		last := i == len(current)-1
+		if err := r.read(r.last, logName(revision), func(f *frameReader) error { return r.replay(f, last) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read opens a file and makes damage found in it an error that says where.
+func (r *recovery) read(h header, name string, use func(*frameReader) error) error {
+	source, err := r.dir.Open(name)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	frames, err := newFrameReader(source, h)
+	var offset int64
+	if err == nil {
+		err = use(frames)
+		offset = frames.offset
+	}
+	var bad badFrame
+	if errors.As(err, &bad) {
+		return &CorruptError{File: filepath.Join(r.path, name), Offset: offset, Reason: string(bad)}
+	}
+	return err
+}
+
+// load reads a snapshot into the timeline.
+func (r *recovery) load(f *frameReader) error {
+	var count int64
+	var before string
+	for {
+		offset := f.offset
+		payload, err := f.next()
+		if err == io.EOF {
+			return badFrame("the snapshot is cut off")
+		}
+		if err != nil {
+			return err
+		}
+		records, total, end, err := decodeSnapshot(payload)
+		if err != nil || end && (total != count || f.offset != f.source.Size()) {
+			f.offset = offset
+			return badFrame(errPayload.Error())
+		}
+		if end {
+			r.snapshotBytes = f.source.Size()
+			return nil
+		}
+		for _, record := range records {
+			if record.Key <= before || record.Revision <= 0 || record.Revision > r.snapshot {
+				f.offset = offset
+				return badFrame(errPayload.Error())
+			}
+			before = record.Key
+			r.timeline.Load(record)
+		}
+		count += int64(len(records))
+	}
+}
+
+// replay applies a log to the timeline. In the last log, one unreadable frame at the end is what
+// a crash leaves of a write that was not acknowledged.
+func (r *recovery) replay(f *frameReader, last bool) error {
+	for {
+		offset := f.offset
+		payload, err := f.next()
+		var bad badFrame
+		switch {
+		case err == io.EOF:
+			r.lastSize = f.offset
+			r.logBytes += f.offset
+			return nil
+		case errors.As(err, &bad) && last:
+			return r.cut(f, bad)
+		case err != nil:
+			return err
+		}
+		first, operations, err := decodeLog(payload)
+		if err == nil && first != r.revision+1 {
+			err = fmt.Errorf("revision %d follows %d", first, r.revision)
+		}
+		for i := 0; err == nil && i < len(operations); i++ {
+			o := operations[i]
+			err = r.timeline.Replay(o.event, o.key, o.value)
+			r.revision++
+		}
+		if err != nil {
+			f.offset = offset
+			return badFrame(err.Error())
+		}
+	}
+}
+
+// cut decides whether an unreadable frame is a torn tail.
+func (r *recovery) cut(f *frameReader, bad badFrame) error {
+	r.lastSize = f.offset
+	r.logBytes += f.offset
+	r.torn = f.source.Size() - f.offset
+	if r.torn > maxPayload+frameHeaderSize {
+		return bad // more than one write can leave
+	}
+	resumes, err := f.resumesAfter()
+	if err != nil {
+		return err
+	}
+	if resumes {
+		return badFrame(string(bad) + ", although later writes are intact")
+	}
+	return nil
+}
+
+// stale lists the files that the snapshot has made superfluous.
+func stale(l layout, snapshot int64) []string {
+	names := l.temporary
+	for _, revision := range l.snapshots {
+		if revision < snapshot {
+			names = append(names, snapshotName(revision))
+		}
+	}
+	for _, revision := range l.logs {
+		if revision < snapshot {
+			names = append(names, logName(revision))
+		}
+	}
+	return names
+}

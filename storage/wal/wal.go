@@ -1,0 +1,208 @@
+package wal
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/internal/disk"
+	"github.com/keelson-dev/keelson/storage/internal/timeline"
+)
+
+// MaxRecordBytes is how large a key and its value may be together; larger ones are refused with
+// storage.ErrTooLarge.
+const MaxRecordBytes = 16 << 20
+
+// Options tunes a Store; the zero value is ready to use.
+type Options struct {
+	// History is how many of the newest changes can be watched and listed from; 0 means 16,384.
+	History int
+	// HistoryBytes bounds the bytes of keys and values that history keeps alive; 0 means 64 MiB.
+	// The newest change is kept whatever its size.
+	HistoryBytes int64
+	// CompactBytes is how large the log must have grown, at least, before it is replaced by a
+	// snapshot; 0 means 16 MiB. It also must have grown larger than the last snapshot.
+	CompactBytes int64
+	// Logger hears of recovery and compaction. Nil discards.
+	Logger *slog.Logger
+}
+
+// Store is a storage.Store in a directory. It is safe for concurrent use.
+type Store struct {
+	timeline *timeline.Timeline
+	dir      disk.Dir
+	identity uint64
+	logger   *slog.Logger
+	unlock   io.Closer
+
+	queue     queue
+	log       segment       // the committer's
+	compactor compactor     // the committer's
+	committed chan struct{} // closed when the committer has ended
+
+	closing  sync.Once
+	closeErr error
+}
+
+// Open opens the store in a directory, which it makes if need be, and takes it until Close. Its
+// errors are ErrInUse, ErrForeign, ErrVersion, ErrCorrupt and those of the file system; none of
+// them leaves the directory changed, except that a store may have been begun in an empty one.
+func Open(dir string, options Options) (*Store, error) {
+	files := disk.At(dir)
+	if l, err := readLayout(files); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	} else if err := l.foreign(dir); err != nil {
+		return nil, err
+	}
+	lock, err := files.Lock()
+	if errors.Is(err, disk.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s; close the other one first", ErrInUse, dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s, err := open(files, dir, options)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	s.unlock = lock
+	return s, nil
+}
+
+// open opens the store in a directory that nobody else uses; path is for messages.
+func open(dir disk.Dir, path string, options Options) (*Store, error) {
+	l, err := readLayout(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := l.foreign(path); err != nil {
+		return nil, err
+	}
+	if !l.format {
+		var identity [8]byte
+		_, _ = rand.Read(identity[:]) // never fails
+		if err := initialize(dir, l, path, identity); err != nil {
+			return nil, fmt.Errorf("begin store: %w", err)
+		}
+		if l, err = readLayout(dir); err != nil {
+			return nil, fmt.Errorf("open store: %w", err)
+		}
+	}
+	identity, err := readIdentity(dir, path)
+	if err != nil {
+		return nil, err
+	}
+	r := recovery{dir: dir, path: path, identity: identity, limits: timeline.Limits{Events: options.History, Bytes: options.HistoryBytes}}
+	if err := r.run(l); err != nil {
+		return nil, fmt.Errorf("recover store: %w", err)
+	}
+	return start(r, l, options)
+}
+
+// start makes what was recovered durable and begins to take writes.
+func start(r recovery, l layout, options Options) (*Store, error) {
+	logger := options.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	log, err := resume(r, logger)
+	if err != nil {
+		return nil, fmt.Errorf("resume log: %w", err)
+	}
+	for _, name := range stale(l, r.snapshot) {
+		if err := r.dir.Remove(name); err != nil {
+			log.file.Close()
+			return nil, fmt.Errorf("clean up: %w", err)
+		}
+	}
+	s := &Store{
+		timeline:  r.timeline,
+		dir:       r.dir,
+		identity:  r.identity,
+		logger:    logger,
+		queue:     queue{ready: make(chan struct{}, 1)},
+		log:       log,
+		compactor: newCompactor(r, options.CompactBytes),
+		committed: make(chan struct{}),
+	}
+	go s.commitAll()
+	return s, nil
+}
+
+// resume opens the last log for appending. A process that died may have left bytes in the
+// operating system's cache alone, so everything is synced before anybody reads it.
+func resume(r recovery, logger *slog.Logger) (segment, error) {
+	if err := r.dir.Sync(); err != nil {
+		return segment{}, err
+	}
+	file, err := r.dir.Append(logName(r.last.revision))
+	if err != nil {
+		return segment{}, err
+	}
+	if r.torn > 0 {
+		logger.Info("cutting off a write that was not completed before a crash",
+			"file", logName(r.last.revision), "offset", r.lastSize, "bytes", r.torn)
+		err = file.Truncate(r.lastSize)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		file.Close()
+		return segment{}, err
+	}
+	return segment{file: file, base: r.last.revision, seed: r.last.seed(), size: r.lastSize}, nil
+}
+
+// Get is storage.Reader's.
+func (s *Store) Get(ctx context.Context, key string) (storage.Record, error) {
+	return s.timeline.Get(ctx, key)
+}
+
+// List is storage.Reader's.
+func (s *Store) List(ctx context.Context, prefix string, options storage.ListOptions) (storage.Page, error) {
+	return s.timeline.List(ctx, prefix, options)
+}
+
+// Revision is storage.Reader's.
+func (s *Store) Revision(ctx context.Context) (int64, error) { return s.timeline.Revision(ctx) }
+
+// Create is storage.Writer's.
+func (s *Store) Create(ctx context.Context, key string, value []byte) (int64, error) {
+	return s.write(ctx, timeline.Write{Verb: timeline.Create, Key: key, Value: value})
+}
+
+// Update is storage.Writer's.
+func (s *Store) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
+	return s.write(ctx, timeline.Write{Verb: timeline.Update, Key: key, Value: value, Expected: expected})
+}
+
+// Delete is storage.Writer's.
+func (s *Store) Delete(ctx context.Context, key string, expected int64) (int64, error) {
+	return s.write(ctx, timeline.Write{Verb: timeline.Delete, Key: key, Expected: expected})
+}
+
+// Watch is storage.Watcher's.
+func (s *Store) Watch(ctx context.Context, prefix string, after int64) (storage.Stream, error) {
+	return s.timeline.Watch(ctx, prefix, after)
+}
+
+// Close completes the writes that were asked for, stops taking more, ends all streams and gives
+// the directory free. It returns the error of the disk after which writes failed, if there was
+// one. Closing again returns the same.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.queue.refuse(storage.ErrClosed)
+		<-s.committed
+		s.timeline.Close()
+		if s.unlock != nil {
+			s.closeErr = errors.Join(s.closeErr, s.unlock.Close())
+		}
+	})
+	return s.closeErr
+}
