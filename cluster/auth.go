@@ -37,7 +37,7 @@ func (c *Cluster) authorizer() (authz.Authorizer, error) {
 		ClusterRoles:        view[*rbacv1.ClusterRole](c.registry, rbacResource("clusterroles"), &err),
 		ClusterRoleBindings: view[*rbacv1.ClusterRoleBinding](c.registry, rbacResource("clusterrolebindings"), &err),
 	})
-	c.rules = authz.UnionRules(superuser.New(), c.rbac)
+	c.rules = c.rbac
 	chain := []authz.Named{{Name: superuser.Name, Authorizer: superuser.New()}}
 	chain = append(chain, c.options.Authorizers...)
 	chain = append(chain, authz.Named{Name: "tmpnode", Authorizer: authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, error) {
