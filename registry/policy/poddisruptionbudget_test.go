@@ -1,0 +1,126 @@
+package policy_test
+
+import (
+	"fmt"
+	"testing"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/keelson-dev/keelson/internal/depcheck"
+	"github.com/keelson-dev/keelson/registry/policy"
+	"github.com/keelson-dev/keelson/registry/registrytest"
+)
+
+const reserved = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+
+func budget() *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "ns", Generation: 3},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: new(intstr.FromString("50%")),
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+		},
+	}
+}
+
+func TestBudget(t *testing.T) {
+	k := registrytest.Find(t, policy.Kinds(), "poddisruptionbudgets")
+	if k.Rules.CreateOnUpdate || !k.Rules.ConditionalUpdate {
+		t.Errorf("create on update %t, conditional update %t", k.Rules.CreateOnUpdate, k.Rules.ConditionalUpdate)
+	}
+	if messages := k.Rules.ValidateName("Not_A.Subdomain", false); len(messages) > 0 {
+		t.Errorf("name refused: %v", messages)
+	}
+	changes := []registrytest.Change[*policyv1.PodDisruptionBudget]{
+		{"nothing said", func(b *policyv1.PodDisruptionBudget) { b.Spec = policyv1.PodDisruptionBudgetSpec{} }, nil},
+		{"both", func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(1)) }, []string{
+			`spec: Invalid value: {"MinAvailable":"50%","Selector":{"matchLabels":{"a":"b"}},"MaxUnavailable":1,"UnhealthyPodEvictionPolicy":null}: minAvailable and maxUnavailable cannot be both set`}},
+		{"negative", func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromInt32(-1)) },
+			[]string{`spec.minAvailable: Invalid value: -1: must be greater than or equal to 0`}},
+		{"more than all", func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromString("101%")) },
+			[]string{`spec.minAvailable: Invalid value: "101%": must not be greater than 100%`}},
+		{"a word", func(b *policyv1.PodDisruptionBudget) {
+			b.Spec.MinAvailable, b.Spec.MaxUnavailable = nil, new(intstr.FromString("all"))
+		}, []string{`spec.maxUnavailable: Invalid value: "all": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')`}},
+		{"neither number nor string", func(b *policyv1.PodDisruptionBudget) {
+			b.Spec.MinAvailable = &intstr.IntOrString{Type: 7}
+		}, []string{`spec.minAvailable: Invalid value: intstr.IntOrString{Type:7, IntVal:0, StrVal:""}: must be an integer or percentage (e.g '5%%')`}},
+		{"bad selector", func(b *policyv1.PodDisruptionBudget) {
+			b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In"}}
+		}, []string{"spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"}},
+		{"unknown policy", func(b *policyv1.PodDisruptionBudget) {
+			b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.UnhealthyPodEvictionPolicyType("x"))
+		}, []string{`spec.unhealthyPodEvictionPolicy: Unsupported value: "x": supported values: "AlwaysAllow", "IfHealthyBudget"`}},
+	}
+	registrytest.Create(t, k, budget(), changes)
+	registrytest.Update(t, k, "", budget(), changes)
+	registrytest.Update(t, k, "status", budget(), []registrytest.Change[*policyv1.PodDisruptionBudget]{
+		{"the spec stays", func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromInt32(-1)) }, nil},
+		{"negative counts", func(b *policyv1.PodDisruptionBudget) {
+			b.Status.DisruptionsAllowed, b.Status.CurrentHealthy, b.Status.DesiredHealthy, b.Status.ExpectedPods = -1, -2, -3, -4
+		}, []string{
+			`status.disruptionsAllowed: Invalid value: -1: must be greater than or equal to 0`,
+			`status.currentHealthy: Invalid value: -2: must be greater than or equal to 0`,
+			`status.desiredHealthy: Invalid value: -3: must be greater than or equal to 0`,
+			`status.expectedPods: Invalid value: -4: must be greater than or equal to 0`,
+		}},
+	})
+}
+
+// A selector that was accepted under older rules may stay.
+func TestOldSelectorStays(t *testing.T) {
+	k := registrytest.Find(t, policy.Kinds(), "poddisruptionbudgets")
+	invalid := metav1.LabelSelectorRequirement{Key: "a", Operator: metav1.LabelSelectorOpIn, Values: []string{"not valid"}}
+	old := budget()
+	old.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{invalid}
+	if errs := k.Rules.Validate(old); len(errs) != 1 {
+		t.Fatalf("created with an invalid value: %v", errs)
+	}
+	if errs := registrytest.Replace(k, "", old.DeepCopy(), old); len(errs) != 0 {
+		t.Fatalf("updated: %v", errs)
+	}
+}
+
+func TestGenerationAndReservedKey(t *testing.T) {
+	k := registrytest.Find(t, policy.Kinds(), "poddisruptionbudgets")
+	b := budget()
+	b.Status.CurrentHealthy = 5
+	b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: reserved, Operator: "Exists"}, {Key: "a", Operator: "Exists"}}
+	registrytest.Prepare(k, b)
+	if b.Generation != 1 || b.Status.CurrentHealthy != 0 || len(b.Spec.Selector.MatchExpressions) != 1 {
+		t.Errorf("created as %+v", b)
+	}
+	none := budget()
+	none.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: reserved, Operator: "Exists"}}}
+	registrytest.Prepare(k, none)
+	if len(none.Spec.Selector.MatchExpressions) != 1 {
+		t.Errorf("a selector of nothing became one of everything")
+	}
+
+	old := budget()
+	obj := old.DeepCopy()
+	obj.Status.CurrentHealthy = 5
+	registrytest.Replace(k, "", obj, old)
+	if obj.Generation != 3 || obj.Status.CurrentHealthy != 0 {
+		t.Errorf("updated to %+v", obj)
+	}
+	obj.Spec.MinAvailable = new(intstr.FromInt32(1))
+	registrytest.Replace(k, "", obj, old)
+	if obj.Generation != 4 {
+		t.Errorf("generation %d after a change of the spec", obj.Generation)
+	}
+}
+
+func TestClosure(t *testing.T) {
+	depcheck.AtMost(t, "registry/policy", 110)
+	depcheck.Siblings(t, "registry/policy", "informer", "registry", "registry/codec", "registry/internal/check", "storage")
+}
+
+func ExampleKinds() {
+	for _, k := range policy.Kinds() {
+		fmt.Println(k.GroupVersion, k.Plural, k.Short)
+	}
+	// Output: policy/v1 poddisruptionbudgets [pdb]
+}

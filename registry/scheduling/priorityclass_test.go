@@ -1,0 +1,75 @@
+package scheduling_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/depcheck"
+	"github.com/keelson-dev/keelson/registry/registrytest"
+	"github.com/keelson-dev/keelson/registry/scheduling"
+)
+
+func TestPriorityClass(t *testing.T) {
+	k := registrytest.Find(t, scheduling.Kinds(), "priorityclasses")
+	good := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Value: 1_000_000_000}
+	registrytest.Create(t, k, good, []registrytest.Change[*schedulingv1.PriorityClass]{
+		{"negative value", func(c *schedulingv1.PriorityClass) { c.Value = -5 }, nil},
+		{"too high", func(c *schedulingv1.PriorityClass) { c.Value++ },
+			[]string{`value: Forbidden: maximum allowed value of a user defined priority is 1000000000`}},
+		{"a system name", func(c *schedulingv1.PriorityClass) { c.Name = "system-x" }, []string{
+			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class`}},
+		{"a system class of another value", func(c *schedulingv1.PriorityClass) { c.Name = scheduling.NodeCritical }, []string{
+			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: value of system-node-critical PriorityClass must be 2000001000`}},
+		{"a system class as default", func(c *schedulingv1.PriorityClass) {
+			c.Name, c.Value, c.GlobalDefault = scheduling.ClusterCritical, 2_000_000_000, true
+		}, []string{
+			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: globalDefault of system-cluster-critical PriorityClass must be false`}},
+		{"preemption never", func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) }, nil},
+		{"empty preemption", func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("")) },
+			[]string{`preemptionPolicy: Required value`}},
+		{"unknown preemption", func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("Maybe")) },
+			[]string{`preemptionPolicy: Unsupported value: "Maybe": supported values: "PreemptLowerPriority", "Never"`}},
+	})
+	registrytest.Update(t, k, "", good, []registrytest.Change[*schedulingv1.PriorityClass]{
+		{"description and default", func(c *schedulingv1.PriorityClass) { c.Description, c.GlobalDefault = "x", true }, nil},
+		{"value", func(c *schedulingv1.PriorityClass) { c.Value = 7 }, []string{`value: Forbidden: may not be changed in an update.`}},
+		{"preemption", func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) },
+			[]string{`preemptionPolicy: Invalid value: "Never": field is immutable`}},
+	})
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	k := registrytest.Find(t, scheduling.Kinds(), "priorityclasses")
+	want := map[string]int32{"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+	for _, class := range scheduling.Defaults() {
+		registrytest.Prepare(k, class)
+		if errs := k.Rules.Validate(class); len(errs) > 0 {
+			t.Errorf("%s: %v", class.Name, errs)
+		}
+		if want[class.Name] != class.Value || class.Generation != 1 || *class.PreemptionPolicy != corev1.PreemptLowerPriority {
+			t.Errorf("%s is %+v", class.Name, class)
+		}
+		delete(want, class.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
+
+func TestClosure(t *testing.T) {
+	depcheck.AtMost(t, "registry/scheduling", 110)
+	depcheck.Siblings(t, "registry/scheduling", "informer", "registry", "registry/codec", "registry/internal/check", "storage")
+}
+
+func ExampleDefaults() {
+	for _, class := range scheduling.Defaults() {
+		fmt.Println(class.Name, class.Value)
+	}
+	// Output:
+	// system-node-critical 2000001000
+	// system-cluster-critical 2000000000
+}
