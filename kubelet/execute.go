@@ -29,10 +29,8 @@ func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o observation) (p
 	if a.KillPod && !a.CreateSandbox {
 		return true
 	}
-	if a.CreateSandbox {
-		if !w.createSandbox(ctx, pod, &a) {
-			return false
-		}
+	if a.CreateSandbox && !w.createSandbox(ctx, pod, &a) {
+		return false
 	}
 	started, failed := w.startAll(ctx, pod, o, a)
 	if a.CreateSandbox || len(a.Kill) > 0 || started || failed {
@@ -80,6 +78,11 @@ func (w *worker) purgeInit(ctx context.Context, pod *corev1.Pod, o observation) 
 
 // createSandbox makes the pod's sandbox and tells the API that its network is there.
 func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, a *actions) bool {
+	if problem := w.k.node.networkProblem(); problem != "" && !isHostNetwork(pod) {
+		w.k.podEvent(pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: %s", problem)
+		w.lookAgain(time.Now().Add(plegPeriod))
+		return false
+	}
 	id, err := w.k.runtime.RunPodSandbox(ctx, sandboxConfig(pod, a.Attempt))
 	if err != nil {
 		if ctx.Err() == nil {

@@ -23,8 +23,9 @@ type nodeReporter struct {
 
 	registered chan struct{} // closed once the node is in the API
 
-	mu   sync.Mutex
-	node *corev1.Node // newest known state
+	mu      sync.Mutex
+	node    *corev1.Node // newest known state
+	network string       // what is wrong with the runtime's network, if anything
 
 	reported time.Time // of the goroutine in run alone: when the status was sent last
 }
@@ -46,6 +47,13 @@ func (n *nodeReporter) current() *corev1.Node {
 		return n.node
 	}
 	return n.initial()
+}
+
+// networkProblem says why pods cannot have a network, as of the last look at the runtime.
+func (n *nodeReporter) networkProblem() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.network
 }
 
 func (n *nodeReporter) learn(node *corev1.Node) {
@@ -296,9 +304,14 @@ func (n *nodeReporter) readiness(ctx context.Context) corev1.NodeCondition {
 	if c := status.Runtime; !c.Ready {
 		errs = append(errs, fmt.Errorf("container runtime not ready: RuntimeReady=false reason:%s message:%s", c.Reason, c.Message))
 	}
+	problem := ""
 	if c := status.Network; !c.Ready {
-		errs = append(errs, fmt.Errorf("container runtime network not ready: NetworkReady=false reason:%s message:%s", c.Reason, c.Message))
+		problem = fmt.Sprintf("container runtime network not ready: NetworkReady=false reason:%s message:%s", c.Reason, c.Message)
+		errs = append(errs, errors.New(problem))
 	}
+	n.mu.Lock()
+	n.network = problem
+	n.mu.Unlock()
 	if err := join(errs); err != nil {
 		return notReady(err.Error())
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"maps"
 	"runtime"
 	"time"
 
@@ -94,7 +95,8 @@ func (o Options) complete() (Options, error) {
 }
 
 func fillResources(list, defaults corev1.ResourceList) corev1.ResourceList {
-	out := defaults.DeepCopy()
+	out := corev1.ResourceList{}
+	maps.Copy(out, defaults.DeepCopy())
 	for name, quantity := range list {
 		out[name] = quantity.DeepCopy()
 	}

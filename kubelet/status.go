@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 // Reasons that a kubelet gives in pod statuses.
@@ -42,6 +43,7 @@ func generateStatus(p portrait) corev1.PodStatus {
 		QOSClass:           qosClass(p.pod),
 	}
 	p.containerStatuses(&status)
+	p.setResources(&status)
 	p.setPhase(&status)
 	if !isTerminal(p.previous.Phase) && deadlineExceeded(p.pod, p.previous.StartTime, p.now) {
 		status.Phase = corev1.PodFailed
@@ -61,6 +63,17 @@ func (p portrait) containerStatuses(status *corev1.PodStatus) {
 	})
 	status.InitContainerStatuses = p.statusesOf(initial, p.previous.InitContainerStatuses)
 	status.EphemeralContainerStatuses = p.statusesOf(ephemeral, p.previous.EphemeralContainerStatuses)
+}
+
+// setResources reports what the pod as a whole asks for and is allowed (KEP-5419).
+func (p portrait) setResources(status *corev1.PodStatus) {
+	options := resourcehelper.PodResourcesOptions{}
+	requests, limits := resourcehelper.PodRequests(p.pod, options), resourcehelper.PodLimits(p.pod, options)
+	if len(requests)+len(limits) == 0 {
+		return
+	}
+	status.Resources = &corev1.ResourceRequirements{Requests: requests, Limits: limits}
+	status.AllocatedResources = requests
 }
 
 // setPhase derives the phase; a pod never leaves a terminal one.

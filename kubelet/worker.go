@@ -45,6 +45,7 @@ type worker struct {
 	waiting    map[string]waiting // by container
 	probes     *probes
 	rejected   bool // refused by admission; its status says why
+	retry      bool // the last look at it failed
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
@@ -154,7 +155,8 @@ func (w *worker) turn(parent context.Context) (buried bool) {
 	}()
 
 	pod, gone, changed := w.take()
-	forced := changed || (!w.due.IsZero() && !time.Now().Before(w.due)) || w.probes.changed()
+	forced := changed || (!w.due.IsZero() && !time.Now().Before(w.due)) || w.probes.changed() || w.retry
+	w.retry = false
 	if gone || pod.DeletionTimestamp != nil || isTerminal(pod.Status.Phase) {
 		w.stage = max(w.stage, terminating)
 	}
@@ -220,6 +222,7 @@ func (w *worker) failed(ctx context.Context, pod *corev1.Pod, format string, err
 	if ctx.Err() != nil {
 		return
 	}
+	w.retry = true
 	w.k.log.Warn("looking after a pod failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 	w.k.podEvent(pod, corev1.EventTypeWarning, "FailedSync", format, err)
 	w.lookAgain(time.Now().Add(retryPeriod))

@@ -1,0 +1,152 @@
+package kubelet_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/kubelet"
+)
+
+func execProbe(period, delay int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:        corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"check"}}},
+		PeriodSeconds:       period,
+		InitialDelaySeconds: delay,
+	}
+}
+
+func TestReadinessProbe(t *testing.T) {
+	rt := simulated.Options{Program: func(simulated.Process) simulated.Program {
+		return simulated.Program{ReadyAfter: 7 * time.Second}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) { p.Spec.Containers[0].ReadinessProbe = execProbe(5, 2) }))
+		n.after(30 * time.Second)
+		n.expectStatuses("0s web Running main=running", "7s web Running Ready main=running")
+		n.expectEventsAbout("Unhealthy", "2s web spec.containers{main} Warning Unhealthy: Readiness probe failed: ")
+	})
+}
+
+func TestLivenessProbeRestarts(t *testing.T) {
+	rt := simulated.Options{Program: func(p simulated.Process) simulated.Program {
+		if p.Container.Attempt > 0 {
+			return simulated.Program{}
+		}
+		return simulated.Program{IgnoresStop: true, Exec: func([]string) cri.ExecResult {
+			return cri.ExecResult{ExitCode: 1, Stderr: []byte("stuck")}
+		}}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.Containers[0].LivenessProbe = execProbe(10, 0)
+			grace := int64(4)
+			p.Spec.Containers[0].LivenessProbe.TerminationGracePeriodSeconds = &grace
+		}))
+		n.after(60 * time.Second)
+		n.expectStatuses("0s web Running Ready main=running", "24s web Running Ready main=running#1")
+		n.mu.Lock()
+		last := n.events[len(n.events)-5:]
+		n.mu.Unlock()
+		want := []string{
+			"20s web spec.containers{main} Warning Unhealthy: Liveness probe failed: stuck",
+			"20s web spec.containers{main} Normal Killing: Container main failed liveness probe, will be restarted",
+		}
+		for i := range want {
+			if last[i] != want[i] {
+				t.Errorf("event %q, want %q", last[i], want[i])
+			}
+		}
+	})
+}
+
+func TestStartupProbeHoldsTheOthersBack(t *testing.T) {
+	calls := 0
+	prober := kubelet.ProbeFunc(func(_ context.Context, target kubelet.ProbeTarget) error {
+		calls++
+		if target.Probe.HTTPGet.Path == "/started" && calls < 4 {
+			return errors.New("HTTP probe failed with statuscode: 503")
+		}
+		if len(target.IPs) != 1 || !strings.HasPrefix(target.IPs[0], "10.88.") {
+			t.Errorf("the probe goes to %v", target.IPs)
+		}
+		return nil
+	})
+	get := func(path string) *corev1.Probe {
+		return &corev1.Probe{PeriodSeconds: 3, FailureThreshold: 10, ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(80)},
+		}}
+	}
+	simulate(t, simulated.Options{}, kubelet.Options{Prober: prober}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.Containers[0].StartupProbe = get("/started")
+			p.Spec.Containers[0].ReadinessProbe = get("/ready")
+		}))
+		n.after(20 * time.Second)
+		n.expectStatuses("0s web Running main=running", "9s web Running main=running", "9s web Running Ready main=running")
+		n.expectEventsAbout("Unhealthy",
+			"0s web spec.containers{main} Warning Unhealthy: Startup probe failed: HTTP probe failed with statuscode: 503",
+			"3s web spec.containers{main} Warning Unhealthy: Startup probe failed: HTTP probe failed with statuscode: 503",
+			"6s web spec.containers{main} Warning Unhealthy: Startup probe failed: HTTP probe failed with statuscode: 503",
+		)
+	})
+}
+
+func TestReadinessGates(t *testing.T) {
+	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/open"}}
+		}))
+		n.after(time.Second)
+		n.expectStatuses("0s web Running main=running")
+		pod := n.pod("web").DeepCopy()
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: "example.com/open", Status: corev1.ConditionTrue})
+		n.pods.Put(pod)
+		n.after(time.Second)
+		n.expectStatuses("1s web Running Ready main=running")
+	})
+}
+
+func TestHooks(t *testing.T) {
+	rt := simulated.Options{Program: func(simulated.Process) simulated.Program {
+		return simulated.Program{Exec: func(command []string) cri.ExecResult {
+			if command[0] == "bad" {
+				return cri.ExecResult{ExitCode: 2}
+			}
+			return cri.ExecResult{}
+		}}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("good", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
+				PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"fine"}}},
+				PreStop:   &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}},
+			}
+		}))
+		n.after(time.Second)
+		n.remove("good", 30)
+		n.after(10 * time.Second)
+		n.expectStatuses("0s good Running Ready main=running", "1.02s good Running Ready main=running",
+			"6s good Succeeded main=Completed(0)", "6s good deleted")
+
+		n.expectEventsAbout("nothing")
+		n.pods.Put(newPod("bad", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
+				PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"bad"}}},
+			}
+		}))
+		n.after(time.Second)
+		n.expectStatuses("11s bad Running main=PostStartHookError")
+		n.expectEventsAbout("Hook",
+			"11s bad spec.containers{main} Warning FailedPostStartHook: PostStartHook failed",
+			"11s bad spec.containers{main} Normal Killing: FailedPostStartHook",
+		)
+	})
+}
