@@ -1,0 +1,182 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/informer"
+)
+
+// ErrNotListed: what a node may do depends on the pods on it and can not be listed.
+var ErrNotListed = errors.New("node authorizer does not support user rule resolution")
+
+// Feed tells about the objects of one kind. An informer is one.
+type Feed[T informer.Object] interface {
+	AddHandler(h informer.Handler[T])
+}
+
+// Sources are what an Authorizer learns from. Pods are needed; without one of the others
+// objects of its kind are related to no node.
+type Sources struct {
+	Pods                Feed[*corev1.Pod]
+	Volumes             Feed[*corev1.PersistentVolume]
+	Attachments         Feed[*storagev1.VolumeAttachment]
+	ResourceSlices      Feed[*resourcev1.ResourceSlice]
+	CertificateRequests Feed[*certificatesv1.PodCertificateRequest]
+}
+
+// Authorizer allows nodes what they need. It implements authz.Authorizer and authz.RuleResolver.
+type Authorizer struct {
+	uses   *uses
+	common authz.Authorizer
+}
+
+// New returns an Authorizer that learns from in. What it does not judge by node, such as
+// services and events, common decides for all nodes; the rules of upstream's role system:node
+// are in authz/rbac/bootstrap.
+func New(in Sources, common authz.Authorizer) *Authorizer {
+	z := &Authorizer{uses: newUses(), common: common}
+	z.uses.follow(in)
+	return z
+}
+
+// Name returns the node that user is, and whether it is one. It may be empty for a node that
+// does not say which.
+func Name(user *authn.Identity) (name string, isNode bool) {
+	if user == nil {
+		return "", false
+	}
+	name, isNode = strings.CutPrefix(user.Name, "system:node:")
+	if !isNode || !slices.Contains(user.Groups, authn.GroupNodes) {
+		return "", false
+	}
+	return name, true
+}
+
+// RulesFor implements authz.RuleResolver: it fails with ErrNotListed for nodes and lists nothing
+// for others.
+func (z *Authorizer) RulesFor(_ context.Context, user *authn.Identity, _ string) (authz.Rules, error) {
+	if _, isNode := Name(user); isNode {
+		return authz.Rules{Incomplete: true}, ErrNotListed
+	}
+	return authz.Rules{}, nil
+}
+
+// Authorize implements authz.Authorizer.
+func (z *Authorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
+	node, isNode := Name(a.User)
+	if !isNode {
+		return authz.Decision{}, nil
+	}
+	if node == "" {
+		return authz.Decision{Reason: fmt.Sprintf("unknown node for user %q", a.User.Name)}, nil
+	}
+	reason, judged := z.judge(node, a)
+	switch {
+	case !judged:
+		decision, err := z.common.Authorize(ctx, a)
+		if decision.Verdict == authz.Allow {
+			return authz.Decision{Verdict: authz.Allow}, nil
+		}
+		return authz.Decision{}, err
+	case reason == allowed:
+		return authz.Decision{Verdict: authz.Allow}, nil
+	default:
+		return authz.Decision{Reason: string(reason)}, nil
+	}
+}
+
+// refusal is why something is not allowed, which may go without saying.
+type refusal string
+
+// allowed is no refusal. It is not a text that can be one.
+const allowed refusal = "\x00allowed"
+
+// judge decides about resources that are subdivided by node.
+func (z *Authorizer) judge(node string, a authz.Attributes) (reason refusal, judged bool) {
+	if !a.ResourceRequest {
+		return "", false
+	}
+	switch resource := a.Resource; a.Group {
+	case "":
+		return z.judgeCore(node, a)
+	case "resource.k8s.io":
+		switch resource {
+		case "resourceclaims":
+			return z.get(node, resourceClaim, a), true
+		case "resourceslices":
+			return z.resourceSlice(node, a), true
+		}
+	case "storage.k8s.io":
+		switch resource {
+		case "volumeattachments":
+			return z.get(node, volumeAttachment, a), true
+		case "csinodes":
+			return csiNode(node, a), true
+		}
+	case "coordination.k8s.io":
+		if resource == "leases" {
+			return lease(node, a), true
+		}
+	case "certificates.k8s.io":
+		if resource == "podcertificaterequests" {
+			return z.certificateRequest(node, a), true
+		}
+	}
+	return "", false
+}
+
+func (z *Authorizer) judgeCore(node string, a authz.Attributes) (reason refusal, judged bool) {
+	switch a.Resource {
+	case "secrets":
+		return z.read(node, secret, a), true
+	case "configmaps":
+		return z.read(node, configMap, a), true
+	case "persistentvolumeclaims":
+		if a.Subresource == "status" {
+			return z.updateStatus(node, claim, a), true
+		}
+		return z.get(node, claim, a), true
+	case "persistentvolumes":
+		return z.get(node, volume, a), true
+	case "serviceaccounts":
+		return z.serviceAccount(node, a), true
+	case "nodes":
+		return nodeObject(node, a), true
+	case "pods":
+		return z.pod(node, a), true
+	}
+	return "", false
+}
+
+// related allows what is about a named object that the node has to do with.
+func (z *Authorizer) related(node string, k kind, a authz.Attributes) refusal {
+	if a.Name == "" {
+		return "No Object name found"
+	}
+	return z.known(node, k, a)
+}
+
+func (z *Authorizer) known(node string, k kind, a authz.Attributes) refusal {
+	if z.uses.related(object{k, a.Namespace, a.Name}, node) {
+		return allowed
+	}
+	return refusal(fmt.Sprintf("no relationship found between node '%s' and this object", node))
+}
+
+// selectsNode tells whether a list restricts itself to objects whose field is the node.
+func selectsNode(a authz.Attributes, field, node string) bool {
+	return slices.ContainsFunc(a.FieldSelector, func(r authz.Requirement) bool {
+		return r.Key == field && r.Operator == "=" && len(r.Values) == 1 && r.Values[0] == node
+	})
+}
