@@ -68,6 +68,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// asked returns the queries since the last call.
+func (s *server) asked() []url.Values {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.requests
+	s.requests = nil
+	return asked
+}
+
 func refuse(w http.ResponseWriter, err *apierrors.StatusError) {
 	status := err.Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
@@ -271,18 +280,17 @@ func TestPages(t *testing.T) {
 	if err != nil || len(items) != 5 || version != "6" {
 		t.Fatalf("%d items at %s: %v", len(items), version, err)
 	}
-	var asked []string
-	for _, q := range s.requests {
-		asked = append(asked, q.Get("limit")+"/"+q.Get("continue")+"/"+q.Get("labelSelector")+"/"+q.Get("fieldSelector"))
+	var got []string
+	for _, q := range s.asked() {
+		got = append(got, q.Get("limit")+"/"+q.Get("continue")+"/"+q.Get("labelSelector")+"/"+q.Get("fieldSelector"))
 	}
-	if want := []string{"2//a=b/c=d", "2/2/a=b/c=d", "2/4/a=b/c=d"}; !slices.Equal(asked, want) {
-		t.Errorf("asked for %q, want %q", asked, want)
+	if want := []string{"2//a=b/c=d", "2/2/a=b/c=d", "2/4/a=b/c=d"}; !slices.Equal(got, want) {
+		t.Errorf("asked for %q, want %q", got, want)
 	}
-	s.requests = nil
 	s.expireContinue.Store(true)
 	items, _, err = source(t, config, wire.Options{PageSize: 2}).List(t.Context())
-	if err != nil || len(items) != 5 || len(s.requests) != 3 || s.requests[2].Get("limit") != "" {
-		t.Errorf("%d items after the token expired, %d requests: %v", len(items), len(s.requests), err)
+	if q := s.asked(); err != nil || len(items) != 5 || len(q) != 3 || q[2].Get("limit") != "" {
+		t.Errorf("%d items after the token expired, %d requests: %v", len(items), len(q), err)
 	}
 }
 
@@ -291,8 +299,8 @@ func TestServerWithoutInitialEvents(t *testing.T) {
 	fill(s, 3)
 	s.noInitial.Store(true)
 	items, _, err := source(t, config, wire.Options{StreamList: true}).List(t.Context())
-	if err != nil || len(items) != 3 || len(s.requests) != 2 {
-		t.Errorf("%d items in %d requests: %v", len(items), len(s.requests), err)
+	if q := s.asked(); err != nil || len(items) != 3 || len(q) != 2 {
+		t.Errorf("%d items in %d requests: %v", len(items), len(q), err)
 	}
 }
 
@@ -371,14 +379,14 @@ func TestInformerOverTheWire(t *testing.T) {
 			t.Errorf("%d objects after an hour", len(got))
 		}
 		time.Sleep(20 * time.Minute) // the watch is a new one, from the last bookmark
-		watches := 0
-		for _, q := range s.requests {
+		watches, asked := 0, s.asked()
+		for _, q := range asked {
 			if q.Get("watch") == "true" {
 				watches++
 			}
 		}
-		if watches != 1+int((80*time.Minute)/(7*time.Minute)) || len(s.requests) != watches+1 {
-			t.Errorf("%d watches in %d requests", watches, len(s.requests))
+		if watches != 1+int((80*time.Minute)/(7*time.Minute)) || len(asked) != watches+1 {
+			t.Errorf("%d watches in %d requests", watches, len(asked))
 		}
 		cancel()
 		if err := <-done; err != nil {
