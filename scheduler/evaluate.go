@@ -230,7 +230,7 @@ func (e *evaluation) score(class *class) error {
 		e.raw, e.normalized = append(e.raw, raw), append(e.normalized, normalized)
 		for j, s := range normalized {
 			if s < 0 || s > MaxScore {
-				return fmt.Errorf("plugin %q returns an invalid score %v, it should in the range of [0, %v] after normalizing", w.Priority.Name(), s, MaxScore)
+				return fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, it should in the range of [0, %v] after normalizing", w.Priority.Name(), s, MaxScore)
 			}
 			e.totals[j] += s * w.Weight
 		}

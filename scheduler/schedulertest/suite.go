@@ -37,7 +37,7 @@ func TestPredicate(t T, p scheduler.Predicate) {
 		if h, ok := p.(scheduler.Hinter); ok {
 			c.hints(rounds, p, h)
 		}
-		if !rounds.failed {
+		if c.unchanged(rounds) && !rounds.failed {
 			c.planner(rounds, scheduler.Profile{Predicates: []scheduler.Predicate{p}})
 		}
 	}
@@ -52,7 +52,7 @@ func TestPriority(t T, p scheduler.Priority) {
 	rounds := newRounds(t)
 	for c := rounds.next(); c != nil; c = rounds.next() {
 		c.scores(rounds, p)
-		if !rounds.failed {
+		if c.unchanged(rounds) && !rounds.failed {
 			c.planner(rounds, scheduler.Profile{Priorities: []scheduler.Weighted{{Priority: p, Weight: 1}}})
 		}
 	}
@@ -110,7 +110,8 @@ func copies[T interface{ DeepCopy() T }](objects []T) []T {
 // same takes nil and empty for the same.
 func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// unchanged fails the test when something was changed: the objects, or the sums about them; it says whether not.
+// unchanged fails the test when the objects were changed, or the sums about them, and says
+// whether they were not.
 func (c *cluster) unchanged(t T) bool {
 	t.Helper()
 	if !same(c.nodes, c.nodesWas) || !same(c.pods, c.podsWas) || !same(c.bound, c.boundWas) {
@@ -142,7 +143,6 @@ func (c *cluster) checks(t T, p scheduler.Predicate) {
 	if !c.unchanged(t) {
 		return
 	}
-	defer c.unchanged(t)
 	for i, pod := range c.pods {
 		var again [2][]*scheduler.Refusal
 		var all sync.WaitGroup
@@ -199,7 +199,6 @@ func (c *cluster) prepared(t T, p scheduler.Predicate, preparer scheduler.Prepar
 }
 
 func (c *cluster) gate(t T, g scheduler.Gate) {
-	defer c.unchanged(t)
 	for _, pod := range c.pods {
 		r := g.Holds(pod)
 		checkRefusal(t, r)
@@ -212,7 +211,6 @@ func (c *cluster) gate(t T, g scheduler.Gate) {
 // hints looks for events after which a pod that was refused passes, although MayHelp said that
 // they do not help.
 func (c *cluster) hints(t T, p scheduler.Predicate, h scheduler.Hinter) {
-	defer c.unchanged(t)
 	try := func(pod *corev1.Pod, before, after *scheduler.NodeInfo, e scheduler.Event) {
 		t.Helper()
 		if h.Events()&e.Kind == 0 || !h.MayHelp(pod, e) {
@@ -254,7 +252,6 @@ func (c *cluster) hints(t T, p scheduler.Predicate, h scheduler.Hinter) {
 
 // planner holds what is remembered to what would be said, and Local signatures to their word.
 func (c *cluster) planner(t T, profile scheduler.Profile) {
-	defer c.unchanged(t)
 	planner := scheduler.NewPlanner(&profile)
 	state := c.snapshot.State()
 	for _, pod := range c.pods {
@@ -271,7 +268,6 @@ func (c *cluster) planner(t T, profile scheduler.Profile) {
 }
 
 func (c *cluster) scores(t T, p scheduler.Priority) {
-	defer c.unchanged(t)
 	nodes := c.snapshot.Nodes()
 	for _, pod := range c.pods {
 		for from := range nodes {
