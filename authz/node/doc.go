@@ -3,8 +3,8 @@
 // writes its own lease and CSINode, lists its own pods, and for the rest has what every node
 // has. A kubelet is a user system:node:NAME in the group system:nodes.
 //
-// An Authorizer learns who uses what from feeds, which informers are, and answers from memory.
-// Whatever it does not allow it leaves to others: it never denies and never fails. What a node
-// may write into the objects it may write is for the NodeRestriction admission plugin. Everything
-// here is safe for concurrent use.
+// An Authorizer reads Sources, which informers satisfy as they are, and keeps no state beside
+// their indexes: a binding counts as soon as the pod does. Whatever it does not allow it leaves to
+// others: it never denies and never fails. What a node may write into the objects it may write
+// is for the NodeRestriction admission plugin. Everything here is safe for concurrent use.
 package node

@@ -14,40 +14,58 @@ import (
 
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
-	"github.com/keelson-dev/keelson/informer"
 )
 
 // ErrNotListed: what a node may do depends on the pods on it and can not be listed.
 var ErrNotListed = errors.New("node authorizer does not support user rule resolution")
 
-// Feed tells about the objects of one kind. An informer is one.
-type Feed[T informer.Object] interface {
-	AddHandler(h informer.Handler[T])
+// Getter reads one object by name; cluster-scoped objects have no namespace. An informer is one.
+type Getter[T any] interface {
+	Get(namespace, name string) (T, bool)
 }
 
-// Sources are what an Authorizer learns from. Pods are needed; without one of the others
-// objects of its kind are related to no node.
-type Sources struct {
-	Pods                Feed[*corev1.Pod]
-	Volumes             Feed[*corev1.PersistentVolume]
-	Attachments         Feed[*storagev1.VolumeAttachment]
-	ResourceSlices      Feed[*resourcev1.ResourceSlice]
-	CertificateRequests Feed[*certificatesv1.PodCertificateRequest]
+// Index finds objects by values computed from them. An informer is one.
+type Index[T any] interface {
+	// AddIndex declares an index by the values a function computes; it is called before any read.
+	AddIndex(name string, values func(T) []string)
+	// ByIndex returns the objects filed under value.
+	ByIndex(name, value string) []T
 }
+
+// Volumes are read by name and by the secrets they need. An informer is one.
+type Volumes interface {
+	Getter[*corev1.PersistentVolume]
+	Index[*corev1.PersistentVolume]
+}
+
+// Sources are what an Authorizer reads. Pods are needed; without one of the others, objects of
+// its kind are related to no node.
+type Sources struct {
+	Pods                Index[*corev1.Pod]
+	Volumes             Volumes
+	Attachments         Getter[*storagev1.VolumeAttachment]
+	ResourceSlices      Getter[*resourcev1.ResourceSlice]
+	CertificateRequests Getter[*certificatesv1.PodCertificateRequest]
+}
+
+type (
+	attachment = storagev1.VolumeAttachment
+	slice      = resourcev1.ResourceSlice
+	request    = certificatesv1.PodCertificateRequest
+)
 
 // Authorizer allows nodes what they need. It implements authz.Authorizer and authz.RuleResolver.
 type Authorizer struct {
-	uses   *uses
+	in     Sources
 	common authz.Authorizer
 }
 
-// New returns an Authorizer that learns from in. What it does not judge by node, such as
-// services and events, common decides for all nodes; the rules of upstream's role system:node
-// are in authz/rbac/bootstrap.
+// New returns an Authorizer over in. It adds an index to pods and volumes, so call it before
+// they run. What it does not judge by node, such as services and events, common decides for all
+// nodes; the rules of upstream's role system:node are in authz/rbac/bootstrap.
 func New(in Sources, common authz.Authorizer) *Authorizer {
-	z := &Authorizer{uses: newUses(), common: common}
-	z.uses.follow(in)
-	return z
+	in.index()
+	return &Authorizer{in: in, common: common}
 }
 
 // Name returns the node that user is, and whether it is one. It may be empty for a node that
@@ -168,7 +186,7 @@ func (z *Authorizer) related(node string, k kind, a authz.Attributes) refusal {
 }
 
 func (z *Authorizer) known(node string, k kind, a authz.Attributes) refusal {
-	if z.uses.related(object{k, a.Namespace, a.Name}, node) {
+	if z.in.related(object{k, a.Namespace, a.Name}, node) {
 		return allowed
 	}
 	return refusal(fmt.Sprintf("no relationship found between node '%s' and this object", node))

@@ -140,8 +140,11 @@ func claimName(p *corev1.Pod, ref *corev1.PodResourceClaim) string {
 	return ""
 }
 
-// secretsOf returns the secrets that a kubelet needs to mount a volume.
+// secretsOf returns the secrets that a kubelet needs to mount a volume: none before it is bound.
 func secretsOf(v *corev1.PersistentVolume) []object {
+	if v.Spec.ClaimRef == nil {
+		return nil
+	}
 	var secrets []object
 	add := func(namespace, name string) {
 		if name != "" {
