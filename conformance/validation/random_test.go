@@ -42,6 +42,9 @@ func (f *filler) fill(v reflect.Value, name string) {
 		v.SetZero()
 		if f.chance(f.dense) {
 			n := 1 + f.IntN(3)
+			if f.chance(0.03) && many(name) > 0 {
+				n = many(name)
+			}
 			v.Set(reflect.MakeSlice(v.Type(), n, n))
 			for i := range n {
 				f.fill(v.Index(i), name)
@@ -63,7 +66,11 @@ func (f *filler) fill(v reflect.Value, name string) {
 	case reflect.Bool:
 		v.SetBool(f.chance(0.4))
 	case reflect.Int32, reflect.Int64:
-		v.SetInt(f.number(name))
+		n := f.number(name)
+		if v.Kind() == reflect.Int64 && f.chance(0.05) {
+			n = 1 << 33
+		}
+		v.SetInt(n)
 	}
 }
 
@@ -94,8 +101,28 @@ func (f *filler) fillStruct(v reflect.Value) {
 			}
 			continue
 		}
-		f.fill(field, v.Type().Field(i).Name)
+		f.fill(field, f.key(v.Type(), i))
 	}
+}
+
+// key names the i-th field of a struct as its values are looked up.
+func (f *filler) key(t reflect.Type, i int) string {
+	name := t.Field(i).Name
+	if full := t.Name() + "." + name; len(f.values[full]) > 0 {
+		return full
+	}
+	return name
+}
+
+// many is how long a list must be to be too long; 0 where it does not matter.
+func many(name string) int {
+	switch name {
+	case "RestartPolicyRules", "Nameservers", "Searches":
+		return 35
+	case "Values":
+		return 256
+	}
+	return 0
 }
 
 func (f *filler) special(v reflect.Value, name string) bool {
@@ -118,11 +145,18 @@ func (f *filler) number(name string) int64 {
 	if name == "DefaultMode" || name == "Mode" {
 		return pick[int64](f, 0, 0o644, 0o777, 0o1000, -1)
 	}
+	if strings.HasSuffix(name, "ExpirationSeconds") {
+		return pick[int64](f, 599, 600, 3599, 3600, 86401, 91*86400, 91*86400+1)
+	}
 	return pick[int64](f, 0, 1, 2, 10, 80, 600, 3600, -1, 65536, 101, 1<<20)
 }
 
 func (f *filler) text(typeName, name string) string {
-	for _, key := range []string{typeName + "." + name, typeName, name} {
+	keys := []string{typeName, name}
+	if strings.Contains(name, ".") {
+		keys = []string{name}
+	}
+	for _, key := range keys {
 		if values := f.values[key]; len(values) > 0 {
 			if f.chance(0.05) {
 				return pick(f, "Bogus", "", "<&\">")
@@ -153,7 +187,7 @@ func (f *filler) mutate(v reflect.Value, name string) {
 		}
 		i := f.IntN(v.NumField())
 		if v.Field(i).CanSet() {
-			f.mutate(v.Field(i), v.Type().Field(i).Name)
+			f.mutate(v.Field(i), f.key(v.Type(), i))
 		}
 	case reflect.Slice:
 		f.mutateSlice(v, name)
