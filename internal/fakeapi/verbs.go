@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,7 +148,7 @@ func (s *Server) Create(_ context.Context, t client.Target, obj runtime.Object, 
 	created.SetUID(types.UID(fmt.Sprintf("uid-%05d", s.uids)))
 	created.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
 	created.SetDeletionTimestamp(nil)
-	if fieldOf(created, "Spec").IsValid() {
+	if _, slice := obj.(*discoveryv1.EndpointSlice); slice || fieldOf(created, "Spec").IsValid() {
 		created.SetGeneration(1)
 	}
 	s.put(t.Resource, created, informer.Added)
@@ -198,7 +199,7 @@ func (s *Server) replace(t client.Target, old, next informer.Object) (runtime.Ob
 	if reflect.DeepEqual(old, merged) {
 		return old.DeepCopyObject(), nil
 	}
-	if !sameField("Spec", old, merged) {
+	if specChanged(old, merged) {
 		merged.SetGeneration(old.GetGeneration() + 1)
 	}
 	if done(merged) {
@@ -250,6 +251,17 @@ func copyField(name string, from, to informer.Object) {
 func sameField(name string, a, b informer.Object) bool {
 	v := fieldOf(a, name)
 	return !v.IsValid() || reflect.DeepEqual(v.Interface(), fieldOf(b, name).Interface())
+}
+
+// specChanged tells whether the generation goes up.
+func specChanged(old, next informer.Object) bool {
+	before, ok := old.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return !sameField("Spec", old, next)
+	}
+	after := next.(*discoveryv1.EndpointSlice)
+	return !reflect.DeepEqual(before.Endpoints, after.Endpoints) || !reflect.DeepEqual(before.Ports, after.Ports) ||
+		!maps.Equal(before.Labels, after.Labels)
 }
 
 func oneController(gvk schema.GroupVersionKind, obj informer.Object) error {

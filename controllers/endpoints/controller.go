@@ -1,0 +1,202 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/backends"
+	"github.com/keelson-dev/keelson/controllers/internal/expect"
+	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/informer"
+)
+
+// leaderAnnotation is on Endpoints that old leader elections used as a lock and that have no
+// service for that reason.
+const leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
+
+// Sources is what the controller reads.
+type Sources struct {
+	Services  *informer.Informer[*corev1.Service]
+	Pods      *informer.Informer[*corev1.Pod]
+	Endpoints *informer.Informer[*corev1.Endpoints]
+}
+
+// Client is what the controller asks of the server: to create, update and delete Endpoints.
+type Client interface {
+	client.Creator
+	client.Updater
+	client.Deleter
+}
+
+// Options of a Controller. The zero value is upstream's behaviour.
+type Options struct {
+	// BatchPeriod is how long after the change of a pod the Endpoints are written, so that
+	// one write takes in several changes; 0 is at once.
+	BatchPeriod time.Duration
+}
+
+// Controller is the endpoints-controller. Make one with New.
+type Controller struct {
+	in       Sources
+	client   Client
+	recorder events.Recorder
+	batch    time.Duration
+	triggers *backends.Triggers
+	// What the cache has yet to show: Endpoints created, and their last version written; and
+	// the services that wait for it.
+	unseen  *expect.Dependents
+	written *expect.Versions
+	waiting *backends.Waiting
+}
+
+var (
+	_ controllers.Controller = (*Controller)(nil)
+	_ controllers.Retrier    = (*Controller)(nil)
+)
+
+// New makes the controller.
+func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
+	return &Controller{
+		in: in, client: c, recorder: r, batch: o.BatchPeriod,
+		triggers: backends.NewTriggers(), unseen: expect.NewDependents(), written: expect.NewVersions(), waiting: backends.NewWaiting(),
+	}
+}
+
+// Name is "endpoints-controller".
+func (c *Controller) Name() string { return "endpoints-controller" }
+
+// Retry gives up after fifteen failures in a row, until something changes.
+func (c *Controller) Retry() controllers.Retry { return controllers.Retry{Limit: 15} }
+
+func kind() ownership.Kind {
+	return ownership.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Endpoints"), Resource: "endpoints"}
+}
+
+func keyOf(obj metav1.Object) controllers.Key {
+	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// Watch implements controllers.Controller.
+func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
+	c.in.Services.AddHandler(informer.Handler[*corev1.Service]{
+		Added:   func(s *corev1.Service) { q.Add(keyOf(s)) },
+		Updated: func(_, s *corev1.Service) { q.Add(keyOf(s)) },
+		Deleted: func(s *corev1.Service) { q.Add(keyOf(s)) },
+	})
+	c.in.Pods.AddHandler(backends.Watch(c.in.Services, func(key controllers.Key) { q.AddAfter(key, c.batch) }))
+	started := time.Now()
+	seen := func(e *corev1.Endpoints) {
+		if c.waiting.Take(keyOf(e)) {
+			q.Add(keyOf(e))
+		}
+	}
+	c.in.Endpoints.AddHandler(informer.Handler[*corev1.Endpoints]{
+		Added: func(e *corev1.Endpoints) {
+			c.unseen.Created(keyOf(e))
+			seen(e)
+			// Those from before may be of a service that was deleted while nobody watched.
+			if _, lock := e.Annotations[leaderAnnotation]; !lock && e.CreationTimestamp.Time.Before(started) {
+				q.Add(keyOf(e))
+			}
+		},
+		Updated: func(_, e *corev1.Endpoints) { seen(e) },
+		Deleted: func(e *corev1.Endpoints) {
+			c.unseen.Forget(keyOf(e))
+			c.written.Forget(keyOf(e))
+			q.Add(keyOf(e))
+		},
+	})
+	return []controllers.Synced{c.in.Pods, c.in.Services, c.in.Endpoints}
+}
+
+// Reconcile implements controllers.Controller.
+func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	service, ok := c.in.Services.Get(key.Namespace, key.Name)
+	if !ok {
+		c.triggers.Forget(key)
+		c.unseen.Forget(key)
+		c.written.Forget(key)
+		err := c.client.Delete(ctx, kind().Target(key.Namespace, key.Name), metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+		return controllers.Result{}, err
+	}
+	if !backends.Selected(service) {
+		return controllers.Result{}, nil
+	}
+	current, exists, wait := c.current(key, service)
+	if wait > 0 {
+		return controllers.Result{RequeueAfter: wait}, nil
+	}
+	pods := backends.Of(service, c.in.Pods)
+	trigger := c.triggers.Time(service, pods) // whether or not it comes to a write
+	wanted := subsets(service, pods)
+	if !exists {
+		current = &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: service.Name, Namespace: service.Namespace}}
+	} else if upToDate(current, service, wanted) {
+		return controllers.Result{}, nil
+	}
+	return controllers.Result{}, c.write(ctx, service, desired(current, service, wanted, trigger), exists)
+}
+
+// current returns the cached Endpoints. When the cache does not show the last write yet, it is
+// to be waited for: the service comes again when it does.
+func (c *Controller) current(key controllers.Key, service *corev1.Service) (*corev1.Endpoints, bool, time.Duration) {
+	look := func() (*corev1.Endpoints, bool, time.Duration) {
+		current, exists := c.in.Endpoints.Get(key.Namespace, key.Name)
+		switch {
+		case !exists:
+			return nil, false, c.unseen.Wait(key, time.Now())
+		case c.written.Behind(current, service.UID):
+			return nil, true, time.Minute
+		}
+		return current, true, 0
+	}
+	if current, exists, wait := look(); wait == 0 {
+		return current, exists, 0
+	}
+	c.waiting.Add(key)
+	return look() // it may have arrived before it was waited for
+}
+
+func (c *Controller) write(ctx context.Context, service *corev1.Service, next *corev1.Endpoints, exists bool) error {
+	var (
+		err     error
+		reason  = "FailedToUpdateEndpoint"
+		message = fmt.Sprintf("Failed to update endpoint %s/%s", service.Namespace, service.Name)
+		target  = kind().Target(next.Namespace, next.Name)
+	)
+	if exists {
+		got, updateErr := c.client.Update(ctx, target, next, metav1.UpdateOptions{})
+		if updated, ok := got.(metav1.Object); ok && updateErr == nil {
+			c.written.Wrote(updated, service.UID)
+		}
+		err = updateErr
+	} else {
+		reason, message = "FailedToCreateEndpoint", fmt.Sprintf("Failed to create endpoint for service %s/%s", service.Namespace, service.Name)
+		target.Name = ""
+		c.unseen.Creations(keyOf(service), 1)
+		if _, err = c.client.Create(ctx, target, next, metav1.CreateOptions{}); err != nil {
+			c.unseen.Forget(keyOf(service))
+		}
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return nil // no retry will do better
+		}
+	}
+	if err != nil {
+		c.recorder.Record(events.Event{
+			Regarding: ownership.Reference(kind().GroupVersionKind, next),
+			Type:      corev1.EventTypeWarning, Reason: reason, Message: fmt.Sprintf("%s: %v", message, err),
+		})
+	}
+	return err
+}

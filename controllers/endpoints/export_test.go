@@ -1,0 +1,4 @@
+package endpoints
+
+// Pack is a pure part, for tables.
+var Pack = pack

@@ -1,0 +1,280 @@
+package endpoints
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	netutils "k8s.io/utils/net"
+
+	"github.com/keelson-dev/keelson/controllers/internal/backends"
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
+)
+
+const (
+	// managedBy says on Endpoints who writes them.
+	managedBy      = "endpoints.kubernetes.io/managed-by"
+	controllerName = "endpoint-controller"
+	// capacity is how many addresses Endpoints hold.
+	capacity = 1000
+)
+
+// subsets are the addresses of the pods of a service, packed.
+func subsets(service *corev1.Service, selected []*corev1.Pod) []corev1.EndpointSubset {
+	var loose []corev1.EndpointSubset
+	for _, pod := range selected {
+		if pod.DeletionTimestamp != nil || !backends.Reachable(pod) {
+			continue
+		}
+		address, ok := addressOf(service, pod)
+		if !ok {
+			continue // it has none of the service's IP family
+		}
+		ready := service.Spec.PublishNotReadyAddresses || pods.Ready(pod)
+		if len(service.Spec.Ports) == 0 && service.Spec.ClusterIP == corev1.ClusterIPNone {
+			loose = append(loose, single(address, nil, ready))
+		}
+		for i := range service.Spec.Ports {
+			port := &service.Spec.Ports[i]
+			number, ok := backends.Port(pod, port)
+			if !ok {
+				continue
+			}
+			loose = append(loose, single(address, []corev1.EndpointPort{{
+				Name: port.Name, Port: number, Protocol: port.Protocol, AppProtocol: port.AppProtocol,
+			}}, ready))
+		}
+	}
+	return pack(loose)
+}
+
+func single(address corev1.EndpointAddress, ports []corev1.EndpointPort, ready bool) corev1.EndpointSubset {
+	if ready {
+		return corev1.EndpointSubset{Addresses: []corev1.EndpointAddress{address}, Ports: ports}
+	}
+	return corev1.EndpointSubset{NotReadyAddresses: []corev1.EndpointAddress{address}, Ports: ports}
+}
+
+// addressOf is the pod's address of the service's first IP family.
+func addressOf(service *corev1.Service, pod *corev1.Pod) (corev1.EndpointAddress, bool) {
+	var v6 bool
+	switch {
+	case len(service.Spec.IPFamilies) > 0:
+		v6 = service.Spec.IPFamilies[0] == corev1.IPv6Protocol
+	case backends.HasIP(service):
+		v6 = netutils.IsIPv6String(service.Spec.ClusterIP)
+	default:
+		v6 = netutils.IsIPv6String(pod.Status.PodIP)
+	}
+	for _, podIP := range pod.Status.PodIPs {
+		ip := netutils.ParseIPSloppy(podIP.IP)
+		if ip == nil || netutils.IsIPv6(ip) != v6 {
+			continue
+		}
+		node := pod.Spec.NodeName
+		return corev1.EndpointAddress{
+			IP: ip.String(), NodeName: &node, Hostname: backends.Hostname(service, pod),
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		}, true
+	}
+	return corev1.EndpointAddress{}, false
+}
+
+// identity tells addresses apart: pods on the host's network share theirs.
+type identity struct {
+	ip  string
+	uid types.UID
+}
+
+func identityOf(a corev1.EndpointAddress) identity {
+	if a.TargetRef == nil {
+		return identity{ip: a.IP}
+	}
+	return identity{a.IP, a.TargetRef.UID}
+}
+
+// portGroup is a port and the addresses that have it, with whether they are ready.
+type portGroup struct {
+	port  *corev1.EndpointPort // nil is no port at all
+	ready map[identity]bool
+}
+
+// pack brings subsets into their canonical form: ports that the same addresses have, in the same
+// state, share a subset. An address that is ready and not ready for a port is not ready. The
+// orders are upstream's: addresses by IP and uid, ports and subsets by a hash.
+func pack(loose []corev1.EndpointSubset) []corev1.EndpointSubset {
+	addresses := map[identity]corev1.EndpointAddress{}
+	byPort := map[string]*portGroup{}
+	add := func(port *corev1.EndpointPort, address corev1.EndpointAddress, ready bool) {
+		id, key := identityOf(address), backends.Hash(port)
+		if _, known := addresses[id]; !known {
+			addresses[id] = address
+		}
+		if byPort[key] == nil {
+			byPort[key] = &portGroup{port: port, ready: map[identity]bool{}}
+		}
+		if had, known := byPort[key].ready[id]; !known || had {
+			byPort[key].ready[id] = ready
+		}
+	}
+	for _, subset := range loose {
+		ports := make([]*corev1.EndpointPort, 0, 1)
+		for i := range subset.Ports {
+			ports = append(ports, &subset.Ports[i])
+		}
+		if len(ports) == 0 {
+			ports = append(ports, nil)
+		}
+		for _, port := range ports {
+			for _, address := range subset.Addresses {
+				add(port, address, true)
+			}
+			for _, address := range subset.NotReadyAddresses {
+				add(port, address, false)
+			}
+		}
+	}
+	return join(addresses, byPort)
+}
+
+// join makes a subset of the ports that have the same addresses.
+func join(addresses map[identity]corev1.EndpointAddress, byPort map[string]*portGroup) []corev1.EndpointSubset {
+	packed := map[string]*corev1.EndpointSubset{}
+	for _, portKey := range slices.Sorted(maps.Keys(byPort)) {
+		group := byPort[portKey]
+		ids := slices.SortedFunc(maps.Keys(group.ready), func(a, b identity) int {
+			return cmp.Or(strings.Compare(a.ip, b.ip), cmp.Compare(a.uid, b.uid))
+		})
+		var key strings.Builder
+		for _, id := range ids {
+			fmt.Fprintf(&key, "%s %s %t\n", id.ip, id.uid, group.ready[id])
+		}
+		subset := packed[key.String()]
+		if subset == nil {
+			subset = &corev1.EndpointSubset{}
+			packed[key.String()] = subset
+			for _, id := range ids {
+				if group.ready[id] {
+					subset.Addresses = append(subset.Addresses, addresses[id])
+				} else {
+					subset.NotReadyAddresses = append(subset.NotReadyAddresses, addresses[id])
+				}
+			}
+		}
+		if group.port != nil {
+			subset.Ports = append(subset.Ports, *group.port)
+		}
+	}
+	type hashed struct {
+		subset *corev1.EndpointSubset
+		hash   string
+	}
+	var sorted []hashed
+	for _, subset := range packed {
+		slices.SortFunc(subset.Ports, func(a, b corev1.EndpointPort) int { return strings.Compare(backends.Hash(a), backends.Hash(b)) })
+		sorted = append(sorted, hashed{subset, backends.Hash(*subset)})
+	}
+	slices.SortFunc(sorted, func(a, b hashed) int { return strings.Compare(a.hash, b.hash) })
+	var out []corev1.EndpointSubset
+	for _, h := range sorted {
+		out = append(out, *h.subset)
+	}
+	return out
+}
+
+// upToDate tells whether Endpoints need no write.
+func upToDate(current *corev1.Endpoints, service *corev1.Service, wanted []corev1.EndpointSubset) bool {
+	if !maps.Equal(current.Labels, labelsFor(service, current.Labels)) {
+		return false
+	}
+	if _, over := current.Annotations[corev1.EndpointsOverCapacity]; over || count(current.Subsets) > capacity {
+		return false
+	}
+	had := current.DeepCopy().Subsets
+	for _, subset := range had {
+		for _, addresses := range [][]corev1.EndpointAddress{subset.Addresses, subset.NotReadyAddresses} {
+			for _, address := range addresses {
+				if address.TargetRef != nil {
+					address.TargetRef.ResourceVersion = "" // not ours to keep up with
+				}
+			}
+		}
+	}
+	return equality.Semantic.DeepEqual(had, wanted) || equality.Semantic.DeepEqual(pack(had), wanted)
+}
+
+// labelsFor are the labels of a service and who wrote them; whether the headless label is there
+// is as in had, since it alone is no reason to write.
+func labelsFor(service *corev1.Service, had map[string]string) map[string]string {
+	out := maps.Clone(service.Labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	delete(out, corev1.IsHeadlessService)
+	if value, headless := had[corev1.IsHeadlessService]; headless {
+		out[corev1.IsHeadlessService] = value
+	}
+	out[managedBy] = controllerName
+	return out
+}
+
+func count(all []corev1.EndpointSubset) int {
+	n := 0
+	for _, subset := range all {
+		n += len(subset.Addresses) + len(subset.NotReadyAddresses)
+	}
+	return n
+}
+
+// desired is what Endpoints are to become.
+func desired(current *corev1.Endpoints, service *corev1.Service, wanted []corev1.EndpointSubset, trigger time.Time) *corev1.Endpoints {
+	next := current.DeepCopy()
+	next.Labels = labelsFor(service, nil)
+	if !backends.HasIP(service) {
+		next.Labels[corev1.IsHeadlessService] = ""
+	}
+	next.Annotations = backends.Annotate(next.Annotations, trigger)
+	delete(next.Annotations, corev1.EndpointsOverCapacity)
+	next.Subsets = wanted
+	if count(wanted) > capacity {
+		next.Subsets = truncate(wanted)
+		next.Annotations[corev1.EndpointsOverCapacity] = "truncated"
+	}
+	return next
+}
+
+// truncate cuts subsets down to capacity, each in proportion: addresses that are not ready when
+// that is enough, otherwise all of these and ready ones too.
+func truncate(all []corev1.EndpointSubset) []corev1.EndpointSubset {
+	ready, notReady := 0, 0
+	for _, subset := range all {
+		ready += len(subset.Addresses)
+		notReady += len(subset.NotReadyAddresses)
+	}
+	room, of := capacity-ready, notReady
+	if ready > capacity {
+		room, of = capacity, ready
+	}
+	left := room
+	share := func(addresses []corev1.EndpointAddress) []corev1.EndpointAddress {
+		n := min(len(addresses), left, int(math.Ceil(float64(len(addresses))/float64(of)*float64(room))))
+		left -= n
+		return addresses[:n]
+	}
+	out := slices.Clone(all)
+	for i := range out {
+		if ready > capacity {
+			out[i].Addresses, out[i].NotReadyAddresses = share(out[i].Addresses), nil
+		} else {
+			out[i].NotReadyAddresses = share(out[i].NotReadyAddresses)
+		}
+	}
+	return out
+}

@@ -1,0 +1,303 @@
+package endpointslice
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/backends"
+	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/informer"
+)
+
+// managedBy is the value of the label endpointslice.kubernetes.io/managed-by.
+const managedBy = "endpointslice-controller.k8s.io"
+
+// byService indexes slices by the service they are labelled with.
+const byService = "endpointslice service"
+
+// sliceDelay is how long after a slice was changed by somebody else its service is looked at.
+const sliceDelay = time.Second
+
+// Sources is what the controller reads.
+type Sources struct {
+	Services       *informer.Informer[*corev1.Service]
+	Pods           *informer.Informer[*corev1.Pod]
+	Nodes          *informer.Informer[*corev1.Node]
+	EndpointSlices *informer.Informer[*discoveryv1.EndpointSlice]
+}
+
+// Client is what the controller asks of the server: to create, update and delete slices.
+type Client interface {
+	client.Creator
+	client.Updater
+	client.Deleter
+}
+
+// Options of a Controller. The zero value is upstream's behaviour.
+type Options struct {
+	// MaxEndpoints is how many endpoints a slice has at most; 0 is 100.
+	MaxEndpoints int
+	// BatchPeriod is how long after the change of a pod the slices are written, so that one
+	// write takes in several changes; 0 is at once.
+	BatchPeriod time.Duration
+}
+
+// Controller is the endpointslice-controller. Make one with New.
+type Controller struct {
+	in       Sources
+	client   Client
+	recorder events.Recorder
+	most     int
+	batch    time.Duration
+	triggers *backends.Triggers
+	waiting  *backends.Waiting
+	written  *tracker
+}
+
+var (
+	_ controllers.Controller = (*Controller)(nil)
+	_ controllers.Retrier    = (*Controller)(nil)
+)
+
+// New makes the controller. It adds an index to the informer of slices, so that must not be
+// running yet.
+func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
+	in.EndpointSlices.AddIndex(byService, func(slice *discoveryv1.EndpointSlice) []string {
+		return []string{serviceOf(slice).String()}
+	})
+	if o.MaxEndpoints <= 0 {
+		o.MaxEndpoints = 100
+	}
+	return &Controller{
+		in: in, client: c, recorder: r, most: o.MaxEndpoints, batch: o.BatchPeriod,
+		triggers: backends.NewTriggers(), waiting: backends.NewWaiting(), written: newTracker(),
+	}
+}
+
+// Name is "endpointslice-controller".
+func (c *Controller) Name() string { return "endpointslice-controller" }
+
+// Retry starts with a second and gives up after fifteen failures in a row, until something
+// changes.
+func (c *Controller) Retry() controllers.Retry {
+	return controllers.Retry{First: time.Second, Max: 1000 * time.Second, Limit: 15}
+}
+
+func kind() ownership.Kind {
+	return ownership.Kind{GroupVersionKind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), Resource: "endpointslices"}
+}
+
+func keyOf(obj metav1.Object) controllers.Key {
+	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// serviceOf is the key of the service that a slice is labelled with.
+func serviceOf(slice *discoveryv1.EndpointSlice) controllers.Key {
+	return controllers.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+}
+
+func ours(slice *discoveryv1.EndpointSlice) bool {
+	return slice.Labels[discoveryv1.LabelManagedBy] == managedBy
+}
+
+// Watch implements controllers.Controller.
+func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
+	c.in.Services.AddHandler(informer.Handler[*corev1.Service]{
+		Added:   func(s *corev1.Service) { q.Add(keyOf(s)) },
+		Updated: func(_, s *corev1.Service) { q.Add(keyOf(s)) },
+		Deleted: func(s *corev1.Service) { q.Add(keyOf(s)) },
+	})
+	c.in.Pods.AddHandler(backends.Watch(c.in.Services, func(key controllers.Key) { q.AddAfter(key, c.batch) }))
+	later := func(slice *discoveryv1.EndpointSlice) {
+		if key := serviceOf(slice); key.Name != "" {
+			q.AddAfter(key, max(sliceDelay, c.batch))
+		}
+	}
+	seen := func(slice *discoveryv1.EndpointSlice) {
+		if key := serviceOf(slice); c.waiting.Take(key) {
+			q.Add(key)
+		}
+	}
+	c.in.EndpointSlices.AddHandler(informer.Handler[*discoveryv1.EndpointSlice]{
+		Added: func(slice *discoveryv1.EndpointSlice) {
+			seen(slice)
+			if ours(slice) && c.written.foreign(slice) {
+				later(slice)
+			}
+		},
+		Updated: func(old, slice *discoveryv1.EndpointSlice) {
+			seen(slice)
+			switch {
+			case serviceOf(old) != serviceOf(slice):
+				later(slice)
+				later(old)
+			case ours(old) != ours(slice), ours(slice) && c.written.foreign(slice):
+				later(slice)
+			}
+		},
+		Deleted: func(slice *discoveryv1.EndpointSlice) {
+			seen(slice)
+			if ours(slice) && c.written.deleted(slice) {
+				later(slice)
+			}
+		},
+	})
+	return []controllers.Synced{c.in.Pods, c.in.Services, c.in.EndpointSlices, c.in.Nodes}
+}
+
+// Reconcile implements controllers.Controller.
+func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	service, ok := c.in.Services.Get(key.Namespace, key.Name)
+	if !ok {
+		c.triggers.Forget(key)
+		c.written.forget(key)
+		c.waiting.Take(key)
+		return controllers.Result{}, nil // the garbage collector deletes the slices
+	}
+	if !backends.Selected(service) {
+		return controllers.Result{}, nil
+	}
+	existing, current := c.existing(key)
+	if !current {
+		c.waiting.Add(key)
+		// They may have arrived before they were waited for.
+		if existing, current = c.existing(key); !current {
+			return controllers.Result{RequeueAfter: time.Second}, nil
+		}
+	}
+	pods := backends.Of(service, c.in.Pods)
+	trigger := c.triggers.Time(service, pods) // whether or not it comes to a write
+	if err := c.reconcile(ctx, service, pods, existing, trigger); err != nil {
+		c.recorder.Record(events.Event{
+			Regarding: ownership.Reference(corev1.SchemeGroupVersion.WithKind("Service"), service),
+			Type:      corev1.EventTypeWarning, Reason: "FailedToUpdateEndpointSlices",
+			Message: fmt.Sprintf("Error updating Endpoint Slices for Service %s/%s: %v", service.Namespace, service.Name, err),
+		})
+		return controllers.Result{}, err
+	}
+	return controllers.Result{}, nil
+}
+
+// existing returns our slices of a service, by name, and whether the cache shows the last write.
+func (c *Controller) existing(key controllers.Key) ([]*discoveryv1.EndpointSlice, bool) {
+	var existing []*discoveryv1.EndpointSlice
+	for _, slice := range c.in.EndpointSlices.ByIndex(byService, key.String()) {
+		if ours(slice) && slice.DeletionTimestamp == nil {
+			existing = append(existing, slice)
+		}
+	}
+	return existing, !c.written.behind(key, existing)
+}
+
+// reconcile plans and writes, one IP family after the other.
+func (c *Controller) reconcile(ctx context.Context, service *corev1.Service, pods []*corev1.Pod, existing []*discoveryv1.EndpointSlice, trigger time.Time) error {
+	var errs []error
+	types := addressTypes(service)
+	for _, addressType := range types {
+		var same []*discoveryv1.EndpointSlice
+		for _, slice := range existing {
+			if slice.AddressType == addressType {
+				same = append(same, slice)
+			}
+		}
+		p := planner{service: service, addressType: addressType, most: c.most}
+		missing := p.take(pods, func(name string) (*corev1.Node, bool) { return c.in.Nodes.Get("", name) })
+		errs = append(errs, missing...)
+		if err := c.carryOut(ctx, service, p.plan(same), trigger); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, slice := range existing {
+		if slices.Contains(types, slice.AddressType) {
+			continue
+		}
+		if err := c.delete(ctx, slice); err != nil {
+			errs = append(errs, fmt.Errorf("error deleting %s EndpointSlice for Service %s/%s: %w", slice.Name, service.Namespace, service.Name, err))
+		}
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// carryOut writes a plan. Nothing is created for a service that is being deleted: the garbage
+// collector is deleting its slices just then.
+func (c *Controller) carryOut(ctx context.Context, service *corev1.Service, p plan, trigger time.Time) error {
+	failed := func(what string, err error) error {
+		return fmt.Errorf("failed to %s EndpointSlice for Service %s/%s: %w", what, service.Namespace, service.Name, err)
+	}
+	for _, slice := range p.create {
+		if service.DeletionTimestamp != nil {
+			break
+		}
+		slice.Annotations = backends.Annotate(slice.Annotations, trigger)
+		got, err := c.client.Create(ctx, kind().Target(slice.Namespace, ""), slice, metav1.CreateOptions{})
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return nil // no retry will do better
+		}
+		if err := c.note(got, err); err != nil {
+			return failed("create", err)
+		}
+	}
+	for _, slice := range p.update {
+		slice.Annotations = backends.Annotate(slice.Annotations, trigger)
+		got, err := c.client.Update(ctx, kind().Target(slice.Namespace, slice.Name), slice, metav1.UpdateOptions{})
+		if err := c.note(got, err); err != nil {
+			return failed("update "+slice.Name, err)
+		}
+	}
+	for _, slice := range p.delete {
+		if err := c.delete(ctx, slice); err != nil {
+			return failed("delete "+slice.Name, err)
+		}
+	}
+	return nil
+}
+
+// note remembers what a write returned, for the cache to show it.
+func (c *Controller) note(got any, err error) error {
+	if err != nil {
+		return err
+	}
+	slice, ok := got.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return errors.New("server answered with another kind")
+	}
+	c.written.wrote(slice)
+	return nil
+}
+
+func (c *Controller) delete(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+	c.written.expectDeletion(slice) // first, for it may be seen before the call returns
+	err := c.client.Delete(ctx, kind().Target(slice.Namespace, slice.Name), metav1.DeleteOptions{})
+	if err != nil {
+		c.written.wrote(slice)
+	}
+	return err
+}
+
+// addressTypes are those of the service's IP families. A service that was not given any has that
+// of its cluster IP, or IPv4.
+func addressTypes(service *corev1.Service) []discoveryv1.AddressType {
+	var types []discoveryv1.AddressType
+	for _, family := range service.Spec.IPFamilies {
+		if !slices.Contains(types, discoveryv1.AddressType(family)) {
+			types = append(types, discoveryv1.AddressType(family))
+		}
+	}
+	if len(types) == 0 {
+		types = append(types, cmp.Or(familyOf(service.Spec.ClusterIP), discoveryv1.AddressTypeIPv4))
+	}
+	return types
+}

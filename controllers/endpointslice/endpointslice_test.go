@@ -1,0 +1,442 @@
+package endpointslice_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/endpointslice"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/depcheck"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+var (
+	services = corev1.SchemeGroupVersion.WithResource("services")
+	nodes    = corev1.SchemeGroupVersion.WithResource("nodes")
+	resource = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
+)
+
+type bench struct {
+	*testing.T
+	api    *fakeapi.Server
+	events fakeapi.Recorder
+}
+
+func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t, api: fakeapi.New(o)}
+		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+		in := endpointslice.Sources{
+			Services:       informer.New(fakeapi.Source[*corev1.Service](b.api, services), detect),
+			Pods:           informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
+			Nodes:          informer.New(fakeapi.Source[*corev1.Node](b.api, nodes), detect),
+			EndpointSlices: informer.New(fakeapi.Source[*discoveryv1.EndpointSlice](b.api, resource), detect),
+		}
+		loop := controllers.NewLoop(endpointslice.New(in, b.api, &b.events, endpointslice.Options{}), controllers.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- controllers.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop).Run(ctx) }()
+		b.putIn("", nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{corev1.LabelTopologyZone: "z"}}})
+		test(b)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (b *bench) put(r schema.GroupVersionResource, obj runtime.Object) {
+	b.Helper()
+	b.putIn("ns", r, obj)
+}
+
+func (b *bench) putIn(namespace string, r schema.GroupVersionResource, obj runtime.Object) {
+	b.Helper()
+	if _, err := b.api.Create(b.Context(), client.Target{Resource: r, Namespace: namespace}, obj, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (b *bench) change(r schema.GroupVersionResource, name string, change func(runtime.Object)) {
+	b.Helper()
+	t := client.Target{Resource: r, Namespace: "ns", Name: name}
+	obj, err := b.api.Get(b.Context(), t)
+	if err != nil {
+		b.Fatal(err)
+	}
+	change(obj)
+	if _, err := b.api.Update(b.Context(), t, obj, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	t.Subresource = "status"
+	obj.(metav1.Object).SetResourceVersion("")
+	if _, err := b.api.Update(b.Context(), t, obj, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (b *bench) slices() []discoveryv1.EndpointSlice {
+	b.Helper()
+	out, err := b.api.List(b.Context(), client.Target{Resource: resource, Namespace: "ns"}, metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return out.(*discoveryv1.EndpointSliceList).Items
+}
+
+// text is "type address(conditions),…:ports"; conditions are ready, serving, terminating.
+func text(slice *discoveryv1.EndpointSlice) string {
+	var ips, ports []string
+	for _, e := range slice.Endpoints {
+		c := e.Conditions
+		flags := ""
+		for flag, on := range map[string]*bool{"r": c.Ready, "s": c.Serving, "t": c.Terminating} {
+			if on != nil && *on {
+				flags += flag
+			}
+		}
+		letters := strings.Split(flags, "")
+		slices.Sort(letters)
+		ips = append(ips, strings.Join(e.Addresses, "+")+"("+strings.Join(letters, "")+")")
+	}
+	for _, p := range slice.Ports {
+		ports = append(ports, fmt.Sprintf("%s=%d", *p.Name, *p.Port))
+	}
+	slices.Sort(ports)
+	return string(slice.AddressType) + " " + strings.Join(ips, ",") + ":" + strings.Join(ports, ",")
+}
+
+func (b *bench) want(want ...string) {
+	b.Helper()
+	var got []string
+	for _, slice := range b.slices() {
+		got = append(got, text(&slice))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		b.Errorf("slices %q, want %q", got, want)
+	}
+}
+
+func service(ports ...corev1.ServicePort) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"l": "v"}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "web"}, ClusterIP: "10.0.0.1",
+			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Ports: ports,
+		},
+	}
+}
+
+func port(name string, target intstr.IntOrString) corev1.ServicePort {
+	return corev1.ServicePort{Name: name, Port: 80, TargetPort: target, Protocol: corev1.ProtocolTCP}
+}
+
+func http() corev1.ServicePort { return port("http", intstr.FromInt32(8080)) }
+
+// pod is a running pod of app web; it is ready unless its name starts with "un".
+func pod(name string, ips ...string) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "node"},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, ip := range ips {
+		p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: ip})
+	}
+	if !strings.HasPrefix(name, "un") {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now())}}
+	}
+	return p
+}
+
+func TestFollowsPods(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		b.put(services, service(http()))
+		b.want("IPv4 :")
+		b.put(fakeapi.Pods, pod("a", "1.2.3.4", "fd00::4"))
+		b.put(fakeapi.Pods, pod("unready", "1.2.3.5"))
+		b.want("IPv4 1.2.3.4(rs),1.2.3.5():http=8080")
+		slice := b.slices()[0]
+		if slice.GenerateName != "web-" || !strings.HasPrefix(slice.Name, "web-") || !maps.Equal(slice.Labels, map[string]string{
+			"l": "v", "kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+		}) {
+			b.Errorf("slice %+v", slice.ObjectMeta)
+		}
+		if ref := metav1.GetControllerOf(&slice); ref == nil || ref.Kind != "Service" || ref.APIVersion != "v1" || ref.Name != "web" || !*ref.BlockOwnerDeletion {
+			b.Errorf("owner %+v", ref)
+		}
+		e := slice.Endpoints[0]
+		if *e.NodeName != "node" || *e.Zone != "z" || e.TargetRef.Kind != "Pod" || e.TargetRef.Name != "a" || e.TargetRef.UID == "" || e.Hostname != nil || e.Hints != nil {
+			b.Errorf("endpoint %+v", e)
+		}
+		if p := slice.Ports[0]; *p.Name != "http" || *p.Port != 8080 || *p.Protocol != corev1.ProtocolTCP {
+			b.Errorf("port %+v", p)
+		}
+		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "a"}, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		synctest.Wait()
+		b.want("IPv4 1.2.3.4(st),1.2.3.5():http=8080") // still serving
+		now := int64(0)
+		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "a"}, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			b.Fatal(err)
+		}
+		synctest.Wait()
+		b.want("IPv4 1.2.3.5():http=8080")
+		b.change(fakeapi.Pods, "unready", func(o runtime.Object) { o.(*corev1.Pod).Status.Phase = corev1.PodSucceeded })
+		b.want("IPv4 :")
+		for _, e := range b.events.Take() {
+			b.Error(e)
+		}
+	})
+}
+
+func TestKindsOfServices(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		service func(*corev1.Service)
+		want    []string
+	}{
+		{"ordinary", func(*corev1.Service) {}, []string{"IPv4 1.2.3.4(rs),1.2.3.5():http=8080"}},
+		{"publishes not ready", func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }, []string{"IPv4 1.2.3.4(rs),1.2.3.5(r):http=8080"}},
+		{"dual stack", func(s *corev1.Service) {
+			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+		}, []string{"IPv4 1.2.3.4(rs),1.2.3.5():http=8080", "IPv6 fd00::4(rs):http=8080"}},
+		{"no family, cluster IP", func(s *corev1.Service) { s.Spec.IPFamilies, s.Spec.ClusterIP = nil, "fd00::1" }, []string{"IPv6 fd00::4(rs):http=8080"}},
+		{"no family at all", func(s *corev1.Service) { s.Spec.IPFamilies, s.Spec.ClusterIP = nil, "" }, []string{"IPv4 1.2.3.4(rs),1.2.3.5():http=8080"}},
+		{"headless without ports", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.Ports = "None", nil }, []string{"IPv4 1.2.3.4(rs),1.2.3.5():"}},
+		{"without selector", func(s *corev1.Service) { s.Spec.Selector = nil }, nil},
+		{"external", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, fakeapi.Options{}, func(b *bench) {
+				b.put(fakeapi.Pods, pod("a", "1.2.3.4", "fd00::4"))
+				b.put(fakeapi.Pods, pod("unready", "1.2.3.5"))
+				s := service(http())
+				tt.service(s)
+				b.put(services, s)
+				b.want(tt.want...)
+				for _, slice := range b.slices() {
+					_, headless := slice.Labels[corev1.IsHeadlessService]
+					if want := s.Spec.ClusterIP == "None" || s.Spec.ClusterIP == ""; headless != want {
+						b.Errorf("headless label %t, want %t", headless, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestManyEndpoints(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		for i := range 250 {
+			b.put(fakeapi.Pods, pod(fmt.Sprintf("p%03d", i), fmt.Sprintf("1.2.%d.%d", i/100, i%100)))
+		}
+		b.put(services, service(http()))
+		sizes := func() (out []int) {
+			for _, slice := range b.slices() {
+				out = append(out, len(slice.Endpoints))
+			}
+			return out
+		}
+		if got := sizes(); !slices.Equal(got, []int{100, 100, 50}) {
+			b.Fatalf("sizes %v", got)
+		}
+		b.api.Reset()
+		b.put(fakeapi.Pods, pod("p250", "1.3.0.0"))
+		b.change(fakeapi.Pods, "p000", func(o runtime.Object) { o.(*corev1.Pod).Status.Conditions = nil })
+		var writes []string
+		for _, a := range b.api.Actions() {
+			if a.Target.Resource == resource {
+				writes = append(writes, a.String())
+			}
+		}
+		if got := sizes(); !slices.Equal(got, []int{100, 100, 51}) || !slices.Equal(writes, []string{"update endpointslices ns/web-00003", "update endpointslices ns/web-00001"}) {
+			b.Errorf("sizes %v, writes %v", got, writes)
+		}
+	})
+}
+
+func TestRepairsWhatOthersChange(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		b.put(services, service(http()))
+		name := b.slices()[0].Name
+		b.change(resource, name, func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Endpoints = nil })
+		time.Sleep(2 * time.Second)
+		b.want("IPv4 1.2.3.4(rs):http=8080")
+		if err := b.api.Delete(b.Context(), client.Target{Resource: resource, Namespace: "ns", Name: name}, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		b.want("IPv4 1.2.3.4(rs):http=8080")
+		b.put(resource, &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Name: "foreign", Labels: map[string]string{"kubernetes.io/service-name": "web"}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+		})
+		time.Sleep(2 * time.Second)
+		b.want("IPv4 1.2.3.4(rs):http=8080", "IPv4 :") // left alone
+		b.api.Reset()
+		time.Sleep(24 * time.Hour)
+		if a := b.api.Actions(); len(a) != 0 {
+			b.Errorf("actions %v", a)
+		}
+	})
+}
+
+func TestMissingNodeAndFailures(t *testing.T) {
+	fail := false
+	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
+		if fail && a.Target.Resource == resource {
+			return errors.New("no")
+		}
+		return nil
+	}}, func(b *bench) {
+		lost := pod("lost", "1.2.3.4")
+		lost.Spec.NodeName = "later"
+		b.put(fakeapi.Pods, lost)
+		b.put(services, service(http()))
+		b.want("IPv4 :")
+		want := "Warning FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service ns/web: skipping Pod lost for Service ns/web: Node later Not Found"
+		if got := b.events.Take(); len(got) != 1 || got[0] != want {
+			b.Errorf("events %q, want %q", got, want)
+		}
+		b.putIn("", nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "later"}})
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		b.want("IPv4 1.2.3.4(rs):http=8080")
+		fail = true
+		b.put(fakeapi.Pods, pod("a", "1.2.3.5"))
+		want = "Warning FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service ns/web: failed to update web-00001 EndpointSlice for Service ns/web: no"
+		if got := b.events.Take(); len(got) != 1 || got[0] != want {
+			b.Errorf("events %q, want %q", got, want)
+		}
+		fail = false
+		time.Sleep(time.Minute)
+		b.want("IPv4 1.2.3.4(rs),1.2.3.5(rs):http=8080")
+	})
+}
+
+func TestHints(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		s := service(http())
+		b.put(services, s)
+		hints := func(distribution *string) string {
+			b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Spec.TrafficDistribution = distribution })
+			h := b.slices()[0].Endpoints[0].Hints
+			if h == nil {
+				return "none"
+			}
+			return fmt.Sprint(h.ForZones, h.ForNodes)
+		}
+		for distribution, want := range map[string]string{"PreferClose": "[{z}] []", "PreferSameZone": "[{z}] []", "PreferSameNode": "[{z}] [{node}]", "Else": "none"} {
+			if got := hints(&distribution); got != want {
+				b.Errorf("%s: %s, want %s", distribution, got, want)
+			}
+		}
+		if got := hints(nil); got != "none" {
+			b.Errorf("no distribution: %s", got)
+		}
+	})
+}
+
+// made is an existing slice of the service with the pods.
+func made(name string, s *corev1.Service, pods ...*corev1.Pod) *discoveryv1.EndpointSlice {
+	create, _, _, _ := endpointslice.Plan(s, pods, nil, 1000)
+	create[0].Name = name
+	return create[0]
+}
+
+func TestPlan(t *testing.T) {
+	var all []*corev1.Pod
+	for i := range 12 {
+		p := pod(fmt.Sprintf("p%02d", i), fmt.Sprintf("1.1.1.%d", i))
+		p.UID = types.UID(p.Name)
+		all = append(all, p)
+	}
+	s := service(http())
+	s.UID = "s"
+	other := service(http())
+	other.UID = "older"
+	moved := service(port("http", intstr.FromInt32(9090)))
+	moved.UID = "s"
+	relabelled := s.DeepCopy()
+	relabelled.Labels = nil
+	away := all[0].DeepCopy()
+	away.Spec.NodeName = "missing"
+	for _, tt := range []struct {
+		name                   string
+		service                *corev1.Service
+		pods                   []*corev1.Pod
+		existing               []*discoveryv1.EndpointSlice
+		create, update, remove string
+	}{
+		{"new", s, all, nil, "=5 =5 =2", "", ""},
+		{"nothing to do", s, all[:3], []*discoveryv1.EndpointSlice{made("a", s, all[:3]...)}, "", "", ""},
+		{"empty stays", s, nil, []*discoveryv1.EndpointSlice{made("a", s)}, "", "", ""},
+		{"becomes empty", s, nil, []*discoveryv1.EndpointSlice{made("a", s, all[:3]...)}, "", "a=0", ""},
+		{"no longer empty", s, all[:3], []*discoveryv1.EndpointSlice{made("a", s)}, "", "a=3", ""},
+		{"grows where it changes", s, all[1:6], []*discoveryv1.EndpointSlice{made("a", s, all[:3]...), made("b", s, all[3:5]...)}, "", "a=3", ""},
+		{"grows the one that gets fullest", s, all[:6], []*discoveryv1.EndpointSlice{made("a", s, all[:2]...), made("b", s, all[2:5]...)}, "", "b=4", ""},
+		{"the rest does not fit in one", s, all[:9], []*discoveryv1.EndpointSlice{made("a", s, all[:4]...), made("b", s, all[4:7]...)}, "", "b=5", ""},
+		{"full slices of their own", s, all, []*discoveryv1.EndpointSlice{made("a", s, all[:4]...)}, "=5 =3", "", ""},
+		{"is not rebalanced", s, all[:5], []*discoveryv1.EndpointSlice{made("a", s, all[:1]...), made("b", s, all[1:5]...)}, "", "", ""},
+		{"shrinks away", s, all[:1], []*discoveryv1.EndpointSlice{made("a", s, all[:1]...), made("b", s, all[1:5]...)}, "", "", "b"},
+		{"of an older service", s, all[:1], []*discoveryv1.EndpointSlice{made("a", other, all[:1]...)}, "=1", "", "a"},
+		{"other ports", moved, all[:1], []*discoveryv1.EndpointSlice{made("a", s, all[:1]...)}, "", "a=1", ""},
+		{"other labels", relabelled, all[:1], []*discoveryv1.EndpointSlice{made("a", s, all[:1]...)}, "", "a=1", ""},
+		{"on a node that is gone", s, []*corev1.Pod{away, all[1]}, []*discoveryv1.EndpointSlice{made("a", s, all[:2]...)}, "", "a=1", ""},
+	} {
+		before := map[string]*discoveryv1.EndpointSlice{}
+		for _, slice := range tt.existing {
+			before[slice.Name] = slice.DeepCopy()
+		}
+		create, update, remove, _ := endpointslice.Plan(tt.service, tt.pods, tt.existing, 5)
+		names := func(all []*discoveryv1.EndpointSlice, sizes bool) string {
+			var out []string
+			for _, slice := range all {
+				if sizes {
+					out = append(out, fmt.Sprintf("%s=%d", slice.Name, len(slice.Endpoints)))
+				} else {
+					out = append(out, slice.Name)
+				}
+			}
+			return strings.Join(out, " ")
+		}
+		if c, u, r := names(create, true), names(update, true), names(remove, false); c != tt.create || u != tt.update || r != tt.remove {
+			t.Errorf("%s: create %q, update %q, delete %q; want %q, %q, %q", tt.name, c, u, r, tt.create, tt.update, tt.remove)
+		}
+		for _, slice := range tt.existing {
+			if text(slice) != text(before[slice.Name]) || !maps.Equal(slice.Labels, before[slice.Name].Labels) {
+				t.Errorf("%s: slice %s was changed", tt.name, slice.Name)
+			}
+		}
+	}
+}
+
+func TestClosure(t *testing.T) {
+	depcheck.AtMost(t, "controllers/endpointslice", 150)
+	depcheck.Siblings(t, "controllers/endpointslice", "client", "controllers", "events", "informer", "controllers/internal/backends",
+		"controllers/internal/ownership", "controllers/internal/pods")
+}
