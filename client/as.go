@@ -15,7 +15,7 @@ func As[T runtime.Object](obj runtime.Object, err error) (T, error) {
 	}
 	typed, ok := obj.(T)
 	if !ok {
-		return none, fmt.Errorf("the server answered with a %T, want %T", obj, none)
+		return none, fmt.Errorf("the server answered with a %T, want a %T", obj, none)
 	}
 	return typed, nil
 }

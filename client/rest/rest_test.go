@@ -244,6 +244,5 @@ func TestBadConfig(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.Siblings(t, "client/rest", "client", "internal/restclient")
-	depcheck.AtMost(t, "client", 90)
 	depcheck.AtMost(t, "client/rest", 120)
 }

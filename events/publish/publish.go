@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -155,26 +154,35 @@ func (p *Publisher) Run(ctx context.Context) error {
 				p.attempt(ctx, w, 1)
 			}
 		case o := <-p.queue:
+			if ctx.Err() != nil {
+				p.flush(ctx, o)
+				return nil
+			}
 			p.publish(ctx, o, tries)
 		}
 	}
 }
 
-// flush writes what is queued without retrying.
-func (p *Publisher) flush(ctx context.Context) {
+// flush writes what was taken from the queue already and what is there, without retrying.
+func (p *Publisher) flush(ctx context.Context, taken ...observed) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.Grace)
 	defer cancel()
 	for {
 		select {
 		case o := <-p.queue:
-			if ctx.Err() != nil {
-				p.drop("shutting down", o.Event, ctx.Err())
-				continue
-			}
-			p.publish(ctx, o, 1)
+			taken = append(taken, o)
+			continue
 		default:
+		}
+		if len(taken) == 0 {
 			return
 		}
+		if err := ctx.Err(); err != nil {
+			p.drop("shutting down", taken[0].Event, err)
+		} else {
+			p.publish(ctx, taken[0], 1)
+		}
+		taken = taken[1:]
 	}
 }
 
@@ -221,7 +229,7 @@ func (p *Publisher) send(ctx context.Context, w *write) (again bool, err error) 
 	if !errors.As(err, &refused) {
 		return true, err
 	}
-	if refused.Status().Code == http.StatusConflict && apierrors.IsAlreadyExists(err) {
+	if apierrors.IsAlreadyExists(err) {
 		return w.retryExists, err
 	}
 	return false, err
