@@ -177,3 +177,40 @@ func (n *Node) options() kubelet.Options {
 		},
 	}
 }
+
+// WaitNodes blocks until all simulated nodes are registered and ready.
+func (c *Cluster) WaitNodes(ctx context.Context) error {
+	nodes, ok := c.registry.Resource(coreResource("nodes"))
+	if !ok {
+		return fmt.Errorf("nodes are not served")
+	}
+	list, watch, err := nodes.ListAndWatch(ctx, registry.Selection{}, "")
+	if err != nil {
+		return err
+	}
+	waiting := map[string]bool{}
+	for _, n := range c.nodes {
+		waiting[n.name] = true
+	}
+	look := func(i *registry.Item) {
+		node := i.Object.(*corev1.Node)
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				delete(waiting, node.Name)
+			}
+		}
+	}
+	for _, i := range list.Items {
+		look(i)
+	}
+	for len(waiting) > 0 {
+		events, err := watch.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("%d nodes are not ready: %w", len(waiting), err)
+		}
+		for _, e := range events {
+			look(e.Item)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// Cart is a kind of one's own.
+type Cart struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              CartSpec `json:"spec"`
+}
+
+// CartSpec is what a cart holds.
+type CartSpec struct {
+	Currency string `json:"currency,omitempty"`
+	Items    []Item `json:"items,omitempty"`
+}
+
+// Item is one line of a cart.
+type Item struct {
+	Article string `json:"article"`
+	Count   int32  `json:"count"`
+}
+
+// CartList is a list of carts.
+type CartList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Cart `json:"items"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (c *Cart) DeepCopyObject() runtime.Object {
+	out := *c
+	out.ObjectMeta = *c.ObjectMeta.DeepCopy()
+	out.Spec.Items = append([]Item(nil), c.Spec.Items...)
+	return &out
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *CartList) DeepCopyObject() runtime.Object {
+	out := *l
+	out.Items = make([]Cart, len(l.Items))
+	for i := range l.Items {
+		out.Items[i] = *l.Items[i].DeepCopyObject().(*Cart)
+	}
+	return &out
+}
+
+// Carts describes the kind: its names, its types, its defaults and its rules.
+func Carts() registry.Kind {
+	return registry.Definition[*Cart]{
+		Names:        registry.Names{Kind: "Cart", Plural: "carts", Singular: "cart"},
+		GroupVersion: schema.GroupVersion{Group: "shop.example.com", Version: "v1"},
+		Namespaced:   true,
+		New:          func() *Cart { return &Cart{} },
+		NewList:      func() runtime.Object { return &CartList{} },
+		Rules: registry.Rules[*Cart]{
+			Default: func(c *Cart) {
+				if c.Spec.Currency == "" {
+					c.Spec.Currency = "EUR"
+				}
+			},
+			PrepareCreate:  func(_ context.Context, c *Cart) { c.Generation = 1 },
+			Validate:       validate,
+			ValidateUpdate: func(c, _ *Cart) field.ErrorList { return validate(c) },
+		},
+	}.Kind()
+}
+
+func validate(c *Cart) field.ErrorList {
+	var errs field.ErrorList
+	for i, item := range c.Spec.Items {
+		path := field.NewPath("spec", "items").Index(i)
+		if item.Article == "" {
+			errs = append(errs, field.Required(path.Child("article"), ""))
+		}
+		if item.Count < 1 {
+			errs = append(errs, field.Invalid(path.Child("count"), item.Count, "must be at least 1"))
+		}
+	}
+	return errs
+}

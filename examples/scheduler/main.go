@@ -1,0 +1,98 @@
+// Scheduler adds a predicate and a priority of one's own to the default ones, in a control
+// plane with three simulated nodes, and shows what was decided and why.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/scheduler"
+)
+
+// Quiet refuses nodes on which a noisy pod runs, to pods that want it quiet.
+func Quiet() scheduler.Predicate {
+	return scheduler.PredicateFunc("Quiet", func(pod *corev1.Pod, node *scheduler.NodeInfo) *scheduler.Refusal {
+		if pod.Labels["wants"] != "quiet" {
+			return nil
+		}
+		for _, other := range node.Pods {
+			if other.Pod.Labels["is"] == "noisy" {
+				return scheduler.Refuse("node(s) had noisy pods")
+			}
+		}
+		return nil
+	})
+}
+
+// Cheap prefers nodes labelled as cheap.
+func Cheap() scheduler.Priority {
+	return scheduler.PriorityFunc("Cheap", func(_ *corev1.Pod, node *scheduler.NodeInfo) int64 {
+		if node.Node.Labels["price"] == "low" {
+			return scheduler.MaxScore
+		}
+		return 0
+	})
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	decisions := make(chan scheduler.Decision, 16)
+	seed := uint64(1)
+	c, err := cluster.Start(ctx, cluster.Options{
+		Seed: &seed,
+		Nodes: cluster.Nodes{Count: 3, Prepare: func(node *corev1.Node) {
+			node.Labels = map[string]string{"price": map[string]string{"node-0": "low"}[node.Name]}
+		}},
+		Scheduler: cluster.Scheduler{
+			Predicates: []scheduler.Predicate{Quiet()},
+			Priorities: []scheduler.Weighted{{Priority: Cheap(), Weight: 5}},
+			OnDecision: func(d scheduler.Decision) { decisions <- d },
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := c.WaitNodes(ctx); err != nil {
+		return err
+	}
+	pods, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		name   string
+		labels map[string]string
+	}{{"drums", map[string]string{"is": "noisy"}}, {"reader", map[string]string{"wants": "quiet"}}} {
+		_, err := pods.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: p.labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:1.27"}}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		select {
+		case d := <-decisions:
+			fmt.Println(d)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
