@@ -1,7 +1,9 @@
 package scheduler_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/informer/memory"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/predicates"
 	"github.com/keelson-dev/keelson/scheduler/priorities"
@@ -86,5 +91,37 @@ func place(b *testing.B, nodes int, decide func(*corev1.Pod, *scheduler.Snapshot
 		}
 		p.Spec.NodeName = to
 		state.SetPod(p)
+	}
+}
+
+// BenchmarkScheduler runs 1,000 pods through the whole loop, with informers and bindings in
+// memory.
+func BenchmarkScheduler(b *testing.B) {
+	for b.Loop() {
+		s := &server{pods: memory.New[*corev1.Pod](memory.Options{History: 5000}), nodes: memory.New[*corev1.Node]()}
+		for i := range 50 {
+			s.nodes.Put(node(fmt.Sprintf("node-%02d", i), "8", "32Gi"))
+		}
+		in := scheduler.Sources{
+			Pods:  informer.New[*corev1.Pod](s.pods, informer.Options{}),
+			Nodes: informer.New[*corev1.Node](s.nodes, informer.Options{}),
+		}
+		var bound sync.WaitGroup
+		bound.Add(1000)
+		sched, err := scheduler.New(in, defaults(), s, events.Func(func(events.Event) { bound.Done() }), scheduler.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(b.Context())
+		var all sync.WaitGroup
+		for _, run := range []func(context.Context) error{in.Pods.Run, in.Nodes.Run, sched.Run} {
+			all.Go(func() { _ = run(ctx) })
+		}
+		for i := range 1000 {
+			s.pods.Put(pod(fmt.Sprintf("pod-%04d", i), "100m", "128Mi"))
+		}
+		bound.Wait()
+		cancel()
+		all.Wait()
 	}
 }

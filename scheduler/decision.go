@@ -171,18 +171,18 @@ func (e *evaluation) decision() Decision {
 			d.Verdicts[i].RefusedBy = e.name(int(e.refusedBy[i]))
 		}
 	}
-	if e.chosen < 0 || len(e.raw) == 0 {
+	if e.chosen < 0 || len(e.scores.raw) == 0 {
 		return d
 	}
-	scores := make([]Score, len(e.feasible)*len(e.raw))
+	scores := make([]Score, len(e.feasible)*len(e.scores.raw))
 	for j, i := range e.feasible {
 		v := &d.Verdicts[i]
-		v.Scores, scores = scores[:len(e.raw):len(e.raw)], scores[len(e.raw):]
-		v.Total = e.totals[j]
+		v.Scores, scores = scores[:len(e.scores.raw):len(e.scores.raw)], scores[len(e.scores.raw):]
+		v.Total = e.scores.totals[j]
 		for k, w := range e.profile.Priorities {
-			s := Score{Priority: w.Priority.Name(), Weight: w.Weight, Skipped: e.raw[k] == nil}
+			s := Score{Priority: w.Priority.Name(), Weight: w.Weight, Skipped: e.scores.raw[k] == nil}
 			if !s.Skipped {
-				s.Raw, s.Normalized = e.raw[k][j], e.normalized[k][j]
+				s.Raw, s.Normalized = e.scores.raw[k][j], e.scores.normalized[k][j]
 				s.Weighted = s.Normalized * w.Weight
 			}
 			v.Scores[k] = s

@@ -28,17 +28,39 @@ type evaluation struct {
 	// whole is the predicate that refuses the pod on all nodes, with wholeRefusal.
 	whole        int
 	wholeRefusal *Refusal
-	// only are the names that Prepared.Nodes leave, onlyBy whose they are.
-	only   map[string]bool
-	onlyBy []string
+	only         restriction
 
 	feasible []int32 // numbers of the nodes that pass
 	nodes    []*NodeInfo
+	scores   scoring
+	chosen   int // index into feasible, -1 when there is none
+	err      error
+}
+
+// restriction is what Prepared.Nodes leave: nil names are all nodes.
+type restriction struct {
+	names map[string]bool
+	by    []string // whose names they are
+}
+
+// scoring is what the priorities say about the feasible nodes.
+type scoring struct {
 	// Of each priority, of each feasible node; nil when it was skipped.
 	raw, normalized [][]int64
 	totals          []int64
-	chosen          int // index into feasible, -1 when there is none
-	err             error
+	room            []int64 // that the above are made of
+}
+
+// reset makes room for scores of so many nodes by so many priorities.
+func (s *scoring) reset(nodes, priorities int) {
+	s.raw, s.normalized, s.totals = s.raw[:0], s.normalized[:0], nil
+	s.room = slices.Grow(s.room[:0], nodes*(2*priorities+1))
+}
+
+// numbers returns n numbers to be set.
+func (s *scoring) numbers(n int) []int64 {
+	s.room = s.room[:len(s.room)+n]
+	return s.room[len(s.room)-n : len(s.room) : len(s.room)]
 }
 
 // run evaluates, with what class remembers if it is not nil.
@@ -53,7 +75,7 @@ func (e *evaluation) run(p *Profile, class *class, pod *corev1.Pod, s *Snapshot)
 		e.err = err
 		return
 	}
-	if e.only != nil {
+	if e.only.names != nil {
 		class = nil // made for few nodes, not worth remembering for all
 	}
 	if e.wholeRefusal == nil {
@@ -76,10 +98,10 @@ func (e *evaluation) run(p *Profile, class *class, pod *corev1.Pod, s *Snapshot)
 
 func (e *evaluation) reset(p *Profile, pod *corev1.Pod, s *Snapshot) {
 	e.profile, e.pod, e.snapshot = p, pod, s
-	e.whole, e.wholeRefusal, e.only, e.onlyBy = passed, nil, nil, nil
-	e.feasible, e.nodes, e.totals = e.feasible[:0], e.nodes[:0], e.totals[:0]
-	e.raw, e.normalized, e.chosen, e.err = e.raw[:0], e.normalized[:0], -1, nil
-	e.looked = 0
+	e.whole, e.wholeRefusal, e.only = passed, nil, restriction{}
+	e.feasible, e.nodes = e.feasible[:0], e.nodes[:0]
+	e.looked, e.chosen, e.err = 0, -1, nil
+	e.scores.reset(0, 0)
 	if n := len(s.nodes); cap(e.refusedBy) < n {
 		e.refusedBy, e.refusals = make([]int16, n), make([]*Refusal, n)
 	} else {
@@ -146,17 +168,17 @@ func (e *evaluation) prepareOne(class *class, i int) (Prepared, error) {
 
 // restrict takes in the names that a predicate leaves, and says whether none is left.
 func (e *evaluation) restrict(name string, names []string) bool {
-	e.onlyBy = append(e.onlyBy, name)
+	e.only.by = append(e.only.by, name)
 	only := make(map[string]bool, len(names))
 	for _, n := range names {
-		if e.only == nil || e.only[n] {
+		if e.only.names == nil || e.only.names[n] {
 			only[n] = true
 		}
 	}
-	if e.only = only; len(only) > 0 {
+	if e.only.names = only; len(only) > 0 {
 		return false
 	}
-	by := slices.Sorted(slices.Values(e.onlyBy))
+	by := slices.Sorted(slices.Values(e.only.by))
 	reason := fmt.Sprintf("node(s) didn't satisfy plugin(s) %v simultaneously", by)
 	if len(by) == 1 {
 		reason = "node(s) didn't satisfy plugin " + by[0]
@@ -169,8 +191,8 @@ func (e *evaluation) restrict(name string, names []string) bool {
 // filter asks the predicates about each node.
 func (e *evaluation) filter(class *class, checks []check) {
 	var leftOut *Refusal
-	if e.only != nil {
-		by := slices.Sorted(slices.Values(e.onlyBy))
+	if e.only.names != nil {
+		by := slices.Sorted(slices.Values(e.only.by))
 		leftOut = &Refusal{Reasons: []string{fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", by)}, Unresolvable: true}
 	}
 	if class != nil {
@@ -184,7 +206,7 @@ func (e *evaluation) filter(class *class, checks []check) {
 	}
 	for i, node := range e.snapshot.nodes {
 		e.looked++
-		if e.only != nil && !e.only[node.Name] {
+		if e.only.names != nil && !e.only.names[node.Name] {
 			e.refusedBy[i], e.refusals[i] = left, leftOut
 			continue
 		}
@@ -215,8 +237,10 @@ func (e *evaluation) filter(class *class, checks []check) {
 
 // score asks the priorities about the feasible nodes and adds up.
 func (e *evaluation) score(class *class) error {
-	e.totals = slices.Grow(e.totals, len(e.feasible))[:len(e.feasible)]
-	clear(e.totals)
+	e.scores.reset(len(e.feasible), len(e.profile.Priorities))
+	totals := e.scores.numbers(len(e.feasible))
+	clear(totals)
+	e.scores.totals = totals
 	for i, w := range e.profile.Priorities {
 		raw, err := e.rawScores(class, i)
 		if err != nil {
@@ -224,15 +248,16 @@ func (e *evaluation) score(class *class) error {
 		}
 		normalized := raw
 		if n, ok := w.Priority.(Normalizer); ok && raw != nil {
-			normalized = slices.Clone(raw)
+			normalized = e.scores.numbers(len(raw))
+			copy(normalized, raw)
 			n.Normalize(e.pod, normalized)
 		}
-		e.raw, e.normalized = append(e.raw, raw), append(e.normalized, normalized)
+		e.scores.raw, e.scores.normalized = append(e.scores.raw, raw), append(e.scores.normalized, normalized)
 		for j, s := range normalized {
 			if s < 0 || s > MaxScore {
 				return fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, it should in the range of [0, %v] after normalizing", w.Priority.Name(), s, MaxScore)
 			}
-			e.totals[j] += s * w.Weight
+			totals[j] += s * w.Weight
 		}
 	}
 	return nil
@@ -248,7 +273,7 @@ func (e *evaluation) rawScores(class *class, i int) ([]int64, error) {
 	if call == nil {
 		return nil, err
 	}
-	raw := make([]int64, len(e.nodes))
+	raw := e.scores.numbers(len(e.nodes))
 	for j, node := range e.nodes {
 		raw[j] = call(node)
 	}
@@ -275,7 +300,7 @@ func prepareScores(priority Priority, e *evaluation) (func(*NodeInfo) int64, err
 func (e *evaluation) choose() {
 	seed := hash(hash(e.profile.Seed, e.pod.Namespace), e.pod.Name)
 	best, rank := int64(-1), uint64(0)
-	for j, total := range e.totals {
+	for j, total := range e.scores.totals {
 		if total < best {
 			continue
 		}
@@ -307,7 +332,7 @@ func (e *evaluation) rejectors() []string {
 			names = slices.Insert(names, i, name)
 		}
 	}
-	for _, name := range e.onlyBy {
+	for _, name := range e.only.by {
 		add(name)
 	}
 	if e.wholeRefusal != nil {
@@ -329,7 +354,7 @@ func (e *evaluation) rejectors() []string {
 // name is the predicate behind a number in refusedBy.
 func (e *evaluation) name(by int) string {
 	if by == left {
-		return strings.Join(slices.Sorted(slices.Values(e.onlyBy)), ",")
+		return strings.Join(slices.Sorted(slices.Values(e.only.by)), ",")
 	}
 	return e.profile.Predicates[by].Name()
 }

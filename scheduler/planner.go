@@ -188,7 +188,7 @@ func (c *class) scores(e *evaluation, i int) ([]int64, error) {
 	if col.nodes == nil {
 		col.nodes, col.scores = make([]*NodeInfo, len(c.nodes)), make([]int64, len(c.nodes))
 	}
-	raw := make([]int64, len(e.feasible))
+	raw := e.scores.numbers(len(e.feasible))
 	for j, at := range e.feasible {
 		node := e.nodes[j]
 		if col.nodes[at] != node {
