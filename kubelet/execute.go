@@ -150,12 +150,7 @@ func (w *worker) startOne(ctx context.Context, pod *corev1.Pod, o observation, s
 		}
 		return err
 	}
-	attempt := uint32(0)
-	if latest := o.latest(c.Name); latest != nil {
-		attempt = latest.Metadata.Attempt + 1
-	} else if s := findStatus(w.status.ContainerStatuses, c.Name); s != nil && s.LastTerminationState.Terminated != nil {
-		attempt = uint32(s.RestartCount) + 1
-	}
+	attempt := w.nextAttempt(o, c.Name)
 	if err := w.removeOld(ctx, o, c.Name); err != nil {
 		return err
 	}
@@ -171,6 +166,22 @@ func (w *worker) startOne(ctx context.Context, pod *corev1.Pod, o observation, s
 	}
 	w.k.containerEvent(pod, c.Name, id, corev1.EventTypeNormal, "Started", "Container started")
 	return w.postStart(ctx, pod, c, id)
+}
+
+// nextAttempt is the restart count of a container's next instance: one more than the latest, or
+// what the status says where the runtime has lost that.
+func (w *worker) nextAttempt(o observation, name string) uint32 {
+	if latest := o.latest(name); latest != nil {
+		return latest.Metadata.Attempt + 1
+	}
+	for _, list := range [][]corev1.ContainerStatus{w.status.ContainerStatuses, w.status.InitContainerStatuses} {
+		if s := findStatus(list, name); s != nil && s.State.Terminated != nil {
+			return uint32(s.RestartCount) + 1
+		} else if s != nil {
+			return uint32(s.RestartCount)
+		}
+	}
+	return 0
 }
 
 // backingOff says that a container waits before it is started again.

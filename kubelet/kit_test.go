@@ -31,7 +31,7 @@ import (
 // world is an API server reduced to what a kubelet uses, over in-memory stores, with a record of
 // everything that happens.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	start time.Time
 	pods  *memory.Store[*corev1.Pod]
 	nodes *memory.Store[*corev1.Node]
@@ -46,12 +46,14 @@ type world struct {
 	nodeLog  []string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	return &world{t: t, start: time.Now(), pods: memory.New[*corev1.Pod](), nodes: memory.New[*corev1.Node]()}
 }
 
 // at is the virtual time since the world began.
-func (w *world) at() string { return fmt.Sprintf("%gs", time.Since(w.start).Seconds()) }
+func (w *world) at() string {
+	return fmt.Sprintf("%gs", time.Since(w.start).Truncate(10*time.Millisecond).Seconds())
+}
 
 func (w *world) called(verb string, t client.Target) error {
 	request := verb + " " + t.Resource.Resource
@@ -171,7 +173,7 @@ func (w *world) Patch(_ context.Context, t client.Target, p client.Patch, _ meta
 }
 
 // apply patches as an API server does.
-func apply[T any](t *testing.T, obj *T, p client.Patch) *T {
+func apply[T any](t testing.TB, obj *T, p client.Patch) *T {
 	before, err := json.Marshal(obj)
 	if err != nil {
 		t.Fatal(err)

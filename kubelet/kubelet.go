@@ -35,10 +35,13 @@ const (
 const (
 	// provisionalDelay is how long a status waits that is about to be replaced.
 	provisionalDelay = 20 * time.Millisecond
-	sendDelay        = time.Second
-	requestTimeout   = 10 * time.Second
-	runtimeTimeout   = 2 * time.Minute
-	relistPeriod     = 20 * time.Second
+	// settledDelay is how long one waits that is not, so that what happens at one time is told in
+	// a fixed order.
+	settledDelay   = time.Millisecond
+	sendDelay      = time.Second
+	requestTimeout = 10 * time.Second
+	runtimeTimeout = 2 * time.Minute
+	relistPeriod   = 20 * time.Second
 )
 
 // Sources are what a kubelet reads.

@@ -107,7 +107,7 @@ func TestRestartDelayStartsOverAfterCalm(t *testing.T) {
 	}}
 	simulate(t, rt, kubelet.Options{}, func(n *node) {
 		n.pods.Put(newPod("web"))
-		n.after(12 * time.Second) // second restart, of the one that lasts
+		n.after(12500 * time.Millisecond) // until the second restart, of the one that lasts
 		n.expectStatuses(
 			"0s web Running Ready main=running",
 			"1s web Running Ready main=running#1",

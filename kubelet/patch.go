@@ -127,8 +127,8 @@ func conditionsPatch(change map[string]any, old, wanted json.RawMessage) error {
 			list = append(list, map[string]string{"$patch": "delete", "type": t})
 		}
 	}
-	change["$setElementOrder/conditions"] = keys
-	if len(list) > 0 {
+	if len(list) > 0 { // an order alone is no change
+		change["$setElementOrder/conditions"] = keys
 		change["conditions"] = list
 	}
 	return nil

@@ -90,7 +90,7 @@ func TestStartupProbeHoldsTheOthersBack(t *testing.T) {
 			p.Spec.Containers[0].ReadinessProbe = get("/ready")
 		}))
 		n.after(20 * time.Second)
-		n.expectStatuses("0s web Running main=running", "9s web Running main=running", "9s web Running Ready main=running")
+		n.expectStatuses("0s web Running main=running", "9s web Running Ready main=running")
 		n.expectEventsAbout("Unhealthy",
 			"0s web spec.containers{main} Warning Unhealthy: Startup probe failed: HTTP probe failed with statuscode: 503",
 			"3s web spec.containers{main} Warning Unhealthy: Startup probe failed: HTTP probe failed with statuscode: 503",

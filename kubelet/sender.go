@@ -25,7 +25,8 @@ const (
 	// provisional: more is about to be known. It is sent after provisionalDelay unless something
 	// settled comes first, so that a pod that starts quickly costs one write.
 	provisional urgency = iota
-	// settled: nothing more will change for now.
+	// settled: nothing more will change for now. It is sent after settledDelay, together with what
+	// other pods have to say at the same time, in the order of their names.
 	settled
 )
 
@@ -89,9 +90,9 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 	if r.version == r.sent && !r.deletable() {
 		return
 	}
-	at := time.Now()
+	at := time.Now().Add(settledDelay)
 	if u == provisional {
-		at = at.Add(provisionalDelay)
+		at = time.Now().Add(provisionalDelay)
 	}
 	if r.failures == 0 && (r.due.IsZero() || at.Before(r.due)) {
 		r.due = at
@@ -133,7 +134,7 @@ func (s *sender) observe(pod *corev1.Pod) {
 	}
 	if patch, err := podPatch(pod, mergeStatus(pod, r.status, !r.finished)); err == nil && patch != nil {
 		r.version++
-		r.due = time.Now()
+		r.due = time.Now().Add(settledDelay)
 		s.poke()
 	}
 }
