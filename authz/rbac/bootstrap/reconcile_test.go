@@ -1,0 +1,192 @@
+package bootstrap_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/authz/rbac"
+	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+func rule(verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{""}, Resources: []string{"pods"}}
+}
+
+func gathering(labels ...string) *rbacv1.AggregationRule {
+	a := &rbacv1.AggregationRule{}
+	for _, label := range labels {
+		a.ClusterRoleSelectors = append(a.ClusterRoleSelectors, metav1.LabelSelector{MatchLabels: map[string]string{label: "true"}})
+	}
+	return a
+}
+
+func meta(set map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: "x", Labels: set, Annotations: set}
+}
+
+func TestReconcileClusterRole(t *testing.T) {
+	type role = rbacv1.ClusterRole
+	ours := map[string]string{"a": "1"}
+	protected := metav1.ObjectMeta{Name: "x", Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "false"}}
+	for name, c := range map[string]struct {
+		have, want, next *role
+		change           bootstrap.Change
+	}{
+		"the same":              {&role{Rules: []rbacv1.PolicyRule{rule("get")}}, &role{Rules: []rbacv1.PolicyRule{rule("get")}}, &role{Rules: []rbacv1.PolicyRule{rule("get")}}, bootstrap.Nothing},
+		"more than wanted":      {&role{Rules: []rbacv1.PolicyRule{rule("*")}}, &role{Rules: []rbacv1.PolicyRule{rule("get")}}, &role{Rules: []rbacv1.PolicyRule{rule("*")}}, bootstrap.Nothing},
+		"a verb missing":        {&role{Rules: []rbacv1.PolicyRule{rule("get", "x")}}, &role{Rules: []rbacv1.PolicyRule{rule("get", "list")}}, &role{Rules: []rbacv1.PolicyRule{rule("get", "x"), rule("list")}}, bootstrap.Update},
+		"labels":                {&role{ObjectMeta: meta(map[string]string{"a": "2", "b": "3"})}, &role{ObjectMeta: meta(map[string]string{"a": "1", "c": "4"})}, &role{ObjectMeta: meta(map[string]string{"a": "2", "b": "3", "c": "4"})}, bootstrap.Update},
+		"no labels":             {&role{}, &role{ObjectMeta: metav1.ObjectMeta{Labels: ours}}, &role{ObjectMeta: metav1.ObjectMeta{Labels: ours}}, bootstrap.Update},
+		"protected":             {&role{ObjectMeta: protected}, &role{Rules: []rbacv1.PolicyRule{rule("get")}}, &role{ObjectMeta: protected}, bootstrap.Nothing},
+		"gathers too much":      {&role{AggregationRule: gathering("a")}, &role{}, &role{}, bootstrap.Update},
+		"selector missing":      {&role{AggregationRule: gathering("a")}, &role{AggregationRule: gathering("b", "a")}, &role{AggregationRule: gathering("a", "b")}, bootstrap.Update},
+		"selectors there":       {&role{AggregationRule: gathering("a", "b")}, &role{AggregationRule: gathering("b")}, &role{AggregationRule: gathering("a", "b")}, bootstrap.Nothing},
+		"did not gather":        {&role{Rules: []rbacv1.PolicyRule{rule("get")}}, &role{AggregationRule: gathering("a")}, &role{Rules: []rbacv1.PolicyRule{rule("get")}, AggregationRule: gathering("a")}, bootstrap.Update},
+		"gathered rules differ": {&role{AggregationRule: gathering("a")}, &role{AggregationRule: gathering("a"), Rules: []rbacv1.PolicyRule{rule("get")}}, &role{AggregationRule: gathering("a")}, bootstrap.Nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			have, want := c.have.DeepCopy(), c.want.DeepCopy()
+			next, change := bootstrap.ReconcileClusterRole(c.have, c.want)
+			if change != c.change || !reflect.DeepEqual(next, c.next) {
+				t.Errorf("got %+v, %v; want %+v, %v", next, change, c.next, c.change)
+			}
+			if !reflect.DeepEqual(have, c.have) || !reflect.DeepEqual(want, c.want) {
+				t.Error("an argument was changed")
+			}
+		})
+	}
+}
+
+func TestReconcileBinding(t *testing.T) {
+	type binding = rbacv1.RoleBinding
+	ann, bob := rbacv1.Subject{Kind: "User", Name: "ann"}, rbacv1.Subject{Kind: "User", Name: "bob"}
+	a, b := rbacv1.RoleRef{Name: "a"}, rbacv1.RoleRef{Name: "b"}
+	protected := metav1.ObjectMeta{Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "false"}}
+	for name, c := range map[string]struct {
+		have, want, next *binding
+		change           bootstrap.Change
+	}{
+		"the same":         {&binding{RoleRef: a, Subjects: []rbacv1.Subject{ann}}, &binding{RoleRef: a, Subjects: []rbacv1.Subject{ann}}, &binding{RoleRef: a, Subjects: []rbacv1.Subject{ann}}, bootstrap.Nothing},
+		"more than wanted": {&binding{Subjects: []rbacv1.Subject{ann}}, &binding{}, &binding{Subjects: []rbacv1.Subject{ann}}, bootstrap.Nothing},
+		"subject missing":  {&binding{Subjects: []rbacv1.Subject{ann}}, &binding{Subjects: []rbacv1.Subject{bob, bob}}, &binding{Subjects: []rbacv1.Subject{ann, bob}}, bootstrap.Update},
+		"another role":     {&binding{RoleRef: a, Subjects: []rbacv1.Subject{ann}}, &binding{RoleRef: b}, &binding{RoleRef: b}, bootstrap.Recreate},
+		"protected":        {&binding{ObjectMeta: protected, RoleRef: a}, &binding{RoleRef: b}, &binding{ObjectMeta: protected, RoleRef: a}, bootstrap.Nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next, change := bootstrap.ReconcileRoleBinding(c.have, c.want)
+			if change != c.change || !reflect.DeepEqual(next, c.next) {
+				t.Errorf("got %+v, %v; want %+v, %v", next, change, c.next, c.change)
+			}
+			cluster := func(b *binding) *rbacv1.ClusterRoleBinding {
+				return &rbacv1.ClusterRoleBinding{ObjectMeta: b.ObjectMeta, RoleRef: b.RoleRef, Subjects: b.Subjects}
+			}
+			nextCluster, change := bootstrap.ReconcileClusterRoleBinding(cluster(c.have), cluster(c.want))
+			if change != c.change || !reflect.DeepEqual(nextCluster, cluster(c.next)) {
+				t.Errorf("cluster-wide: got %+v, %v; want %+v, %v", nextCluster, change, c.next, c.change)
+			}
+		})
+	}
+}
+
+func stored[T informer.Object](t *testing.T, api *fakeapi.Server, resource string) []T {
+	t.Helper()
+	items, _, err := fakeapi.Source[T](api, rbacv1.SchemeGroupVersion.WithResource(resource)).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return items
+}
+
+func TestEnsure(t *testing.T) {
+	api := fakeapi.New(fakeapi.Options{})
+	policy := bootstrap.Policy()
+	if err := bootstrap.Ensure(t.Context(), api, policy); err != nil {
+		t.Fatal(err)
+	}
+	now := rbac.Policy{
+		ClusterRoles:        stored[*rbacv1.ClusterRole](t, api, "clusterroles"),
+		ClusterRoleBindings: stored[*rbacv1.ClusterRoleBinding](t, api, "clusterrolebindings"),
+		Roles:               stored[*rbacv1.Role](t, api, "roles"),
+		RoleBindings:        stored[*rbacv1.RoleBinding](t, api, "rolebindings"),
+	}
+	if got, want := dump(now), dump(policy); got != want {
+		t.Errorf("stored\n%s\nwant\n%s", got, want)
+	}
+
+	// An administrator took something away, added something, and pointed a binding elsewhere.
+	at := func(resource, name string) client.Target {
+		return client.Target{Resource: rbacv1.SchemeGroupVersion.WithResource(resource), Name: name}
+	}
+	dns, err := api.Get(t.Context(), at("clusterroles", "system:kube-dns"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := dns.(*rbacv1.ClusterRole).DeepCopy()
+	changed.Rules = []rbacv1.PolicyRule{rule("get")}
+	if _, err := api.Update(t.Context(), at("clusterroles", "system:kube-dns"), changed, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Delete(t.Context(), at("clusterrolebindings", "system:kube-dns"), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "system:kube-dns"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "other"}}
+	if _, err := api.Create(t.Context(), at("clusterrolebindings", ""), elsewhere, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := bootstrap.Ensure(t.Context(), api, policy); err != nil {
+		t.Fatal(err)
+	}
+	dns, _ = api.Get(t.Context(), at("clusterroles", "system:kube-dns"))
+	if rules := dns.(*rbacv1.ClusterRole).Rules; len(rules) != 5 || !reflect.DeepEqual(rules[0], rule("get")) {
+		t.Errorf("the role has %v", rules)
+	}
+	binding, _ := api.Get(t.Context(), at("clusterrolebindings", "system:kube-dns"))
+	if b := binding.(*rbacv1.ClusterRoleBinding); b.RoleRef.Name != "system:kube-dns" || len(b.Subjects) != 1 {
+		t.Errorf("the binding is %v", b)
+	}
+}
+
+func TestEnsureMeetsTrouble(t *testing.T) {
+	var (
+		conflicts int
+		broken    string
+	)
+	api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
+		if a.Verb == fakeapi.Get && broken != "" && a.Target.Name == broken {
+			return errors.New("disk on fire")
+		}
+		if a.Verb == fakeapi.Update && conflicts > 0 {
+			conflicts--
+			return apierrors.NewConflict(a.Target.Resource.GroupResource(), a.Target.Name, errors.New("somebody else was here"))
+		}
+		return nil
+	}})
+	old := rbac.Policy{ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}
+	want := rbac.Policy{ClusterRoles: []*rbacv1.ClusterRole{
+		{ObjectMeta: metav1.ObjectMeta{Name: "lost"}}, {ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: []rbacv1.PolicyRule{rule("get")}},
+	}}
+	if err := bootstrap.Ensure(t.Context(), api, old); err != nil {
+		t.Fatal(err)
+	}
+	conflicts, broken = 3, "lost"
+	if err := bootstrap.Ensure(t.Context(), api, want); err == nil || err.Error() != "unable to reconcile clusterroles lost: disk on fire" {
+		t.Errorf("got %v", err)
+	}
+	if roles := stored[*rbacv1.ClusterRole](t, api, "clusterroles"); len(roles) != 1 || len(roles[0].Rules) != 1 {
+		t.Errorf("stored %v: one failure must not stop the others", roles)
+	}
+	want.ClusterRoles[1].Rules = append(want.ClusterRoles[1].Rules, rule("list"))
+	conflicts, broken = 100, ""
+	if err := bootstrap.Ensure(t.Context(), api, want); err == nil || !strings.Contains(err.Error(), "somebody else was here") {
+		t.Errorf("got %v", err)
+	}
+}
