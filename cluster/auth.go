@@ -3,11 +3,11 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -15,8 +15,11 @@ import (
 	"github.com/keelson-dev/keelson/admission/namespacelifecycle"
 	"github.com/keelson-dev/keelson/admission/priority"
 	"github.com/keelson-dev/keelson/admission/serviceaccount"
+	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/node"
 	"github.com/keelson-dev/keelson/authz/rbac"
+	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
 	"github.com/keelson-dev/keelson/authz/superuser"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/registry"
@@ -38,15 +41,23 @@ func (c *Cluster) authorizer() (authz.Authorizer, error) {
 		ClusterRoleBindings: view[*rbacv1.ClusterRoleBinding](c.registry, rbacResource("clusterrolebindings"), &err),
 	})
 	c.rules = c.rbac
-	chain := []authz.Named{{Name: superuser.Name, Authorizer: superuser.New()}}
+	nodes := node.New(node.Sources{Pods: view[*corev1.Pod](c.registry, coreResource("pods"), &err)}, commonToNodes())
+	chain := []authz.Named{{Name: superuser.Name, Authorizer: superuser.New()}, {Name: "node", Authorizer: nodes}}
 	chain = append(chain, c.options.Authorizers...)
-	chain = append(chain, authz.Named{Name: "tmpnode", Authorizer: authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, error) {
-		if strings.HasPrefix(a.User.Name, "system:node:") {
-			return authz.Decision{Verdict: authz.Allow}, nil
-		}
-		return authz.Decision{}, nil
-	})})
 	return authz.Union(append(chain, authz.Named{Name: "rbac", Authorizer: c.rbac})...), err
+}
+
+// commonToNodes decides what every node may do, whichever it is: the rules of the role
+// system:node, which is bound to nobody.
+func commonToNodes() authz.Authorizer {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "system:node"}, Rules: bootstrap.NodeRules()}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "system:node"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: authn.GroupNodes}},
+	}
+	policy := rbac.Policy{ClusterRoles: []*rbacv1.ClusterRole{role}, ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{binding}}
+	return rbac.New(policy.Sources())
 }
 
 // escalation judges role writes by rules that are there only once the cluster is assembled.

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/clusterroleaggregation"
 	"github.com/keelson-dev/keelson/controllers/deployment"
+	"github.com/keelson-dev/keelson/controllers/endpoints"
+	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/controllers/rootca"
 	"github.com/keelson-dev/keelson/controllers/serviceaccount"
@@ -149,6 +152,25 @@ func controllerTable() []component {
 				o.Parallel = 1
 			}
 			return c.loop(replicaset.New(in, k.client, k.recorder, o)), err
+		}},
+		{"endpoints-controller", "endpoint-controller", func(c *Cluster, k kit) (controllers.Runnable, error) {
+			var err error
+			in := endpoints.Sources{
+				Services:  shared[*corev1.Service](c.informers, coreResource("services"), &err),
+				Pods:      shared[*corev1.Pod](c.informers, coreResource("pods"), &err),
+				Endpoints: shared[*corev1.Endpoints](c.informers, coreResource("endpoints"), &err),
+			}
+			return c.loop(endpoints.New(in, k.client, k.recorder, endpoints.Options{})), err
+		}},
+		{"endpointslice-controller", "endpointslice-controller", func(c *Cluster, k kit) (controllers.Runnable, error) {
+			var err error
+			in := endpointslice.Sources{
+				Services:       shared[*corev1.Service](c.informers, coreResource("services"), &err),
+				Pods:           shared[*corev1.Pod](c.informers, coreResource("pods"), &err),
+				Nodes:          shared[*corev1.Node](c.informers, coreResource("nodes"), &err),
+				EndpointSlices: shared[*discoveryv1.EndpointSlice](c.informers, schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}, &err),
+			}
+			return c.loop(endpointslice.New(in, k.client, k.recorder, endpointslice.Options{})), err
 		}},
 		{"serviceaccount-controller", "service-account-controller", func(c *Cluster, k kit) (controllers.Runnable, error) {
 			var err error
