@@ -46,6 +46,7 @@ func (p *printer) Patch(_ context.Context, t client.Target, _ client.Patch, _ me
 // A kubelet runs the pods that its informer shows on a runtime that is only simulated.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	machine := simulated.New(simulated.Options{})
 	defer machine.Close()
 	store := memory.New[*corev1.Pod]()
