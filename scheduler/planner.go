@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"encoding/binary"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -63,36 +65,42 @@ func (p *Planner) Place(pod *corev1.Pod, s *Snapshot) (node string, err error) {
 
 // evaluate returns an evaluation that is good until the next call.
 func (p *Planner) evaluate(pod *corev1.Pod, s *Snapshot) *evaluation {
-	p.e.run(p.profile, p.class(pod), pod, s)
+	c := p.class(pod)
+	p.e.run(p.profile, c, pod, s)
+	// Pods for certain nodes, such as those of a DaemonSet, are rarely alike.
+	if c != nil && c.used == 0 && p.e.only.names == nil {
+		p.evict()
+		p.classes[string(p.key)] = c
+	}
+	if c != nil {
+		p.uses++
+		c.used = p.uses
+	}
 	return &p.e
 }
 
-// class returns the class of a pod, nil when it can have none.
+// class returns the class of a pod, with its signature in p.key, or nil when it can have none.
 func (p *Planner) class(pod *corev1.Pod) *class {
 	if len(p.locals) == 0 {
 		return nil
 	}
 	p.key = p.key[:0]
 	for _, l := range p.locals {
-		var ok bool
+		start, ok := len(p.key), false
 		if p.key, ok = l.Signature(p.key, pod); !ok {
 			return nil
 		}
-		p.key = append(p.key, 0xff) // not UTF-8, so one signature cannot run into the next
+		// With its length behind it one signature cannot run into the next.
+		p.key = binary.LittleEndian.AppendUint32(p.key, uint32(len(p.key)-start))
 	}
-	p.uses++
-	c := p.classes[string(p.key)]
-	if c == nil {
-		p.evict()
-		c = &class{
-			localPredicates: p.localPredicates, localPriorities: p.localPriorities,
-			prepared: make([]*Prepared, len(p.localPredicates)),
-			columns:  make([]column, len(p.localPriorities)),
-		}
-		p.classes[string(p.key)] = c
+	if c := p.classes[string(p.key)]; c != nil {
+		return c
 	}
-	c.used = p.uses
-	return c
+	return &class{
+		localPredicates: p.localPredicates, localPriorities: p.localPriorities,
+		prepared: make([]*Prepared, len(p.localPredicates)),
+		columns:  make([]column, len(p.localPriorities)),
+	}
 }
 
 // evict makes room by forgetting the class that was not needed for longest.
@@ -100,7 +108,7 @@ func (p *Planner) evict() {
 	if len(p.classes) < maxClasses {
 		return
 	}
-	oldest, used := "", p.uses
+	oldest, used := "", p.uses+1
 	for key, c := range p.classes {
 		if c.used < used {
 			oldest, used = key, c.used
@@ -111,7 +119,7 @@ func (p *Planner) evict() {
 
 // class is what Local predicates and priorities said about each node for pods that are alike.
 type class struct {
-	used                             uint64
+	used                             uint64 // when last, 0 for a new one
 	localPredicates, localPriorities []bool
 
 	prepared []*Prepared
