@@ -48,62 +48,53 @@ func TestDeployment(t *testing.T) {
 	k := registrytest.Find(t, apps.Kinds(), "deployments")
 	type change = registrytest.Change[*appsv1.Deployment]
 	changes := []change{
-		{"negative replicas", func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) },
-			[]string{`spec.replicas: Invalid value: -1: must be greater than or equal to 0`}},
-		{"other labels", func(d *appsv1.Deployment) { d.Spec.Template.Labels["app"] = "db" },
-			[]string{"spec.template.metadata.labels: Invalid value: {\"app\":\"db\"}: `selector` does not match template `labels`"}},
-		{"never restarted", func(d *appsv1.Deployment) { d.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever },
-			[]string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
-		{"deadline for pods", func(d *appsv1.Deployment) { d.Spec.Template.Spec.ActiveDeadlineSeconds = new(int64(5)) },
-			[]string{`spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported`}},
-		{"no container", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil },
-			[]string{`spec.template.spec.containers: Required value`}},
-		{"all at once", rolling("100%", "0"), nil},
-		{"numbers", rolling("0", "1"), nil},
-		{"no step", rolling("0", "0%"), []string{"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"}},
-		{"more than all", rolling("101%", "150%"),
-			[]string{`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%`}},
-		{"negative", rolling("-1", "0"), []string{`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: -1: must be greater than or equal to 0`}},
-		{"words", rolling("few", "1"), []string{`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "few": ` + notPercent}},
-		{"recreate", func(d *appsv1.Deployment) {
+		{Name: "negative replicas", To: func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) }, Refused: []string{`spec.replicas: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "other labels", To: func(d *appsv1.Deployment) { d.Spec.Template.Labels["app"] = "db" }, Refused: []string{"spec.template.metadata.labels: Invalid value: {\"app\":\"db\"}: `selector` does not match template `labels`"}},
+		{Name: "never restarted", To: func(d *appsv1.Deployment) { d.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }, Refused: []string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
+		{Name: "deadline for pods", To: func(d *appsv1.Deployment) { d.Spec.Template.Spec.ActiveDeadlineSeconds = new(int64(5)) }, Refused: []string{`spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported`}},
+		{Name: "no container", To: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil }, Refused: []string{`spec.template.spec.containers: Required value`}},
+		{Name: "all at once", To: rolling("100%", "0")},
+		{Name: "numbers", To: rolling("0", "1")},
+		{Name: "no step", To: rolling("0", "0%"), Refused: []string{"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"}},
+		{Name: "more than all", To: rolling("101%", "150%"), Refused: []string{`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%`}},
+		{Name: "negative", To: rolling("-1", "0"), Refused: []string{`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "words", To: rolling("few", "1"), Refused: []string{`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "few": ` + notPercent}},
+		{Name: "recreate", To: func(d *appsv1.Deployment) {
 			d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-		}, nil},
-		{"recreate in steps", func(d *appsv1.Deployment) {
+		}},
+		{Name: "recreate in steps", To: func(d *appsv1.Deployment) {
 			rolling("1", "1")(d)
 			d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
-		}, []string{"spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"}},
-		{"unknown strategy", func(d *appsv1.Deployment) {
+		}, Refused: []string{"spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"}},
+		{Name: "unknown strategy", To: func(d *appsv1.Deployment) {
 			rolling("1", "25%")(d)
 			d.Spec.Strategy.Type = "Pray"
-		}, []string{`spec.strategy: Unsupported value: {"Type":"Pray","RollingUpdate":{"MaxUnavailable":1,"MaxSurge":"25%"}}: supported values: "Recreate", "RollingUpdate"`}},
-		{"negative numbers", func(d *appsv1.Deployment) {
+		}, Refused: []string{`spec.strategy: Unsupported value: {"Type":"Pray","RollingUpdate":{"MaxUnavailable":1,"MaxSurge":"25%"}}: supported values: "Recreate", "RollingUpdate"`}},
+		{Name: "negative numbers", To: func(d *appsv1.Deployment) {
 			d.Spec.MinReadySeconds, d.Spec.RevisionHistoryLimit, d.Spec.ProgressDeadlineSeconds = -3, new(int32(-1)), new(int32(-2))
-		}, []string{
+		}, Refused: []string{
 			`spec.minReadySeconds: Invalid value: -3: must be greater than or equal to 0`,
 			`spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0`,
 			`spec.progressDeadlineSeconds: Invalid value: -2: must be greater than or equal to 0`,
 		}},
-		{"deadline before ready", func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 600 },
-			[]string{`spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds`}},
-		{"rollback to nowhere", func(d *appsv1.Deployment) { d.Annotations = map[string]string{appsv1.DeprecatedRollbackTo: "-1"} },
-			[]string{`spec.rollback.version: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "deadline before ready", To: func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 600 }, Refused: []string{`spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds`}},
+		{Name: "rollback to nowhere", To: func(d *appsv1.Deployment) { d.Annotations = map[string]string{appsv1.DeprecatedRollbackTo: "-1"} }, Refused: []string{`spec.rollback.version: Invalid value: -1: must be greater than or equal to 0`}},
 	}
 	registrytest.Create(t, k, deployment(), append(changes, []change{
-		{"no selector", func(d *appsv1.Deployment) { d.Spec.Selector = nil }, []string{
+		{Name: "no selector", To: func(d *appsv1.Deployment) { d.Spec.Selector = nil }, Refused: []string{
 			`spec.selector: Required value`,
 			"spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"}},
-		{"empty selector", func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} },
-			[]string{`spec.selector: Invalid value: {}: empty selector is invalid for deployment`}},
-		{"unreadable selector", func(d *appsv1.Deployment) {
+		{Name: "empty selector", To: func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} }, Refused: []string{`spec.selector: Invalid value: {}: empty selector is invalid for deployment`}},
+		{Name: "unreadable selector", To: func(d *appsv1.Deployment) {
 			d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}
-		}, []string{
+		}, Refused: []string{
 			`spec.selector.matchExpressions[0].operator: Invalid value: "Like": not a valid selector operator`,
 			`spec.selector: Invalid value: {"matchLabels":{"app":"web"},"matchExpressions":[{"key":"a","operator":"Like"}]}: invalid label selector`,
 		}},
 	}...))
-	registrytest.Update(t, k, "", deployment(), append(changes, change{"another selector", func(d *appsv1.Deployment) {
+	registrytest.Update(t, k, "", deployment(), append(changes, change{Name: "another selector", To: func(d *appsv1.Deployment) {
 		d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
-	}, []string{`spec.selector: Invalid value: {"matchLabels":{"a":"b"}}: field is immutable`}}))
+	}, Refused: []string{`spec.selector: Invalid value: {"matchLabels":{"a":"b"}}: field is immutable`}}))
 }
 
 func TestDeploymentStatus(t *testing.T) {
@@ -111,19 +102,16 @@ func TestDeploymentStatus(t *testing.T) {
 	stored := deployment()
 	stored.Status = appsv1.DeploymentStatus{Replicas: 3, ReadyReplicas: 2, AvailableReplicas: 1, CollisionCount: new(int32(2))}
 	registrytest.Update(t, k, "status", stored, []registrytest.Change[*appsv1.Deployment]{
-		{"the spec stays", func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) }, nil},
-		{"too many", func(d *appsv1.Deployment) { d.Status.Replicas, d.Status.UpdatedReplicas = 1, 2 }, []string{
+		{Name: "the spec stays", To: func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) }},
+		{Name: "too many", To: func(d *appsv1.Deployment) { d.Status.Replicas, d.Status.UpdatedReplicas = 1, 2 }, Refused: []string{
 			`status.updatedReplicas: Invalid value: 2: cannot be greater than status.replicas`,
 			`status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas`}},
-		{"available but not ready", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 },
-			[]string{`status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas`}},
-		{"fewer collisions", func(d *appsv1.Deployment) { d.Status.CollisionCount = new(int32(1)) },
-			[]string{`status.collisionCount: Invalid value: 1: cannot be decremented`}},
-		{"no collisions", func(d *appsv1.Deployment) { d.Status.CollisionCount = nil },
-			[]string{`status.collisionCount: Invalid value: 0: cannot be decremented`}},
-		{"negative", func(d *appsv1.Deployment) {
+		{Name: "available but not ready", To: func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, Refused: []string{`status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas`}},
+		{Name: "fewer collisions", To: func(d *appsv1.Deployment) { d.Status.CollisionCount = new(int32(1)) }, Refused: []string{`status.collisionCount: Invalid value: 1: cannot be decremented`}},
+		{Name: "no collisions", To: func(d *appsv1.Deployment) { d.Status.CollisionCount = nil }, Refused: []string{`status.collisionCount: Invalid value: 0: cannot be decremented`}},
+		{Name: "negative", To: func(d *appsv1.Deployment) {
 			d.Status.TerminatingReplicas, d.Status.ObservedGeneration = new(int32(-1)), -2
-		}, []string{
+		}, Refused: []string{
 			`status.observedGeneration: Invalid value: -2: must be greater than or equal to 0`,
 			`status.terminatingReplicas: Invalid value: -1: must be greater than or equal to 0`}},
 	})
@@ -178,21 +166,20 @@ func TestReplicaSet(t *testing.T) {
 		Spec:       appsv1.ReplicaSetSpec{Selector: selector(), Template: template()},
 	}
 	changes := []registrytest.Change[*appsv1.ReplicaSet]{
-		{"negative", func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas, rs.Spec.MinReadySeconds = new(int32(-1)), -1 }, []string{
+		{Name: "negative", To: func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas, rs.Spec.MinReadySeconds = new(int32(-1)), -1 }, Refused: []string{
 			`spec.replicas: Invalid value: -1: must be greater than or equal to 0`,
 			`spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0`}},
-		{"other labels", func(rs *appsv1.ReplicaSet) { rs.Spec.Template.Labels = nil },
-			[]string{"spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"}},
+		{Name: "other labels", To: func(rs *appsv1.ReplicaSet) { rs.Spec.Template.Labels = nil }, Refused: []string{"spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"}},
 	}
 	registrytest.Create(t, k, rs, changes)
 	registrytest.Update(t, k, "", rs, changes)
-	registrytest.Update(t, k, "", rs, []registrytest.Change[*appsv1.ReplicaSet]{{"selector", func(rs *appsv1.ReplicaSet) {
+	registrytest.Update(t, k, "", rs, []registrytest.Change[*appsv1.ReplicaSet]{{Name: "selector", To: func(rs *appsv1.ReplicaSet) {
 		rs.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Exists"}}}
-	}, []string{`spec.selector: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists"}]}: field is immutable`}}})
+	}, Refused: []string{`spec.selector: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists"}]}: field is immutable`}}})
 	registrytest.Update(t, k, "status", rs, []registrytest.Change[*appsv1.ReplicaSet]{
-		{"counts", func(rs *appsv1.ReplicaSet) {
+		{Name: "counts", To: func(rs *appsv1.ReplicaSet) {
 			rs.Status = appsv1.ReplicaSetStatus{Replicas: 1, FullyLabeledReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 3}
-		}, []string{
+		}, Refused: []string{
 			`status.fullyLabeledReplicas: Invalid value: 2: cannot be greater than status.replicas`,
 			`status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas`,
 			`status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas`,
@@ -228,15 +215,15 @@ func TestControllerRevision(t *testing.T) {
 		return func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte(raw) }
 	}
 	registrytest.Create(t, k, good, []change{
-		{"negative", func(r *appsv1.ControllerRevision) { r.Revision = -1 }, []string{`revision: Invalid value: -1: must be greater than or equal to 0`}},
-		{"no data", func(r *appsv1.ControllerRevision) { r.Data.Raw = nil }, []string{`data: Required value: data is mandatory`}},
-		{"null", data("null"), []string{`data: Required value: data is mandatory`}},
-		{"a list", data("[]"), []string{`data: Required value: data must be a valid JSON object`}},
-		{"not JSON", data("{"), []string{`data: Invalid value: "<value omitted>": error parsing data: unexpected end of JSON input`}},
+		{Name: "negative", To: func(r *appsv1.ControllerRevision) { r.Revision = -1 }, Refused: []string{`revision: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "no data", To: func(r *appsv1.ControllerRevision) { r.Data.Raw = nil }, Refused: []string{`data: Required value: data is mandatory`}},
+		{Name: "null", To: data("null"), Refused: []string{`data: Required value: data is mandatory`}},
+		{Name: "a list", To: data("[]"), Refused: []string{`data: Required value: data must be a valid JSON object`}},
+		{Name: "not JSON", To: data("{"), Refused: []string{`data: Invalid value: "<value omitted>": error parsing data: unexpected end of JSON input`}},
 	})
 	registrytest.Update(t, k, "", good, []change{
-		{"revision", func(r *appsv1.ControllerRevision) { r.Revision = 2 }, nil},
-		{"data", data(`{"a":2}`), []string{`data: Invalid value: {"a":2}: field is immutable`}},
+		{Name: "revision", To: func(r *appsv1.ControllerRevision) { r.Revision = 2 }},
+		{Name: "data", To: data(`{"a":2}`), Refused: []string{`data: Invalid value: {"a":2}: field is immutable`}},
 	})
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// EventTTL is how long an event is kept after its last write.
-const EventTTL = time.Hour
+// eventTTL is how long an event is kept after its last write.
+const eventTTL = time.Hour
 
 // events is the kind Event of core/v1, which events.k8s.io/v1 serves under stricter rules.
 func events() registry.Kind {
@@ -47,7 +47,7 @@ func events() registry.Kind {
 			},
 			FieldLabel: eventFieldLabel,
 		}},
-		TTL: EventTTL,
+		TTL: eventTTL,
 	}.Kind()
 }
 

@@ -34,33 +34,31 @@ func TestBudget(t *testing.T) {
 		t.Errorf("name refused: %v", messages)
 	}
 	changes := []registrytest.Change[*policyv1.PodDisruptionBudget]{
-		{"nothing said", func(b *policyv1.PodDisruptionBudget) { b.Spec = policyv1.PodDisruptionBudgetSpec{} }, nil},
-		{"both", func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(1)) }, []string{
+		{Name: "nothing said", To: func(b *policyv1.PodDisruptionBudget) { b.Spec = policyv1.PodDisruptionBudgetSpec{} }},
+		{Name: "both", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(1)) }, Refused: []string{
 			`spec: Invalid value: {"MinAvailable":"50%","Selector":{"matchLabels":{"a":"b"}},"MaxUnavailable":1,"UnhealthyPodEvictionPolicy":null}: minAvailable and maxUnavailable cannot be both set`}},
-		{"negative", func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromInt32(-1)) },
-			[]string{`spec.minAvailable: Invalid value: -1: must be greater than or equal to 0`}},
-		{"more than all", func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromString("101%")) },
-			[]string{`spec.minAvailable: Invalid value: "101%": must not be greater than 100%`}},
-		{"a word", func(b *policyv1.PodDisruptionBudget) {
+		{Name: "negative", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromInt32(-1)) }, Refused: []string{`spec.minAvailable: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "more than all", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromString("101%")) }, Refused: []string{`spec.minAvailable: Invalid value: "101%": must not be greater than 100%`}},
+		{Name: "a word", To: func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.MinAvailable, b.Spec.MaxUnavailable = nil, new(intstr.FromString("all"))
-		}, []string{`spec.maxUnavailable: Invalid value: "all": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')`}},
-		{"neither number nor string", func(b *policyv1.PodDisruptionBudget) {
+		}, Refused: []string{`spec.maxUnavailable: Invalid value: "all": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')`}},
+		{Name: "neither number nor string", To: func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.MinAvailable = &intstr.IntOrString{Type: 7}
-		}, []string{`spec.minAvailable: Invalid value: intstr.IntOrString{Type:7, IntVal:0, StrVal:""}: must be an integer or percentage (e.g '5%%')`}},
-		{"bad selector", func(b *policyv1.PodDisruptionBudget) {
+		}, Refused: []string{`spec.minAvailable: Invalid value: intstr.IntOrString{Type:7, IntVal:0, StrVal:""}: must be an integer or percentage (e.g '5%%')`}},
+		{Name: "bad selector", To: func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In"}}
-		}, []string{"spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"}},
-		{"unknown policy", func(b *policyv1.PodDisruptionBudget) {
+		}, Refused: []string{"spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"}},
+		{Name: "unknown policy", To: func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.UnhealthyPodEvictionPolicyType("x"))
-		}, []string{`spec.unhealthyPodEvictionPolicy: Unsupported value: "x": supported values: "AlwaysAllow", "IfHealthyBudget"`}},
+		}, Refused: []string{`spec.unhealthyPodEvictionPolicy: Unsupported value: "x": supported values: "AlwaysAllow", "IfHealthyBudget"`}},
 	}
 	registrytest.Create(t, k, budget(), changes)
 	registrytest.Update(t, k, "", budget(), changes)
 	registrytest.Update(t, k, "status", budget(), []registrytest.Change[*policyv1.PodDisruptionBudget]{
-		{"the spec stays", func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromInt32(-1)) }, nil},
-		{"negative counts", func(b *policyv1.PodDisruptionBudget) {
+		{Name: "the spec stays", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromInt32(-1)) }},
+		{Name: "negative counts", To: func(b *policyv1.PodDisruptionBudget) {
 			b.Status.DisruptionsAllowed, b.Status.CurrentHealthy, b.Status.DesiredHealthy, b.Status.ExpectedPods = -1, -2, -3, -4
-		}, []string{
+		}, Refused: []string{
 			`status.disruptionsAllowed: Invalid value: -1: must be greater than or equal to 0`,
 			`status.currentHealthy: Invalid value: -2: must be greater than or equal to 0`,
 			`status.desiredHealthy: Invalid value: -3: must be greater than or equal to 0`,

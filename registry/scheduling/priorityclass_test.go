@@ -17,28 +17,24 @@ func TestPriorityClass(t *testing.T) {
 	k := registrytest.Find(t, scheduling.Kinds(), "priorityclasses")
 	good := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Value: 1_000_000_000}
 	registrytest.Create(t, k, good, []registrytest.Change[*schedulingv1.PriorityClass]{
-		{"negative value", func(c *schedulingv1.PriorityClass) { c.Value = -5 }, nil},
-		{"too high", func(c *schedulingv1.PriorityClass) { c.Value++ },
-			[]string{`value: Forbidden: maximum allowed value of a user defined priority is 1000000000`}},
-		{"a system name", func(c *schedulingv1.PriorityClass) { c.Name = "system-x" }, []string{
+		{Name: "negative value", To: func(c *schedulingv1.PriorityClass) { c.Value = -5 }},
+		{Name: "too high", To: func(c *schedulingv1.PriorityClass) { c.Value++ }, Refused: []string{`value: Forbidden: maximum allowed value of a user defined priority is 1000000000`}},
+		{Name: "a system name", To: func(c *schedulingv1.PriorityClass) { c.Name = "system-x" }, Refused: []string{
 			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class`}},
-		{"a system class of another value", func(c *schedulingv1.PriorityClass) { c.Name = scheduling.NodeCritical }, []string{
+		{Name: "a system class of another value", To: func(c *schedulingv1.PriorityClass) { c.Name = scheduling.NodeCritical }, Refused: []string{
 			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: value of system-node-critical PriorityClass must be 2000001000`}},
-		{"a system class as default", func(c *schedulingv1.PriorityClass) {
+		{Name: "a system class as default", To: func(c *schedulingv1.PriorityClass) {
 			c.Name, c.Value, c.GlobalDefault = scheduling.ClusterCritical, 2_000_000_000, true
-		}, []string{
+		}, Refused: []string{
 			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: globalDefault of system-cluster-critical PriorityClass must be false`}},
-		{"preemption never", func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) }, nil},
-		{"empty preemption", func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("")) },
-			[]string{`preemptionPolicy: Required value`}},
-		{"unknown preemption", func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("Maybe")) },
-			[]string{`preemptionPolicy: Unsupported value: "Maybe": supported values: "PreemptLowerPriority", "Never"`}},
+		{Name: "preemption never", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) }},
+		{Name: "empty preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("")) }, Refused: []string{`preemptionPolicy: Required value`}},
+		{Name: "unknown preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("Maybe")) }, Refused: []string{`preemptionPolicy: Unsupported value: "Maybe": supported values: "PreemptLowerPriority", "Never"`}},
 	})
 	registrytest.Update(t, k, "", good, []registrytest.Change[*schedulingv1.PriorityClass]{
-		{"description and default", func(c *schedulingv1.PriorityClass) { c.Description, c.GlobalDefault = "x", true }, nil},
-		{"value", func(c *schedulingv1.PriorityClass) { c.Value = 7 }, []string{`value: Forbidden: may not be changed in an update.`}},
-		{"preemption", func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) },
-			[]string{`preemptionPolicy: Invalid value: "Never": field is immutable`}},
+		{Name: "description and default", To: func(c *schedulingv1.PriorityClass) { c.Description, c.GlobalDefault = "x", true }},
+		{Name: "value", To: func(c *schedulingv1.PriorityClass) { c.Value = 7 }, Refused: []string{`value: Forbidden: may not be changed in an update.`}},
+		{Name: "preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) }, Refused: []string{`preemptionPolicy: Invalid value: "Never": field is immutable`}},
 	})
 }
 

@@ -1,0 +1,30 @@
+package core_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/keelson-dev/keelson/internal/depcheck"
+	"github.com/keelson-dev/keelson/registry/core"
+)
+
+func TestClosure(t *testing.T) {
+	depcheck.AtMost(t, "registry/core", 130)
+}
+
+func ExampleKinds() {
+	for _, k := range core.Kinds() {
+		fmt.Println(k.Plural, k.Namespaced)
+	}
+	// Output:
+	// bindings true
+	// configmaps true
+	// endpoints true
+	// events true
+	// namespaces false
+	// nodes false
+	// pods true
+	// secrets true
+	// serviceaccounts true
+	// services true
+}
