@@ -48,17 +48,26 @@ func TestDeployment(t *testing.T) {
 	k := registrytest.Find(t, apps.Kinds(), "deployments")
 	type change = registrytest.Change[*appsv1.Deployment]
 	changes := []change{
-		{Name: "negative replicas", To: func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) }, Refused: []string{`spec.replicas: Invalid value: -1: must be greater than or equal to 0`}},
-		{Name: "other labels", To: func(d *appsv1.Deployment) { d.Spec.Template.Labels["app"] = "db" }, Refused: []string{"spec.template.metadata.labels: Invalid value: {\"app\":\"db\"}: `selector` does not match template `labels`"}},
-		{Name: "never restarted", To: func(d *appsv1.Deployment) { d.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }, Refused: []string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
-		{Name: "deadline for pods", To: func(d *appsv1.Deployment) { d.Spec.Template.Spec.ActiveDeadlineSeconds = new(int64(5)) }, Refused: []string{`spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported`}},
-		{Name: "no container", To: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil }, Refused: []string{`spec.template.spec.containers: Required value`}},
+		{Name: "negative replicas", To: func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) }, Refused: []string{
+			`spec.replicas: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "other labels", To: func(d *appsv1.Deployment) { d.Spec.Template.Labels["app"] = "db" }, Refused: []string{
+			"spec.template.metadata.labels: Invalid value: {\"app\":\"db\"}: `selector` does not match template `labels`"}},
+		{Name: "never restarted", To: func(d *appsv1.Deployment) { d.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }, Refused: []string{
+			`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
+		{Name: "deadline for pods", To: func(d *appsv1.Deployment) { d.Spec.Template.Spec.ActiveDeadlineSeconds = new(int64(5)) }, Refused: []string{
+			`spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported`}},
+		{Name: "no container", To: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil }, Refused: []string{
+			`spec.template.spec.containers: Required value`}},
 		{Name: "all at once", To: rolling("100%", "0")},
 		{Name: "numbers", To: rolling("0", "1")},
-		{Name: "no step", To: rolling("0", "0%"), Refused: []string{"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"}},
-		{Name: "more than all", To: rolling("101%", "150%"), Refused: []string{`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%`}},
-		{Name: "negative", To: rolling("-1", "0"), Refused: []string{`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: -1: must be greater than or equal to 0`}},
-		{Name: "words", To: rolling("few", "1"), Refused: []string{`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "few": ` + notPercent}},
+		{Name: "no step", To: rolling("0", "0%"), Refused: []string{
+			"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"}},
+		{Name: "more than all", To: rolling("101%", "150%"), Refused: []string{
+			`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%`}},
+		{Name: "negative", To: rolling("-1", "0"), Refused: []string{
+			`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "words", To: rolling("few", "1"), Refused: []string{
+			`spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "few": ` + notPercent}},
 		{Name: "recreate", To: func(d *appsv1.Deployment) {
 			d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		}},
@@ -69,7 +78,8 @@ func TestDeployment(t *testing.T) {
 		{Name: "unknown strategy", To: func(d *appsv1.Deployment) {
 			rolling("1", "25%")(d)
 			d.Spec.Strategy.Type = "Pray"
-		}, Refused: []string{`spec.strategy: Unsupported value: {"Type":"Pray","RollingUpdate":{"MaxUnavailable":1,"MaxSurge":"25%"}}: supported values: "Recreate", "RollingUpdate"`}},
+		}, Refused: []string{
+			`spec.strategy: Unsupported value: {"Type":"Pray","RollingUpdate":{"MaxUnavailable":1,"MaxSurge":"25%"}}: supported values: "Recreate", "RollingUpdate"`}},
 		{Name: "negative numbers", To: func(d *appsv1.Deployment) {
 			d.Spec.MinReadySeconds, d.Spec.RevisionHistoryLimit, d.Spec.ProgressDeadlineSeconds = -3, new(int32(-1)), new(int32(-2))
 		}, Refused: []string{
@@ -77,14 +87,17 @@ func TestDeployment(t *testing.T) {
 			`spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0`,
 			`spec.progressDeadlineSeconds: Invalid value: -2: must be greater than or equal to 0`,
 		}},
-		{Name: "deadline before ready", To: func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 600 }, Refused: []string{`spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds`}},
-		{Name: "rollback to nowhere", To: func(d *appsv1.Deployment) { d.Annotations = map[string]string{appsv1.DeprecatedRollbackTo: "-1"} }, Refused: []string{`spec.rollback.version: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "deadline before ready", To: func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 600 }, Refused: []string{
+			`spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds`}},
+		{Name: "rollback to nowhere", To: func(d *appsv1.Deployment) { d.Annotations = map[string]string{appsv1.DeprecatedRollbackTo: "-1"} }, Refused: []string{
+			`spec.rollback.version: Invalid value: -1: must be greater than or equal to 0`}},
 	}
 	registrytest.Create(t, k, deployment(), append(changes, []change{
 		{Name: "no selector", To: func(d *appsv1.Deployment) { d.Spec.Selector = nil }, Refused: []string{
 			`spec.selector: Required value`,
 			"spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"}},
-		{Name: "empty selector", To: func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} }, Refused: []string{`spec.selector: Invalid value: {}: empty selector is invalid for deployment`}},
+		{Name: "empty selector", To: func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} }, Refused: []string{
+			`spec.selector: Invalid value: {}: empty selector is invalid for deployment`}},
 		{Name: "unreadable selector", To: func(d *appsv1.Deployment) {
 			d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}
 		}, Refused: []string{
@@ -106,9 +119,12 @@ func TestDeploymentStatus(t *testing.T) {
 		{Name: "too many", To: func(d *appsv1.Deployment) { d.Status.Replicas, d.Status.UpdatedReplicas = 1, 2 }, Refused: []string{
 			`status.updatedReplicas: Invalid value: 2: cannot be greater than status.replicas`,
 			`status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas`}},
-		{Name: "available but not ready", To: func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, Refused: []string{`status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas`}},
-		{Name: "fewer collisions", To: func(d *appsv1.Deployment) { d.Status.CollisionCount = new(int32(1)) }, Refused: []string{`status.collisionCount: Invalid value: 1: cannot be decremented`}},
-		{Name: "no collisions", To: func(d *appsv1.Deployment) { d.Status.CollisionCount = nil }, Refused: []string{`status.collisionCount: Invalid value: 0: cannot be decremented`}},
+		{Name: "available but not ready", To: func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, Refused: []string{
+			`status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas`}},
+		{Name: "fewer collisions", To: func(d *appsv1.Deployment) { d.Status.CollisionCount = new(int32(1)) }, Refused: []string{
+			`status.collisionCount: Invalid value: 1: cannot be decremented`}},
+		{Name: "no collisions", To: func(d *appsv1.Deployment) { d.Status.CollisionCount = nil }, Refused: []string{
+			`status.collisionCount: Invalid value: 0: cannot be decremented`}},
 		{Name: "negative", To: func(d *appsv1.Deployment) {
 			d.Status.TerminatingReplicas, d.Status.ObservedGeneration = new(int32(-1)), -2
 		}, Refused: []string{
@@ -169,13 +185,15 @@ func TestReplicaSet(t *testing.T) {
 		{Name: "negative", To: func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas, rs.Spec.MinReadySeconds = new(int32(-1)), -1 }, Refused: []string{
 			`spec.replicas: Invalid value: -1: must be greater than or equal to 0`,
 			`spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0`}},
-		{Name: "other labels", To: func(rs *appsv1.ReplicaSet) { rs.Spec.Template.Labels = nil }, Refused: []string{"spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"}},
+		{Name: "other labels", To: func(rs *appsv1.ReplicaSet) { rs.Spec.Template.Labels = nil }, Refused: []string{
+			"spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"}},
 	}
 	registrytest.Create(t, k, rs, changes)
 	registrytest.Update(t, k, "", rs, changes)
 	registrytest.Update(t, k, "", rs, []registrytest.Change[*appsv1.ReplicaSet]{{Name: "selector", To: func(rs *appsv1.ReplicaSet) {
 		rs.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Exists"}}}
-	}, Refused: []string{`spec.selector: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists"}]}: field is immutable`}}})
+	}, Refused: []string{
+		`spec.selector: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists"}]}: field is immutable`}}})
 	registrytest.Update(t, k, "status", rs, []registrytest.Change[*appsv1.ReplicaSet]{
 		{Name: "counts", To: func(rs *appsv1.ReplicaSet) {
 			rs.Status = appsv1.ReplicaSetStatus{Replicas: 1, FullyLabeledReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 3}
@@ -215,11 +233,14 @@ func TestControllerRevision(t *testing.T) {
 		return func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte(raw) }
 	}
 	registrytest.Create(t, k, good, []change{
-		{Name: "negative", To: func(r *appsv1.ControllerRevision) { r.Revision = -1 }, Refused: []string{`revision: Invalid value: -1: must be greater than or equal to 0`}},
-		{Name: "no data", To: func(r *appsv1.ControllerRevision) { r.Data.Raw = nil }, Refused: []string{`data: Required value: data is mandatory`}},
+		{Name: "negative", To: func(r *appsv1.ControllerRevision) { r.Revision = -1 }, Refused: []string{
+			`revision: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "no data", To: func(r *appsv1.ControllerRevision) { r.Data.Raw = nil }, Refused: []string{
+			`data: Required value: data is mandatory`}},
 		{Name: "null", To: data("null"), Refused: []string{`data: Required value: data is mandatory`}},
 		{Name: "a list", To: data("[]"), Refused: []string{`data: Required value: data must be a valid JSON object`}},
-		{Name: "not JSON", To: data("{"), Refused: []string{`data: Invalid value: "<value omitted>": error parsing data: unexpected end of JSON input`}},
+		{Name: "not JSON", To: data("{"), Refused: []string{
+			`data: Invalid value: "<value omitted>": error parsing data: unexpected end of JSON input`}},
 	})
 	registrytest.Update(t, k, "", good, []change{
 		{Name: "revision", To: func(r *appsv1.ControllerRevision) { r.Revision = 2 }},

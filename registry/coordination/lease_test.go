@@ -23,8 +23,10 @@ func TestLease(t *testing.T) {
 	}
 	changes := []registrytest.Change[*coordinationv1.Lease]{
 		{Name: "no duration", To: func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }},
-		{Name: "zero duration", To: func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = new(int32(0)) }, Refused: []string{`spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0`}},
-		{Name: "negative transitions", To: func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = new(int32(-1)) }, Refused: []string{`spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "zero duration", To: func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = new(int32(0)) }, Refused: []string{
+			`spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0`}},
+		{Name: "negative transitions", To: func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = new(int32(-1)) }, Refused: []string{
+			`spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0`}},
 		{Name: "election fields are dropped", To: func(l *coordinationv1.Lease) {
 			l.Spec.Strategy = new(coordinationv1.CoordinatedLeaseStrategy("bad"))
 			l.Spec.PreferredHolder = new("x")
@@ -37,11 +39,13 @@ func TestLease(t *testing.T) {
 	elected.Spec.Strategy = new(coordinationv1.OldestEmulationVersion)
 	elected.Spec.PreferredHolder = new("x")
 	registrytest.Update(t, k, "", elected, []registrytest.Change[*coordinationv1.Lease]{
-		{Name: "unknown strategy", To: func(l *coordinationv1.Lease) { l.Spec.Strategy = new(coordinationv1.CoordinatedLeaseStrategy("bad")) }, Refused: []string{`spec.strategy.strategy: Unsupported value: "bad": supported values: "OldestEmulationVersion"`}},
+		{Name: "unknown strategy", To: func(l *coordinationv1.Lease) { l.Spec.Strategy = new(coordinationv1.CoordinatedLeaseStrategy("bad")) }, Refused: []string{
+			`spec.strategy.strategy: Unsupported value: "bad": supported values: "OldestEmulationVersion"`}},
 		{Name: "strategy of somebody else", To: func(l *coordinationv1.Lease) {
 			l.Spec.Strategy = new(coordinationv1.CoordinatedLeaseStrategy("example.com/mine"))
 		}},
-		{Name: "no strategy", To: func(l *coordinationv1.Lease) { l.Spec.Strategy = nil }, Refused: []string{"spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"}},
+		{Name: "no strategy", To: func(l *coordinationv1.Lease) { l.Spec.Strategy = nil }, Refused: []string{
+			"spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"}},
 	})
 }
 

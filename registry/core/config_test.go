@@ -27,9 +27,11 @@ func TestConfigMap(t *testing.T) {
 		{Name: "bad keys", To: func(cm *corev1.ConfigMap) { cm.Data["a b"], cm.BinaryData[".."] = "", nil }, Refused: []string{
 			`data[a b]: Invalid value: "a b": ` + notKey,
 			`binaryData[..]: Invalid value: "..": must not be '..'`}},
-		{Name: "key in both", To: func(cm *corev1.ConfigMap) { cm.Data["b"] = "" }, Refused: []string{`data[b]: Invalid value: "b": duplicate of key present in binaryData`}},
+		{Name: "key in both", To: func(cm *corev1.ConfigMap) { cm.Data["b"] = "" }, Refused: []string{
+			`data[b]: Invalid value: "b": duplicate of key present in binaryData`}},
 		{Name: "at the limit", To: func(cm *corev1.ConfigMap) { cm.Data["a"] = strings.Repeat("x", corev1.MaxSecretSize-1) }},
-		{Name: "too large", To: func(cm *corev1.ConfigMap) { cm.Data["a"] = strings.Repeat("x", corev1.MaxSecretSize) }, Refused: []string{`[]: Too long: may not be more than 1048576 bytes`}},
+		{Name: "too large", To: func(cm *corev1.ConfigMap) { cm.Data["a"] = strings.Repeat("x", corev1.MaxSecretSize) }, Refused: []string{
+			`[]: Too long: may not be more than 1048576 bytes`}},
 	}
 	registrytest.Create(t, k, good, changes)
 	registrytest.Update(t, k, "", good, append(changes, change{Name: "freeze", To: func(cm *corev1.ConfigMap) { cm.Immutable = new(true) }}))
@@ -38,7 +40,8 @@ func TestConfigMap(t *testing.T) {
 	registrytest.Update(t, k, "", ice, []change{
 		{Name: "labels", To: func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{"a": "b"} }},
 		{Name: "thaw", To: func(cm *corev1.ConfigMap) { cm.Immutable = nil }, Refused: []string{`immutable: ` + frozen}},
-		{Name: "data", To: func(cm *corev1.ConfigMap) { cm.Data["a"], cm.BinaryData = "2", nil }, Refused: []string{`data: ` + frozen, `binaryData: ` + frozen}},
+		{Name: "data", To: func(cm *corev1.ConfigMap) { cm.Data["a"], cm.BinaryData = "2", nil }, Refused: []string{
+			`data: ` + frozen, `binaryData: ` + frozen}},
 	})
 	empty := &corev1.ConfigMap{}
 	if registrytest.Prepare(k, empty); empty.Data == nil {
@@ -55,9 +58,12 @@ func TestSecret(t *testing.T) {
 	}
 	registrytest.Create(t, k, good, []change{
 		{Name: "unknown type", To: typed("example.com/mine", nil)},
-		{Name: "bad key", To: func(s *corev1.Secret) { s.Data["/"] = nil }, Refused: []string{`data[/]: Invalid value: "/": ` + notKey}},
-		{Name: "too large", To: func(s *corev1.Secret) { s.Data["a"] = make([]byte, corev1.MaxSecretSize+1) }, Refused: []string{`data: Too long: may not be more than 1048576 bytes`}},
-		{Name: "account token", To: typed(corev1.SecretTypeServiceAccountToken, nil), Refused: []string{`metadata.annotations[kubernetes.io/service-account.name]: Required value`}},
+		{Name: "bad key", To: func(s *corev1.Secret) { s.Data["/"] = nil }, Refused: []string{
+			`data[/]: Invalid value: "/": ` + notKey}},
+		{Name: "too large", To: func(s *corev1.Secret) { s.Data["a"] = make([]byte, corev1.MaxSecretSize+1) }, Refused: []string{
+			`data: Too long: may not be more than 1048576 bytes`}},
+		{Name: "account token", To: typed(corev1.SecretTypeServiceAccountToken, nil), Refused: []string{
+			`metadata.annotations[kubernetes.io/service-account.name]: Required value`}},
 		{Name: "account token of an account", To: func(s *corev1.Secret) {
 			s.Type, s.Annotations = corev1.SecretTypeServiceAccountToken, map[string]string{corev1.ServiceAccountNameKey: "default"}
 		}},
@@ -65,20 +71,26 @@ func TestSecret(t *testing.T) {
 		{Name: "dockercfg of what", To: typed(corev1.SecretTypeDockercfg, map[string]string{".dockercfg": "x"}), Refused: []string{
 			`data[.dockercfg]: Invalid value: "<secret contents redacted>": invalid character 'x' looking for beginning of value`}},
 		{Name: "docker config", To: typed(corev1.SecretTypeDockerConfigJson, map[string]string{".dockerconfigjson": "{}"})},
-		{Name: "docker config missing", To: typed(corev1.SecretTypeDockerConfigJson, nil), Refused: []string{`data[.dockerconfigjson]: Required value`}},
+		{Name: "docker config missing", To: typed(corev1.SecretTypeDockerConfigJson, nil), Refused: []string{
+			`data[.dockerconfigjson]: Required value`}},
 		{Name: "basic auth", To: typed(corev1.SecretTypeBasicAuth, map[string]string{"password": ""})},
-		{Name: "basic auth of nobody", To: typed(corev1.SecretTypeBasicAuth, nil), Refused: []string{`data[username]: Required value`, `data[password]: Required value`}},
-		{Name: "ssh", To: typed(corev1.SecretTypeSSHAuth, map[string]string{"ssh-privatekey": ""}), Refused: []string{`data[ssh-privatekey]: Required value`}},
-		{Name: "tls", To: typed(corev1.SecretTypeTLS, map[string]string{"tls.crt": ""}), Refused: []string{`data[tls.key]: Required value`}},
+		{Name: "basic auth of nobody", To: typed(corev1.SecretTypeBasicAuth, nil), Refused: []string{
+			`data[username]: Required value`, `data[password]: Required value`}},
+		{Name: "ssh", To: typed(corev1.SecretTypeSSHAuth, map[string]string{"ssh-privatekey": ""}), Refused: []string{
+			`data[ssh-privatekey]: Required value`}},
+		{Name: "tls", To: typed(corev1.SecretTypeTLS, map[string]string{"tls.crt": ""}), Refused: []string{
+			`data[tls.key]: Required value`}},
 	})
 	registrytest.Update(t, k, "", good, []change{
 		{Name: "no type is the old type", To: func(s *corev1.Secret) { s.Type = "" }},
-		{Name: "type", To: func(s *corev1.Secret) { s.Type = "mine" }, Refused: []string{`type: Invalid value: "mine": field is immutable`}},
+		{Name: "type", To: func(s *corev1.Secret) { s.Type = "mine" }, Refused: []string{
+			`type: Invalid value: "mine": field is immutable`}},
 	})
 	ice := good.DeepCopy()
 	ice.Immutable = new(true)
 	registrytest.Update(t, k, "", ice, []change{
-		{Name: "thaw and change", To: func(s *corev1.Secret) { s.Immutable, s.StringData = new(false), map[string]string{"a": "2"} }, Refused: []string{`immutable: ` + frozen, `data: ` + frozen}},
+		{Name: "thaw and change", To: func(s *corev1.Secret) { s.Immutable, s.StringData = new(false), map[string]string{"a": "2"} }, Refused: []string{
+			`immutable: ` + frozen, `data: ` + frozen}},
 	})
 }
 

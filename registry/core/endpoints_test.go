@@ -19,7 +19,8 @@ func TestEndpoints(t *testing.T) {
 		{Name: "none ready", To: func(e *corev1.Endpoints) {
 			e.Subsets[0].NotReadyAddresses, e.Subsets[0].Addresses = e.Subsets[0].Addresses, nil
 		}},
-		{Name: "no address", To: func(e *corev1.Endpoints) { e.Subsets[0].Addresses = nil }, Refused: []string{"subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`"}},
+		{Name: "no address", To: func(e *corev1.Endpoints) { e.Subsets[0].Addresses = nil }, Refused: []string{
+			"subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`"}},
 		{Name: "not an address", To: func(e *corev1.Endpoints) { e.Subsets[0].Addresses[0].IP = "x" }, Refused: []string{
 			`subsets[0].addresses[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`,
 			`subsets[0].addresses[0].ip: Invalid value: "x": must be a valid IP address`}},
@@ -39,6 +40,7 @@ func TestEndpoints(t *testing.T) {
 	old.Subsets[0].Addresses[0].IP = "010.0.0.1"
 	registrytest.Update(t, k, "", old, []registrytest.Change[*corev1.Endpoints]{
 		{Name: "labels", To: func(e *corev1.Endpoints) { e.Labels = map[string]string{"a": "b"} }},
-		{Name: "port", To: func(e *corev1.Endpoints) { e.Subsets[0].Ports[0].Port = 81 }, Refused: []string{`subsets[0].addresses[0].ip: Invalid value: "010.0.0.1": must not have leading 0s`}},
+		{Name: "port", To: func(e *corev1.Endpoints) { e.Subsets[0].Ports[0].Port = 81 }, Refused: []string{
+			`subsets[0].addresses[0].ip: Invalid value: "010.0.0.1": must not have leading 0s`}},
 	})
 }

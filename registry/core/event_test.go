@@ -44,8 +44,10 @@ func TestEvent(t *testing.T) {
 	}
 	const mismatch = "does not match event.namespace"
 	changes := []eventChange{
-		{Name: "of another namespace", To: func(e *corev1.Event) { e.InvolvedObject.Namespace = "other" }, Refused: []string{`involvedObject.namespace: Invalid value: "other": ` + mismatch}},
-		{Name: "of the cluster", To: func(e *corev1.Event) { e.InvolvedObject.Namespace = "" }, Refused: []string{`involvedObject.namespace: Invalid value: "": ` + mismatch}},
+		{Name: "of another namespace", To: func(e *corev1.Event) { e.InvolvedObject.Namespace = "other" }, Refused: []string{
+			`involvedObject.namespace: Invalid value: "other": ` + mismatch}},
+		{Name: "of the cluster", To: func(e *corev1.Event) { e.InvolvedObject.Namespace = "" }, Refused: []string{
+			`involvedObject.namespace: Invalid value: "": ` + mismatch}},
 		{Name: "of the cluster in default", To: func(e *corev1.Event) { e.InvolvedObject.Namespace, e.Namespace = "", "default" }},
 		{Name: "anything else", To: func(e *corev1.Event) { e.Type, e.Reason, e.Count = "x", "", -1 }},
 	}
@@ -72,12 +74,14 @@ func TestEvent(t *testing.T) {
 func TestStrictEvent(t *testing.T) {
 	k := strict(t)
 	registrytest.Create(t, k, newEvent(), []eventChange{
-		{Name: "of old", To: func(e *corev1.Event) { *e = *oldEvent() }, Refused: []string{`eventTime: Required value`, `source: Invalid value: "": needs to be unset`}},
+		{Name: "of old", To: func(e *corev1.Event) { *e = *oldEvent() }, Refused: []string{
+			`eventTime: Required value`, `source: Invalid value: "": needs to be unset`}},
 		{Name: "with old fields", To: func(e *corev1.Event) {
 			e.FirstTimestamp, e.LastTimestamp, e.Count = metav1.Unix(1, 0), metav1.Unix(1, 0), 1
 		}, Refused: []string{
 			`firstTimestamp: Invalid value: "": needs to be unset`, `lastTimestamp: Invalid value: "": needs to be unset`, `count: Invalid value: "": needs to be unset`}},
-		{Name: "of no type", To: func(e *corev1.Event) { e.Type = "x" }, Refused: []string{`type: Invalid value: "": has invalid value: x`}},
+		{Name: "of no type", To: func(e *corev1.Event) { e.Type = "x" }, Refused: []string{
+			`type: Invalid value: "": has invalid value: x`}},
 		{Name: "series of one", To: func(e *corev1.Event) { e.Series = &corev1.EventSeries{Count: 1} }, Refused: []string{
 			`series.count: Invalid value: "": should be at least 2`, `series.lastObservedTime: Required value`}},
 		{Name: "no controller", To: func(e *corev1.Event) { e.ReportingController = "-" }, Refused: []string{

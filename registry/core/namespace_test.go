@@ -32,12 +32,14 @@ func TestNamespace(t *testing.T) {
 		{Name: "unknown finalizer", To: add("mine"), Refused: []string{`spec.finalizers[1]: Invalid value: "mine": ` + notStandard}},
 	})
 	registrytest.Update(t, k, "status", good, []change{
-		{Name: "terminating without deletion", To: func(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceTerminating }, Refused: []string{"status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"}},
+		{Name: "terminating without deletion", To: func(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceTerminating }, Refused: []string{
+			"status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"}},
 	})
 	gone := good.DeepCopy()
 	gone.DeletionTimestamp, gone.Status.Phase = new(metav1.Unix(1, 0)), corev1.NamespaceTerminating
 	registrytest.Update(t, k, "status", gone, []change{
-		{Name: "active in deletion", To: func(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceActive }, Refused: []string{"status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty"}},
+		{Name: "active in deletion", To: func(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceActive }, Refused: []string{
+			"status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty"}},
 	})
 }
 

@@ -38,7 +38,8 @@ func TestNode(t *testing.T) {
 	changes := []change{
 		{Name: "taint twice", To: func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "a", Value: "v", Effect: corev1.TaintEffectNoSchedule})
-		}, Refused: []string{`metadata.taints[1]: Duplicate value: {"Key":"a","Value":"v","Effect":"NoSchedule","TimeAdded":null}: taints must be unique by key and effect pair`}},
+		}, Refused: []string{
+			`metadata.taints[1]: Duplicate value: {"Key":"a","Value":"v","Effect":"NoSchedule","TimeAdded":null}: taints must be unique by key and effect pair`}},
 		{Name: "taint of another effect", To: func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute})
 		}},
@@ -52,7 +53,8 @@ func TestNode(t *testing.T) {
 			`metadata.annotations.scheduler.alpha.kubernetes.io/taints[0].effect: Unsupported value: "x": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
 		{Name: "annotated nonsense", To: annotate(taints, `{}`), Refused: []string{
 			`metadata.annotations: Invalid value: "scheduler.alpha.kubernetes.io/taints": json: cannot unmarshal object into Go value of type []core.Taint`}},
-		{Name: "avoids whom", To: annotate(avoid, `{"preferAvoidPods":[{"podSignature":{}}]}`), Refused: []string{`metadata.annotations.scheduler.alpha.kubernetes.io/preferAvoidPods[0].PodSignature: Required value`}},
+		{Name: "avoids whom", To: annotate(avoid, `{"preferAvoidPods":[{"podSignature":{}}]}`), Refused: []string{
+			`metadata.annotations.scheduler.alpha.kubernetes.io/preferAvoidPods[0].PodSignature: Required value`}},
 		{Name: "avoids no controller", To: annotate(avoid, `{"preferAvoidPods":[{"podSignature":{"podController":{"kind":"X"}}}]}`), Refused: []string{
 			`metadata.annotations.scheduler.alpha.kubernetes.io/preferAvoidPods[0].PodSignature.PodController.Controller: Invalid value: false: must point to a controller`}},
 	}
@@ -64,7 +66,8 @@ func TestNode(t *testing.T) {
 			`status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0`,
 			`status.capacity.example.com/gpu: Invalid value: "500m": must be an integer`,
 			`status.allocatable.pods: Invalid value: "1500m": must be an integer`}},
-		{Name: "swap", To: func(n *corev1.Node) { n.Status.NodeInfo.Swap = &corev1.NodeSwapStatus{Capacity: new(int64(0))} }, Refused: []string{`metadata.nodeSwapStatus.capacity: Invalid value: 0: must be greater than zero`}},
+		{Name: "swap", To: func(n *corev1.Node) { n.Status.NodeInfo.Swap = &corev1.NodeSwapStatus{Capacity: new(int64(0))} }, Refused: []string{
+			`metadata.nodeSwapStatus.capacity: Invalid value: 0: must be greater than zero`}},
 		{Name: "two families", To: func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.0.0.0/24", "fd00::/64"} }},
 		{Name: "one family twice", To: func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.0.0.0/24", "10.0.1.0/24"} }, Refused: []string{
 			`spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one CIDR for each IP family`}},
@@ -80,14 +83,19 @@ func TestNode(t *testing.T) {
 		{Name: "cordon", To: func(n *corev1.Node) { n.Spec.Unschedulable = true }},
 		{Name: "networks", To: func(n *corev1.Node) { n.Spec.PodCIDR = "10.0.1.0/24" }, Refused: []string{noCIDR}},
 		{Name: "no networks", To: func(n *corev1.Node) { n.Spec.PodCIDR, n.Spec.PodCIDRs = "", nil }, Refused: []string{noCIDR}},
-		{Name: "provider", To: func(n *corev1.Node) { n.Spec.ProviderID = "x://2" }, Refused: []string{`spec.providerID: Invalid value: null: field cannot be modified once set`}},
-		{Name: "no provider", To: func(n *corev1.Node) { n.Spec.ProviderID = "" }, Refused: []string{`spec.providerID: Invalid value: null: field cannot be cleared once set`}},
-		{Name: "external id", To: func(n *corev1.Node) { n.Spec.DoNotUseExternalID = "x" }, Refused: []string{`spec.externalID: Forbidden: may not be updated`}},
+		{Name: "provider", To: func(n *corev1.Node) { n.Spec.ProviderID = "x://2" }, Refused: []string{
+			`spec.providerID: Invalid value: null: field cannot be modified once set`}},
+		{Name: "no provider", To: func(n *corev1.Node) { n.Spec.ProviderID = "" }, Refused: []string{
+			`spec.providerID: Invalid value: null: field cannot be cleared once set`}},
+		{Name: "external id", To: func(n *corev1.Node) { n.Spec.DoNotUseExternalID = "x" }, Refused: []string{
+			`spec.externalID: Forbidden: may not be updated`}},
 	}...))
 	registrytest.Update(t, k, "status", node(), []change{
 		{Name: "the spec stays", To: func(n *corev1.Node) { n.Spec.PodCIDR, n.Spec.PodCIDRs = "", nil }},
-		{Name: "address twice", To: func(n *corev1.Node) { n.Status.Addresses = append(n.Status.Addresses, n.Status.Addresses[0]) }, Refused: []string{`status.addresses[1]: Duplicate value: {"Type":"InternalIP","Address":"1.2.3.4"}`}},
-		{Name: "negative", To: func(n *corev1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("-1") }, Refused: []string{`status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0`}},
+		{Name: "address twice", To: func(n *corev1.Node) { n.Status.Addresses = append(n.Status.Addresses, n.Status.Addresses[0]) }, Refused: []string{
+			`status.addresses[1]: Duplicate value: {"Type":"InternalIP","Address":"1.2.3.4"}`}},
+		{Name: "negative", To: func(n *corev1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("-1") }, Refused: []string{
+			`status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0`}},
 	})
 }
 
@@ -107,8 +115,10 @@ func TestNodeConfig(t *testing.T) {
 	stored.Spec.ConfigSource = source()
 	stored.Status.Config = &corev1.NodeConfigStatus{}
 	registrytest.Update(t, k, "", stored, []registrytest.Change[*corev1.Node]{
-		{Name: "empty", To: func(n *corev1.Node) { n.Spec.ConfigSource.ConfigMap = nil }, Refused: []string{`spec.configSource: Invalid value: {"ConfigMap":null}: exactly one reference subfield must be non-nil`}},
-		{Name: "of a version", To: func(n *corev1.Node) { n.Spec.ConfigSource.ConfigMap.UID = "1" }, Refused: []string{`spec.configSource.configMap.uid: Forbidden: uid must not be set in spec`}},
+		{Name: "empty", To: func(n *corev1.Node) { n.Spec.ConfigSource.ConfigMap = nil }, Refused: []string{
+			`spec.configSource: Invalid value: {"ConfigMap":null}: exactly one reference subfield must be non-nil`}},
+		{Name: "of a version", To: func(n *corev1.Node) { n.Spec.ConfigSource.ConfigMap.UID = "1" }, Refused: []string{
+			`spec.configSource.configMap.uid: Forbidden: uid must not be set in spec`}},
 	})
 	registrytest.Update(t, k, "status", stored, []registrytest.Change[*corev1.Node]{
 		{Name: "of no version", To: func(n *corev1.Node) { n.Status.Config.Active = source() }, Refused: []string{

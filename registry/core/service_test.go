@@ -44,7 +44,8 @@ func TestServicePorts(t *testing.T) {
 	k := registrytest.Find(t, core.Kinds(), "services")
 	changes := []serviceChange{
 		{Name: "none", To: func(s *corev1.Service) { s.Spec.Ports = nil }, Refused: []string{`spec.ports: Required value`}},
-		{Name: "nameless", To: func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "a", Port: 81}) }, Refused: []string{`spec.ports[0].name: Required value`}},
+		{Name: "nameless", To: func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "a", Port: 81}) }, Refused: []string{
+			`spec.ports[0].name: Required value`}},
 		{Name: "names", To: func(s *corev1.Service) {
 			s.Spec.Ports = []corev1.ServicePort{{Name: "A", Port: 80}, {Name: "b", Port: 81}, {Name: "b", Port: 82}}
 		}, Refused: []string{`spec.ports[0].name: Invalid value: "A": ` + badLabel, `spec.ports[2].name: Duplicate value: "b"`}},
@@ -55,11 +56,14 @@ func TestServicePorts(t *testing.T) {
 			`spec.ports[0].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"`,
 			`spec.ports[0].targetPort: Invalid value: -1: must be between 1 and 65535, inclusive`,
 			`spec.ports[0].appProtocol: Invalid value: "a/b/c": a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`}},
-		{Name: "target name", To: func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("Web") }, Refused: []string{`spec.ports[0].targetPort: Invalid value: "Web": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)`}},
+		{Name: "target name", To: func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("Web") }, Refused: []string{
+			`spec.ports[0].targetPort: Invalid value: "Web": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)`}},
 		{Name: "port twice", To: func(s *corev1.Service) {
 			s.Spec.Ports = []corev1.ServicePort{{Name: "a", Port: 80}, {Name: "b", Port: 80}, {Name: "c", Port: 80, Protocol: "UDP"}}
-		}, Refused: []string{`spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}`}},
-		{Name: "node port", To: func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 }, Refused: []string{"spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"}},
+		}, Refused: []string{
+			`spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}`}},
+		{Name: "node port", To: func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30000 }, Refused: []string{
+			"spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"}},
 		{Name: "node port twice", To: func(s *corev1.Service) {
 			s.Spec.Type = corev1.ServiceTypeNodePort
 			s.Spec.Ports = []corev1.ServicePort{{Name: "a", Port: 80, NodePort: 30000}, {Name: "b", Port: 81, NodePort: 30000}}
@@ -72,13 +76,16 @@ func TestServicePorts(t *testing.T) {
 func TestServiceSpec(t *testing.T) {
 	k := registrytest.Find(t, core.Kinds(), "services")
 	registrytest.Create(t, k, service(), []serviceChange{
-		{Name: "unknown type", To: func(s *corev1.Service) { s.Spec.Type = "Magic" }, Refused: []string{`spec.type: Unsupported value: "Magic": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"`}},
+		{Name: "unknown type", To: func(s *corev1.Service) { s.Spec.Type = "Magic" }, Refused: []string{
+			`spec.type: Unsupported value: "Magic": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"`}},
 		{Name: "affinity", To: func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }},
-		{Name: "unknown affinity", To: func(s *corev1.Service) { s.Spec.SessionAffinity = "Cookie" }, Refused: []string{`spec.sessionAffinity: Unsupported value: "Cookie": supported values: "ClientIP", "None"`}},
+		{Name: "unknown affinity", To: func(s *corev1.Service) { s.Spec.SessionAffinity = "Cookie" }, Refused: []string{
+			`spec.sessionAffinity: Unsupported value: "Cookie": supported values: "ClientIP", "None"`}},
 		{Name: "affinity for ever", To: func(s *corev1.Service) {
 			s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(int32(86401))}}
-		}, Refused: []string{`spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 86401: must be greater than 0 and less than 86400`}},
+		}, Refused: []string{
+			`spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 86401: must be greater than 0 and less than 86400`}},
 		{Name: "external IPs", To: func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"1.2.3.4", "x", "127.0.0.1"} }, Refused: []string{
 			`spec.externalIPs[1]: Invalid value: "x": ` + badIP,
 			`spec.externalIPs[2]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)`}},
@@ -91,7 +98,8 @@ func TestServiceSpec(t *testing.T) {
 		{Name: "annotated ranges", To: func(s *corev1.Service) {
 			s.Spec.Type = corev1.ServiceTypeLoadBalancer
 			s.Annotations = map[string]string{corev1.AnnotationLoadBalancerSourceRangesKey: "10.0.0.0/8, x"}
-		}, Refused: []string{`metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]: Invalid value: "x": ` + badCIDR}},
+		}, Refused: []string{
+			`metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]: Invalid value: "x": ` + badCIDR}},
 		{Name: "traffic", To: func(s *corev1.Service) {
 			s.Spec.ExternalTrafficPolicy, s.Spec.InternalTrafficPolicy = "Local", new(corev1.ServiceInternalTrafficPolicy("Near"))
 			s.Spec.TrafficDistribution, s.Spec.HealthCheckNodePort = new("Far"), 30000
@@ -109,13 +117,15 @@ func TestServiceSpec(t *testing.T) {
 		}},
 		{Name: "another name that is none", To: func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeExternalName, "10.0.0.1"
-		}, Refused: []string{`spec.clusterIPs: Forbidden: may not be set for ExternalName services`, `spec.externalName: Required value`}},
+		}, Refused: []string{
+			`spec.clusterIPs: Forbidden: may not be set for ExternalName services`, `spec.externalName: Required value`}},
 	})
 	registrytest.Create(t, k, balanced(), []serviceChange{
 		{Name: "bad class", To: func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("") }, Refused: []string{
 			`spec.loadBalancerClass: Invalid value: "": name part must be non-empty`,
 			`spec.loadBalancerClass: Invalid value: "": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`}},
-		{Name: "headless", To: func(s *corev1.Service) { s.Spec.ClusterIP = "None" }, Refused: []string{`spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for LoadBalancer services`}},
+		{Name: "headless", To: func(s *corev1.Service) { s.Spec.ClusterIP = "None" }, Refused: []string{
+			`spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for LoadBalancer services`}},
 		{Name: "health port to come", To: func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 0 }},
 	})
 }
@@ -131,25 +141,33 @@ func TestServiceAddresses(t *testing.T) {
 	registrytest.Create(t, k, service(), []serviceChange{
 		{Name: "one", To: ips("10.0.0.1")},
 		{Name: "headless", To: ips("None")},
-		{Name: "plural only", To: ips("", "10.0.0.1"), Refused: []string{"spec.clusterIPs: Invalid value: [\"10.0.0.1\"]: must be empty when `clusterIP` is not specified"}},
-		{Name: "different", To: ips("10.0.0.1", "10.0.0.2"), Refused: []string{"spec.clusterIPs: Invalid value: [\"10.0.0.2\"]: first value must match `clusterIP`"}},
-		{Name: "none and one", To: ips("None", "None", "10.0.0.1"), Refused: []string{`spec.clusterIPs: Invalid value: ["None","10.0.0.1"]: 'None' must be the first and only value`}},
+		{Name: "plural only", To: ips("", "10.0.0.1"), Refused: []string{
+			"spec.clusterIPs: Invalid value: [\"10.0.0.1\"]: must be empty when `clusterIP` is not specified"}},
+		{Name: "different", To: ips("10.0.0.1", "10.0.0.2"), Refused: []string{
+			"spec.clusterIPs: Invalid value: [\"10.0.0.2\"]: first value must match `clusterIP`"}},
+		{Name: "none and one", To: ips("None", "None", "10.0.0.1"), Refused: []string{
+			`spec.clusterIPs: Invalid value: ["None","10.0.0.1"]: 'None' must be the first and only value`}},
 		{Name: "no IP", To: ips("x"), Refused: []string{`spec.clusterIPs[0]: Invalid value: "x": ` + badIP}},
 		{Name: "three", To: ips("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.3"), Refused: []string{
 			`spec.clusterIPs: Invalid value: ["10.0.0.1","10.0.0.2","10.0.0.3"]: may only hold up to 2 values`,
 			`spec.clusterIPs: Invalid value: ["10.0.0.1","10.0.0.2","10.0.0.3"]: may specify no more than one IP for each IP family`}},
-		{Name: "IPv6", To: ips("fd00::1"), Refused: []string{`spec.clusterIPs[0]: Invalid value: ["fd00::1"]: IPv6 is not configured on this cluster`}},
+		{Name: "IPv6", To: ips("fd00::1"), Refused: []string{
+			`spec.clusterIPs[0]: Invalid value: ["fd00::1"]: IPv6 is not configured on this cluster`}},
 		{Name: "two of one", To: ips("10.0.0.1", "10.0.0.1", "fd00::1"), Refused: []string{
 			`spec.ipFamilyPolicy: Invalid value: "SingleStack": must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified`,
 			`spec.clusterIPs[1]: Invalid value: ["10.0.0.1","fd00::1"]: IPv6 is not configured on this cluster`}},
 		{Name: "prefers two", To: policy("PreferDualStack")},
-		{Name: "requires two", To: policy("RequireDualStack"), Refused: []string{`spec.ipFamilyPolicy: Invalid value: "RequireDualStack": ` + notDual}},
+		{Name: "requires two", To: policy("RequireDualStack"), Refused: []string{
+			`spec.ipFamilyPolicy: Invalid value: "RequireDualStack": ` + notDual}},
 		{Name: "unknown policy and family", To: policy("Any", "IPv5"), Refused: []string{
 			`spec.ipFamilies[0]: Unsupported value: "IPv5": supported values: "IPv4", "IPv6"`,
 			`spec.ipFamilyPolicy: Unsupported value: "Any": supported values: "PreferDualStack", "RequireDualStack", "SingleStack"`}},
-		{Name: "family twice", To: policy("PreferDualStack", "IPv4", "IPv4"), Refused: []string{`spec.ipFamilies[1]: Duplicate value: "IPv4"`}},
-		{Name: "the other family", To: policy("SingleStack", "IPv6"), Refused: []string{`spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster`}},
-		{Name: "IP of the other family", To: func(s *corev1.Service) { policy("SingleStack", "IPv6")(s); ips("10.0.0.1")(s) }, Refused: []string{"spec.clusterIPs[0]: Invalid value: \"10.0.0.1\": expected an IPv6 value as indicated by `ipFamilies[0]`"}},
+		{Name: "family twice", To: policy("PreferDualStack", "IPv4", "IPv4"), Refused: []string{
+			`spec.ipFamilies[1]: Duplicate value: "IPv4"`}},
+		{Name: "the other family", To: policy("SingleStack", "IPv6"), Refused: []string{
+			`spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster`}},
+		{Name: "IP of the other family", To: func(s *corev1.Service) { policy("SingleStack", "IPv6")(s); ips("10.0.0.1")(s) }, Refused: []string{
+			"spec.clusterIPs[0]: Invalid value: \"10.0.0.1\": expected an IPv6 value as indicated by `ipFamilies[0]`"}},
 	})
 	stored := service()
 	ips("10.0.0.1", "10.0.0.1")(stored)
@@ -157,11 +175,13 @@ func TestServiceAddresses(t *testing.T) {
 	registrytest.Update(t, k, "", stored, []serviceChange{
 		{Name: "none again", To: ips("")},
 		{Name: "singular only", To: ips("10.0.0.1")},
-		{Name: "another", To: ips("10.0.0.2", "10.0.0.1"), Refused: []string{`spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: ` + fixed}},
+		{Name: "another", To: ips("10.0.0.2", "10.0.0.1"), Refused: []string{
+			`spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: ` + fixed}},
 		{Name: "another that is two", To: ips("10.0.0.2", "10.0.0.3"), Refused: []string{
 			`spec.clusterIPs[0]: Invalid value: ["10.0.0.3"]: ` + fixed,
 			"spec.clusterIPs: Invalid value: [\"10.0.0.3\"]: first value must match `clusterIP`"}},
-		{Name: "another in both", To: ips("10.0.0.2", "10.0.0.2"), Refused: []string{`spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: ` + fixed}},
+		{Name: "another in both", To: ips("10.0.0.2", "10.0.0.2"), Refused: []string{
+			`spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: ` + fixed}},
 		{Name: "another family", To: policy("SingleStack", "IPv6"), Refused: []string{
 			`spec.ipFamilies[0]: Invalid value: ["IPv6"]: ` + fixed,
 			"spec.clusterIPs[0]: Invalid value: \"10.0.0.1\": expected an IPv6 value as indicated by `ipFamilies[0]`"}},
@@ -173,9 +193,12 @@ func TestServiceUpdate(t *testing.T) {
 	stored := balanced()
 	registrytest.Prepare(k, stored)
 	registrytest.Update(t, k, "", stored, []serviceChange{
-		{Name: "class", To: func(s *corev1.Service) { s.Spec.LoadBalancerClass = nil }, Refused: []string{`spec.loadBalancerClass: Invalid value: null: ` + fixed}},
-		{Name: "health port", To: func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 30005 }, Refused: []string{`spec.healthCheckNodePort: Forbidden: field is immutable`}},
-		{Name: "type with new node port", To: func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 30009 }, Refused: []string{"spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"}},
+		{Name: "class", To: func(s *corev1.Service) { s.Spec.LoadBalancerClass = nil }, Refused: []string{
+			`spec.loadBalancerClass: Invalid value: null: ` + fixed}},
+		{Name: "health port", To: func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 30005 }, Refused: []string{
+			`spec.healthCheckNodePort: Forbidden: field is immutable`}},
+		{Name: "type with new node port", To: func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 30009 }, Refused: []string{
+			"spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"}},
 		{Name: "manifest without what was given", To: func(s *corev1.Service) { s.Spec = *balanced().Spec.DeepCopy(); s.Spec.Ports[0].NodePort = 0 }},
 	})
 	next := stored.DeepCopy()
@@ -232,12 +255,17 @@ func TestServiceStatus(t *testing.T) {
 		{Name: "address", To: ingress(corev1.LoadBalancerIngress{IP: "1.2.3.4"})},
 		{Name: "name", To: ingress(corev1.LoadBalancerIngress{Hostname: "foo.bar"})},
 		{Name: "the spec stays", To: func(s *corev1.Service) { s.Spec.Ports = nil }},
-		{Name: "bad address", To: ingress(corev1.LoadBalancerIngress{IP: "x"}), Refused: []string{`status.loadBalancer.ingress[0].ip: Invalid value: "x": ` + badIP}},
-		{Name: "mode without address", To: ingress(corev1.LoadBalancerIngress{IPMode: new(corev1.LoadBalancerIPModeVIP)}), Refused: []string{"status.loadBalancer.ingress[0].ipMode: Forbidden: may not be specified when `ip` is not set"}},
-		{Name: "unknown mode", To: ingress(corev1.LoadBalancerIngress{IP: "1.2.3.4", IPMode: new(corev1.LoadBalancerIPMode("x"))}), Refused: []string{`status.loadBalancer.ingress[0].ipMode: Unsupported value: "x": supported values: "Proxy", "VIP"`}},
-		{Name: "address as name", To: ingress(corev1.LoadBalancerIngress{Hostname: "1.2.3.4"}), Refused: []string{`status.loadBalancer.ingress[0].hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address`}},
+		{Name: "bad address", To: ingress(corev1.LoadBalancerIngress{IP: "x"}), Refused: []string{
+			`status.loadBalancer.ingress[0].ip: Invalid value: "x": ` + badIP}},
+		{Name: "mode without address", To: ingress(corev1.LoadBalancerIngress{IPMode: new(corev1.LoadBalancerIPModeVIP)}), Refused: []string{
+			"status.loadBalancer.ingress[0].ipMode: Forbidden: may not be specified when `ip` is not set"}},
+		{Name: "unknown mode", To: ingress(corev1.LoadBalancerIngress{IP: "1.2.3.4", IPMode: new(corev1.LoadBalancerIPMode("x"))}), Refused: []string{
+			`status.loadBalancer.ingress[0].ipMode: Unsupported value: "x": supported values: "Proxy", "VIP"`}},
+		{Name: "address as name", To: ingress(corev1.LoadBalancerIngress{Hostname: "1.2.3.4"}), Refused: []string{
+			`status.loadBalancer.ingress[0].hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address`}},
 	})
 	registrytest.Update(t, k, "status", service(), []serviceChange{
-		{Name: "not balanced", To: ingress(corev1.LoadBalancerIngress{IP: "1.2.3.4"}), Refused: []string{"status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"}},
+		{Name: "not balanced", To: ingress(corev1.LoadBalancerIngress{IP: "1.2.3.4"}), Refused: []string{
+			"status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"}},
 	})
 }

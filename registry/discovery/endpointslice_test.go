@@ -43,24 +43,30 @@ func TestEndpoints(t *testing.T) {
 	changes := []registrytest.Change[*slice]{
 		{Name: "no endpoints, no ports", To: func(s *slice) { s.Endpoints, s.Ports = nil, nil }},
 		{Name: "no address", To: addresses(), Refused: []string{`endpoints[0].addresses: Required value`}},
-		{Name: "many addresses", To: addresses(slices.Repeat([]string{"10.0.0.1"}, 101)...), Refused: []string{`endpoints[0].addresses: Too many: 101: must have at most 100 items`}},
+		{Name: "many addresses", To: addresses(slices.Repeat([]string{"10.0.0.1"}, 101)...), Refused: []string{
+			`endpoints[0].addresses: Too many: 101: must have at most 100 items`}},
 		{Name: "not an address", To: addresses("x"), Refused: []string{`endpoints[0].addresses[0]: Invalid value: "x": ` + notIP}},
-		{Name: "leading zeros", To: addresses("010.0.0.1"), Refused: []string{`endpoints[0].addresses[0]: Invalid value: "010.0.0.1": must not have leading 0s`}},
-		{Name: "the other family", To: addresses("fd00::1"), Refused: []string{`endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address`}},
+		{Name: "leading zeros", To: addresses("010.0.0.1"), Refused: []string{
+			`endpoints[0].addresses[0]: Invalid value: "010.0.0.1": must not have leading 0s`}},
+		{Name: "the other family", To: addresses("fd00::1"), Refused: []string{
+			`endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address`}},
 		{Name: "loopback", To: addresses("127.0.0.1"), Refused: []string{
 			`endpoints[0].addresses[0]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)`}},
-		{Name: "unspecified", To: addresses("0.0.0.0"), Refused: []string{`endpoints[0].addresses[0]: Invalid value: "0.0.0.0": may not be unspecified (0.0.0.0)`}},
+		{Name: "unspecified", To: addresses("0.0.0.0"), Refused: []string{
+			`endpoints[0].addresses[0]: Invalid value: "0.0.0.0": may not be unspecified (0.0.0.0)`}},
 		{Name: "link-local", To: addresses("169.254.0.1", "224.0.0.1"), Refused: []string{
 			`endpoints[0].addresses[0]: Invalid value: "169.254.0.1": may not be in the link-local range (169.254.0.0/16, fe80::/10)`,
 			`endpoints[0].addresses[1]: Invalid value: "224.0.0.1": may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)`}},
 		{Name: "bad node and host", To: func(s *slice) { s.Endpoints[1].NodeName, s.Endpoints[1].Hostname = new("-"), new("A.B") }, Refused: []string{
 			`endpoints[1].nodeName: Invalid value: "-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
 			`endpoints[1].hostname: Invalid value: "A.B": ` + notLabel}},
-		{Name: "zone twice", To: func(s *slice) { s.Endpoints[0].Hints.ForZones = slices.Repeat(s.Endpoints[0].Hints.ForZones, 2) }, Refused: []string{`endpoints[0].hints.forZones[1].name: Duplicate value: "z"`}},
+		{Name: "zone twice", To: func(s *slice) { s.Endpoints[0].Hints.ForZones = slices.Repeat(s.Endpoints[0].Hints.ForZones, 2) }, Refused: []string{
+			`endpoints[0].hints.forZones[1].name: Duplicate value: "z"`}},
 		{Name: "many nodes hinted", To: func(s *slice) {
 			s.Endpoints[0].Hints.ForNodes = make([]discoveryv1.ForNode, 9)
 		}, Refused: []string{`endpoints[0].hints.forNodes: Too many: 9: must have at most 8 items`}},
-		{Name: "many endpoints", To: func(s *slice) { s.Endpoints = slices.Repeat(s.Endpoints[1:], 1001) }, Refused: []string{`endpoints: Too many: 1001: must have at most 1000 items`}},
+		{Name: "many endpoints", To: func(s *slice) { s.Endpoints = slices.Repeat(s.Endpoints[1:], 1001) }, Refused: []string{
+			`endpoints: Too many: 1001: must have at most 1000 items`}},
 	}
 	registrytest.Create(t, k, good(), changes)
 	registrytest.Update(t, k, "", good(), changes)
@@ -69,23 +75,30 @@ func TestEndpoints(t *testing.T) {
 func TestPortsAndType(t *testing.T) {
 	k := registrytest.Find(t, discovery.Kinds(), "endpointslices")
 	ports := []registrytest.Change[*slice]{
-		{Name: "name twice", To: func(s *slice) { s.Ports[1].Name = new("http") }, Refused: []string{`ports[1].name: Duplicate value: "http"`}},
-		{Name: "bad name", To: func(s *slice) { s.Ports[0].Name = new("A") }, Refused: []string{`ports[0].name: Invalid value: "A": ` + notLabel}},
-		{Name: "bad protocol", To: func(s *slice) { s.Ports[0].Protocol = new(corev1.Protocol("ICMP")) }, Refused: []string{`ports[0].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"`}},
-		{Name: "many", To: func(s *slice) { s.Ports = make([]discoveryv1.EndpointPort, 20001) }, Refused: []string{`ports: Too many: 20001: must have at most 20000 items`}},
+		{Name: "name twice", To: func(s *slice) { s.Ports[1].Name = new("http") }, Refused: []string{
+			`ports[1].name: Duplicate value: "http"`}},
+		{Name: "bad name", To: func(s *slice) { s.Ports[0].Name = new("A") }, Refused: []string{
+			`ports[0].name: Invalid value: "A": ` + notLabel}},
+		{Name: "bad protocol", To: func(s *slice) { s.Ports[0].Protocol = new(corev1.Protocol("ICMP")) }, Refused: []string{
+			`ports[0].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"`}},
+		{Name: "many", To: func(s *slice) { s.Ports = make([]discoveryv1.EndpointPort, 20001) }, Refused: []string{
+			`ports: Too many: 20001: must have at most 20000 items`}},
 	}
 	registrytest.Create(t, k, good(), append(ports, []registrytest.Change[*slice]{
 		{Name: "no type", To: func(s *slice) { s.AddressType = "" }, Refused: []string{`addressType: Required value`}},
-		{Name: "unknown type", To: func(s *slice) { s.AddressType = "X25" }, Refused: []string{`addressType: Unsupported value: "X25": supported values: "FQDN", "IPv4", "IPv6"`}},
+		{Name: "unknown type", To: func(s *slice) { s.AddressType = "X25" }, Refused: []string{
+			`addressType: Unsupported value: "X25": supported values: "FQDN", "IPv4", "IPv6"`}},
 		{Name: "IPv6", To: func(s *slice) {
 			s.AddressType, s.Endpoints[0].Addresses, s.Endpoints[1].Addresses = discoveryv1.AddressTypeIPv6, []string{"fd00::1"}, []string{"10.0.0.1"}
 		}, Refused: []string{`endpoints[1].addresses: Invalid value: "10.0.0.1": must be an IPv6 address`}},
 		{Name: "names", To: func(s *slice) {
 			s.AddressType, s.Endpoints[0].Addresses, s.Endpoints[1].Addresses = discoveryv1.AddressTypeFQDN, []string{"foo.bar"}, []string{"foo"}
-		}, Refused: []string{`endpoints[1].addresses[0]: Invalid value: "foo": should be a domain with at least two segments separated by dots`}},
+		}, Refused: []string{
+			`endpoints[1].addresses[0]: Invalid value: "foo": should be a domain with at least two segments separated by dots`}},
 	}...))
 	registrytest.Update(t, k, "", good(), append(ports, []registrytest.Change[*slice]{
-		{Name: "type cleared", To: func(s *slice) { s.AddressType = "" }, Refused: []string{`addressType: Required value`, `addressType: Invalid value: null: field is immutable`}},
+		{Name: "type cleared", To: func(s *slice) { s.AddressType = "" }, Refused: []string{
+			`addressType: Required value`, `addressType: Invalid value: null: field is immutable`}},
 		{Name: "type to unknown", To: func(s *slice) { s.AddressType = "X25" }, Refused: []string{
 			`addressType: Unsupported value: "X25": supported values: "FQDN", "IPv4", "IPv6"`, `addressType: Invalid value: null: field is immutable`}},
 	}...))

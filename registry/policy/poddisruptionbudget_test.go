@@ -37,20 +37,26 @@ func TestBudget(t *testing.T) {
 		{Name: "nothing said", To: func(b *policyv1.PodDisruptionBudget) { b.Spec = policyv1.PodDisruptionBudgetSpec{} }},
 		{Name: "both", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(1)) }, Refused: []string{
 			`spec: Invalid value: {"MinAvailable":"50%","Selector":{"matchLabels":{"a":"b"}},"MaxUnavailable":1,"UnhealthyPodEvictionPolicy":null}: minAvailable and maxUnavailable cannot be both set`}},
-		{Name: "negative", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromInt32(-1)) }, Refused: []string{`spec.minAvailable: Invalid value: -1: must be greater than or equal to 0`}},
-		{Name: "more than all", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromString("101%")) }, Refused: []string{`spec.minAvailable: Invalid value: "101%": must not be greater than 100%`}},
+		{Name: "negative", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromInt32(-1)) }, Refused: []string{
+			`spec.minAvailable: Invalid value: -1: must be greater than or equal to 0`}},
+		{Name: "more than all", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromString("101%")) }, Refused: []string{
+			`spec.minAvailable: Invalid value: "101%": must not be greater than 100%`}},
 		{Name: "a word", To: func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.MinAvailable, b.Spec.MaxUnavailable = nil, new(intstr.FromString("all"))
-		}, Refused: []string{`spec.maxUnavailable: Invalid value: "all": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')`}},
+		}, Refused: []string{
+			`spec.maxUnavailable: Invalid value: "all": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')`}},
 		{Name: "neither number nor string", To: func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.MinAvailable = &intstr.IntOrString{Type: 7}
-		}, Refused: []string{`spec.minAvailable: Invalid value: intstr.IntOrString{Type:7, IntVal:0, StrVal:""}: must be an integer or percentage (e.g '5%%')`}},
+		}, Refused: []string{
+			`spec.minAvailable: Invalid value: intstr.IntOrString{Type:7, IntVal:0, StrVal:""}: must be an integer or percentage (e.g '5%%')`}},
 		{Name: "bad selector", To: func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In"}}
-		}, Refused: []string{"spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"}},
+		}, Refused: []string{
+			"spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"}},
 		{Name: "unknown policy", To: func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.UnhealthyPodEvictionPolicyType("x"))
-		}, Refused: []string{`spec.unhealthyPodEvictionPolicy: Unsupported value: "x": supported values: "AlwaysAllow", "IfHealthyBudget"`}},
+		}, Refused: []string{
+			`spec.unhealthyPodEvictionPolicy: Unsupported value: "x": supported values: "AlwaysAllow", "IfHealthyBudget"`}},
 	}
 	registrytest.Create(t, k, budget(), changes)
 	registrytest.Update(t, k, "", budget(), changes)

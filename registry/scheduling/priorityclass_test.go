@@ -18,7 +18,8 @@ func TestPriorityClass(t *testing.T) {
 	good := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Value: 1_000_000_000}
 	registrytest.Create(t, k, good, []registrytest.Change[*schedulingv1.PriorityClass]{
 		{Name: "negative value", To: func(c *schedulingv1.PriorityClass) { c.Value = -5 }},
-		{Name: "too high", To: func(c *schedulingv1.PriorityClass) { c.Value++ }, Refused: []string{`value: Forbidden: maximum allowed value of a user defined priority is 1000000000`}},
+		{Name: "too high", To: func(c *schedulingv1.PriorityClass) { c.Value++ }, Refused: []string{
+			`value: Forbidden: maximum allowed value of a user defined priority is 1000000000`}},
 		{Name: "a system name", To: func(c *schedulingv1.PriorityClass) { c.Name = "system-x" }, Refused: []string{
 			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class`}},
 		{Name: "a system class of another value", To: func(c *schedulingv1.PriorityClass) { c.Name = scheduling.NodeCritical }, Refused: []string{
@@ -28,13 +29,17 @@ func TestPriorityClass(t *testing.T) {
 		}, Refused: []string{
 			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: globalDefault of system-cluster-critical PriorityClass must be false`}},
 		{Name: "preemption never", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) }},
-		{Name: "empty preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("")) }, Refused: []string{`preemptionPolicy: Required value`}},
-		{Name: "unknown preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("Maybe")) }, Refused: []string{`preemptionPolicy: Unsupported value: "Maybe": supported values: "PreemptLowerPriority", "Never"`}},
+		{Name: "empty preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("")) }, Refused: []string{
+			`preemptionPolicy: Required value`}},
+		{Name: "unknown preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptionPolicy("Maybe")) }, Refused: []string{
+			`preemptionPolicy: Unsupported value: "Maybe": supported values: "PreemptLowerPriority", "Never"`}},
 	})
 	registrytest.Update(t, k, "", good, []registrytest.Change[*schedulingv1.PriorityClass]{
 		{Name: "description and default", To: func(c *schedulingv1.PriorityClass) { c.Description, c.GlobalDefault = "x", true }},
-		{Name: "value", To: func(c *schedulingv1.PriorityClass) { c.Value = 7 }, Refused: []string{`value: Forbidden: may not be changed in an update.`}},
-		{Name: "preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) }, Refused: []string{`preemptionPolicy: Invalid value: "Never": field is immutable`}},
+		{Name: "value", To: func(c *schedulingv1.PriorityClass) { c.Value = 7 }, Refused: []string{
+			`value: Forbidden: may not be changed in an update.`}},
+		{Name: "preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) }, Refused: []string{
+			`preemptionPolicy: Invalid value: "Never": field is immutable`}},
 	})
 }
 
