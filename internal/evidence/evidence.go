@@ -1,0 +1,88 @@
+// Package evidence writes the results of long measurements to results/NAME.json, with what is
+// needed to judge them: the commit, the seed and the machine.
+package evidence
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// Result is one file in results/.
+type Result struct {
+	Name    string    `json:"name"`
+	Commit  string    `json:"commit"`
+	Date    time.Time `json:"date"`
+	Seed    uint64    `json:"seed,omitempty"`
+	Machine Machine   `json:"machine"`
+	Figures []Figure  `json:"figures"`
+}
+
+// Machine is where it was measured.
+type Machine struct {
+	OS    string `json:"os"`
+	Arch  string `json:"arch"`
+	CPUs  int    `json:"cpus"`
+	Model string `json:"model,omitempty"`
+	Go    string `json:"go"`
+}
+
+// Figure is one number. Limit, if set, is what it must not exceed.
+type Figure struct {
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	Limit float64 `json:"limit,omitempty"`
+	Runs  int     `json:"runs,omitempty"`
+}
+
+// Write puts the result into the directory and prints it.
+func Write(dir string, r Result) error {
+	r.Commit, r.Date = commit(), time.Now().UTC().Truncate(time.Second)
+	r.Machine = Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Model: model(), Go: runtime.Version()}
+	for _, f := range r.Figures {
+		limit := ""
+		if f.Limit > 0 {
+			limit = fmt.Sprintf("   (at most %g)", f.Limit)
+		}
+		fmt.Printf("%-60s %10.2f %s%s\n", f.What, f.Value, f.Unit, limit)
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, r.Name+".json"), append(data, '\n'), 0o644)
+}
+
+func commit() string {
+	if out, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output(); err == nil {
+		return strings.TrimSpace(string(out))
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// model is the processor's name, where the system tells.
+func model() string {
+	data, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	for _, line := range strings.Split(string(data), "\n") {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), ":"))
+		}
+	}
+	return ""
+}
