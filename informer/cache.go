@@ -72,7 +72,7 @@ func (c *cache[T]) addIndex(name string, values func(T) []string) {
 	}
 }
 
-// put takes in obj and returns what it replaces.
+// put takes in obj and returns what it replaces, of which only the objects are of use.
 func (c *cache[T]) put(obj T) (old *entry[T]) {
 	k := keyOf(obj)
 	e, exists := c.entries[k]
@@ -88,16 +88,10 @@ func (c *cache[T]) put(obj T) (old *entry[T]) {
 	if c.keepCopies {
 		e.asGiven = obj.DeepCopyObject().(T)
 	}
-	if exists {
-		e.values = make([][]string, len(c.indexes))
-	}
 	for i, x := range c.indexes {
-		var was []string
-		if exists {
-			was = old.values[i]
-		}
-		e.values[i] = x.valuesOf(obj)
-		x.file(e, was, e.values[i])
+		was, now := e.values[i], x.valuesOf(obj)
+		e.values[i] = now
+		x.file(e, was, now)
 	}
 	return old
 }
@@ -118,7 +112,11 @@ func (c *cache[T]) remove(k key) *entry[T] {
 
 // valuesOf returns the distinct values of obj, in order.
 func (x *index[T]) valuesOf(obj T) []string {
-	v := slices.Clone(x.values(obj))
+	v := x.values(obj)
+	if len(v) < 2 {
+		return v
+	}
+	v = slices.Clone(v)
 	slices.Sort(v)
 	return slices.Compact(v)
 }

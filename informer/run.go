@@ -109,9 +109,6 @@ func (i *Informer[T]) replace(items []T) {
 	for _, obj := range items {
 		there[keyOf(obj)] = true
 	}
-	items = slices.Clone(items)
-	slices.SortFunc(items, func(a, b T) int { return strings.Compare(keyOf(a).path(), keyOf(b).path()) })
-
 	var all []news[T]
 	i.mu.Lock()
 	for _, obj := range i.cache.all.objects() {
@@ -119,7 +116,7 @@ func (i *Informer[T]) replace(items []T) {
 			all = append(all, news[T]{old: i.cache.remove(k), last: obj})
 		}
 	}
-	for _, obj := range items {
+	for _, obj := range inKeyOrder(items) {
 		if n, changed := i.put(obj); changed {
 			all = append(all, n)
 		}
@@ -128,6 +125,28 @@ func (i *Informer[T]) replace(items []T) {
 	for _, n := range all {
 		i.tell(n)
 	}
+}
+
+// inKeyOrder returns items as they are if they are in order, as lists of servers are, or else a
+// sorted copy.
+func inKeyOrder[T Object](items []T) []T {
+	paths := make([]string, len(items))
+	for n, obj := range items {
+		paths[n] = keyOf(obj).path()
+	}
+	if slices.IsSorted(paths) {
+		return items
+	}
+	order := make([]int, len(items))
+	for n := range order {
+		order[n] = n
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(paths[a], paths[b]) })
+	sorted := make([]T, len(items))
+	for n, at := range order {
+		sorted[n] = items[at]
+	}
+	return sorted
 }
 
 // news is one change of the cache: an addition has no old entry, a deletion no new object.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +27,8 @@ type Backend struct {
 	Expire func()
 }
 
-// patience bounds how long the suite waits for something that must happen.
-const patience = 10 * time.Second
-
-// TestSource runs the suite. The function opens a new Backend for each part.
+// TestSource runs the suite. The function opens a new Backend for each part. A source that keeps
+// back what it should tell makes it wait until the test binary's -timeout.
 func TestSource(t *testing.T, open func(t *testing.T) Backend) {
 	for _, part := range []struct {
 		name string
@@ -49,9 +46,7 @@ func TestSource(t *testing.T, open func(t *testing.T) Backend) {
 		{"readers do not disturb each other", (*suite).concurrent},
 	} {
 		t.Run(part.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			t.Cleanup(cancel)
-			part.test(&suite{T: t, Backend: open(t), ctx: ctx})
+			part.test(&suite{T: t, Backend: open(t)})
 		})
 	}
 }
@@ -60,7 +55,6 @@ func TestSource(t *testing.T, open func(t *testing.T) Backend) {
 type suite struct {
 	*testing.T
 	Backend
-	ctx context.Context //nolint:containedctx // of one test
 }
 
 func object(namespace, name, value string) *corev1.ConfigMap {
@@ -77,7 +71,7 @@ func said(e informer.Event[*corev1.ConfigMap]) string {
 
 func (s *suite) list() ([]string, string) {
 	s.Helper()
-	items, version, err := s.Source.List(s.ctx)
+	items, version, err := s.Source.List(s.Context())
 	if err != nil {
 		s.Fatalf("List: %v", err)
 	}
@@ -93,7 +87,7 @@ func (s *suite) list() ([]string, string) {
 
 func (s *suite) watch(version string) informer.Stream[*corev1.ConfigMap] {
 	s.Helper()
-	stream, err := s.Source.Watch(s.ctx, version)
+	stream, err := s.Source.Watch(s.Context(), version)
 	if err != nil {
 		s.Fatalf("Watch from %q: %v", version, err)
 	}
@@ -106,7 +100,7 @@ func (s *suite) read(stream informer.Stream[*corev1.ConfigMap], n int) []informe
 	s.Helper()
 	var out []informer.Event[*corev1.ConfigMap]
 	for len(out) < n {
-		events, err := stream.Next(s.ctx)
+		events, err := stream.Next(s.Context())
 		if err != nil {
 			s.Fatalf("Next after %d of %d events: %v", len(out), n, err)
 		}
@@ -240,7 +234,7 @@ func (s *suite) expired() {
 	if err := s.until(idle); !errors.Is(err, informer.ErrExpired) && err != nil {
 		s.Errorf("Next of a watch that fell behind: %v", err)
 	}
-	stream, err := s.Source.Watch(s.ctx, version)
+	stream, err := s.Source.Watch(s.Context(), version)
 	if err == nil {
 		defer stream.Close()
 		if err = s.until(stream); err == nil {
@@ -262,7 +256,7 @@ func (s *suite) expired() {
 // until reads the two events that were made, or returns the error that came instead.
 func (s *suite) until(stream informer.Stream[*corev1.ConfigMap]) error {
 	for seen := 0; seen < 2; {
-		events, err := stream.Next(s.ctx)
+		events, err := stream.Next(s.Context())
 		if err != nil {
 			return err
 		}
@@ -274,7 +268,7 @@ func (s *suite) until(stream informer.Stream[*corev1.ConfigMap]) error {
 func (s *suite) contextEnds() {
 	_, version := s.list()
 	stream := s.watch(version)
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan error, 1)
 	go func() {
 		for {
@@ -312,7 +306,7 @@ func (s *suite) concurrent() {
 		stream := s.watch(version)
 		wg.Go(func() {
 			for len(seen[n]) < writes {
-				events, err := stream.Next(s.ctx)
+				events, err := stream.Next(s.Context())
 				if err != nil {
 					s.Errorf("reader %d: %v", n, err)
 					return

@@ -228,7 +228,10 @@ func (st *stream[T]) Close() {
 	st.close.Do(func() {
 		st.cancel()
 		st.watch.Stop()
-		for range st.watch.ResultChan() { //nolint:revive // until it is closed
+		for {
+			if _, open := <-st.watch.ResultChan(); !open {
+				return
+			}
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -358,6 +359,58 @@ func TestBadAnswers(t *testing.T) {
 		stream.Close()
 	}
 }
+
+// Whatever a server sends, a Source answers with events of its kind or an error.
+func FuzzAnswers(f *testing.F) {
+	f.Add(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"3"},"items":[{"metadata":{"name":"x"}}]}`)
+	f.Add(`{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","resourceVersion":"2"}}}` +
+		`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"3","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+	f.Add(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410,"reason":"Expired"}}`)
+	f.Add(`{"type":"DELETED","object":null}`)
+	f.Add(`{"type":"ERROR","object":null}`)
+	f.Add(`{"kind":"ConfigMapList","apiVersion":"v1","items":null,"metadata":{"continue":""}}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		answers := 0
+		config := &rest.Config{Host: "http://in.process", QPS: -1, Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			if answers++; answers > 4 {
+				return nil, errors.New("no more") // a body may continue its list for ever
+			}
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(strings.NewReader(body)),
+			}, nil
+		})}
+		s := source(t, config, wire.Options{StreamList: len(body)%2 == 0})
+		if items, _, err := s.List(t.Context()); err == nil {
+			for _, o := range items {
+				if o == nil {
+					t.Error("List returned a nil object")
+				}
+			}
+		}
+		answers = 0
+		stream, err := s.Watch(t.Context(), "1")
+		if err != nil {
+			return
+		}
+		defer stream.Close()
+		for {
+			events, err := stream.Next(t.Context())
+			if err != nil {
+				return
+			}
+			for _, e := range events {
+				if e.Type == "" || (e.Object == nil) != (e.Type == informer.Bookmark) {
+					t.Errorf("event %+v", e)
+				}
+			}
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // An informer over the wire lives through time-outs of its watches in virtual time, and through
 // a history that was lost meanwhile.
