@@ -114,15 +114,16 @@ type Selection struct {
 	Fields    fields.Selector
 }
 
-// Matches tells whether obj is selected.
-func (s Selection) matches(kind *Kind, obj Object) bool {
+// matches tells whether the item's object is selected.
+func (s Selection) matches(kind *Kind, i *Item) bool {
+	obj := i.Object
 	if s.Namespace != "" && obj.GetNamespace() != s.Namespace {
 		return false
 	}
 	if s.Labels != nil && !s.Labels.Empty() && !s.Labels.Matches(labels.Set(obj.GetLabels())) {
 		return false
 	}
-	return s.Fields == nil || s.Fields.Empty() || s.Fields.Matches(fieldsOf(kind, obj))
+	return s.Fields == nil || s.Fields.Empty() || s.Fields.Matches(i.selectable(kind))
 }
 
 // everything tells whether label and field selectors select all.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/fields"
+
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
@@ -15,9 +17,21 @@ type Item struct {
 	// Revision of the write that made this state (for a deleted object, of the deletion).
 	Revision int64
 
-	key   string
-	space *encodings
-	forms atomic.Pointer[form]
+	key    string
+	space  *encodings
+	forms  atomic.Pointer[form]
+	fields atomic.Pointer[fields.Set]
+}
+
+// selectable returns all selectable fields of the object. They are worked out once: every
+// kubelet's watch asks for them at every change of a pod.
+func (i *Item) selectable(kind *Kind) fields.Set {
+	if set := i.fields.Load(); set != nil {
+		return *set
+	}
+	set := fieldsOf(kind, i.Object)
+	i.fields.Store(&set)
+	return set
 }
 
 // Form names one encoding of an object, such as one media type in one group-version.

@@ -147,7 +147,7 @@ func (r *Resource) listOne(key string, o ListOptions) *List {
 func (r *Resource) selected(items []*Item, s Selection) []*Item {
 	kept := items[:0]
 	for _, i := range items {
-		if s.matches(&r.Kind, i.Object) {
+		if s.matches(&r.Kind, i) {
 			kept = append(kept, i)
 		}
 	}
@@ -160,7 +160,7 @@ func (r *Resource) page(tree *btree.BTree[*Item], prefix, from string, revision 
 	everything := o.everything()
 	walked := 0
 	ascend(tree, prefix, from, func(i *Item) bool {
-		if !everything && !o.matches(&r.Kind, i.Object) {
+		if !everything && !o.matches(&r.Kind, i) {
 			return true
 		}
 		if o.Limit > 0 && int64(len(l.Items)) == o.Limit {

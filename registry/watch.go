@@ -137,8 +137,8 @@ func (w *Watch) Progress() (revision int64, ok bool) {
 func (w *Watch) see(c change) (WatchEvent, bool) {
 	kind := &w.resource.Kind
 	e := WatchEvent{Item: c.item, Revision: c.item.Revision}
-	was := c.prev != nil && w.selection.matches(kind, c.prev.Object)
-	is := !c.deleted && w.selection.matches(kind, c.item.Object)
+	was := c.prev != nil && w.selection.matches(kind, c.prev)
+	is := !c.deleted && w.selection.matches(kind, c.item)
 	switch {
 	case is && was:
 		e.Type = informer.Modified
