@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// ErrStarted: the Loop was run before; a Controller watches once.
-var ErrStarted = errors.New("controller loop was already run")
+// ErrStarted: what can be run once, such as a Loop, was run before.
+var ErrStarted = errors.New("already run")
 
 // Retry says when a key whose Reconcile failed comes again. A zero field takes the default.
 type Retry struct {

@@ -1,0 +1,32 @@
+package leaderelection_test
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/leaderelection"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+func Example() {
+	ctx, cancel := context.WithCancel(context.Background())
+	work := controllers.RunnableFunc(func(ctx context.Context) error {
+		fmt.Println("leading")
+		cancel()
+		<-ctx.Done()
+		return nil
+	})
+	name := types.NamespacedName{Namespace: "kube-system", Name: "my-controllers"}
+	elector, err := leaderelection.New(name, "host-1", fakeapi.New(fakeapi.Options{}), work, leaderelection.Options{ReleaseOnCancel: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(elector.Run(ctx))
+	// Output:
+	// leading
+	// <nil>
+}
