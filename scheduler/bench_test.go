@@ -78,6 +78,27 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
+// BenchmarkRefuse tries 1,000 pods that no node can take.
+func BenchmarkRefuse(b *testing.B) {
+	profile := defaults()
+	for _, nodes := range []int{50, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d/pods=1000", nodes), func(b *testing.B) {
+			var state scheduler.State
+			for i := range nodes {
+				state.SetNode(node(fmt.Sprintf("node-%04d", i), "8", "32Gi"))
+			}
+			for b.Loop() {
+				planner := scheduler.NewPlanner(&profile)
+				for i := range 1000 {
+					if _, err := planner.Place(pod(fmt.Sprintf("pod-%04d", i), "100", "128Mi"), state.Snapshot()); err == nil {
+						b.Fatal("placed")
+					}
+				}
+			}
+		})
+	}
+}
+
 func place(b *testing.B, nodes int, decide func(*corev1.Pod, *scheduler.Snapshot) (string, error)) {
 	var state scheduler.State
 	for i := range nodes {

@@ -61,21 +61,19 @@ func (e *evaluation) fitError() *FitError {
 		return f
 	}
 	f.Reasons = map[string]int{}
-	// Nodes side by side tend to share a refusal, which spares looking up its reasons.
-	var last *Refusal
+	// Nodes side by side tend to be refused for the same reasons, which spares looking those up.
+	var reasons []string
 	run := 0
 	flush := func() {
-		if last == nil {
-			return
-		}
-		for _, reason := range last.Reasons {
+		for _, reason := range reasons {
 			f.Reasons[reason] += run
 		}
+		run = 0
 	}
 	for _, r := range e.refusals {
-		if r != last {
+		if !slices.Equal(r.Reasons, reasons) {
 			flush()
-			last, run = r, 0
+			reasons = r.Reasons
 		}
 		run++
 	}

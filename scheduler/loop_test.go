@@ -251,6 +251,8 @@ func TestUnschedulableUntilANodeComes(t *testing.T) {
 			t.Errorf("status %+v", got.Status)
 		}
 		same(t, 1, sched.Counts().Waiting)
+		same(t, message, sched.Explain(p).Err.Error())
+		same(t, "a", sched.Explain(pod("small", "1", "1Gi")).Node)
 
 		after(10 * time.Second) // of no help: a small tainted node, and news of an old one
 		s.nodes.Put(tainted(node("c", "1", "8Gi"), corev1.TaintEffectNoExecute))

@@ -243,6 +243,12 @@ func (s *Scheduler) Counts() queue.Counts {
 	return s.queue.Counts()
 }
 
+// Explain says what the scheduler would decide about a pod now, whether or not the pod waits
+// for it. What is decided in fact may differ, because other pods come first.
+func (s *Scheduler) Explain(pod *corev1.Pod) Decision {
+	return s.profile.Schedule(pod, s.Snapshot())
+}
+
 // Snapshot is what the scheduler takes the cluster for, with the pods that it has found nodes
 // for but not seen bound. It serves to ask a Profile what it would decide, and why.
 func (s *Scheduler) Snapshot() *Snapshot {

@@ -1,5 +1,5 @@
 // Package priorities holds the priorities of upstream's default profile, by their names and
-// with their scores: NodeResourcesFit (least allocated), NodeResourcesBalancedAllocation,
+// with their scores: NodeResourcesFit (least allocated, or most), NodeResourcesBalancedAllocation,
 // TaintToleration, NodeAffinity and ImageLocality. Not among them yet are those for pod
 // affinity, topology spread and dynamic resources.
 //

@@ -122,6 +122,39 @@ func TestNodeResourcesFit(t *testing.T) {
 	}
 }
 
+func TestNodeResourcesFitMost(t *testing.T) {
+	tests := map[string]struct {
+		pod   *corev1.Pod
+		nodes []*corev1.Node
+		on    [][]*corev1.Pod
+		want  []int64
+	}{
+		"empty nodes of different size": { // (75+50)/2, (50+50)/2
+			pod("1", "2000", "2", "3000"), []*corev1.Node{node("4", "10000"), node("6", "10000")}, nil,
+			[]int64{62, 50},
+		},
+		"nodes in use": { // (60+25)/2, (60+50)/2
+			pod("1", "2000", "2", "3000"), []*corev1.Node{node("10", "20000"), node("10", "20000")},
+			[][]*corev1.Pod{{pod("3", "0")}, {pod("3", "5000")}},
+			[]int64{42, 55},
+		},
+		"full": { // (100+90)/2, (50+100)/2
+			pod("2", "4000", "3", "5000"), []*corev1.Node{node("5", "10000"), node("10", "9000")}, nil,
+			[]int64{95, 75},
+		},
+		"too much counts as full": {
+			pod("9", "5000"), []*corev1.Node{node("4", "10000"), node("4", "")}, nil, []int64{75, 100},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, scores(t, priorities.NodeResourcesFit{Most: true}, tt.pod, tt.nodes, tt.on)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestNodeResourcesFitLeavesOutPodLevel(t *testing.T) {
 	p := pod("1", "1000")
 	p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("3", "3000")}

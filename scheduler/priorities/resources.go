@@ -15,21 +15,25 @@ import (
 // CPU and memory of the free share of what is allocatable. Containers that request nothing
 // count with 100m CPU and 200Mi memory. Like upstream, and unlike the predicate of this name, it
 // does not look at what a pod requests as a whole (KEP-2837).
-type NodeResourcesFit struct{}
+type NodeResourcesFit struct {
+	// Most turns it round, to fill nodes one after the other: the mean of the requested shares
+	// (scoring strategy MostAllocated upstream).
+	Most bool
+}
 
 // Name is "NodeResourcesFit".
 func (NodeResourcesFit) Name() string { return "NodeResourcesFit" }
 
-// Score is the free share in percent.
+// Score is the mean share in percent.
 func (f NodeResourcesFit) Score(pod *corev1.Pod, node *scheduler.NodeInfo) int64 {
 	cpu, memory := nonZero(pod)
-	return leastAllocated(cpu, memory, node)
+	return f.mean(cpu, memory, node)
 }
 
 // PrepareScores sums the pod up once.
-func (NodeResourcesFit) PrepareScores(pod *corev1.Pod, _ *scheduler.Snapshot, _ []*scheduler.NodeInfo) (scheduler.PreparedScores, error) {
+func (f NodeResourcesFit) PrepareScores(pod *corev1.Pod, _ *scheduler.Snapshot, _ []*scheduler.NodeInfo) (scheduler.PreparedScores, error) {
 	cpu, memory := nonZero(pod)
-	return scheduler.PreparedScores{Score: func(n *scheduler.NodeInfo) int64 { return leastAllocated(cpu, memory, n) }}, nil
+	return scheduler.PreparedScores{Score: func(n *scheduler.NodeInfo) int64 { return f.mean(cpu, memory, n) }}, nil
 }
 
 func nonZero(pod *corev1.Pod) (milliCPU, memory int64) {
@@ -43,16 +47,18 @@ func nonZero(pod *corev1.Pod) (milliCPU, memory int64) {
 	return requests.Cpu().MilliValue(), requests.Memory().Value()
 }
 
-func leastAllocated(cpu, memory int64, node *scheduler.NodeInfo) int64 {
+func (f NodeResourcesFit) mean(cpu, memory int64, node *scheduler.NodeInfo) int64 {
 	var sum, resources int64
 	add := func(requested, allocatable int64) {
 		if allocatable == 0 {
 			return
 		}
 		resources++
-		if requested <= allocatable {
-			sum += (allocatable - requested) * scheduler.MaxScore / allocatable
+		share := min(requested, allocatable)
+		if !f.Most {
+			share = allocatable - share
 		}
+		sum += share * scheduler.MaxScore / allocatable
 	}
 	add(node.NonZeroMilliCPU+cpu, node.Allocatable.MilliCPU)
 	add(node.NonZeroMemory+memory, node.Allocatable.Memory)

@@ -26,6 +26,10 @@ func TestDefaultPriorities(t *testing.T) {
 	}
 }
 
+func TestMostAllocated(t *testing.T) {
+	schedulertest.TestPriority(t, priorities.NodeResourcesFit{Most: true})
+}
+
 func TestFuncs(t *testing.T) {
 	schedulertest.TestPredicate(t, scheduler.PredicateFunc("odd", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
 		if len(n.Pods)%2 == 1 {
