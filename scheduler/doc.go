@@ -20,7 +20,8 @@
 // gates), with these differences: all nodes are considered, not a sample; nodes of equal total
 // are chosen between by a seed, not by chance; there is no preemption yet, so messages end
 // before upstream's "preemption: …"; pods that are gone or bound when their binding fails get
-// neither an event nor a status patch.
+// neither an event nor a status patch; a pod is not tried again because of the condition that
+// the scheduler itself wrote.
 //
 // # Errors
 //

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -104,8 +105,28 @@ func (s *Scheduler) podChanged(old, pod *corev1.Pod, now time.Time) {
 			}
 			return
 		}
-		s.queue.Update(pod, Event{Kind: PodUpdated, Change: PodChange(old, pod), OldPod: old, Pod: pod}, now)
+		e := Event{Kind: PodUpdated, Change: PodChange(old, pod), OldPod: old, Pod: pod}
+		if onlyVerdict(old, pod) {
+			e.Kind = 0
+		}
+		s.queue.Update(pod, e, now)
 	}
+}
+
+// onlyVerdict says whether nothing changed but what a scheduler writes when a pod does not
+// fit. That is no reason to try it again.
+func onlyVerdict(old, pod *corev1.Pod) bool {
+	without := func(p *corev1.Pod) *corev1.Pod {
+		c := *p
+		c.ResourceVersion, c.ManagedFields, c.Status.NominatedNodeName, c.Status.Conditions = "", nil, "", nil
+		for _, condition := range p.Status.Conditions {
+			if condition.Type != corev1.PodScheduled {
+				c.Status.Conditions = append(c.Status.Conditions, condition)
+			}
+		}
+		return &c
+	}
+	return equality.Semantic.DeepEqual(without(old), without(pod))
 }
 
 func (s *Scheduler) podWent(pod *corev1.Pod, now time.Time) {

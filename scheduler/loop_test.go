@@ -155,6 +155,11 @@ func (s *server) where() map[string]string {
 // run runs a test in a bubble with a scheduler that is at rest, until it returns.
 func run(t *testing.T, o scheduler.Options, test func(*testing.T, *server, *scheduler.Scheduler), nodes ...*corev1.Node) {
 	t.Helper()
+	runProfile(t, defaults(), o, test, nodes...)
+}
+
+func runProfile(t *testing.T, p scheduler.Profile, o scheduler.Options, test func(*testing.T, *server, *scheduler.Scheduler), nodes ...*corev1.Node) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{t: t, start: time.Now(), pods: memory.New[*corev1.Pod](), nodes: memory.New[*corev1.Node]()}
 		for _, n := range nodes {
@@ -165,7 +170,7 @@ func run(t *testing.T, o scheduler.Options, test func(*testing.T, *server, *sche
 			Pods:  informer.New[*corev1.Pod](s.pods, mutated),
 			Nodes: informer.New[*corev1.Node](s.nodes, mutated),
 		}
-		sched, err := scheduler.New(in, defaults(), s, s, o)
+		sched, err := scheduler.New(in, p, s, s, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,6 +292,33 @@ func TestConditionIsNotRepeated(t *testing.T) {
 		after(6 * time.Minute)
 		same(t, []string{"6m30s big: Warning Scheduling/FailedScheduling " + message}, s.said())
 	}, node("a", "2", "8Gi"))
+}
+
+// A predicate that gives no hints has its pods tried again after every event, except for what
+// the scheduler itself wrote.
+func TestPredicateWithoutHints(t *testing.T) {
+	profile := defaults()
+	profile.Predicates = append(profile.Predicates, scheduler.PredicateFunc("Team", func(pod *corev1.Pod, _ *scheduler.NodeInfo) *scheduler.Refusal {
+		if pod.Annotations["team"] == "" {
+			return scheduler.Refuse("node(s) were of a team")
+		}
+		return nil
+	}))
+	const failed = "web: Warning Scheduling/FailedScheduling 0/1 nodes are available: 1 node(s) were of a team."
+	runProfile(t, profile, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+		s.pods.Put(pod("web", "1", "1Gi"))
+		after(time.Minute)
+		same(t, []string{"0s " + failed, "0s web: PodScheduled=False Unschedulable: 0/1 nodes are available: 1 node(s) were of a team."}, s.said())
+		s.pods.Put(on(pod("other", "1", "1Gi"), "a"))
+		synctest.Wait()
+		same(t, []string{"1m0s " + failed}, s.said())
+		annotated, _ := s.pods.Get("default", "web")
+		annotated = annotated.DeepCopy()
+		annotated.Annotations = map[string]string{"team": "blue"}
+		s.pods.Put(annotated)
+		synctest.Wait()
+		same(t, "a", s.where()["web"])
+	}, node("a", "4", "8Gi"))
 }
 
 func TestNoNodes(t *testing.T) {

@@ -81,8 +81,12 @@ func (p *Profile) Held(pod *corev1.Pod) (string, *Refusal) {
 }
 
 // MayHelp says whether an event is a reason to try a pod again that the named predicates
-// refused. A name that the profile does not know is helped by everything.
+// refused. A name that the profile does not know is helped by everything, and nothing by an
+// event of no kind.
 func (p *Profile) MayHelp(pod *corev1.Pod, refusedBy []string, e Event) bool {
+	if e.Kind == 0 {
+		return false
+	}
 	for _, name := range refusedBy {
 		known := false
 		for _, predicate := range p.Predicates {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/internal/signature"
@@ -110,12 +111,7 @@ func toleratesUnschedulable(pod *corev1.Pod) bool {
 
 // tolerates leaves out the comparing operators Lt and Gt, which are behind a gate that is off.
 func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
-	for i := range tolerations {
-		if tolerations[i].ToleratesTaint(logr.Discard(), taint, false) {
-			return true
-		}
-	}
-	return false
+	return schedulinghelpers.TolerationsTolerateTaint(logr.Discard(), tolerations, taint, false)
 }
 
 // Signature is the pod's tolerations.

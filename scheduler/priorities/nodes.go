@@ -3,6 +3,7 @@ package priorities
 import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/keelson-dev/keelson/scheduler"
@@ -30,12 +31,7 @@ func (TaintToleration) Score(pod *corev1.Pod, node *scheduler.NodeInfo) int64 {
 
 // tolerates leaves out the comparing operators Lt and Gt, which are behind a gate that is off.
 func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
-	for i := range tolerations {
-		if tolerations[i].ToleratesTaint(logr.Discard(), taint, false) {
-			return true
-		}
-	}
-	return false
+	return schedulinghelpers.TolerationsTolerateTaint(logr.Discard(), tolerations, taint, false)
 }
 
 // Normalize makes few taints the best.
