@@ -1,10 +1,12 @@
 package validation_test
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,11 +14,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	upstream "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
+	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/core"
@@ -307,4 +311,66 @@ func lines(errs field.ErrorList) []string {
 		out = append(out, string(e.Type)+" "+e.Error())
 	}
 	return out
+}
+
+// TestGolden holds the expectations of podspec's own tests to the API server.
+func TestGolden(t *testing.T) {
+	const dir = "../../registry/core/podspec/testdata/"
+	for file, judge := range map[string]func(docs []string) field.ErrorList{
+		"create": func(docs []string) field.ErrorList {
+			return pod.Strategy.Validate(t.Context(), internal(t, golden(t, docs[0], named())))
+		},
+		"update":    updates(t, pod.Strategy.ValidateUpdate),
+		"status":    updates(t, pod.StatusStrategy.ValidateUpdate),
+		"ephemeral": updates(t, pod.EphemeralContainersStrategy.ValidateUpdate),
+		"resize":    updates(t, pod.ResizeStrategy.ValidateUpdate),
+	} {
+		text, err := os.ReadFile(dir + file + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := range strings.SplitSeq(string(text), "### ") {
+			title, rest, ok := strings.Cut(part, "\n")
+			if !ok {
+				continue
+			}
+			t.Run(file+"/"+title, func(t *testing.T) {
+				docs := strings.Split(rest, "---\n")
+				want := strings.FieldsFunc(docs[len(docs)-1], func(r rune) bool { return r == '\n' })
+				var got []string
+				for _, err := range judge(docs) {
+					got = append(got, strings.ReplaceAll(err.Error(), "\n", `\n`))
+				}
+				slices.Sort(want)
+				slices.Sort(got)
+				if !slices.Equal(got, want) {
+					t.Errorf("the API server says\n%s\nand we\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			})
+		}
+	}
+}
+
+func updates(t *testing.T, judge func(context.Context, runtime.Object, runtime.Object) field.ErrorList) func([]string) field.ErrorList {
+	return func(docs []string) field.ErrorList {
+		old := golden(t, docs[0], named())
+		return judge(t.Context(), internal(t, golden(t, docs[1], old)), internal(t, old))
+	}
+}
+
+func named() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", ResourceVersion: "1"}}
+}
+
+// golden lays a document over a pod, as podspec's tests do.
+func golden(t *testing.T, doc string, base *corev1.Pod) *corev1.Pod {
+	p := base.DeepCopy()
+	if err := yaml.UnmarshalStrict([]byte(doc), p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Spec.Containers == nil {
+		p.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx"}}
+	}
+	upstream.SetObjectDefaults_Pod(p)
+	return p
 }

@@ -1,0 +1,166 @@
+package kinds_test
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// word returns a string that some rule has an opinion on.
+func word(r *rand.Rand) string {
+	return pick(r, "", "a", "A", "foo", "foo.bar", "foo/bar", "example.com/x", "-", "a b", "under_score",
+		strings.Repeat("x", 64), strings.Repeat("x", 129), strings.Repeat("x", 300), strings.Repeat("n", 1025),
+		"None", "10.0.0.1", "10.0.0.2", "010.0.0.1", "127.0.0.1", "0.0.0.0", "169.254.1.1", "224.0.0.1", "::1", "fd00::1", "fd00::2",
+		"2001:db8::1", "::ffff:1.2.3.4", "not-an-ip", "10.0.0.0/8", "10.0.0.0/16", " 10.0.0.0/8 ", "10.0.0.1/8", "fd00::/64",
+		"::ffff:1.2.3.0/120", "10.0.0.0/8,192.168.0.0/16", "bad,10.0.0.0/8",
+		"10%", "0%", "100%", "101%", "-5%", "99999999999999999999%", "%", "5", "-1",
+		"TCP", "UDP", "SCTP", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName", "ClientIP", "Cluster", "Local",
+		"IPv4", "IPv6", "FQDN", "SingleStack", "PreferDualStack", "RequireDualStack", "PreferClose", "PreferSameZone", "VIP", "Proxy",
+		"Recreate", "RollingUpdate", "Always", "Never", "NoSchedule", "NoExecute", "PreferNoSchedule",
+		"kubernetes", "orphan", "Active", "Terminating", "Opaque", "kubernetes.io/service-account-token", "kubernetes.io/dockercfg",
+		"kubernetes.io/dockerconfigjson", "kubernetes.io/basic-auth", "kubernetes.io/ssh-auth", "kubernetes.io/tls",
+		".dockercfg", ".dockerconfigjson", "username", "password", "ssh-privatekey", "tls.crt", "tls.key",
+		"kubernetes.io/service-account.name", "Normal", "Warning", "default", "kube-system", "ns", "In", "NotIn", "Exists", "DoesNotExist",
+		"pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match", "IfHealthyBudget", "AlwaysAllow", "PreemptLowerPriority",
+		"system-node-critical", "system-foo", "OldestEmulationVersion", "True", "False", "Unknown",
+		"topology.kubernetes.io/zone", "kubernetes.io/hostname", "pods", "cpu", "memory", "requests.cpu", "nvidia.com/gpu", "hugepages-2Mi",
+		"MyFeature", "MyFeature/sub", "lower", "{}", "[]", "null", "{", `{"a":1}`,
+		`[{"key":"a","effect":"NoSchedule"},{"key":"a","effect":"NoSchedule"}]`, `{"preferAvoidPods":[{"podSignature":{}}]}`,
+		"service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints",
+		"service.beta.kubernetes.io/load-balancer-source-ranges", "scheduler.alpha.kubernetes.io/taints",
+		"scheduler.alpha.kubernetes.io/preferAvoidPods", "deprecated.deployment.rollback.to")
+}
+
+func number(r *rand.Rand) int64 {
+	return pick[int64](r, -1, 0, 1, 2, 3, 5, 80, 443, 600, 65535, 65536, 86400, 86401, 1_000_000_000, 1_000_000_001, 2_000_000_000, 2_000_001_000)
+}
+
+// mutate changes something in v.
+func mutate(r *rand.Rand, v reflect.Value) {
+	if mutateSpecial(r, v.Addr().Interface()) {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		mutate(r, v.Field(r.IntN(v.NumField())))
+	case reflect.String:
+		v.SetString(word(r))
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(number(r))
+	case reflect.Pointer:
+		switch {
+		case v.IsNil():
+			v.Set(reflect.New(v.Type().Elem()))
+			if r.IntN(4) > 0 {
+				mutate(r, v.Elem())
+			}
+		case r.IntN(5) == 0:
+			v.SetZero()
+		default:
+			mutate(r, v.Elem())
+		}
+	case reflect.Slice:
+		mutateSlice(r, v)
+	case reflect.Map:
+		mutateMap(r, v)
+	}
+}
+
+// mutateSpecial changes values whose fields are not free.
+func mutateSpecial(r *rand.Rand, at any) bool {
+	switch x := at.(type) {
+	case *metav1.Time:
+		*x = pick(r, metav1.Time{}, metav1.Unix(1e9, 0), metav1.Unix(2e9, 0))
+	case *metav1.MicroTime:
+		*x = pick(r, metav1.MicroTime{}, metav1.NewMicroTime(time.Unix(1e9, 0)), metav1.NewMicroTime(time.Unix(1e9, 5)))
+	case *resource.Quantity:
+		*x = resource.MustParse(pick(r, "0", "1", "-1", "1500m", "10Gi", "0.0001"))
+	case *intstr.IntOrString:
+		*x = pick(r, intstr.FromInt32(int32(number(r))), intstr.FromString(word(r)))
+	case *runtime.RawExtension:
+		x.Raw = nil
+		if s := word(r); s != "" {
+			x.Raw = []byte(s)
+		}
+	case *[]byte:
+		*x = []byte(word(r))
+	case *metav1.ObjectMeta: // the rest is the registry's
+		mutateMeta(r, x)
+	case *metav1.TypeMeta:
+	default:
+		return false
+	}
+	return true
+}
+
+// mutateMeta changes what kinds have rules for.
+func mutateMeta(r *rand.Rand, meta *metav1.ObjectMeta) {
+	if meta.Annotations == nil {
+		meta.Annotations = map[string]string{}
+	}
+	key := pick(r, "a", "kubernetes.io/service-account.name", "deprecated.deployment.rollback.to",
+		"service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints",
+		"service.beta.kubernetes.io/load-balancer-source-ranges",
+		"scheduler.alpha.kubernetes.io/taints", "scheduler.alpha.kubernetes.io/preferAvoidPods")
+	if r.IntN(3) == 0 {
+		delete(meta.Annotations, key)
+	} else {
+		meta.Annotations[key] = word(r)
+	}
+	if meta.Labels != nil && r.IntN(3) == 0 {
+		meta.Labels["a"] = pick(r, "b", "c")
+	}
+}
+
+func mutateSlice(r *rand.Rand, v reflect.Value) {
+	n := v.Len()
+	switch kind := r.IntN(6); {
+	case kind == 0 && n > 0:
+		v.SetZero()
+	case kind == 1 && n > 0: // one twice
+		v.Set(reflect.Append(v, v.Index(r.IntN(n))))
+	case kind == 2 && n > 0: // one less
+		i := r.IntN(n)
+		v.Set(reflect.AppendSlice(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, n), v.Slice(0, i)), v.Slice(i+1, n)))
+	case kind == 3 || n == 0: // one more
+		e := reflect.New(v.Type().Elem()).Elem()
+		for range 1 + r.IntN(4) {
+			mutate(r, e)
+		}
+		v.Set(reflect.Append(v, e))
+	default:
+		mutate(r, v.Index(r.IntN(n)))
+	}
+}
+
+func mutateMap(r *rand.Rand, v reflect.Value) {
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	key := reflect.New(v.Type().Key()).Elem()
+	key.SetString(word(r))
+	if n := v.Len(); n > 0 && r.IntN(2) == 0 {
+		i := v.MapRange()
+		for first := r.IntN(n) + 1; first > 0; first-- {
+			i.Next()
+		}
+		key.Set(i.Key())
+		if r.IntN(2) == 0 {
+			v.SetMapIndex(key, reflect.Value{})
+			return
+		}
+	}
+	value := reflect.New(v.Type().Elem()).Elem()
+	mutate(r, value)
+	v.SetMapIndex(key, value)
+}

@@ -1,0 +1,116 @@
+package kinds_test
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
+	_ "k8s.io/kubernetes/pkg/apis/events/install"
+	_ "k8s.io/kubernetes/pkg/apis/policy/install"
+	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
+	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
+	"k8s.io/kubernetes/pkg/registry/apps/deployment"
+	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
+	"k8s.io/kubernetes/pkg/registry/coordination/lease"
+	"k8s.io/kubernetes/pkg/registry/core/configmap"
+	"k8s.io/kubernetes/pkg/registry/core/endpoint"
+	"k8s.io/kubernetes/pkg/registry/core/event"
+	"k8s.io/kubernetes/pkg/registry/core/namespace"
+	"k8s.io/kubernetes/pkg/registry/core/node"
+	"k8s.io/kubernetes/pkg/registry/core/secret"
+	"k8s.io/kubernetes/pkg/registry/core/service"
+	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
+	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
+	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
+)
+
+// strategy is what the API server has for a resource or a subresource.
+type strategy interface {
+	rest.RESTUpdateStrategy
+	rest.DeclarativeValidationStrategy
+}
+
+func strategies() map[string]strategy {
+	return map[string]strategy{
+		"namespaces": namespace.Strategy, "namespaces/status": namespace.StatusStrategy, "namespaces/finalize": namespace.FinalizeStrategy,
+		"nodes": node.Strategy, "nodes/status": node.StatusStrategy,
+		"configmaps": configmap.Strategy, "secrets": secret.Strategy, "serviceaccounts": serviceaccount.Strategy,
+		"services": service.Strategy, "services/status": service.StatusStrategy,
+		"endpoints": endpoint.Strategy, "events": event.Strategy,
+		"deployments": deployment.Strategy, "deployments/status": deployment.StatusStrategy,
+		"replicasets": replicaset.Strategy, "replicasets/status": replicaset.StatusStrategy,
+		"controllerrevisions": controllerrevision.Strategy,
+		"endpointslices":      endpointslice.Strategy, "leases": lease.Strategy,
+		"poddisruptionbudgets": poddisruptionbudget.Strategy, "poddisruptionbudgets/status": poddisruptionbudget.StatusStrategy,
+		"priorityclasses": priorityclass.Strategy,
+	}
+}
+
+// server is the API server, for one resource in one of its versions.
+type server struct {
+	version  schema.GroupVersion
+	resource string
+}
+
+func (s server) context(view string) context.Context {
+	ctx := request.WithNamespace(context.Background(), "ns")
+	return request.WithRequestInfo(ctx, &request.RequestInfo{
+		APIGroup: s.version.Group, APIVersion: s.version.Version, Resource: s.resource, Subresource: view,
+	})
+}
+
+// decode defaults obj and makes it an internal object; nil when it cannot be decoded.
+func (s server) decode(obj runtime.Object) runtime.Object {
+	obj = obj.DeepCopyObject()
+	legacyscheme.Scheme.Default(obj)
+	in, err := legacyscheme.Scheme.UnsafeConvertToVersion(obj, runtime.InternalGroupVersioner)
+	if err != nil {
+		return nil
+	}
+	return in
+}
+
+// encode is the reverse, without the type.
+func (s server) encode(t *testing.T, obj runtime.Object, version schema.GroupVersion) runtime.Object {
+	t.Helper()
+	out, err := legacyscheme.Scheme.UnsafeConvertToVersion(obj.DeepCopyObject(), version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return out
+}
+
+// create prepares obj and says what is wrong with it.
+func (s server) create(obj runtime.Object) field.ErrorList {
+	ctx, up := s.context(""), strategies()[s.resource].(interface {
+		strategy
+		rest.RESTCreateStrategy
+	})
+	up.PrepareForCreate(ctx, obj)
+	errs := up.Validate(ctx, obj)
+	return up.ValidateDeclaratively(ctx, obj, nil, errs, operation.Create, up.DeclarativeValidationConfig(ctx, obj, nil))
+}
+
+// update prepares obj to replace old in a view, and says what is wrong with it.
+func (s server) update(view string, obj, old runtime.Object) field.ErrorList {
+	name := s.resource
+	if view != "" {
+		name += "/" + view
+	}
+	ctx, up := s.context(view), strategies()[name]
+	up.PrepareForUpdate(ctx, obj, old)
+	errs := up.ValidateUpdate(ctx, obj, old)
+	return up.ValidateDeclaratively(ctx, obj, old, errs, operation.Update, up.DeclarativeValidationConfig(ctx, obj, old))
+}
