@@ -24,7 +24,7 @@ type Options[E any] struct {
 	// Gate returns the name of what holds a pod back, or "". nil holds none.
 	Gate func(pod *corev1.Pod) string
 	// MayHelp says whether an event is a reason to try a pod again that was refused by those
-	// named. nil says it always is.
+	// named. It depends on nothing else. nil says it always is.
 	MayHelp func(pod *corev1.Pod, refusedBy []string, event E) bool
 }
 
@@ -162,27 +162,27 @@ func (q *Queue[E]) Update(pod *corev1.Pod, event E, now time.Time) {
 
 // Event has those pods tried again that it may help.
 func (q *Queue[E]) Event(event E, now time.Time) {
-	if len(q.waiting) == 0 {
-		return
-	}
-	for _, item := range q.sorted(q.waiting) {
+	for _, item := range q.waitingThat(func(item *Item) bool {
 		refusedBy := item.RefusedBy
 		if item.gated {
 			refusedBy = refusedBy[len(refusedBy)-1:] // only the gate counts
 		}
-		if q.o.MayHelp(item.Pod, refusedBy, event) {
-			q.requeue(item, now)
-		}
+		return q.o.MayHelp(item.Pod, refusedBy, event)
+	}) {
+		q.requeue(item, now)
 	}
 }
 
-func (q *Queue[E]) sorted(items map[key]*Item) []*Item {
-	all := make([]*Item, 0, len(items))
-	for _, item := range items {
-		all = append(all, item)
+// waitingThat returns the items that wait for an event and meet a condition, in order.
+func (q *Queue[E]) waitingThat(meets func(*Item) bool) []*Item {
+	var some []*Item
+	for _, item := range q.waiting {
+		if meets(item) {
+			some = append(some, item)
+		}
 	}
-	slices.SortFunc(all, byPriority)
-	return all
+	slices.SortFunc(some, byPriority)
+	return some
 }
 
 // Pop takes out the pod to try now. It returns nil when there is none. The caller gives the
@@ -299,12 +299,12 @@ func (q *Queue[E]) Flush(now time.Time) {
 		return
 	}
 	q.swept = q.start.Add(now.Sub(q.start).Truncate(sweepEvery))
-	for _, item := range q.sorted(q.waiting) {
+	for _, item := range q.waitingThat(func(item *Item) bool {
 		// As of the sweep, which may have been due a moment ago.
-		if q.swept.Sub(q.lastTried(item)) > q.o.MaxWait {
-			item.flushed = q.swept
-			q.requeue(item, now)
-		}
+		return q.swept.Sub(q.lastTried(item)) > q.o.MaxWait
+	}) {
+		item.flushed = q.swept
+		q.requeue(item, now)
 	}
 }
 
