@@ -376,6 +376,34 @@ func TestBindingThatFailsMakesRoom(t *testing.T) {
 	}, node("a", "4", "8Gi"))
 }
 
+// A slow report of failure must not overtake the binding that came after.
+func TestWritesOfOnePodKeepTheirOrder(t *testing.T) {
+	run(t, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+		slow := true
+		s.failing(func(context.Context, string) error {
+			if slow {
+				slow = false
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		s.pods.Put(pod("web", "8", "1Gi"))
+		synctest.Wait()
+		s.nodes.Put(node("b", "8", "8Gi"))
+		after(time.Minute)
+		const message = "0/1 nodes are available: 1 Insufficient cpu."
+		same(t, []string{
+			"0s web: Warning Scheduling/FailedScheduling " + message,
+			"1s web: PodScheduled=False Unschedulable: " + message,
+			"1s web: Normal Binding/Scheduled Successfully assigned default/web to b",
+		}, s.said())
+		got, _ := s.pods.Get("default", "web")
+		if c := got.Status.Conditions; len(c) != 1 || c[0].Status != corev1.ConditionTrue {
+			t.Errorf("conditions %+v", c)
+		}
+	}, node("a", "4", "8Gi"))
+}
+
 func TestServerIsNotWell(t *testing.T) {
 	run(t, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
 		tries := 0

@@ -114,7 +114,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return fmt.Errorf("scheduler: waiting for its sources: %w", err)
 		}
 	}
-	w := &writes{slots: make(chan struct{}, s.o.Writes)}
+	w := newWrites(s.o.Writes)
 	defer w.all.Wait()
 	for ctx.Err() == nil {
 		sleep(ctx, s.o.Settle)
@@ -189,7 +189,7 @@ func (s *Scheduler) attempt(ctx context.Context, w *writes) bool {
 	if s.o.OnDecision != nil {
 		s.o.OnDecision(decision)
 	}
-	w.start(ctx, func() {
+	w.start(ctx, pod.UID, func() {
 		if err != nil {
 			s.report(ctx, pod, err)
 			return

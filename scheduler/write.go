@@ -22,21 +22,42 @@ import (
 // maxNote is how long the API lets the text of an event be.
 const maxNote = 1024
 
-// writes are the goroutines that write, a bounded number at a time.
+// writes are the goroutines that write: a bounded number at a time, and one after the other
+// for the same pod, so that news of a failed attempt never come after those of a better one.
 type writes struct {
 	slots chan struct{}
 	all   sync.WaitGroup
+
+	mu   sync.Mutex
+	last map[types.UID]chan struct{} // closed when a pod's latest write has returned
+}
+
+func newWrites(atOnce int) *writes {
+	return &writes{slots: make(chan struct{}, atOnce), last: map[types.UID]chan struct{}{}}
 }
 
 // start runs f in a goroutine, when there is a slot for it.
-func (w *writes) start(ctx context.Context, f func()) {
+func (w *writes) start(ctx context.Context, pod types.UID, f func()) {
 	select {
 	case w.slots <- struct{}{}:
 	case <-ctx.Done():
 		return
 	}
+	w.mu.Lock()
+	before, done := w.last[pod], make(chan struct{})
+	w.last[pod] = done
+	w.mu.Unlock()
 	w.all.Go(func() {
+		if before != nil {
+			<-before // it has a slot already
+		}
 		f()
+		w.mu.Lock()
+		if w.last[pod] == done {
+			delete(w.last, pod)
+		}
+		w.mu.Unlock()
+		close(done)
 		<-w.slots
 	})
 }
