@@ -65,7 +65,7 @@ func TestTokenReview(t *testing.T) {
 	}
 	_, err := answer(t, auth, api, nil, &authenticationv1.TokenReview{}, "tokenreviews")
 	var refusal *registry.Error
-	if !errors.As(err, &refusal) || refusal.Err != registry.ErrBadRequest || refusal.Message != "token is required for TokenReview in authentication" {
+	if !errors.As(err, &refusal) || !errors.Is(err, registry.ErrBadRequest) || refusal.Message != "token is required for TokenReview in authentication" {
 		t.Errorf("without a token: %v", err)
 	}
 }

@@ -34,14 +34,22 @@ func (m *mirror) Authorize(_ context.Context, a authz.Attributes) (authz.Decisio
 	}
 }
 
-func answer(t *testing.T, z authz.Authorizer, rules authz.RuleResolver, ctx context.Context, namespace string, obj runtime.Object) (runtime.Object, error) {
+// question is a review as it comes in.
+type question struct {
+	z         authz.Authorizer
+	rules     authz.RuleResolver
+	namespace string
+	obj       runtime.Object
+}
+
+func answer(ctx context.Context, t *testing.T, q question) (runtime.Object, error) {
 	t.Helper()
-	for _, k := range authorization.Kinds(z, rules) {
-		if reflect.TypeOf(k.NewRequest()) == reflect.TypeOf(obj) {
-			return k.Answer(ctx, nil, namespace, obj)
+	for _, k := range authorization.Kinds(q.z, q.rules) {
+		if reflect.TypeOf(k.NewRequest()) == reflect.TypeOf(q.obj) {
+			return k.Answer(ctx, nil, q.namespace, q.obj)
 		}
 	}
-	t.Fatalf("no kind of %T", obj)
+	t.Fatalf("no kind of %T", q.obj)
 	return nil, nil
 }
 
@@ -72,7 +80,7 @@ func TestSubjectAccessReview(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m mirror
-			got, err := answer(t, &m, nil, t.Context(), "", &authorizationv1.SubjectAccessReview{Spec: c.spec})
+			got, err := answer(t.Context(), t, question{z: &m, obj: &authorizationv1.SubjectAccessReview{Spec: c.spec}})
 			if err != nil || !reflect.DeepEqual(got.(*authorizationv1.SubjectAccessReview).Status, c.want) {
 				t.Errorf("got %+v, %v; want %+v", got, err, c.want)
 			}
@@ -107,7 +115,7 @@ func TestSelectors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var m mirror
 			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", FieldSelector: c.fields, LabelSelector: c.labels}}}
-			got, err := answer(t, &m, nil, authn.NewContext(t.Context(), &authn.Identity{Name: "ann"}), "", review)
+			got, err := answer(authn.NewContext(t.Context(), &authn.Identity{Name: "ann"}), t, question{z: &m, obj: review})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,13 +166,13 @@ spec.resourceAttributes.namespace: Invalid value: "y": must match metadata.names
 		"rules of nowhere": {ann, "", &authorizationv1.SelfSubjectRulesReview{}, "no namespace on request"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := answer(t, &mirror{}, nil, c.ctx, c.namespace, c.obj)
+			_, err := answer(c.ctx, t, question{z: &mirror{}, namespace: c.namespace, obj: c.obj})
 			var refusal *registry.Error
 			if !errors.As(err, &refusal) {
 				t.Fatalf("got %v", err)
 			}
 			lines := []string{refusal.Message}
-			if refusal.Err == registry.ErrInvalid {
+			if errors.Is(err, registry.ErrInvalid) {
 				lines = nil
 				for _, e := range refusal.Fields {
 					lines = append(lines, e.Error())
@@ -179,7 +187,7 @@ spec.resourceAttributes.namespace: Invalid value: "y": must match metadata.names
 
 func TestLocalSubjectAccessReview(t *testing.T) {
 	review := &authorizationv1.LocalSubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "ann", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "dev", Verb: "get"}}}
-	got, err := answer(t, &mirror{}, nil, t.Context(), "dev", review)
+	got, err := answer(t.Context(), t, question{z: &mirror{}, namespace: "dev", obj: review})
 	if err != nil || !got.(*authorizationv1.LocalSubjectAccessReview).Status.Allowed {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -196,7 +204,7 @@ func TestSelfSubjectRulesReview(t *testing.T) {
 	ask := func() *authorizationv1.SelfSubjectRulesReview {
 		return &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "dev"}}
 	}
-	got, err := answer(t, &mirror{}, rules, ann, "", ask())
+	got, err := answer(ann, t, question{z: &mirror{}, rules: rules, obj: ask()})
 	want := authorizationv1.SubjectRulesReviewStatus{
 		ResourceRules:    []authorizationv1.ResourceRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"ann"}, ResourceNames: []string{"dev"}}},
 		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/x"}}},
@@ -205,7 +213,7 @@ func TestSelfSubjectRulesReview(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got.(*authorizationv1.SelfSubjectRulesReview).Status, want) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
-	got, err = answer(t, &mirror{}, nil, ann, "", ask())
+	got, err = answer(ann, t, question{z: &mirror{}, obj: ask()})
 	if s := got.(*authorizationv1.SelfSubjectRulesReview).Status; err != nil || !s.Incomplete || s.ResourceRules == nil || s.NonResourceRules == nil {
 		t.Errorf("without a resolver: %+v, %v", s, err)
 	}

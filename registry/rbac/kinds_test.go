@@ -263,10 +263,10 @@ func TestGuard(t *testing.T) {
 			if errors.As(err, &refusal); refusal == nil {
 				return
 			}
-			if c.err == registry.ErrNotFound && (refusal.Resource.Resource != "clusterroles" || refusal.Name != "gone") {
+			if errors.Is(err, registry.ErrNotFound) && (refusal.Resource.Resource != "clusterroles" || refusal.Name != "gone") {
 				t.Errorf("missing %v %q", refusal.Resource, refusal.Name)
 			}
-			if c.err == registry.ErrForbidden && (refusal.Resource.Resource != c.plural || refusal.Name != "x") {
+			if errors.Is(err, registry.ErrForbidden) && (refusal.Resource.Resource != c.plural || refusal.Name != "x") {
 				t.Errorf("forbidden %v %q", refusal.Resource, refusal.Name)
 			}
 			if c.message != "" && refusal.Message != c.message {
