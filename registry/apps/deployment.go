@@ -87,6 +87,9 @@ func defaultDeployment(d *appsv1.Deployment) {
 		spec.ProgressDeadlineSeconds = new(int32(600))
 	}
 	podspec.Default(&spec.Template.Spec)
+	if d.Annotations[appsv1.DeprecatedRollbackTo] == "" { // says nothing
+		delete(d.Annotations, appsv1.DeprecatedRollbackTo)
+	}
 }
 
 // prepareDeploymentUpdate raises the generation with the annotations too: they are copied to

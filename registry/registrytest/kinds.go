@@ -17,7 +17,7 @@ import (
 )
 
 // rounds is how many random objects each kind is tried on.
-const rounds = 200
+const rounds = 100
 
 // Kinds fails the test when one of the kinds breaks what a registry relies on, or when two of
 // them cannot live in one registry. Its random objects are the same in every run.
