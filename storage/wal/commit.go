@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -71,13 +72,24 @@ func (q *queue) signal() {
 }
 
 // take blocks until there are writes and returns the next batch; none when no more will come.
+// First it lets those run who have just been answered: their next writes share this sync instead
+// of waiting for it.
 func (q *queue) take() []*request {
+	for before, now := -1, q.length(); now > before; before, now = now, q.length() {
+		runtime.Gosched()
+	}
 	for {
 		if batch, more := q.poll(); len(batch) > 0 || !more {
 			return batch
 		}
 		<-q.ready
 	}
+}
+
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
 }
 
 func (q *queue) poll() (batch []*request, more bool) {
@@ -182,14 +194,13 @@ func (s *Store) endLog() error {
 		return s.compactor.failure
 	}
 	revision, _ := s.timeline.Snapshot()
-	err := s.log.appendFrame(func(b []byte) []byte { return appendClosed(b, revision+1) })
+	err := s.log.mark(closedFrame, revision+1)
 	return errors.Join(err, s.log.file.Close())
 }
 
 // segment is the log file that is written to.
 type segment struct {
 	file   disk.File
-	base   int64 // the revision it starts after
 	seed   uint32
 	size   int64 // all of it synced
 	buffer []byte
@@ -198,6 +209,11 @@ type segment struct {
 // append makes changes durable.
 func (s *segment) append(changes []timeline.Change) error {
 	return s.appendFrame(func(b []byte) []byte { return appendBatch(b, changes) })
+}
+
+// mark appends a frame without changes.
+func (s *segment) mark(tag byte, next int64) error {
+	return s.appendFrame(func(b []byte) []byte { return appendMark(b, tag, next) })
 }
 
 func (s *segment) appendFrame(payload func([]byte) []byte) error {

@@ -14,9 +14,9 @@ const (
 	// snapshotFrameBytes is about how much of a snapshot one frame holds.
 	snapshotFrameBytes = 1 << 20
 
-	// backlog is how many times over the log may grow past the point of compaction before
+	// backlog is how many times the size that is due for compaction the new log may reach before
 	// writers wait for the snapshot in the making.
-	backlog = 4
+	backlog = 2
 )
 
 var errStopped = errors.New("stopped")
@@ -113,19 +113,23 @@ func (c *compactor) stop() error {
 	return nil
 }
 
-// rotate starts a new log after a revision.
+// rotate starts a new log after a revision. The old log says so as soon as the new one is durable,
+// and before anything is written to it: neither can be lost unnoticed.
 func (s *Store) rotate(revision int64) error {
 	h := header{logKind(), revision, s.identity}
 	file, err := createFile(s.dir, logName(revision), h.encode())
 	if err != nil {
 		return err
 	}
-	if err := s.dir.Sync(); err != nil {
+	if err = s.dir.Sync(); err == nil {
+		err = s.log.mark(nextFrame, revision+1)
+	}
+	if err != nil {
 		file.Close()
 		return err
 	}
 	old := s.log
-	s.log = segment{file: file, base: revision, seed: h.seed(), size: headerSize, buffer: old.buffer}
+	s.log = segment{file: file, seed: h.seed(), size: headerSize, buffer: old.buffer}
 	s.compactor.logBytes += old.size
 	return old.file.Close()
 }

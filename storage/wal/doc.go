@@ -10,8 +10,8 @@
 // Open cuts off what a crash left of a write that nobody was told about, and logs that it did.
 // Any other damage (in the middle of a log, in a snapshot, a missing or foreign file, also the end of
 // a log that had been closed in good order) is a *CorruptError that names the file, the
-// offset and what to do; Open then changes nothing. Damage to the last write before a crash
-// cannot be told from a torn one. A directory that is open already answers ErrInUse, one that
+// offset and what to do; Open then changes nothing. Only damage that leaves nothing intact up to the end
+// of a log that was not closed cannot be told from a torn write, and is cut off as one. A directory that is open already answers ErrInUse, one that
 // holds something else ErrForeign, one written in another format ErrVersion.
 //
 // When the disk fails a write, that write and all later ones fail with ErrFailed, while reads and
@@ -27,9 +27,9 @@
 // # Space
 //
 // When the log has outgrown both Options.CompactBytes and the last snapshot, a new log is begun,
-// a snapshot is written in the background, and the old log is removed. If writers outrun the
-// snapshot fourfold they wait for it, so the directory never holds more than two snapshots and
-// some five times that size of log.
+// a snapshot is written in the background, and the old log is removed. Writers who
+// fill the new log twice over wait for the snapshot, so the directory never holds more than two
+// snapshots and about four times the larger of the two sizes in logs.
 //
 // # Concurrency
 //

@@ -9,16 +9,12 @@ var (
 
 // decodeLogAgain decodes a payload and encodes it again.
 func decodeLogAgain(payload []byte) ([]byte, error) {
-	first, operations, err := decodeLog(payload)
+	e, err := decodeEntry(payload)
 	if err != nil {
 		return nil, err
 	}
-	if len(operations) == 0 {
-		return appendClosed(nil, first), nil
-	}
-	b := appendClosed(nil, first)
-	b[0] = batchFrame
-	for _, o := range operations {
+	b := appendMark(nil, e.tag, e.revision)
+	for _, o := range e.operations {
 		b = appendOperation(b, o)
 	}
 	return b, nil

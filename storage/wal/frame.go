@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"io"
 
@@ -14,15 +13,15 @@ import (
 // Log and snapshot files are a header followed by frames:
 //
 //	header:  kind 8 | revision 8 | identity 8 | checksum 4
-//	frame:   mark 4 | length 4 | checksum 4 | payload
+//	frame:   mark 4 | length 4 | checksum of the length 4 | checksum of the payload 4 | payload
 //
 // All integers are little-endian. The identity is the store's own random number, and a frame's
-// checksum also covers the file's header and the frame's offset: a frame is valid in one place of
+// checksums also cover the file's header and the frame's offset: a frame is valid in one place of
 // one file only, so neither a file of another store, nor an old copy of a log kept as a value,
 // can pass for a part of this one.
 const (
 	headerSize      = 28
-	frameHeaderSize = 12
+	frameHeaderSize = 16
 	frameMark       = 0x6b6c7346
 
 	// maxPayload bounds a frame and with it what a torn write can leave behind.
@@ -55,11 +54,22 @@ func (h header) encode() []byte {
 // seed starts the checksums of the file's frames.
 func (h header) seed() uint32 { return crc32.Checksum(h.encode(), castagnoli()) }
 
-func frameChecksum(seed uint32, offset int64, payload []byte) uint32 {
+// frameHeader returns what stands before a payload at an offset.
+func frameHeader(seed uint32, offset int64, payload []byte) [frameHeaderSize]byte {
+	var h [frameHeaderSize]byte
+	binary.LittleEndian.PutUint32(h[0:], frameMark)
+	binary.LittleEndian.PutUint32(h[4:], uint32(len(payload)))
+	place := lengthChecksum(seed, offset, uint32(len(payload)))
+	binary.LittleEndian.PutUint32(h[8:], place)
+	binary.LittleEndian.PutUint32(h[12:], crc32.Update(place, castagnoli(), payload))
+	return h
+}
+
+func lengthChecksum(seed uint32, offset int64, length uint32) uint32 {
 	var place [12]byte
 	binary.LittleEndian.PutUint64(place[:], uint64(offset))
-	binary.LittleEndian.PutUint32(place[8:], uint32(len(payload)))
-	return crc32.Update(crc32.Update(seed, castagnoli(), place[:]), castagnoli(), payload)
+	binary.LittleEndian.PutUint32(place[8:], length)
+	return crc32.Update(seed, castagnoli(), place[:])
 }
 
 // openFrame starts a frame in an empty buffer, closeFrame completes it when the payload stands
@@ -70,39 +80,44 @@ func openFrame(buffer []byte) []byte {
 }
 
 func closeFrame(frame []byte, seed uint32, offset int64) {
-	payload := frame[frameHeaderSize:]
-	binary.LittleEndian.PutUint32(frame, frameMark)
-	binary.LittleEndian.PutUint32(frame[4:], uint32(len(payload)))
-	binary.LittleEndian.PutUint32(frame[8:], frameChecksum(seed, offset, payload))
+	h := frameHeader(seed, offset, frame[frameHeaderSize:])
+	copy(frame, h[:])
 }
 
 // frameReader reads the frames of one file in order.
 type frameReader struct {
 	source disk.Source
 	buffer *bufio.Reader
-	header header
 	seed   uint32
 	offset int64 // of the next frame
 	last   []byte
 }
 
 // badFrame says why no frame can be read at the reader's offset.
-type badFrame string
+type badFrame struct {
+	reason string
+	// torn is false when this cannot be a frame that was being written when the store crashed.
+	torn bool
+}
 
-func (b badFrame) Error() string { return string(b) }
+func (b *badFrame) Error() string { return b.reason }
+
+func damaged(reason string) error { return &badFrame{reason: reason} }
+
+func perhapsTorn(reason string) error { return &badFrame{reason: reason, torn: true} }
 
 // newFrameReader checks the header of a file against what it should be.
 func newFrameReader(source disk.Source, want header) (*frameReader, error) {
-	r := &frameReader{source: source, header: want, seed: want.seed(), offset: headerSize}
+	r := &frameReader{source: source, seed: want.seed(), offset: headerSize}
 	r.buffer = bufio.NewReaderSize(io.NewSectionReader(source, 0, source.Size()), 256<<10)
 	var got [headerSize]byte
 	if _, err := io.ReadFull(r.buffer, got[:]); err == io.EOF || err == io.ErrUnexpectedEOF {
-		return nil, badFrame("the header is cut off")
+		return nil, damaged("the header is cut off")
 	} else if err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(got[:], want.encode()) {
-		return nil, badFrame("the header is not this file's")
+		return nil, damaged("the header is not this file's")
 	}
 	return r, nil
 }
@@ -116,19 +131,17 @@ func (r *frameReader) next() ([]byte, error) {
 	}
 	var head [frameHeaderSize]byte
 	if left < frameHeaderSize {
-		return nil, badFrame("the frame is cut off")
+		return nil, perhapsTorn("the frame is cut off")
 	}
 	if _, err := io.ReadFull(r.buffer, head[:]); err != nil {
 		return nil, err
 	}
-	length := int64(binary.LittleEndian.Uint32(head[4:]))
-	switch {
-	case binary.LittleEndian.Uint32(head[:]) != frameMark:
-		return nil, badFrame("no frame starts here")
-	case length > maxPayload:
-		return nil, badFrame(fmt.Sprintf("a frame of %d bytes", length))
-	case length > left-frameHeaderSize:
-		return nil, badFrame("the frame is cut off")
+	length, ok := r.length(head[:], r.offset)
+	if !ok {
+		return nil, perhapsTorn("no frame starts here")
+	}
+	if length > left-frameHeaderSize {
+		return nil, perhapsTorn("the frame is cut off")
 	}
 	if int64(cap(r.last)) < length {
 		r.last = make([]byte, length)
@@ -137,38 +150,39 @@ func (r *frameReader) next() ([]byte, error) {
 	if _, err := io.ReadFull(r.buffer, payload); err != nil {
 		return nil, err
 	}
-	if binary.LittleEndian.Uint32(head[8:]) != frameChecksum(r.seed, r.offset, payload) {
-		return nil, badFrame("checksum mismatch")
+	if head != frameHeader(r.seed, r.offset, payload) {
+		// A frame behind this one was written after this one was synced.
+		return nil, &badFrame{reason: "checksum mismatch", torn: length == left-frameHeaderSize}
 	}
 	r.offset += frameHeaderSize + length
 	return payload, nil
 }
 
-// resumesAfter looks for a valid frame behind the bad one at the reader's offset. What a crash
-// tears is the last thing written, so a valid frame behind it means that something else happened.
-func (r *frameReader) resumesAfter() (bool, error) {
+// length reads the length of a frame at an offset; ok is false if there is none.
+func (r *frameReader) length(head []byte, offset int64) (length int64, ok bool) {
+	n := binary.LittleEndian.Uint32(head[4:])
+	ok = binary.LittleEndian.Uint32(head) == frameMark && n <= maxPayload &&
+		binary.LittleEndian.Uint32(head[8:]) == lengthChecksum(r.seed, offset, n)
+	return int64(n), ok
+}
+
+// resumes looks for a frame behind the bad one at the reader's offset. What a crash tears is the
+// last thing written, so a frame behind it means that something else happened.
+func (r *frameReader) resumes() (bool, error) {
 	tail := make([]byte, r.source.Size()-r.offset)
 	if _, err := r.source.ReadAt(tail, r.offset); err != nil && err != io.EOF {
 		return false, err
 	}
 	mark := binary.LittleEndian.AppendUint32(nil, frameMark)
-	for at := 1; ; at++ {
-		skip := bytes.Index(tail[min(at, len(tail)):], mark)
-		if skip < 0 {
+	for at := 1; at < len(tail); at++ {
+		skip := bytes.Index(tail[at:], mark)
+		if skip < 0 || at+skip+frameHeaderSize > len(tail) {
 			return false, nil
 		}
 		at += skip
-		candidate := tail[at:]
-		if len(candidate) < frameHeaderSize {
-			return false, nil
-		}
-		length := int64(binary.LittleEndian.Uint32(candidate[4:]))
-		if length > int64(len(candidate)-frameHeaderSize) {
-			continue
-		}
-		payload := candidate[frameHeaderSize : frameHeaderSize+length]
-		if binary.LittleEndian.Uint32(candidate[8:]) == frameChecksum(r.seed, r.offset+int64(at), payload) {
+		if _, ok := r.length(tail[at:], r.offset+int64(at)); ok {
 			return true, nil
 		}
 	}
+	return false, nil
 }

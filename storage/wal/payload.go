@@ -14,6 +14,7 @@ import (
 const (
 	batchFrame   = 'b' // a log: first revision 8 | operations, with consecutive revisions
 	closedFrame  = 'c' // a log: next revision 8; the store was closed in good order
+	nextFrame    = 'n' // a log: next revision 8; the last frame, as another log continues
 	recordsFrame = 'r' // a snapshot: records in ascending order of keys
 	endFrame     = 'e' // a snapshot: number of records 8
 )
@@ -51,8 +52,9 @@ func appendOperation(b []byte, o operation) []byte {
 	return appendPair(append(b, byte(o.event)), o.key, o.value)
 }
 
-func appendClosed(b []byte, next int64) []byte {
-	return binary.LittleEndian.AppendUint64(append(b, closedFrame), uint64(next))
+// appendMark encodes a frame of a log without operations.
+func appendMark(b []byte, tag byte, next int64) []byte {
+	return binary.LittleEndian.AppendUint64(append(b, tag), uint64(next))
 }
 
 func appendRecord(b []byte, r storage.Record) []byte {
@@ -121,24 +123,29 @@ func (d *decoder) pair() (string, []byte) {
 	return key, value
 }
 
-// decodeLog takes a log's payload apart: the revision it starts at and its operations, none when
-// it says that the store was closed.
-func decodeLog(payload []byte) (first int64, operations []operation, err error) {
+// entry is a frame of a log.
+type entry struct {
+	tag        byte
+	revision   int64       // of the first operation, or of the next one to come
+	operations []operation // with consecutive revisions; none but in a batch
+}
+
+func decodeEntry(payload []byte) (entry, error) {
 	d := decoder{rest: payload}
-	tag := d.byte()
-	first = d.number()
-	for tag == batchFrame && !d.failed && len(d.rest) > 0 {
+	e := entry{tag: d.byte(), revision: d.number()}
+	for e.tag == batchFrame && !d.failed && len(d.rest) > 0 {
 		event := storage.EventType(d.byte())
 		key, value := d.pair()
 		if event != storage.Put && (event != storage.Delete || len(value) > 0) {
 			d.failed = true
 		}
-		operations = append(operations, operation{event, key, value})
+		e.operations = append(e.operations, operation{event, key, value})
 	}
-	if d.failed || len(d.rest) > 0 || (tag == batchFrame) != (len(operations) > 0) || tag != batchFrame && tag != closedFrame {
-		return 0, nil, errPayload
+	known := e.tag == batchFrame || e.tag == closedFrame || e.tag == nextFrame
+	if d.failed || len(d.rest) > 0 || !known || (e.tag == batchFrame) != (len(e.operations) > 0) {
+		return entry{}, errPayload
 	}
-	return first, operations, nil
+	return e, nil
 }
 
 // decodeSnapshot takes a snapshot's payload apart: records, or the end with their total.

@@ -25,8 +25,10 @@ type recovery struct {
 	snapshotBytes int64
 	logBytes      int64 // of the logs since, torn tail excluded
 	last          header
-	lastSize      int64 // of the last log, torn tail excluded
-	torn          int64 // bytes of the torn tail
+	lastSize      int64    // of the last log, torn tail excluded
+	torn          int64    // bytes of the torn tail
+	goesOn        bool     // the last log read says that another follows
+	unused        []string // logs that were begun when the store crashed
 }
 
 func (r *recovery) run(l layout) error {
@@ -49,19 +51,51 @@ func (r *recovery) run(l layout) error {
 		return missing(r.path, logName(r.snapshot))
 	}
 	for i, revision := range current {
+		name := logName(revision)
 		if revision != r.revision {
-			return &CorruptError{
-				File:   filepath.Join(r.path, logName(revision)),
-				Reason: fmt.Sprintf("it continues revision %d, but what comes before ends at %d", revision, r.revision),
-			}
+			return r.corrupt(name, 0, fmt.Sprintf("it continues revision %d, but what comes before ends at %d", revision, r.revision))
 		}
-		r.last = header{logKind(), revision, r.identity}
-		last := i == len(current)-1
-		if err := r.read(r.last, logName(revision), func(f *frameReader) error { return r.replay(f, last) }); err != nil {
+		unused, err := r.allUnused(current[i+1:])
+		if err != nil {
 			return err
 		}
+		r.goesOn = false
+		r.last = header{logKind(), revision, r.identity}
+		if err := r.read(r.last, name, func(f *frameReader) error { return r.replay(f, unused) }); err != nil {
+			return err
+		}
+		switch {
+		case r.goesOn:
+		case unused:
+			for _, revision := range current[i+1:] {
+				r.unused = append(r.unused, logName(revision))
+			}
+			return nil
+		default:
+			return r.corrupt(name, r.lastSize, "it ends early, as there is a later log")
+		}
 	}
-	return nil
+	return missing(r.path, logName(r.revision))
+}
+
+// allUnused reports whether nothing has been written to any of these logs.
+func (r *recovery) allUnused(logs []int64) (bool, error) {
+	for _, revision := range logs {
+		source, err := r.dir.Open(logName(revision))
+		if err != nil {
+			return false, err
+		}
+		size := source.Size()
+		source.Close()
+		if size > headerSize {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (r *recovery) corrupt(name string, offset int64, reason string) error {
+	return &CorruptError{File: filepath.Join(r.path, name), Offset: offset, Reason: reason}
 }
 
 // read opens a file and makes damage found in it an error that says where.
@@ -77,9 +111,9 @@ func (r *recovery) read(h header, name string, use func(*frameReader) error) err
 		err = use(frames)
 		offset = frames.offset
 	}
-	var bad badFrame
+	var bad *badFrame
 	if errors.As(err, &bad) {
-		return &CorruptError{File: filepath.Join(r.path, name), Offset: offset, Reason: string(bad)}
+		return r.corrupt(name, offset, bad.reason)
 	}
 	return err
 }
@@ -92,7 +126,7 @@ func (r *recovery) load(f *frameReader) error {
 		offset := f.offset
 		payload, err := f.next()
 		if err == io.EOF {
-			return badFrame("the snapshot is cut off")
+			return damaged("the snapshot is cut off")
 		}
 		if err != nil {
 			return err
@@ -100,7 +134,7 @@ func (r *recovery) load(f *frameReader) error {
 		records, total, end, err := decodeSnapshot(payload)
 		if err != nil || end && (total != count || f.offset != f.source.Size()) {
 			f.offset = offset
-			return badFrame(errPayload.Error())
+			return damaged(errPayload.Error())
 		}
 		if end {
 			r.snapshotBytes = f.source.Size()
@@ -109,7 +143,7 @@ func (r *recovery) load(f *frameReader) error {
 		for _, record := range records {
 			if record.Key <= before || record.Revision <= 0 || record.Revision > r.snapshot {
 				f.offset = offset
-				return badFrame(errPayload.Error())
+				return damaged(errPayload.Error())
 			}
 			before = record.Key
 			r.timeline.Load(record)
@@ -124,49 +158,50 @@ func (r *recovery) replay(f *frameReader, last bool) error {
 	for {
 		offset := f.offset
 		payload, err := f.next()
-		var bad badFrame
+		var bad *badFrame
 		switch {
 		case err == io.EOF:
 			r.lastSize = f.offset
 			r.logBytes += f.offset
 			return nil
-		case errors.As(err, &bad) && last:
+		case errors.As(err, &bad) && bad.torn && last:
 			return r.cut(f, bad)
 		case err != nil:
 			return err
 		}
-		first, operations, err := decodeLog(payload)
-		if err == nil && first != r.revision+1 {
-			err = fmt.Errorf("revision %d follows %d", first, r.revision)
+		e, err := decodeEntry(payload)
+		switch {
+		case err == nil && r.goesOn:
+			err = errors.New("a frame follows the last one")
+		case err == nil && e.revision != r.revision+1:
+			err = fmt.Errorf("revision %d follows %d", e.revision, r.revision)
 		}
-		for i := 0; err == nil && i < len(operations); i++ {
-			o := operations[i]
+		for i := 0; err == nil && i < len(e.operations); i++ {
+			o := e.operations[i]
 			err = r.timeline.Replay(o.event, o.key, o.value)
 			r.revision++
 		}
 		if err != nil {
 			f.offset = offset
-			return badFrame(err.Error())
+			return damaged(err.Error())
 		}
+		r.goesOn = e.tag == nextFrame
 	}
 }
 
 // cut decides whether an unreadable frame is a torn tail.
-func (r *recovery) cut(f *frameReader, bad badFrame) error {
+func (r *recovery) cut(f *frameReader, bad *badFrame) error {
 	r.lastSize = f.offset
 	r.logBytes += f.offset
 	r.torn = f.source.Size() - f.offset
 	if r.torn > maxPayload+frameHeaderSize {
 		return bad // more than one write can leave
 	}
-	resumes, err := f.resumesAfter()
-	if err != nil {
-		return err
+	resumes, err := f.resumes()
+	if err == nil && resumes {
+		err = damaged(bad.reason + ", although later writes follow")
 	}
-	if resumes {
-		return badFrame(string(bad) + ", although later writes are intact")
-	}
-	return nil
+	return err
 }
 
 // stale lists the files that the snapshot has made superfluous.

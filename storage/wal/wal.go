@@ -114,7 +114,7 @@ func start(r recovery, l layout, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resume log: %w", err)
 	}
-	for _, name := range stale(l, r.snapshot) {
+	for _, name := range append(stale(l, r.snapshot), r.unused...) {
 		if err := r.dir.Remove(name); err != nil {
 			log.file.Close()
 			return nil, fmt.Errorf("clean up: %w", err)
@@ -156,7 +156,7 @@ func resume(r recovery, logger *slog.Logger) (segment, error) {
 		file.Close()
 		return segment{}, err
 	}
-	return segment{file: file, base: r.last.revision, seed: r.last.seed(), size: r.lastSize}, nil
+	return segment{file: file, seed: r.last.seed(), size: r.lastSize}, nil
 }
 
 // Get is storage.Reader's.

@@ -5,20 +5,30 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/internal/disk/crashdisk"
 	"github.com/keelson-dev/keelson/storage/storagetest"
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
 func TestContract(t *testing.T) {
-	for name, options := range map[string]wal.Options{
-		"one log":          {History: 200},
-		"compacting":       {History: 200, CompactBytes: 1000},
-		"history by bytes": {HistoryBytes: 64 << 10},
+	inMemory := func(_ testing.TB, o wal.Options) (*wal.Store, error) {
+		return wal.OpenIn(crashdisk.New(crashdisk.Faults{}), "dir", o)
+	}
+	for name, c := range map[string]struct {
+		open    func(testing.TB, wal.Options) (*wal.Store, error)
+		options wal.Options
+	}{
+		"on disk": {
+			func(t testing.TB, o wal.Options) (*wal.Store, error) { return wal.Open(t.TempDir(), o) },
+			wal.Options{History: 200},
+		},
+		"compacting all the time": {inMemory, wal.Options{History: 200, CompactBytes: 1}},
+		"history by bytes":        {inMemory, wal.Options{HistoryBytes: 64 << 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storagetest.Run(t, storagetest.Backend{
 				Open: func(t testing.TB) storage.Store {
-					s, err := wal.Open(t.TempDir(), options)
+					s, err := c.open(t, c.options)
 					if err != nil {
 						t.Fatal(err)
 					}
