@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/predicates"
 	"github.com/keelson-dev/keelson/scheduler/priorities"
@@ -125,18 +124,4 @@ func TestSuiteFindsPriorities(t *testing.T) {
 			t.Errorf("a priority against %q was found to %q", rule, r.found)
 		}
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "scheduler/schedulertest", 150)
-	depcheck.AtMost(t, "scheduler/predicates", 150)
-	depcheck.AtMost(t, "scheduler/priorities", 150)
-	depcheck.AtMost(t, "scheduler/queue", 150)
-	depcheck.AtMost(t, "scheduler", 150)
-	depcheck.Siblings(t, "scheduler", "client", "events", "informer", "scheduler/queue")
-	depcheck.Siblings(t, "scheduler/predicates", "client", "events", "informer",
-		"scheduler", "scheduler/queue", "scheduler/internal/signature")
-	depcheck.Siblings(t, "scheduler/priorities", "client", "events", "informer",
-		"scheduler", "scheduler/queue", "scheduler/internal/signature")
-	depcheck.Siblings(t, "scheduler/queue")
 }
