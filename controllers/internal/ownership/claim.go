@@ -90,23 +90,23 @@ func (c *claim) one(ctx context.Context, obj informer.Object) (bool, error) {
 	if !matches || deleting || obj.GetDeletionTimestamp() != nil || obj.GetNamespace() != c.owner.Object.GetNamespace() {
 		return false, nil
 	}
-	switch err := c.adopt(ctx, obj); {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	default:
-		return err == nil, err
-	}
+	return c.adopt(ctx, obj)
 }
 
-func (c *claim) adopt(ctx context.Context, obj informer.Object) error {
+// adopt tells whether the owner controls the orphan now. That the orphan is gone is no error.
+func (c *claim) adopt(ctx context.Context, obj informer.Object) (bool, error) {
 	if !c.rechecked {
 		c.rechecked = true
 		c.refusal = c.recheck(ctx)
 	}
 	if c.refusal != nil {
-		return fmt.Errorf("can't adopt %s %s/%s (%s): %w", c.dependent.Kind, obj.GetNamespace(), obj.GetName(), obj.GetUID(), c.refusal)
+		return false, fmt.Errorf("can't adopt %s %s/%s (%s): %w", c.dependent.Kind, obj.GetNamespace(), obj.GetName(), obj.GetUID(), c.refusal)
 	}
-	return c.patch(ctx, obj, metav1.NewControllerRef(c.owner.Object, c.owner.Kind.GroupVersionKind))
+	err := c.patch(ctx, obj, metav1.NewControllerRef(c.owner.Object, c.owner.Kind.GroupVersionKind))
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // recheck asks the server whether the owner is still there and not being deleted.

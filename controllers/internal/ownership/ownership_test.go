@@ -1,0 +1,162 @@
+package ownership_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+func setKind() ownership.Kind {
+	return ownership.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Resource: "replicasets"}
+}
+
+func create[T informer.Object](t *testing.T, api *fakeapi.Server, k ownership.Kind, obj T) T {
+	t.Helper()
+	out, err := api.Create(t.Context(), k.Target("ns", ""), obj, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.(T)
+}
+
+func podNamed(name, app string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}}}
+}
+
+func TestClaim(t *testing.T) {
+	var fail error
+	api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
+		if a.Verb == fakeapi.Patch {
+			return fail
+		}
+		return nil
+	}})
+	set := create(t, api, setKind(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}})
+	var wrote []string
+	owner := ownership.Owner{Object: set, Kind: setKind(), Selector: labels.SelectorFromSet(labels.Set{"app": "a"}),
+		Wrote: func(obj metav1.Object) { wrote = append(wrote, obj.GetName()) }}
+	gone := podNamed("gone", "a")
+	gone.Namespace, gone.UID = "ns", "gone"
+	elsewhere := podNamed("elsewhere", "a")
+	elsewhere.Namespace = "other"
+	foreign := podNamed("foreign", "a")
+	foreign.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(bool)}}
+	*foreign.OwnerReferences[0].Controller = true
+	all := []*corev1.Pod{create(t, api, pods.Kind(), podNamed("orphan", "a")), create(t, api, pods.Kind(), podNamed("stranger", "b")), gone, elsewhere, foreign}
+
+	claimed, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), all)
+	if err != nil || len(claimed) != 1 || claimed[0].Name != "orphan" || strings.Join(wrote, " ") != "orphan" {
+		t.Fatalf("claimed %v, %v; wrote %v", claimed, err, wrote)
+	}
+	got, err := api.Get(t.Context(), pods.Kind().Target("ns", "orphan"))
+	if err != nil || !metav1.IsControlledBy(got.(*corev1.Pod), set) {
+		t.Fatalf("not adopted: %v, %v", got, err)
+	}
+	ours := got.(*corev1.Pod)
+	ours.Labels = nil
+	fail = errors.New("down")
+	if _, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{ours, all[0]}); err == nil || err.Error() != "down" {
+		t.Errorf("both failures, told once: %v", err)
+	}
+	fail = nil
+	deleted := set.DeepCopy()
+	deleted.DeletionTimestamp = &metav1.Time{}
+	owner.Object = deleted
+	if claimed, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{ours, all[0]}); err != nil || len(claimed) != 0 || len(wrote) != 1 {
+		t.Errorf("an owner being deleted claims nothing: %v, %v", claimed, err)
+	}
+}
+
+func TestRecheck(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*testing.T, *fakeapi.Server, *appsv1.ReplicaSet)
+		want   string
+	}{
+		"gone": {func(t *testing.T, api *fakeapi.Server, _ *appsv1.ReplicaSet) {
+			if err := api.Delete(t.Context(), setKind().Target("ns", "set"), metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}, `can't adopt Pod ns/orphan (uid-00002): can't recheck DeletionTimestamp: replicasets.apps "set" not found`},
+		"another": {func(_ *testing.T, _ *fakeapi.Server, set *appsv1.ReplicaSet) { set.UID = "before" },
+			"can't adopt Pod ns/orphan (uid-00002): can't recheck DeletionTimestamp: original ReplicaSet ns/set is gone: got uid uid-00001, wanted before"},
+	} {
+		api := fakeapi.New(fakeapi.Options{})
+		set := create(t, api, setKind(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}})
+		orphans := []*corev1.Pod{create(t, api, pods.Kind(), podNamed("orphan", "a"))}
+		tt.change(t, api, set)
+		owner := ownership.Owner{Object: set, Kind: setKind(), Selector: labels.Everything()}
+		if _, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), orphans); err == nil || err.Error() != tt.want {
+			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		}
+	}
+}
+
+func TestIndexAndResolve(t *testing.T) {
+	api := fakeapi.New(fakeapi.Options{})
+	set := create(t, api, setKind(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}})
+	owned := podNamed("owned", "a")
+	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, setKind().GroupVersionKind)}
+	owned = create(t, api, pods.Kind(), owned)
+	create(t, api, pods.Kind(), podNamed("orphan", "a"))
+	in := informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{})
+	sets := informer.New(fakeapi.Source[*appsv1.ReplicaSet](api, setKind().Target("", "").Resource), informer.Options{})
+	ownership.AddIndex(in)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 2)
+	go func() { done <- in.Run(ctx) }()
+	go func() { done <- sets.Run(ctx) }()
+	for _, cache := range []interface{ WaitSynced(context.Context) error }{in, sets} {
+		if err := cache.WaitSynced(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ownership.ByOwner(in, "ReplicaSet", set); len(got) != 1 || got[0].Name != "owned" {
+		t.Errorf("by owner: %v", got)
+	}
+	if got := ownership.ByOwner(in, "Job", set); len(got) != 0 {
+		t.Errorf("by owner of another kind: %v", got)
+	}
+	if got := ownership.Orphans(in, "ns"); len(got) != 1 || got[0].Name != "orphan" {
+		t.Errorf("orphans: %v", got)
+	}
+	ref := metav1.GetControllerOf(owned)
+	if got, ok := ownership.Resolve(sets, "ReplicaSet", "ns", ref); !ok || got.UID != set.UID {
+		t.Errorf("resolved %v, %v", got, ok)
+	}
+	other := *ref
+	other.UID = types.UID("other")
+	for name, bad := range map[string]*metav1.OwnerReference{"nil": nil, "other uid": &other} {
+		if _, ok := ownership.Resolve(sets, "ReplicaSet", "ns", bad); ok {
+			t.Errorf("%s resolved", name)
+		}
+	}
+	if _, ok := ownership.Resolve(sets, "Job", "ns", ref); ok {
+		t.Error("another kind resolved")
+	}
+	if !ownership.SameController(owned, owned.DeepCopy()) || ownership.SameController(owned, podNamed("x", "")) || !ownership.SameController(set, podNamed("x", "")) {
+		t.Error("SameController")
+	}
+	if r := ownership.Reference(setKind().GroupVersionKind, set); r.APIVersion != "apps/v1" || r.Kind != "ReplicaSet" || r.Name != "set" || r.UID != set.UID || r.ResourceVersion == "" {
+		t.Errorf("reference %+v", r)
+	}
+	cancel()
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	var _ client.Target = setKind().Target("ns", "set")
+}

@@ -1,0 +1,61 @@
+package pods_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
+)
+
+func TestPhases(t *testing.T) {
+	for _, phase := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed, corev1.PodUnknown} {
+		ended := phase == corev1.PodSucceeded || phase == corev1.PodFailed
+		for _, deleted := range []bool{false, true} {
+			pod := &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
+			if deleted {
+				pod.DeletionTimestamp = &metav1.Time{}
+			}
+			if pods.Terminal(pod) != ended || pods.Active(pod) != (!ended && !deleted) || pods.Terminating(pod) != (!ended && deleted) {
+				t.Errorf("%s, deleted %t: terminal %t, active %t, terminating %t", phase, deleted, pods.Terminal(pod), pods.Active(pod), pods.Terminating(pod))
+			}
+		}
+	}
+}
+
+func TestAvailability(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ready := func(status corev1.ConditionStatus, ago time.Duration) *corev1.Pod {
+		c := corev1.PodCondition{Type: corev1.PodReady, Status: status}
+		if ago >= 0 {
+			c.LastTransitionTime = metav1.NewTime(now.Add(-ago))
+		}
+		return &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled}, c}}}
+	}
+	for name, tt := range map[string]struct {
+		pod   *corev1.Pod
+		least int32
+		want  bool
+		left  time.Duration
+	}{
+		"not ready":         {ready(corev1.ConditionFalse, time.Hour), 0, false, 0},
+		"no condition":      {&corev1.Pod{}, 0, false, 0},
+		"ready":             {ready(corev1.ConditionTrue, 0), 0, true, 0},
+		"ready long enough": {ready(corev1.ConditionTrue, 10*time.Second), 10, true, 0},
+		"not yet":           {ready(corev1.ConditionTrue, 9*time.Second), 10, false, time.Second},
+		"since when?":       {ready(corev1.ConditionTrue, -1), 10, false, 0},
+	} {
+		if got := pods.Available(tt.pod, tt.least, now); got != tt.want {
+			t.Errorf("%s: available %t", name, got)
+		}
+		if left, ok := pods.UntilAvailable([]*corev1.Pod{tt.pod}, tt.least, now); left != tt.left || ok != (left > 0) {
+			t.Errorf("%s: available in %v, %t; want %v", name, left, ok, tt.left)
+		}
+	}
+	both := []*corev1.Pod{ready(corev1.ConditionTrue, time.Second), ready(corev1.ConditionTrue, 3*time.Second)}
+	if left, _ := pods.UntilAvailable(both, 10, now); left != 7*time.Second {
+		t.Errorf("the first of two in %v", left)
+	}
+}
