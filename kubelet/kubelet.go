@@ -147,6 +147,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	}
 	k.runtimeName = version.Name
 	k.nodeEvent("Starting", "Starting kubelet.")
+	k.node.prepare(ctx)
 
 	var group sync.WaitGroup
 	defer group.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,9 @@ type nodeReporter struct {
 	node    *corev1.Node // newest known state
 	network string       // what is wrong with the runtime's network, if anything
 
-	reported time.Time // of the goroutine in run alone: when the status was sent last
+	// Of the goroutine in run alone:
+	first    *corev1.Node // what to register, taken before any pod was looked at
+	reported time.Time    // when the status was sent last
 }
 
 func newNodeReporter(k *Kubelet) *nodeReporter {
@@ -70,14 +73,24 @@ func (n *nodeReporter) run(ctx context.Context) {
 	if report := n.k.options.OnRegistered; report != nil {
 		report(n.current())
 	}
+	fresh := !n.reported.IsZero() && !n.k.options.RegisterUnready // nothing to add to what was registered
 	for {
-		if err := n.report(ctx); err != nil && ctx.Err() == nil {
-			n.k.log.Warn("reporting the node's status failed", "error", err)
+		if !fresh {
+			if err := n.report(ctx); err != nil && ctx.Err() == nil {
+				n.k.log.Warn("reporting the node's status failed", "error", err)
+			}
 		}
+		fresh = false
 		if sleep(ctx, n.k.options.Periods.StatusUpdate) != nil {
 			return
 		}
 	}
+}
+
+// prepare describes the node as it is before any pod runs.
+func (n *nodeReporter) prepare(ctx context.Context) {
+	n.first = n.initial()
+	n.describe(ctx, n.first)
 }
 
 // register creates the node, or finds that it exists, for as long as that takes.
@@ -100,8 +113,11 @@ func (n *nodeReporter) register(ctx context.Context) error {
 func (n *nodeReporter) tryRegister(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	node := n.initial()
-	n.describe(ctx, node)
+	if n.first == nil {
+		n.prepare(ctx)
+	}
+	node := n.first
+	n.first = nil
 	if n.k.options.RegisterUnready {
 		setNodeCondition(node, notReady("container runtime status check may not have completed yet"))
 	}
@@ -241,14 +257,16 @@ func (n *nodeReporter) tryReport(ctx context.Context, fresh bool) error {
 
 // statusChanged compares statuses but for the heartbeats in them.
 func statusChanged(a, b *corev1.NodeStatus) bool {
-	still := func(s *corev1.NodeStatus) *corev1.NodeStatus {
-		s = s.DeepCopy()
-		for i := range s.Conditions {
-			s.Conditions[i].LastHeartbeatTime = metav1.Time{}
-		}
-		return s
+	still := func(c corev1.NodeCondition) corev1.NodeCondition {
+		c.LastHeartbeatTime, c.LastTransitionTime = metav1.Time{}, metav1.Time{}
+		return c
 	}
-	return !apiequality.Semantic.DeepEqual(still(a), still(b))
+	if !slices.EqualFunc(a.Conditions, b.Conditions, func(x, y corev1.NodeCondition) bool { return still(x) == still(y) }) {
+		return true
+	}
+	x, y := *a, *b
+	x.Conditions, y.Conditions = nil, nil
+	return !apiequality.Semantic.DeepEqual(x, y)
 }
 
 // describe brings the node's status up to date.

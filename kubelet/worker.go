@@ -155,8 +155,11 @@ func (w *worker) turn(parent context.Context) (buried bool) {
 	}()
 
 	pod, gone, changed := w.take()
-	forced := changed || (!w.due.IsZero() && !time.Now().Before(w.due)) || w.probes.changed() || w.retry
+	forced := changed || w.probes.changed() || w.retry
 	w.retry = false
+	if !w.due.IsZero() && !time.Now().Before(w.due) {
+		forced, w.due = true, time.Time{}
+	}
 	if gone || pod.DeletionTimestamp != nil || isTerminal(pod.Status.Phase) {
 		w.stage = max(w.stage, terminating)
 	}
