@@ -163,6 +163,7 @@ func compareUpdate(t *testing.T, s subject, r *rand.Rand, stored registry.Object
 		return
 	}
 	stored = s.encode(t, in, s.version).(registry.Object)
+	stored.SetResourceVersion("1")
 	next := mutated(r, stored, 1+r.IntN(3))
 	views := slices.Sorted(maps.Keys(s.kind.Sub.Views))
 	if s.resource != "services" {

@@ -112,9 +112,12 @@ func mutateMeta(r *rand.Rand, meta *metav1.ObjectMeta) {
 		"service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints",
 		"service.beta.kubernetes.io/load-balancer-source-ranges",
 		"scheduler.alpha.kubernetes.io/taints", "scheduler.alpha.kubernetes.io/preferAvoidPods")
-	if r.IntN(3) == 0 {
+	switch {
+	case r.IntN(3) == 0:
 		delete(meta.Annotations, key)
-	} else {
+	case key == "deprecated.deployment.rollback.to": // an empty one counts as a change there, though it is dropped
+		meta.Annotations[key] = pick(r, "-1", "5")
+	default:
 		meta.Annotations[key] = word(r)
 	}
 	if meta.Labels != nil && r.IntN(3) == 0 {

@@ -60,6 +60,7 @@ func changedService(r *rand.Rand, stored, other *corev1.Service) *corev1.Service
 	svc := stored.DeepCopy()
 	if r.IntN(3) == 0 {
 		svc = other.DeepCopy()
+		svc.ResourceVersion = stored.ResourceVersion
 	}
 	spec := &svc.Spec
 	for range 1 + r.IntN(3) {
@@ -107,6 +108,7 @@ func compareNewService(t *testing.T, s subject, svc *corev1.Service) *corev1.Ser
 	if len(got) > 0 {
 		return nil
 	}
+	ours.SetResourceVersion("1")
 	return ours.(*corev1.Service)
 }
 
