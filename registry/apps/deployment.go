@@ -43,10 +43,7 @@ func deployments() registry.Kind {
 		},
 		Sub: registry.Subresources[*appsv1.Deployment]{
 			Views: map[string]registry.View[*appsv1.Deployment]{"status": {
-				PrepareUpdate: func(_ context.Context, d, old *appsv1.Deployment) {
-					before := old.DeepCopy()
-					d.Spec, d.Labels = before.Spec, before.Labels
-				},
+				PrepareUpdate:  prepareDeploymentStatus,
 				ValidateUpdate: validateDeploymentStatus,
 			}},
 			Scale: &registry.Scale[*appsv1.Deployment]{
@@ -99,6 +96,20 @@ func prepareDeploymentUpdate(_ context.Context, d, old *appsv1.Deployment) {
 	podspec.DropTemplate(&d.Spec.Template, &old.Spec.Template)
 	if !equality.Semantic.DeepEqual(d.Spec, old.Spec) || !equality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
 		d.Generation = old.Generation + 1
+	}
+}
+
+// prepareDeploymentStatus also keeps the rollback annotation, which once was a field of the
+// spec.
+func prepareDeploymentStatus(_ context.Context, d, old *appsv1.Deployment) {
+	before := old.DeepCopy()
+	d.Spec, d.Labels = before.Spec, before.Labels
+	delete(d.Annotations, appsv1.DeprecatedRollbackTo)
+	if revision := before.Annotations[appsv1.DeprecatedRollbackTo]; revision != "" {
+		if d.Annotations == nil {
+			d.Annotations = map[string]string{}
+		}
+		d.Annotations[appsv1.DeprecatedRollbackTo] = revision
 	}
 }
 
