@@ -213,7 +213,10 @@ func (r *reader[T]) run(ctx context.Context) {
 				r.pause(ctx, "list", err)
 				continue
 			}
-			version, listed = at, r.send(ctx, change[T]{list: true, items: items})
+			if !r.send(ctx, change[T]{list: true, items: items}) {
+				return
+			}
+			version = at
 		}
 		began := time.Now()
 		at, err := r.follow(ctx, version)

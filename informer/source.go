@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ErrExpired: the history after the version asked for is gone, or the reader fell too far
-// behind. List again.
+// ErrExpired means that the history after the version asked for is gone, or that the reader fell
+// too far behind. List again.
 var ErrExpired = errors.New("resource version expired")
 
 // Object is a decoded API object. Objects of a Source are shared: readers never change them.

@@ -2,6 +2,7 @@ package admissiontest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -107,7 +108,7 @@ func TestAdmitsAndRefuses(t *testing.T) {
 	admissiontest.Admits(t, p, create, pod(map[string]string{"a": "b"}))
 	eve := admissiontest.Create(t, pod(nil), admissiontest.By("eve", "g"), admissiontest.DryRun)
 	refusal := admissiontest.Refuses(t, p, eve, `pods "p" is forbidden: not you, eve`)
-	if refusal == nil || refusal.Err != admission.ErrForbidden || !eve.DryRun {
+	if !errors.Is(refusal, admission.ErrForbidden) || !eve.DryRun {
 		t.Errorf("refusal %#v", refusal)
 	}
 	v := &verdict{TB: t}

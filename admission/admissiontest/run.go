@@ -18,7 +18,7 @@ import (
 // are not called.
 func Run(t testing.TB, p admission.Plugin, r *admission.Request) (runtime.Object, error) {
 	t.Helper()
-	after, err, breaches := run(t.Context(), p, r)
+	after, breaches, err := run(t.Context(), p, r)
 	for _, breach := range breaches {
 		t.Error(breach)
 	}
@@ -26,12 +26,11 @@ func Run(t testing.TB, p admission.Plugin, r *admission.Request) (runtime.Object
 }
 
 // run returns what Run does, and how the contract was broken.
-func run(ctx context.Context, p admission.Plugin, original *admission.Request) (runtime.Object, error, []string) {
+func run(ctx context.Context, p admission.Plugin, original *admission.Request) (after runtime.Object, breaches []string, err error) {
 	r := clone(original)
 	if !p.Handles(r.Operation) {
 		return r.Object, nil, nil
 	}
-	var breaches []string
 	untouched := func(by string) {
 		if d := cmp.Diff(original.OldObject, r.OldObject); d != "" {
 			breaches = append(breaches, by+" changed the old object (-before +after):\n"+d)
@@ -39,7 +38,7 @@ func run(ctx context.Context, p admission.Plugin, original *admission.Request) (
 	}
 	if m, ok := p.(admission.Mutator); ok {
 		if err := m.Admit(ctx, r); err != nil {
-			return nil, err, breaches
+			return nil, breaches, err
 		}
 		untouched("Admit")
 		again := clone(r)
@@ -57,10 +56,10 @@ func run(ctx context.Context, p admission.Plugin, original *admission.Request) (
 		}
 		untouched("Validate")
 		if err != nil {
-			return nil, err, breaches
+			return nil, breaches, err
 		}
 	}
-	return r.Object, nil, breaches
+	return r.Object, breaches, nil
 }
 
 // Admits fails the test unless the plugin lets the request pass with the object made to be want.
@@ -112,7 +111,7 @@ func TestPlugin(t *testing.T, p admission.Plugin, requests ...*admission.Request
 		breaches []string
 	}
 	one := func(r *admission.Request) outcome {
-		object, err, breaches := run(t.Context(), p, r)
+		object, breaches, err := run(t.Context(), p, r)
 		o := outcome{object: object, breaches: breaches}
 		if err != nil {
 			o.refusal = err.Error()

@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -92,7 +91,7 @@ func (c *counts) take(o observed) *write {
 		event = before.(*corev1.Event).DeepCopy()
 		event.Count++
 		event.LastTimestamp, event.Message = now, o.Message
-		w.patch = countPatch(event)
+		w.patch = countPatch{event.Count, event.LastTimestamp, event.Message}
 	} else {
 		event = c.event(o)
 	}
@@ -141,13 +140,9 @@ func (c *counts) event(o observed) *corev1.Event {
 	}
 }
 
-// countPatch sets what changes when an event is seen again.
-func countPatch(e *corev1.Event) []byte {
-	// Strings, numbers and times always marshal.
-	data, _ := json.Marshal(struct {
-		Count         int32       `json:"count"`
-		LastTimestamp metav1.Time `json:"lastTimestamp"`
-		Message       string      `json:"message"`
-	}{e.Count, e.LastTimestamp, e.Message})
-	return data
+// countPatch is what changes when an event is seen again.
+type countPatch struct {
+	Count         int32       `json:"count"`
+	LastTimestamp metav1.Time `json:"lastTimestamp"`
+	Message       string      `json:"message"`
 }

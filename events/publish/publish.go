@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -81,12 +82,13 @@ type style interface {
 // write is one request to the server.
 type write struct {
 	resource schema.GroupVersionResource
-	// event is the whole object; patch, when set, is tried first, on the object of that name.
+	// event is the whole object; patch, when set, is the fields to merge into the object of that
+	// name, which is tried first.
 	event interface {
 		runtime.Object
 		metav1.Object
 	}
-	patch []byte
+	patch any
 	// retryExists says that an event of that name may be there soon and can be patched then.
 	retryExists bool
 }
@@ -151,7 +153,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 			return nil
 		case now := <-ticks:
 			for _, w := range p.style.tick(now) {
-				p.attempt(ctx, w, 1)
+				if err := p.attempt(ctx, w, 1); err != nil {
+					p.log.Warn("count of an event not written", "namespace", w.event.GetNamespace(), "name", w.event.GetName(), "err", err)
+				}
 			}
 		case o := <-p.queue:
 			if ctx.Err() != nil {
@@ -217,22 +221,25 @@ func (p *Publisher) attempt(ctx context.Context, w *write, tries int) error {
 // send writes w once and tells whether an error is worth another try.
 func (p *Publisher) send(ctx context.Context, w *write) (again bool, err error) {
 	t := client.Target{Resource: w.resource, Namespace: w.event.GetNamespace(), Name: w.event.GetName()}
-	create := w.patch == nil
 	if w.patch != nil {
-		_, err = p.client.Patch(ctx, t, client.Patch{Type: types.StrategicMergePatchType, Data: w.patch}, metav1.PatchOptions{})
-		create = apierrors.IsNotFound(err) // it was removed: its time was up
+		data, err := json.Marshal(w.patch)
+		if err != nil {
+			return false, err
+		}
+		_, err = p.client.Patch(ctx, t, client.Patch{Type: types.StrategicMergePatchType, Data: data}, metav1.PatchOptions{})
+		if !apierrors.IsNotFound(err) {
+			return unanswered(err), err
+		}
+		// Its time on the server was up: make it again.
 	}
-	if create {
-		_, err = p.client.Create(ctx, t, w.event, metav1.CreateOptions{})
-	}
-	var refused apierrors.APIStatus
-	if !errors.As(err, &refused) {
-		return true, err
-	}
-	if apierrors.IsAlreadyExists(err) {
-		return w.retryExists, err
-	}
-	return false, err
+	_, err = p.client.Create(ctx, t, w.event, metav1.CreateOptions{})
+	return unanswered(err) || w.retryExists && apierrors.IsAlreadyExists(err), err
+}
+
+// unanswered tells whether an error is of the way to the server, rather than its answer.
+func unanswered(err error) bool {
+	var answer apierrors.APIStatus
+	return !errors.As(err, &answer)
 }
 
 // nameOf makes the name of an event about an object: the object's name and the nanosecond, as

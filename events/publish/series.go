@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -108,12 +107,17 @@ func (s *series) event(o observed) *eventsv1.Event {
 	}
 }
 
+// seriesPatch is what changes when an event is seen again.
+type seriesPatch struct {
+	Series *eventsv1.EventSeries `json:"series"`
+}
+
 // write copies an event for the server, as a patch of its series if it has one.
 func (s *series) write(e *eventsv1.Event) *write {
-	w := &write{resource: eventsv1.SchemeGroupVersion.WithResource("events"), event: e.DeepCopy()}
+	e = e.DeepCopy()
+	w := &write{resource: eventsv1.SchemeGroupVersion.WithResource("events"), event: e}
 	if e.Series != nil {
-		// Numbers and times always marshal.
-		w.patch, _ = json.Marshal(map[string]any{"series": e.Series})
+		w.patch = seriesPatch{e.Series}
 		w.retryExists = true
 	}
 	return w

@@ -186,9 +186,9 @@ func (s *Source[T]) open(ctx context.Context, options metav1.ListOptions) (*stre
 
 // stream is one watch.
 type stream[T informer.Object] struct {
-	watch  watch.Interface
-	cancel context.CancelFunc
-	close  sync.Once
+	watch     watch.Interface
+	cancel    context.CancelFunc
+	closeOnce sync.Once
 }
 
 // Next implements informer.Stream.
@@ -225,7 +225,7 @@ func (st *stream[T]) one(ctx context.Context) (e informer.Event[T], end bool, er
 
 // Close implements informer.Stream. It returns when the goroutine that reads is gone.
 func (st *stream[T]) Close() {
-	st.close.Do(func() {
+	st.closeOnce.Do(func() {
 		st.cancel()
 		st.watch.Stop()
 		for {
