@@ -231,6 +231,18 @@ func TestValidateTemplate(t *testing.T) {
 	}
 }
 
+func TestValidateSpec(t *testing.T) {
+	s := spec(t, `{hostNetwork: true, containers: [{name: web, image: x, ports: [{containerPort: 80}]}]}`)
+	podspec.Default(&s)
+	path := field.NewPath("spec")
+	if errs := podspec.ValidateSpec(&s, nil, path, podspec.Options{}); len(errs) > 0 {
+		t.Errorf("in a template: %v", errs)
+	}
+	if errs := podspec.ValidateSpec(&s, nil, path, podspec.Options{Pod: true}); len(errs) != 1 || errs[0].Field != "spec.containers[0].ports[0].hostPort" {
+		t.Errorf("in a pod: %v", errs)
+	}
+}
+
 // FuzzPod feeds whatever can be decoded to every rule; none may panic, and defaults must be
 // stable.
 func FuzzPod(f *testing.F) {

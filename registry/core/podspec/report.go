@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	sameMountError = "may not specify more than 1 volume type"
-	notPositive    = "must be greater than zero"
-	fileModeError  = "must be a number between 0 and 0777 (octal), both inclusive"
+	notPositive   = "must be greater than zero"
+	fileModeError = "must be a number between 0 and 0777 (octal), both inclusive"
 )
 
 // report collects what is wrong, in the order in which it was found. Value arguments keep the

@@ -183,10 +183,11 @@ func (r *report) labelKeys(p *field.Path, keys []string, selector *metav1.LabelS
 }
 
 func (v *validator) spreadConstraints(p *field.Path) {
-	for i := range v.spec.TopologySpreadConstraints {
-		v.spreadConstraint(&v.spec.TopologySpreadConstraints[i], p.Index(i))
-		c := v.spec.TopologySpreadConstraints[i]
-		v.spreadPolicies(&c, v.spec.TopologySpreadConstraints[i+1:], p.Index(i))
+	list := v.spec.TopologySpreadConstraints
+	for i := range list {
+		v.spreadConstraint(&list[i], p.Index(i))
+		v.spreadRepeats(&list[i], list[i+1:], p.Index(i))
+		v.spreadPolicies(&list[i], p.Index(i))
 	}
 }
 
@@ -200,13 +201,17 @@ func (v *validator) spreadConstraint(c *corev1.TopologySpreadConstraint, p *fiel
 	oneOf(&v.report, p.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
 }
 
-func (v *validator) spreadPolicies(c *corev1.TopologySpreadConstraint, later []corev1.TopologySpreadConstraint, p *field.Path) {
+// spreadRepeats refuses a second constraint of the same topology and strictness.
+func (v *validator) spreadRepeats(c *corev1.TopologySpreadConstraint, later []corev1.TopologySpreadConstraint, p *field.Path) {
 	for _, other := range later {
 		if c.TopologyKey == other.TopologyKey && c.WhenUnsatisfiable == other.WhenUnsatisfiable {
 			v.duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable))
-			break
+			return
 		}
 	}
+}
+
+func (v *validator) spreadPolicies(c *corev1.TopologySpreadConstraint, p *field.Path) {
 	if n := c.MinDomains; n != nil {
 		if *n <= 0 {
 			v.invalid(p.Child("minDomains"), int64(*n), notPositive)

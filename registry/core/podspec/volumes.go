@@ -43,6 +43,8 @@ func (v *validator) allVolumes(p *field.Path) {
 	}
 }
 
+const moreThanOneKind = "may not specify more than 1 volume type"
+
 // sourceRule is one kind of volume: whether it is used, and its rules.
 type sourceRule struct {
 	name  string
@@ -57,7 +59,7 @@ func (v *validator) volumeSource(vol *corev1.Volume, p *field.Path) {
 		switch {
 		case !rule.used:
 		case found:
-			v.forbidden(p.Child(conflictName(rule.name)), sameMountError)
+			v.forbidden(p.Child(conflictName(rule.name)), moreThanOneKind)
 		default:
 			found = true
 			rule.check(p.Child(detailName(rule.name)))
