@@ -17,11 +17,13 @@ import (
 	"github.com/keelson-dev/keelson/controllers/deployment"
 	"github.com/keelson-dev/keelson/controllers/endpoints"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
+	"github.com/keelson-dev/keelson/controllers/garbagecollector"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/controllers/rootca"
 	"github.com/keelson-dev/keelson/controllers/serviceaccount"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/events/publish"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/predicates"
 	"github.com/keelson-dev/keelson/scheduler/priorities"
@@ -171,6 +173,20 @@ func controllerTable() []component {
 				EndpointSlices: shared[*discoveryv1.EndpointSlice](c.informers, schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}, &err),
 			}
 			return c.loop(endpointslice.New(in, k.client, k.recorder, endpointslice.Options{})), err
+		}},
+		{"garbage-collector-controller", "generic-garbage-collector", func(c *Cluster, k kit) (controllers.Runnable, error) {
+			var err error
+			var kinds []garbagecollector.Kind
+			for _, res := range c.registry.Resources() {
+				if res.Answer != nil || res.Plural == "events" {
+					continue
+				}
+				kinds = append(kinds, garbagecollector.Kind{
+					GroupVersionKind: res.GroupVersion.WithKind(res.Names.Kind), Resource: res.Plural, Namespaced: res.Namespaced,
+					Objects: shared[informer.Object](c.informers, res.GroupResource(), &err),
+				})
+			}
+			return c.loop(garbagecollector.New(kinds, k.client, k.recorder)), err
 		}},
 		{"serviceaccount-controller", "service-account-controller", func(c *Cluster, k kit) (controllers.Runnable, error) {
 			var err error
