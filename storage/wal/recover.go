@@ -23,7 +23,8 @@ type recovery struct {
 	revision      int64 // of the timeline
 	snapshot      int64 // revision of the snapshot it starts from
 	snapshotBytes int64
-	logBytes      int64 // of the logs since, torn tail excluded
+	logBytes      int64    // of the logs since, torn tail excluded
+	earlier       []string // the logs before the last
 	last          header
 	lastSize      int64    // of the last log, torn tail excluded
 	torn          int64    // bytes of the torn tail
@@ -66,6 +67,7 @@ func (r *recovery) run(l layout) error {
 		}
 		switch {
 		case r.goesOn:
+			r.earlier = append(r.earlier, name)
 		case unused:
 			for _, revision := range current[i+1:] {
 				r.unused = append(r.unused, logName(revision))

@@ -140,6 +140,11 @@ func resume(r recovery, logger *slog.Logger) (segment, error) {
 	if err := r.dir.Sync(); err != nil {
 		return segment{}, err
 	}
+	for _, name := range r.earlier {
+		if err := syncFile(r.dir, name); err != nil {
+			return segment{}, err
+		}
+	}
 	file, err := r.dir.Append(logName(r.last.revision))
 	if err != nil {
 		return segment{}, err
@@ -157,6 +162,14 @@ func resume(r recovery, logger *slog.Logger) (segment, error) {
 		return segment{}, err
 	}
 	return segment{file: file, seed: r.last.seed(), size: r.lastSize}, nil
+}
+
+func syncFile(dir disk.Dir, name string) error {
+	file, err := dir.Append(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
 }
 
 // Get is storage.Reader's.

@@ -108,6 +108,14 @@ func (d *Disk) Restart(random *rand.Rand) *Disk {
 	return next
 }
 
+// Revive ends a crash that only the program had: the disk goes on with all it was given, synced
+// or not, as an operating system does for a process that was killed.
+func (d *Disk) Revive() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.crashed, d.left = false, -1
+}
+
 const sector = 512
 
 // survive returns what a crash makes of a file.
