@@ -57,25 +57,22 @@ func validateConfigMap(cm *corev1.ConfigMap) field.ErrorList {
 func validateConfigMapUpdate(cm, old *corev1.ConfigMap) field.ErrorList {
 	var errs field.ErrorList
 	if old.Immutable != nil && *old.Immutable {
-		errs = append(errs, validateFrozen(cm.Immutable, map[string]bool{
-			"data":       !reflect.DeepEqual(cm.Data, old.Data),
-			"binaryData": !reflect.DeepEqual(cm.BinaryData, old.BinaryData),
-		})...)
+		errs = append(errs, validateFrozen(cm.Immutable,
+			!reflect.DeepEqual(cm.Data, old.Data), !reflect.DeepEqual(cm.BinaryData, old.BinaryData))...)
 	}
 	return append(errs, validateConfigMap(cm)...)
 }
 
-// validateFrozen refuses to thaw an immutable object or to change one of its fields.
-func validateFrozen(immutable *bool, changed map[string]bool) field.ErrorList {
-	const message = "field is immutable when `immutable` is set"
+// validateFrozen refuses to thaw an immutable object or to change its data.
+func validateFrozen(immutable *bool, data, binaryData bool) field.ErrorList {
 	var errs field.ErrorList
-	if immutable == nil || !*immutable {
-		errs = append(errs, field.Forbidden(field.NewPath("immutable"), message))
-	}
-	for _, name := range []string{"data", "binaryData"} {
-		if changed[name] {
-			errs = append(errs, field.Forbidden(field.NewPath(name), message))
+	refuse := func(changed bool, name string) {
+		if changed {
+			errs = append(errs, field.Forbidden(field.NewPath(name), "field is immutable when `immutable` is set"))
 		}
 	}
+	refuse(immutable == nil || !*immutable, "immutable")
+	refuse(data, "data")
+	refuse(binaryData, "binaryData")
 	return errs
 }

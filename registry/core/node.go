@@ -31,7 +31,7 @@ func nodes() registry.Kind {
 			PrepareUpdate: prepareNodeUpdate,
 			Validate:      validateNode,
 			ValidateUpdate: func(node, old *corev1.Node) field.ErrorList {
-				return append(validateNode(node), validateNodeUpdate(node, old)...)
+				return append(validateNode(node), validateNodeChange(node, old)...)
 			},
 		},
 		Fields: func(node *corev1.Node) fields.Set {
@@ -44,7 +44,7 @@ func nodes() registry.Kind {
 					node.Status.Config = nil
 				}
 			},
-			ValidateUpdate: validateNodeUpdate,
+			ValidateUpdate: validateNodeStatus,
 		}}},
 	}.Kind()
 }

@@ -35,13 +35,21 @@ func validateNode(node *corev1.Node) field.ErrorList {
 	return append(errs, validatePodCIDRs(node.Spec.PodCIDRs, field.NewPath("spec", "podCIDRs"))...)
 }
 
-// validateNodeUpdate judges what changed; it alone judges an update of the status.
-func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
-	meta, spec, status := field.NewPath("metadata"), field.NewPath("spec"), field.NewPath("status")
+// validateNodeStatus judges an update of the status. Taints are judged again, although they
+// cannot change by it.
+func validateNodeStatus(node, old *corev1.Node) field.ErrorList {
+	meta := field.NewPath("metadata")
 	errs := validateNodeAnnotations(node.Annotations, meta.Child("annotations"))
 	errs = append(errs, validateNodeResources(&node.Status)...)
-	errs = append(errs, validateDeclaredFeatures(node.Status.DeclaredFeatures, status.Child("declaredFeatures"))...)
-	errs = append(errs, validateAddresses(node.Status.Addresses, status.Child("addresses"))...)
+	errs = append(errs, validateDeclaredFeatures(node.Status.DeclaredFeatures, field.NewPath("status", "declaredFeatures"))...)
+	errs = append(errs, validateNodeChange(node, old)...)
+	return append(errs, validateTaints(node.Spec.Taints, meta.Child("taints"))...)
+}
+
+// validateNodeChange judges what may change, and what updates may bring.
+func validateNodeChange(node, old *corev1.Node) field.ErrorList {
+	spec, status := field.NewPath("spec"), field.NewPath("status")
+	errs := validateAddresses(node.Status.Addresses, status.Child("addresses"))
 	errs = append(errs, validatePodCIDRsKept(node.Spec.PodCIDRs, old.Spec.PodCIDRs, spec.Child("podCIDRs"))...)
 	if id, before := node.Spec.ProviderID, old.Spec.ProviderID; before != "" && id != before {
 		message := "field cannot be modified once set"
@@ -59,7 +67,6 @@ func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
 		errs = append(errs, validateConfigStatus(config.Active, path.Child("active"))...)
 		errs = append(errs, validateConfigStatus(config.LastKnownGood, path.Child("lastKnownGood"))...)
 	}
-	errs = append(errs, validateTaints(node.Spec.Taints, meta.Child("taints"))...)
 	if node.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(spec.Child("externalID"), "may not be updated"))
 	}

@@ -115,7 +115,7 @@ func validateJSONKey(secret *corev1.Secret, key string, path *field.Path) field.
 func validateSecretUpdate(secret, old *corev1.Secret) field.ErrorList {
 	errs := check.Immutable(field.NewPath("type"), secret.Type, old.Type)
 	if old.Immutable != nil && *old.Immutable {
-		errs = append(errs, validateFrozen(secret.Immutable, map[string]bool{"data": !reflect.DeepEqual(secret.Data, old.Data)})...)
+		errs = append(errs, validateFrozen(secret.Immutable, !reflect.DeepEqual(secret.Data, old.Data), false)...)
 	}
 	return append(errs, validateSecret(secret)...)
 }
