@@ -85,6 +85,14 @@ type Executor interface {
 	ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error)
 }
 
+// ExecutorFunc is an Executor made of a function.
+type ExecutorFunc func(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error)
+
+// ExecSync calls f.
+func (f ExecutorFunc) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error) {
+	return f(ctx, id, command, timeout)
+}
+
 // Puller fetches and drops images.
 type Puller interface {
 	// PullImage fetches an image and returns the reference that names exactly what was
@@ -109,6 +117,12 @@ type EventSource interface {
 	// Events opens a stream of everything that happens from now on.
 	Events(ctx context.Context) (EventStream, error)
 }
+
+// EventSourceFunc is an EventSource made of a function.
+type EventSourceFunc func(ctx context.Context) (EventStream, error)
+
+// Events calls f.
+func (f EventSourceFunc) Events(ctx context.Context) (EventStream, error) { return f(ctx) }
 
 // EventStream is one reader's stream of events, used by one goroutine at a time.
 type EventStream interface {

@@ -32,7 +32,7 @@ func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o observation) (p
 	if a.CreateSandbox && !w.createSandbox(ctx, pod, &a) {
 		return false
 	}
-	started, failed := w.startAll(ctx, pod, o, a)
+	started, failed := w.startAll(ctx, launch{pod, o, a.SandboxID}, a.Start)
 	if a.CreateSandbox || len(a.Kill) > 0 || started || failed {
 		if fresh, err := observe(ctx, w.k.runtime, w.uid); err == nil {
 			w.seen = fresh
@@ -98,12 +98,19 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, a *actions)
 	return true
 }
 
+// launch is what the containers that are started in one go have in common.
+type launch struct {
+	pod     *corev1.Pod
+	before  observation // from before anything was started
+	sandbox string
+}
+
 // startAll starts the containers in order. An init container that cannot start holds up the ones
 // after it, a sidecar does not.
-func (w *worker) startAll(ctx context.Context, pod *corev1.Pod, o observation, a actions) (started, failed bool) {
-	for _, st := range a.Start {
-		c := containersOf(pod, st.Kind)[st.Index]
-		err := w.startOne(ctx, pod, o, a.SandboxID, &c, st)
+func (w *worker) startAll(ctx context.Context, l launch, list []starting) (started, failed bool) {
+	for _, st := range list {
+		c := &containersOf(l.pod, st.Kind)[st.Index]
+		err := w.startOne(ctx, l, c, st)
 		if ctx.Err() != nil {
 			return started, true
 		}
@@ -113,8 +120,8 @@ func (w *worker) startAll(ctx context.Context, pod *corev1.Pod, o observation, a
 			continue
 		}
 		failed = true
-		w.noteFailure(&c, err)
-		if st.Kind == initial && !isSidecar(&c) {
+		w.noteFailure(c, err)
+		if st.Kind == initial && !isSidecar(c) {
 			break
 		}
 	}
@@ -136,7 +143,8 @@ func (w *worker) noteFailure(c *corev1.Container, err error) {
 }
 
 // startOne pulls the image, creates and starts the container and runs its post-start hook.
-func (w *worker) startOne(ctx context.Context, pod *corev1.Pod, o observation, sandbox string, c *corev1.Container, st starting) error {
+func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st starting) error {
+	pod, o := l.pod, l.before
 	if !st.Until.IsZero() {
 		return w.backingOff(pod, c, st)
 	}
@@ -146,7 +154,7 @@ func (w *worker) startOne(ctx context.Context, pod *corev1.Pod, o observation, s
 	ref, err := w.ensureImage(ctx, pod, c)
 	if err != nil {
 		if f := (*failure)(nil); errors.As(err, &f) {
-			w.k.containerEvent(pod, c.Name, "", corev1.EventTypeWarning, "Failed", "Error: "+f.Reason)
+			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "Failed", "Error: "+f.Reason)
 		}
 		return err
 	}
@@ -154,17 +162,17 @@ func (w *worker) startOne(ctx context.Context, pod *corev1.Pod, o observation, s
 	if err := w.removeOld(ctx, o, c.Name); err != nil {
 		return err
 	}
-	id, err := w.k.runtime.CreateContainer(ctx, sandbox, containerConfig(pod, c, attempt, ref))
+	id, err := w.k.runtime.CreateContainer(ctx, l.sandbox, containerConfig(pod, c, attempt, ref))
 	if err != nil {
-		w.k.containerEvent(pod, c.Name, id, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
+		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
 		return &failure{waiting: waiting{"CreateContainerError", err.Error()}}
 	}
-	w.k.containerEvent(pod, c.Name, id, corev1.EventTypeNormal, "Created", "Container created")
+	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Created", "Container created")
 	if err := w.k.runtime.StartContainer(ctx, id); err != nil {
-		w.k.containerEvent(pod, c.Name, id, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
+		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
 		return &failure{waiting: waiting{"RunContainerError", err.Error()}}
 	}
-	w.k.containerEvent(pod, c.Name, id, corev1.EventTypeNormal, "Started", "Container started")
+	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Started", "Container started")
 	return w.postStart(ctx, pod, c, id)
 }
 
@@ -187,7 +195,7 @@ func (w *worker) nextAttempt(o observation, name string) uint32 {
 // backingOff says that a container waits before it is started again.
 func (w *worker) backingOff(pod *corev1.Pod, c *corev1.Container, st starting) error {
 	if w.waiting[c.Name].Reason != "CrashLoopBackOff" {
-		w.k.containerEvent(pod, c.Name, "", corev1.EventTypeWarning, "BackOff",
+		w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "BackOff",
 			fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, describe(pod)))
 	}
 	message := fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", st.Delay, c.Name, describe(pod))

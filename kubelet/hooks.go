@@ -19,7 +19,7 @@ func (w *worker) postStart(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 		return err
 	}
 	// The error may hold secrets, so the event does not repeat it.
-	w.k.containerEvent(pod, c.Name, id, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
+	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
 	kill := killing{ID: id, Name: c.Name, Message: "FailedPostStartHook"}
 	if kerr := w.killContainer(ctx, pod, kill, gracePeriod(pod)); kerr != nil {
 		err = errors.Join(err, kerr)
@@ -37,7 +37,7 @@ func (w *worker) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 	limited, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := w.runHook(limited, pod, c, id, c.Lifecycle.PreStop); err != nil && limited.Err() == nil {
-		w.k.containerEvent(pod, c.Name, id, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
+		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
 	}
 	return time.Since(start)
 }

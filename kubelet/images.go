@@ -30,16 +30,16 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 		present, err := w.k.images.ImageStatus(ctx, spec)
 		switch {
 		case err == nil:
-			w.k.containerEvent(pod, c.Name, "", corev1.EventTypeNormal, "Pulled",
+			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeNormal, "Pulled",
 				fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
 			return imageRef(present), nil
 		case !errors.Is(err, cri.ErrNotFound):
 			message := fmt.Sprintf("Failed to inspect image %q: %v", "", err)
-			w.k.containerEvent(pod, c.Name, "", corev1.EventTypeWarning, "InspectFailed", message)
+			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "InspectFailed", message)
 			return "", &failure{waiting: waiting{"ImageInspectError", message}}
 		case policy == corev1.PullNever:
 			message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
-			w.k.containerEvent(pod, c.Name, "", corev1.EventTypeWarning, "ErrImageNeverPull", message)
+			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "ErrImageNeverPull", message)
 			return "", &failure{waiting: waiting{"ErrImageNeverPull", message}}
 		}
 	}
@@ -51,21 +51,21 @@ func (w *worker) pullImage(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 	start := time.Now()
 	if until, _ := w.pulls.sinceUpdate(c.Image, start); !until.IsZero() {
 		message := fmt.Sprintf("Back-off pulling image %q", c.Image)
-		w.k.containerEvent(pod, c.Name, "", corev1.EventTypeNormal, "BackOff", message)
+		w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeNormal, "BackOff", message)
 		if before, ok := w.pullErrors[c.Image]; ok {
 			message += ": " + before
 		}
 		return "", &failure{waiting: waiting{"ImagePullBackOff", message}, retry: until}
 	}
 	delete(w.pullErrors, c.Image)
-	w.k.containerEvent(pod, c.Name, "", corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
 	ref, err := w.k.images.PullImage(ctx, spec, nil)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	now := time.Now()
 	if err != nil {
-		w.k.containerEvent(pod, c.Name, "", corev1.EventTypeWarning, "Failed",
+		w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "Failed",
 			fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
 		w.pulls.next(c.Image, now, now)
 		why := pullFailure(c.Image, err)
@@ -78,7 +78,7 @@ func (w *worker) pullImage(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 	if image, err := w.k.images.ImageStatus(ctx, cri.ImageSpec{Image: ref}); err == nil {
 		size = image.Size
 	}
-	w.k.containerEvent(pod, c.Name, "", corev1.EventTypeNormal, "Pulled",
+	w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeNormal, "Pulled",
 		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", c.Image, took, took, size))
 	return ref, nil
 }

@@ -53,7 +53,7 @@ func (w *worker) killContainer(ctx context.Context, pod *corev1.Pod, kill killin
 	if message == "" {
 		message = "Stopping container " + kill.Name
 	}
-	w.k.containerEvent(pod, kill.Name, kill.ID, corev1.EventTypeNormal, "Killing", message)
+	w.k.containerEvent(subject{pod, kill.Name, kill.ID}, corev1.EventTypeNormal, "Killing", message)
 	if c, _, ok := findContainer(pod, kill.Name); ok && grace > 0 {
 		grace -= int64(w.preStop(ctx, pod, c, kill.ID, time.Duration(grace)*time.Second) / time.Second)
 	}

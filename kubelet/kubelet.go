@@ -19,6 +19,9 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
+// ErrStarted: Run was called before.
+var ErrStarted = errors.New("kubelet was already run")
+
 // Upstream's timings, where no option overrides them.
 const (
 	restartDelay    = 10 * time.Second
@@ -95,6 +98,7 @@ type Kubelet struct {
 // podSet is the pods that a kubelet has workers for, and the changes it has not yet looked at.
 type podSet struct {
 	mu      sync.Mutex
+	started bool
 	workers map[types.UID]*worker
 	queue   []podChange
 	wake    chan struct{}
@@ -139,8 +143,15 @@ func New(in Sources, c Client, runtime Runtime, r events.Recorder, o Options) (*
 
 // Run registers the node and looks after its pods until the context ends, and returns nil then.
 // The containers go on running: a kubelet that is run later on the same runtime picks them up.
-// A Kubelet is run once.
+// A Kubelet is run once: a second call fails with ErrStarted.
 func (k *Kubelet) Run(ctx context.Context) error {
+	k.pods.mu.Lock()
+	started := k.pods.started
+	k.pods.started = true
+	k.pods.mu.Unlock()
+	if started {
+		return ErrStarted
+	}
 	version, err := k.waitForRuntime(ctx)
 	if err != nil {
 		return nil // the context has ended
@@ -269,7 +280,7 @@ func (k *Kubelet) active() []*corev1.Pod {
 	defer k.pods.mu.Unlock()
 	list := make([]*corev1.Pod, 0, len(k.pods.workers))
 	for _, w := range k.pods.workers {
-		if pod, using := w.usesResources(); using {
+		if pod, using := w.news.usesResources(); using {
 			list = append(list, pod)
 		}
 	}

@@ -143,7 +143,7 @@ func (k *Kubelet) adopt(ctx context.Context, group *sync.WaitGroup, uid types.UI
 		Namespace: state.namespace, Name: state.name, UID: uid,
 		DeletionTimestamp: &now, DeletionGracePeriodSeconds: &second,
 	}})
-	w.gone = true
+	w.news.gone = true
 	k.pods.mu.Lock()
 	_, raced := k.pods.workers[uid]
 	if !raced {
@@ -162,7 +162,7 @@ func (w *worker) reject(pod *corev1.Pod, why refusal) {
 		now := metav1.NewTime(time.Now().Truncate(time.Second).UTC())
 		start = &now
 	}
-	w.rejected, w.released = true, true
+	w.rejected, w.news.released = true, true
 	w.stage = terminating
 	w.status = corev1.PodStatus{
 		ObservedGeneration: pod.Generation,
@@ -172,18 +172,4 @@ func (w *worker) reject(pod *corev1.Pod, why refusal) {
 		Message:            "Pod was rejected: " + why.Message,
 		StartTime:          start,
 	}
-}
-
-// usesResources reports whether the pod counts against the node's resources.
-func (w *worker) usesResources() (*corev1.Pod, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.pod, !w.released && !w.gone && !isTerminal(w.pod.Status.Phase)
-}
-
-// release notes that nothing of the pod runs any more.
-func (w *worker) release() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.released = true
 }

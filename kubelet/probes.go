@@ -81,7 +81,7 @@ func (p *probes) changed() bool {
 func (p *probes) follow(ctx context.Context, pod *corev1.Pod, o observation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	alive := map[string]bool{}
+	alive, ips := map[string]bool{}, o.ips()
 	for _, o := range o.containers {
 		if o.State != cri.ContainerRunning {
 			continue
@@ -91,12 +91,13 @@ func (p *probes) follow(ctx context.Context, pod *corev1.Pod, o observation) {
 			continue
 		}
 		alive[o.ID] = true
-		p.start(ctx, pod, c, o, startupProbe, c.StartupProbe)
+		target := ProbeTarget{Pod: pod, Container: c, ContainerID: o.ID, IPs: ips}
+		p.start(ctx, target, startupProbe, o.StartedAt)
 		if c.StartupProbe != nil && p.results[probeKey{o.ID, startupProbe}] != probeSuccess {
 			continue
 		}
-		p.start(ctx, pod, c, o, livenessProbe, c.LivenessProbe)
-		p.start(ctx, pod, c, o, readinessProbe, c.ReadinessProbe)
+		p.start(ctx, target, livenessProbe, o.StartedAt)
+		p.start(ctx, target, readinessProbe, o.StartedAt)
 	}
 	for key, cancel := range p.active {
 		if !alive[key.container] {
@@ -111,10 +112,12 @@ func (p *probes) follow(ctx context.Context, pod *corev1.Pod, o observation) {
 	}
 }
 
-// start starts a probe that is not running and has not come to its end. The lock is held.
-func (p *probes) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container, o cri.ContainerStatus, k probeKind, spec *corev1.Probe) {
-	key := probeKey{o.ID, k}
-	if _, running := p.active[key]; running || spec == nil {
+// start starts a probe of a container that has one, unless it is running or has come to its end.
+// The lock is held.
+func (p *probes) start(ctx context.Context, target ProbeTarget, k probeKind, started time.Time) {
+	target.Probe = probeOf(target.Container, k)
+	key := probeKey{target.ContainerID, k}
+	if _, running := p.active[key]; running || target.Probe == nil {
 		return
 	}
 	if r := p.results[key]; k == startupProbe && r != probeUnknown || k == livenessProbe && r == probeFailure {
@@ -123,11 +126,19 @@ func (p *probes) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 	// The probe outlives the worker's turn; stop and follow end it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.active[key] = cancel
-	run := probeRun{
-		probes: p, key: key, started: o.StartedAt,
-		target: ProbeTarget{Pod: pod, Container: c, ContainerID: o.ID, IPs: p.w.seen.ips(), Probe: spec},
-	}
+	run := probeRun{probes: p, key: key, started: started, target: target}
 	p.group.Go(func() { run.loop(ctx) })
+}
+
+func probeOf(c *corev1.Container, k probeKind) *corev1.Probe {
+	switch k {
+	case startupProbe:
+		return c.StartupProbe
+	case livenessProbe:
+		return c.LivenessProbe
+	default:
+		return c.ReadinessProbe
+	}
 }
 
 // hush stops the probes that would restart containers: the pod is on its way out.
@@ -226,7 +237,7 @@ func (r probeRun) once(ctx context.Context) probeResult {
 	k, pod, name := r.probes.w.k, r.target.Pod, r.target.Container.Name
 	failed := func(output string) probeResult {
 		if ctx.Err() == nil {
-			k.containerEvent(pod, name, r.target.ContainerID, corev1.EventTypeWarning, "Unhealthy",
+			k.containerEvent(subject{pod, name, r.target.ContainerID}, corev1.EventTypeWarning, "Unhealthy",
 				fmt.Sprintf("%s probe failed: %s", r.key.kind, output))
 		}
 		return probeFailure
@@ -245,7 +256,7 @@ func (r probeRun) once(ctx context.Context) probeResult {
 		return failed(fmt.Sprintf("command timed out: %q timed out after %v", strings.Join(spec.Exec.Command, " "), limit))
 	case err != nil:
 		if ctx.Err() == nil {
-			k.containerEvent(pod, name, r.target.ContainerID, corev1.EventTypeWarning, "Unhealthy",
+			k.containerEvent(subject{pod, name, r.target.ContainerID}, corev1.EventTypeWarning, "Unhealthy",
 				fmt.Sprintf("%s probe errored and resulted in unknown state: %v", r.key.kind, err))
 		}
 		return probeUnknown

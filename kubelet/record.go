@@ -17,15 +17,21 @@ func (k *Kubelet) podEvent(pod *corev1.Pod, eventType, reason, format string, ar
 	})
 }
 
+// subject is the container that an event is about; the id may be empty.
+type subject struct {
+	pod      *corev1.Pod
+	name, id string
+}
+
 // containerEvent records an event about one container of a pod. The container's id is kept out
 // of the message, so that the same event on another instance counts as the same.
-func (k *Kubelet) containerEvent(pod *corev1.Pod, name, id, eventType string, reason, message string) {
-	ref := podReference(pod)
-	if _, kind, ok := findContainer(pod, name); ok {
-		ref.FieldPath = fieldPath(kind, name)
+func (k *Kubelet) containerEvent(s subject, eventType, reason, message string) {
+	ref := podReference(s.pod)
+	if _, kind, ok := findContainer(s.pod, s.name); ok {
+		ref.FieldPath = fieldPath(kind, s.name)
 	}
-	if id != "" {
-		message = strings.ReplaceAll(message, id, name)
+	if s.id != "" {
+		message = strings.ReplaceAll(message, s.id, s.name)
 	}
 	k.recorder.Record(events.Event{Regarding: ref, Type: eventType, Reason: reason, Message: message})
 }

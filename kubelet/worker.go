@@ -2,8 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"reflect"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,37 +24,38 @@ type worker struct {
 	k    *Kubelet
 	uid  types.UID
 	wake chan struct{} // holds one token while there is something to look at
-
-	mu        sync.Mutex
-	pod       *corev1.Pod // newest known
-	gone      bool        // no longer in the API
-	changed   bool        // since the worker last took it
-	released  bool        // nothing of it runs any more
-	interrupt context.CancelFunc
+	news news
 
 	// Of the goroutine alone:
-	stage      stage
-	status     corev1.PodStatus // as generated last
-	seen       observation
-	due        time.Time // when to look again without being woken; zero is never
+	stage    stage
+	status   corev1.PodStatus // as generated last
+	seen     observation
+	due      time.Time // when to look again without being woken; zero is never
+	retry    bool      // the last look at it failed
+	rejected bool      // refused by admission; its status says why
+	attempts
+	probes *probes
+}
+
+// attempts is what is remembered of containers that did not start or stay.
+type attempts struct {
 	crash      *backoff
 	pulls      *backoff
 	pullErrors map[string]string  // by image
 	waiting    map[string]waiting // by container
-	probes     *probes
-	rejected   bool // refused by admission; its status says why
-	retry      bool // the last look at it failed
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	w := &worker{
-		k: k, uid: pod.UID, pod: pod, changed: true,
-		wake:       make(chan struct{}, 1),
-		status:     *pod.Status.DeepCopy(),
-		crash:      newBackoff(restartDelay, k.options.MaxRestartDelay, restartCalm),
-		pulls:      newBackoff(pullDelay, maxPullDelay, 2*maxPullDelay),
-		pullErrors: map[string]string{},
-		waiting:    map[string]waiting{},
+		k: k, uid: pod.UID, wake: make(chan struct{}, 1),
+		news:   news{pod: pod, changed: true},
+		status: *pod.Status.DeepCopy(),
+		attempts: attempts{
+			crash:      newBackoff(restartDelay, k.options.MaxRestartDelay, restartCalm),
+			pulls:      newBackoff(pullDelay, maxPullDelay, 2*maxPullDelay),
+			pullErrors: map[string]string{},
+			waiting:    map[string]waiting{},
+		},
 	}
 	w.probes = newProbes(w)
 	w.poke()
@@ -73,48 +72,9 @@ func (w *worker) poke() {
 
 // update gives the worker a newer state of its pod.
 func (w *worker) update(pod *corev1.Pod, gone bool) {
-	w.mu.Lock()
-	before := w.pod
-	w.pod = pod
-	w.gone = w.gone || gone
-	relevant := gone || relevantChange(before, pod)
-	w.changed = w.changed || relevant
-	if w.interrupt != nil && (gone || mustHurry(before, pod)) {
-		w.interrupt()
-	}
-	w.mu.Unlock()
-	if relevant {
+	if w.news.receive(pod, gone) {
 		w.poke()
 	}
-}
-
-// relevantChange reports whether a change of a pod can ask for something to be done. Most changes
-// are the worker's own statuses coming back.
-func relevantChange(before, after *corev1.Pod) bool {
-	return before.Generation != after.Generation ||
-		mustHurry(before, after) ||
-		isTerminal(before.Status.Phase) != isTerminal(after.Status.Phase) ||
-		othersChanged(before.Status.Conditions, after.Status.Conditions) ||
-		!reflect.DeepEqual(before.Labels, after.Labels) ||
-		!reflect.DeepEqual(before.Annotations, after.Annotations)
-}
-
-// mustHurry reports whether what is under way for a pod has to be given up: it is to end, or
-// earlier than it was.
-func mustHurry(before, after *corev1.Pod) bool {
-	if after.DeletionTimestamp == nil {
-		return false
-	}
-	return before.DeletionTimestamp == nil || gracePeriod(after) < gracePeriod(before)
-}
-
-// take returns the newest state of the pod.
-func (w *worker) take() (pod *corev1.Pod, gone, changed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	pod, gone, changed = w.pod, w.gone, w.changed
-	w.changed = false
-	return pod, gone, changed
 }
 
 // run works until the pod is gone for good or the context ends.
@@ -145,16 +105,10 @@ func (w *worker) run(ctx context.Context) {
 func (w *worker) turn(parent context.Context) (buried bool) {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
-	w.mu.Lock()
-	w.interrupt = cancel
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		w.interrupt = nil
-		w.mu.Unlock()
-	}()
+	w.news.interruptWith(cancel)
+	defer w.news.interruptWith(nil)
 
-	pod, gone, changed := w.take()
+	pod, gone, changed := w.news.take()
 	forced := changed || w.probes.changed() || w.retry
 	w.retry = false
 	if !w.due.IsZero() && !time.Now().Before(w.due) {
@@ -171,7 +125,7 @@ func (w *worker) turn(parent context.Context) (buried bool) {
 		w.terminate(ctx, pod, gone)
 	}
 	if w.stage == over {
-		w.release()
+		w.news.release()
 		if gone {
 			return w.bury(ctx)
 		}

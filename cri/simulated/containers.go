@@ -29,7 +29,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, config 
 	if s.status.State != cri.SandboxReady {
 		return "", fmt.Errorf("sandbox %q is not ready: %w", sandboxID, cri.ErrInvalid)
 	}
-	image, ok := r.findImage(config.Image.Image)
+	image, ok := r.images.find(config.Image.Image)
 	if !ok {
 		return "", fmt.Errorf("image %q: %w", config.Image.Image, cri.ErrNotFound)
 	}

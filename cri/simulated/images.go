@@ -20,7 +20,7 @@ func (r *Runtime) PullImage(ctx context.Context, image cri.ImageSpec, _ *cri.Aut
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return reference(r.addImage(image.Image)), nil
+	return reference(r.images.add(image.Image)), nil
 }
 
 // RemoveImage forgets an image.
@@ -30,9 +30,9 @@ func (r *Runtime) RemoveImage(ctx context.Context, image cri.ImageSpec) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if found, ok := r.findImage(image.Image); ok {
+	if found, ok := r.images.find(image.Image); ok {
 		for _, tag := range found.Tags {
-			delete(r.images, tag)
+			delete(r.images.byName, tag)
 		}
 	}
 	return nil
@@ -45,7 +45,7 @@ func (r *Runtime) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Ima
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	found, ok := r.findImage(image.Image)
+	found, ok := r.images.find(image.Image)
 	if !ok {
 		return cri.Image{}, fmt.Errorf("image %q: %w", image.Image, cri.ErrNotFound)
 	}
@@ -59,19 +59,25 @@ func (r *Runtime) ListImages(ctx context.Context) ([]cri.Image, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := make([]cri.Image, 0, len(r.images))
-	for _, i := range r.images {
+	list := make([]cri.Image, 0, len(r.images.byName))
+	for _, i := range r.images.byName {
 		list = append(list, copyImage(i))
 	}
 	slices.SortFunc(list, func(a, b cri.Image) int { return cmp.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
-// addImage makes an image of that name known. The digests follow from the name, so an image is
-// the same on every node.
-func (r *Runtime) addImage(name string) cri.Image {
+// library is the images that are there, by their names.
+type library struct {
+	byName map[string]cri.Image
+	size   uint64 // of each, in bytes
+}
+
+// add makes an image of that name known. The digests follow from the name, so an image is the
+// same on every node.
+func (l library) add(name string) cri.Image {
 	name = Normalize(name)
-	if image, ok := r.images[name]; ok {
+	if image, ok := l.byName[name]; ok {
 		return image
 	}
 	repository, _, _ := strings.Cut(name, "@")
@@ -82,18 +88,18 @@ func (r *Runtime) addImage(name string) cri.Image {
 		ID:      "sha256:" + identify("config", name),
 		Tags:    []string{name},
 		Digests: []string{repository + "@sha256:" + identify("manifest", name)},
-		Size:    r.imageSize,
+		Size:    l.size,
 	}
-	r.images[name] = image
+	l.byName[name] = image
 	return image
 }
 
-// findImage finds an image by any of its names.
-func (r *Runtime) findImage(name string) (cri.Image, bool) {
-	if image, ok := r.images[Normalize(name)]; ok {
+// find finds an image by any of its names.
+func (l library) find(name string) (cri.Image, bool) {
+	if image, ok := l.byName[Normalize(name)]; ok {
 		return image, true
 	}
-	for _, image := range r.images {
+	for _, image := range l.byName {
 		if image.ID == name || slices.Contains(image.Digests, name) {
 			return image, true
 		}

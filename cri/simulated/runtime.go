@@ -41,8 +41,7 @@ type Runtime struct {
 	containers map[string]*container
 	byName     map[string]string // sandbox and container names in use, to ids
 	addresses  *pool
-	images     map[string]cri.Image // by name
-	imageSize  uint64
+	images     library
 	condition  cri.RuntimeStatus
 	streams    map[*stream]struct{}
 	buffer     int
@@ -78,8 +77,7 @@ func New(o Options) *Runtime {
 		containers: map[string]*container{},
 		byName:     map[string]string{},
 		addresses:  newPool(prefix),
-		images:     map[string]cri.Image{},
-		imageSize:  cmp.Or(o.ImageSize, 50<<20),
+		images:     library{byName: map[string]cri.Image{}, size: cmp.Or(o.ImageSize, 50<<20)},
 		condition: cri.RuntimeStatus{
 			Runtime: cri.Condition{Ready: true}, Network: cri.Condition{Ready: true},
 		},
@@ -87,7 +85,7 @@ func New(o Options) *Runtime {
 		buffer:  cmp.Or(o.EventBuffer, 4096),
 	}
 	for _, name := range o.Images {
-		r.addImage(name)
+		r.images.add(name)
 	}
 	return r
 }
