@@ -23,7 +23,7 @@ func (c Chain) Handles(op Operation) bool {
 	return slices.ContainsFunc(c, func(p Plugin) bool { return p.Handles(op) })
 }
 
-// Admit implements Mutator. The result is r.Object.
+// Admit implements Mutator. It changes r.Object in place.
 func (c Chain) Admit(ctx context.Context, r *Request) error {
 	for _, p := range c {
 		if m, ok := p.(Mutator); ok && p.Handles(r.Operation) {
