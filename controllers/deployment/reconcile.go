@@ -47,7 +47,10 @@ type rollout struct {
 
 // run takes the Deployment a step further and says when to look again.
 func (r *rollout) run(ctx context.Context) (time.Duration, error) {
-	if s := r.d.Spec.Selector; s != nil && len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
+	switch s := r.d.Spec.Selector; {
+	case s == nil:
+		return 0, nil // validation does not let this in
+	case len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0:
 		return 0, r.refuseEmptySelector(ctx)
 	}
 	all := r.in.ReplicaSets.List(r.d.Namespace)

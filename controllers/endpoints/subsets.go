@@ -106,14 +106,34 @@ type portGroup struct {
 	ready map[identity]bool
 }
 
+// portKey tells ports apart; its zero value is no port at all.
+type portKey struct {
+	some      bool
+	name, app string
+	hasApp    bool
+	port      int32
+	protocol  corev1.Protocol
+}
+
+func portKeyOf(port *corev1.EndpointPort) portKey {
+	if port == nil {
+		return portKey{}
+	}
+	key := portKey{some: true, name: port.Name, port: port.Port, protocol: port.Protocol, hasApp: port.AppProtocol != nil}
+	if key.hasApp {
+		key.app = *port.AppProtocol
+	}
+	return key
+}
+
 // pack brings subsets into their canonical form: ports that the same addresses have, in the same
 // state, share a subset. An address that is ready and not ready for a port is not ready. The
 // orders are upstream's: addresses by IP and uid, ports and subsets by a hash.
 func pack(loose []corev1.EndpointSubset) []corev1.EndpointSubset {
 	addresses := map[identity]corev1.EndpointAddress{}
-	byPort := map[string]*portGroup{}
+	byPort := map[portKey]*portGroup{}
 	add := func(port *corev1.EndpointPort, address corev1.EndpointAddress, ready bool) {
-		id, key := identityOf(address), backends.Hash(port)
+		id, key := identityOf(address), portKeyOf(port)
 		if _, known := addresses[id]; !known {
 			addresses[id] = address
 		}
@@ -145,10 +165,9 @@ func pack(loose []corev1.EndpointSubset) []corev1.EndpointSubset {
 }
 
 // join makes a subset of the ports that have the same addresses.
-func join(addresses map[identity]corev1.EndpointAddress, byPort map[string]*portGroup) []corev1.EndpointSubset {
+func join(addresses map[identity]corev1.EndpointAddress, byPort map[portKey]*portGroup) []corev1.EndpointSubset {
 	packed := map[string]*corev1.EndpointSubset{}
-	for _, portKey := range slices.Sorted(maps.Keys(byPort)) {
-		group := byPort[portKey]
+	for _, group := range byPort {
 		ids := slices.SortedFunc(maps.Keys(group.ready), func(a, b identity) int {
 			return cmp.Or(strings.Compare(a.ip, b.ip), cmp.Compare(a.uid, b.uid))
 		})
@@ -172,21 +191,32 @@ func join(addresses map[identity]corev1.EndpointAddress, byPort map[string]*port
 			subset.Ports = append(subset.Ports, *group.port)
 		}
 	}
-	type hashed struct {
-		subset *corev1.EndpointSubset
-		hash   string
-	}
-	var sorted []hashed
-	for _, subset := range packed {
-		slices.SortFunc(subset.Ports, func(a, b corev1.EndpointPort) int { return strings.Compare(backends.Hash(a), backends.Hash(b)) })
-		sorted = append(sorted, hashed{subset, backends.Hash(*subset)})
-	}
-	slices.SortFunc(sorted, func(a, b hashed) int { return strings.Compare(a.hash, b.hash) })
 	var out []corev1.EndpointSubset
-	for _, h := range sorted {
-		out = append(out, *h.subset)
+	for _, subset := range packed {
+		sortByHash(subset.Ports)
+		out = append(out, *subset)
 	}
+	sortByHash(out)
 	return out
+}
+
+// sortByHash gives values, of which none are equal, upstream's order.
+func sortByHash[T any](values []T) {
+	if len(values) < 2 {
+		return // hashing takes long
+	}
+	type hashed struct {
+		value T
+		hash  string
+	}
+	all := make([]hashed, len(values))
+	for i, v := range values {
+		all[i] = hashed{v, backends.Hash(v)}
+	}
+	slices.SortFunc(all, func(a, b hashed) int { return strings.Compare(a.hash, b.hash) })
+	for i := range all {
+		values[i] = all[i].value
+	}
 }
 
 // upToDate tells whether Endpoints need no write.

@@ -16,7 +16,12 @@ type endpointKey struct {
 }
 
 func endpointKeyOf(e *discoveryv1.Endpoint) endpointKey {
-	key := endpointKey{addresses: strings.Join(slices.Sorted(slices.Values(e.Addresses)), " ")}
+	var key endpointKey
+	if len(e.Addresses) == 1 {
+		key.addresses = e.Addresses[0]
+	} else {
+		key.addresses = strings.Join(slices.Sorted(slices.Values(e.Addresses)), " ")
+	}
 	if e.Hostname != nil {
 		key.hostname = *e.Hostname
 	}
@@ -76,16 +81,26 @@ func (s *endpointSet) fill(slice *discoveryv1.EndpointSlice, most int) {
 
 // sameEndpoint compares what may change of an endpoint in place.
 func sameEndpoint(a, b *discoveryv1.Endpoint) bool {
-	unversioned := func(ref *corev1.ObjectReference) corev1.ObjectReference {
-		if ref == nil {
-			return corev1.ObjectReference{}
-		}
-		out := *ref
-		out.ResourceVersion = ""
-		return out
+	return same(a.NodeName, b.NodeName) && same(a.Zone, b.Zone) &&
+		same(a.Conditions.Ready, b.Conditions.Ready) && same(a.Conditions.Serving, b.Conditions.Serving) &&
+		same(a.Conditions.Terminating, b.Conditions.Terminating) && sameTarget(a.TargetRef, b.TargetRef)
+}
+
+func same[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return equality.Semantic.DeepEqual(a.NodeName, b.NodeName) && equality.Semantic.DeepEqual(a.Zone, b.Zone) &&
-		equality.Semantic.DeepEqual(a.Conditions, b.Conditions) && unversioned(a.TargetRef) == unversioned(b.TargetRef)
+	return *a == *b
+}
+
+// sameTarget compares all but the resource version, which is not ours to keep up with.
+func sameTarget(a, b *corev1.ObjectReference) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := *a, *b
+	x.ResourceVersion, y.ResourceVersion = "", ""
+	return x == y
 }
 
 // setHints brings the hints of all endpoints in line with the service's traffic distribution: the
@@ -96,12 +111,8 @@ func (p *planner) setHints(existing []*discoveryv1.EndpointSlice, out *plan) {
 		touched[slice.Name] = true
 	}
 	for _, slice := range existing {
-		if touched[slice.Name] {
-			continue
-		}
-		next := slice.DeepCopy()
-		if p.hint(next) {
-			out.update = append(out.update, next)
+		if !touched[slice.Name] && !p.hinted(slice) {
+			out.update = append(out.update, slice.DeepCopy())
 		}
 	}
 	for _, slice := range slices.Concat(out.create, out.update) {
@@ -110,41 +121,51 @@ func (p *planner) setHints(existing []*discoveryv1.EndpointSlice, out *plan) {
 	slices.SortStableFunc(out.update, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// hint sets the hints in a slice and tells whether that changed any. Without a traffic
-// distribution there are none; with one, each ready endpoint is for its zone, or its node.
-func (p *planner) hint(slice *discoveryv1.EndpointSlice) (changed bool) {
+// hint sets the hints in a slice.
+func (p *planner) hint(slice *discoveryv1.EndpointSlice) {
+	for i := range slice.Endpoints {
+		if hints, matter := p.hintsFor(&slice.Endpoints[i]); matter {
+			slice.Endpoints[i].Hints = hints
+		}
+	}
+}
+
+// hinted tells whether all the hints in a slice are right.
+func (p *planner) hinted(slice *discoveryv1.EndpointSlice) bool {
+	for i := range slice.Endpoints {
+		e := &slice.Endpoints[i]
+		hints, matter := p.hintsFor(e)
+		if matter && (hints != nil || e.Hints != nil) && !equality.Semantic.DeepEqual(e.Hints, hints) {
+			return false
+		}
+	}
+	return true
+}
+
+// hintsFor are the hints an endpoint is to have: without a traffic distribution none; with one,
+// each ready endpoint is for its zone, or its node too. Those of others do not matter then.
+func (p *planner) hintsFor(e *discoveryv1.Endpoint) (hints *discoveryv1.EndpointHints, matter bool) {
 	distribution := ""
 	if p.service.Spec.TrafficDistribution != nil {
 		distribution = *p.service.Spec.TrafficDistribution
 	}
-	for i := range slice.Endpoints {
-		e := &slice.Endpoints[i]
-		var hints *discoveryv1.EndpointHints
-		switch distribution {
-		case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode:
-			if e.Conditions.Ready == nil || !*e.Conditions.Ready {
-				continue // what it had does no harm
-			}
-			hints = hintsFor(e, distribution == corev1.ServiceTrafficDistributionPreferSameNode)
-		}
-		if !equality.Semantic.DeepEqual(e.Hints, hints) {
-			e.Hints = hints
-			changed = true
-		}
+	switch distribution {
+	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode:
+	default:
+		return nil, true
 	}
-	return changed
-}
-
-func hintsFor(e *discoveryv1.Endpoint, node bool) *discoveryv1.EndpointHints {
-	var hints discoveryv1.EndpointHints
+	if e.Conditions.Ready == nil || !*e.Conditions.Ready {
+		return nil, false
+	}
+	hints = &discoveryv1.EndpointHints{}
 	if e.Zone != nil {
 		hints.ForZones = []discoveryv1.ForZone{{Name: *e.Zone}}
 	}
-	if e.NodeName != nil && node {
+	if e.NodeName != nil && distribution == corev1.ServiceTrafficDistributionPreferSameNode {
 		hints.ForNodes = []discoveryv1.ForNode{{Name: *e.NodeName}}
 	}
 	if hints.ForZones == nil && hints.ForNodes == nil {
-		return nil
+		hints = nil
 	}
-	return &hints
+	return hints, true
 }

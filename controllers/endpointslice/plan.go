@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -238,18 +239,33 @@ func portsOf(service *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPor
 		name, protocol := port.Name, port.Protocol
 		ports = append(ports, discoveryv1.EndpointPort{Name: &name, Port: &number, Protocol: &protocol, AppProtocol: port.AppProtocol})
 	}
-	slices.SortFunc(ports, func(a, b discoveryv1.EndpointPort) int { return strings.Compare(backends.Hash(a), backends.Hash(b)) })
+	if len(ports) > 1 { // hashing takes long
+		slices.SortFunc(ports, func(a, b discoveryv1.EndpointPort) int { return strings.Compare(backends.Hash(a), backends.Hash(b)) })
+	}
 	return ports
 }
 
 // portKey tells sets of ports apart.
 func portKey(ports []discoveryv1.EndpointPort) string {
 	keys := make([]string, len(ports))
-	for i, port := range ports {
-		keys[i] = backends.Hash(port)
+	for i, p := range ports {
+		key := []byte{}
+		if p.Name != nil {
+			key = strconv.AppendQuote(key, *p.Name)
+		}
+		if p.Port != nil {
+			key = strconv.AppendInt(append(key, ' '), int64(*p.Port), 10)
+		}
+		if p.Protocol != nil {
+			key = strconv.AppendQuote(append(key, ' '), string(*p.Protocol))
+		}
+		if p.AppProtocol != nil {
+			key = strconv.AppendQuote(append(key, " as "...), *p.AppProtocol)
+		}
+		keys[i] = string(key)
 	}
 	slices.Sort(keys)
-	return strings.Join(keys, " ")
+	return strings.Join(keys, ",")
 }
 
 // endpointOf is the endpoint of a pod. The node may be nil.

@@ -33,8 +33,8 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	// Asked before the pods are listed, so that what is listed includes what was waited for.
 	wait := c.expected.Wait(key, time.Now())
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-	if err != nil {
-		return controllers.Result{}, nil // no retry makes this selector valid
+	if err != nil || selector.Empty() || set.Spec.Selector == nil {
+		return controllers.Result{}, nil // validation does not let this in
 	}
 	candidates, terminating, current := c.pods(set, selector)
 	if !current {
