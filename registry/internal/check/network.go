@@ -10,12 +10,12 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// IP wants an address in canonical form; what the object held before stays allowed (KEP-4858).
+// IP wants an address that everybody reads alike; what the object held before stays allowed (KEP-4858).
 func IP(path *field.Path, value string, before []string) field.ErrorList {
 	return validation.IsValidIPForLegacyField(path, value, true, before)
 }
 
-// CIDR wants a network in canonical form; what the object held before stays allowed (KEP-4858).
+// CIDR wants a network that everybody reads alike; what the object held before stays allowed (KEP-4858).
 func CIDR(path *field.Path, value string, before []string) field.ErrorList {
 	return validation.IsValidCIDRForLegacyField(path, value, true, before)
 }

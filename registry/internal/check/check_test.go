@@ -1,0 +1,71 @@
+package check_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/internal/depcheck"
+	"github.com/keelson-dev/keelson/registry/internal/check"
+)
+
+func TestChecks(t *testing.T) {
+	p := field.NewPath("x")
+	for _, c := range []struct {
+		name string
+		errs field.ErrorList
+		want string // how the errors read, joined by "; "; of a message only its begin
+	}{
+		{"label", check.DNSLabel(p, "a"), ""},
+		{"no label", check.DNSLabel(p, "a.b"), `x: Invalid value: "a.b": must not contain dots`},
+		{"no subdomain", check.DNSSubdomain(p, "a_b"), `x: Invalid value: "a_b": a lowercase RFC 1123 subdomain must`},
+		{"no qualified name", check.QualifiedName(p, "/a"), `x: Invalid value: "/a": prefix part must be non-empty`},
+		{"port", check.PortNumber(p, 65535), ""},
+		{"no port", check.PortNumber(p, 0), `x: Invalid value: 0: must be between 1 and 65535, inclusive`},
+		{"port name", check.PortNumberOrName(p, intstr.FromString("http")), ""},
+		{"no port name", check.PortNumberOrName(p, intstr.FromString("1")), `x: Invalid value: "1": must contain at least one letter (a-z)`},
+		{"port of neither kind", check.PortNumberOrName(p, intstr.IntOrString{Type: 5}), `x: Internal error: unknown type: 5`},
+		{"negative", check.Nonnegative(p, int32(-1)), `x: Invalid value: -1: must be greater than or equal to 0`},
+		{"unset", check.NonnegativeIfSet(p, nil), ""},
+		{"protocol", check.Protocol(p, ""), `x: Required value`},
+		{"no protocol", check.Protocol(p, "QUIC"), `x: Unsupported value: "QUIC": supported values: "SCTP", "TCP", "UDP"`},
+		{"one of", check.OneOf(p, corev1.ProtocolTCP, corev1.ProtocolTCP), ""},
+		{"same", check.Immutable(p, []string{}, []string(nil)), ""},
+		{"changed", check.Immutable(p, "a", "b"), `x: Invalid value: "a": field is immutable`},
+		{"old IP", check.IP(p, "010.0.0.1", []string{"010.0.0.1"}), ""},
+		{"IPv4 as IPv6", check.IP(p, "::ffff:1.2.3.4", nil), `x: Invalid value: "::ffff:1.2.3.4": must not be an IPv4-mapped IPv6 address`},
+		{"network with host bits", check.CIDR(p, "10.0.0.1/8", nil), `x: Invalid value: "10.0.0.1/8": must not have bits set beyond the prefix length`},
+		{"endpoint", check.EndpointIP(p, "fe80::1"), `x: Invalid value: "fe80::1": may not be in the link-local range (169.254.0.0/16, fe80::/10)`},
+		{"percent", check.IntOrPercent(p, intstr.FromString("200%")), ""},
+		{"no percent", check.IntOrPercent(p, intstr.FromString("2")), `x: Invalid value: "2": a valid percent string must`},
+		{"whole", check.AtMost100Percent(p, intstr.FromString("100%")), ""},
+		{"more than the whole", check.AtMost100Percent(p, intstr.FromString("101%")), `x: Invalid value: "101%": must not be greater than 100%`},
+		{"more than an int", check.AtMost100Percent(p, intstr.FromString("99999999999999999999%")),
+			`x: Invalid value: "99999999999999999999%": must not be greater than 100%`},
+		{"number", check.AtMost100Percent(p, intstr.FromInt32(500)), ""},
+	} {
+		var got []string
+		for _, e := range c.errs {
+			got = append(got, e.Error())
+		}
+		if joined := strings.Join(got, "; "); joined != c.want && (c.want == "" || !strings.HasPrefix(joined, c.want)) {
+			t.Errorf("%s: %s\nwant %s", c.name, joined, c.want)
+		}
+	}
+}
+
+func TestIsZero(t *testing.T) {
+	for value, want := range map[string]bool{"0": true, "0%": true, "1": false, "1%": false, "x": true} {
+		if got := check.IsZero(intstr.Parse(value)); got != want {
+			t.Errorf("%s: %t", value, got)
+		}
+	}
+}
+
+func TestClosure(t *testing.T) {
+	depcheck.AtMost(t, "registry/internal/check", 90)
+	depcheck.Siblings(t, "registry/internal/check")
+}
