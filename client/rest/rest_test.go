@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -208,6 +210,18 @@ func TestProtobufForBuiltInKinds(t *testing.T) {
 	}
 	if shared.Kind != "" {
 		t.Errorf("the kind %q was written into the caller's object", shared.Kind)
+	}
+}
+
+func TestUnstructuredObjectsAreNotChanged(t *testing.T) {
+	c, got := serve(t, runtime.ContentTypeProtobuf, http.StatusOK, pod())
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p"}}}
+	before := u.DeepCopy()
+	if _, err := c.Update(t.Context(), client.Target{Resource: pods, Namespace: "ns", Name: "p"}, u, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got.contentType != "application/json" || !reflect.DeepEqual(u, before) {
+		t.Errorf("sent as %s; object now %v", got.contentType, u)
 	}
 }
 

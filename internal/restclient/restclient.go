@@ -103,8 +103,11 @@ func (c *Clients) Encode(obj runtime.Object, gv schema.GroupVersion) ([]byte, st
 	return data, media, err
 }
 
-// shallow copies the top of an object, since encoders write the kind into it.
+// shallow copies as much of an object as encoders change: they write the kind into it.
 func shallow(obj runtime.Object) runtime.Object {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return u.DeepCopyObject()
+	}
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return obj
