@@ -1,16 +1,20 @@
 package core_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/core"
+	"github.com/keelson-dev/keelson/registry/registrytest"
 )
 
 func evictionOf(name string) *policyv1.Eviction {
@@ -219,4 +223,71 @@ func TestEvictionOfUnhealthyPods(t *testing.T) {
 			}
 		})
 	}
+}
+
+// racing is an Access in which another write comes after each of the first reads.
+type racing struct {
+	registry.Access
+	t     *testing.T
+	r     *registry.Registry
+	races int
+}
+
+func (a *racing) Get(ctx context.Context, key registry.ObjectKey) (registry.Object, error) {
+	obj, err := a.Access.Get(ctx, key)
+	if err == nil && a.races > 0 {
+		a.races--
+		change(a.t, a.r, "status", obj.(*corev1.Pod), func(p *corev1.Pod) { p.Status.Message += "x" })
+	}
+	return obj, err
+}
+
+func TestEvictionAgainstOtherWrites(t *testing.T) {
+	evict := registrytest.Find(t, core.Kinds(), "pods").Sub.Actions["eviction"].Run
+	t.Run("a pending pod is tried again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := running(t)
+			p := podIn(t, r, corev1.PodPending, false)
+			began := time.Now()
+			if _, err := evict(t.Context(), &racing{r.Access(), t, r, 2}, podKey("web"), evictionOf("web"), false); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("took %v", took)
+			}
+			if p, _ = stored(t, r, p); p.DeletionTimestamp == nil {
+				t.Error("the pod stays")
+			}
+		})
+	})
+	t.Run("not for ever", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := running(t)
+			podIn(t, r, corev1.PodPending, false)
+			if _, err := evict(t.Context(), &racing{r.Access(), t, r, 1000}, podKey("web"), evictionOf("web"), false); !errors.Is(err, registry.ErrConflict) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
+	t.Run("not when the client goes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := running(t)
+			podIn(t, r, corev1.PodPending, false)
+			ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+			defer cancel()
+			if _, err := evict(ctx, &racing{r.Access(), t, r, 1000}, podKey("web"), evictionOf("web"), false); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
+	t.Run("an unhealthy pod may have become healthy", func(t *testing.T) {
+		r := running(t)
+		podIn(t, r, corev1.PodRunning, false)
+		budget(t, r, "pdb", policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 2, DesiredHealthy: 2})
+		_, err := evict(t.Context(), &racing{r.Access(), t, r, 1}, podKey("web"), evictionOf("web"), false)
+		var refusal *registry.Error
+		if !errors.As(err, &refusal) || !errors.Is(err, registry.ErrTooManyRequests) || refusal.RetryAfter != 10 {
+			t.Errorf("got %v", err)
+		}
+	})
 }
