@@ -94,12 +94,12 @@ type write struct {
 }
 
 // New makes a Publisher of core/v1 events. It writes nothing until Run.
-func New(c Client, options Options) *Publisher { return start(c, newCounts(options), options) }
+func New(c Client, options Options) *Publisher { return newPublisher(c, newCounts(options), options) }
 
 // NewSeries makes a Publisher of events.k8s.io/v1 events. It writes nothing until Run.
-func NewSeries(c Client, options Options) *Publisher { return start(c, newSeries(options), options) }
+func NewSeries(c Client, options Options) *Publisher { return newPublisher(c, newSeries(options), options) }
 
-func start(c Client, s style, options Options) *Publisher {
+func newPublisher(c Client, s style, options Options) *Publisher {
 	if options.Queue <= 0 {
 		options.Queue = 1000
 	}
@@ -171,22 +171,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 func (p *Publisher) flush(ctx context.Context, taken ...observed) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.Grace)
 	defer cancel()
-	for {
-		select {
-		case o := <-p.queue:
-			taken = append(taken, o)
-			continue
-		default:
-		}
-		if len(taken) == 0 {
-			return
-		}
+	for waiting := len(p.queue); waiting > 0; waiting-- { // more may come; they came too late
+		taken = append(taken, <-p.queue)
+	}
+	for _, o := range taken {
 		if err := ctx.Err(); err != nil {
-			p.drop("shutting down", taken[0].Event, err)
-		} else {
-			p.publish(ctx, taken[0], 1)
+			p.drop("shutting down", o.Event, err)
+			continue
 		}
-		taken = taken[1:]
+		p.publish(ctx, o, 1)
 	}
 }
 
