@@ -97,7 +97,9 @@ type write struct {
 func New(c Client, options Options) *Publisher { return newPublisher(c, newCounts(options), options) }
 
 // NewSeries makes a Publisher of events.k8s.io/v1 events. It writes nothing until Run.
-func NewSeries(c Client, options Options) *Publisher { return newPublisher(c, newSeries(options), options) }
+func NewSeries(c Client, options Options) *Publisher {
+	return newPublisher(c, newSeries(options), options)
+}
 
 func newPublisher(c Client, s style, options Options) *Publisher {
 	if options.Queue <= 0 {
