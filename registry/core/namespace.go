@@ -34,8 +34,9 @@ func namespaces() registry.Kind {
 			ValidateUpdate: func(ns, _ *corev1.Namespace) field.ErrorList { return validateNamespace(ns) },
 			ValidateName:   apivalidation.ValidateNamespaceName,
 			Deletion: registry.Deletion[*corev1.Namespace]{
-				Begin: func(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceTerminating },
-				Held:  func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 },
+				Begin:         func(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceTerminating },
+				Held:          func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 },
+				ReturnsObject: true,
 			},
 		},
 		Fields: func(ns *corev1.Namespace) fields.Set {

@@ -28,7 +28,7 @@ func pods() registry.Kind {
 			PrepareUpdate:  preparePodUpdate,
 			Validate:       podspec.ValidateCreate,
 			ValidateUpdate: podspec.ValidateUpdate,
-			Deletion:       registry.Deletion[*corev1.Pod]{Grace: podGrace},
+			Deletion:       registry.Deletion[*corev1.Pod]{Grace: podGrace, ReturnsObject: true},
 		},
 		Fields: podFields,
 		Sub: registry.Subresources[*corev1.Pod]{

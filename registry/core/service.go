@@ -35,6 +35,7 @@ func services() registry.Kind {
 			ValidateUpdate: validateServiceUpdate,
 			ValidateName:   apivalidation.NameIsDNSLabel, // KEP-5311
 			CreateOnUpdate: true,
+			Deletion:       registry.Deletion[*corev1.Service]{ReturnsObject: true},
 		},
 		Fields: func(svc *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": svc.Spec.ClusterIP, "spec.type": string(svc.Spec.Type)}

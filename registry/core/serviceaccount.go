@@ -21,6 +21,7 @@ func serviceAccounts() registry.Kind {
 		Rules: registry.Rules[*corev1.ServiceAccount]{
 			PrepareCreate: func(_ context.Context, account *corev1.ServiceAccount) { keepSecretNames(account) },
 			PrepareUpdate: func(_ context.Context, account, _ *corev1.ServiceAccount) { keepSecretNames(account) },
+			Deletion:      registry.Deletion[*corev1.ServiceAccount]{ReturnsObject: true},
 		},
 	}.Kind()
 }

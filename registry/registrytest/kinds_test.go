@@ -24,6 +24,39 @@ func TestBuiltinKinds(t *testing.T) {
 	registrytest.Kinds(t, builtin())
 }
 
+// TestDeletion pins what a delete answers with.
+func TestDeletion(t *testing.T) {
+	var got []string
+	for _, k := range builtin() {
+		if k.Rules.Deletion.ReturnsObject {
+			got = append(got, k.Plural)
+		}
+	}
+	if want := []string{"namespaces", "pods", "serviceaccounts", "services"}; !slices.Equal(got, want) {
+		t.Errorf("objects are returned by %v, want %v", got, want)
+	}
+}
+
+// TestUpdates pins which kinds PUT creates, and which it updates only with a version.
+func TestUpdates(t *testing.T) {
+	var creates, conditional []string
+	for _, k := range builtin() {
+		if k.Rules.CreateOnUpdate {
+			creates = append(creates, k.Plural)
+		}
+		if k.Rules.ConditionalUpdate {
+			conditional = append(conditional, k.Plural)
+		}
+	}
+	slices.Sort(creates)
+	if want := []string{"clusterrolebindings", "clusterroles", "endpoints", "events", "leases", "rolebindings", "roles", "services"}; !slices.Equal(creates, want) {
+		t.Errorf("created by update: %v, want %v", creates, want)
+	}
+	if want := []string{"leases", "poddisruptionbudgets"}; !slices.Equal(conditional, want) {
+		t.Errorf("updated with a version only: %v, want %v", conditional, want)
+	}
+}
+
 // TestNames pins what discovery and storage show to the outside.
 func TestNames(t *testing.T) {
 	want := map[string]string{
