@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/selector"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -111,18 +113,24 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	}
 	r = r.WithContext(ctx)
-	if err := s.authorize(ctx, attributes(id, q)); err != nil {
+	if err := s.authorize(ctx, attributes(id, q, r.URL.Query())); err != nil {
 		writeError(w, r, err)
 		return
 	}
 	s.route(w, r, q)
 }
 
-func attributes(id *authn.Identity, q Request) authz.Attributes {
-	return authz.Attributes{
+func attributes(id *authn.Identity, q Request, query url.Values) authz.Attributes {
+	a := authz.Attributes{
 		User: id, Verb: q.Verb, Group: q.Group, Version: q.Version, Resource: q.Resource, Subresource: q.Subresource,
 		Namespace: q.Namespace, Name: q.Name, Path: q.Path, ResourceRequest: q.IsResource,
 	}
+	if q.Verb == "list" || q.Verb == "watch" || q.Verb == "deletecollection" {
+		// A selector that does not parse narrows nothing here and is refused later.
+		a.FieldSelector, _ = selector.ParseFields(query.Get("fieldSelector"))
+		a.LabelSelector, _ = selector.ParseLabels(query.Get("labelSelector"))
+	}
+	return a
 }
 
 func (s *Server) authorize(ctx context.Context, a authz.Attributes) error {
@@ -139,7 +147,7 @@ func (s *Server) authorize(ctx context.Context, a authz.Attributes) error {
 // mayCreate authorizes an update that turns out to create.
 func (s *Server) mayCreate(ctx context.Context, q Request) error {
 	q.Verb = "create"
-	return s.authorize(ctx, attributes(authn.FromContext(ctx), q))
+	return s.authorize(ctx, attributes(authn.FromContext(ctx), q, nil))
 }
 
 // admit runs the whole chain over a request whose object is not what is stored.

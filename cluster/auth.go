@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -15,7 +14,6 @@ import (
 	"github.com/keelson-dev/keelson/admission/namespacelifecycle"
 	"github.com/keelson-dev/keelson/admission/priority"
 	"github.com/keelson-dev/keelson/admission/serviceaccount"
-	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/authz/node"
 	"github.com/keelson-dev/keelson/authz/rbac"
@@ -41,23 +39,10 @@ func (c *Cluster) authorizer() (authz.Authorizer, error) {
 		ClusterRoleBindings: view[*rbacv1.ClusterRoleBinding](c.registry, rbacResource("clusterrolebindings"), &err),
 	})
 	c.rules = c.rbac
-	nodes := node.New(node.Sources{Pods: view[*corev1.Pod](c.registry, coreResource("pods"), &err)}, commonToNodes())
+	nodes := node.New(node.Sources{Pods: view[*corev1.Pod](c.registry, coreResource("pods"), &err)}, rbac.Rules(bootstrap.NodeRules()))
 	chain := []authz.Named{{Name: superuser.Name, Authorizer: superuser.New()}, {Name: "node", Authorizer: nodes}}
 	chain = append(chain, c.options.Authorizers...)
 	return authz.Union(append(chain, authz.Named{Name: "rbac", Authorizer: c.rbac})...), err
-}
-
-// commonToNodes decides what every node may do, whichever it is: the rules of the role
-// system:node, which is bound to nobody.
-func commonToNodes() authz.Authorizer {
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "system:node"}, Rules: bootstrap.NodeRules()}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "system:node"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: authn.GroupNodes}},
-	}
-	policy := rbac.Policy{ClusterRoles: []*rbacv1.ClusterRole{role}, ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{binding}}
-	return rbac.New(policy.Sources())
 }
 
 // escalation judges role writes by rules that are there only once the cluster is assembled.

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/scheduling"
@@ -30,28 +31,36 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 	return c.bootstrapRBAC(ctx)
 }
 
+// bootstrapRBAC brings the policy into force: on an empty store by plain creates, on one that
+// was used before as upstream does at each start, so that what administrators added stays.
 func (c *Cluster) bootstrapRBAC(ctx context.Context) error {
 	policy := bootstrap.Policy()
-	rbac := func(resource string) schema.GroupResource {
-		return schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: resource}
+	if roles, ok := c.registry.Resource(rbacResource("clusterroles")); ok {
+		if used, err := roles.List(ctx, registry.ListOptions{Limit: 1}); err != nil || len(used.Items) > 0 {
+			api, clientErr := c.Client(systemIdentity())
+			if err = errors.Join(err, clientErr); err != nil {
+				return err
+			}
+			return bootstrap.Ensure(ctx, api, policy)
+		}
 	}
 	for _, o := range policy.ClusterRoles {
-		if err := c.ensure(ctx, rbac("clusterroles"), o); err != nil {
+		if err := c.ensure(ctx, rbacResource("clusterroles"), o); err != nil {
 			return err
 		}
 	}
 	for _, o := range policy.ClusterRoleBindings {
-		if err := c.ensure(ctx, rbac("clusterrolebindings"), o); err != nil {
+		if err := c.ensure(ctx, rbacResource("clusterrolebindings"), o); err != nil {
 			return err
 		}
 	}
 	for _, o := range policy.Roles {
-		if err := c.ensure(ctx, rbac("roles"), o); err != nil {
+		if err := c.ensure(ctx, rbacResource("roles"), o); err != nil {
 			return err
 		}
 	}
 	for _, o := range policy.RoleBindings {
-		if err := c.ensure(ctx, rbac("rolebindings"), o); err != nil {
+		if err := c.ensure(ctx, rbacResource("rolebindings"), o); err != nil {
 			return err
 		}
 	}
@@ -71,7 +80,7 @@ func (c *Cluster) ensure(ctx context.Context, gr schema.GroupResource, obj regis
 	if res.Rules.Default != nil {
 		res.Rules.Default(obj)
 	}
-	_, err := res.Create(systemContext(ctx), obj, registry.CreateOptions{})
+	_, err := res.Create(authn.NewContext(ctx, systemIdentity()), obj, registry.CreateOptions{})
 	if errors.Is(err, registry.ErrExists) {
 		return nil
 	}

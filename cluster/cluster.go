@@ -147,7 +147,8 @@ func (c *Cluster) admissionChain() (admission.Chain, error) {
 }
 
 func (c *Cluster) authenticator() authn.Authenticator {
-	return authn.AnonymousFallback(authn.Union(append([]authn.Authenticator{inprocess.New()}, c.options.Authenticators...)...))
+	chain := append([]authn.Authenticator{inprocess.New()}, c.options.Authenticators...)
+	return authn.AnonymousFallback(authn.WithGroup(authn.Union(chain...), authn.GroupAuthenticated))
 }
 
 // Handler is the API server, for a net/http server or test of the user's.

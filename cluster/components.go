@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/endpoints"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/controllers/garbagecollector"
+	"github.com/keelson-dev/keelson/controllers/namespace"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/controllers/rootca"
 	"github.com/keelson-dev/keelson/controllers/serviceaccount"
@@ -188,6 +189,11 @@ func controllerTable() []component {
 			}
 			return c.loop(garbagecollector.New(kinds, k.client, k.recorder)), err
 		}},
+		{"namespace-controller", "namespace-controller", func(c *Cluster, k kit) (controllers.Runnable, error) {
+			var err error
+			namespaces := shared[*corev1.Namespace](c.informers, coreResource("namespaces"), &err)
+			return c.loop(namespace.New(namespaces, k.client, c.deletable, namespace.Options{})), err
+		}},
 		{"serviceaccount-controller", "service-account-controller", func(c *Cluster, k kit) (controllers.Runnable, error) {
 			var err error
 			in := serviceaccount.Sources{
@@ -212,4 +218,15 @@ func controllerTable() []component {
 			return c.loop(clusterroleaggregation.New(in, k.client)), err
 		}},
 	}
+}
+
+// deletable are the namespaced resources that have objects to delete.
+func (c *Cluster) deletable() ([]schema.GroupVersionResource, error) {
+	var list []schema.GroupVersionResource
+	for _, res := range c.registry.Resources() {
+		if res.Namespaced && res.Answer == nil {
+			list = append(list, res.GroupVersion.WithResource(res.Plural))
+		}
+	}
+	return list, nil
 }

@@ -39,7 +39,8 @@ func controllerIdentity(account string) *authn.Identity {
 	return ServiceAccount("kube-system", account)
 }
 
-// systemContext is the context of what the API server does by itself, upstream's loopback client.
-func systemContext(ctx context.Context) context.Context {
-	return authn.NewContext(ctx, &authn.Identity{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}})
+// systemIdentity is who the API server is when it does something by itself, as upstream's
+// loopback client: it creates what has to be there before anybody can be authorized.
+func systemIdentity() *authn.Identity {
+	return &authn.Identity{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
 }

@@ -1,0 +1,274 @@
+// Package namespace is upstream's namespace-controller: a namespace that is being deleted loses
+// everything in it, pods first, and then the finalizer that held it. Its conditions say what is
+// left and why.
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/informer"
+)
+
+// Upstream's timings.
+const (
+	// defaultGrace lets servers take notice that a namespace is going, so that nobody creates
+	// anything behind the controller's back.
+	defaultGrace = 5 * time.Second
+	// finalizerEstimate is how long objects with finalizers are expected to take.
+	finalizerEstimate = 15 * time.Second
+)
+
+// Client is what the controller asks of the server.
+type Client interface {
+	client.Getter
+	client.Lister
+	client.Updater
+	client.Deleter
+}
+
+// Options of a Controller. The zero value is upstream's behaviour.
+type Options struct {
+	// Grace is how long after its deletion a namespace's content is left alone; 0 is 5 s.
+	Grace time.Duration
+	// Finalizer is the one that this controller removes; empty is "kubernetes".
+	Finalizer corev1.FinalizerName
+}
+
+// Controller is the namespace-controller. Make one with New.
+type Controller struct {
+	namespaces *informer.Informer[*corev1.Namespace]
+	client     Client
+	resources  func() ([]schema.GroupVersionResource, error)
+	options    Options
+}
+
+var _ controllers.Controller = (*Controller)(nil)
+
+// New makes the controller. resources returns the namespaced resources whose objects can be
+// deleted; with an error beside it, it is what could be found out.
+func New(namespaces *informer.Informer[*corev1.Namespace], c Client, resources func() ([]schema.GroupVersionResource, error), o Options) *Controller {
+	if o.Grace == 0 {
+		o.Grace = defaultGrace
+	}
+	if o.Finalizer == "" {
+		o.Finalizer = corev1.FinalizerKubernetes
+	}
+	return &Controller{namespaces: namespaces, client: c, resources: resources, options: o}
+}
+
+// Name is "namespace-controller".
+func (*Controller) Name() string { return "namespace-controller" }
+
+// Watch enqueues namespaces that are being deleted.
+func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
+	enqueue := func(ns *corev1.Namespace) {
+		if ns.DeletionTimestamp != nil {
+			q.AddAfter(controllers.Key{Name: ns.Name}, c.options.Grace)
+		}
+	}
+	c.namespaces.AddHandler(informer.Handler[*corev1.Namespace]{
+		Added:   enqueue,
+		Updated: func(_, ns *corev1.Namespace) { enqueue(ns) },
+	})
+	return []controllers.Synced{c.namespaces}
+}
+
+func at(name, subresource string) client.Target {
+	return client.Target{Resource: corev1.SchemeGroupVersion.WithResource("namespaces"), Name: name, Subresource: subresource}
+}
+
+// Reconcile deletes what is in a namespace that is being deleted, and lets it go when nothing
+// is left.
+func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	got, err := c.client.Get(ctx, at(key.Name, ""))
+	if err != nil {
+		return controllers.Result{}, ignoreNotFound(err)
+	}
+	ns, ok := got.(*corev1.Namespace)
+	if !ok {
+		return controllers.Result{}, fmt.Errorf("namespace %s is a %T", key.Name, got)
+	}
+	if ns.DeletionTimestamp == nil {
+		return controllers.Result{}, nil
+	}
+	if ns.Status.Phase != corev1.NamespaceTerminating {
+		ns = ns.DeepCopy()
+		ns.Status.Phase = corev1.NamespaceTerminating
+		if ns, err = c.update(ctx, ns, "status"); err != nil {
+			return controllers.Result{}, ignoreNotFound(err)
+		}
+	}
+	if len(ns.Spec.Finalizers) == 0 {
+		return controllers.Result{}, nil
+	}
+	left, errs := c.empty(ctx, ns)
+	updated := ns.DeepCopy()
+	if report(&updated.Status, left, errs, metav1.Now()) {
+		if ns, err = c.update(ctx, updated, "status"); err != nil {
+			return controllers.Result{}, ignoreNotFound(err)
+		}
+	}
+	if len(errs.list()) > 0 {
+		return controllers.Result{}, errors.Join(errs.list()...)
+	}
+	if left.wait > 0 {
+		return controllers.Result{RequeueAfter: left.wait/2 + time.Second}, nil
+	}
+	return controllers.Result{}, c.finalize(ctx, ns)
+}
+
+func (c *Controller) update(ctx context.Context, ns *corev1.Namespace, subresource string) (*corev1.Namespace, error) {
+	got, err := c.client.Update(ctx, at(ns.Name, subresource), ns, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	updated, ok := got.(*corev1.Namespace)
+	if !ok {
+		return nil, fmt.Errorf("namespace %s is a %T", ns.Name, got)
+	}
+	return updated, nil
+}
+
+func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
+	ns = ns.DeepCopy()
+	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == c.options.Finalizer })
+	_, err := c.client.Update(ctx, at(ns.Name, "finalize"), ns, metav1.UpdateOptions{})
+	return ignoreNotFound(err)
+}
+
+// remains are what is left in a namespace, and how long to wait for it.
+type remains struct {
+	wait       time.Duration
+	resources  map[schema.GroupVersionResource]int
+	finalizers map[string]int
+	podsOnly   bool // the rest was not looked at, since pods are left
+}
+
+// failures are what went wrong in emptying a namespace.
+type failures struct {
+	discovery error
+	content   []error
+}
+
+func (f failures) list() []error {
+	if f.discovery == nil {
+		return f.content
+	}
+	return append([]error{f.discovery}, f.content...)
+}
+
+// empty deletes everything in the namespace: the rest only once no pod is left, so that what
+// pods need goes after them.
+func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace) (remains, failures) {
+	left := remains{resources: map[schema.GroupVersionResource]int{}, finalizers: map[string]int{}}
+	var errs failures
+	resources, err := c.resources()
+	errs.discovery = err
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	if slices.Contains(resources, pods) {
+		if err := c.emptyOf(ctx, ns, pods, &left); err != nil {
+			errs.content = append(errs.content, fmt.Errorf("failed to delete pods for namespace: %s, err: %w", ns.Name, err))
+		}
+		if left.resources[pods] > 0 {
+			left.podsOnly = true
+			return left, errs
+		}
+	}
+	for _, resource := range resources {
+		if resource == pods {
+			continue
+		}
+		if err := c.emptyOf(ctx, ns, resource, &left); err != nil {
+			errs.content = append(errs.content, err)
+		}
+	}
+	return left, errs
+}
+
+// emptyOf deletes the namespace's objects of one resource and counts what is left.
+func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, resource schema.GroupVersionResource, left *remains) error {
+	collection := client.Target{Resource: resource, Namespace: ns.Name}
+	before, err := c.client.List(ctx, collection, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if meta.LenList(before) == 0 {
+		return nil
+	}
+	wait := gracefulEstimate(before)
+	if time.Since(ns.DeletionTimestamp.Time) >= wait {
+		wait = 0
+	}
+	background := metav1.DeletePropagationBackground
+	if err := c.client.Delete(ctx, collection, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		return err
+	}
+	after, err := c.client.List(ctx, collection, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	n, held := 0, false
+	err = meta.EachListItem(after, func(obj runtime.Object) error {
+		n++
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return err
+		}
+		for _, f := range m.GetFinalizers() {
+			left.finalizers[f]++
+			held = true
+		}
+		return nil
+	})
+	if err != nil || n == 0 {
+		return err
+	}
+	left.resources[resource] = n
+	switch {
+	case wait > 0:
+	case held:
+		wait = finalizerEstimate
+	default:
+		return fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", ns.Name, resource)
+	}
+	left.wait = max(left.wait, wait)
+	return nil
+}
+
+// gracefulEstimate is how long the pods in a list take to end; other objects take no time.
+func gracefulEstimate(list runtime.Object) time.Duration {
+	pods, ok := list.(*corev1.PodList)
+	if !ok {
+		return 0
+	}
+	var longest int64
+	for _, pod := range pods.Items {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+			longest = max(longest, *grace)
+		}
+	}
+	return time.Duration(longest) * time.Second
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
