@@ -255,7 +255,7 @@ func (v *validator) addresses(ips, kept []string, shown any, p *field.Path) {
 	}
 	dual, err := netutils.IsDualStackIPStrings(ips)
 	if err != nil {
-		v.add(field.InternalError(p, fmt.Errorf("failed to check for dual stack with error:%v", err)))
+		v.add(field.InternalError(p, fmt.Errorf("failed to check for dual stack with error:%w", err)))
 	}
 	if !dual || len(ips) > 2 {
 		v.invalid(p, asInternal(shown), "may specify no more than one IP for each IP family")

@@ -2,7 +2,6 @@ package podspec
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,7 +110,7 @@ func (v *validator) sysctls(list []corev1.Sysctl, p *field.Path) {
 	for i, s := range list {
 		at := p.Index(i).Child("name")
 		if v.need(at, s.Name) {
-			if ok, err := regexp.MatchString(format, s.Name); len(s.Name) > longest || err != nil || !ok {
+			if len(s.Name) > longest || !matches(format, s.Name) {
 				v.invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", longest, format))
 			} else if seen[s.Name] {
 				v.duplicate(at, s.Name)

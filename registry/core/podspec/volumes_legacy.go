@@ -3,7 +3,6 @@ package podspec
 import (
 	"net"
 	"path"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,7 +118,7 @@ func (v *validator) iscsiName(p *field.Path, name string) {
 		v.invalid(p, name, "must be valid format starting with iqn, eui, or naa")
 		return
 	}
-	if ok, err := regexp.MatchString(format, name); err != nil || !ok {
+	if !matches(format, name) {
 		v.invalid(p, name, "must be valid format")
 	}
 }
