@@ -1,7 +1,10 @@
 package kubelet_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
@@ -194,6 +198,59 @@ func TestManyPodsComeAndGo(t *testing.T) {
 		}
 		if got := n.count("delete pods"); got != 300 {
 			t.Errorf("%d deletions for 300 lives", got)
+		}
+	})
+}
+
+func TestLongTerminationMessagesShareTheRoom(t *testing.T) {
+	rt := simulated.Options{Program: func(simulated.Process) simulated.Program {
+		return simulated.Program{Exits: true, ExitCode: 1, Message: strings.Repeat("x", 20_000)}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "second", Image: "nginx"})
+		}))
+		n.after(time.Second)
+		for _, s := range n.pod("web").Status.ContainerStatuses {
+			if got := len(s.State.Terminated.Message); got != 6<<10 {
+				t.Errorf("%s has a message of %d bytes", s.Name, got)
+			}
+		}
+	})
+}
+
+func TestKubeletRunsOnce(t *testing.T) {
+	rt := simulated.New(simulated.Options{})
+	defer rt.Close()
+	w := newWorld(t)
+	pods := informer.New(w.pods, informer.Options{})
+	k, err := kubelet.New(kubelet.Sources{Pods: pods}, w, rt, nil, kubelet.Options{NodeName: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := k.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := k.Run(ctx); !errors.Is(err, kubelet.ErrStarted) {
+		t.Errorf("a second run: %v", err)
+	}
+}
+
+func TestFieldsOfOthersAreKept(t *testing.T) {
+	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Status.NominatedNodeName = "n1"
+			claim := "claim"
+			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: &claim}}
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "example.com/mine", Status: corev1.ConditionFalse})
+		}))
+		n.after(time.Second)
+		status := n.pod("web").Status
+		if status.NominatedNodeName != "n1" || len(status.ResourceClaimStatuses) != 1 || len(status.Conditions) != 6 {
+			t.Errorf("%+v", status)
 		}
 	})
 }

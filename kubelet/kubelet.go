@@ -173,6 +173,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("reading the pods of node %s: %w", k.name, err)
 	}
+	if k.node.known(ctx) != nil {
+		return nil // the context has ended
+	}
 	k.dispatch(stop, &group)
 	group.Go(func() { k.relist(stop, &group) })
 	if k.source != nil {

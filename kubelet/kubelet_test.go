@@ -378,7 +378,10 @@ func TestKubeletThatIsRestartedPicksContainersUp(t *testing.T) {
 		rt := simulated.New(simulated.Options{})
 		defer rt.Close()
 		n := w.run(rt, kubelet.Options{})
-		w.pods.Put(newPod("web"))
+		w.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.Containers[0].ReadinessProbe = execProbe(10, 0)
+			p.Spec.Containers[0].StartupProbe = execProbe(10, 0)
+		}))
 		w.pods.Put(newPod("doomed"))
 		n.after(time.Second)
 		before := n.containers()

@@ -52,6 +52,25 @@ func (n *nodeReporter) current() *corev1.Node {
 	return n.initial()
 }
 
+// known waits until the node's labels and taints are known as the API has them: pods are admitted
+// by them.
+func (n *nodeReporter) known(ctx context.Context) error {
+	if nodes := n.k.sources.Nodes; nodes != nil {
+		if err := nodes.WaitSynced(ctx); err != nil && ctx.Err() != nil {
+			return err
+		}
+		if _, there := nodes.Get("", n.k.name); there {
+			return nil
+		}
+	}
+	select {
+	case <-n.registered:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // networkProblem says why pods cannot have a network, as of the last look at the runtime.
 func (n *nodeReporter) networkProblem() string {
 	n.mu.Lock()

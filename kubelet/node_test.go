@@ -177,8 +177,12 @@ func TestNodeThatExistsIsTakenOver(t *testing.T) {
 		w.nodes.Put(old)
 		rt := simulated.New(simulated.Options{})
 		defer rt.Close()
+		w.pods.Put(newPod("web", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"mine": "yes"} }))
 		n := w.run(rt, kubelet.Options{})
 		n.after(time.Second)
+		if status := w.pod("web").Status; status.Phase != corev1.PodRunning {
+			t.Errorf("a pod that selects a label of the node in the API is %s: %s", status.Phase, status.Message)
+		}
 		node := w.node()
 		if node.Labels["mine"] != "yes" || node.Labels["kubernetes.io/arch"] == "vax" || node.UID != "older" {
 			t.Errorf("the node is %+v", node.ObjectMeta)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,8 +58,23 @@ type probes struct {
 	dirty   bool
 }
 
-func newProbes(w *worker) *probes {
-	return &probes{w: w, results: map[probeKey]probeResult{}, active: map[probeKey]context.CancelFunc{}}
+// newProbes takes over what an earlier kubelet has said of containers that run: a restart of the
+// kubelet alone makes nothing unready.
+func newProbes(w *worker, status *corev1.PodStatus) *probes {
+	p := &probes{w: w, results: map[probeKey]probeResult{}, active: map[probeKey]context.CancelFunc{}}
+	for _, s := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
+		_, id, ok := strings.Cut(s.ContainerID, "://")
+		if !ok || s.State.Running == nil {
+			continue
+		}
+		if s.Started != nil && *s.Started {
+			p.results[probeKey{id, startupProbe}] = probeSuccess
+		}
+		if s.Ready {
+			p.results[probeKey{id, readinessProbe}] = probeSuccess
+		}
+	}
+	return p
 }
 
 // result is the last result of a probe.

@@ -308,22 +308,23 @@ func podTarget(pod *corev1.Pod) client.Target {
 // others. A pod is not said to have ended while its containers may run.
 func mergeStatus(pod *corev1.Pod, status corev1.PodStatus, mayRun bool) corev1.PodStatus {
 	old := pod.Status
-	merged := *status.DeepCopy()
-	merged.Conditions = nil
-	for _, c := range old.Conditions {
-		if !ownedCondition(c.Type) {
-			merged.Conditions = append(merged.Conditions, c)
-		}
-	}
-	for _, c := range status.Conditions {
+	merged := *old.DeepCopy()
+	own := status.DeepCopy()
+	merged.ObservedGeneration = own.ObservedGeneration
+	merged.Phase, merged.Reason, merged.Message = own.Phase, own.Reason, own.Message
+	merged.HostIP, merged.HostIPs = own.HostIP, own.HostIPs
+	merged.PodIP, merged.PodIPs = own.PodIP, own.PodIPs
+	merged.StartTime, merged.QOSClass = own.StartTime, own.QOSClass
+	merged.InitContainerStatuses = own.InitContainerStatuses
+	merged.ContainerStatuses = own.ContainerStatuses
+	merged.EphemeralContainerStatuses = own.EphemeralContainerStatuses
+	merged.Resources, merged.AllocatedResources = own.Resources, own.AllocatedResources
+	merged.Conditions = slices.DeleteFunc(merged.Conditions, func(c corev1.PodCondition) bool { return ownedCondition(c.Type) })
+	for _, c := range own.Conditions {
 		if ownedCondition(c.Type) {
 			merged.Conditions = append(merged.Conditions, c)
 		}
 	}
-	merged.NominatedNodeName = old.NominatedNodeName
-	merged.ResourceClaimStatuses = old.ResourceClaimStatuses
-	merged.ExtendedResourceClaimStatus = old.ExtendedResourceClaimStatus
-	merged.Resize = old.Resize
 	if mayRun && !isTerminal(old.Phase) && isTerminal(merged.Phase) {
 		merged.Phase, merged.Reason, merged.Message = old.Phase, old.Reason, old.Message
 	}

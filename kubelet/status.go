@@ -175,12 +175,17 @@ func finishStatus(status, previous *corev1.PodStatus, now time.Time) {
 		status.StartTime = &start
 	}
 	status.ObservedGeneration = max(status.ObservedGeneration, previous.ObservedGeneration)
-	normalizeTimes(status)
+	normalize(status)
 }
 
-// normalizeTimes cuts every time to the seconds that the API keeps, so that equal statuses
-// compare equal.
-func normalizeTimes(status *corev1.PodStatus) {
+// maxMessages is how many bytes of termination messages a pod may have in all.
+const maxMessages = 12 << 10
+
+// normalize cuts every time to the seconds that the API keeps, so that equal statuses compare
+// equal, and termination messages to their share of the room.
+func normalize(status *corev1.PodStatus) {
+	count := len(status.InitContainerStatuses) + len(status.ContainerStatuses) + len(status.EphemeralContainerStatuses)
+	room := maxMessages / max(count, 1)
 	cut := func(t *metav1.Time) {
 		if !t.IsZero() {
 			*t = metav1.NewTime(t.Truncate(time.Second).UTC())
@@ -200,6 +205,7 @@ func normalizeTimes(status *corev1.PodStatus) {
 					cut(&state.Running.StartedAt)
 				}
 				if state.Terminated != nil {
+					state.Terminated.Message = state.Terminated.Message[:min(len(state.Terminated.Message), room)]
 					cut(&state.Terminated.StartedAt)
 					cut(&state.Terminated.FinishedAt)
 				}

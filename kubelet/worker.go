@@ -57,7 +57,7 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 			waiting:    map[string]waiting{},
 		},
 	}
-	w.probes = newProbes(w)
+	w.probes = newProbes(w, &pod.Status)
 	w.poke()
 	return w
 }
