@@ -18,7 +18,8 @@ type refusal struct{ Reason, Message string }
 
 // admit decides whether the node takes the pod besides the others that it has. The scheduler has
 // decided so before; but it may have been by-passed, or have decided by what is no longer so.
-func admit(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node) *refusal {
+// Allocatable is what the node has, whatever the API says of it.
+func admit(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node, allocatable corev1.ResourceList) *refusal {
 	if want, ok := pod.Labels[corev1.LabelOSStable]; ok && want != runtime.GOOS {
 		return &refusal{"PodOSSelectorNodeLabelDoesNotMatch",
 			"Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}
@@ -26,7 +27,7 @@ func admit(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node) *refusal {
 	if os := pod.Spec.OS; os != nil && string(os.Name) != runtime.GOOS {
 		return &refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}
 	}
-	if r := insufficient(pod, others, node.Status.Allocatable); r != nil {
+	if r := insufficient(pod, others, allocatable); r != nil {
 		return r
 	}
 	predicate := func(name, why string) *refusal {

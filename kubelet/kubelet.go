@@ -266,7 +266,9 @@ func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
 func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) {
 	w := newWorker(k, pod)
 	if pod.DeletionTimestamp == nil && !isTerminal(pod.Status.Phase) {
-		if refusal := admit(pod, k.active(), k.node.current()); refusal != nil {
+		node := k.node.current()
+		allocatable := fillResources(k.options.Allocatable, node.Status.Allocatable)
+		if refusal := admit(pod, k.active(), node, allocatable); refusal != nil {
 			k.podEvent(pod, corev1.EventTypeWarning, refusal.Reason, "%s", refusal.Message)
 			w.reject(pod, *refusal)
 		}
