@@ -1,10 +1,6 @@
 package cluster
 
-import (
-	"context"
-
-	"github.com/keelson-dev/keelson/authn"
-)
+import "github.com/keelson-dev/keelson/authn"
 
 // Admin is who the rest.Config of Config stands for: a person of the group system:masters.
 func Admin() *authn.Identity {
