@@ -11,17 +11,17 @@ import (
 
 func testListPrefix(t *testing.T, s *suite) {
 	var last int64
-	for _, key := range []string{"/b", "/a/2", "/a/1", "/a", "/a0", "/a/10", "/a\xff", "/a\xff\xff", "/b/1", "c"} {
+	for _, key := range []string{"/b", "/a/2", "/a/1", "/a", "/a0", "/a/10", "/a\xff", "/a\xff\xff", "/b/1", "c", "c/a/1"} {
 		last = s.create(key, "value of "+key)
 	}
 	for prefix, keys := range map[string][]string{
-		"":         {"/a", "/a/1", "/a/10", "/a/2", "/a0", "/a\xff", "/a\xff\xff", "/b", "/b/1", "c"},
+		"":         {"/a", "/a/1", "/a/10", "/a/2", "/a0", "/a\xff", "/a\xff\xff", "/b", "/b/1", "c", "c/a/1"},
 		"/a":       {"/a", "/a/1", "/a/10", "/a/2", "/a0", "/a\xff", "/a\xff\xff"},
 		"/a/":      {"/a/1", "/a/10", "/a/2"},
 		"/a/1":     {"/a/1", "/a/10"},
 		"/a\xff":   {"/a\xff", "/a\xff\xff"},
 		"/b":       {"/b", "/b/1"},
-		"c":        {"c"},
+		"c":        {"c", "c/a/1"},
 		"/c":       nil,
 		"/a/3":     nil,
 		"\xff\xff": nil,

@@ -38,7 +38,7 @@ func testWatchPrefix(t *testing.T, s *suite) {
 	for _, prefix := range prefixes {
 		streams[prefix] = s.watch(prefix, start)
 	}
-	keys := []string{"/a", "/a/1", "/a/10", "/a0", "/a\xff", "/b", "/", "/a/2"}
+	keys := []string{"/a", "/a/1", "/a/10", "/a0", "/a\xff", "/b", "/", "/a/2", "x/a/1", "\xff/a/"}
 	revisions := make([]int64, len(keys))
 	for i, key := range keys {
 		revisions[i] = s.create(key, key)

@@ -2,6 +2,8 @@ package wal_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/storage"
@@ -44,4 +46,33 @@ func TestContract(t *testing.T) {
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "storage/wal", 1)
 	depcheck.Siblings(t, "storage/wal", "storage", "storage/internal/timeline", "storage/internal/disk")
+}
+
+// The store may live inside a bubble of virtual time, as a control plane under test does.
+func TestVirtualTime(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := wal.Open(dir, wal.Options{CompactBytes: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := s.Watch(t.Context(), "", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		for i := range 20 {
+			time.Sleep(time.Minute)
+			fill(t, s, 1)
+			if events, err := stream.Next(t.Context()); err != nil || len(events) != 1 {
+				t.Fatalf("Next after write %d = %v, %v", i, events, err)
+			}
+		}
+		if passed := time.Since(start); passed != 20*time.Minute {
+			t.Errorf("%v passed", passed)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
