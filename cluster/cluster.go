@@ -54,6 +54,7 @@ type Cluster struct {
 	transport *apiserver.Transport
 	nodes     []*Node
 	parts     []part
+	slot      int // of the last loop
 
 	ready   *once
 	mu      sync.Mutex

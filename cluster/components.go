@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -112,18 +113,26 @@ func newScheduler(c *Cluster, k kit) (controllers.Runnable, error) {
 		Predicates: append(predicates.Default(), c.options.Scheduler.Predicates...),
 		Priorities: append(priorities.Default(), c.options.Scheduler.Priorities...),
 	}
-	o := scheduler.Options{Settle: c.options.Settle, OnDecision: c.options.Scheduler.OnDecision, Logger: c.log}
+	o := scheduler.Options{Settle: c.options.Settle / 2, OnDecision: c.options.Scheduler.OnDecision, Logger: c.log}
 	if c.options.Seed != nil {
 		profile.Seed, o.Writes = *c.options.Seed, 1
 	}
 	return scheduler.New(in, profile, k.client, k.recorder, o)
 }
 
-// loop runs a controller as upstream does, or with a seed one key at a time, so that runs repeat.
+// slots is how many components can act at instants of their own within one batch.
+const slots = 64
+
+// loop runs a controller as upstream does, or with a seed one key at a time, so that runs
+// repeat. With Options.Settle each loop acts at instants of its own.
 func (c *Cluster) loop(k controllers.Controller) controllers.Runnable {
 	o := controllers.Options{Workers: 5, Logger: c.log}
 	if c.options.Seed != nil {
 		o.Workers = 1
+	}
+	if settle := c.options.Settle; settle > 0 {
+		c.slot++
+		o.Batch, o.Offset = slots*settle, time.Duration(c.slot)*settle
 	}
 	return controllers.NewLoop(k, o)
 }
