@@ -53,9 +53,10 @@ type SandboxReader interface {
 
 // Containers makes and ends containers.
 type Containers interface {
-	// CreateContainer prepares a container in a Ready sandbox without starting it. It fails with
-	// ErrNotFound for a missing sandbox or image.
-	CreateContainer(ctx context.Context, sandboxID string, config ContainerConfig) (id string, err error)
+	// CreateContainer prepares a container in a Ready sandbox without starting it; the sandbox's
+	// configuration is the one that it was made with. It fails with ErrNotFound for a missing
+	// sandbox or image.
+	CreateContainer(ctx context.Context, sandboxID string, config ContainerConfig, sandbox SandboxConfig) (id string, err error)
 	// StartContainer starts a Created container; in any other state it fails with ErrInvalid.
 	StartContainer(ctx context.Context, id string) error
 	// StopContainer asks the container to end, by force once the grace period is over (at once

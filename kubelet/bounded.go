@@ -59,10 +59,10 @@ func (b bounded) ListSandboxes(ctx context.Context, filter cri.Filter) ([]cri.Sa
 	return b.runtime.ListSandboxes(ctx, filter)
 }
 
-func (b bounded) CreateContainer(ctx context.Context, sandboxID string, config cri.ContainerConfig) (string, error) {
+func (b bounded) CreateContainer(ctx context.Context, sandboxID string, config cri.ContainerConfig, sandbox cri.SandboxConfig) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limit)
 	defer cancel()
-	return b.runtime.CreateContainer(ctx, sandboxID, config)
+	return b.runtime.CreateContainer(ctx, sandboxID, config, sandbox)
 }
 
 func (b bounded) StartContainer(ctx context.Context, id string) error {

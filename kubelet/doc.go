@@ -15,8 +15,9 @@
 //
 // # What it does not do yet
 //
-// Volumes, environment from other objects, image pull secrets, resource managers and cgroups,
-// eviction under pressure, static pods and the kubelet's server.
+// Volumes, environment from other objects, image pull secrets, resource managers and cgroups, resize
+// in place, the RestartAllContainers rule, static pods, the graceful shutdown of the node,
+// eviction under pressure and the kubelet's server.
 //
 // # Errors and concurrency
 //

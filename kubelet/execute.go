@@ -32,7 +32,7 @@ func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o observation) (p
 	if a.CreateSandbox && !w.createSandbox(ctx, pod, &a) {
 		return false
 	}
-	started, failed := w.startAll(ctx, launch{pod, o, a.SandboxID}, a.Start)
+	started, failed := w.startAll(ctx, launch{pod, o, a.SandboxID, sandboxConfig(pod, a.Attempt)}, a.Start)
 	if a.CreateSandbox || len(a.Kill) > 0 || started || failed {
 		if fresh, err := observe(ctx, w.k.runtime, w.uid); err == nil {
 			w.seen = fresh
@@ -103,6 +103,7 @@ type launch struct {
 	pod     *corev1.Pod
 	before  observation // from before anything was started
 	sandbox string
+	config  cri.SandboxConfig
 }
 
 // startAll starts the containers in order. An init container that cannot start holds up the ones
@@ -162,7 +163,7 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 	if err := w.removeOld(ctx, o, c.Name); err != nil {
 		return err
 	}
-	id, err := w.k.runtime.CreateContainer(ctx, l.sandbox, containerConfig(pod, c, attempt, ref))
+	id, err := w.k.runtime.CreateContainer(ctx, l.sandbox, containerConfig(pod, c, attempt, ref), l.config)
 	if err != nil {
 		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
 		return &failure{waiting: waiting{"CreateContainerError", err.Error()}}

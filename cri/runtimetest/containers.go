@@ -69,7 +69,7 @@ func (s suite) containerImage(t *testing.T) {
 	sandboxConfig := pod(t, "pod")
 	sandbox := s.sandbox(t, sandboxConfig)
 	missing := Program{Image: "runtimetest.invalid/never/pulled:1"}
-	_, err := s.runtime.CreateContainer(s.context(t), sandbox, config(sandboxConfig, "main", missing, missing.Image))
+	_, err := s.runtime.CreateContainer(s.context(t), sandbox, config(sandboxConfig, "main", missing, missing.Image), sandboxConfig)
 	is(t, "CreateContainer without its image", err, cri.ErrNotFound)
 }
 
@@ -138,7 +138,7 @@ func (s suite) stopTwice(t *testing.T) {
 			t.Errorf("StopContainer: %v", err)
 		}
 	}
-	created := s.container(t, sandbox, config(pod(t, "pod"), "second", s.Sleeper, s.pull(t, s.Sleeper)), false)
+	created := s.container(t, sandbox, config(*s.pods[sandbox], "second", s.Sleeper, s.pull(t, s.Sleeper)), false)
 	if err := s.runtime.StopContainer(ctx, created, 0); err != nil {
 		t.Errorf("StopContainer of one that never ran: %v", err)
 	}
@@ -198,7 +198,7 @@ func (s suite) exec(t *testing.T) {
 			t.Errorf("ExecSync: %+v, %v", result, err)
 		}
 	}
-	created := s.container(t, sandbox, config(pod(t, "pod"), "second", s.Sleeper, s.pull(t, s.Sleeper)), false)
+	created := s.container(t, sandbox, config(*s.pods[sandbox], "second", s.Sleeper, s.pull(t, s.Sleeper)), false)
 	if _, err := s.runtime.ExecSync(ctx, created, []string{"true"}, s.Patience); err == nil {
 		t.Error("a command runs in a container that does not")
 	}

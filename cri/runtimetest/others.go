@@ -113,7 +113,7 @@ func (s suite) concurrent(t *testing.T) {
 				t.Errorf("RunPodSandbox: %v", err)
 				return
 			}
-			id, err := s.runtime.CreateContainer(ctx, sandbox, config(config0, "main", s.Sleeper, ref))
+			id, err := s.runtime.CreateContainer(ctx, sandbox, config(config0, "main", s.Sleeper, ref), config0)
 			if err == nil {
 				err = s.runtime.StartContainer(ctx, id)
 			}

@@ -53,7 +53,8 @@ func (s suite) sandboxUnknown(t *testing.T) {
 	ctx := s.context(t)
 	_, err := s.runtime.SandboxStatus(ctx, "unknown")
 	is(t, "SandboxStatus", err, cri.ErrNotFound)
-	_, err = s.runtime.CreateContainer(ctx, "unknown", config(pod(t, "pod"), "main", s.Sleeper, s.pull(t, s.Sleeper)))
+	unknown := pod(t, "pod")
+	_, err = s.runtime.CreateContainer(ctx, "unknown", config(unknown, "main", s.Sleeper, s.pull(t, s.Sleeper)), unknown)
 	is(t, "CreateContainer", err, cri.ErrNotFound)
 	if err := s.runtime.StopPodSandbox(ctx, "unknown"); err != nil {
 		t.Errorf("StopPodSandbox: %v", err)
@@ -128,14 +129,14 @@ func (s suite) sandboxAddresses(t *testing.T) {
 func (s suite) stoppedSandbox(t *testing.T) {
 	ctx := s.context(t)
 	sandbox, running := s.running(t, s.Sleeper)
-	created := s.container(t, sandbox, config(pod(t, "pod"), "late", s.Sleeper, s.pull(t, s.Sleeper)), false)
+	created := s.container(t, sandbox, config(*s.pods[sandbox], "late", s.Sleeper, s.pull(t, s.Sleeper)), false)
 	if err := s.runtime.StopPodSandbox(ctx, sandbox); err != nil {
 		t.Fatalf("StopPodSandbox: %v", err)
 	}
 	if status := s.exited(t, running); status.ExitCode == 0 {
 		t.Errorf("a container of a stopped sandbox ended with code %d, want that of an end by force", status.ExitCode)
 	}
-	if _, err := s.runtime.CreateContainer(ctx, sandbox, config(pod(t, "pod"), "more", s.Sleeper, s.pull(t, s.Sleeper))); err == nil {
+	if _, err := s.runtime.CreateContainer(ctx, sandbox, config(*s.pods[sandbox], "more", s.Sleeper, s.pull(t, s.Sleeper)), *s.pods[sandbox]); err == nil {
 		t.Error("a stopped sandbox takes a container")
 	}
 	if err := s.runtime.StartContainer(ctx, created); err == nil {

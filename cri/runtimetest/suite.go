@@ -46,10 +46,11 @@ type Options struct {
 type suite struct {
 	Options
 	runtime Runtime
+	pods    map[string]*cri.SandboxConfig // by sandbox id
 }
 
-// Run runs the whole suite. make returns a runtime to use in one test, and is called for each.
-func Run(t *testing.T, make func(t *testing.T) Runtime, o Options) {
+// Run runs the whole suite. open returns a runtime to use in one test, and is called for each.
+func Run(t *testing.T, open func(t *testing.T) Runtime, o Options) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second
 	}
@@ -80,7 +81,7 @@ func Run(t *testing.T, make func(t *testing.T) Runtime, o Options) {
 		{"ValuesAreCopies", suite.copies},
 		{"ConcurrentPods", suite.concurrent},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(suite{Options: o, runtime: make(t)}, t) })
+		t.Run(test.name, func(t *testing.T) { test.run(suite{o, open(t), map[string]*cri.SandboxConfig{}}, t) })
 	}
 }
 
@@ -111,6 +112,7 @@ func (s suite) sandbox(t *testing.T, config cri.SandboxConfig) string {
 	if err != nil {
 		t.Fatalf("RunPodSandbox: %v", err)
 	}
+	s.pods[id] = &config
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.Patience)
 		defer cancel()
@@ -155,7 +157,7 @@ func (s suite) pull(t *testing.T, p Program) string {
 // container makes a container, and starts it if asked to.
 func (s suite) container(t *testing.T, sandbox string, c cri.ContainerConfig, start bool) string {
 	t.Helper()
-	id, err := s.runtime.CreateContainer(s.context(t), sandbox, c)
+	id, err := s.runtime.CreateContainer(s.context(t), sandbox, c, *s.pods[sandbox])
 	if err != nil {
 		t.Fatalf("CreateContainer: %v", err)
 	}

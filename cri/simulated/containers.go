@@ -12,8 +12,8 @@ import (
 // killedCode is the exit code of a process that was ended by force: 128 and SIGKILL.
 const killedCode = 137
 
-// CreateContainer prepares a container.
-func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, config cri.ContainerConfig) (string, error) {
+// CreateContainer prepares a container. The sandbox's configuration is known already.
+func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, config cri.ContainerConfig, _ cri.SandboxConfig) (string, error) {
 	op := r.sandboxOperation(CreateContainer, sandboxID)
 	op.Container = config.Metadata
 	op.Image = cmp.Or(config.Image.UserSpecified, config.Image.Image)

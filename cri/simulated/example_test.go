@@ -30,12 +30,11 @@ func Example() {
 	fmt.Println(errors.Is(err, cri.ErrRegistryUnavailable))
 
 	ref, _ := runtime.PullImage(ctx, cri.ImageSpec{Image: "app"}, nil)
-	sandbox, _ := runtime.RunPodSandbox(ctx, cri.SandboxConfig{
-		Metadata: cri.SandboxMetadata{Namespace: "default", Name: "web", UID: "1"},
-	})
+	pod := cri.SandboxConfig{Metadata: cri.SandboxMetadata{Namespace: "default", Name: "web", UID: "1"}}
+	sandbox, _ := runtime.RunPodSandbox(ctx, pod)
 	id, _ := runtime.CreateContainer(ctx, sandbox, cri.ContainerConfig{
 		Metadata: cri.ContainerMetadata{Name: "main"}, Image: cri.ImageSpec{Image: ref},
-	})
+	}, pod)
 	_ = runtime.StartContainer(ctx, id)
 	status, _ := runtime.ContainerStatus(ctx, id)
 	fmt.Println(status.State, status.ExitCode, status.Reason)

@@ -66,7 +66,8 @@ func TestConformance(t *testing.T) {
 func start(t *testing.T, r *simulated.Runtime) (sandbox, container string) {
 	t.Helper()
 	ctx := context.Background()
-	sandbox, err := r.RunPodSandbox(ctx, cri.SandboxConfig{Metadata: cri.SandboxMetadata{Name: "p", Namespace: "n", UID: "u"}})
+	pod := cri.SandboxConfig{Metadata: cri.SandboxMetadata{Name: "p", Namespace: "n", UID: "u"}}
+	sandbox, err := r.RunPodSandbox(ctx, pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func start(t *testing.T, r *simulated.Runtime) (sandbox, container string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	container, err = r.CreateContainer(ctx, sandbox, cri.ContainerConfig{Metadata: cri.ContainerMetadata{Name: "main"}, Image: cri.ImageSpec{Image: ref}})
+	container, err = r.CreateContainer(ctx, sandbox, cri.ContainerConfig{Metadata: cri.ContainerMetadata{Name: "main"}, Image: cri.ImageSpec{Image: ref}}, pod)
 	if err == nil {
 		err = r.StartContainer(ctx, container)
 	}
