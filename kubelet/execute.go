@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,9 +28,9 @@ func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o observation) (p
 		return false
 	}
 	if a.KillPod && !a.CreateSandbox {
-		return true
+		return len(o.running()) > 0 || slices.ContainsFunc(o.sandboxes, isReady)
 	}
-	if a.CreateSandbox && !w.createSandbox(ctx, pod, &a) {
+	if a.CreateSandbox && !w.createSandbox(ctx, pod, o, &a) {
 		return false
 	}
 	started, failed := w.startAll(ctx, launch{pod, o, a.SandboxID, sandboxConfig(pod, a.Attempt)}, a.Start)
@@ -77,7 +78,7 @@ func (w *worker) purgeInit(ctx context.Context, pod *corev1.Pod, o observation) 
 }
 
 // createSandbox makes the pod's sandbox and tells the API that its network is there.
-func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, a *actions) bool {
+func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, before observation, a *actions) bool {
 	if problem := w.k.node.networkProblem(); problem != "" && !isHostNetwork(pod) {
 		w.k.podEvent(pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: %s", problem)
 		w.lookAgain(time.Now().Add(plegPeriod))
@@ -92,10 +93,24 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, a *actions)
 		return false
 	}
 	a.SandboxID = id
+	w.removeEmpty(ctx, before)
 	if o, err := observe(ctx, w.k.runtime, w.uid); err == nil {
 		w.publish(pod, o, provisional)
 	}
 	return true
+}
+
+// removeEmpty removes the pod's old sandboxes, but for those whose containers still tell something.
+func (w *worker) removeEmpty(ctx context.Context, before observation) {
+	for _, s := range before.sandboxes {
+		used := slices.ContainsFunc(before.containers, func(c cri.ContainerStatus) bool { return c.SandboxID == s.ID })
+		if used {
+			continue
+		}
+		if err := w.k.runtime.RemovePodSandbox(ctx, s.ID); err != nil {
+			w.k.log.Warn("removing an old sandbox failed", "sandbox", s.ID, "error", err)
+		}
+	}
 }
 
 // launch is what the containers that are started in one go have in common.

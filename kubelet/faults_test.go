@@ -254,3 +254,58 @@ func TestFieldsOfOthersAreKept(t *testing.T) {
 		}
 	})
 }
+
+func TestPodThatCanNeitherEndNorGoOn(t *testing.T) {
+	rt := simulated.Options{
+		Behave: func(op simulated.Operation) simulated.Outcome {
+			if op.Verb == simulated.PullImage && strings.HasPrefix(op.Image, "missing") {
+				return simulated.Outcome{Err: errors.New("manifest unknown")}
+			}
+			return simulated.Outcome{}
+		},
+		Program: func(simulated.Process) simulated.Program {
+			return simulated.Program{Exits: true, After: time.Second}
+		},
+	}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "second", Image: "missing"})
+		}))
+		n.after(5 * time.Second)
+		sandboxes, err := n.runtime.ListSandboxes(t.Context(), cri.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.runtime.StopPodSandbox(t.Context(), sandboxes[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Minute)
+		if phase := n.pod("web").Status.Phase; phase != corev1.PodPending {
+			t.Errorf("the pod is %s", phase)
+		}
+		n.remove("web", 30)
+		n.after(time.Second)
+		n.leftNothing()
+	})
+}
+
+func TestOldSandboxesDoNotPileUp(t *testing.T) {
+	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web"))
+		for range 6 {
+			n.after(400 * time.Second)
+			sandboxes, err := n.runtime.ListSandboxes(t.Context(), cri.Filter{})
+			if err != nil || len(sandboxes) > 3 {
+				t.Fatalf("sandboxes: %v, %v", sandboxes, err)
+			}
+			if err := n.runtime.StopPodSandbox(t.Context(), sandboxes[0].ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.after(400 * time.Second)
+		if status := n.pod("web").Status; status.Phase != corev1.PodRunning || status.ContainerStatuses[0].RestartCount != 6 {
+			t.Errorf("the pod is %s after %d restarts", status.Phase, status.ContainerStatuses[0].RestartCount)
+		}
+	})
+}

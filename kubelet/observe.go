@@ -106,6 +106,8 @@ func (o observation) activeSandbox() *cri.SandboxStatus {
 	return &o.sandboxes[0]
 }
 
+func isReady(s cri.SandboxStatus) bool { return s.State == cri.SandboxReady }
+
 // running returns the containers that run, or may.
 func (o observation) running() []cri.ContainerStatus {
 	var list []cri.ContainerStatus

@@ -143,6 +143,7 @@ func (w *worker) lookAgain(at time.Time) {
 
 // sync brings a pod closer to its spec, as far as that goes without waiting for anything.
 func (w *worker) sync(ctx context.Context, pod *corev1.Pod, forced bool) {
+	created := 0
 	for {
 		o, err := observe(ctx, w.k.runtime, w.uid)
 		if err != nil {
@@ -159,6 +160,12 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod, forced bool) {
 		if isTerminal(w.status.Phase) {
 			w.stage = terminating
 			return
+		}
+		if need, _, _, _ := sandboxNeeded(pod, o); need {
+			if created++; created > 1 {
+				w.lookAgain(time.Now().Add(plegPeriod)) // the one just made is no good
+				break
+			}
 		}
 		progress := w.execute(ctx, pod, o)
 		if ctx.Err() != nil {
