@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +26,8 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// Get returns a copy of the stored object. Subresources other than status are not served.
+// Get returns a copy of the stored object, or its scale. Of other subresources but status there
+// are none.
 func (s *Server) Get(_ context.Context, t client.Target) (runtime.Object, error) {
 	if err := s.begin(Action{Verb: Get, Target: t}); err != nil {
 		return nil, err
@@ -36,7 +38,25 @@ func (s *Server) Get(_ context.Context, t client.Target) (runtime.Object, error)
 	if err != nil {
 		return nil, err
 	}
+	if t.Subresource == "scale" {
+		return scaleOf(t, obj)
+	}
 	return obj.DeepCopyObject(), nil
+}
+
+// scaleOf is the scale subresource of an object that has a replica count in its spec.
+func scaleOf(t client.Target, obj informer.Object) (runtime.Object, error) {
+	spec := fieldOf(obj, "Spec")
+	if !spec.IsValid() || !spec.FieldByName("Replicas").IsValid() {
+		return nil, apierrors.NewNotFound(t.Resource.GroupResource(), t.Name)
+	}
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{
+		Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
+	}}
+	if n, ok := spec.FieldByName("Replicas").Interface().(*int32); ok && n != nil {
+		scale.Spec.Replicas = *n
+	}
+	return scale, nil
 }
 
 // List returns copies of the selected objects as the kind's typed list, in key order.
