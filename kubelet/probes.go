@@ -63,8 +63,8 @@ type probes struct {
 func newProbes(w *worker, status *corev1.PodStatus) *probes {
 	p := &probes{w: w, results: map[probeKey]probeResult{}, active: map[probeKey]context.CancelFunc{}}
 	for _, s := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
-		_, id, ok := strings.Cut(s.ContainerID, "://")
-		if !ok || s.State.Running == nil {
+		id := containerIDOf(&s)
+		if id == "" || s.State.Running == nil {
 			continue
 		}
 		if s.Started != nil && *s.Started {

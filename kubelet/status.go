@@ -124,7 +124,7 @@ func (p portrait) readiness(status *corev1.PodStatus) {
 }
 
 func (p portrait) setReady(c *corev1.Container, s *corev1.ContainerStatus) {
-	_, id, _ := strings.Cut(s.ContainerID, "://")
+	id := containerIDOf(s)
 	result := func(spec *corev1.Probe, k probeKind) bool {
 		return spec == nil || p.probes != nil && p.probes(id, k) == probeSuccess
 	}
