@@ -41,6 +41,13 @@ func (r *recorder) Watch(q controllers.Queue) []controllers.Synced {
 	return r.synced
 }
 
+// to is the queue, once there is one.
+func (r *recorder) to() controllers.Queue {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.queue
+}
+
 func (r *recorder) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	r.mu.Lock()
 	r.count[key]++
@@ -100,7 +107,7 @@ func TestBackoffIsCappedAndGivesUp(t *testing.T) {
 	}
 	got := run(t, r, controllers.Options{Retry: controllers.Retry{First: time.Second, Max: 3 * time.Second}}, time.Hour, func() {
 		time.Sleep(time.Minute)
-		r.queue.Add(controllers.Key{Name: "bad"}) // a change gives it another round
+		r.to().Add(controllers.Key{Name: "bad"}) // a change gives it another round
 	})
 	wantCalls(t, got, "0s bad", "1s bad", "3s bad", "6s bad", "9s bad", "1m0s bad", "1m1s bad", "1m3s bad", "1m6s bad", "1m9s bad")
 }
@@ -133,9 +140,9 @@ func TestRequeueAfterAndEarlierWins(t *testing.T) {
 	}
 	got := run(t, r, controllers.Options{}, time.Hour, func() {
 		time.Sleep(time.Second)
-		r.queue.AddAfter(key, 2*time.Minute) // later than what is planned
-		r.queue.AddAfter(key, 10*time.Second)
-		r.queue.AddAfter(key, 20*time.Second)
+		r.to().AddAfter(key, 2*time.Minute) // later than what is planned
+		r.to().AddAfter(key, 10*time.Second)
+		r.to().AddAfter(key, 20*time.Second)
 	})
 	wantCalls(t, got, "0s ns/a", "11s ns/a")
 }
@@ -144,12 +151,12 @@ func TestBatch(t *testing.T) {
 	r := &recorder{keys: []controllers.Key{{Name: "b"}, {Namespace: "ns", Name: "a"}, {Name: "c"}, {Name: "a"}}}
 	got := run(t, r, controllers.Options{Batch: time.Second, Offset: 200 * time.Millisecond}, time.Minute, func() {
 		time.Sleep(10500 * time.Millisecond)
-		r.queue.Add(controllers.Key{Name: "z"})
+		r.to().Add(controllers.Key{Name: "z"})
 		time.Sleep(500 * time.Millisecond)
-		r.queue.Add(controllers.Key{Name: "z"})
-		r.queue.AddAfter(controllers.Key{Name: "y"}, 0)
+		r.to().Add(controllers.Key{Name: "z"})
+		r.to().AddAfter(controllers.Key{Name: "y"}, 0)
 		time.Sleep(201 * time.Millisecond)
-		r.queue.Add(controllers.Key{Name: "y"})
+		r.to().Add(controllers.Key{Name: "y"})
 	})
 	wantCalls(t, got, "200ms a", "200ms b", "200ms c", "200ms ns/a", "11.2s y", "11.2s z", "12.2s y")
 }
@@ -164,8 +171,8 @@ func TestKeyIsNeverReconciledTwiceAtOnce(t *testing.T) {
 	got := run(t, r, controllers.Options{Workers: 3}, time.Minute, func() {
 		for range 3 {
 			time.Sleep(time.Second)
-			r.queue.Add(key) // while it is being worked on: once more, afterwards
-			r.queue.Add(controllers.Key{Name: "b"})
+			r.to().Add(key) // while it is being worked on: once more, afterwards
+			r.to().Add(controllers.Key{Name: "b"})
 		}
 	})
 	wantCalls(t, got, "0s a", "1s b", "10s a", "11s b")

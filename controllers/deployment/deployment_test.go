@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,9 +286,10 @@ func TestHashCollision(t *testing.T) {
 }
 
 func TestFailuresAreReported(t *testing.T) {
-	refused := true
+	var refused atomic.Bool
+	refused.Store(true)
 	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if refused && a.Verb == fakeapi.Create && a.Target.Resource == replicaSets {
+		if refused.Load() && a.Verb == fakeapi.Create && a.Target.Resource == replicaSets {
 			return errors.New("quota")
 		}
 		return nil
@@ -299,13 +301,14 @@ func TestFailuresAreReported(t *testing.T) {
 		if got, want := b.events.Take()[0], fmt.Sprintf("Warning ReplicaSetCreateError Failed to create new replica set %q: quota", name); got != want {
 			b.Errorf("event %q, want %q", got, want)
 		}
-		refused = false
+		refused.Store(false)
 		b.after(time.Minute)
 		b.wantCondition("Progressing", `True NewReplicaSetAvailable: ReplicaSet "{v1}" has successfully progressed.`)
 	})
-	refusePods := true
+	var refusePods atomic.Bool
+	refusePods.Store(true)
 	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if refusePods && a.Verb == fakeapi.Create && a.Target.Resource == fakeapi.Pods {
+		if refusePods.Load() && a.Verb == fakeapi.Create && a.Target.Resource == fakeapi.Pods {
 			return errors.New("quota")
 		}
 		return nil
@@ -313,7 +316,7 @@ func TestFailuresAreReported(t *testing.T) {
 		b.create(web(1))
 		b.after(time.Second)
 		b.wantCondition("ReplicaFailure", "True FailedCreate: quota")
-		refusePods = false
+		refusePods.Store(false)
 		b.after(time.Hour)
 		b.wantCondition("ReplicaFailure", "")
 		b.wantSizes("v1=1/1")

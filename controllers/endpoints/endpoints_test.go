@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -321,9 +322,10 @@ func TestWritesOnlyWhatChanged(t *testing.T) {
 }
 
 func TestFailuresAreReported(t *testing.T) {
-	fail := true
+	var fail atomic.Bool
+	fail.Store(true)
 	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if fail && a.Target.Resource == resource && (a.Verb == fakeapi.Create || a.Verb == fakeapi.Update) {
+		if fail.Load() && a.Target.Resource == resource && (a.Verb == fakeapi.Create || a.Verb == fakeapi.Update) {
 			return errors.New("no")
 		}
 		return nil
@@ -332,9 +334,9 @@ func TestFailuresAreReported(t *testing.T) {
 		if got, want := b.events.Take(), "Warning FailedToCreateEndpoint Failed to create endpoint for service ns/web: no"; len(got) == 0 || got[0] != want {
 			b.Errorf("events %q, want %q", got, want)
 		}
-		fail = false
+		fail.Store(false)
 		time.Sleep(time.Minute)
-		fail = true
+		fail.Store(true)
 		b.events.Take()
 		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = nil })
 		if got, want := b.events.Take(), "Warning FailedToUpdateEndpoint Failed to update endpoint ns/web: no"; len(got) == 0 || got[0] != want {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,9 +306,9 @@ func TestRepairsWhatOthersChange(t *testing.T) {
 }
 
 func TestMissingNodeAndFailures(t *testing.T) {
-	fail := false
+	var fail atomic.Bool
 	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if fail && a.Target.Resource == resource {
+		if fail.Load() && a.Target.Resource == resource {
 			return errors.New("no")
 		}
 		return nil
@@ -325,13 +326,13 @@ func TestMissingNodeAndFailures(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
 		b.want("IPv4 1.2.3.4(rs):http=8080")
-		fail = true
+		fail.Store(true)
 		b.put(fakeapi.Pods, pod("a", "1.2.3.5"))
 		want = "Warning FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service ns/web: failed to update web-00001 EndpointSlice for Service ns/web: no"
 		if got := b.events.Take(); len(got) != 1 || got[0] != want {
 			b.Errorf("events %q, want %q", got, want)
 		}
-		fail = false
+		fail.Store(false)
 		time.Sleep(time.Minute)
 		b.want("IPv4 1.2.3.4(rs),1.2.3.5(rs):http=8080")
 	})

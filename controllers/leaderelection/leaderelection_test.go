@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,22 +139,22 @@ func TestReleaseOnCancel(t *testing.T) {
 }
 
 func TestLostLeaseEndsTheRun(t *testing.T) {
-	var broken bool
+	var broken atomic.Bool
 	down := errors.New("server is down")
 	inBubble(t, fakeapi.Options{Before: func(fakeapi.Action) error {
-		if broken {
+		if broken.Load() {
 			return down
 		}
 		return nil
 	}}, func(o *office) {
 		_, done := o.candidate("a", leaderelection.Options{ReleaseOnCancel: true})
 		time.Sleep(21 * time.Second) // renewed at 20 s, next at 22 s
-		broken = true
+		broken.Store(true)
 		if err := <-done; !errors.Is(err, leaderelection.ErrLost) {
 			o.Errorf("Run: %v", err)
 		}
 		o.want("0s a leads", "33s a stops") // ten seconds of tries, and one to stop
-		broken = false
+		broken.Store(false)
 		if got := *o.lease().Spec.HolderIdentity; got != "a" {
 			o.Errorf("holder %q: it could not be released", got)
 		}
@@ -161,9 +162,9 @@ func TestLostLeaseEndsTheRun(t *testing.T) {
 }
 
 func TestShortOutageIsSurvived(t *testing.T) {
-	var broken bool
+	var broken atomic.Bool
 	inBubble(t, fakeapi.Options{Before: func(fakeapi.Action) error {
-		if broken {
+		if broken.Load() {
 			return errors.New("server is down")
 		}
 		return nil
@@ -171,9 +172,9 @@ func TestShortOutageIsSurvived(t *testing.T) {
 		stop, _ := o.candidate("a", leaderelection.Options{})
 		for range 10 {
 			time.Sleep(21 * time.Second)
-			broken = true
+			broken.Store(true)
 			time.Sleep(7 * time.Second)
-			broken = false
+			broken.Store(false)
 		}
 		o.want("0s a leads")
 		if err := stop(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,15 +195,15 @@ func TestReplacesAndScalesDown(t *testing.T) {
 }
 
 func TestSlowStartStopsAtFirstFailedBatch(t *testing.T) {
-	left := 5
+	var left atomic.Int32
+	left.Store(5)
 	quota := fakeapi.Options{Before: func(a fakeapi.Action) error {
 		if a.Verb != fakeapi.Create || a.Target.Resource != fakeapi.Pods {
 			return nil
 		}
-		if left == 0 {
+		if left.Add(-1) < 0 {
 			return errors.New("quota")
 		}
-		left--
 		return nil
 	}}
 	inBubble(t, quota, nil, func(b *bench) {
@@ -230,7 +231,7 @@ func TestSlowStartStopsAtFirstFailedBatch(t *testing.T) {
 			b.Errorf("events %q", got)
 		}
 		// Once there is quota again, the retries get through and the failure is gone.
-		left = 1000
+		left.Store(1000)
 		b.after(time.Minute)
 		b.wantStatus("web", "replicas 100 labeled 100 ready 0 available 0 terminating 0 observed 1")
 		if c := b.set("web").Status.Conditions; len(c) != 0 {
@@ -370,12 +371,12 @@ func TestAdoptsAndReleases(t *testing.T) {
 
 func TestOneOfRacingParentsWins(t *testing.T) {
 	var api *fakeapi.Server
-	raced := false
+	var raced atomic.Bool
 	race := fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Verb != fakeapi.Patch || raced {
+		if a.Verb != fakeapi.Patch || raced.Load() {
 			return nil
 		}
-		raced = true // another controller gets in first
+		raced.Store(true) // another controller gets in first
 		_, err := api.Patch(context.Background(), a.Target, client.Patch{Type: types.StrategicMergePatchType, Data: []byte(
 			`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"rival","uid":"rival","controller":true}]}}`)}, metav1.PatchOptions{})
 		return err
@@ -423,9 +424,10 @@ func TestDeletedOwnerDoesNotAdopt(t *testing.T) {
 }
 
 func TestFailedDelete(t *testing.T) {
-	fail := true
+	var fail atomic.Bool
+	fail.Store(true)
 	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Delete && fail {
+		if a.Verb == fakeapi.Delete && fail.Load() {
 			return errors.New("no")
 		}
 		return nil
@@ -442,7 +444,7 @@ func TestFailedDelete(t *testing.T) {
 		if len(c) != 1 || c[0].Reason != "FailedDelete" || c[0].Message != "unable to delete pods: no" {
 			b.Errorf("conditions %+v", c)
 		}
-		fail = false
+		fail.Store(false)
 		b.after(time.Minute)
 		b.wantEvents("Normal SuccessfulDelete Deleted pod: web-00001")
 	})
@@ -450,12 +452,13 @@ func TestFailedDelete(t *testing.T) {
 
 func TestStatusConflictIsTriedOnceMore(t *testing.T) {
 	var api *fakeapi.Server
-	interfere := true
+	var interfere atomic.Bool
+	interfere.Store(true)
 	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Verb != fakeapi.Update || a.Target.Subresource != "status" || !interfere {
+		if a.Verb != fakeapi.Update || a.Target.Subresource != "status" || !interfere.Load() {
 			return nil
 		}
-		interfere = false
+		interfere.Store(false)
 		_, err := api.Patch(context.Background(), client.Target{Resource: sets, Namespace: "ns", Name: "web"},
 			client.Patch{Type: types.MergePatchType, Data: []byte(`{"metadata":{"labels":{"x":"y"}}}`)}, metav1.PatchOptions{})
 		return err
