@@ -55,7 +55,7 @@ func (r Rules[T]) erase() Rules[Object] {
 		ValidateUpdate: eraseValidateUpdate(r.ValidateUpdate),
 		ValidateName:   r.ValidateName,
 		Guard:          eraseGuard(r.Guard),
-		CreateOnUpdate: r.CreateOnUpdate, ConditionalUpdate: r.ConditionalUpdate,
+		CreateOnUpdate: r.CreateOnUpdate, ConditionalUpdate: r.ConditionalUpdate, AnyFinalizer: r.AnyFinalizer,
 		Deletion: r.Deletion.erase(),
 	}
 }

@@ -91,6 +91,9 @@ type Rules[T Object] struct {
 	Guard func(ctx context.Context, obj, old T) error
 	// CreateOnUpdate lets PUT create an object that is not there.
 	CreateOnUpdate bool
+	// AnyFinalizer allows finalizers without a domain before the slash. Upstream's kinds refuse
+	// those but for three kinds; kinds outside of Kubernetes' own API groups always allow them.
+	AnyFinalizer bool
 	// ConditionalUpdate refuses updates that carry no resourceVersion.
 	ConditionalUpdate bool
 	Deletion          Deletion[T]

@@ -493,3 +493,15 @@ func TestLive(t *testing.T) {
 		t.Error("a reader of pods over config maps")
 	}
 }
+
+func TestFinalizerNames(t *testing.T) {
+	res := open(t, memory.New(memory.Options{}), registry.Options{})
+	_, err := res.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: "x", Finalizers: []string{"example.com/hold", "orphan", "hold"},
+	}}, registry.CreateOptions{})
+	var refused *registry.Error
+	if !errors.As(err, &refused) || len(refused.Fields) != 1 ||
+		refused.Fields[0].Error() != `metadata.finalizers[2]: Invalid value: "hold": name is neither a standard finalizer name nor is it fully qualified` {
+		t.Errorf("an unqualified finalizer: %v", err)
+	}
+}

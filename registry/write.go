@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -282,6 +284,7 @@ func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateO
 	meta := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, pathSegment, meta)
 	errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, meta)...)
+	errs = append(errs, r.validateFinalizers(obj.GetFinalizers(), old.GetFinalizers())...)
 	if validate != nil {
 		errs = append(errs, validate(obj, old)...)
 	}
@@ -300,6 +303,7 @@ func (r *Resource) validateCreate(obj Object, via *Version) field.ErrorList {
 		name = r.Rules.ValidateName
 	}
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, name, field.NewPath("metadata"))
+	errs = append(errs, r.validateFinalizers(obj.GetFinalizers(), nil)...)
 	validate := r.Rules.Validate
 	if via != nil && via.Validate != nil {
 		validate = via.Validate
@@ -309,6 +313,27 @@ func (r *Resource) validateCreate(obj Object, via *Version) field.ErrorList {
 	}
 	if len(errs) == 0 {
 		errs = apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, pathSegment, field.NewPath("metadata"))
+	}
+	return errs
+}
+
+// validateFinalizers wants a domain in the names of new finalizers of Kubernetes' own kinds, but
+// for those that Kubernetes itself uses.
+func (r *Resource) validateFinalizers(finalizers, old []string) field.ErrorList {
+	group := r.GroupVersion.Group
+	if r.Rules.AnyFinalizer || strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, f := range finalizers {
+		switch f {
+		case "kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+			continue
+		}
+		if !strings.Contains(f, "/") && !slices.Contains(old, f) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), f,
+				"name is neither a standard finalizer name nor is it fully qualified"))
+		}
 	}
 	return errs
 }

@@ -20,6 +20,7 @@ func leases() registry.Kind {
 		New:          func() *coordinationv1.Lease { return &coordinationv1.Lease{} },
 		NewList:      func() runtime.Object { return &coordinationv1.LeaseList{} },
 		Rules: registry.Rules[*coordinationv1.Lease]{
+			AnyFinalizer:      true,
 			PrepareCreate:     func(_ context.Context, lease *coordinationv1.Lease) { dropElection(lease, nil) },
 			PrepareUpdate:     func(_ context.Context, lease, old *coordinationv1.Lease) { dropElection(lease, old) },
 			Validate:          validateLease,

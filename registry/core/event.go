@@ -26,6 +26,7 @@ func events() registry.Kind {
 		New:          func() *corev1.Event { return &corev1.Event{} },
 		NewList:      func() runtime.Object { return &corev1.EventList{} },
 		Rules: registry.Rules[*corev1.Event]{
+			AnyFinalizer:   true,
 			Validate:       func(e *corev1.Event) field.ErrorList { return validateEvent(e, "reportingComponent") },
 			ValidateUpdate: func(e, _ *corev1.Event) field.ErrorList { return validateEvent(e, "reportingComponent") },
 			ValidateName:   path.ValidatePathSegmentName,

@@ -28,6 +28,7 @@ func podDisruptionBudgets() registry.Kind {
 		New:          func() *policyv1.PodDisruptionBudget { return &policyv1.PodDisruptionBudget{} },
 		NewList:      func() runtime.Object { return &policyv1.PodDisruptionBudgetList{} },
 		Rules: registry.Rules[*policyv1.PodDisruptionBudget]{
+			AnyFinalizer: true,
 			PrepareCreate: func(_ context.Context, budget *policyv1.PodDisruptionBudget) {
 				budget.Status = policyv1.PodDisruptionBudgetStatus{}
 				budget.Generation = 1
