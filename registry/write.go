@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -284,7 +283,7 @@ func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateO
 	meta := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, pathSegment, meta)
 	errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, meta)...)
-	errs = append(errs, r.validateFinalizers(obj.GetFinalizers(), old.GetFinalizers())...)
+	errs = append(errs, r.validateFinalizers(obj.GetFinalizers())...)
 	if validate != nil {
 		errs = append(errs, validate(obj, old)...)
 	}
@@ -303,7 +302,7 @@ func (r *Resource) validateCreate(obj Object, via *Version) field.ErrorList {
 		name = r.Rules.ValidateName
 	}
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, name, field.NewPath("metadata"))
-	errs = append(errs, r.validateFinalizers(obj.GetFinalizers(), nil)...)
+	errs = append(errs, r.validateFinalizers(obj.GetFinalizers())...)
 	validate := r.Rules.Validate
 	if via != nil && via.Validate != nil {
 		validate = via.Validate
@@ -317,9 +316,9 @@ func (r *Resource) validateCreate(obj Object, via *Version) field.ErrorList {
 	return errs
 }
 
-// validateFinalizers wants a domain in the names of new finalizers of Kubernetes' own kinds, but
+// validateFinalizers wants a domain in the names of finalizers of Kubernetes' own kinds, but
 // for those that Kubernetes itself uses.
-func (r *Resource) validateFinalizers(finalizers, old []string) field.ErrorList {
+func (r *Resource) validateFinalizers(finalizers []string) field.ErrorList {
 	group := r.GroupVersion.Group
 	if r.Rules.AnyFinalizer || strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") {
 		return nil
@@ -330,7 +329,7 @@ func (r *Resource) validateFinalizers(finalizers, old []string) field.ErrorList 
 		case "kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
 			continue
 		}
-		if !strings.Contains(f, "/") && !slices.Contains(old, f) {
+		if !strings.Contains(f, "/") {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), f,
 				"name is neither a standard finalizer name nor is it fully qualified"))
 		}

@@ -1,0 +1,55 @@
+# The targets are listed by `make`. Everything runs on Linux and macOS with Go and git.
+GO ?= go
+BIN := $(CURDIR)/bin
+RACE_PACKAGES := ./admission/... ./apiserver/... ./authn/... ./authz/... ./client/... ./cluster/... ./controllers/... \
+	./cri/... ./events/... ./informer/... ./kubelet/... ./registry/... ./scheduler/... ./storage/...
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Play a rollout in the terminal: API server, controllers, scheduler, three simulated nodes.
+	$(GO) run ./examples/rollout
+
+.PHONY: test
+test: vet lint unit race ## Everything that must hold: vet, linter, tests, race detector.
+
+.PHONY: vet
+vet: ## Compile everything and run go vet.
+	$(GO) build ./...
+	$(GO) vet ./...
+
+$(BIN)/golangci-lint: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Run the linters of .golangci.yml; the first run builds them.
+	$(BIN)/golangci-lint run ./...
+
+.PHONY: unit
+unit: ## Run all tests.
+	$(GO) test ./...
+
+.PHONY: race
+race: ## Run the tests under the race detector, the long ones shortened.
+	$(GO) test -race -short $(RACE_PACKAGES)
+
+.PHONY: fuzz
+FUZZTIME ?= 20s
+fuzz: ## Run every fuzz target for FUZZTIME.
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+.PHONY: bench
+bench: ## Measure start-up and throughput; writes results/ and the README's figures.
+	$(GO) build -o $(BIN)/bench-cluster ./bench/cluster
+	$(BIN)/bench-cluster
+	$(GO) run ./internal/evidence/readme
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf $(BIN)

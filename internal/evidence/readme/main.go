@@ -1,0 +1,77 @@
+// Readme writes the figures of results/*.json into README.md, between the lines that mark their
+// place, so that what the README says is what was measured. With -check it only compares.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/keelson-dev/keelson/internal/evidence"
+)
+
+func main() {
+	check := flag.Bool("check", false, "fail when the README differs from the results, and write nothing")
+	flag.Parse()
+	if err := run(*check); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+var marks = regexp.MustCompile(`(?s)(<!-- results/([a-z-]+)\.json -->\n).*?(<!-- end -->)`)
+
+func run(check bool) error {
+	before, err := os.ReadFile("README.md")
+	if err != nil {
+		return err
+	}
+	var failures []error
+	after := marks.ReplaceAllFunc(before, func(place []byte) []byte {
+		parts := marks.FindSubmatch(place)
+		table, err := table(string(parts[2]))
+		if err != nil {
+			failures = append(failures, err)
+			return place
+		}
+		return bytes.Join([][]byte{parts[1], table, parts[3]}, nil)
+	})
+	switch {
+	case len(failures) > 0:
+		return errors.Join(failures...)
+	case bytes.Equal(before, after):
+		return nil
+	case check:
+		return errors.New("README.md does not show what results/ says: run go run ./internal/evidence/readme")
+	}
+	return os.WriteFile("README.md", after, 0o644)
+}
+
+// table renders one result as Markdown.
+func table(name string) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join("results", name+".json"))
+	if err != nil {
+		return nil, err
+	}
+	var r evidence.Result
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("results/%s.json: %w", name, err)
+	}
+	var b strings.Builder
+	b.WriteString("\n| what | median | limit |\n|---|---|---|\n")
+	for _, f := range r.Figures {
+		limit := ""
+		if f.Limit > 0 {
+			limit = fmt.Sprintf("%g %s", f.Limit, f.Unit)
+		}
+		fmt.Fprintf(&b, "| %s | %.4g %s | %s |\n", f.What, f.Value, f.Unit, limit)
+	}
+	fmt.Fprintf(&b, "\nMeasured at commit %s on %d CPUs (%s, %s/%s, %s).\n\n", r.Commit, r.Machine.CPUs, r.Machine.Model, r.Machine.OS, r.Machine.Arch, r.Machine.Go)
+	return []byte(b.String()), nil
+}
