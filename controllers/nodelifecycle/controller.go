@@ -1,0 +1,193 @@
+package nodelifecycle
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/informer"
+)
+
+// byNode indexes pods by the node they are bound to.
+const byNode = "spec.nodeName"
+
+// Sources is what the controller reads.
+type Sources struct {
+	Nodes *informer.Informer[*corev1.Node]
+	Pods  *informer.Informer[*corev1.Pod]
+	// Leases need to hold those of namespace kube-node-lease only.
+	Leases *informer.Informer[*coordinationv1.Lease]
+}
+
+// Client is what the controller asks of the server, as the service account node-controller: to
+// read nodes and leases past the cache, to patch nodes, and to update the status of nodes and pods.
+type Client interface {
+	client.Getter
+	client.Updater
+	client.Patcher
+}
+
+// Options of a Controller. The zero value is upstream's behaviour.
+type Options struct {
+	// MonitorPeriod is how often all nodes are looked at; 0 is 5 s.
+	MonitorPeriod time.Duration
+	// Grace is how long a node may be silent; 0 is 50 s.
+	Grace time.Duration
+	// StartupGrace is the same for a node that has no Ready condition yet; 0 is 60 s.
+	StartupGrace time.Duration
+	// EvictionRate is how many nodes of a healthy zone get a NoExecute taint per second; 0 is
+	// 0.1, negative is none.
+	EvictionRate float32
+	// SecondaryEvictionRate is the same for a zone that is large and unhealthy; 0 is 0.01,
+	// negative is none. In a small unhealthy zone no node is tainted.
+	SecondaryEvictionRate float32
+	// LargeZone is the number of nodes above which a zone is large; 0 is 50.
+	LargeZone int
+	// UnhealthyZone is the share of nodes, at least three, from which on a zone is unhealthy;
+	// 0 is 0.55.
+	UnhealthyZone float32
+	// Parallel is how many nodes are looked at and written at once; 0 is 8. With 1 the order of
+	// requests is always the same.
+	Parallel int
+	// Logger is told about requests that failed and will be repeated; nil discards.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	o.MonitorPeriod = cmp.Or(o.MonitorPeriod, 5*time.Second)
+	o.Grace = cmp.Or(o.Grace, 50*time.Second)
+	o.StartupGrace = cmp.Or(o.StartupGrace, 60*time.Second)
+	o.EvictionRate = max(cmp.Or(o.EvictionRate, 0.1), 0)
+	o.SecondaryEvictionRate = max(cmp.Or(o.SecondaryEvictionRate, 0.01), 0)
+	o.LargeZone = cmp.Or(o.LargeZone, 50)
+	o.UnhealthyZone = cmp.Or(o.UnhealthyZone, 0.55)
+	o.Parallel = cmp.Or(o.Parallel, 8)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Controller is the node-lifecycle-controller. Make one with New.
+type Controller struct {
+	in       Sources
+	client   Client
+	recorder events.Recorder
+	options  Options
+	log      *slog.Logger
+	queue    controllers.Queue
+	leases   leaseGate
+
+	mu     sync.Mutex
+	known  map[string]*corev1.Node // nodes registered with the controller, as they were then
+	health map[string]health       // what was last seen of each node
+	retry  map[string]bool         // nodes some of whose pods are yet to be marked unready
+	zones  map[string]*zone
+}
+
+var _ controllers.Controller = (*Controller)(nil)
+
+// New makes the controller. It adds an index to the informer of pods, which must not be running
+// yet.
+func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
+	in.Pods.AddIndex(byNode, func(pod *corev1.Pod) []string {
+		if pod.Spec.NodeName == "" {
+			return nil
+		}
+		return []string{pod.Spec.NodeName}
+	})
+	o = o.withDefaults()
+	return &Controller{
+		in: in, client: c, recorder: r, options: o, log: o.Logger,
+		known: map[string]*corev1.Node{}, health: map[string]health{}, retry: map[string]bool{}, zones: map[string]*zone{},
+	}
+}
+
+// Name is "node-lifecycle-controller".
+func (*Controller) Name() string { return "node-lifecycle-controller" }
+
+// The controller's own keys, which no node can be called.
+const (
+	monitorKey = "(monitor)" // the look at all nodes
+	taintKey   = "(taint)"   // NoExecute taints that are due or wait for their turn
+)
+
+// taintPeriod is how long after a look at the nodes, and how often while nodes wait for their
+// turn, NoExecute taints are written.
+const taintPeriod = 100 * time.Millisecond
+
+// Watch implements controllers.Controller.
+func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
+	c.queue = q
+	c.in.Nodes.AddHandler(informer.Handler[*corev1.Node]{
+		Added:   func(node *corev1.Node) { q.Add(controllers.Key{Name: node.Name}) },
+		Updated: func(_, node *corev1.Node) { q.Add(controllers.Key{Name: node.Name}) },
+		Deleted: func(node *corev1.Node) { c.setRetry(node.Name, false) },
+	})
+	c.in.Pods.AddHandler(informer.Handler[*corev1.Pod]{
+		Added: func(pod *corev1.Pod) {
+			if pod.Spec.NodeName != "" {
+				q.Add(controllers.Key{Namespace: pod.Namespace, Name: pod.Name})
+			}
+		},
+		Updated: func(old, pod *corev1.Pod) {
+			if pod.Spec.NodeName != "" && pod.Spec.NodeName != old.Spec.NodeName {
+				q.Add(controllers.Key{Namespace: pod.Namespace, Name: pod.Name})
+			}
+		},
+	})
+	c.in.Leases.AddHandler(informer.Handler[*coordinationv1.Lease]{
+		Added:   c.leases.seen,
+		Updated: func(_, lease *coordinationv1.Lease) { c.leases.seen(lease) },
+		Deleted: c.leases.gone,
+	})
+	q.Add(controllers.Key{Name: monitorKey})
+	return []controllers.Synced{c.in.Leases, c.in.Nodes, c.in.Pods}
+}
+
+// Reconcile looks at one node's taints and labels, at a pod that was bound, at all nodes, or at
+// what waits to be tainted.
+func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	switch {
+	case key.Namespace != "":
+		return controllers.Result{}, c.bound(ctx, key)
+	case key.Name == monitorKey:
+		c.monitor(ctx)
+		return controllers.Result{RequeueAfter: c.options.MonitorPeriod}, nil
+	case key.Name == taintKey:
+		return controllers.Result{RequeueAfter: c.evict(ctx)}, nil
+	}
+	node, ok := c.in.Nodes.Get("", key.Name)
+	if !ok {
+		return controllers.Result{}, nil
+	}
+	add, remove := scheduleTaints(node)
+	if err := c.swapTaints(ctx, node, add, remove); err != nil {
+		return controllers.Result{}, err
+	}
+	return controllers.Result{}, c.reconcileLabels(ctx, node)
+}
+
+func (c *Controller) setRetry(node string, want bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if want {
+		c.retry[node] = true
+	} else {
+		delete(c.retry, node)
+	}
+}
+
+func (c *Controller) wantsRetry(node string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.retry[node]
+}

@@ -1,0 +1,87 @@
+package nodelifecycle
+
+import (
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// health is what was last seen of a node, and when by this controller's clock: those of the
+// nodes may be wrong.
+type health struct {
+	probed time.Time             // when a sign of life was seen
+	ready  *corev1.NodeCondition // nil when there was none
+	lease  *coordinationv1.Lease // the newest that counted as a sign of life
+}
+
+func conditionOf(conditions []corev1.NodeCondition, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range conditions {
+		if conditions[i].Type == kind {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+// readyOf returns a copy of the node's Ready condition, or nil.
+func readyOf(node *corev1.Node) *corev1.NodeCondition {
+	c := conditionOf(node.Status.Conditions, corev1.NodeReady)
+	if c == nil {
+		return nil
+	}
+	ready := *c
+	return &ready
+}
+
+// observe takes in what there is to see of a node. had is what was seen before, nil if this is
+// the first time; lease is nil when there is none.
+func observe(node *corev1.Node, lease *coordinationv1.Lease, had *health, now time.Time) health {
+	ready := readyOf(node)
+	if ready == nil && had == nil {
+		had = &health{probed: node.CreationTimestamp.Time}
+	} else if ready == nil {
+		// A condition that was there and is not is no reason to call the node silent.
+		had = &health{probed: had.probed, lease: had.lease}
+	}
+	next := health{probed: now, ready: ready}
+	if had != nil && (ready == nil || had.ready != nil && had.ready.LastHeartbeatTime.Equal(&ready.LastHeartbeatTime)) {
+		next = *had
+	}
+	var before *coordinationv1.Lease
+	if had != nil {
+		before = had.lease
+	}
+	if lease != nil && (before == nil || before.Spec.RenewTime.Before(lease.Spec.RenewTime)) {
+		next.lease = lease
+		next.probed = now
+	}
+	return next
+}
+
+// unknown returns the conditions of a node whose kubelet is silent. NetworkUnavailable is left
+// alone: it is not the kubelet's.
+func unknown(node *corev1.Node, now time.Time) []corev1.NodeCondition {
+	conditions := slices.Clone(node.Status.Conditions)
+	at := metav1.NewTime(now.Truncate(time.Second))
+	for _, kind := range []corev1.NodeConditionType{
+		corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
+	} {
+		c := conditionOf(conditions, kind)
+		switch {
+		case c == nil:
+			conditions = append(conditions, corev1.NodeCondition{
+				Type: kind, Status: corev1.ConditionUnknown,
+				Reason: "NodeStatusNeverUpdated", Message: "Kubelet never posted node status.",
+				LastHeartbeatTime: node.CreationTimestamp, LastTransitionTime: at,
+			})
+		case c.Status != corev1.ConditionUnknown:
+			c.Status = corev1.ConditionUnknown
+			c.Reason, c.Message = "NodeStatusUnknown", "Kubelet stopped posting node status."
+			c.LastTransitionTime = at
+		}
+	}
+	return conditions
+}

@@ -1,0 +1,278 @@
+package nodelifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/client"
+)
+
+// A patch of taints that met another one is tried so often, so far apart.
+const (
+	taintTries = 5
+	taintPause = 100 * time.Millisecond
+)
+
+// readyPause is how long a node without a Ready condition is put off.
+const readyPause = 50 * time.Millisecond
+
+// taintOf returns the key of the taint by which a condition shows, or "".
+func taintOf(c corev1.NodeCondition) string {
+	switch c.Type {
+	case corev1.NodeReady:
+		switch c.Status {
+		case corev1.ConditionFalse:
+			return corev1.TaintNodeNotReady
+		case corev1.ConditionUnknown:
+			return corev1.TaintNodeUnreachable
+		}
+		return ""
+	case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable, corev1.NodePIDPressure:
+		if c.Status != corev1.ConditionTrue {
+			return ""
+		}
+	}
+	switch c.Type {
+	case corev1.NodeMemoryPressure:
+		return corev1.TaintNodeMemoryPressure
+	case corev1.NodeDiskPressure:
+		return corev1.TaintNodeDiskPressure
+	case corev1.NodeNetworkUnavailable:
+		return corev1.TaintNodeNetworkUnavailable
+	case corev1.NodePIDPressure:
+		return corev1.TaintNodePIDPressure
+	}
+	return ""
+}
+
+// ours tells that a taint of effect NoSchedule is this controller's to give and take.
+func ours(taint corev1.Taint) bool {
+	if taint.Effect != corev1.TaintEffectNoSchedule {
+		return false
+	}
+	switch taint.Key {
+	case corev1.TaintNodeUnschedulable, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable,
+		corev1.TaintNodeNetworkUnavailable, corev1.TaintNodeMemoryPressure,
+		corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure:
+		return true
+	}
+	return false
+}
+
+// scheduleTaints returns which NoSchedule taints a node lacks, and which it should not have, by
+// its conditions and whether it is cordoned.
+func scheduleTaints(node *corev1.Node) (add, remove []corev1.Taint) {
+	var want []corev1.Taint
+	for _, c := range node.Status.Conditions {
+		if key := taintOf(c); key != "" {
+			want = append(want, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+		}
+	}
+	if node.Spec.Unschedulable {
+		want = append(want, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
+	for _, taint := range want {
+		if !tainted(node, taint) {
+			add = append(add, taint)
+		}
+	}
+	for _, taint := range node.Spec.Taints {
+		if ours(taint) && !slices.ContainsFunc(want, func(w corev1.Taint) bool { return w.MatchTaint(&taint) }) {
+			remove = append(remove, taint)
+		}
+	}
+	return add, remove
+}
+
+func unreachable() corev1.Taint {
+	return corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}
+}
+
+func notReady() corev1.Taint {
+	return corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}
+}
+
+// executeTaints returns the NoExecute taint of a node with that Ready condition, and the one that
+// must not stand beside it.
+func executeTaints(ready corev1.ConditionStatus) (taint, opposite corev1.Taint) {
+	if ready == corev1.ConditionFalse {
+		return notReady(), unreachable()
+	}
+	return unreachable(), notReady()
+}
+
+func tainted(node *corev1.Node, taint corev1.Taint) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
+}
+
+// taintByReadiness brings a node's NoExecute taints in line with its Ready condition: at once when
+// one takes the place of the other, or goes; else when it is the node's turn.
+func (c *Controller) taintByReadiness(ctx context.Context, node *corev1.Node, ready corev1.ConditionStatus) {
+	if ready == corev1.ConditionTrue {
+		if err := c.reachable(ctx, node); err != nil {
+			c.log.Warn("removing taints failed", "node", node.Name, "error", err)
+		}
+		return
+	}
+	taint, opposite := executeTaints(ready)
+	if tainted(node, opposite) {
+		if err := c.swapTaints(ctx, node, []corev1.Taint{taint}, []corev1.Taint{opposite}); err != nil {
+			c.log.Warn("swapping taints failed", "node", node.Name, "error", err)
+		}
+		return
+	}
+	tainter := c.tainterOf(node)
+	if !tainted(node, taint) {
+		tainter.remove(node.Name)
+	}
+	tainter.add(node.Name, time.Now())
+}
+
+// reachable takes the NoExecute taints off a node, and the node out of the queue for them.
+func (c *Controller) reachable(ctx context.Context, node *corev1.Node) error {
+	for _, taint := range []corev1.Taint{unreachable(), notReady()} {
+		if err := c.removeTaints(ctx, node, []corev1.Taint{taint}); err != nil {
+			return err
+		}
+	}
+	c.tainterOf(node).remove(node.Name)
+	return nil
+}
+
+// evict gives NoExecute taints to the nodes whose turn it is, and returns when to come again.
+func (c *Controller) evict(ctx context.Context) time.Duration {
+	for _, t := range c.tainters() {
+		for ctx.Err() == nil {
+			now := time.Now()
+			name, ok := t.next(now)
+			if !ok {
+				break
+			}
+			done, wait := c.taint(ctx, name)
+			t.settle(name, done, now, wait)
+		}
+	}
+	if c.waiting() {
+		return taintPeriod
+	}
+	return 0
+}
+
+// taint gives a node the NoExecute taint that its Ready condition asks for, and tells whether
+// the node's turn is over, or after what time to try again.
+func (c *Controller) taint(ctx context.Context, name string) (done bool, wait time.Duration) {
+	node, ok := c.in.Nodes.Get("", name)
+	if !ok {
+		return true, 0
+	}
+	ready := readyOf(node)
+	if ready == nil {
+		return false, readyPause
+	}
+	if ready.Status == corev1.ConditionTrue {
+		return true, 0
+	}
+	taint, opposite := executeTaints(ready.Status)
+	if err := c.swapTaints(ctx, node, []corev1.Taint{taint}, []corev1.Taint{opposite}); err != nil {
+		c.log.Warn("tainting a node failed", "node", name, "error", err)
+		return false, 0
+	}
+	return true, 0
+}
+
+// swapTaints adds taints to a node, or renews those of the same key and effect, and then removes
+// others if the node as given has any of them.
+func (c *Controller) swapTaints(ctx context.Context, node *corev1.Node, add, remove []corev1.Taint) error {
+	if len(add) > 0 {
+		now := metav1.NewTime(time.Now().Truncate(time.Second))
+		for i := range add {
+			add[i].TimeAdded = &now
+		}
+		err := c.patchTaints(ctx, node.Name, func(taints []corev1.Taint) []corev1.Taint {
+			for _, taint := range add {
+				taints = withTaint(taints, taint)
+			}
+			return taints
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return c.removeTaints(ctx, node, remove)
+}
+
+func (c *Controller) removeTaints(ctx context.Context, node *corev1.Node, remove []corev1.Taint) error {
+	if !slices.ContainsFunc(remove, func(t corev1.Taint) bool { return tainted(node, t) }) {
+		return nil
+	}
+	return c.patchTaints(ctx, node.Name, func(taints []corev1.Taint) []corev1.Taint {
+		return slices.DeleteFunc(taints, func(had corev1.Taint) bool {
+			return slices.ContainsFunc(remove, func(t corev1.Taint) bool { return t.MatchTaint(&had) })
+		})
+	})
+}
+
+// withTaint returns the taints with one in the place of that of its key and effect, or at the end.
+func withTaint(taints []corev1.Taint, taint corev1.Taint) []corev1.Taint {
+	for i := range taints {
+		if taints[i].MatchTaint(&taint) {
+			taints[i] = taint
+			return taints
+		}
+	}
+	return append(taints, taint)
+}
+
+// patchTaints changes the taints that the server has. The list has no merge key: the patch names
+// the version it was made for.
+func (c *Controller) patchTaints(ctx context.Context, name string, change func([]corev1.Taint) []corev1.Taint) error {
+	for try := 1; ; try++ {
+		node, err := c.fetch(ctx, name)
+		if err != nil {
+			return err
+		}
+		taints := change(slices.Clone(node.Spec.Taints))
+		if slices.EqualFunc(taints, node.Spec.Taints, sameTaint) {
+			return nil
+		}
+		err = c.patchNode(ctx, name, map[string]any{
+			"metadata": map[string]any{"resourceVersion": node.ResourceVersion},
+			"spec":     map[string]any{"taints": orNull(taints)},
+		})
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsConflict(err) || try == taintTries || pause(ctx, taintPause) != nil {
+			return fmt.Errorf("taints of node %s: %w", name, err)
+		}
+	}
+}
+
+func sameTaint(a, b corev1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect && a.TimeAdded.Equal(b.TimeAdded)
+}
+
+// orNull makes an empty list one that a patch removes.
+func orNull(taints []corev1.Taint) any {
+	if len(taints) == 0 {
+		return nil
+	}
+	return taints
+}
+
+func (c *Controller) patchNode(ctx context.Context, name string, patch map[string]any) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = c.client.Patch(ctx, nodeTarget(name), client.Patch{Type: types.StrategicMergePatchType, Data: data}, metav1.PatchOptions{})
+	return err
+}
