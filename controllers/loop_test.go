@@ -161,6 +161,16 @@ func TestBatch(t *testing.T) {
 	wantCalls(t, got, "200ms a", "200ms b", "200ms c", "200ms ns/a", "11.2s y", "11.2s z", "12.2s y")
 }
 
+func TestBatchKeepsWhatIsForLater(t *testing.T) {
+	r := &recorder{}
+	got := run(t, r, controllers.Options{Batch: time.Second}, time.Minute, func() {
+		time.Sleep(100 * time.Millisecond)
+		r.to().AddAfter(controllers.Key{Name: "a"}, 10*time.Second)
+		r.to().Add(controllers.Key{Name: "a"})
+	})
+	wantCalls(t, got, "1s a", "11s a")
+}
+
 func TestKeyIsNeverReconciledTwiceAtOnce(t *testing.T) {
 	key := controllers.Key{Name: "a"}
 	r := &recorder{keys: []controllers.Key{key}}

@@ -9,22 +9,29 @@ import (
 	"time"
 )
 
-// queue hands out keys in the order in which they became due, those of one instant by name. A key is in it once, however
-// often it is added, and is not handed out while somebody works on it: it comes again when that
-// one is done. It has no goroutines.
+// queue hands out keys in the order in which they became due. A key is in it once, however often
+// it is added, and is not handed out while somebody works on it: it comes again when that one is
+// done. It has no goroutines.
 type queue struct {
 	batch, offset time.Duration // keys become due only at multiples of batch plus offset
 
 	mu      sync.Mutex
-	ready   []Key             // due, in order
-	wanted  map[Key]bool      // due, handed out or not
-	active  map[Key]bool      // handed out and not done
-	later   delays            // to become due
-	due     map[Key]time.Time // when those in later do
-	changed chan struct{}     // closed and replaced when there is something new to look at
+	ready   []Key                  // due, in order
+	wanted  map[Key]bool           // due, handed out or not
+	active  map[Key]bool           // handed out and not done
+	later   delays                 // to become due
+	due     map[delayKey]time.Time // when those in later do
+	changed chan struct{}          // closed and replaced when there is something new to look at
 }
 
 var _ Queue = (*queue)(nil)
+
+// delayKey is a key that waits for its batch, or for a delay that it was added with. It may do
+// both at once, so that what is added for later is not forgotten over what is added for now.
+type delayKey struct {
+	Key
+	batch bool
+}
 
 func newQueue(batch, offset time.Duration) *queue {
 	return &queue{
@@ -32,38 +39,43 @@ func newQueue(batch, offset time.Duration) *queue {
 		offset:  offset,
 		wanted:  map[Key]bool{},
 		active:  map[Key]bool{},
-		due:     map[Key]time.Time{},
+		due:     map[delayKey]time.Time{},
 		changed: make(chan struct{}),
 	}
 }
 
 // Add makes key due now, or with the next batch.
 func (q *queue) Add(key Key) {
-	if q.batch > 0 {
-		q.AddAfter(key, 1)
-		return
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.want(key)
+	if q.batch > 0 {
+		q.delay(delayKey{key, true}, time.Now().Add(1))
+	} else {
+		q.want(key)
+	}
 	q.signal()
 }
 
-// AddAfter makes key due after a delay, or earlier if it already is to be.
+// AddAfter makes key due after a delay. Of several such delays the one that ends first counts.
 func (q *queue) AddAfter(key Key, delay time.Duration) {
-	if delay <= 0 && q.batch == 0 {
+	if delay <= 0 {
 		q.Add(key)
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := q.slot(time.Now().Add(max(delay, 1)))
+	q.delay(delayKey{key, false}, time.Now().Add(delay))
+	q.signal()
+}
+
+// delay makes key due at a time, or earlier if it already is to be; the caller holds the lock.
+func (q *queue) delay(key delayKey, at time.Time) {
+	at = q.slot(at)
 	if had, ok := q.due[key]; ok && !at.Before(had) {
 		return
 	}
 	q.due[key] = at
 	heap.Push(&q.later, delayed{key, at})
-	q.signal()
 }
 
 // slot returns the first instant from t on at which keys may become due.
@@ -120,7 +132,7 @@ func (q *queue) poll(now time.Time) (Key, bool, time.Duration, <-chan struct{}) 
 		}
 		heap.Pop(&q.later)
 		delete(q.due, first.key)
-		q.want(first.key)
+		q.want(first.key.Key)
 	}
 	if len(q.ready) > 0 {
 		key := q.ready[0]
@@ -170,7 +182,7 @@ func (q *queue) signal() {
 type delays []delayed
 
 type delayed struct {
-	key Key
+	key delayKey
 	at  time.Time
 }
 
