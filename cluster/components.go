@@ -91,13 +91,26 @@ func (c *Cluster) add(k component, id *authn.Identity, publisher func(publish.Cl
 	if err != nil {
 		return err
 	}
-	recorder := publisher(api, publish.Options{Component: k.name, Logger: c.log, Grace: -1})
+	recorder := publisher(api, publish.Options{Component: eventSource(k.name), Logger: c.log, Grace: -1})
 	run, err := k.make(c, kit{client: api, recorder: recorder})
 	if err != nil {
 		return fmt.Errorf("%s: %w", k.name, err)
 	}
 	c.parts = append(c.parts, part{k.name, controllers.Group(recorder, run)})
 	return nil
+}
+
+// eventSource is what a component calls itself in events, which upstream mostly leaves at its name.
+func eventSource(component string) string {
+	switch component {
+	case "endpoints-controller":
+		return "endpoint-controller"
+	case "endpointslice-controller":
+		return "endpoint-slice-controller"
+	case "disruption-controller":
+		return "controllermanager"
+	}
+	return component
 }
 
 func newScheduler(c *Cluster, k kit) (controllers.Runnable, error) {
@@ -226,6 +239,7 @@ func controllerTable() []component {
 			}
 			return c.loop(clusterroleaggregation.New(in, k.client)), err
 		}},
+		{"disruption-controller", "disruption-controller", newDisruption},
 	}
 }
 
