@@ -109,6 +109,8 @@ func eventSource(component string) string {
 		return "endpoint-slice-controller"
 	case "disruption-controller":
 		return "controllermanager"
+	case "node-lifecycle-controller":
+		return "node-controller"
 	}
 	return component
 }
@@ -240,6 +242,8 @@ func controllerTable() []component {
 			return c.loop(clusterroleaggregation.New(in, k.client)), err
 		}},
 		{"disruption-controller", "disruption-controller", newDisruption},
+		{"node-lifecycle-controller", "node-controller", newNodeLifecycle},
+		{"taint-eviction-controller", "node-controller", newTaintEviction},
 	}
 }
 
