@@ -114,7 +114,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	for _, cache := range l.controller.Watch(l.queue) {
 		if err := cache.WaitSynced(ctx); err != nil {
 			if ctx.Err() != nil {
-				return nil
+				return nil //nolint:nilerr // the end of the context is the regular end
 			}
 			return fmt.Errorf("%s: waiting for caches: %w", l.controller.Name(), err)
 		}

@@ -26,7 +26,7 @@ type DeleteOptions struct {
 func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteOptions) (item *Item, gone bool, err error) {
 	key := indexKey(namespace, name)
 	for {
-		current, err := r.newest(ctx, key, namespace, name)
+		current, err := r.newest(ctx, key, name)
 		if err != nil {
 			return nil, false, err
 		}

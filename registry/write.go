@@ -152,7 +152,7 @@ type Change func(ctx context.Context, current Object) (Object, error)
 func (r *Resource) Update(ctx context.Context, namespace, name string, change Change, o UpdateOptions) (item *Item, created bool, err error) {
 	key := indexKey(namespace, name)
 	for {
-		current, err := r.newest(ctx, key, namespace, name)
+		current, err := r.newest(ctx, key, name)
 		if err != nil {
 			if !errors.Is(err, ErrNotFound) || !r.Rules.CreateOnUpdate || o.View != "" {
 				return nil, false, err
@@ -345,7 +345,7 @@ func pathSegment(name string, prefix bool) []string {
 }
 
 // newest returns the item at key as of now, or ErrNotFound.
-func (r *Resource) newest(ctx context.Context, key, namespace, name string) (*Item, error) {
+func (r *Resource) newest(ctx context.Context, key, name string) (*Item, error) {
 	if item := r.table.get(key); item != nil {
 		return item, nil
 	}

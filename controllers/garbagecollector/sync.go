@@ -55,7 +55,7 @@ func (c *Controller) sync(ctx context.Context, s state) ([]types.UID, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	o, err := c.classify(ctx, s, latest, refs)
+	o, err := c.classify(ctx, s, refs)
 	if errors.Is(err, errForever) {
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func (c *Controller) sync(ctx context.Context, s state) ([]types.UID, error) {
 // owners are the references of an object by what became of the owners.
 type owners struct{ solid, dangling, waiting []metav1.OwnerReference }
 
-func (c *Controller) classify(ctx context.Context, s state, obj metav1.Object, refs []metav1.OwnerReference) (owners, error) {
+func (c *Controller) classify(ctx context.Context, s state, refs []metav1.OwnerReference) (owners, error) {
 	var o owners
 	for _, ref := range refs {
 		owner, err := c.owner(ctx, s, ref)

@@ -34,7 +34,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	wait := c.expected.Wait(key, time.Now())
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil || selector.Empty() || set.Spec.Selector == nil {
-		return controllers.Result{}, nil // validation does not let this in
+		return controllers.Result{}, nil //nolint:nilerr // validation does not let this in
 	}
 	candidates, terminating, current := c.pods(set, selector)
 	if !current {
@@ -100,6 +100,9 @@ func (c *Controller) pods(set *appsv1.ReplicaSet, selector labels.Selector) (can
 func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active []*corev1.Pod) error {
 	switch missing := int(replicas(set)) - len(active); {
 	case missing > 0:
+		if alive, err := ownership.Alive(ctx, c.client, kind(), set); err != nil || !alive {
+			return err
+		}
 		return c.create(ctx, set, min(missing, c.burst))
 	case missing < 0:
 		return c.delete(ctx, set, victims(active, c.related(set), min(-missing, c.burst), time.Now()))

@@ -94,7 +94,7 @@ func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, n
 		if err != nil {
 			return nil, err
 		}
-		ok := false
+		var ok bool
 		if set, ok = fresh.(*appsv1.ReplicaSet); !ok {
 			return nil, fmt.Errorf("server answered with a %T", fresh)
 		}

@@ -223,7 +223,7 @@ func validatePodCIDRs(cidrs []string, path *field.Path) field.ErrorList {
 	}
 	dual, err := netutils.IsDualStackCIDRStrings(cidrs)
 	if err != nil {
-		errs = append(errs, field.InternalError(path, fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%v", err)))
+		errs = append(errs, field.InternalError(path, fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%w", err)))
 	}
 	if !dual || len(cidrs) > 2 {
 		errs = append(errs, field.Invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))

@@ -45,7 +45,7 @@ func validateClusterIPs(svc, old *corev1.Service) field.ErrorList {
 	if len(spec.ClusterIPs) > 1 {
 		dual, err := netutils.IsDualStackIPStrings(spec.ClusterIPs)
 		if err != nil {
-			errs = append(errs, field.InternalError(path, fmt.Errorf("failed to check for dual stack with error:%v", err)))
+			errs = append(errs, field.InternalError(path, fmt.Errorf("failed to check for dual stack with error:%w", err)))
 		}
 		if !dual {
 			errs = append(errs, field.Invalid(path, spec.ClusterIPs, "may specify no more than one IP for each IP family"))
