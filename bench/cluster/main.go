@@ -31,13 +31,13 @@ func main() {
 	one := flag.String("one", "", "measure once in this process and print milliseconds: ready, twenty or pods")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
 	var err error
 	if *one != "" {
 		err = once(ctx, *one)
 	} else {
 		err = all(ctx, *dir, *runs)
 	}
+	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -139,12 +139,13 @@ func twenty(ctx context.Context) (time.Duration, error) {
 	}
 	wg.Wait()
 	took := time.Since(began)
+	err := errors.Join(errs...)
 	for _, c := range clusters {
 		if c != nil {
-			errs = append(errs, c.Close())
+			err = errors.Join(err, c.Close())
 		}
 	}
-	return took, errors.Join(errs...)
+	return took, err
 }
 
 // pods is the time from the first of 1,000 creates until the last pod is seen Running.

@@ -23,8 +23,9 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8001", "loopback address to serve on, without TLS and authentication")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *listen); err != nil {
+	err := run(ctx, *listen)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -43,9 +44,9 @@ func run(ctx context.Context, listen string) error {
 }
 
 // serve wires store, registry and API server, and runs them until the context ends.
-func serve(ctx context.Context, listener net.Listener) error {
+func serve(ctx context.Context, listener net.Listener) (err error) {
 	store := memory.New(memory.Options{})
-	defer store.Close()
+	defer func() { err = errors.Join(err, store.Close()) }()
 	reg, err := registry.New(store, []registry.Kind{Carts()}, registry.Options{})
 	if err != nil {
 		return err
