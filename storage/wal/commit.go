@@ -190,7 +190,7 @@ func (s *Store) fail(err error) error {
 // from a crash.
 func (s *Store) endLog() error {
 	if s.compactor.failure != nil {
-		s.log.file.Close()
+		_ = s.log.file.Close() // the first error counts
 		return s.compactor.failure
 	}
 	revision, _ := s.timeline.Snapshot()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 
@@ -111,7 +112,7 @@ func newFrameReader(source disk.Source, want header) (*frameReader, error) {
 	r := &frameReader{source: source, seed: want.seed(), offset: headerSize}
 	r.buffer = bufio.NewReaderSize(io.NewSectionReader(source, 0, source.Size()), 256<<10)
 	var got [headerSize]byte
-	if _, err := io.ReadFull(r.buffer, got[:]); err == io.EOF || err == io.ErrUnexpectedEOF {
+	if _, err := io.ReadFull(r.buffer, got[:]); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, damaged("the header is cut off")
 	} else if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (r *frameReader) length(head []byte, offset int64) (length int64, ok bool) 
 // last thing written, so a frame behind it means that something else happened.
 func (r *frameReader) resumes() (bool, error) {
 	tail := make([]byte, r.source.Size()-r.offset)
-	if _, err := r.source.ReadAt(tail, r.offset); err != nil && err != io.EOF {
+	if _, err := r.source.ReadAt(tail, r.offset); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
 	mark := binary.LittleEndian.AppendUint32(nil, frameMark)

@@ -88,7 +88,7 @@ func (r *recovery) allUnused(logs []int64) (bool, error) {
 			return false, err
 		}
 		size := source.Size()
-		source.Close()
+		_ = source.Close() // read only
 		if size > headerSize {
 			return false, nil
 		}
@@ -127,7 +127,7 @@ func (r *recovery) load(f *frameReader) error {
 	for {
 		offset := f.offset
 		payload, err := f.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return damaged("the snapshot is cut off")
 		}
 		if err != nil {
@@ -162,7 +162,7 @@ func (r *recovery) replay(f *frameReader, last bool) error {
 		payload, err := f.next()
 		var bad *badFrame
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			r.lastSize = f.offset
 			r.logBytes += f.offset
 			return nil

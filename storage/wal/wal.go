@@ -116,7 +116,7 @@ func start(r recovery, l layout, options Options) (*Store, error) {
 	}
 	for _, name := range append(stale(l, r.snapshot), r.unused...) {
 		if err := r.dir.Remove(name); err != nil {
-			log.file.Close()
+			_ = log.file.Close() // the first error counts
 			return nil, fmt.Errorf("clean up: %w", err)
 		}
 	}

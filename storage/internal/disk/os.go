@@ -34,7 +34,7 @@ func (d OS) Lock() (io.Closer, error) {
 		return nil, err
 	}
 	if err := lock(file); err != nil {
-		file.Close()
+		_ = file.Close() // the first error counts
 		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
 	}
 	return file, nil
@@ -89,7 +89,7 @@ func (d OS) Open(name string) (Source, error) {
 	}
 	info, err := file.Stat()
 	if err != nil {
-		file.Close()
+		_ = file.Close() // the first error counts
 		return nil, err
 	}
 	return osSource{file, info.Size()}, nil
