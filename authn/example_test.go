@@ -22,7 +22,7 @@ func Example() {
 	})
 	chain := authn.AnonymousFallback(authn.WithGroup(authn.Union(door, tokens), authn.GroupAuthenticated))
 
-	r := httptest.NewRequest("GET", "/api", nil)
+	r := httptest.NewRequest(http.MethodGet, "/api", nil)
 	r.Header.Set("Authorization", "Bearer s3cret")
 	id, _ := chain.Authenticate(r)
 	fmt.Println(id.Name, id.Groups)
@@ -31,7 +31,7 @@ func Example() {
 	_, err := chain.Authenticate(r)
 	fmt.Println(err)
 
-	id, _ = chain.Authenticate(httptest.NewRequest("GET", "/api", nil))
+	id, _ = chain.Authenticate(httptest.NewRequest(http.MethodGet, "/api", nil))
 	fmt.Println(id.Name, id.Groups)
 	// Output:
 	// ann [dev system:authenticated]

@@ -227,17 +227,18 @@ func TestChangedImageRestartsTheContainer(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	b := newBackoff(10*time.Second, 300*time.Second, 10*time.Minute)
 	at := t0
-	for i, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+	for i, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
+		want := time.Duration(seconds) * time.Second
 		if until, _ := b.since("k", at, at); i == 0 && !until.IsZero() {
 			t.Error("the first attempt has to wait")
 		}
 		b.next("k", at, at)
-		if until, delay := b.since("k", at, at); delay != want*time.Second || !until.Equal(at.Add(delay)) {
-			t.Errorf("wait %d is %v until %v, want %v", i, delay, until, want*time.Second)
+		if until, delay := b.since("k", at, at); delay != want || !until.Equal(at.Add(delay)) {
+			t.Errorf("wait %d is %v until %v, want %v", i, delay, until, want)
 		}
-		at = at.Add(want * time.Second)
-		if until, _ := b.since("k", at.Add(-want*time.Second), at); !until.IsZero() {
-			t.Errorf("still waiting after %v", want*time.Second)
+		at = at.Add(want)
+		if until, _ := b.since("k", at.Add(-want), at); !until.IsZero() {
+			t.Errorf("still waiting after %v", want)
 		}
 	}
 	at = at.Add(11 * time.Minute)

@@ -86,7 +86,8 @@ func (p *Planner) class(pod *corev1.Pod) *class {
 	}
 	p.key = p.key[:0]
 	for _, l := range p.locals {
-		start, ok := len(p.key), false
+		start := len(p.key)
+		var ok bool
 		if p.key, ok = l.Signature(p.key, pod); !ok {
 			return nil
 		}

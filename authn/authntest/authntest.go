@@ -47,7 +47,7 @@ func Run(t *testing.T, auth authn.Authenticator, s Samples) {
 		}
 	})
 	t.Run("None", func(t *testing.T) {
-		none := append([]*http.Request{httptest.NewRequest("GET", "/", nil), {}}, s.Foreign...)
+		none := append([]*http.Request{httptest.NewRequest(http.MethodGet, "/", nil), {}}, s.Foreign...)
 		for _, r := range none {
 			if id, err := ask(t, auth, r); id != nil || !errors.Is(err, authn.ErrNoCredentials) {
 				t.Errorf("a request without credentials of this kind gives %v, %v; want ErrNoCredentials", id, err)

@@ -1,6 +1,7 @@
 package predicates_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -324,7 +325,7 @@ func TestMessages(t *testing.T) {
 			if d.Err == nil || d.Err.Error() != tt.want {
 				t.Errorf("got  %v\nwant %v", d.Err, tt.want)
 			}
-			if fit, ok := d.Err.(*scheduler.FitError); ok {
+			if fit, ok := errors.AsType[*scheduler.FitError](d.Err); ok {
 				if diff := cmp.Diff(tt.refusedBy, fit.RefusedBy); diff != "" {
 					t.Error(diff)
 				}

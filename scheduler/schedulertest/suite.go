@@ -25,8 +25,8 @@ type T interface {
 // TestPredicate holds a predicate to its contract.
 func TestPredicate(t T, p scheduler.Predicate) {
 	t.Helper()
-	if p.Name() == "" || p.Name() != p.Name() {
-		t.Errorf("Name is %q, then %q", p.Name(), p.Name())
+	if first, again := p.Name(), p.Name(); first == "" || first != again {
+		t.Errorf("Name is %q, then %q", first, again)
 	}
 	rounds := newRounds(t)
 	for c := rounds.next(); c != nil; c = rounds.next() {
@@ -46,8 +46,8 @@ func TestPredicate(t T, p scheduler.Predicate) {
 // TestPriority holds a priority to its contract.
 func TestPriority(t T, p scheduler.Priority) {
 	t.Helper()
-	if p.Name() == "" || p.Name() != p.Name() {
-		t.Errorf("Name is %q, then %q", p.Name(), p.Name())
+	if first, again := p.Name(), p.Name(); first == "" || first != again {
+		t.Errorf("Name is %q, then %q", first, again)
 	}
 	rounds := newRounds(t)
 	for c := rounds.next(); c != nil; c = rounds.next() {
@@ -283,7 +283,7 @@ func (c *cluster) scores(t T, p scheduler.Priority) {
 			}
 		}
 		for _, n := range nodes {
-			if p.Score(pod, n) != p.Score(pod, n) {
+			if first, again := p.Score(pod, n), p.Score(pod, n); first != again {
 				t.Errorf("Score of %s on %s is not the same each time", pod.Name, n.Name)
 			}
 		}
