@@ -3,6 +3,7 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -99,7 +100,6 @@ type scripted struct {
 	start time.Time
 	mu    sync.Mutex
 	calls []time.Duration
-	fail  error
 }
 
 func (s *scripted) Name() string { return "scripted" }
@@ -117,10 +117,14 @@ func (s *scripted) Reconcile(_ context.Context, k controllers.Key) (controllers.
 		return controllers.Result{}, nil
 	}
 	s.calls = append(s.calls, time.Since(s.start).Round(time.Second))
-	if len(s.calls) > 2 {
+	switch len(s.calls) {
+	case 1:
+		return controllers.Result{}, errors.New("not yet")
+	case 2, 3:
+		return controllers.Result{RequeueAfter: time.Minute}, nil
+	default:
 		return controllers.Result{}, nil
 	}
-	return controllers.Result{RequeueAfter: time.Minute}, nil
 }
 
 func TestRequeueAfterAndErrors(t *testing.T) {
@@ -135,8 +139,9 @@ func TestRequeueAfterAndErrors(t *testing.T) {
 		if err := c.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if len(s.calls) != 3 || s.calls[0] != time.Second || s.calls[2] != 2*time.Minute+time.Second {
-			t.Errorf("calls %v", s.calls)
+		want := []time.Duration{time.Second, time.Second, time.Minute + time.Second, 2*time.Minute + time.Second}
+		if !slices.Equal(s.calls, want) {
+			t.Errorf("calls %v, want %v", s.calls, want)
 		}
 	})
 	failed := errors.New("failed")
