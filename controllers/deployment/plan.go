@@ -16,16 +16,19 @@ type scaling struct {
 	restate bool
 }
 
-// initialSize is the size of a new set of the Deployment, which already has the old ones.
-func initialSize(d *appsv1.Deployment, s sets) int32 {
+// roomFor is the size that the current set, or a new one if there is none, can have beside the
+// old ones. Pods of old sets count until they are deleted: two ReplicaSets are brought to their
+// sizes independently, and new pods would else appear while old ones are still there, which is
+// more than maxSurge allows for a moment. (Upstream counts sizes alone.)
+func roomFor(d *appsv1.Deployment, s sets) int32 {
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return replicas(d)
 	}
-	room := replicas(d) + maxSurge(d) - sum(s.all(), size)
 	had := int32(0)
 	if s.current != nil {
 		had = size(s.current)
 	}
+	room := replicas(d) + maxSurge(d) - had - sum(s.old, func(set *appsv1.ReplicaSet) int32 { return max(size(set), set.Status.Replicas) })
 	if room <= 0 {
 		return had
 	}
@@ -40,7 +43,7 @@ func planRolling(d *appsv1.Deployment, s sets) []scaling {
 	case to > replicas(d):
 		to = replicas(d)
 	case to < replicas(d):
-		to = initialSize(d, s)
+		to = roomFor(d, s)
 	}
 	if to != size(s.current) {
 		return []scaling{{set: s.current, to: to}}

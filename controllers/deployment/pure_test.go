@@ -36,6 +36,12 @@ func set(name string, size, available int32) *appsv1.ReplicaSet {
 	}
 }
 
+// cut is a set that was given a smaller size than it has pods.
+func cut(s *appsv1.ReplicaSet, to int32) *appsv1.ReplicaSet {
+	s.Spec.Replicas = &to
+	return s
+}
+
 func TestPlanRolling(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -59,6 +65,8 @@ func TestPlanRolling(t *testing.T) {
 		{"several unhealthy ones", sized(10, 3, 2), set("v3", 5, 4), []*appsv1.ReplicaSet{set("v1", 4, 3), set("v2", 4, 1)}, "[{v1 3} {v2 1}]"},
 		{"empty sets are passed over", sized(4, 1, 0), set("v4", 1, 1), []*appsv1.ReplicaSet{set("v1", 0, 0), set("v2", 1, 1), set("v3", 3, 3)}, "[{v2 0}]"},
 		{"a set cut just now is waited for", sized(10, 0, 5), set("v2", 0, 0), []*appsv1.ReplicaSet{set("v1", 8, 10)}, "[{v2 2}]"},
+		{"old pods are not deleted yet", sized(10, 2, 0), set("v2", 2, 2), []*appsv1.ReplicaSet{cut(set("v1", 10, 10), 8)}, "[]"},
+		{"one of them is", sized(10, 2, 0), set("v2", 2, 2), []*appsv1.ReplicaSet{cut(set("v1", 9, 9), 8)}, "[{v2 3}]"},
 		{"done", sized(3, 1, 0), set("v2", 3, 3), []*appsv1.ReplicaSet{set("v1", 0, 0)}, "[]"},
 	} {
 		if got := fmt.Sprint(deployment.PlanRolling(tt.d, tt.current, tt.old...)); got != tt.want {

@@ -119,7 +119,7 @@ func (r *rollout) ensureCurrent(ctx context.Context) error {
 		return nil
 	}
 	set := makeSet(r.d)
-	to := initialSize(r.d, r.sets)
+	to := roomFor(r.d, r.sets)
 	set.Spec.Replicas = &to
 	next := nextRevision(r.sets.old)
 	annotate(r.d, set, next)
