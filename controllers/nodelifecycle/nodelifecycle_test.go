@@ -1,0 +1,522 @@
+package nodelifecycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/nodelifecycle"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+var (
+	nodes  = corev1.SchemeGroupVersion.WithResource("nodes")
+	leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
+)
+
+// bench is a running controller with a server, in a bubble.
+type bench struct {
+	*testing.T
+	api    *fakeapi.Server
+	leases *fakeapi.Feed[*coordinationv1.Lease]
+	events fakeapi.Recorder
+	began  time.Time
+	hearts map[string]context.CancelFunc
+}
+
+// inBubble runs test against a controller. Nodes are made by prepare, before it starts.
+func inBubble(t *testing.T, before func(fakeapi.Action) error, prepare, test func(*bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before}), hearts: map[string]context.CancelFunc{}, began: time.Now()}
+		b.leases = fakeapi.Source[*coordinationv1.Lease](b.api, leases)
+		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+		in := nodelifecycle.Sources{
+			Nodes:  informer.New(fakeapi.Source[*corev1.Node](b.api, nodes), detect),
+			Pods:   informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
+			Leases: informer.New(b.leases, detect),
+		}
+		c := nodelifecycle.New(in, b.api, &b.events, nodelifecycle.Options{})
+		prepare(b)
+		b.api.Reset()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		loop := controllers.NewLoop(c, controllers.Options{Workers: 2})
+		go func() { done <- controllers.Group(in.Nodes, in.Pods, in.Leases, loop).Run(ctx) }()
+		synctest.Wait()
+		test(b)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		for _, stop := range b.hearts {
+			stop()
+		}
+	})
+}
+
+// until lets virtual time pass until so long after the start.
+func (b *bench) until(d time.Duration) {
+	time.Sleep(time.Until(b.began.Add(d)))
+	synctest.Wait()
+}
+
+// node creates a node with these Ready conditions, at most one.
+func (b *bench) node(name string, ready ...corev1.ConditionStatus) {
+	b.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	if zone, _, ok := strings.Cut(name, "/"); ok {
+		node.Name = strings.ReplaceAll(name, "/", "-")
+		node.Labels[corev1.LabelTopologyZone] = zone
+	}
+	for _, status := range ready {
+		node.Status.Conditions = []corev1.NodeCondition{
+			{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory"},
+			{Type: corev1.NodeReady, Status: status, Reason: "Kubelet", LastHeartbeatTime: metav1.Now()},
+		}
+	}
+	b.create(nodes.Resource, "", node)
+}
+
+// heart renews the lease of a node every 10 s until it is stopped.
+func (b *bench) heart(name string) {
+	ctx, stop := context.WithCancel(b.Context())
+	b.hearts[name] = stop
+	at := client.Target{Resource: leases, Namespace: corev1.NamespaceNodeLease, Name: name}
+	renew := func() {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NowMicro())}}
+		if _, err := b.api.Update(ctx, at, lease, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+			b.create(leases.Resource, corev1.NamespaceNodeLease, lease)
+		}
+	}
+	renew()
+	go func() {
+		tick := time.NewTicker(10 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				renew()
+			}
+		}
+	}()
+}
+
+// healthy makes ready nodes whose leases are renewed.
+func (b *bench) healthy(names ...string) {
+	for _, name := range names {
+		b.node(name, corev1.ConditionTrue)
+		b.heart(strings.ReplaceAll(name, "/", "-"))
+	}
+}
+
+func (b *bench) pod(name, node string, ready corev1.ConditionStatus) {
+	b.create("pods", "ns", &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: ready},
+		}},
+	})
+}
+
+func (b *bench) create(resource, namespace string, obj runtime.Object) {
+	at := client.Target{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespace: namespace}
+	if resource == leases.Resource {
+		at.Resource = leases
+	}
+	if _, err := b.api.Create(b.Context(), at, obj, metav1.CreateOptions{}); err != nil {
+		b.Error(err)
+	}
+}
+
+func (b *bench) get(name string) *corev1.Node {
+	b.Helper()
+	obj, err := b.api.Get(b.Context(), client.Target{Resource: nodes, Name: name})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return obj.(*corev1.Node)
+}
+
+// post changes the status of a node's Ready condition, as its kubelet does.
+func (b *bench) post(name string, ready corev1.ConditionStatus) {
+	b.Helper()
+	node := b.get(name)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: metav1.Now()}}
+	if _, err := b.api.Update(b.Context(), client.Target{Resource: nodes, Name: name, Subresource: "status"}, node, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) wantEvents(want ...string) {
+	b.Helper()
+	if got := b.events.Take(); !slices.Equal(got, want) {
+		b.Errorf("events:\n got %q\nwant %q", got, want)
+	}
+}
+
+func (b *bench) wantTaints(name string, want ...string) {
+	b.Helper()
+	var got []string
+	for _, taint := range b.get(name).Spec.Taints {
+		got = append(got, strings.TrimPrefix(taint.Key, "node.kubernetes.io/")+":"+string(taint.Effect))
+		if taint.TimeAdded == nil {
+			b.Errorf("%s: no time in taint %v", name, taint)
+		}
+	}
+	slices.Sort(got) // given by several workers
+	if !slices.Equal(got, want) {
+		b.Errorf("taints of %s: %q, want %q", name, got, want)
+	}
+}
+
+// writes are the requests since the last call that changed anything but leases.
+func (b *bench) writes() []string {
+	var out []string
+	for _, a := range b.api.Actions() {
+		if a.Target.Resource != leases {
+			out = append(out, a.String())
+		}
+	}
+	b.api.Reset()
+	return out
+}
+
+// evicting counts the nodes with a NoExecute taint.
+func (b *bench) evicting() int {
+	b.Helper()
+	obj, err := b.api.List(b.Context(), client.Target{Resource: nodes}, metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	for _, node := range obj.(*corev1.NodeList).Items {
+		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSilentNode(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.healthy("a", "b", "c")
+		b.pod("ready", "b", corev1.ConditionTrue)
+		b.pod("unready", "b", corev1.ConditionFalse)
+		b.pod("elsewhere", "a", corev1.ConditionTrue)
+	}, func(b *bench) {
+		b.wantEvents(
+			"Normal RegisteredNode Node a event: Registered Node a in Controller",
+			"Normal RegisteredNode Node b event: Registered Node b in Controller",
+			"Normal RegisteredNode Node c event: Registered Node c in Controller")
+		b.until(2 * time.Second)
+		b.hearts["b"]()
+		b.until(54 * time.Second)
+		if got := b.writes(); got != nil {
+			b.Errorf("writes within the grace period: %q", got)
+		}
+		b.until(55 * time.Second)
+		b.wantEvents("Normal NodeNotReady Node b status is now: NodeNotReady", "Warning NodeNotReady Node is not ready")
+		b.wantTaints("b", "unreachable:NoSchedule")
+		b.until(55*time.Second + 100*time.Millisecond)
+		b.wantTaints("b", "unreachable:NoExecute", "unreachable:NoSchedule")
+		want := []string{"update nodes/status b", "update pods/status ns/ready", "patch nodes b", "patch nodes b"}
+		got := b.writes()
+		slices.Sort(want[1:3])
+		slices.Sort(got[1:3]) // made by two workers
+		if !slices.Equal(got, want) {
+			b.Errorf("writes %q, want %q", got, want)
+		}
+		var conditions []string
+		for _, c := range b.get("b").Status.Conditions {
+			conditions = append(conditions, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+			if c.LastTransitionTime.Sub(b.began).Round(time.Second) != 55*time.Second {
+				b.Errorf("%s changed at %v", c.Type, c.LastTransitionTime)
+			}
+		}
+		if want := []string{
+			"MemoryPressure=Unknown NodeStatusUnknown: Kubelet stopped posting node status.",
+			"Ready=Unknown NodeStatusUnknown: Kubelet stopped posting node status.",
+			"DiskPressure=Unknown NodeStatusNeverUpdated: Kubelet never posted node status.",
+			"PIDPressure=Unknown NodeStatusNeverUpdated: Kubelet never posted node status.",
+		}; !slices.Equal(conditions, want) {
+			b.Errorf("conditions %q", conditions)
+		}
+
+		b.pod("late", "b", corev1.ConditionTrue)
+		b.until(56 * time.Second)
+		b.wantEvents("Warning NodeNotReady Node is not ready")
+		b.until(300 * time.Second)
+		if got := b.writes(); !slices.Equal(got, []string{"create pods ns/late", "update pods/status ns/late"}) {
+			b.Errorf("writes about a node that stays silent: %q", got)
+		}
+
+		b.post("b", corev1.ConditionTrue)
+		b.until(301 * time.Second)
+		b.wantTaints("b", "unreachable:NoExecute")
+		b.until(305 * time.Second)
+		b.wantTaints("b")
+		b.wantEvents()
+	})
+}
+
+func TestNeverPosted(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.healthy("a", "b")
+		b.node("new")
+	}, func(b *bench) {
+		b.until(60 * time.Second)
+		if got := b.writes(); got != nil {
+			b.Errorf("writes within the grace period: %q", got)
+		}
+		b.until(66 * time.Second)
+		b.wantTaints("new", "unreachable:NoExecute", "unreachable:NoSchedule")
+		conditions := b.get("new").Status.Conditions
+		if len(conditions) != 4 || conditions[0].Type != corev1.NodeReady ||
+			conditions[0].Reason != "NodeStatusNeverUpdated" || conditions[0].Message != "Kubelet never posted node status." {
+			b.Errorf("conditions %v", conditions)
+		}
+	})
+}
+
+// TestNotReadyNode: a kubelet that says that its node is not ready, and then falls silent.
+func TestNotReadyNode(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.healthy("a", "b")
+		b.pod("p", "a", corev1.ConditionTrue)
+	}, func(b *bench) {
+		b.until(time.Second)
+		b.events.Take()
+		b.post("a", corev1.ConditionFalse)
+		b.until(2 * time.Second)
+		b.wantTaints("a", "not-ready:NoSchedule")
+		b.until(6 * time.Second)
+		b.wantTaints("a", "not-ready:NoExecute", "not-ready:NoSchedule")
+		b.wantEvents()
+		b.hearts["a"]()
+		b.until(70 * time.Second)
+		b.wantTaints("a", "unreachable:NoExecute", "unreachable:NoSchedule")
+		b.post("a", corev1.ConditionFalse)
+		b.until(76 * time.Second)
+		b.wantTaints("a", "not-ready:NoExecute", "not-ready:NoSchedule")
+	})
+}
+
+// TestStatusHeartbeat: a node without a lease lives by its status.
+func TestStatusHeartbeat(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.healthy("a")
+		b.node("b", corev1.ConditionTrue)
+	}, func(b *bench) {
+		for at := 40 * time.Second; at <= 200*time.Second; at += 40 * time.Second {
+			b.until(at)
+			b.post("b", corev1.ConditionTrue)
+		}
+		b.until(259 * time.Second)
+		b.wantTaints("b")
+		b.until(261 * time.Second)
+		b.wantTaints("b", "unreachable:NoExecute", "unreachable:NoSchedule")
+	})
+}
+
+// TestAllSilent: when every node is silent nobody is evicted, and all get their grace anew when
+// one is back.
+func TestAllSilent(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("a", "b", "c") }, func(b *bench) {
+		b.until(2 * time.Second)
+		b.hearts["a"]()
+		b.until(60 * time.Second)
+		b.wantTaints("a", "unreachable:NoExecute", "unreachable:NoSchedule")
+		b.hearts["b"]()
+		b.hearts["c"]()
+		b.until(120 * time.Second)
+		for _, name := range []string{"a", "b", "c"} {
+			b.wantTaints(name, "unreachable:NoSchedule")
+		}
+		b.until(1000 * time.Second)
+		if n := b.evicting(); n != 0 {
+			b.Errorf("%d nodes evict", n)
+		}
+		b.heart("b")
+		b.post("b", corev1.ConditionTrue)
+		b.until(1006 * time.Second)
+		b.wantTaints("b")
+		if n := b.evicting(); n != 0 {
+			b.Errorf("%d nodes evict at once", n)
+		}
+		// The limiter that let none pass leaves the new one empty.
+		b.until(1016 * time.Second)
+		if n := b.evicting(); n != 1 {
+			b.Errorf("%d nodes evict after 10 s", n)
+		}
+		b.until(1027 * time.Second)
+		if n := b.evicting(); n != 2 {
+			b.Errorf("%d nodes evict after 20 s", n)
+		}
+	})
+}
+
+func TestEvictionRate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes, silent int
+		want          map[time.Duration]int // how many evict so long after the nodes became Unknown
+	}{
+		"healthy zone":       {20, 5, map[time.Duration]int{time.Second: 1, 9 * time.Second: 1, 11 * time.Second: 2, 41 * time.Second: 5}},
+		"small sick zone":    {10, 6, map[time.Duration]int{600 * time.Second: 0}},
+		"large sick zone":    {60, 40, map[time.Duration]int{90 * time.Second: 1, 110 * time.Second: 2, 310 * time.Second: 4}},
+		"two of three":       {3, 2, map[time.Duration]int{time.Second: 1, 11 * time.Second: 2}},
+		"all of them at all": {4, 4, map[time.Duration]int{600 * time.Second: 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, nil, func(b *bench) {
+				for i := range tt.nodes {
+					b.healthy(fmt.Sprintf("node-%02d", i))
+				}
+			}, func(b *bench) {
+				b.until(2 * time.Second)
+				for i := range tt.silent {
+					b.hearts[fmt.Sprintf("node-%02d", i)]()
+				}
+				for _, after := range slices.Sorted(keysOf(tt.want)) {
+					b.until(55*time.Second + after)
+					if got := b.evicting(); got != tt.want[after] {
+						b.Errorf("%v after: %d evict, want %d", after, got, tt.want[after])
+					}
+				}
+			})
+		})
+	}
+}
+
+func keysOf(m map[time.Duration]int) func(func(time.Duration) bool) {
+	return func(yield func(time.Duration) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// TestZonesApart: a zone that is all silent is evicted at full rate while another one lives.
+func TestZonesApart(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("east/0", "east/1", "west/0", "west/1") }, func(b *bench) {
+		b.until(2 * time.Second)
+		b.hearts["east-0"]()
+		b.hearts["east-1"]()
+		b.until(57 * time.Second)
+		if n := b.evicting(); n != 1 {
+			b.Errorf("%d nodes evict at once", n)
+		}
+		b.until(67 * time.Second)
+		if n := b.evicting(); n != 2 {
+			b.Errorf("%d nodes evict after 10 s", n)
+		}
+	})
+}
+
+// TestIdle: healthy nodes cost no writes, and none are tainted at start.
+func TestIdle(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		for i := range 50 {
+			b.healthy(fmt.Sprintf("node-%d", i))
+		}
+	}, func(b *bench) {
+		b.until(time.Hour)
+		if got := b.writes(); got != nil {
+			b.Errorf("%d writes: %q", len(got), got[:1])
+		}
+	})
+}
+
+// TestStaleCache: while the cache of leases is behind the server nobody is called silent.
+func TestStaleCache(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+		b.until(2 * time.Second)
+		b.leases.Hold()
+		b.until(200 * time.Second)
+		if got := b.writes(); got != nil {
+			b.Errorf("writes: %q", got)
+		}
+		b.hearts["a"]()
+		b.leases.Resume()
+		b.until(245 * time.Second)
+		if got := b.writes(); got != nil {
+			b.Errorf("writes: %q", got)
+		}
+		b.until(262 * time.Second)
+		b.wantTaints("a", "unreachable:NoExecute", "unreachable:NoSchedule")
+		b.wantTaints("b")
+	})
+}
+
+// TestFailedWrites: what could not be written comes again.
+func TestFailedWrites(t *testing.T) {
+	fail := map[string]int{"update nodes/status b": 2, "update pods/status ns/p": 1, "patch nodes b": 3}
+	var mu sync.Mutex
+	before := func(a fakeapi.Action) error {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case fail[a.String()] == 0:
+			return nil
+		case a.Verb == fakeapi.Patch:
+			fail[a.String()]--
+			return apierrors.NewConflict(nodes.GroupResource(), "b", errors.New("changed"))
+		}
+		fail[a.String()]--
+		return errors.New("no")
+	}
+	inBubble(t, before, func(b *bench) {
+		b.healthy("a", "b", "c")
+		b.pod("p", "b", corev1.ConditionTrue)
+	}, func(b *bench) {
+		b.until(2 * time.Second)
+		b.hearts["b"]()
+		b.until(62 * time.Second)
+		obj, err := b.api.Get(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"})
+		if err != nil || obj.(*corev1.Pod).Status.Conditions[1].Status != corev1.ConditionFalse {
+			b.Errorf("pod %v, %v", obj, err)
+		}
+		b.wantTaints("b", "unreachable:NoExecute", "unreachable:NoSchedule")
+	})
+}
+
+func TestLabelsAndRemoval(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+		b.events.Take()
+		node := b.get("a")
+		node.Labels = map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/arch": "arm"}
+		node.Spec.Unschedulable = true
+		if _, err := b.api.Update(b.Context(), client.Target{Resource: nodes, Name: "a"}, node, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.until(time.Second)
+		b.wantTaints("a", "unschedulable:NoSchedule")
+		if got := b.get("a").Labels; got["beta.kubernetes.io/os"] != "linux" || got["beta.kubernetes.io/arch"] != "amd64" {
+			b.Errorf("labels %v", got)
+		}
+		if err := b.api.Delete(b.Context(), client.Target{Resource: nodes, Name: "a"}, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.until(6 * time.Second)
+		b.wantEvents("Normal RemovingNode Node a event: Removing Node a from Controller")
+	})
+}
