@@ -118,6 +118,12 @@ func (r *rollout) ensureCurrent(ctx context.Context) error {
 	if r.sets.current != nil {
 		return nil
 	}
+	switch alive, err := ownership.Alive(ctx, r.client, kind(), r.d); {
+	case err != nil:
+		return err
+	case !alive:
+		return fmt.Errorf("deployment %s/%s is being deleted, which the cache does not show yet", r.d.Namespace, r.d.Name)
+	}
 	set := makeSet(r.d)
 	to := roomFor(r.d, r.sets)
 	set.Spec.Replicas = &to
