@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -46,7 +47,7 @@ func (e *errTooLarge) Error() string {
 }
 
 // FutureRevision tells whether err says that a revision was asked for that does not exist yet.
-func FutureRevision(err error) bool { _, ok := err.(*errTooLarge); return ok }
+func FutureRevision(err error) bool { _, ok := errors.AsType[*errTooLarge](err); return ok }
 
 // Get returns one object. An empty resource version reads the newest state, "0" whatever the
 // cache has, any other a state not older than that.
@@ -242,8 +243,8 @@ type continueToken struct {
 }
 
 func encodeContinue(start string, revision int64) string {
-	// Marshalling strings and a number cannot fail.
-	data, _ := json.Marshal(continueToken{APIVersion: "meta.k8s.io/v1", ResourceVersion: revision, StartKey: start})
+	token := continueToken{APIVersion: "meta.k8s.io/v1", ResourceVersion: revision, StartKey: start}
+	data, _ := json.Marshal(token) //nolint:errchkjson // strings and a number marshal
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -281,7 +281,7 @@ func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateO
 		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
 	}
 	meta := field.NewPath("metadata")
-	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, pathSegment, meta)
+	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, PathSegmentName, meta)
 	errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, meta)...)
 	errs = append(errs, r.validateFinalizers(obj.GetFinalizers())...)
 	if validate != nil {
@@ -311,7 +311,7 @@ func (r *Resource) validateCreate(obj Object, via *Version) field.ErrorList {
 		errs = append(errs, validate(obj)...)
 	}
 	if len(errs) == 0 {
-		errs = apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, pathSegment, field.NewPath("metadata"))
+		errs = apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, PathSegmentName, field.NewPath("metadata"))
 	}
 	return errs
 }
@@ -337,11 +337,13 @@ func (r *Resource) validateFinalizers(finalizers []string) field.ErrorList {
 	return errs
 }
 
-func pathSegment(name string, prefix bool) []string {
+// PathSegmentName judges the name of a kind whose names need only fit into a URL path, for
+// Rules.ValidateName.
+func PathSegmentName(name string, prefix bool) []string {
 	if prefix {
-		return path.IsValidPathSegmentPrefix(name)
+		return content.IsPathSegmentPrefix(name)
 	}
-	return path.IsValidPathSegmentName(name)
+	return content.IsPathSegmentName(name)
 }
 
 // newest returns the item at key as of now, or ErrNotFound.

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,7 +28,7 @@ func events() registry.Kind {
 			AnyFinalizer:   true,
 			Validate:       func(e *corev1.Event) field.ErrorList { return validateEvent(e, "reportingComponent") },
 			ValidateUpdate: func(e, _ *corev1.Event) field.ErrorList { return validateEvent(e, "reportingComponent") },
-			ValidateName:   path.ValidatePathSegmentName,
+			ValidateName:   registry.PathSegmentName,
 			CreateOnUpdate: true,
 		},
 		Fields: eventFields,

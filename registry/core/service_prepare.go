@@ -49,7 +49,7 @@ func keepGiven(svc, old *corev1.Service) {
 		}
 		for i := range svc.Spec.Ports {
 			p := &svc.Spec.Ports[i]
-			if given := named[p.Name]; p.NodePort == 0 && !(before[given] && now[given]) {
+			if given := named[p.Name]; p.NodePort == 0 && (!before[given] || !now[given]) {
 				p.NodePort = given
 			}
 		}

@@ -6,7 +6,6 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,7 +36,7 @@ func podDisruptionBudgets() registry.Kind {
 			PrepareUpdate:     prepareUpdate,
 			Validate:          func(budget *policyv1.PodDisruptionBudget) field.ErrorList { return validateSpec(&budget.Spec, false) },
 			ValidateUpdate:    validateUpdate,
-			ValidateName:      path.ValidatePathSegmentName,
+			ValidateName:      registry.PathSegmentName,
 			ConditionalUpdate: true,
 		},
 		Sub: registry.Subresources[*policyv1.PodDisruptionBudget]{

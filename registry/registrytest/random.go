@@ -50,7 +50,7 @@ func fillers() []any {
 			}
 		},
 		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(word(c)) },
-		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte("{}") },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawBytes([]byte("{}")) },
 		func(n *int32, c randfill.Continue) { *n = int32(c.Intn(1<<17) - 10) },
 		func(n *int64, c randfill.Continue) { *n = c.Int63n(1<<40) - 10 },
 	}
