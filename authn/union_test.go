@@ -45,7 +45,7 @@ func TestUnion(t *testing.T) {
 		"unions nest and still abstain": {chain: []authn.Authenticator{authn.Union(abstain, abstain), abstain}, errs: []error{authn.ErrNoCredentials}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			id, err := authn.Union(c.chain...).Authenticate(httptest.NewRequest("GET", "/", nil))
+			id, err := authn.Union(c.chain...).Authenticate(httptest.NewRequest(http.MethodGet, "/", nil))
 			if c.want != "" {
 				if err != nil || id == nil || id.Name != c.want {
 					t.Fatalf("got %v, %v; want %s", id, err, c.want)
@@ -80,7 +80,7 @@ func TestWithGroup(t *testing.T) {
 		"not to unauthenticated": {is("probe", authn.GroupUnauthenticated), []string{authn.GroupUnauthenticated}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			id, err := authn.WithGroup(c.auth, authn.GroupAuthenticated).Authenticate(httptest.NewRequest("GET", "/", nil))
+			id, err := authn.WithGroup(c.auth, authn.GroupAuthenticated).Authenticate(httptest.NewRequest(http.MethodGet, "/", nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func byHeader(r *http.Request) (*authn.Identity, error) {
 
 func TestContractHoldsForCombinators(t *testing.T) {
 	with := func(user string) *http.Request {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("X-User", user)
 		return r
 	}

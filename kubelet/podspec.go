@@ -124,7 +124,7 @@ func describe(pod *corev1.Pod) string {
 
 // hashOf tells whether the parts of a container that cannot change while it runs have changed.
 func hashOf(c *corev1.Container) string {
-	data, _ := json.Marshal(map[string]string{"name": c.Name, "image": c.Image}) // strings marshal
+	data, _ := json.Marshal(map[string]string{"name": c.Name, "image": c.Image}) //nolint:errchkjson // strings marshal
 	h := fnv.New32a()
 	_, _ = h.Write(data)
 	return strconv.FormatUint(uint64(h.Sum32()), 16)

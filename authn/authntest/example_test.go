@@ -14,7 +14,7 @@ import (
 func ExampleRun() {
 	conformance := func(t *testing.T) {
 		bearer := func(tok string) *http.Request {
-			r := httptest.NewRequest("GET", "/", nil)
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Header.Set("Authorization", "Bearer "+tok)
 			return r
 		}

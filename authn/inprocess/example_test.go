@@ -3,6 +3,7 @@ package inprocess_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 
 	"github.com/keelson-dev/keelson/authn"
@@ -11,7 +12,7 @@ import (
 
 func Example() {
 	ctx := inprocess.Attach(context.Background(), &authn.Identity{Name: "system:kube-scheduler"})
-	r := httptest.NewRequest("GET", "/api/v1/pods", nil).WithContext(ctx)
+	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil).WithContext(ctx)
 	id, err := inprocess.New().Authenticate(r)
 	fmt.Println(id.Name, err)
 	// Output: system:kube-scheduler <nil>

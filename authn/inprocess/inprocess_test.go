@@ -12,7 +12,7 @@ import (
 
 func TestContract(t *testing.T) {
 	scheduler := authn.Identity{Name: "system:kube-scheduler"}
-	plain := httptest.NewRequest("GET", "/", nil)
+	plain := httptest.NewRequest(http.MethodGet, "/", nil)
 	stage := plain.WithContext(authn.NewContext(t.Context(), &scheduler))
 	header := plain.Clone(t.Context())
 	header.Header.Set("Authorization", "Bearer system:kube-scheduler")

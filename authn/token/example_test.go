@@ -2,6 +2,7 @@ package token_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 
 	"github.com/keelson-dev/keelson/authn"
@@ -10,7 +11,7 @@ import (
 
 func Example() {
 	auth := token.New(token.Static(map[string]*authn.Identity{"s3cret": {Name: "ann", Groups: []string{"dev"}}}))
-	r := httptest.NewRequest("GET", "/api/v1/pods", nil)
+	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
 	r.Header.Set("Authorization", "Bearer s3cret")
 	id, err := auth.Authenticate(r)
 	fmt.Println(id.Name, id.Groups, err)

@@ -13,7 +13,7 @@ import (
 )
 
 func request(authorization string) *http.Request {
-	r := httptest.NewRequest("GET", "/", nil)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Authorization", authorization)
 	return r
 }

@@ -2,6 +2,7 @@ package tokenfile_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 
@@ -15,7 +16,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	r := httptest.NewRequest("GET", "/api", nil)
+	r := httptest.NewRequest(http.MethodGet, "/api", nil)
 	r.Header.Set("Authorization", "Bearer s3cret")
 	id, err := token.New(token.Static(tokens)).Authenticate(r)
 	fmt.Println(id.Name, id.UID, id.Groups, err)

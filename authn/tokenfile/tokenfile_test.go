@@ -69,7 +69,7 @@ func write(t *testing.T, path, data string) {
 }
 
 func bearer(tok string) *http.Request {
-	r := httptest.NewRequest("GET", "/", nil)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Authorization", "Bearer "+tok)
 	return r
 }

@@ -49,7 +49,7 @@ func (p Policy) Sources() Sources {
 	}
 }
 
-// NotFoundError: a binding refers to a role that does not exist.
+// NotFoundError says that a binding refers to a role that does not exist.
 type NotFoundError struct {
 	// Kind is "Role" or "ClusterRole".
 	Kind      string

@@ -145,7 +145,7 @@ func createFile(dir disk.Dir, name string, content []byte) (disk.File, error) {
 		err = dir.Rename(name+tmpSuffix, name)
 	}
 	if err != nil {
-		file.Close()
+		_ = file.Close() // the first error counts
 		return nil, err
 	}
 	return file, nil

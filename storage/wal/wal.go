@@ -158,7 +158,7 @@ func resume(r recovery, logger *slog.Logger) (segment, error) {
 		err = file.Sync()
 	}
 	if err != nil {
-		file.Close()
+		_ = file.Close() // the first error counts
 		return segment{}, err
 	}
 	return segment{file: file, seed: r.last.seed(), size: r.lastSize}, nil
