@@ -195,8 +195,8 @@ func replicaFailure(s sets) (appsv1.DeploymentCondition, bool) {
 // deadline; 0 when there is nothing to see.
 func progressCheck(d *appsv1.Deployment, status *appsv1.DeploymentStatus, now time.Time) time.Duration {
 	c := condition(&d.Status, appsv1.DeploymentProgressing)
-	if !hasDeadline(d) || c == nil || complete(d, status) || c.Reason == reasonTimedOut {
-		return 0
+	if !hasDeadline(d) || c == nil || complete(d, status) || c.Reason == reasonTimedOut || c.Reason == reasonAvailable {
+		return 0 // a rollout that was complete once does not time out, even if its pods fail later
 	}
 	left := deadline(d, c).Sub(now)
 	if left < time.Second {
