@@ -203,13 +203,16 @@ func controllerTable() []component {
 			var err error
 			var kinds []garbagecollector.Kind
 			for _, res := range c.registry.Resources() {
-				if res.Answer != nil || res.Plural == "events" {
+				if res.Answer != nil {
 					continue
 				}
-				kinds = append(kinds, garbagecollector.Kind{
+				kind := garbagecollector.Kind{
 					GroupVersionKind: res.GroupVersion.WithKind(res.Names.Kind), Resource: res.Plural, Namespaced: res.Namespaced,
-					Objects: shared[informer.Object](c.informers, res.GroupResource(), &err),
-				})
+				}
+				if res.Plural != "events" { // which are collected by their age
+					kind.Objects = shared[informer.Object](c.informers, res.GroupResource(), &err)
+				}
+				kinds = append(kinds, kind)
 			}
 			return c.loop(garbagecollector.New(kinds, k.client, k.recorder)), err
 		}},
@@ -244,6 +247,7 @@ func controllerTable() []component {
 		{"disruption-controller", "disruption-controller", newDisruption},
 		{"node-lifecycle-controller", "node-controller", newNodeLifecycle},
 		{"taint-eviction-controller", "node-controller", newTaintEviction},
+		{"pod-garbage-collector-controller", "pod-garbage-collector", newPodGC},
 	}
 }
 

@@ -2,8 +2,9 @@ package garbagecollector
 
 import (
 	"context"
-	"sync"
+	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,7 +19,9 @@ type Kind struct {
 	GroupVersionKind schema.GroupVersionKind
 	Resource         string // "pods"
 	Namespaced       bool
-	Objects          *informer.Informer[informer.Object]
+	// Objects tells of the objects. A kind without is never collected, but its objects may be
+	// owners: upstream leaves events out.
+	Objects *informer.Informer[informer.Object]
 }
 
 // Client is what the controller asks of the server, as the service account
@@ -32,24 +35,23 @@ type Client interface {
 // Controller is the garbage-collector-controller. Make one with New. Its keys are UIDs.
 type Controller struct {
 	kinds    []Kind
+	served   map[schema.GroupKind]Kind
 	client   Client
 	recorder events.Recorder
 	graph    *graph
 	queue    controllers.Queue
-
-	mu     sync.Mutex
-	absent map[types.UID]bool // owners that the server said do not exist, newest first out
-	order  []types.UID
 }
 
 var _ controllers.Controller = (*Controller)(nil)
 
-// maxAbsent bounds how many absent owners are remembered, as upstream's cache does.
-const maxAbsent = 500
-
-// New makes a controller of objects of the given kinds.
+// New makes a controller of objects of the given kinds, which are all there are: references to
+// others are never judged.
 func New(kinds []Kind, c Client, r events.Recorder) *Controller {
-	return &Controller{kinds: kinds, client: c, recorder: r, graph: newGraph(), absent: map[types.UID]bool{}}
+	served := make(map[schema.GroupKind]Kind, len(kinds))
+	for _, k := range kinds {
+		served[k.GroupVersionKind.GroupKind()] = k
+	}
+	return &Controller{kinds: kinds, served: served, client: c, recorder: r, graph: newGraph()}
 }
 
 // Name is "garbage-collector-controller".
@@ -58,21 +60,18 @@ func (*Controller) Name() string { return "garbage-collector-controller" }
 // Watch keeps the graph, and enqueues what a change may have left without an owner.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.queue = q
-	synced := make([]controllers.Synced, len(c.kinds))
-	for i, kind := range c.kinds {
-		observe := func(obj informer.Object) {
-			id := identity{uid: obj.GetUID(), kind: kind.GroupVersionKind, namespace: obj.GetNamespace(), name: obj.GetName()}
-			c.enqueue(c.graph.observe(id, obj))
+	var synced []controllers.Synced
+	for _, kind := range c.kinds {
+		if kind.Objects == nil {
+			continue
 		}
+		observe := func(obj informer.Object) { c.follow(c.graph.observe(kind.identity(obj), obj)) }
 		kind.Objects.AddHandler(informer.Handler[informer.Object]{
 			Added:   observe,
 			Updated: func(_, obj informer.Object) { observe(obj) },
-			Deleted: func(obj informer.Object) {
-				c.remember(obj.GetUID())
-				c.enqueue(c.graph.forget(obj.GetUID()))
-			},
+			Deleted: func(obj informer.Object) { c.follow(c.graph.forget(kind.identity(obj))) },
 		})
-		synced[i] = kind.Objects
+		synced = append(synced, kind.Objects)
 	}
 	return synced
 }
@@ -84,50 +83,47 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	if !ok {
 		return controllers.Result{}, nil
 	}
-	look, err := c.sync(ctx, s)
-	c.enqueue(look)
-	return controllers.Result{}, err
+	again, err := c.sync(ctx, s)
+	return controllers.Result{RequeueAfter: again}, err
 }
 
-func (c *Controller) enqueue(ids []types.UID) {
-	for _, id := range ids {
+// follow enqueues and tells what changes of the graph ask for.
+func (c *Controller) follow(ch changes) {
+	for _, id := range ch.look {
 		c.queue.Add(controllers.Key{Name: string(id)})
 	}
-}
-
-// kind returns the served kind of a reference: any version of it will do.
-func (c *Controller) kind(gvk schema.GroupVersionKind) (Kind, bool) {
-	for _, k := range c.kinds {
-		if k.GroupVersionKind.GroupKind() == gvk.GroupKind() {
-			return k, true
-		}
-	}
-	return Kind{}, false
-}
-
-func (k Kind) target(namespace, name string) client.Target {
-	if !k.Namespaced {
-		namespace = ""
-	}
-	return client.Target{Resource: k.GroupVersionKind.GroupVersion().WithResource(k.Resource), Namespace: namespace, Name: name}
-}
-
-func (c *Controller) remember(uid types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.absent[uid] {
-		return
-	}
-	c.absent[uid] = true
-	c.order = append(c.order, uid)
-	if len(c.order) > maxAbsent {
-		delete(c.absent, c.order[0])
-		c.order = c.order[1:]
+	for _, bad := range ch.invalid {
+		d := bad.dependent
+		c.recorder.Record(events.Event{
+			Regarding: corev1.ObjectReference{APIVersion: d.apiVersion, Kind: d.kind, Namespace: d.namespace, Name: d.name, UID: d.uid},
+			Type:      corev1.EventTypeWarning, Reason: "OwnerRefInvalidNamespace",
+			Message: fmt.Sprintf("ownerRef %s does not exist in namespace %q", bad.owner, d.namespace),
+		})
 	}
 }
 
-func (c *Controller) isAbsent(uid types.UID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.absent[uid]
+func (k Kind) identity(obj informer.Object) identity {
+	return identity{
+		apiVersion: k.GroupVersionKind.GroupVersion().String(), kind: k.GroupVersionKind.Kind,
+		namespace: obj.GetNamespace(), name: obj.GetName(), uid: obj.GetUID(),
+	}
+}
+
+// target is where the server keeps the object; it fails with errForever when it can be nowhere.
+// Any version of the kind will do.
+func (c *Controller) target(id identity) (client.Target, error) {
+	gvk := schema.FromAPIVersionAndKind(id.apiVersion, id.kind)
+	kind, ok := c.served[gvk.GroupKind()]
+	if !ok {
+		return client.Target{}, fmt.Errorf("%w: %s is not served", errForever, gvk)
+	}
+	at := client.Target{Resource: kind.GroupVersionKind.GroupVersion().WithResource(kind.Resource), Name: id.name}
+	if !kind.Namespaced {
+		return at, nil
+	}
+	if id.namespace == "" {
+		return client.Target{}, fmt.Errorf("%w: cluster-scoped objects cannot refer to namespaced owners", errForever)
+	}
+	at.Namespace = id.namespace
+	return at, nil
 }

@@ -1,29 +1,29 @@
 package garbagecollector
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 )
 
-// identity says which object a node of the graph is. For an owner that is known only from a
-// reference the namespace is that of the dependent, which is where the owner must be.
-type identity struct {
-	uid             types.UID
-	kind            schema.GroupVersionKind
-	namespace, name string
-}
+// maxAbsent bounds how many absent owners are remembered, as upstream's cache does.
+const maxAbsent = 500
+
+// Pauses between questions whether a virtual node exists, as those of upstream's queue.
+const firstWait, lastWait = 5 * time.Millisecond, 1000 * time.Second
 
 // node is one object. Its fields are guarded by the graph's lock.
 type node struct {
 	identity
-	// virtual: known from references only, until its own event comes.
-	virtual      bool
+	// virtual: known from references only, until its own event comes. Its identity is one that
+	// some dependent claims.
+	virtual bool
+	// wait is how long the last pause was between two questions whether it exists.
+	wait         time.Duration
 	owners       []metav1.OwnerReference
 	dependents   map[types.UID]*node
 	beingDeleted bool
@@ -40,136 +40,297 @@ func (n *node) blocks(owner types.UID) bool {
 	})
 }
 
-// misplaced tells whether n refers to an owner in another namespace, which counts as none.
-func (n *node) misplaced(owner *node) bool {
-	return owner.namespace != "" && n.namespace != owner.namespace
-}
-
-// graph is who owns whom. What its methods return are the objects that need a look.
-type graph struct {
-	mu    sync.Mutex
-	nodes map[types.UID]*node
-}
-
-func newGraph() *graph { return &graph{nodes: map[types.UID]*node{}} }
-
-// observe takes in an object that came or changed.
-func (g *graph) observe(id identity, meta metav1.Object) []types.UID {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := g.nodes[id.uid]
-	if n == nil {
-		n = &node{dependents: map[types.UID]*node{}}
-		g.nodes[id.uid] = n
+// refers tells whether n refers to the owner by just this identity, and whether it refers to the
+// same uid by another one. Both may be.
+func (n *node) refers(owner identity) (match, mismatch bool) {
+	if owner.namespace != "" && owner.namespace != n.namespace {
+		return false, true
 	}
-	wasVirtual := n.virtual
-	n.identity, n.virtual = id, false
-	look := g.relate(n, meta.GetOwnerReferences())
-	if wasVirtual {
-		for _, id := range sorted(n.dependents) {
-			if n.dependents[id].misplaced(n) {
-				look = append(look, id)
-			}
+	for _, ref := range n.owners {
+		if ref.UID == owner.uid {
+			match, mismatch = match || owner.is(ref), mismatch || !owner.is(ref)
 		}
 	}
-	deleting := meta.GetDeletionTimestamp() != nil
-	finalizers := meta.GetFinalizers()
+	return match, mismatch
+}
+
+// graph is who owns whom, and which owners are known to be gone. It is safe for concurrent use.
+type graph struct {
+	mu     sync.Mutex
+	nodes  map[types.UID]*node
+	absent *lru.Cache // of identities
+}
+
+func newGraph() *graph {
+	return &graph{nodes: map[types.UID]*node{}, absent: lru.New(maxAbsent)}
+}
+
+// changes are what became of an event: objects that need a look, and objects that refer to an
+// owner in another namespace.
+type changes struct {
+	look    []types.UID
+	invalid []invalid
+}
+
+// invalid is a dependent and the owner that it looks for in its own namespace in vain.
+type invalid struct{ dependent, owner identity }
+
+// isAbsent tells whether the owner is known to be gone, from the dependent's namespace or from
+// the cluster.
+func (g *graph) isAbsent(owner identity) bool {
+	if _, gone := g.absent.Get(owner); gone {
+		return true
+	}
+	owner.namespace = ""
+	_, gone := g.absent.Get(owner)
+	return gone
+}
+
+func (g *graph) remember(owner identity) { g.absent.Add(owner, nil) }
+
+// observe takes in an object that came or changed.
+func (g *graph) observe(id identity, obj metav1.Object) changes {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var ch changes
+	n := g.nodes[id.uid]
+	switch {
+	case n == nil:
+		n = &node{identity: id, dependents: map[types.UID]*node{}}
+		g.nodes[id.uid] = n
+	case n.virtual:
+		g.reveal(n, id, &ch)
+	}
+	g.relate(n, obj.GetOwnerReferences(), &ch)
+	deleting := obj.GetDeletionTimestamp() != nil
+	finalizers := obj.GetFinalizers()
 	n.beingDeleted = n.beingDeleted || deleting
 	orphaning := deleting && slices.Contains(finalizers, metav1.FinalizerOrphanDependents)
 	if orphaning && !n.orphaning {
-		look = append(look, n.uid)
+		ch.look = append(ch.look, n.uid)
 	}
 	n.orphaning = orphaning
 	foreground := deleting && slices.Contains(finalizers, metav1.FinalizerDeleteDependents)
 	if foreground && !n.foreground {
-		look = append(look, sorted(n.dependents)...)
-		look = append(look, n.uid)
+		ch.look = append(ch.look, uids(sorted(n.dependents))...)
+		ch.look = append(ch.look, n.uid)
 	}
 	n.foreground = foreground
-	return look
+	return ch
+}
+
+// reveal replaces what dependents claimed about n by what it is. Those that claimed something
+// else need a look.
+func (g *graph) reveal(n *node, id identity, ch *changes) {
+	if n.identity == id {
+		n.virtual = false
+		return
+	}
+	for _, d := range sorted(n.dependents) {
+		if _, mismatch := d.refers(id); !mismatch {
+			continue
+		}
+		if id.namespace != "" && id.namespace != d.namespace {
+			ch.invalid = append(ch.invalid, misplaced(d, id.uid)...)
+		}
+		ch.look = append(ch.look, d.uid)
+	}
+	n.identity, n.virtual = id, false
+}
+
+func misplaced(dependent *node, owner types.UID) []invalid {
+	for _, ref := range dependent.owners {
+		if ref.UID == owner {
+			return []invalid{{dependent.identity, claimed(ref, dependent.namespace)}}
+		}
+	}
+	return nil
 }
 
 // relate replaces the owner references of n.
-func (g *graph) relate(n *node, owners []metav1.OwnerReference) []types.UID {
-	var look []types.UID
-	was := n.owners
-	n.owners = slices.Clone(owners)
-	for _, ref := range was {
-		i := slices.IndexFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == ref.UID })
+func (g *graph) relate(n *node, refs []metav1.OwnerReference, ch *changes) {
+	before := *n
+	n.owners = slices.Clone(refs)
+	for _, ref := range before.owners {
 		owner := g.nodes[ref.UID]
 		if owner == nil {
 			continue
 		}
-		if i < 0 {
-			delete(owner.dependents, n.uid)
+		if owner.foreground && before.blocks(ref.UID) && !n.blocks(ref.UID) {
+			ch.look = append(ch.look, owner.uid)
 		}
-		if wasBlocking := ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion; owner.foreground && wasBlocking && !n.blocks(ref.UID) {
-			look = append(look, owner.uid)
-		}
-		if i < 0 && owner.virtual && len(owner.dependents) == 0 {
-			delete(g.nodes, owner.uid)
+		if !slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == ref.UID }) {
+			g.leave(owner, n.uid)
 		}
 	}
-	for _, ref := range owners {
+	late, suspect := false, false
+	for _, ref := range refs {
+		if slices.ContainsFunc(before.owners, claimed(ref, "").is) {
+			continue
+		}
 		owner := g.nodes[ref.UID]
 		if owner == nil {
-			owner = &node{
-				identity: identity{uid: ref.UID, kind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), namespace: n.namespace, name: ref.Name},
-				virtual:  true, dependents: map[types.UID]*node{},
-			}
-			g.nodes[ref.UID] = owner
-			// Nobody may ever tell of this owner: ask whether it exists.
-			look = append(look, owner.uid)
+			g.nodes[ref.UID] = &node{identity: claimed(ref, n.namespace), virtual: true, dependents: map[types.UID]*node{n.uid: n}}
+			ch.look = append(ch.look, ref.UID) // ask whether it exists: nobody may ever tell
+			continue
 		}
 		owner.dependents[n.uid] = n
-		if owner.foreground || n.misplaced(owner) {
-			look = append(look, n.uid)
+		late = late || owner.foreground // what comes to an owner that waits is to go as well
+		if suspect || !doubtful(n, ref, owner) {
+			continue
+		}
+		suspect = true
+		if !owner.virtual && owner.namespace != "" && owner.namespace != n.namespace {
+			ch.invalid = append(ch.invalid, misplaced(n, ref.UID)...)
 		}
 	}
-	return look
+	if suspect || late {
+		ch.look = append(ch.look, n.uid)
+	}
 }
 
-// forget takes out an object that is gone.
-func (g *graph) forget(uid types.UID) []types.UID {
+// doubtful tells whether the reference may not mean the owner of that uid.
+func doubtful(n *node, ref metav1.OwnerReference, owner *node) bool {
+	if owner.namespace != n.namespace && (owner.namespace != "" || owner.virtual) {
+		// Elsewhere; or it was claimed by an object without a namespace, which may have meant an
+		// owner that has one.
+		return true
+	}
+	return !owner.is(ref)
+}
+
+// leave takes a dependent from an owner, which is not kept when it was nothing but referred to.
+func (g *graph) leave(owner *node, dependent types.UID) {
+	delete(owner.dependents, dependent)
+	if owner.virtual && len(owner.dependents) == 0 {
+		delete(g.nodes, owner.uid)
+	}
+}
+
+// forget takes out an object whose deletion was observed.
+func (g *graph) forget(id identity) changes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := g.nodes[uid]
+	n := g.nodes[id.uid]
 	if n == nil {
-		return nil
+		return changes{}
 	}
-	look := sorted(n.dependents)
+	return changes{look: g.remove(n, id)}
+}
+
+func (g *graph) remove(n *node, id identity) []types.UID {
+	delete(g.nodes, n.uid)
+	if len(n.dependents) > 0 {
+		g.remember(id)
+	}
+	look := uids(sorted(n.dependents))
 	for _, ref := range n.owners {
 		owner := g.nodes[ref.UID]
 		if owner == nil {
 			continue
 		}
-		delete(owner.dependents, uid)
 		if owner.foreground {
 			look = append(look, owner.uid)
 		}
-		if owner.virtual && len(owner.dependents) == 0 {
-			delete(g.nodes, owner.uid)
-		}
-	}
-	delete(g.nodes, uid)
-	if len(n.dependents) > 0 {
-		// The dependents still refer to it: keep it as what it now is, a mere reference.
-		g.nodes[uid] = &node{identity: n.identity, virtual: true, dependents: n.dependents}
+		g.leave(owner, n.uid)
 	}
 	return look
+}
+
+// missing takes in that the server does not know an object by this identity. The object may have
+// another: then only the dependents that claimed this one have no owner. A virtual node whose
+// identity this was takes on the next one claimed, which is to be asked for.
+func (g *graph) missing(id identity) changes {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.nodes[id.uid]
+	if n == nil {
+		return changes{}
+	}
+	var ch changes
+	var right, wrong []*node
+	for _, d := range sorted(n.dependents) {
+		match, mismatch := d.refers(id)
+		if match {
+			right = append(right, d)
+		}
+		if mismatch {
+			wrong = append(wrong, d)
+		}
+	}
+	if n.virtual && len(wrong) == 0 || !n.virtual && n.identity == id {
+		return changes{look: g.remove(n, id)}
+	}
+	if len(right) > 0 {
+		g.remember(id)
+		ch.look = uids(right)
+	}
+	if n.virtual && n.identity == id {
+		if next, ok := alternate(wrong, id); ok {
+			n.identity = next
+		}
+	}
+	return ch
+}
+
+// again says when to ask next whether a virtual node exists; 0 is never.
+func (g *graph) again(uid types.UID) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.nodes[uid]
+	if n == nil || !n.virtual {
+		return 0
+	}
+	n.wait = min(max(2*n.wait, firstWait), lastWait)
+	return n.wait
+}
+
+// alternate finds another identity that the dependents claim for the uid of one that is absent:
+// the first after it in order, else the first.
+func alternate(dependents []*node, gone identity) (identity, bool) {
+	var others []identity
+	for _, d := range dependents {
+		for _, ref := range d.owners {
+			if ref.UID != gone.uid || gone.is(ref) && (gone.namespace == "" || gone.namespace == d.namespace) {
+				continue
+			}
+			other := claimed(ref, d.namespace)
+			if gone.namespace == "" && other.apiVersion == gone.apiVersion && other.kind == gone.kind {
+				other.namespace = "" // the kind has none
+			}
+			if other != gone {
+				others = append(others, other)
+			}
+		}
+	}
+	if len(others) == 0 {
+		return identity{}, false
+	}
+	slices.SortFunc(others, identity.compare)
+	for _, other := range others {
+		if gone.compare(other) < 0 {
+			return other, true
+		}
+	}
+	return others[0], true
 }
 
 // state is a node as it was at one moment.
 type state struct {
 	identity
 	virtual, beingDeleted, foreground, orphaning bool
-	dependents                                   []identity
-	// blocking are the dependents that hold up a foreground deletion; foregroundDependents those
-	// that themselves wait for theirs.
-	blocking             []types.UID
-	foregroundDependents bool
+	owners                                       []metav1.OwnerReference
+	dependents                                   []dependent // in order
 }
 
+// dependent is one dependent of a state's object.
+type dependent struct {
+	identity
+	blocks     bool // a foreground deletion of the owner
+	foreground bool // it waits for dependents of its own
+}
+
+// state returns what is known of an object.
 func (g *graph) state(uid types.UID) (state, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -177,31 +338,30 @@ func (g *graph) state(uid types.UID) (state, bool) {
 	if n == nil {
 		return state{}, false
 	}
-	s := state{identity: n.identity, virtual: n.virtual, beingDeleted: n.beingDeleted, foreground: n.foreground, orphaning: n.orphaning}
-	for _, id := range sorted(n.dependents) {
-		d := n.dependents[id]
-		s.dependents = append(s.dependents, d.identity)
-		if d.blocks(uid) {
-			s.blocking = append(s.blocking, id)
-		}
-		s.foregroundDependents = s.foregroundDependents || d.foreground
+	s := state{
+		identity: n.identity, virtual: n.virtual, beingDeleted: n.beingDeleted, foreground: n.foreground, orphaning: n.orphaning,
+		owners: n.owners, // replaced, never changed
+	}
+	for _, d := range sorted(n.dependents) {
+		s.dependents = append(s.dependents, dependent{d.identity, d.blocks(uid), d.foreground})
 	}
 	return s, true
 }
 
-// sorted returns the keys in the order of the objects' names, so that runs repeat.
-func sorted(nodes map[types.UID]*node) []types.UID {
+// sorted returns the nodes in the order of their identities, so that runs repeat.
+func sorted(nodes map[types.UID]*node) []*node {
 	list := make([]*node, 0, len(nodes))
 	for _, n := range nodes {
 		list = append(list, n)
 	}
-	slices.SortFunc(list, func(a, b *node) int {
-		return cmp.Or(strings.Compare(a.kind.String(), b.kind.String()), strings.Compare(a.namespace, b.namespace),
-			strings.Compare(a.name, b.name), strings.Compare(string(a.uid), string(b.uid)))
-	})
-	ids := make([]types.UID, len(list))
-	for i, n := range list {
-		ids[i] = n.uid
+	slices.SortFunc(list, func(a, b *node) int { return a.compare(b.identity) })
+	return list
+}
+
+func uids(nodes []*node) []types.UID {
+	list := make([]types.UID, len(nodes))
+	for i, n := range nodes {
+		list[i] = n.uid
 	}
-	return ids
+	return list
 }

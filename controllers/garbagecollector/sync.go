@@ -2,76 +2,106 @@ package garbagecollector
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
-	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/controllers"
 )
 
 // errForever: an owner reference that no retry will make sense of.
-var errForever = errors.New("cluster-scoped objects cannot refer to namespaced owners")
+var errForever = errors.New("owner cannot be judged")
 
-func schemaOf(ref metav1.OwnerReference) schema.GroupVersionKind {
-	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+// sync acts on one object and says when to look at it again.
+func (c *Controller) sync(ctx context.Context, s state) (time.Duration, error) {
+	switch {
+	case s.orphaning:
+		return 0, c.orphan(ctx, s)
+	case s.beingDeleted && !s.foreground:
+		return 0, nil // the event of its end will come
+	}
+	at, err := c.target(s.identity)
+	if err != nil {
+		return 0, nil // nothing will come of trying again
+	}
+	latest, err := c.get(ctx, at)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && latest.GetUID() != s.uid:
+		c.gone(s.identity)
+	case err != nil:
+		return 0, err
+	case s.foreground:
+		return 0, c.foreground(ctx, s, at)
+	default:
+		if err := c.collect(ctx, s, at, latest); err != nil {
+			return 0, err
+		}
+	}
+	// A virtual owner that the server knows, or may know by another name, is asked for until an
+	// event tells of it: the informer may have missed both its coming and its going.
+	return c.graph.again(s.uid), nil
 }
 
-// sync acts on one object and returns others that need a look because of it.
-func (c *Controller) sync(ctx context.Context, s state) ([]types.UID, error) {
-	if s.orphaning {
-		return nil, c.orphan(ctx, s)
-	}
-	if s.beingDeleted && !s.foreground {
-		return nil, nil
-	}
-	kind, ok := c.kind(s.kind)
-	if !ok {
-		if s.virtual {
-			return nil, nil // an owner of a kind that is not served cannot be judged
-		}
-		return nil, fmt.Errorf("kind %s is not served", s.kind)
-	}
-	at := kind.target(s.namespace, s.name)
-	latest, err := c.get(ctx, at)
-	if apierrors.IsNotFound(err) || err == nil && latest.GetUID() != s.uid {
-		c.remember(s.uid)
-		return c.graph.forget(s.uid), nil
-	}
-	if err != nil || s.virtual {
-		return nil, err
-	}
-	if s.foreground {
-		return c.foreground(ctx, s, at, latest)
-	}
-	refs := latest.GetOwnerReferences()
+// gone takes in that the server does not know an object.
+func (c *Controller) gone(id identity) { c.follow(c.graph.missing(id)) }
+
+// collect deletes an object whose owners are all gone or going.
+func (c *Controller) collect(ctx context.Context, s state, at client.Target, obj metav1.Object) error {
+	refs := obj.GetOwnerReferences()
 	if len(refs) == 0 {
-		return nil, nil
+		return nil
 	}
-	o, err := c.classify(ctx, s, refs)
+	o, err := c.classify(ctx, s.identity, refs)
 	if errors.Is(err, errForever) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, c.settle(ctx, s, at, latest, o)
+	if len(o.solid) > 0 {
+		if len(o.dangling)+len(o.waiting) == 0 {
+			return nil
+		}
+		// Those that wait are left too, or they would wait for ever.
+		_, err := c.disown(ctx, at, s.uid, append(o.dangling, o.waiting...))
+		return err
+	}
+	policy := metav1.DeletePropagationBackground
+	switch finalizers := obj.GetFinalizers(); {
+	case len(o.waiting) > 0 && len(s.dependents) > 0:
+		if slices.ContainsFunc(s.dependents, func(d dependent) bool { return d.foreground }) {
+			// It may be a cycle of objects that all wait for each other: this one no longer blocks.
+			unblocked, err := c.unblock(ctx, at, s, obj)
+			if err != nil {
+				return err
+			}
+			obj = unblocked
+		}
+		policy = metav1.DeletePropagationForeground
+	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
+		policy = metav1.DeletePropagationOrphan
+	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
+		policy = metav1.DeletePropagationForeground
+	}
+	return c.delete(ctx, at, s.identity, obj, policy)
 }
 
-// owners are the references of an object by what became of the owners.
+// owners are the references of an object by what became of the owners: they are there, they are
+// gone, they wait for their dependents to go.
 type owners struct{ solid, dangling, waiting []metav1.OwnerReference }
 
-func (c *Controller) classify(ctx context.Context, s state, refs []metav1.OwnerReference) (owners, error) {
+func (c *Controller) classify(ctx context.Context, of identity, refs []metav1.OwnerReference) (owners, error) {
 	var o owners
 	for _, ref := range refs {
-		owner, err := c.owner(ctx, s, ref)
+		owner, err := c.owner(ctx, claimed(ref, of.namespace))
 		switch {
 		case err != nil:
 			return o, err
@@ -87,160 +117,91 @@ func (c *Controller) classify(ctx context.Context, s state, refs []metav1.OwnerR
 }
 
 // owner asks the server for the owner that a reference names; nil when there is none.
-func (c *Controller) owner(ctx context.Context, s state, ref metav1.OwnerReference) (metav1.Object, error) {
-	if c.isAbsent(ref.UID) {
+func (c *Controller) owner(ctx context.Context, id identity) (metav1.Object, error) {
+	if c.graph.isAbsent(id) {
 		return nil, nil
 	}
-	kind, ok := c.kind(schemaOf(ref))
-	if !ok {
-		return nil, fmt.Errorf("owner %s %s of %s: the kind is not served", ref.Kind, ref.Name, s.name)
+	at, err := c.target(id)
+	if err != nil {
+		return nil, err
 	}
-	if kind.Namespaced && s.namespace == "" {
-		return nil, errForever
-	}
-	owner, err := c.get(ctx, kind.target(s.namespace, ref.Name))
-	if err == nil && owner.GetUID() == ref.UID {
+	owner, err := c.get(ctx, at)
+	if err == nil && owner.GetUID() == id.uid {
 		return owner, nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	if known, ok := c.graph.state(ref.UID); ok && kind.Namespaced && !known.virtual && known.namespace != s.namespace {
-		c.recorder.Record(events.Event{
-			Regarding: corev1.ObjectReference{
-				APIVersion: s.kind.GroupVersion().String(), Kind: s.kind.Kind, Namespace: s.namespace, Name: s.name, UID: s.uid,
-			},
-			Type: corev1.EventTypeWarning, Reason: "OwnerRefInvalidNamespace",
-			Message: fmt.Sprintf("ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
-				ref.APIVersion, ref.Kind, s.namespace, ref.Name, ref.UID, s.namespace),
-		})
-		return nil, nil
-	}
-	c.remember(ref.UID)
+	id.namespace = at.Namespace // none when the kind has none
+	c.graph.remember(id)
 	return nil, nil
 }
 
-// settle does with an object what its owners' fates ask for.
-func (c *Controller) settle(ctx context.Context, s state, at client.Target, obj metav1.Object, o owners) error {
-	policy := metav1.DeletePropagationBackground
-	switch {
-	case len(o.solid) > 0:
-		if len(o.dangling)+len(o.waiting) == 0 {
-			return nil
-		}
-		return c.setOwners(ctx, at, obj, o.solid)
-	case len(o.waiting) > 0 && len(s.dependents) > 0:
-		if s.foregroundDependents {
-			// A cycle of objects that all wait for each other: this one no longer blocks.
-			if err := c.unblock(ctx, at, obj); err != nil {
-				return err
-			}
-		}
-		policy = metav1.DeletePropagationForeground
-	case slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents):
-		policy = metav1.DeletePropagationOrphan
-	case slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents):
-		policy = metav1.DeletePropagationForeground
+// delete deletes an object unless it is another one by now, or has other owners than obj. With
+// no obj the owners do not matter.
+func (c *Controller) delete(ctx context.Context, at client.Target, id identity, obj metav1.Object, policy metav1.DeletionPropagation) error {
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &id.uid}, PropagationPolicy: &policy}
+	if obj != nil {
+		version := obj.GetResourceVersion()
+		options.Preconditions.ResourceVersion = &version
 	}
-	uid, version := obj.GetUID(), obj.GetResourceVersion()
-	preconditions := &metav1.Preconditions{UID: &uid, ResourceVersion: &version}
-	if len(o.dangling) == 0 {
-		preconditions.ResourceVersion = nil
+	err := c.client.Delete(ctx, at, options)
+	if apierrors.IsConflict(err) && obj != nil {
+		live, liveErr := c.get(ctx, at)
+		switch {
+		case apierrors.IsNotFound(liveErr):
+			err = liveErr
+		case liveErr == nil && live.GetUID() == id.uid && live.GetResourceVersion() != obj.GetResourceVersion() &&
+			equality.Semantic.DeepEqual(live.GetOwnerReferences(), obj.GetOwnerReferences()):
+			// Others' writes that have nothing to do with owners must not keep it alive.
+			return c.delete(ctx, at, id, nil, policy)
+		}
 	}
-	err := c.client.Delete(ctx, at, metav1.DeleteOptions{Preconditions: preconditions, PropagationPolicy: &policy})
-	return ignoreNotFound(err)
+	if apierrors.IsNotFound(err) {
+		c.gone(id)
+		return nil
+	}
+	return err
 }
 
 // foreground lets an object go that waits for its dependents, once none is left that blocks.
-func (c *Controller) foreground(ctx context.Context, s state, at client.Target, obj metav1.Object) ([]types.UID, error) {
-	if len(s.blocking) == 0 {
-		return nil, c.removeFinalizer(ctx, at, obj, metav1.FinalizerDeleteDependents)
-	}
-	var look []types.UID
-	for _, id := range s.blocking {
-		if d, ok := c.graph.state(id); ok && !d.foreground {
-			look = append(look, id)
+func (c *Controller) foreground(ctx context.Context, s state, at client.Target) error {
+	blocked := false
+	for _, d := range s.dependents {
+		if !d.blocks {
+			continue
+		}
+		blocked = true
+		if !d.foreground {
+			c.queue.Add(controllers.Key{Name: string(d.uid)})
 		}
 	}
-	return look, nil
+	if blocked {
+		return nil
+	}
+	return c.removeFinalizer(ctx, at, s.uid, metav1.FinalizerDeleteDependents)
 }
 
 // orphan takes an object out of its dependents' references, then lets it go.
 func (c *Controller) orphan(ctx context.Context, s state) error {
-	kind, ok := c.kind(s.kind)
-	if !ok {
-		return fmt.Errorf("kind %s is not served", s.kind)
+	at, err := c.target(s.identity)
+	if err != nil {
+		return nil // it cannot be: the object was observed
 	}
 	var failures []error
 	for _, d := range s.dependents {
-		failures = append(failures, c.disown(ctx, s.uid, d))
+		where, err := c.target(d.identity)
+		if err != nil {
+			continue
+		}
+		if _, err := c.disown(ctx, where, d.uid, []metav1.OwnerReference{{UID: s.uid}}); err != nil && !apierrors.IsNotFound(err) {
+			failures = append(failures, fmt.Errorf("orphaning %s failed: %w", d.identity, err))
+		}
 	}
 	if err := errors.Join(failures...); err != nil {
 		return err
 	}
-	at := kind.target(s.namespace, s.name)
-	owner, err := c.get(ctx, at)
-	if err != nil {
-		return ignoreNotFound(err)
-	}
-	if owner.GetUID() != s.uid {
-		return nil
-	}
-	return c.removeFinalizer(ctx, at, owner, metav1.FinalizerOrphanDependents)
-}
-
-func (c *Controller) disown(ctx context.Context, owner types.UID, dependent identity) error {
-	kind, ok := c.kind(dependent.kind)
-	if !ok {
-		return nil
-	}
-	at := kind.target(dependent.namespace, dependent.name)
-	obj, err := c.get(ctx, at)
-	if err != nil {
-		return ignoreNotFound(err)
-	}
-	refs := obj.GetOwnerReferences()
-	kept := slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool { return ref.UID == owner })
-	if obj.GetUID() != dependent.uid || len(kept) == len(refs) {
-		return nil
-	}
-	return c.setOwners(ctx, at, obj, kept)
-}
-
-func (c *Controller) unblock(ctx context.Context, at client.Target, obj metav1.Object) error {
-	refs := slices.Clone(obj.GetOwnerReferences())
-	for i := range refs {
-		refs[i].BlockOwnerDeletion = new(bool)
-	}
-	return c.setOwners(ctx, at, obj, refs)
-}
-
-func (c *Controller) setOwners(ctx context.Context, at client.Target, obj metav1.Object, refs []metav1.OwnerReference) error {
-	var value any = refs
-	if len(refs) == 0 {
-		value = nil
-	}
-	return c.patch(ctx, at, obj, "ownerReferences", value)
-}
-
-func (c *Controller) removeFinalizer(ctx context.Context, at client.Target, obj metav1.Object, finalizer string) error {
-	if !slices.Contains(obj.GetFinalizers(), finalizer) {
-		return nil
-	}
-	kept := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer })
-	return c.patch(ctx, at, obj, "finalizers", kept)
-}
-
-// patch replaces one field of the metadata of exactly this state of the object.
-func (c *Controller) patch(ctx context.Context, at client.Target, obj metav1.Object, field string, value any) error {
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": obj.GetUID(), "resourceVersion": obj.GetResourceVersion(), field: value,
-	}})
-	if err != nil {
-		return err
-	}
-	_, err = c.client.Patch(ctx, at, client.Patch{Type: types.MergePatchType, Data: data}, metav1.PatchOptions{})
-	return ignoreNotFound(err)
+	return c.removeFinalizer(ctx, at, s.uid, metav1.FinalizerOrphanDependents)
 }
 
 func (c *Controller) get(ctx context.Context, at client.Target) (metav1.Object, error) {
@@ -248,16 +209,14 @@ func (c *Controller) get(ctx context.Context, at client.Target) (metav1.Object, 
 	if err != nil {
 		return nil, err
 	}
-	meta, ok := obj.(metav1.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T has no metadata", obj)
-	}
-	return meta, nil
+	return meta.Accessor(obj)
 }
 
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
+// uidsOf are the owners that references name.
+func uidsOf(refs []metav1.OwnerReference) []types.UID {
+	list := make([]types.UID, len(refs))
+	for i, ref := range refs {
+		list[i] = ref.UID
 	}
-	return err
+	return list
 }
