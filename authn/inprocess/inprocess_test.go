@@ -31,7 +31,7 @@ func TestDoesNotTravel(t *testing.T) {
 	}))
 	defer server.Close()
 	ctx := inprocess.Attach(t.Context(), &authn.Identity{Name: "mallory", Groups: []string{authn.GroupMasters}})
-	r, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -297,7 +297,7 @@ func TestDamage(t *testing.T) {
 			}
 			t.Log(err)
 			var damage *wal.CorruptError
-			if c.want == wal.ErrCorrupt && (!errors.As(err, &damage) || filepath.Dir(damage.File) != "dir") {
+			if errors.Is(c.want, wal.ErrCorrupt) && (!errors.As(err, &damage) || filepath.Dir(damage.File) != "dir") {
 				t.Errorf("Open = %v, which does not name a file", err)
 			}
 			if after := contents(t, d); after != before {
