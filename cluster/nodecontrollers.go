@@ -7,6 +7,7 @@ import (
 
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/nodelifecycle"
+	"github.com/keelson-dev/keelson/controllers/podgc"
 	"github.com/keelson-dev/keelson/controllers/tainteviction"
 )
 
@@ -37,4 +38,16 @@ func newTaintEviction(c *Cluster, k kit) (controllers.Runnable, error) {
 		return nil, err
 	}
 	return c.loop(tainteviction.New(in, k.client, k.recorder)), nil
+}
+
+func newPodGC(c *Cluster, k kit) (controllers.Runnable, error) {
+	var err error
+	in := podgc.Sources{
+		Nodes: shared[*corev1.Node](c.informers, coreResource("nodes"), &err),
+		Pods:  shared[*corev1.Pod](c.informers, coreResource("pods"), &err),
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.loop(podgc.New(in, k.client, podgc.Options{Logger: c.log})), nil
 }

@@ -165,3 +165,31 @@ func TestNodeComesBack(t *testing.T) {
 		}
 	})
 }
+
+// TestNodeDeleted: pods of a node that does not exist any more are marked and removed after the
+// quarantine.
+func TestNodeDeleted(t *testing.T) {
+	inOutage(t, func(t *testing.T, s *story, victim *cluster.Node, pod corev1.Pod) {
+		if err := s.cs.CoreV1().Nodes().Delete(t.Context(), victim.Name(), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(90 * time.Second)
+		old := "pod/" + pod.Name
+		gone := s.second(old, "gone")
+		if gone < 57 || gone > 81 {
+			t.Errorf("gone at second %d", gone)
+		}
+		if at := s.second(old, "phase=Failed"); at != gone {
+			t.Errorf("failed at second %d, gone at %d", at, gone)
+		}
+		if at := s.second(old, "DisruptionTarget=True DeletionByPodGC"); at != gone {
+			t.Errorf("disruption at second %d, gone at %d", at, gone)
+		}
+		if err := running(t.Context(), s.cs, "web", 3)(); err != nil {
+			t.Error(err)
+		}
+		if err := s.said("node/"+victim.Name(), "node-controller", "RemovingNode", "Node "+victim.Name()+" event: Removing Node "+victim.Name()+" from Controller"); err != nil {
+			t.Error(err)
+		}
+	})
+}
