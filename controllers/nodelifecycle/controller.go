@@ -12,12 +12,10 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 )
-
-// byNode indexes pods by the node they are bound to.
-const byNode = "spec.nodeName"
 
 // Sources is what the controller reads.
 type Sources struct {
@@ -98,12 +96,7 @@ var _ controllers.Controller = (*Controller)(nil)
 // New makes the controller. It adds an index to the informer of pods, which must not be running
 // yet.
 func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
-	in.Pods.AddIndex(byNode, func(pod *corev1.Pod) []string {
-		if pod.Spec.NodeName == "" {
-			return nil
-		}
-		return []string{pod.Spec.NodeName}
-	})
+	pods.IndexByNode(in.Pods)
 	o = o.withDefaults()
 	return &Controller{
 		in: in, client: c, recorder: r, options: o, log: o.Logger,

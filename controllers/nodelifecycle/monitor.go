@@ -15,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
 	"github.com/keelson-dev/keelson/events"
 )
 
@@ -146,7 +147,7 @@ func (c *Controller) look(ctx context.Context, node *corev1.Node) *reading {
 		c.nodeEvent(r.node, "NodeNotReady", fmt.Sprintf("Node %s status is now: NodeNotReady", r.node.Name))
 	}
 	if lost || c.wantsRetry(node.Name) && r.before != corev1.ConditionTrue {
-		if err := c.markUnready(ctx, c.in.Pods.ByIndex(byNode, node.Name)...); err != nil {
+		if err := c.markUnready(ctx, pods.OnNode(c.in.Pods, node.Name)...); err != nil {
 			c.log.Warn("marking a node's pods unready failed", "node", node.Name, "error", err)
 			c.setRetry(node.Name, true)
 			return r

@@ -13,13 +13,11 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
 	"github.com/keelson-dev/keelson/controllers/internal/podstatus"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 )
-
-// byNode indexes pods by the node they are bound to.
-const byNode = "spec.nodeName"
 
 // A deletion that fails is tried so often, so far apart.
 const (
@@ -55,12 +53,7 @@ var _ controllers.Controller = (*Controller)(nil)
 // New makes the controller. It adds an index to the informer of pods, which must not be running
 // yet.
 func New(in Sources, c Client, r events.Recorder) *Controller {
-	in.Pods.AddIndex(byNode, func(pod *corev1.Pod) []string {
-		if pod.Spec.NodeName == "" {
-			return nil
-		}
-		return []string{pod.Spec.NodeName}
-	})
+	pods.IndexByNode(in.Pods)
 	return &Controller{in: in, client: c, recorder: r, work: newEvictions()}
 }
 
@@ -121,7 +114,7 @@ func (c *Controller) reconcileNode(name string) {
 		return // its pods go with it, by podgc
 	}
 	taints, now := noExecute(node), time.Now()
-	for _, pod := range c.in.Pods.ByIndex(byNode, name) {
+	for _, pod := range pods.OnNode(c.in.Pods, name) {
 		c.plan(pod, taints, now)
 	}
 }
