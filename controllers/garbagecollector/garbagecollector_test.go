@@ -1,0 +1,529 @@
+package garbagecollector_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/garbagecollector"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+// bench is a running collector with a server, in a bubble. Objects are config maps named
+// "namespace/name", and cluster roles named "name".
+type bench struct {
+	*testing.T
+	api    *fakeapi.Server
+	graph  garbagecollector.Graph
+	events fakeapi.Recorder
+	reads  int
+}
+
+var (
+	configMaps   = corev1.SchemeGroupVersion.WithResource("configmaps")
+	clusterRoles = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
+	eventsOf     = corev1.SchemeGroupVersion.WithResource("events")
+)
+
+func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(*bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t}
+		b.api = fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
+			if a.Verb == fakeapi.Get {
+				b.reads++
+			}
+			if before == nil {
+				return nil
+			}
+			return before(b, a)
+		}})
+		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+		maps := informer.New(fakeapi.Source[informer.Object](b.api, configMaps), detect)
+		roles := informer.New(fakeapi.Source[informer.Object](b.api, clusterRoles), detect)
+		c := garbagecollector.New([]garbagecollector.Kind{
+			{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", Namespaced: true, Objects: maps},
+			{GroupVersionKind: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Resource: "clusterroles", Objects: roles},
+			{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event"), Resource: "events", Namespaced: true},
+		}, b.api, &b.events)
+		b.graph = garbagecollector.GraphOf(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- controllers.Group(maps, roles, controllers.NewLoop(c, controllers.Options{})).Run(ctx)
+		}()
+		synctest.Wait()
+		test(b)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (b *bench) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// target is where an object of that name is.
+func target(name string) client.Target {
+	if namespace, short, ok := strings.Cut(name, "/"); ok {
+		return client.Target{Resource: configMaps, Namespace: namespace, Name: short}
+	}
+	return client.Target{Resource: clusterRoles, Name: name}
+}
+
+func newObject(name string, owners []metav1.OwnerReference, finalizers []string) informer.Object {
+	at := target(name)
+	m := metav1.ObjectMeta{Name: at.Name, OwnerReferences: owners, Finalizers: finalizers}
+	if at.Namespace == "" {
+		return &rbacv1.ClusterRole{ObjectMeta: m}
+	}
+	return &corev1.ConfigMap{ObjectMeta: m}
+}
+
+// make creates an object with owners and returns a reference to it.
+func (b *bench) make(name string, owners ...metav1.OwnerReference) metav1.OwnerReference {
+	b.Helper()
+	return b.held(name, nil, owners...)
+}
+
+// held creates an object that a finalizer holds.
+func (b *bench) held(name string, finalizers []string, owners ...metav1.OwnerReference) metav1.OwnerReference {
+	b.Helper()
+	at := target(name)
+	got, err := b.api.Create(b.Context(), client.Target{Resource: at.Resource, Namespace: at.Namespace}, newObject(name, owners, finalizers), metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+	return refTo(got.(metav1.Object))
+}
+
+func refTo(obj metav1.Object) metav1.OwnerReference {
+	ref := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: obj.GetName(), UID: obj.GetUID()}
+	if obj.GetNamespace() == "" {
+		ref.APIVersion, ref.Kind = "rbac.authorization.k8s.io/v1", "ClusterRole"
+	}
+	return ref
+}
+
+func blocking(ref metav1.OwnerReference) metav1.OwnerReference {
+	yes := true
+	ref.BlockOwnerDeletion = &yes
+	return ref
+}
+
+func (b *bench) delete(name string, policy metav1.DeletionPropagation) {
+	b.Helper()
+	if err := b.api.Delete(b.Context(), target(name), metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (b *bench) get(name string) informer.Object {
+	b.Helper()
+	got, err := b.api.Get(b.Context(), target(name))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return got.(informer.Object)
+}
+
+// release takes the finalizers off an object.
+func (b *bench) release(name string) {
+	b.Helper()
+	obj := b.get(name)
+	obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return strings.Contains(f, "/") }))
+	if _, err := b.api.Update(b.Context(), target(name), obj, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// left lists the objects with their owners, and a "!" for those being deleted.
+func (b *bench) left() string {
+	b.Helper()
+	maps, err := client.As[*corev1.ConfigMapList](b.api.List(b.Context(), client.Target{Resource: configMaps}, metav1.ListOptions{}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	roles, err := client.As[*rbacv1.ClusterRoleList](b.api.List(b.Context(), client.Target{Resource: clusterRoles}, metav1.ListOptions{}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var list []string
+	for i := range roles.Items {
+		list = append(list, describe(roles.Items[i].Name, &roles.Items[i]))
+	}
+	for i := range maps.Items {
+		list = append(list, describe(maps.Items[i].Namespace+"/"+maps.Items[i].Name, &maps.Items[i]))
+	}
+	return strings.Join(list, " ")
+}
+
+func describe(name string, obj metav1.Object) string {
+	var owners []string
+	for _, ref := range obj.GetOwnerReferences() {
+		owners = append(owners, ref.Name)
+	}
+	if len(owners) > 0 {
+		name += "<" + strings.Join(owners, ",")
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		name += "!"
+	}
+	return name
+}
+
+func (b *bench) wantLeft(when, want string) {
+	b.Helper()
+	b.after(time.Second)
+	if got := b.left(); got != want {
+		b.Errorf("%s: left are %q, want %q", when, got, want)
+	}
+}
+
+const (
+	background = metav1.DeletePropagationBackground
+	foreground = metav1.DeletePropagationForeground
+	orphan     = metav1.DeletePropagationOrphan
+)
+
+// TestWrongReferences: references that do not name the owner of their uid are nobody's, and harm
+// nobody else's.
+func TestWrongReferences(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		owner := b.make("a/owner")
+		b.make("a/good", owner)
+		bad := b.make("b/elsewhere", owner)
+		renamed := owner
+		renamed.Name = "other"
+		b.make("a/renamed", renamed)
+		b.make("a/half", renamed, owner)
+		rekind := owner
+		rekind.APIVersion, rekind.Kind = "rbac.authorization.k8s.io/v1", "ClusterRole"
+		b.make("a/rekind", rekind)
+		b.make("a/late", owner)
+		// Of two references to one uid both go when one is wrong, as upstream's patches have it.
+		b.wantLeft("wrong ones", "a/good<owner a/half a/late<owner a/owner")
+		want := fmt.Sprintf("Warning OwnerRefInvalidNamespace ownerRef [v1/ConfigMap, namespace: b, name: owner, uid: %s] does not exist in namespace \"b\"", owner.UID)
+		all := b.events.Events()
+		if got := b.events.Take(); len(got) != 1 || got[0] != want || all[0].Regarding.UID != bad.UID || all[0].Regarding.Name != "elsewhere" {
+			t.Errorf("events %q about %v, want %q", got, all, want)
+		}
+		b.delete("a/owner", background)
+		b.wantLeft("the owner is gone", "a/half")
+		b.delete("a/half", background)
+		if n := b.graph.Size(); n != 0 {
+			t.Errorf("%d nodes are left", n)
+		}
+	})
+}
+
+// TestScopes: owners without a namespace have dependents everywhere; objects without a namespace
+// have no owners in one.
+func TestScopes(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		role := b.make("role")
+		b.make("a/x", role)
+		b.make("b/x", role)
+		b.make("sub", role)
+		cm := b.make("a/cm")
+		b.make("astray", cm)
+		b.make("astray2", cm, role)
+		lost := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "lost", UID: "lost"}
+		b.make("astray3", lost)
+		b.wantLeft("all", "astray<cm astray2<cm,role astray3<lost role sub<role a/cm a/x<role b/x<role")
+		b.after(time.Hour)
+		b.reads = 0
+		b.delete("role", background)
+		b.delete("a/cm", background)
+		b.wantLeft("no owner is left", "astray<cm astray2<cm,role astray3<lost")
+		b.after(time.Hour)
+		if b.reads > 30 {
+			t.Errorf("asked %d times about what cannot be", b.reads)
+		}
+	})
+}
+
+// TestUnservedOwner: what is not served cannot be judged.
+func TestUnservedOwner(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		cm := b.make("a/cm")
+		b.make("a/x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "t"})
+		b.make("a/y", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "t"}, cm)
+		b.delete("a/cm", background)
+		b.reads = 0
+		b.after(24 * time.Hour)
+		b.wantLeft("the next day", "a/x<t a/y<t,cm")
+		if b.reads > 0 {
+			t.Errorf("asked %d times", b.reads)
+		}
+	})
+}
+
+// TestOtherVersion: an owner may be named by a version of its kind that is not the one followed.
+func TestOtherVersion(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		role := b.make("role")
+		b.make("a/new", role)
+		role.APIVersion = "rbac.authorization.k8s.io/v1beta1"
+		b.make("a/old", role)
+		b.wantLeft("with the owner", "role a/new<role a/old<role")
+		b.delete("role", background)
+		b.wantLeft("without", "")
+	})
+}
+
+// TestUnfollowedOwner: an owner whose kind nobody tells of is asked for, ever more rarely.
+func TestUnfollowedOwner(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		at := client.Target{Resource: eventsOf, Namespace: "a"}
+		made, err := client.As[*corev1.Event](b.api.Create(t.Context(), at, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}}, metav1.CreateOptions{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.make("a/x", metav1.OwnerReference{APIVersion: "v1", Kind: "Event", Name: "e", UID: made.UID})
+		b.after(10 * time.Second)
+		b.wantLeft("with its owner", "a/x<e")
+		if b.reads > 15 {
+			t.Errorf("asked %d times", b.reads)
+		}
+		at.Name = "e"
+		if err := b.api.Delete(t.Context(), at, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.after(15 * time.Second)
+		b.wantLeft("without", "")
+	})
+}
+
+// TestReplacedOwner: one of the same name is another.
+func TestReplacedOwner(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.make("a/x", b.make("a/owner"))
+		b.delete("a/owner", background)
+		again := b.make("a/owner")
+		b.make("a/y", again)
+		b.wantLeft("with another owner", "a/owner a/y<owner")
+	})
+}
+
+// TestLateDependent: an object comes whose owner went while another dependent still goes.
+func TestLateDependent(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		owner := b.make("a/owner")
+		b.held("a/x", []string{"example.com/hold"}, owner)
+		b.delete("a/owner", background)
+		b.wantLeft("one is held", "a/x<owner!")
+		b.make("a/late", owner)
+		b.wantLeft("one came late", "a/x<owner!")
+		b.release("a/x")
+		b.wantLeft("all are free", "")
+		if n := b.graph.Size(); n != 0 {
+			t.Errorf("%d nodes are left", n)
+		}
+	})
+}
+
+// TestForeground: an owner waits for those of its dependents that block it, and theirs.
+func TestForeground(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		owner := b.make("a/owner")
+		hold := []string{"example.com/hold"}
+		middle := b.make("a/middle", blocking(owner))
+		b.held("a/leaf", hold, blocking(middle))
+		b.held("a/loose", hold, owner)
+		other := b.make("a/other")
+		b.make("a/shared", blocking(owner), other)
+		b.delete("a/owner", foreground)
+		b.wantLeft("the leaf is held", "a/leaf<middle! a/loose<owner! a/middle<owner! a/other a/owner! a/shared<other")
+		b.make("a/late", owner)
+		b.wantLeft("one came late", "a/leaf<middle! a/loose<owner! a/middle<owner! a/other a/owner! a/shared<other")
+		b.release("a/leaf")
+		b.wantLeft("the leaf is free", "a/loose<owner! a/other a/shared<other")
+	})
+}
+
+// TestUnblocked: a dependent that stops blocking, or is disowned, lets the owner go.
+func TestUnblocked(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		owner := b.make("a/owner")
+		b.held("a/x", []string{"example.com/hold"}, blocking(owner))
+		b.held("a/y", []string{"example.com/hold"}, blocking(owner))
+		b.delete("a/owner", foreground)
+		for _, name := range []string{"a/x", "a/y"} {
+			b.after(time.Second)
+			if got := b.left(); !strings.Contains(got, "a/owner!") {
+				t.Errorf("before %s is changed, the owner is gone: %s", name, got)
+			}
+			obj := b.get(name)
+			if name == "a/x" {
+				obj.SetOwnerReferences([]metav1.OwnerReference{owner})
+			} else {
+				obj.SetOwnerReferences(nil)
+			}
+			if _, err := b.api.Update(t.Context(), target(name), obj, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.wantLeft("none blocks", "a/x<owner! a/y!")
+	})
+}
+
+// TestCycles: objects that own each other, or themselves, go together.
+func TestCycles(t *testing.T) {
+	for _, policy := range []metav1.DeletionPropagation{background, foreground} {
+		inBubble(t, nil, func(b *bench) {
+			first := b.make("a/1")
+			last := first
+			for _, name := range []string{"a/2", "a/3"} {
+				last = b.make(name, blocking(last))
+			}
+			obj := b.get("a/1")
+			obj.SetOwnerReferences([]metav1.OwnerReference{blocking(last)})
+			if _, err := b.api.Update(t.Context(), target("a/1"), obj, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			b.wantLeft("a ring", "a/1<3 a/2<1 a/3<2")
+			b.delete("a/2", policy)
+			b.after(10 * time.Second)
+			b.wantLeft(string(policy), "")
+		})
+	}
+}
+
+// TestOrphan: dependents stay, without the reference; what cannot be changed is tried again.
+func TestOrphan(t *testing.T) {
+	failures := 2
+	inBubble(t, func(_ *bench, a fakeapi.Action) error {
+		if a.Verb == fakeapi.Patch && a.Target.Name == "x" && failures > 0 {
+			failures--
+			return apierrors.NewInternalError(fmt.Errorf("down"))
+		}
+		return nil
+	}, func(b *bench) {
+		owner, other := b.make("a/owner"), b.make("a/other")
+		b.make("a/x", blocking(owner))
+		b.make("a/y", owner, other)
+		b.api.Reset()
+		b.delete("a/owner", orphan)
+		b.wantLeft("orphaned", "a/other a/x a/y<other")
+		want := []string{"delete configmaps a/owner", "patch configmaps a/x", "patch configmaps a/y", "patch configmaps a/x",
+			"patch configmaps a/x", "patch configmaps a/owner"}
+		var got []string
+		for _, a := range b.api.Actions() {
+			got = append(got, a.String())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("did %q, want %q", got, want)
+		}
+	})
+}
+
+// TestRaces: others write between the collector's look and its deletion.
+func TestRaces(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*bench, informer.Object)
+		want   string
+	}{
+		"a label": {func(_ *bench, obj informer.Object) { obj.SetLabels(map[string]string{"a": "b"}) }, "a/other"},
+		"an owner": {func(b *bench, obj informer.Object) {
+			obj.SetOwnerReferences([]metav1.OwnerReference{refTo(b.get("a/other"))})
+		}, "a/other a/x<other"},
+		"none": {func(_ *bench, obj informer.Object) { obj.SetOwnerReferences(nil) }, "a/other a/x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raced := false
+			inBubble(t, func(b *bench, a fakeapi.Action) error {
+				if a.Verb != fakeapi.Delete || a.Target.Name != "x" || raced {
+					return nil
+				}
+				raced = true
+				obj := b.get("a/x")
+				tt.change(b, obj)
+				_, err := b.api.Update(t.Context(), target("a/x"), obj, metav1.UpdateOptions{})
+				return err
+			}, func(b *bench) {
+				b.make("a/other")
+				b.make("a/x", b.make("a/owner"))
+				b.delete("a/owner", background)
+				b.wantLeft("after the race", tt.want)
+			})
+		})
+	}
+}
+
+// TestReplacedDependent: what was to be deleted is another object by now.
+func TestReplacedDependent(t *testing.T) {
+	raced := false
+	inBubble(t, func(b *bench, a fakeapi.Action) error {
+		if a.Verb != fakeapi.Delete || a.Target.Name != "x" || raced {
+			return nil
+		}
+		raced = true
+		if err := b.api.Delete(t.Context(), target("a/x"), metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		_, err := b.api.Create(t.Context(), client.Target{Resource: configMaps, Namespace: "a"}, newObject("a/x", nil, nil), metav1.CreateOptions{})
+		return err
+	}, func(b *bench) {
+		b.make("a/x", b.make("a/owner"))
+		b.delete("a/owner", background)
+		b.wantLeft("another x", "a/x")
+	})
+}
+
+// TestPatches: kinds without strategic merge, and finalizers that others change at the same time.
+func TestPatches(t *testing.T) {
+	conflicts := 2
+	inBubble(t, func(_ *bench, a fakeapi.Action) error {
+		switch {
+		case a.Verb != fakeapi.Patch:
+		case strings.Contains(string(a.Patch), "$patch"):
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType}}
+		case a.Target.Name == "owner" && conflicts > 0:
+			conflicts--
+			return apierrors.NewConflict(configMaps.GroupResource(), "owner", fmt.Errorf("late"))
+		}
+		return nil
+	}, func(b *bench) {
+		owner, other := b.make("a/owner"), b.make("a/other")
+		b.make("a/x", owner, other)
+		b.make("a/y", owner)
+		began := time.Now()
+		b.delete("a/owner", orphan)
+		if got := b.left(); got != "a/other a/x<other a/y" || time.Since(began) > 0 {
+			t.Errorf("after %v: %s", time.Since(began), got)
+		}
+	})
+}
+
+// TestExistingFinalizers: a deletion that somebody asked for stays the one asked for.
+func TestExistingFinalizers(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		owner := b.make("a/owner")
+		keeps := b.held("a/keeps", []string{metav1.FinalizerOrphanDependents}, owner)
+		b.make("a/kept", keeps)
+		waits := b.held("a/waits", []string{metav1.FinalizerDeleteDependents}, owner)
+		b.held("a/held", []string{"example.com/hold"}, blocking(waits))
+		b.delete("a/owner", background)
+		b.wantLeft("by their own policies", "a/held<waits! a/kept a/waits<owner!")
+	})
+}
