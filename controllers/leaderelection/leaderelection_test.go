@@ -76,6 +76,13 @@ func (o *office) want(want ...string) {
 	}
 }
 
+// last is the newest line of the log.
+func (o *office) last() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.log[len(o.log)-1]
+}
+
 func (o *office) lease() *coordinationv1.Lease {
 	o.Helper()
 	out, err := o.api.Get(o.Context(), client.Target{
@@ -102,7 +109,7 @@ func TestTakesRenewsAndPasses(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		// a renewed at 60 s; b saw that at 60 or 62 s, and finds it 15 s old at 76 or 78 s.
-		if got := o.log[len(o.log)-1]; got != "1m16s b leads" && got != "1m18s b leads" {
+		if got := o.last(); got != "1m16s b leads" && got != "1m18s b leads" {
 			o.Errorf("log %q", o.log)
 		}
 		if l := o.lease().Spec; *l.HolderIdentity != "b" || *l.LeaseTransitions != 1 {
