@@ -44,6 +44,12 @@ fuzz: ## Run every fuzz target for FUZZTIME.
 	  done; \
 	done
 
+.PHONY: differential
+differential: ## Compare with upstream's own code (modules under conformance/; builds parts of Kubernetes).
+	@for mod in conformance/*/go.mod; do \
+	  echo "$$(dirname $$mod)"; (cd $$(dirname $$mod) && $(GO) test ./...) || exit 1; \
+	done
+
 .PHONY: bench
 bench: ## Measure start-up and throughput; writes results/ and the README's figures.
 	$(GO) build -o $(BIN)/bench-cluster ./bench/cluster
