@@ -6,7 +6,7 @@ RACE_PACKAGES := ./admission/... ./apiserver/... ./authn/... ./authz/... ./clien
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Play a rollout in the terminal: API server, controllers, scheduler, three simulated nodes.
