@@ -1,0 +1,232 @@
+package depcheck_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/keelson-dev/keelson"
+
+// everything marks what assembles the parts and may import all of them.
+const everything = "*"
+
+// siblings are the packages of other top-level packages that the packages below each of these may
+// import outside their tests. They are contract roots; what is not says why.
+func siblings() map[string][]string {
+	return map[string][]string{
+		"admission": {"authn"},
+		"apiserver": {"admission", "authn", "authz", "informer", "registry",
+			"authz/selector", // how selectors of a request are told to authorizers: part of the contract
+			"registry/codec", // the encodings in which the registry keeps and hands out objects
+		},
+		"authn":   {},
+		"authz":   {"authn", "client"},
+		"bench":   {everything},
+		"client":  {"internal/restclient"},
+		"cluster": {everything},
+		"controllers": {"client", "events", "informer",
+			"authz/rbac", // clusterroleaggregation merges rules as the evaluator reads them
+		},
+		"cri":      {},
+		"events":   {"client"},
+		"examples": {everything},
+		"informer": {"internal/restclient"},
+		"internal": {"client", "events", "informer"}, // test kits
+		"kubelet":  {"client", "cri", "events", "informer"},
+		"registry": {"authn", "authz", "informer", "storage",
+			"authz/selector", // the review kinds read selectors as requests carry them
+		},
+		"scheduler": {"client", "events", "informer"},
+		"storage":   {},
+	}
+}
+
+// limits are how many packages outside the standard library and this module may stand behind a
+// package: the row of the package itself, or of the nearest path above it. They are what is needed
+// now and a little more.
+func limits() map[string]int {
+	return map[string]int{
+		"admission":               90,
+		"admission/admissiontest": 160, // go-cmp and YAML
+		"apiserver":               170,
+		"authn":                   0,
+		"authz":                   0,
+		"authz/node":              90,
+		"authz/rbac":              90,
+		"authz/selector":          30,
+		"bench":                   420,
+		"bench/storage-engines":   0, // its engines are in its tests
+		"client":                  80,
+		"client/rest":             120,
+		"cluster":                 240,
+		"controllers":             90,
+		"controllers/reconciler":  620, // controller-runtime
+		"cri":                     0,
+		"events":                  90,
+		"examples":                420,
+		"examples/controller":     640, // controller-runtime
+		"informer":                80,
+		"informer/wire":           120,
+		"internal":                0,
+		"internal/fakeapi":        220,
+		"internal/restclient":     120,
+		"internal/transcript":     150,
+		"kubelet":                 90,
+		"registry":                100,
+		"scheduler":               90,
+		"storage":                 0,
+		"storage/internal":        1, // the B-tree of k8s.io/utils, as the two below
+		"storage/memory":          1,
+		"storage/wal":             1,
+	}
+}
+
+// leaves are the packages that alone may import heavy or foreign things, by prefix; a leaf that
+// ends in "/" stands for all below it. Tests may import what they like.
+func leaves() map[string][]string {
+	return map[string][]string{
+		"k8s.io/kubernetes":              {}, // only the conformance module knows upstream's implementation
+		"k8s.io/apiserver":               {},
+		"k8s.io/klog/v2":                 {},
+		"go.etcd.io":                     {},
+		"google.golang.org/grpc":         {},
+		"sigs.k8s.io/controller-runtime": {"controllers/reconciler", "examples/controller"},
+		"github.com/google/go-cmp":       {"admission/admissiontest"},
+		"testing":                        {"admission/admissiontest", "internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "informer/informertest", "registry/registrytest"},
+	}
+}
+
+type pkg struct {
+	ImportPath, Dir, Doc string
+	GoFiles              []string
+	Imports, Deps        []string
+	Standard             bool
+}
+
+// tree is this module's packages by path below its root, and all packages behind them.
+func tree(t *testing.T) (own map[string]pkg, all map[string]pkg) {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Doc,GoFiles,Imports,Deps,Standard", module+"/...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	own, all = map[string]pkg{}, map[string]pkg{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[p.ImportPath] = p
+		if rel, ok := strings.CutPrefix(p.ImportPath, module+"/"); ok {
+			own[rel] = p
+			touch(t, p)
+		}
+	}
+	return own, all
+}
+
+// touch lets the go command know what this test depends on, so that it does not answer from its
+// cache when a file has changed.
+func touch(t *testing.T, p pkg) {
+	t.Helper()
+	for _, name := range append([]string{"", ".."}, p.GoFiles...) {
+		if _, err := os.Stat(filepath.Join(p.Dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTree(t *testing.T) {
+	own, all := tree(t)
+	for _, rel := range sorted(own) {
+		p := own[rel]
+		if p.Doc == "" {
+			t.Errorf("%s has no package documentation", rel)
+		}
+		checkSiblings(t, rel, p)
+		checkLeaves(t, rel, p)
+		foreign := 0
+		for _, dep := range p.Deps {
+			if !all[dep].Standard && !strings.HasPrefix(dep, module+"/") {
+				foreign++
+			}
+		}
+		if limit, ok := limitOf(rel); !ok {
+			t.Errorf("%s is built from %d foreign packages and has no limit here", rel, foreign)
+		} else if foreign > limit {
+			t.Errorf("%s is built from %d foreign packages, at most %d allowed", rel, foreign, limit)
+		}
+	}
+}
+
+func checkSiblings(t *testing.T, rel string, p pkg) {
+	t.Helper()
+	top, _, _ := strings.Cut(rel, "/")
+	allowed, ok := siblings()[top]
+	if !ok {
+		t.Errorf("%s: no row says what it may import", rel)
+	}
+	if slices.Contains(allowed, everything) {
+		return
+	}
+	for _, path := range p.Imports {
+		sibling, ours := strings.CutPrefix(path, module+"/")
+		if !ours || sibling == top || strings.HasPrefix(sibling, top+"/") {
+			continue
+		}
+		if !slices.Contains(allowed, sibling) {
+			t.Errorf("%s must not import %s", rel, sibling)
+		}
+	}
+}
+
+func checkLeaves(t *testing.T, rel string, p pkg) {
+	t.Helper()
+	for prefix, users := range leaves() {
+		for _, path := range p.Imports {
+			if path != prefix && !strings.HasPrefix(path, prefix+"/") {
+				continue
+			}
+			if !slices.ContainsFunc(users, func(u string) bool {
+				return rel == u || strings.HasSuffix(u, "/") && strings.HasPrefix(rel, u)
+			}) {
+				t.Errorf("%s must not import %s", rel, path)
+			}
+		}
+	}
+}
+
+func limitOf(rel string) (int, bool) {
+	for at := rel; ; {
+		if limit, ok := limits()[at]; ok {
+			return limit, true
+		}
+		cut := strings.LastIndex(at, "/")
+		if cut < 0 {
+			return 0, false
+		}
+		at = at[:cut]
+	}
+}
+
+func sorted(own map[string]pkg) []string {
+	var names []string
+	for name := range own {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
