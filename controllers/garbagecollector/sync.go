@@ -30,7 +30,7 @@ func (c *Controller) sync(ctx context.Context, s state) (time.Duration, error) {
 	}
 	at, err := c.target(s.identity)
 	if err != nil {
-		return 0, nil // nothing will come of trying again
+		return 0, nil //nolint:nilerr // nothing will come of trying again
 	}
 	latest, err := c.get(ctx, at)
 	switch {
@@ -186,7 +186,7 @@ func (c *Controller) foreground(ctx context.Context, s state, at client.Target) 
 func (c *Controller) orphan(ctx context.Context, s state) error {
 	at, err := c.target(s.identity)
 	if err != nil {
-		return nil // it cannot be: the object was observed
+		return nil //nolint:nilerr // it cannot be: the object was observed
 	}
 	var failures []error
 	for _, d := range s.dependents {
