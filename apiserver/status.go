@@ -48,7 +48,7 @@ func statusOf(err error) *metav1.Status {
 func registryStatus(e *registry.Error) *metav1.Status {
 	gr := e.Resource
 	detail := errors.New(e.Message)
-	switch e.Err { //nolint:errorlint // the sentinel itself, by Error's contract
+	switch e.Err {
 	case registry.ErrNotFound:
 		s := apierrors.NewNotFound(gr, e.Name).ErrStatus
 		if e.Message != "" {
