@@ -63,7 +63,6 @@ func limits() map[string]int {
 		"authz/rbac":              90,
 		"authz/selector":          30,
 		"bench":                   420,
-		"bench/storage-engines":   0, // its engines are in its tests
 		"client":                  80,
 		"client/rest":             120,
 		"cluster":                 240,
