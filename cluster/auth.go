@@ -73,7 +73,7 @@ func (c *Cluster) builtinAdmission() ([]admission.Plugin, error) {
 		accounts := shared[*corev1.ServiceAccount](c.informers, coreResource("serviceaccounts"), &err)
 		accounts.AddHandler(informer.Handler[*corev1.ServiceAccount]{Added: func(account *corev1.ServiceAccount) {
 			if account.Namespace == "default" && account.Name == "default" {
-				c.ready.fire()
+				c.life.ready.fire()
 			}
 		}})
 		plugins = append(plugins, serviceaccount.New(view[*corev1.ServiceAccount](c.registry, coreResource("serviceaccounts"), &err),

@@ -1,14 +1,9 @@
 package cluster
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -29,8 +24,12 @@ import (
 
 // Errors of a Cluster; test for them with errors.Is.
 var (
-	// ErrStarted: Run was called a second time.
+	// ErrStarted: the cluster runs or ran already, or was closed.
 	ErrStarted = errors.New("cluster was started before")
+	// ErrClosed: the cluster has ended, or is about to.
+	ErrClosed = errors.New("cluster is closed")
+	// ErrOptions: Options contradict themselves or are out of range.
+	ErrOptions = errors.New("bad options")
 	// ErrUnknownComponent: Options.Disable names something that does not exist.
 	ErrUnknownComponent = errors.New("unknown component")
 	// ErrUnknownNode: there is no simulated node of that name.
@@ -56,41 +55,16 @@ type Cluster struct {
 	parts     []part
 	slot      int // of the last loop
 
-	ready   *once
-	mu      sync.Mutex
-	started bool
-	cancel  context.CancelFunc
-	done    chan struct{}
-	err     error
+	life life
 }
 
-// Start makes a cluster, runs it in the background until Close or until ctx ends, and returns
-// once a pod create in namespace default succeeds.
-func Start(ctx context.Context, o Options) (*Cluster, error) {
-	c, err := New(o)
-	if err != nil {
+// New assembles a cluster; nothing runs and nothing is listened to. It opens Options.Dir: who
+// does not call Run, calls Close.
+func New(o Options) (*Cluster, error) {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
-	runCtx, cancel := context.WithCancel(ctx)
-	c.cancel = cancel
-	go func() {
-		defer close(c.done)
-		c.err = c.Run(runCtx)
-	}()
-	if err := c.WaitReady(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
-}
-
-// New assembles a cluster; nothing runs and nothing is listened to. It opens Options.Dir.
-func New(o Options) (*Cluster, error) {
-	for _, name := range o.Disable {
-		if !slices.Contains(Components(), name) {
-			return nil, fmt.Errorf("%w: cannot disable %q; there are %s", ErrUnknownComponent, name, strings.Join(Components(), ", "))
-		}
-	}
-	c := &Cluster{options: o, log: o.Logger, ids: registry.Random(), ready: newOnce(), done: make(chan struct{})}
+	c := &Cluster{options: o, log: o.Logger, ids: registry.Random(), life: newLife()}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -162,16 +136,16 @@ func (c *Cluster) Config() *rest.Config { return c.ConfigFor(Admin()) }
 func (c *Cluster) ConfigFor(id *authn.Identity) *rest.Config {
 	return &rest.Config{
 		Host: "http://keelson.in-process", QPS: -1,
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			return c.transport.RoundTrip(r.WithContext(inprocess.Attach(r.Context(), id)))
-		}),
+		Transport: roundTripper{c, func(r *http.Request) *http.Request {
+			return r.WithContext(inprocess.Attach(r.Context(), id))
+		}},
 	}
 }
 
 // Anonymous leads clients to the cluster without an identity: what they bring in their
 // requests, such as a bearer token, goes to Options.Authenticators.
 func (c *Cluster) Anonymous() *rest.Config {
-	return &rest.Config{Host: "http://keelson.in-process", QPS: -1, Transport: c.transport}
+	return &rest.Config{Host: "http://keelson.in-process", QPS: -1, Transport: roundTripper{c, func(r *http.Request) *http.Request { return r }}}
 }
 
 // Client returns the narrow client of this module as somebody.
@@ -186,37 +160,3 @@ func (c *Cluster) Scheme() *runtime.Scheme { return c.scheme }
 
 // Registry is the cluster's registry: the direct way to state, past authorization and admission.
 func (c *Cluster) Registry() *registry.Registry { return c.registry }
-
-// WaitReady blocks until a pod create in namespace default succeeds, and fails with the reason
-// when the cluster ended before.
-func (c *Cluster) WaitReady(ctx context.Context) error {
-	select {
-	case <-c.ready.done:
-		return nil
-	case <-c.done:
-		if c.err != nil {
-			return c.err
-		}
-		return context.Canceled
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// Close stops what Start started, waits for it, and returns its error. It may be called more
-// than once.
-func (c *Cluster) Close() error {
-	c.mu.Lock()
-	cancel := c.cancel
-	c.mu.Unlock()
-	if cancel == nil {
-		return nil
-	}
-	cancel()
-	<-c.done
-	return c.err
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

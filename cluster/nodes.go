@@ -78,16 +78,12 @@ func (n *Node) set(want bool) {
 	}
 }
 
-func (c *Cluster) addNodes() error {
-	if c.options.Nodes.Count < 0 || c.options.Nodes.Count > maxNodes {
-		return fmt.Errorf("Nodes.Count is %d: must lie between 0 and %d", c.options.Nodes.Count, maxNodes)
-	}
+func (c *Cluster) addNodes() {
 	for i := range c.options.Nodes.Count {
 		n := c.newNode(i)
 		c.nodes = append(c.nodes, n)
 		c.parts = append(c.parts, part{n.name, n})
 	}
-	return nil
 }
 
 func (c *Cluster) newNode(i int) *Node {

@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +51,24 @@ type Options struct {
 	// cache that somebody changed.
 	OnMutation func(error)
 	Logger     *slog.Logger
+}
+
+// check finds the mistakes that can be seen before anything is opened.
+func (o *Options) check() error {
+	for _, name := range o.Disable {
+		if !slices.Contains(Components(), name) {
+			return fmt.Errorf("%w: cannot disable %q; there are %s", ErrUnknownComponent, name, strings.Join(Components(), ", "))
+		}
+	}
+	switch {
+	case o.Dir != "" && o.Store != nil:
+		return fmt.Errorf("%w: Dir and Store are both set: state is kept in one place", ErrOptions)
+	case o.Settle < 0:
+		return fmt.Errorf("%w: Settle is %v: must not be negative", ErrOptions, o.Settle)
+	case o.Nodes.Count < 0 || o.Nodes.Count > maxNodes:
+		return fmt.Errorf("%w: Nodes.Count is %d: must lie between 0 and %d", ErrOptions, o.Nodes.Count, maxNodes)
+	}
+	return nil
 }
 
 // Nodes are simulated nodes: a kubelet each, over a runtime that keeps state and starts nothing.

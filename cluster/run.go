@@ -8,20 +8,6 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 )
 
-// Run runs the cluster until ctx ends; it is for callers that own the goroutine, others use
-// Start. It returns nil when ctx ended, with everything stopped and the storage closed.
-func (c *Cluster) Run(ctx context.Context) error {
-	c.mu.Lock()
-	started := c.started
-	c.started = true
-	c.mu.Unlock()
-	if started {
-		return ErrStarted
-	}
-	err := c.run(ctx)
-	return errors.Join(err, c.closer())
-}
-
 // run is a nest: what is started later is stopped earlier, since it needs what came before.
 func (c *Cluster) run(ctx context.Context) error {
 	return c.with(ctx, "registry", c.registry.Run, func(ctx context.Context) error {
@@ -37,7 +23,7 @@ func (c *Cluster) run(ctx context.Context) error {
 				return err
 			}
 			if !c.needsAccount() {
-				c.ready.fire()
+				c.life.ready.fire()
 			}
 			members := make([]controllers.Runnable, len(c.parts))
 			for i, p := range c.parts {

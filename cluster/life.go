@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+)
+
+// life is how far a cluster got: made, running, ended. It happens once.
+type life struct {
+	ready *once
+	done  chan struct{} // closed at the end, with err set before
+
+	mu       sync.Mutex
+	begun    bool
+	cancel   context.CancelFunc
+	stopping <-chan struct{} // closed when the cluster is to end; nil before it began
+	err      error
+}
+
+func newLife() life { return life{ready: newOnce(), done: make(chan struct{})} }
+
+// begin turns a context into that of the cluster's only run.
+func (l *life) begin(ctx context.Context) (context.Context, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.begun {
+		return nil, ErrStarted
+	}
+	ctx, l.cancel = context.WithCancel(ctx)
+	l.begun, l.stopping = true, ctx.Done()
+	return ctx, nil
+}
+
+// end is the last thing that happens in a life.
+func (l *life) end(err error) {
+	l.err = err
+	l.cancel()
+	close(l.done)
+}
+
+// Start makes a cluster, runs it in the background until Close or until ctx ends, and returns
+// once a pod create in namespace default succeeds. When it fails, nothing is left running.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	run, err := c.life.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	go c.live(run)
+	if err := c.WaitReady(ctx); err != nil {
+		if closeErr := c.Close(); !errors.Is(err, closeErr) {
+			err = errors.Join(err, closeErr)
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+// Run runs the cluster until ctx ends or Close is called; it is for callers that own the
+// goroutine, others use Start. It returns nil then, with everything stopped and the storage
+// closed, or what the cluster broke on. A cluster runs once: after that, or after Close, Run
+// returns ErrStarted.
+func (c *Cluster) Run(ctx context.Context) error {
+	run, err := c.life.begin(ctx)
+	if err != nil {
+		return err
+	}
+	c.live(run)
+	return c.life.err
+}
+
+func (c *Cluster) live(ctx context.Context) {
+	err := c.run(ctx)
+	c.life.end(errors.Join(err, c.closer()))
+}
+
+// Close ends the cluster, waits for it, and returns the error it broke on, if it did. Without a
+// run it only closes the storage. It may be called more than once, and returns the same.
+func (c *Cluster) Close() error {
+	if _, err := c.life.begin(context.Background()); err == nil {
+		c.transport.Close()
+		c.life.end(c.closer())
+	}
+	c.life.mu.Lock()
+	cancel := c.life.cancel
+	c.life.mu.Unlock()
+	cancel()
+	<-c.life.done
+	return c.life.err
+}
+
+// WaitReady blocks until a pod create in namespace default succeeds. It fails when the cluster
+// ends first or has ended, with ErrClosed or what it broke on, and when ctx does.
+func (c *Cluster) WaitReady(ctx context.Context) error {
+	select {
+	case <-c.life.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.life.ready.done:
+		if !c.life.over() {
+			return nil
+		}
+		<-c.life.done
+	}
+	if c.life.err != nil {
+		return c.life.err
+	}
+	return ErrClosed
+}
+
+// over tells whether the cluster is ending or has ended.
+func (l *life) over() bool {
+	l.mu.Lock()
+	stopping := l.stopping
+	l.mu.Unlock()
+	select {
+	case <-stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// roundTripper leads requests to the handler, and says so when it is too late for them.
+type roundTripper struct {
+	cluster *Cluster
+	prepare func(*http.Request) *http.Request
+}
+
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.cluster.transport.RoundTrip(t.prepare(r))
+	if err != nil && t.cluster.life.over() && r.Context().Err() == nil {
+		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return resp, err
+}
