@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,7 @@ type bench struct {
 	api    *fakeapi.Server
 	graph  garbagecollector.Graph
 	events fakeapi.Recorder
-	reads  int
+	reads  atomic.Int64
 }
 
 var (
@@ -44,7 +45,7 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 		b := &bench{T: t}
 		b.api = fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
 			if a.Verb == fakeapi.Get {
-				b.reads++
+				b.reads.Add(1)
 			}
 			if before == nil {
 				return nil
@@ -251,13 +252,13 @@ func TestScopes(t *testing.T) {
 		b.make("astray3", lost)
 		b.wantLeft("all", "astray<cm astray2<cm,role astray3<lost role sub<role a/cm a/x<role b/x<role")
 		b.after(time.Hour)
-		b.reads = 0
+		b.reads.Store(0)
 		b.delete("role", background)
 		b.delete("a/cm", background)
 		b.wantLeft("no owner is left", "astray<cm astray2<cm,role astray3<lost")
 		b.after(time.Hour)
-		if b.reads > 30 {
-			t.Errorf("asked %d times about what cannot be", b.reads)
+		if b.reads.Load() > 30 {
+			t.Errorf("asked %d times about what cannot be", b.reads.Load())
 		}
 	})
 }
@@ -269,11 +270,11 @@ func TestUnservedOwner(t *testing.T) {
 		b.make("a/x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "t"})
 		b.make("a/y", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "t"}, cm)
 		b.delete("a/cm", background)
-		b.reads = 0
+		b.reads.Store(0)
 		b.after(24 * time.Hour)
 		b.wantLeft("the next day", "a/x<t a/y<t,cm")
-		if b.reads > 0 {
-			t.Errorf("asked %d times", b.reads)
+		if b.reads.Load() > 0 {
+			t.Errorf("asked %d times", b.reads.Load())
 		}
 	})
 }
@@ -302,8 +303,8 @@ func TestUnfollowedOwner(t *testing.T) {
 		b.make("a/x", metav1.OwnerReference{APIVersion: "v1", Kind: "Event", Name: "e", UID: made.UID})
 		b.after(10 * time.Second)
 		b.wantLeft("with its owner", "a/x<e")
-		if b.reads > 15 {
-			t.Errorf("asked %d times", b.reads)
+		if b.reads.Load() > 15 {
+			t.Errorf("asked %d times", b.reads.Load())
 		}
 		at.Name = "e"
 		if err := b.api.Delete(t.Context(), at, metav1.DeleteOptions{}); err != nil {
