@@ -51,8 +51,15 @@ func private[T informer.Object](in *informers, gr schema.GroupResource, s regist
 	return informer.New(source, in.options)
 }
 
-// run keeps all shared caches up to date.
-func (in *informers) run(ctx context.Context) error { return controllers.Group(in.members...).Run(ctx) }
+// run keeps all shared caches up to date. It ends with ctx, also when no component
+// wanted a cache.
+func (in *informers) run(ctx context.Context) error {
+	err := controllers.Group(in.members...).Run(ctx)
+	if err == nil {
+		<-ctx.Done()
+	}
+	return err
+}
 
 // waitSynced waits for all shared caches.
 func (in *informers) waitSynced(ctx context.Context) error {
