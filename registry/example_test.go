@@ -39,6 +39,7 @@ func Example() {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	ended := make(chan error)
 	go func() { ended <- reg.Run(ctx) }()
 	if err := reg.WaitSynced(ctx); err != nil {
