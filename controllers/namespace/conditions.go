@@ -52,13 +52,13 @@ func conditions(left remains, errs failures) []corev1.NamespaceCondition {
 	if errs.discovery != nil {
 		bad(&list[0], "DiscoveryFailed", "%v", errs.discovery)
 	}
-	if n := len(errs.content); n > 0 {
-		texts := make([]string, n)
-		for i, err := range errs.content {
+	if content := errs.content(); len(content) > 0 {
+		texts := make([]string, len(content))
+		for i, err := range content {
 			texts[i] = err.Error()
 		}
 		slices.Sort(texts)
-		bad(&list[2], "ContentDeletionFailed", "Failed to delete all resource types, %d remaining: %s", n, strings.Join(texts, ", "))
+		bad(&list[2], "ContentDeletionFailed", "Failed to delete all resource types, %d remaining: %s", len(content), strings.Join(texts, ", "))
 	}
 	if left.podsOnly {
 		return list // upstream leaves the totals out until the pods are gone

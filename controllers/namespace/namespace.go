@@ -1,6 +1,10 @@
 // Package namespace is upstream's namespace-controller: a namespace that is being deleted loses
 // everything in it, pods first, and then the finalizer that held it. Its conditions say what is
 // left and why.
+//
+// Errors of Reconcile are those of the server, all of one round together; they are retried at
+// least every minute. A Controller starts no goroutines and is safe for concurrent use by the
+// workers of a Loop.
 package namespace
 
 import (
@@ -55,7 +59,10 @@ type Controller struct {
 	options    Options
 }
 
-var _ controllers.Controller = (*Controller)(nil)
+var (
+	_ controllers.Controller = (*Controller)(nil)
+	_ controllers.Retrier    = (*Controller)(nil)
+)
 
 // New makes the controller. resources returns the namespaced resources whose objects can be
 // deleted; with an error beside it, it is what could be found out.
@@ -90,63 +97,76 @@ func at(name, subresource string) client.Target {
 	return client.Target{Resource: corev1.SchemeGroupVersion.WithResource("namespaces"), Name: name, Subresource: subresource}
 }
 
+// Retry is faster than of other controllers in the end: namespaces that go are few.
+func (*Controller) Retry() controllers.Retry { return controllers.Retry{Max: time.Minute} }
+
 // Reconcile deletes what is in a namespace that is being deleted, and lets it go when nothing
 // is left.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
-	got, err := c.client.Get(ctx, at(key.Name, ""))
+	if _, ok := c.namespaces.Get("", key.Name); !ok {
+		return controllers.Result{}, nil
+	}
+	ns, err := c.get(ctx, key.Name)
 	if err != nil {
 		return controllers.Result{}, ignoreNotFound(err)
 	}
-	ns, ok := got.(*corev1.Namespace)
-	if !ok {
-		return controllers.Result{}, fmt.Errorf("namespace %s is a %T", key.Name, got)
-	}
-	if ns.DeletionTimestamp == nil {
-		return controllers.Result{}, nil
-	}
-	if ns.Status.Phase != corev1.NamespaceTerminating {
-		ns = ns.DeepCopy()
-		ns.Status.Phase = corev1.NamespaceTerminating
-		if ns, err = c.update(ctx, ns, "status"); err != nil {
-			return controllers.Result{}, ignoreNotFound(err)
+	ns, err = c.update(ctx, ns, "status", func(ns *corev1.Namespace) bool {
+		if ns.DeletionTimestamp == nil || ns.Status.Phase == corev1.NamespaceTerminating {
+			return false
 		}
+		ns.Status.Phase = corev1.NamespaceTerminating
+		return true
+	})
+	if err != nil {
+		return controllers.Result{}, ignoreNotFound(err)
 	}
-	if len(ns.Spec.Finalizers) == 0 {
+	if ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) == 0 {
 		return controllers.Result{}, nil
 	}
 	left, errs := c.empty(ctx, ns)
-	updated := ns.DeepCopy()
-	if report(&updated.Status, left, errs, metav1.Now()) {
-		if ns, err = c.update(ctx, updated, "status"); err != nil {
-			return controllers.Result{}, ignoreNotFound(err)
+	reported := ns.DeepCopy()
+	if report(&reported.Status, left, errs, metav1.Now()) {
+		// Conditions are for people: the work goes on when they cannot be written.
+		if got, err := client.As[*corev1.Namespace](c.client.Update(ctx, at(ns.Name, "status"), reported, metav1.UpdateOptions{})); err == nil {
+			ns = got
 		}
 	}
-	if len(errs.list()) > 0 {
-		return controllers.Result{}, errors.Join(errs.list()...)
+	if all := errs.list(); len(all) > 0 {
+		return controllers.Result{}, errors.Join(all...)
 	}
 	if left.wait > 0 {
-		return controllers.Result{RequeueAfter: left.wait/2 + time.Second}, nil
+		return controllers.Result{RequeueAfter: time.Duration(left.wait/time.Second/2+1) * time.Second}, nil
 	}
-	return controllers.Result{}, c.finalize(ctx, ns)
+	_, err = c.update(ctx, ns, "finalize", func(ns *corev1.Namespace) bool {
+		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == c.options.Finalizer })
+		return true
+	})
+	return controllers.Result{}, ignoreNotFound(err)
 }
 
-func (c *Controller) update(ctx context.Context, ns *corev1.Namespace, subresource string) (*corev1.Namespace, error) {
-	got, err := c.client.Update(ctx, at(ns.Name, subresource), ns, metav1.UpdateOptions{})
-	if err != nil {
-		return nil, err
-	}
-	updated, ok := got.(*corev1.Namespace)
-	if !ok {
-		return nil, fmt.Errorf("namespace %s is a %T", ns.Name, got)
-	}
-	return updated, nil
+func (c *Controller) get(ctx context.Context, name string) (*corev1.Namespace, error) {
+	return client.As[*corev1.Namespace](c.client.Get(ctx, at(name, "")))
 }
 
-func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
-	ns = ns.DeepCopy()
-	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == c.options.Finalizer })
-	_, err := c.client.Update(ctx, at(ns.Name, "finalize"), ns, metav1.UpdateOptions{})
-	return ignoreNotFound(err)
+// update changes a namespace, if change says so, and again when somebody else was faster.
+func (c *Controller) update(ctx context.Context, ns *corev1.Namespace, subresource string, change func(*corev1.Namespace) bool) (*corev1.Namespace, error) {
+	uid := ns.UID
+	for {
+		changed := ns.DeepCopy()
+		if !change(changed) {
+			return ns, nil
+		}
+		got, err := client.As[*corev1.Namespace](c.client.Update(ctx, at(ns.Name, subresource), changed, metav1.UpdateOptions{}))
+		if !apierrors.IsConflict(err) {
+			return got, err
+		}
+		if ns, err = c.get(ctx, ns.Name); err != nil {
+			return nil, err
+		}
+		if ns.UID != uid {
+			return nil, fmt.Errorf("namespace %s is another one by now", ns.Name)
+		}
+	}
 }
 
 // remains are what is left in a namespace, and how long to wait for it.
@@ -159,15 +179,27 @@ type remains struct {
 
 // failures are what went wrong in emptying a namespace.
 type failures struct {
-	discovery error
-	content   []error
+	discovery, pods error
+	others          []error
+}
+
+// content are the failures to delete something.
+func (f failures) content() []error {
+	if f.pods == nil {
+		return f.others
+	}
+	return append([]error{f.pods}, f.others...)
 }
 
 func (f failures) list() []error {
-	if f.discovery == nil {
-		return f.content
+	var all []error
+	if f.discovery != nil {
+		all = append(all, f.discovery)
 	}
-	return append([]error{f.discovery}, f.content...)
+	if f.pods != nil {
+		all = append(all, fmt.Errorf("failed to delete pods: %w", f.pods))
+	}
+	return append(all, f.others...)
 }
 
 // empty deletes everything in the namespace: the rest only once no pod is left, so that what
@@ -179,9 +211,7 @@ func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace) (remains, 
 	errs.discovery = err
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	if slices.Contains(resources, pods) {
-		if err := c.emptyOf(ctx, ns, pods, &left); err != nil {
-			errs.content = append(errs.content, fmt.Errorf("failed to delete pods for namespace: %s, err: %w", ns.Name, err))
-		}
+		errs.pods = c.emptyOf(ctx, ns, pods, &left)
 		if left.resources[pods] > 0 {
 			left.podsOnly = true
 			return left, errs
@@ -192,7 +222,7 @@ func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace) (remains, 
 			continue
 		}
 		if err := c.emptyOf(ctx, ns, resource, &left); err != nil {
-			errs.content = append(errs.content, err)
+			errs.others = append(errs.others, err)
 		}
 	}
 	return left, errs
@@ -203,7 +233,7 @@ func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, resource
 	collection := client.Target{Resource: resource, Namespace: ns.Name}
 	before, err := c.client.List(ctx, collection, metav1.ListOptions{})
 	if err != nil {
-		return err
+		return ignoreUnsupported(err)
 	}
 	if meta.LenList(before) == 0 {
 		return nil
@@ -212,13 +242,12 @@ func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, resource
 	if time.Since(ns.DeletionTimestamp.Time) >= wait {
 		wait = 0
 	}
-	background := metav1.DeletePropagationBackground
-	if err := c.client.Delete(ctx, collection, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+	if err := c.deleteAll(ctx, collection, before); err != nil {
 		return err
 	}
 	after, err := c.client.List(ctx, collection, metav1.ListOptions{})
 	if err != nil {
-		return err
+		return ignoreUnsupported(err)
 	}
 	n, held := 0, false
 	err = meta.EachListItem(after, func(obj runtime.Object) error {
@@ -248,6 +277,25 @@ func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, resource
 	return nil
 }
 
+// deleteAll deletes a collection, or one object after the other where the server cannot.
+func (c *Controller) deleteAll(ctx context.Context, collection client.Target, list runtime.Object) error {
+	background := metav1.DeletePropagationBackground
+	options := metav1.DeleteOptions{PropagationPolicy: &background}
+	err := c.client.Delete(ctx, collection, options)
+	if err == nil || ignoreUnsupported(err) != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(obj runtime.Object) error {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return err
+		}
+		one := collection
+		one.Name = m.GetName()
+		return ignoreUnsupported(c.client.Delete(ctx, one, options))
+	})
+}
+
 // gracefulEstimate is how long the pods in a list take to end; other objects take no time.
 func gracefulEstimate(list runtime.Object) time.Duration {
 	pods, ok := list.(*corev1.PodList)
@@ -264,6 +312,14 @@ func gracefulEstimate(list runtime.Object) time.Duration {
 		}
 	}
 	return time.Duration(longest) * time.Second
+}
+
+// ignoreUnsupported takes away the error of a resource that has no such verb, or is no more.
+func ignoreUnsupported(err error) error {
+	if apierrors.IsMethodNotSupported(err) {
+		return nil
+	}
+	return ignoreNotFound(err)
 }
 
 func ignoreNotFound(err error) error {

@@ -86,8 +86,8 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 			},
 			Data: maps.Clone(c.data),
 		}, metav1.CreateOptions{})
-		if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			err = nil
+		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			err = nil // nobody misses it there
 		}
 		return controllers.Result{}, err
 	}

@@ -1,0 +1,333 @@
+package namespace_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/namespace"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+var (
+	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+	configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
+	secrets    = corev1.SchemeGroupVersion.WithResource("secrets")
+)
+
+// bench is a running controller with a server and a namespace "shop", in a bubble.
+type bench struct {
+	*testing.T
+	api       *fakeapi.Server
+	began     time.Time
+	discovery error
+}
+
+func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(*bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t, began: time.Now()}
+		b.api = fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
+			if before == nil {
+				return nil
+			}
+			return before(b, a)
+		}})
+		in := informer.New(fakeapi.Source[*corev1.Namespace](b.api, namespaces), informer.Options{DetectMutations: func(err error) { t.Error(err) }})
+		c := namespace.New(in, b.api, func() ([]schema.GroupVersionResource, error) {
+			return []schema.GroupVersionResource{configMaps, fakeapi.Pods, secrets}, b.discovery
+		}, namespace.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- controllers.Group(in, controllers.NewLoop(c, controllers.Options{})).Run(ctx) }()
+		b.create(namespaces, &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}},
+		})
+		test(b)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (b *bench) create(resource schema.GroupVersionResource, obj informer.Object) {
+	b.Helper()
+	at := client.Target{Resource: resource, Namespace: "shop"}
+	if resource == namespaces {
+		at.Namespace = ""
+	}
+	if _, err := b.api.Create(b.Context(), at, obj, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func configMap(name string, finalizers ...string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers}}
+}
+
+// deleteShop begins the deletion; time is counted from here.
+func (b *bench) deleteShop() {
+	b.Helper()
+	b.api.Reset()
+	b.began = time.Now()
+	if err := b.api.Delete(b.Context(), client.Target{Resource: namespaces, Name: "shop"}, metav1.DeleteOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// at waits until a moment after the deletion.
+func (b *bench) at(d time.Duration) {
+	time.Sleep(time.Until(b.began.Add(d)))
+	synctest.Wait()
+}
+
+func (b *bench) shop() *corev1.Namespace {
+	b.Helper()
+	ns, err := client.As[*corev1.Namespace](b.api.Get(b.Context(), client.Target{Resource: namespaces, Name: "shop"}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return ns
+}
+
+func (b *bench) wantGone(want bool) {
+	b.Helper()
+	_, err := b.api.Get(b.Context(), client.Target{Resource: namespaces, Name: "shop"})
+	if gone := apierrors.IsNotFound(err); gone != want {
+		b.Errorf("after %v: gone is %v", time.Since(b.began), gone)
+	}
+}
+
+// wantActions holds the writes since the last call to what is wanted.
+func (b *bench) wantActions(want ...string) {
+	b.Helper()
+	var got []string
+	for _, a := range b.api.Actions() {
+		got = append(got, a.String())
+	}
+	b.api.Reset()
+	if !slices.Equal(got, want) {
+		b.Errorf("after %v: did\n%q, want\n%q", time.Since(b.began), got, want)
+	}
+}
+
+// The conditions of a namespace whose deletion goes well.
+var fine = []string{
+	"NamespaceDeletionDiscoveryFailure=False ResourcesDiscovered: All resources successfully discovered",
+	"NamespaceDeletionGroupVersionParsingFailure=False ParsedGroupVersions: All legacy kube types successfully parsed",
+	"NamespaceDeletionContentFailure=False ContentDeleted: All content successfully deleted, may be waiting on finalization",
+	"NamespaceContentRemaining=False ContentRemoved: All content successfully removed",
+	"NamespaceFinalizersRemaining=False ContentHasNoFinalizers: All content-preserving finalizers finished",
+}
+
+// wantConditions holds the conditions to the fine ones but for those given.
+func (b *bench) wantConditions(other ...string) {
+	b.Helper()
+	want := slices.Clone(fine)
+	for _, o := range other {
+		name, _, _ := strings.Cut(o, "=")
+		i := slices.IndexFunc(want, func(w string) bool { return strings.HasPrefix(w, name+"=") })
+		want[i] = o
+	}
+	var got []string
+	for _, c := range b.shop().Status.Conditions {
+		got = append(got, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	if !slices.Equal(got, want) {
+		b.Errorf("after %v: conditions\n%s\nwant\n%s", time.Since(b.began), strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestEmptyNamespace(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.deleteShop()
+		b.at(5*time.Second - time.Nanosecond)
+		b.wantActions("delete namespaces shop")
+		b.at(5 * time.Second)
+		b.wantGone(true)
+		b.wantActions("update namespaces/status shop", "update namespaces/status shop", "update namespaces/finalize shop")
+		b.at(time.Hour)
+		b.wantActions()
+	})
+}
+
+// TestPodsFirst: nothing else is deleted while pods are left, which have their grace.
+func TestPodsFirst(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		grace := int64(35)
+		b.create(fakeapi.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: &grace}})
+		b.create(fakeapi.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lone"}})
+		b.create(configMaps, configMap("cm"))
+		b.deleteShop()
+		b.at(5 * time.Second)
+		b.wantActions("delete namespaces shop", "update namespaces/status shop", "delete pods shop/", "update namespaces/status shop")
+		b.wantConditions()
+		b.at(10 * time.Second) // after the change of its own status
+		b.wantActions("delete pods shop/")
+		b.at(28*time.Second - 1) // half of 35 s, and one more
+		b.wantActions()
+		b.at(28 * time.Second)
+		b.wantActions("delete pods shop/")
+		now := int64(0)
+		if err := b.api.Delete(t.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "shop", Name: "p"}, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Fatal(err)
+		}
+		b.at(46*time.Second - 1)
+		b.wantActions("delete pods shop/p")
+		b.at(46 * time.Second)
+		b.wantActions("delete configmaps shop/", "update namespaces/finalize shop")
+		b.wantGone(true)
+	})
+}
+
+// TestStuckPod: a pod that outlives its grace is a failure.
+func TestStuckPod(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		grace := int64(1)
+		b.create(fakeapi.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: &grace}})
+		b.deleteShop()
+		b.at(6 * time.Second)
+		b.wantConditions("NamespaceDeletionContentFailure=True ContentDeletionFailed: Failed to delete all resource types, 1 remaining: unexpected items still remain in namespace: shop for gvr: /v1, Resource=pods")
+		b.wantGone(false)
+	})
+}
+
+// TestHeldObjects: finalizers of objects are waited for, eight seconds at a time.
+func TestHeldObjects(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.create(configMaps, configMap("a", "example.com/one", "example.com/two"))
+		b.create(configMaps, configMap("b", "example.com/one"))
+		b.create(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Finalizers: []string{"example.com/two"}}})
+		b.create(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "free"}})
+		b.deleteShop()
+		b.at(5 * time.Second)
+		b.wantConditions(
+			"NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining: configmaps. has 2 resource instances, secrets. has 1 resource instances",
+			"NamespaceFinalizersRemaining=True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: example.com/one in 2 resource instances, example.com/two in 2 resource instances")
+		began := b.shop().Status.Conditions[3].LastTransitionTime
+		b.at(10 * time.Second)
+		for _, name := range []string{"a", "b"} {
+			if _, err := b.api.Update(t.Context(), client.Target{Resource: configMaps, Namespace: "shop", Name: name}, configMap(name), metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.api.Reset()
+		b.at(18*time.Second - 1)
+		b.wantActions()
+		b.at(18 * time.Second)
+		b.wantActions("delete secrets shop/", "update namespaces/status shop")
+		b.wantConditions(
+			"NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining: secrets. has 1 resource instances",
+			"NamespaceFinalizersRemaining=True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: example.com/two in 1 resource instances")
+		if got := b.shop().Status.Conditions[3].LastTransitionTime; !got.Equal(&began) {
+			t.Errorf("the condition became true at %v and again at %v", began, got)
+		}
+	})
+}
+
+// TestFailures: everything is tried, each failure is told, and tried again within a minute.
+func TestFailures(t *testing.T) {
+	var tries []time.Duration
+	inBubble(t, func(b *bench, a fakeapi.Action) error {
+		switch {
+		case a.Verb == fakeapi.Delete && a.Target.Resource == configMaps:
+			tries = append(tries, time.Since(b.began))
+			return errors.New("no maps")
+		case a.Verb == fakeapi.List && a.Target.Resource == fakeapi.Pods:
+			return errors.New("no pods")
+		}
+		return nil
+	}, func(b *bench) {
+		b.discovery = errors.New("half of it")
+		b.create(configMaps, configMap("a"))
+		b.create(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}})
+		b.deleteShop()
+		b.at(5 * time.Second)
+		b.wantActions("delete namespaces shop", "update namespaces/status shop", "delete configmaps shop/", "delete secrets shop/", "update namespaces/status shop")
+		b.wantConditions("NamespaceDeletionDiscoveryFailure=True DiscoveryFailed: half of it",
+			"NamespaceDeletionContentFailure=True ContentDeletionFailed: Failed to delete all resource types, 2 remaining: no maps, no pods")
+		b.at(time.Hour)
+		last := len(tries) - 1
+		if got := tries[last] - tries[last-1]; got != time.Minute {
+			t.Errorf("the last pause was %v", got)
+		}
+		if got := tries[1] - tries[0]; got != 5*time.Millisecond {
+			t.Errorf("the first pause was %v", got)
+		}
+	})
+}
+
+// TestConflicts: others write to the namespace, too, and some writes do not matter.
+func TestConflicts(t *testing.T) {
+	var failed []string
+	inBubble(t, func(_ *bench, a fakeapi.Action) error {
+		ns, ok := a.Object.(*corev1.Namespace)
+		if !ok || a.Verb != fakeapi.Update {
+			return nil
+		}
+		what := a.Target.Subresource + fmt.Sprint(len(ns.Status.Conditions) > 0)
+		if slices.Contains(failed, what) {
+			return nil
+		}
+		failed = append(failed, what)
+		return apierrors.NewConflict(namespaces.GroupResource(), "shop", errors.New("late"))
+	}, func(b *bench) {
+		b.deleteShop()
+		b.at(5 * time.Second)
+		b.wantGone(true)
+		b.wantActions("delete namespaces shop", "update namespaces/status shop", "update namespaces/status shop", "update namespaces/status shop",
+			"update namespaces/finalize shop", "update namespaces/finalize shop")
+	})
+}
+
+// TestNoDeleteCollection: where a collection cannot be deleted at once, its objects are one by one.
+func TestNoDeleteCollection(t *testing.T) {
+	inBubble(t, func(_ *bench, a fakeapi.Action) error {
+		if a.Verb == fakeapi.Delete && a.Target.Name == "" {
+			return apierrors.NewMethodNotSupported(a.Target.Resource.GroupResource(), "deletecollection")
+		}
+		return nil
+	}, func(b *bench) {
+		b.create(configMaps, configMap("a"))
+		b.create(configMaps, configMap("b"))
+		b.deleteShop()
+		b.at(5 * time.Second)
+		b.wantGone(true)
+		b.wantActions("delete namespaces shop", "update namespaces/status shop", "delete configmaps shop/", "delete configmaps shop/a", "delete configmaps shop/b",
+			"update namespaces/status shop", "update namespaces/finalize shop")
+	})
+}
+
+// TestOtherFinalizer: a namespace waits for the finalizers of others, too.
+func TestOtherFinalizer(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		ns := b.shop()
+		ns.Spec.Finalizers = []corev1.FinalizerName{"example.com/audit", "kubernetes"}
+		at := client.Target{Resource: namespaces, Name: "shop", Subresource: "finalize"}
+		if _, err := b.api.Update(t.Context(), at, ns, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.at(time.Minute)
+		b.api.Reset()
+		b.deleteShop()
+		b.at(time.Minute)
+		if got := b.shop().Spec.Finalizers; len(got) != 1 || got[0] != "example.com/audit" {
+			t.Errorf("finalizers %v", got)
+		}
+	})
+}
