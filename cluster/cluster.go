@@ -126,8 +126,9 @@ func (c *Cluster) authenticator() authn.Authenticator {
 	return authn.AnonymousFallback(authn.WithGroup(authn.Union(chain...), authn.GroupAuthenticated))
 }
 
-// Handler is the API server, for a net/http server or test of the user's.
-func (c *Cluster) Handler() http.Handler { return c.handler }
+// Handler is the API server, for a net/http server or test of the user's. Its watches end with
+// the cluster, and requests after that are answered with 503.
+func (c *Cluster) Handler() http.Handler { return gate{c} }
 
 // Config leads clients to the cluster as Admin. It is the caller's to change.
 func (c *Cluster) Config() *rest.Config { return c.ConfigFor(Admin()) }

@@ -2,10 +2,14 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // life is how far a cluster got: made, running, ended. It happens once.
@@ -17,7 +21,9 @@ type life struct {
 	begun    bool
 	cancel   context.CancelFunc
 	stopping <-chan struct{} // closed when the cluster is to end; nil before it began
-	err      error
+	// atStop, once the cluster began, has f called when it is to end, unless stop is called first.
+	atStop func(f func()) (stop func() bool)
+	err    error
 }
 
 func newLife() life { return life{ready: newOnce(), done: make(chan struct{})} }
@@ -31,6 +37,7 @@ func (l *life) begin(ctx context.Context) (context.Context, error) {
 	}
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.begun, l.stopping = true, ctx.Done()
+	l.atStop = func(f func()) func() bool { return context.AfterFunc(ctx, f) }
 	return ctx, nil
 }
 
@@ -139,4 +146,30 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return resp, err
+}
+
+// gate is the handler as outsiders see it. Nobody stops their servers before the cluster ends, so
+// their watches end with it, and what comes later is refused.
+type gate struct{ cluster *Cluster }
+
+func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l := &g.cluster.life
+	if l.over() {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		status := apierrors.NewServiceUnavailable(ErrClosed.Error()).Status()
+		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		_ = json.NewEncoder(w).Encode(status) // a client that is gone needs no answer
+		return
+	}
+	l.mu.Lock()
+	atStop := l.atStop
+	l.mu.Unlock()
+	if atStop != nil {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer atStop(cancel)()
+		r = r.WithContext(ctx)
+	}
+	g.cluster.handler.ServeHTTP(w, r)
 }
