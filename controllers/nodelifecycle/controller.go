@@ -117,6 +117,11 @@ const (
 // turn, NoExecute taints are written.
 const taintPeriod = 100 * time.Millisecond
 
+// firstLook is how long after the start the first look at the nodes comes, which is what upstream
+// takes until it notices that its caches are in sync. Nodes that start at the same time are
+// registered by then, and looks do not coincide with heartbeats.
+const firstLook = 100 * time.Millisecond
+
 // Watch implements controllers.Controller.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.queue = q
@@ -142,7 +147,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Updated: func(_, lease *coordinationv1.Lease) { c.leases.seen(lease) },
 		Deleted: c.leases.gone,
 	})
-	q.Add(controllers.Key{Name: monitorKey})
+	q.AddAfter(controllers.Key{Name: monitorKey}, firstLook)
 	return []controllers.Synced{c.in.Leases, c.in.Nodes, c.in.Pods}
 }
 

@@ -43,7 +43,7 @@ type bench struct {
 // inBubble runs test against a controller. Nodes are made by prepare, before it starts.
 func inBubble(t *testing.T, before func(fakeapi.Action) error, prepare, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before}), hearts: map[string]context.CancelFunc{}, began: time.Now()}
+		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before}), hearts: map[string]context.CancelFunc{}}
 		b.leases = fakeapi.Source[*coordinationv1.Lease](b.api, leases)
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := nodelifecycle.Sources{
@@ -58,6 +58,8 @@ func inBubble(t *testing.T, before func(fakeapi.Action) error, prepare, test fun
 		done := make(chan error)
 		loop := controllers.NewLoop(c, controllers.Options{})
 		go func() { done <- controllers.Group(in.Nodes, in.Pods, in.Leases, loop).Run(ctx) }()
+		time.Sleep(100 * time.Millisecond) // until the first look
+		b.began = time.Now()
 		synctest.Wait()
 		test(b)
 		cancel()
@@ -280,11 +282,11 @@ func TestNeverPosted(t *testing.T) {
 		b.healthy("a", "b")
 		b.node("new")
 	}, func(b *bench) {
-		b.until(60 * time.Second)
+		b.until(59 * time.Second)
 		if got := b.writes(); got != nil {
 			b.Errorf("writes within the grace period: %q", got)
 		}
-		b.until(66 * time.Second)
+		b.until(61 * time.Second)
 		b.wantTaints("new", "unreachable:NoExecute", "unreachable:NoSchedule")
 		conditions := b.get("new").Status.Conditions
 		if len(conditions) != 4 || conditions[0].Type != corev1.NodeReady ||

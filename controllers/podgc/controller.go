@@ -72,9 +72,13 @@ func New(in Sources, c Client, o Options) *Controller {
 // Name is "pod-garbage-collector-controller".
 func (*Controller) Name() string { return "pod-garbage-collector-controller" }
 
+// firstRound is how long after the start the first round comes, which is what upstream takes
+// until it notices that its caches are in sync.
+const firstRound = 100 * time.Millisecond
+
 // Watch enqueues the controller's key, which from then on comes by itself.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
-	q.Add(controllers.Key{Name: "(round)"})
+	q.AddAfter(controllers.Key{Name: "(round)"}, firstRound)
 	return []controllers.Synced{c.in.Pods, c.in.Nodes}
 }
 

@@ -32,7 +32,7 @@ type bench struct {
 // inBubble runs test against a controller; prepare makes what is there before it starts.
 func inBubble(t *testing.T, o podgc.Options, before func(fakeapi.Action) error, prepare, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before}), began: time.Now()}
+		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before})}
 		b.nodes = fakeapi.Source[*corev1.Node](b.api, nodes)
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := podgc.Sources{
@@ -45,6 +45,8 @@ func inBubble(t *testing.T, o podgc.Options, before func(fakeapi.Action) error, 
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- controllers.Group(in.Nodes, in.Pods, loop).Run(ctx) }()
+		time.Sleep(100 * time.Millisecond) // until the first round
+		b.began = time.Now()
 		synctest.Wait()
 		test(b)
 		cancel()
