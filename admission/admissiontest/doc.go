@@ -1,10 +1,6 @@
 // Package admissiontest tests admission plugins without a server: it builds requests from
 // objects, runs a plugin as an API server would, and holds it to the contract on the way.
 //
-//	r := admissiontest.Create(t, pod)
-//	admissiontest.Admits(t, plugin, r, want)
-//	admissiontest.Refuses(t, plugin, r, `pods "p" is forbidden: no latest images`)
-//
 // Whatever runs a plugin here fails the test when mutating twice gives another result than
 // mutating once, when a validator changes the object, or when the old object is touched.
 // [TestPlugin] holds a plugin to all of that for many requests, also at once.
