@@ -4,9 +4,55 @@
 //
 // Start brings up an API server over storage, RBAC and upstream's admission plugins with
 // upstream's default policy, the controllers, the scheduler and simulated nodes, and returns
-// once a pod can be created. Config leads client-go and controller-runtime to it; every
-// component is such a client too, under the identity and the role that upstream gives it.
-// Close ends it all and leaves no goroutine behind.
+// once a pod can be created. Close ends it all and leaves no goroutine behind. Who owns the
+// goroutine uses New, Run and WaitReady instead.
 //
-// A Cluster is safe for concurrent use.
+// # Clients and identities
+//
+// Config leads client-go and controller-runtime to the cluster as they are, as an administrator;
+// ConfigFor as a User, a ServiceAccount, a node or whoever an authn.Identity says, with what RBAC
+// lets them do; Anonymous with the credentials of the requests themselves, for
+// Options.Authenticators. Every request passes authentication, authorization and admission. The
+// components are such clients too, under the identity and the role that upstream gives each:
+// none is of system:masters. Handler serves the same API to the outside, behind a net/http server
+// with TLS. Exec, attach and port-forward are not served.
+//
+// controller-runtime wants a scheme with Options.Kinds in it, which is Scheme, and in tests
+// SkipNameValidation, since it counts controller names per process, and its metrics server off.
+//
+// # Virtual time
+//
+// Start the cluster inside synctest.Test and use the standard library's time as always: Sleep
+// returns as soon as everybody else in the bubble waits, and what was due in the meantime has
+// happened. So a test says time.Sleep(6 * time.Minute) and looks; polling is not needed, and no
+// margin either beyond what the components themselves take. To be kept in mind:
+//
+//   - All that waits must be born in the bubble: clients, contexts and channels. Use t.Context,
+//     and close the cluster, or let t.Cleanup do so, before the test's function returns.
+//   - Real network connections, files that block and processes stop the clock.
+//   - Time is virtual, the scheduling of goroutines is not: which of two things at one instant
+//     comes first may differ from run to run. With Options.Seed and Options.Settle the same things
+//     happen to objects of the same names at the same seconds in each run.
+//
+// # Simulated nodes
+//
+// Each node of Options.Nodes runs the kubelet over a runtime that keeps sandboxes, containers and
+// images in memory. Nodes.Runtime makes it slow, hang or fail and says how containers behave: when
+// they are ready, exit or ignore being stopped. Node.Stop silences a node, Node.Start brings it
+// back.
+//
+// # What differs from upstream
+//
+// Behaviour follows Kubernetes 1.37: names, defaults, validation, messages, timings. But a cluster
+// here has no certificates and no token controller, so pods' service accounts have no usable
+// tokens; of the admission plugins it has NamespaceLifecycle, ServiceAccount, Priority and
+// DefaultTolerationSeconds, of the controllers what Components says. Leader election is off, for
+// there is one of each. Controllers ask the server before they make something for an owner that
+// their caches might not know to be gone.
+//
+// # Errors and concurrency
+//
+// Errors of New and Start wrap ErrOptions, ErrUnknownComponent or those of the storage. After the
+// end, requests through the configurations fail with ErrClosed, and those to Handler with 503. A
+// Cluster and its Nodes are safe for concurrent use; objects that clients get are the caller's own.
 package cluster

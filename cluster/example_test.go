@@ -3,7 +3,11 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -11,41 +15,88 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// A cluster with one node runs a pod. In a test, put this into a testing/synctest bubble: then
-// waiting costs no time.
+// A control plane with three nodes, and a Deployment that client-go rolls out on it.
 func Example() {
 	ctx := context.Background()
-	c, err := cluster.Start(ctx, cluster.Options{Nodes: cluster.Nodes{Count: 1}})
+	c, err := cluster.Start(ctx, cluster.Options{Nodes: cluster.Nodes{Count: 3}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	clientset, err := kubernetes.NewForConfig(c.Config())
+	defer c.Close()
+	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	pods := clientset.CoreV1().Pods("default")
-	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=web"})
+
+	replicas, labels := int32(3), map[string]string{"app": "web"}
+	deployments := client.AppsV1().Deployments("default")
+	watch, err := deployments.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if _, err := pods.Create(ctx, &corev1.Pod{
+	defer watch.Stop()
+	_, err = deployments.Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx:1.27"}}},
-	}, metav1.CreateOptions{}); err != nil {
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx:1.27"}}},
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for event := range w.ResultChan() {
-		if pod, ok := event.Object.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodRunning {
-			fmt.Println(pod.Name, "is Running on", pod.Spec.NodeName)
-			w.Stop()
+	for event := range watch.ResultChan() {
+		if d, ok := event.Object.(*appsv1.Deployment); ok && d.Status.AvailableReplicas == replicas {
+			fmt.Println(d.Name, "has", d.Status.AvailableReplicas, "available pods")
+			return
 		}
 	}
-	fmt.Println(c.Close())
-	// Output:
-	// web is Running on node-0
-	// <nil>
+	// Output: web has 3 available pods
+}
+
+// In a bubble the whole control plane lives in virtual time: this test waits for six minutes,
+// in which a lost node has its pods evicted, within milliseconds.
+func Example_virtualTime() {
+	test := func(t *testing.T) { // in a real test: func TestNodeLoss(t *testing.T)
+		synctest.Test(t, func(t *testing.T) {
+			c, err := cluster.Start(t.Context(), cluster.Options{Nodes: cluster.Nodes{Count: 2}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			node, err := c.Node("node-0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			node.Stop()
+			time.Sleep(6 * time.Minute)
+			// … look, through c.Config(), at what became of the pods of node-0 …
+		})
+	}
+	_ = test
+}
+
+// Somebody else than an administrator: what they may do is up to RBAC.
+func ExampleCluster_ConfigFor() {
+	c, err := cluster.Start(context.Background(), cluster.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	jane, err := kubernetes.NewForConfig(c.ConfigFor(cluster.User("jane")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = jane.CoreV1().Secrets("kube-system").List(context.Background(), metav1.ListOptions{})
+	fmt.Println(err)
+	// Output: secrets is forbidden: User "jane" cannot list resource "secrets" in API group "" in the namespace "kube-system"
 }
