@@ -1,5 +1,9 @@
 // Package clusterroleaggregation is upstream's clusterrole-aggregation-controller: a ClusterRole
 // with an aggregation rule has the rules of all ClusterRoles that it selects.
+//
+// Errors of Reconcile are selectors that make no sense and failed writes, conflicts among them, to
+// be retried. A Controller starts no goroutines and is safe for concurrent use by the workers of a
+// Loop.
 package clusterroleaggregation
 
 import (

@@ -1,6 +1,9 @@
 // Package rootca is upstream's root-ca-certificate-publisher-controller: every active namespace
 // has a ConfigMap kube-root-ca.crt with the certificate authority by which pods verify the API
 // server, and it says so again when somebody changes it.
+//
+// Errors of Reconcile are failed writes, to be retried. A Controller starts no goroutines and is
+// safe for concurrent use by the workers of a Loop.
 package rootca
 
 import (

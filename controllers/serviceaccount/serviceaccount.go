@@ -1,5 +1,8 @@
 // Package serviceaccount is upstream's serviceaccount-controller: every active namespace has a
 // service account named default, and gets it back when somebody deletes it.
+//
+// Errors of Reconcile are failed creations, to be retried. A Controller starts no goroutines and is
+// safe for concurrent use by the workers of a Loop.
 package serviceaccount
 
 import (
