@@ -21,8 +21,16 @@ import (
 
 // told counts what an informer's handler was told.
 type told struct {
-	mu                                sync.Mutex
-	added, updated, resynced, deleted int
+	mu sync.Mutex
+	counts
+}
+
+type counts struct{ added, updated, resynced, deleted int }
+
+func (c *told) so() counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts
 }
 
 func (c *told) handler() cache.ResourceEventHandler {
@@ -47,7 +55,7 @@ func (c *told) handler() cache.ResourceEventHandler {
 // TestSharedInformers: client-go's informer factory sees pods come, run and go over hours, with a
 // resync every ten minutes.
 func TestSharedInformers(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		factory := informers.NewSharedInformerFactory(w.cs, 10*time.Minute)
 		pods := factory.Core().V1().Pods()
 		nodes := factory.Core().V1().Nodes().Lister()
@@ -75,15 +83,15 @@ func TestSharedInformers(t *testing.T) {
 				t.Errorf("%s is %s in the cache", p.Name, p.Status.Phase)
 			}
 		}
-		if seen.added != 3 || seen.updated < 3 || seen.resynced != 3*6 || seen.deleted != 0 {
-			t.Errorf("told of %d pods, %d changes, %d resyncs, %d deletions", seen.added, seen.updated, seen.resynced, seen.deleted)
+		if got := seen.so(); got.added != 3 || got.updated < 3 || got.resynced != 3*6 || got.deleted != 0 {
+			t.Errorf("told of %+v", got)
 		}
 		w.change("web", image("nginx:2"))
 		time.Sleep(time.Minute)
 		w.check(w.deployments.Delete(w.ctx, "web", metav1.DeleteOptions{}))
 		time.Sleep(time.Minute)
-		if seen.added != 6 || seen.deleted != 6 {
-			t.Errorf("told of %d pods and %d deletions", seen.added, seen.deleted)
+		if got := seen.so(); got.added != 6 || got.deleted != 6 {
+			t.Errorf("told of %+v", got)
 		}
 		left, err := sets.List(labels.Everything())
 		if err != nil || len(left) > 0 {
@@ -97,7 +105,7 @@ func TestSharedInformers(t *testing.T) {
 
 // TestFilteredInformer: selectors of informers are the server's work.
 func TestFilteredInformer(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		factory := informers.NewSharedInformerFactoryWithOptions(w.cs, 0, informers.WithNamespace("default"),
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.nodeName=node-1" }))
 		var seen told
@@ -115,20 +123,20 @@ func TestFilteredInformer(t *testing.T) {
 				here++
 			}
 		}
-		if seen.added != here || here == 0 {
-			t.Errorf("told of %d pods, %d are there", seen.added, here)
+		if got := seen.so(); got.added != here || here == 0 {
+			t.Errorf("told of %+v, %d are there", got, here)
 		}
 		w.check(w.deployments.Delete(w.ctx, "web", metav1.DeleteOptions{}))
 		time.Sleep(time.Minute)
-		if seen.deleted != here {
-			t.Errorf("told of %d deletions of %d", seen.deleted, here)
+		if got := seen.so(); got.deleted != here {
+			t.Errorf("told of %+v, %d were there", got, here)
 		}
 	})
 }
 
 // TestUntypedInformers: the same without types.
 func TestUntypedInformers(t *testing.T) {
-	inBubble(t, nodes(1), func(w *world) {
+	inBubble(t, nodes(1), func(t *testing.T, w *world) {
 		dyn, err := dynamic.NewForConfig(w.c.Config())
 		w.check(err)
 		factory := dynamicinformer.NewDynamicSharedInformerFactory(dyn, time.Hour)
@@ -152,15 +160,15 @@ func TestUntypedInformers(t *testing.T) {
 		}
 		w.check(w.deployments.Delete(w.ctx, "web", metav1.DeleteOptions{}))
 		time.Sleep(time.Minute)
-		if seen.added != 2 || seen.deleted != 2 {
-			t.Errorf("told of %d pods and %d deletions", seen.added, seen.deleted)
+		if got := seen.so(); got.added != 2 || got.deleted != 2 {
+			t.Errorf("told of %+v", got)
 		}
 	})
 }
 
 // TestMetadataClient: who only wants metadata gets it, and deletes by it.
 func TestMetadataClient(t *testing.T) {
-	inBubble(t, nodes(1), func(w *world) {
+	inBubble(t, nodes(1), func(t *testing.T, w *world) {
 		meta, err := metadata.NewForConfig(w.c.Config())
 		w.check(err)
 		pods := meta.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
@@ -189,8 +197,9 @@ func TestMetadataClient(t *testing.T) {
 
 // TestLongWatch: a watch goes on for hours while nothing happens, and resumes from where it was.
 func TestLongWatch(t *testing.T) {
-	inBubble(t, cluster.Options{}, func(w *world) {
+	inBubble(t, cluster.Options{}, func(t *testing.T, w *world) {
 		maps := w.cs.CoreV1().ConfigMaps("default")
+		time.Sleep(time.Second) // what every namespace has is there
 		l, err := maps.List(w.ctx, metav1.ListOptions{})
 		w.check(err)
 		first, err := maps.Watch(w.ctx, metav1.ListOptions{ResourceVersion: l.ResourceVersion, TimeoutSeconds: new(int64(24 * 3600)), AllowWatchBookmarks: true})

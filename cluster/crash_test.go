@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,14 +28,15 @@ func stubborn() cluster.Options {
 // TestCrashLoop: a container that ends a second after each start is started again at once, then
 // after 10, 20, 40, 80, 160 seconds, and from then on every five minutes.
 func TestCrashLoop(t *testing.T) {
-	began := time.Now() // before the bubble: overwritten below
-	var starts []time.Duration
+	var mu sync.Mutex
+	var starts []time.Time
 	o := programs(func(simulated.Process) simulated.Program {
-		starts = append(starts, time.Since(began))
+		mu.Lock()
+		defer mu.Unlock()
+		starts = append(starts, time.Now())
 		return simulated.Program{Exits: true, After: time.Second, ExitCode: 3, Message: "no config"}
 	})
-	inBubble(t, o, func(w *world) {
-		began = time.Now()
+	inBubble(t, o, func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 1))
 		time.Sleep(25 * time.Second)
 		pod := w.listed("web")[0]
@@ -54,6 +56,8 @@ func TestCrashLoop(t *testing.T) {
 		if got := w.deployment("web").Status; got.AvailableReplicas != 0 || got.UnavailableReplicas != 1 {
 			t.Errorf("the deployment says %+v", got)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		waits := waits(starts, time.Second)
 		want := []time.Duration{0, 10, 20, 40, 80, 160, 300, 300}
 		for i := range min(len(want), len(waits)) {
@@ -69,10 +73,10 @@ func TestCrashLoop(t *testing.T) {
 }
 
 // waits are the pauses between an end, run after each start, and the next start.
-func waits(starts []time.Duration, run time.Duration) []time.Duration {
+func waits(starts []time.Time, run time.Duration) []time.Duration {
 	var list []time.Duration
 	for i := 1; i < len(starts); i++ {
-		list = append(list, starts[i]-starts[i-1]-run)
+		list = append(list, starts[i].Sub(starts[i-1])-run)
 	}
 	return list
 }
@@ -94,7 +98,7 @@ func TestRestartPolicy(t *testing.T) {
 		o := programs(func(simulated.Process) simulated.Program {
 			return simulated.Program{Exits: true, After: 5 * time.Second, ExitCode: test.code}
 		})
-		inBubble(t, o, func(w *world) {
+		inBubble(t, o, func(t *testing.T, w *world) {
 			pod := testPod("job")
 			pod.Spec.RestartPolicy = test.policy
 			_, err := w.pods.Create(w.ctx, pod, metav1.CreateOptions{})
@@ -114,7 +118,7 @@ func TestCrashEvents(t *testing.T) {
 	o := programs(func(simulated.Process) simulated.Program {
 		return simulated.Program{Exits: true, ExitCode: 1}
 	})
-	inBubble(t, o, func(w *world) {
+	inBubble(t, o, func(t *testing.T, w *world) {
 		_, err := w.pods.Create(w.ctx, testPod("web"), metav1.CreateOptions{})
 		w.check(err)
 		time.Sleep(time.Minute)

@@ -85,7 +85,7 @@ func TestDeleteDeployment(t *testing.T) {
 		{metav1.DeletePropagationOrphan, []string{"deployment"}},
 	} {
 		t.Run("policy "+string(test.policy), func(t *testing.T) {
-			inBubble(t, nodes(2), func(w *world) {
+			inBubble(t, nodes(2), func(t *testing.T, w *world) {
 				w.create(deploymentOf("web", 2))
 				time.Sleep(10 * time.Second)
 				watching := w.departures()
@@ -136,7 +136,7 @@ func (w *world) orphaned() {
 // TestDeletePods: a pod is given its grace period, less when the client asks, and none when it
 // asks for none.
 func TestDeletePods(t *testing.T) {
-	inBubble(t, stubborn(), func(w *world) {
+	inBubble(t, stubborn(), func(t *testing.T, w *world) {
 		for _, test := range []struct {
 			name   string
 			grace  *int64

@@ -89,7 +89,7 @@ func TestDeployment(t *testing.T) {
 
 // TestDeploymentStatus: what kubectl rollout status reads.
 func TestDeploymentStatus(t *testing.T) {
-	inBubble(t, nodes(3), func(w *world) {
+	inBubble(t, nodes(3), func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 3))
 		time.Sleep(time.Second)
 		d := w.deployment("web")
@@ -112,7 +112,7 @@ func TestDeploymentStatus(t *testing.T) {
 
 // TestScale changes the number of pods in every way a user can.
 func TestScale(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 2))
 		scale := func(n int32) {
 			s, err := w.deployments.GetScale(w.ctx, "web", metav1.GetOptions{})
@@ -155,7 +155,7 @@ func TestScale(t *testing.T) {
 
 // TestReplacement: a pod that somebody deletes comes back under another name.
 func TestReplacement(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 3))
 		time.Sleep(5 * time.Second)
 		victim := w.running("web", 3, "")[1].Name
@@ -176,7 +176,7 @@ func TestReplacement(t *testing.T) {
 // TestAdoption: pods and replica sets without an owner come to belong to who selects them, and a
 // pod that loses its label is let go and replaced.
 func TestAdoption(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		for _, name := range []string{"stray-a", "stray-b"} {
 			pod := testPod(name)
 			pod.Labels = map[string]string{"app": "web"}

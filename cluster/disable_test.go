@@ -146,7 +146,7 @@ func TestDisable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := nodes(2)
 			o.Disable = []string{name}
-			inBubble(t, o, func(w *world) {
+			inBubble(t, o, func(t *testing.T, w *world) {
 				_, err := w.cs.CoreV1().Services("default").Create(w.ctx, serviceOf("web"), metav1.CreateOptions{})
 				w.check(err)
 				w.create(deploymentOf("web", 2))
@@ -172,7 +172,7 @@ func (w *world) silence(node string, d time.Duration) {
 
 // TestDisableAll: an API server with its policy and nothing else is a cluster too.
 func TestDisableAll(t *testing.T) {
-	inBubble(t, cluster.Options{Disable: cluster.Components()}, func(w *world) {
+	inBubble(t, cluster.Options{Disable: cluster.Components()}, func(t *testing.T, w *world) {
 		_, err := w.pods.Create(w.ctx, testPod("web"), metav1.CreateOptions{})
 		w.check(err)
 		time.Sleep(24 * time.Hour)

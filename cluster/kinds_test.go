@@ -111,7 +111,7 @@ func newCart(name string, items ...string) *cart {
 
 // TestKindTyped uses a kind of one's own with controller-runtime's client.
 func TestKindTyped(t *testing.T) {
-	inBubble(t, withCarts(), func(w *world) {
+	inBubble(t, withCarts(), func(t *testing.T, w *world) {
 		cl := w.typed()
 		watching, err := cl.Watch(w.ctx, &cartList{}, client.InNamespace("default"))
 		w.check(err)
@@ -156,7 +156,7 @@ func TestKindTyped(t *testing.T) {
 
 // TestKindDynamic uses it without its Go type.
 func TestKindDynamic(t *testing.T) {
-	inBubble(t, withCarts(), func(w *world) {
+	inBubble(t, withCarts(), func(t *testing.T, w *world) {
 		dyn, err := dynamic.NewForConfig(w.c.Config())
 		w.check(err)
 		api := dyn.Resource(cartVersion().WithResource("carts")).Namespace("default")
@@ -201,7 +201,7 @@ func TestKindDiscovery(t *testing.T) {
 
 // TestKindLife: the garbage collector and the namespace controller see to it.
 func TestKindLife(t *testing.T) {
-	inBubble(t, withCarts(), func(w *world) {
+	inBubble(t, withCarts(), func(t *testing.T, w *world) {
 		cl := w.typed()
 		owner := newCart("owner")
 		w.check(cl.Create(w.ctx, owner))

@@ -284,7 +284,7 @@ func TestWaits(t *testing.T) {
 		}
 		n.Stop()
 		time.Sleep(5 * time.Minute)
-		if err := wait(c.WaitNodes); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 nodes are not ready") {
+		if err := wait(c.WaitNodes); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 of 2 nodes are not ready, node-1 first") {
 			t.Errorf("a node that is silent: %v", err)
 		}
 		n.Start()
@@ -329,7 +329,7 @@ func TestHandler(t *testing.T) {
 
 // TestControllerRuntime: its manager and its clients take the config as it is.
 func TestControllerRuntime(t *testing.T) {
-	inBubble(t, cluster.Options{Nodes: cluster.Nodes{Count: 1}}, func(w *world) {
+	inBubble(t, cluster.Options{Nodes: cluster.Nodes{Count: 1}}, func(t *testing.T, w *world) {
 		manager, err := ctrl.NewManager(w.c.Config(), ctrl.Options{
 			Scheme: w.c.Scheme(), Metrics: metrics.Options{BindAddress: "0"},
 			Controller:     config.Controller{SkipNameValidation: ptr.To(true)},

@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +84,7 @@ func (c *Cluster) addNodes() {
 	for i := range c.options.Nodes.Count {
 		n := c.newNode(i)
 		c.nodes = append(c.nodes, n)
-		c.parts = append(c.parts, part{n.name, n})
+		c.parts = append(c.parts, part{n.name, controllers.RunnableFunc(n.run)})
 	}
 }
 
@@ -101,8 +103,8 @@ func (c *Cluster) newNode(i int) *Node {
 	return &Node{name: name, cluster: c, runtime: simulated.New(o), cidr: cidr, want: true, change: make(chan struct{}), idle: idle}
 }
 
-// Run runs the node's kubelet whenever it should run, until the context ends.
-func (n *Node) Run(ctx context.Context) error {
+// run runs the node's kubelet whenever it should run, until the context ends.
+func (n *Node) run(ctx context.Context) error {
 	defer n.runtime.Close()
 	for {
 		n.mu.Lock()
@@ -174,7 +176,8 @@ func (n *Node) options() kubelet.Options {
 	}
 }
 
-// WaitNodes blocks until all simulated nodes are registered and ready.
+// WaitNodes blocks until all simulated nodes are registered and ready. It fails when ctx or the
+// cluster ends first.
 func (c *Cluster) WaitNodes(ctx context.Context) error {
 	nodes, ok := c.registry.Resource(coreResource("nodes"))
 	if !ok {
@@ -202,7 +205,8 @@ func (c *Cluster) WaitNodes(ctx context.Context) error {
 	for len(waiting) > 0 {
 		events, err := watch.Next(ctx)
 		if err != nil {
-			return fmt.Errorf("%d nodes are not ready: %w", len(waiting), err)
+			names := slices.Sorted(maps.Keys(waiting))
+			return fmt.Errorf("%d of %d nodes are not ready, %s first: %w", len(names), len(c.nodes), names[0], err)
 		}
 		for _, e := range events {
 			look(e.Item)

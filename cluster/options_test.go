@@ -201,7 +201,7 @@ func TestSchedulerOptions(t *testing.T) {
 				decisions = append(decisions, d)
 			},
 		},
-	}, func(w *world) {
+	}, func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 3))
 		time.Sleep(5 * time.Second)
 		for _, p := range w.running("web", 3, "") {
@@ -222,7 +222,7 @@ func TestSeed(t *testing.T) {
 	play := func(seed uint64) (made []string) {
 		o := nodes(2)
 		o.Seed, o.Settle = &seed, time.Millisecond
-		inBubble(t, o, func(w *world) {
+		inBubble(t, o, func(t *testing.T, w *world) {
 			w.create(deploymentOf("web", 3))
 			time.Sleep(10 * time.Second)
 			for _, p := range w.running("web", 3, "") {
@@ -244,7 +244,7 @@ func TestSeed(t *testing.T) {
 func TestSettle(t *testing.T) {
 	o := nodes(2)
 	o.Settle = 20 * time.Millisecond
-	inBubble(t, o, func(w *world) {
+	inBubble(t, o, func(t *testing.T, w *world) {
 		began := time.Now()
 		w.create(deploymentOf("web", 3))
 		time.Sleep(time.Minute)
@@ -268,7 +268,7 @@ func TestOnMutation(t *testing.T) {
 		Nodes: cluster.Nodes{Count: 1}, OnMutation: func(err error) { caught <- err },
 		Scheduler: cluster.Scheduler{Predicates: []scheduler.Predicate{vandal}},
 	}
-	inBubble(t, o, func(w *world) {
+	inBubble(t, o, func(t *testing.T, w *world) {
 		pod := testPod("victim")
 		pod.Labels = map[string]string{"app": "web"}
 		_, err := w.pods.Create(w.ctx, pod, metav1.CreateOptions{})
@@ -306,7 +306,7 @@ func TestNodes(t *testing.T) {
 			return simulated.Options{Images: []string{"nginx:" + node}}
 		},
 	}}
-	inBubble(t, o, func(w *world) {
+	inBubble(t, o, func(t *testing.T, w *world) {
 		l, err := w.cs.CoreV1().Nodes().List(w.ctx, metav1.ListOptions{LabelSelector: "disk=fast"})
 		w.check(err)
 		if len(l.Items) != 2 || l.Items[0].Labels["name"] != "node-0" || l.Items[0].Labels[corev1.LabelHostname] != "node-0" {
@@ -324,6 +324,8 @@ func TestNodes(t *testing.T) {
 		if !slices.ContainsFunc(l.Items[1].Spec.Taints, func(t corev1.Taint) bool { return t.Key == "only" }) {
 			t.Errorf("taints are %v", l.Items[1].Spec.Taints)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if !asked["node-0"] || !asked["node-1"] || !strings.Contains(fmt.Sprint(l.Items[1].Status.Images), "nginx:node-1") {
 			t.Errorf("runtimes were asked for %v, images are %v", asked, l.Items[1].Status.Images)
 		}

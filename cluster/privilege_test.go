@@ -183,7 +183,7 @@ func (w *witness) silent() []string {
 // and is refused nothing.
 func TestLeastPrivilege(t *testing.T) {
 	seen := newWitness()
-	inBubble(t, seen.options(nodes(2)), func(w *world) {
+	inBubble(t, seen.options(nodes(2)), func(t *testing.T, w *world) {
 		tellShop(w)
 		for _, bad := range seen.violations(t, w.c) {
 			t.Error(bad)

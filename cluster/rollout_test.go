@@ -90,7 +90,7 @@ func TestRollingUpdate(t *testing.T) {
 		{3, intstr.FromString("100%"), intstr.FromString("0%"), 6, 3},
 	} {
 		t.Run(fmt.Sprintf("%d surge %s unavailable %s", test.replicas, test.surge.String(), test.unavailable.String()), func(t *testing.T) {
-			inBubble(t, nodes(3), func(w *world) {
+			inBubble(t, nodes(3), func(t *testing.T, w *world) {
 				d := deploymentOf("web", test.replicas)
 				d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &test.surge, MaxUnavailable: &test.unavailable}
 				w.create(d)
@@ -112,7 +112,7 @@ func TestRollingUpdate(t *testing.T) {
 // TestHistory: each template has a replica set with its revision; a template that comes back has
 // its old set again, under a new revision; sets beyond the limit go.
 func TestHistory(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		d := deploymentOf("web", 2)
 		d.Annotations = map[string]string{"kubernetes.io/change-cause": "first"}
 		d.Spec.RevisionHistoryLimit = new(int32(2))
@@ -166,7 +166,7 @@ func TestHistory(t *testing.T) {
 
 // TestPause: a paused deployment scales but does not roll out until it is resumed.
 func TestPause(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 2))
 		time.Sleep(10 * time.Second)
 		w.change("web", func(d *appsv1.Deployment) { d.Spec.Paused = true })
@@ -194,7 +194,7 @@ func TestPause(t *testing.T) {
 
 // TestPauseHalfWay: what had begun to roll stays as it is, and scales in proportion.
 func TestPauseHalfWay(t *testing.T) {
-	inBubble(t, nodes(3), func(w *world) {
+	inBubble(t, nodes(3), func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 8))
 		time.Sleep(10 * time.Second)
 		w.change("web", image("nginx:2"))
@@ -221,7 +221,7 @@ func TestPauseHalfWay(t *testing.T) {
 
 // TestRecreate: no new pod is there before every old one is gone.
 func TestRecreate(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		d := deploymentOf("web", 3)
 		d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 		w.create(d)
@@ -246,7 +246,7 @@ func TestRecreate(t *testing.T) {
 // TestMinReadySeconds: a pod counts only after it was ready for that long, and so each step of an
 // update waits for it.
 func TestMinReadySeconds(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		d := deploymentOf("web", 2)
 		d.Spec.MinReadySeconds = 20
 		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0))}
@@ -278,7 +278,7 @@ func TestMinReadySeconds(t *testing.T) {
 // the old template comes back.
 func TestProgressDeadline(t *testing.T) {
 	o := nodes(2)
-	inBubble(t, o, func(w *world) {
+	inBubble(t, o, func(t *testing.T, w *world) {
 		d := deploymentOf("web", 2)
 		d.Spec.ProgressDeadlineSeconds = new(int32(60))
 		w.create(d)

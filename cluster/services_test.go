@@ -84,7 +84,7 @@ func TestEndpoints(t *testing.T) {
 			return cri.ExecResult{}
 		}}
 	})
-	inBubble(t, o, func(w *world) {
+	inBubble(t, o, func(t *testing.T, w *world) {
 		_, err := w.cs.CoreV1().Services("default").Create(w.ctx, serviceOf("web"), metav1.CreateOptions{})
 		w.check(err)
 		step := func(what, wantOld, wantSlice string) {
@@ -165,7 +165,7 @@ func (w *world) addresses(service, name string) {
 
 // TestServiceRollout: a service is never without a pod that serves while its deployment rolls.
 func TestServiceRollout(t *testing.T) {
-	inBubble(t, nodes(2), func(w *world) {
+	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		_, err := w.cs.CoreV1().Services("default").Create(w.ctx, serviceOf("web"), metav1.CreateOptions{})
 		w.check(err)
 		w.create(deploymentOf("web", 2))
@@ -187,7 +187,7 @@ func TestServiceRollout(t *testing.T) {
 
 // TestHeadless: a service without an address of its own has endpoints with the names of its pods.
 func TestHeadless(t *testing.T) {
-	inBubble(t, cluster.Options{Nodes: cluster.Nodes{Count: 1}}, func(w *world) {
+	inBubble(t, cluster.Options{Nodes: cluster.Nodes{Count: 1}}, func(t *testing.T, w *world) {
 		service := serviceOf("db")
 		service.Spec.ClusterIP = corev1.ClusterIPNone
 		made, err := w.cs.CoreV1().Services("default").Create(w.ctx, service, metav1.CreateOptions{})

@@ -34,7 +34,7 @@ type world struct {
 }
 
 // inBubble runs a test in virtual time against a cluster whose nodes are ready.
-func inBubble(t *testing.T, o cluster.Options, test func(w *world)) {
+func inBubble(t *testing.T, o cluster.Options, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, o)
@@ -42,7 +42,7 @@ func inBubble(t *testing.T, o cluster.Options, test func(w *world)) {
 			t.Fatal(err)
 		}
 		cs := clientset(t, c.Config())
-		test(&world{
+		test(t, &world{
 			t: t, ctx: t.Context(), c: c, cs: cs, pods: cs.CoreV1().Pods("default"),
 			deployments: cs.AppsV1().Deployments("default"), sets: cs.AppsV1().ReplicaSets("default"),
 		})
