@@ -41,6 +41,11 @@ var (
 
 func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(*bench)) {
 	t.Helper()
+	withWorkers(t, 1, before, test)
+}
+
+func withWorkers(t *testing.T, workers int, before func(*bench, fakeapi.Action) error, test func(*bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{T: t}
 		b.api = fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
@@ -64,7 +69,7 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- controllers.Group(maps, roles, controllers.NewLoop(c, controllers.Options{})).Run(ctx)
+			done <- controllers.Group(maps, roles, controllers.NewLoop(c, controllers.Options{Workers: workers})).Run(ctx)
 		}()
 		synctest.Wait()
 		test(b)
