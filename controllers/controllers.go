@@ -16,10 +16,20 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
+// KeyOf is the key of an object.
+func KeyOf(obj interface {
+	GetNamespace() string
+	GetName() string
+}) Key {
+	return Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
 // Queue takes keys that need a look. A key that is queued already is not queued twice, and a
 // key is never reconciled by two workers at once.
 type Queue interface {
+	// Add queues a key for now.
 	Add(Key)
+	// AddAfter queues a key for later. Of several times asked for, the earliest counts.
 	AddAfter(Key, time.Duration)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // ErrStarted: Run was called before.
@@ -199,21 +200,9 @@ func (k *Kubelet) waitForRuntime(ctx context.Context) (cri.Version, error) {
 			return version, ctx.Err()
 		}
 		k.log.Warn("the container runtime does not answer", "error", err)
-		if err := sleep(ctx, plegPeriod); err != nil {
+		if err := pause.For(ctx, plegPeriod); err != nil {
 			return cri.Version{}, err
 		}
-	}
-}
-
-// sleep waits, and fails when the context ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

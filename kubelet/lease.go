@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // renewLease keeps the node's lease (KEP-589) until the context ends: as long as it is renewed,
@@ -32,7 +33,7 @@ func (n *nodeReporter) renewLease(ctx context.Context) {
 			held = nil
 			n.k.log.Warn("renewing the node's lease failed", "error", err)
 		}
-		if sleep(ctx, period) != nil {
+		if pause.For(ctx, period) != nil {
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // follow wakes the workers of pods that the runtime tells something about.
@@ -19,7 +20,7 @@ func (k *Kubelet) follow(ctx context.Context) {
 		if err := k.followOnce(ctx); err != nil && ctx.Err() == nil {
 			k.log.Warn("the container runtime's events broke off", "error", err)
 		}
-		if sleep(ctx, plegPeriod) == nil {
+		if pause.For(ctx, plegPeriod) == nil {
 			k.pokeAll()
 		}
 	}
@@ -82,7 +83,7 @@ func (k *Kubelet) relist(ctx context.Context, group *sync.WaitGroup) {
 			}
 			last = states
 		}
-		if sleep(ctx, period) != nil {
+		if pause.For(ctx, period) != nil {
 			return
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // nodeReporter registers the node and keeps its status and lease.
@@ -100,7 +101,7 @@ func (n *nodeReporter) run(ctx context.Context) {
 			}
 		}
 		fresh = false
-		if sleep(ctx, n.k.options.Periods.StatusUpdate) != nil {
+		if pause.For(ctx, n.k.options.Periods.StatusUpdate) != nil {
 			return
 		}
 	}
@@ -123,7 +124,7 @@ func (n *nodeReporter) register(ctx context.Context) error {
 		if ctx.Err() == nil {
 			n.k.log.Warn("registering the node failed", "error", err)
 		}
-		if err := sleep(ctx, step); err != nil {
+		if err := pause.For(ctx, step); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "kubelet", 90)
-	depcheck.Siblings(t, "kubelet", "client", "cri", "events", "informer")
+	depcheck.Siblings(t, "kubelet", "client", "cri", "events", "informer", "internal/pause")
 }
 
 // statusScenes are the situations that golden files describe.

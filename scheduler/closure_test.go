@@ -11,9 +11,9 @@ func TestClosure(t *testing.T) {
 		depcheck.AtMost(t, pkg, 150)
 	}
 	depcheck.Siblings(t, "scheduler/queue")
-	depcheck.Siblings(t, "scheduler", "client", "events", "informer", "scheduler/queue")
+	depcheck.Siblings(t, "scheduler", "client", "events", "informer", "internal/pause", "scheduler/queue")
 	for _, pkg := range []string{"scheduler/predicates", "scheduler/priorities"} {
-		depcheck.Siblings(t, pkg, "client", "events", "informer", "scheduler", "scheduler/queue", "scheduler/internal/signature")
+		depcheck.Siblings(t, pkg, "client", "events", "informer", "internal/pause", "scheduler", "scheduler/queue", "scheduler/internal/signature")
 	}
-	depcheck.Siblings(t, "scheduler/schedulertest", "client", "events", "informer", "scheduler", "scheduler/queue")
+	depcheck.Siblings(t, "scheduler/schedulertest", "client", "events", "informer", "internal/pause", "scheduler", "scheduler/queue")
 }

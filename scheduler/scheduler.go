@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/pause"
 	"github.com/keelson-dev/keelson/scheduler/queue"
 )
 
@@ -117,24 +118,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	w := newWrites(s.o.Writes)
 	defer w.all.Wait()
 	for ctx.Err() == nil {
-		sleep(ctx, s.o.Settle)
+		_ = pause.For(ctx, s.o.Settle)
 		for s.attempt(ctx, w) && ctx.Err() == nil {
 		}
 		s.rest(ctx)
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // rest waits until there may be something to do.

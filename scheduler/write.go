@@ -16,6 +16,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/internal/pause"
 	"github.com/keelson-dev/keelson/scheduler/queue"
 )
 
@@ -186,7 +187,7 @@ func retry(ctx context.Context, again func(error) bool, f func() error) error {
 		if err == nil || tries == 4 || !again(err) {
 			return err
 		}
-		sleep(ctx, wait)
+		_ = pause.For(ctx, wait)
 		if ctx.Err() != nil {
 			return err
 		}

@@ -76,19 +76,15 @@ func setKind() ownership.Kind {
 	return ownership.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Resource: "replicasets"}
 }
 
-func keyOf(obj metav1.Object) controllers.Key {
-	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-}
-
 // Watch implements controllers.Controller.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.in.Deployments.AddHandler(informer.Handler[*appsv1.Deployment]{
-		Added:   func(d *appsv1.Deployment) { q.Add(keyOf(d)) },
-		Updated: func(_, d *appsv1.Deployment) { q.Add(keyOf(d)) },
+		Added:   func(d *appsv1.Deployment) { q.Add(controllers.KeyOf(d)) },
+		Updated: func(_, d *appsv1.Deployment) { q.Add(controllers.KeyOf(d)) },
 		Deleted: func(d *appsv1.Deployment) {
-			c.unseen.Forget(keyOf(d))
-			c.written.Forget(keyOf(d))
-			q.Add(keyOf(d))
+			c.unseen.Forget(controllers.KeyOf(d))
+			c.written.Forget(controllers.KeyOf(d))
+			q.Add(controllers.KeyOf(d))
 		},
 	})
 	w := watch{Controller: c, queue: q}
@@ -112,8 +108,8 @@ func (w watch) setAdded(set *appsv1.ReplicaSet) {
 		return
 	}
 	if d, ok := w.owner(set.Namespace, ref); ok {
-		w.unseen.Created(keyOf(d))
-		w.queue.Add(keyOf(d))
+		w.unseen.Created(controllers.KeyOf(d))
+		w.queue.Add(controllers.KeyOf(d))
 	}
 }
 
@@ -131,7 +127,7 @@ func (w watch) setUpdated(old, set *appsv1.ReplicaSet) {
 }
 
 func (w watch) setDeleted(set *appsv1.ReplicaSet) {
-	w.writtenSets.Forget(keyOf(set))
+	w.writtenSets.Forget(controllers.KeyOf(set))
 	w.enqueueOwner(set)
 }
 
@@ -143,13 +139,13 @@ func (w watch) podDeleted(pod *corev1.Pod) {
 	}
 	d, ok := w.owner(set.Namespace, metav1.GetControllerOfNoCopy(set))
 	if ok && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
-		w.queue.Add(keyOf(d))
+		w.queue.Add(controllers.KeyOf(d))
 	}
 }
 
 func (w watch) enqueueOwner(set *appsv1.ReplicaSet) {
 	if d, ok := w.owner(set.Namespace, metav1.GetControllerOfNoCopy(set)); ok {
-		w.queue.Add(keyOf(d))
+		w.queue.Add(controllers.KeyOf(d))
 	}
 }
 
@@ -165,7 +161,7 @@ func (w watch) orphan(set *appsv1.ReplicaSet) {
 	for _, d := range w.in.Deployments.List(set.Namespace) {
 		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 		if err == nil && !selector.Empty() && selector.Matches(labels.Set(set.Labels)) {
-			w.queue.Add(keyOf(d))
+			w.queue.Add(controllers.KeyOf(d))
 		}
 	}
 }

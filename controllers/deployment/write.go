@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/internal/ownership"
 	"github.com/keelson-dev/keelson/events"
 )
@@ -131,10 +132,10 @@ func (r *rollout) ensureCurrent(ctx context.Context) error {
 	annotate(r.d, set, next)
 	annotateSize(r.d, set)
 
-	r.unseen.Creations(keyOf(r.d), 1)
+	r.unseen.Creations(controllers.KeyOf(r.d), 1)
 	created, err := as[*appsv1.ReplicaSet](r.client.Create(ctx, setKind().Target(r.d.Namespace, ""), set, metav1.CreateOptions{}))
 	if err != nil {
-		r.unseen.Created(keyOf(r.d)) // it will not appear, or has already
+		r.unseen.Created(controllers.KeyOf(r.d)) // it will not appear, or has already
 	}
 	var progress *appsv1.DeploymentCondition
 	switch {

@@ -72,20 +72,16 @@ func budgetKind() ownership.Kind {
 	return ownership.Kind{GroupVersionKind: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), Resource: "poddisruptionbudgets"}
 }
 
-func keyOf(obj metav1.Object) controllers.Key {
-	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-}
-
 // Watch enqueues budgets that change, and those over pods that change. Changes of the pods'
 // controllers show in their pods soon enough.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.in.Budgets.AddHandler(informer.Handler[*policyv1.PodDisruptionBudget]{
-		Added:   func(budget *policyv1.PodDisruptionBudget) { q.Add(keyOf(budget)) },
-		Updated: func(_, budget *policyv1.PodDisruptionBudget) { q.Add(keyOf(budget)) },
+		Added:   func(budget *policyv1.PodDisruptionBudget) { q.Add(controllers.KeyOf(budget)) },
+		Updated: func(_, budget *policyv1.PodDisruptionBudget) { q.Add(controllers.KeyOf(budget)) },
 	})
 	changed := func(pod *corev1.Pod) {
 		if budget := c.budgetOf(pod); budget != nil {
-			q.Add(keyOf(budget))
+			q.Add(controllers.KeyOf(budget))
 		}
 	}
 	c.in.Pods.AddHandler(informer.Handler[*corev1.Pod]{

@@ -38,7 +38,7 @@ func (*StaleTargets) Name() string { return "stale-pod-disruption" }
 func (s *StaleTargets) Watch(q controllers.Queue) []controllers.Synced {
 	changed := func(pod *corev1.Pod) {
 		if left, ok := untilStale(pod, time.Now()); ok {
-			q.AddAfter(keyOf(pod), left)
+			q.AddAfter(controllers.KeyOf(pod), left)
 		}
 	}
 	s.pods.AddHandler(informer.Handler[*corev1.Pod]{

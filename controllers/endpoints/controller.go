@@ -80,38 +80,34 @@ func kind() ownership.Kind {
 	return ownership.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Endpoints"), Resource: "endpoints"}
 }
 
-func keyOf(obj metav1.Object) controllers.Key {
-	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-}
-
 // Watch implements controllers.Controller.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.in.Services.AddHandler(informer.Handler[*corev1.Service]{
-		Added:   func(s *corev1.Service) { q.Add(keyOf(s)) },
-		Updated: func(_, s *corev1.Service) { q.Add(keyOf(s)) },
-		Deleted: func(s *corev1.Service) { q.Add(keyOf(s)) },
+		Added:   func(s *corev1.Service) { q.Add(controllers.KeyOf(s)) },
+		Updated: func(_, s *corev1.Service) { q.Add(controllers.KeyOf(s)) },
+		Deleted: func(s *corev1.Service) { q.Add(controllers.KeyOf(s)) },
 	})
 	c.in.Pods.AddHandler(backends.Watch(c.in.Services, func(key controllers.Key) { q.AddAfter(key, c.batch) }))
 	started := time.Now()
 	seen := func(e *corev1.Endpoints) {
-		if c.waiting.Take(keyOf(e)) {
-			q.Add(keyOf(e))
+		if c.waiting.Take(controllers.KeyOf(e)) {
+			q.Add(controllers.KeyOf(e))
 		}
 	}
 	c.in.Endpoints.AddHandler(informer.Handler[*corev1.Endpoints]{
 		Added: func(e *corev1.Endpoints) {
-			c.unseen.Created(keyOf(e))
+			c.unseen.Created(controllers.KeyOf(e))
 			seen(e)
 			// Those from before may be of a service that was deleted while nobody watched.
 			if _, lock := e.Annotations[leaderAnnotation]; !lock && e.CreationTimestamp.Time.Before(started) {
-				q.Add(keyOf(e))
+				q.Add(controllers.KeyOf(e))
 			}
 		},
 		Updated: func(_, e *corev1.Endpoints) { seen(e) },
 		Deleted: func(e *corev1.Endpoints) {
-			c.unseen.Forget(keyOf(e))
-			c.written.Forget(keyOf(e))
-			q.Add(keyOf(e))
+			c.unseen.Forget(controllers.KeyOf(e))
+			c.written.Forget(controllers.KeyOf(e))
+			q.Add(controllers.KeyOf(e))
 		},
 	})
 	return []controllers.Synced{c.in.Pods, c.in.Services, c.in.Endpoints}
@@ -184,9 +180,9 @@ func (c *Controller) write(ctx context.Context, service *corev1.Service, next *c
 	} else {
 		reason, message = "FailedToCreateEndpoint", fmt.Sprintf("Failed to create endpoint for service %s/%s", service.Namespace, service.Name)
 		target.Name = ""
-		c.unseen.Creations(keyOf(service), 1)
+		c.unseen.Creations(controllers.KeyOf(service), 1)
 		if _, err = c.client.Create(ctx, target, next, metav1.CreateOptions{}); err != nil {
-			c.unseen.Forget(keyOf(service))
+			c.unseen.Forget(controllers.KeyOf(service))
 		}
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return nil // no retry will do better

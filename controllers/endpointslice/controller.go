@@ -100,10 +100,6 @@ func kind() ownership.Kind {
 	return ownership.Kind{GroupVersionKind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), Resource: "endpointslices"}
 }
 
-func keyOf(obj metav1.Object) controllers.Key {
-	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-}
-
 // serviceOf is the key of the service that a slice is labelled with.
 func serviceOf(slice *discoveryv1.EndpointSlice) controllers.Key {
 	return controllers.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
@@ -116,9 +112,9 @@ func ours(slice *discoveryv1.EndpointSlice) bool {
 // Watch implements controllers.Controller.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.in.Services.AddHandler(informer.Handler[*corev1.Service]{
-		Added:   func(s *corev1.Service) { q.Add(keyOf(s)) },
-		Updated: func(_, s *corev1.Service) { q.Add(keyOf(s)) },
-		Deleted: func(s *corev1.Service) { q.Add(keyOf(s)) },
+		Added:   func(s *corev1.Service) { q.Add(controllers.KeyOf(s)) },
+		Updated: func(_, s *corev1.Service) { q.Add(controllers.KeyOf(s)) },
+		Deleted: func(s *corev1.Service) { q.Add(controllers.KeyOf(s)) },
 	})
 	c.in.Pods.AddHandler(backends.Watch(c.in.Services, func(key controllers.Key) { q.AddAfter(key, c.batch) }))
 	later := func(slice *discoveryv1.EndpointSlice) {

@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // Errors of an Elector; test for them with errors.Is.
@@ -147,7 +148,7 @@ func (e *Elector) acquire(ctx context.Context) bool {
 		if e.options.Jitter != nil {
 			period += time.Duration(e.options.Jitter() * jitterFactor * float64(period))
 		}
-		sleep(ctx, period)
+		_ = pause.For(ctx, period)
 	}
 	return false
 }
@@ -182,7 +183,7 @@ func (e *Elector) renew(ctx context.Context) bool {
 		if !e.renewOnce(ctx) {
 			return false
 		}
-		sleep(ctx, e.options.RetryPeriod)
+		_ = pause.For(ctx, e.options.RetryPeriod)
 	}
 }
 
@@ -196,7 +197,7 @@ func (e *Elector) renewOnce(ctx context.Context) bool {
 		if got {
 			return true
 		}
-		sleep(ctx, e.options.RetryPeriod)
+		_ = pause.For(ctx, e.options.RetryPeriod)
 	}
 	return false
 }
@@ -227,14 +228,4 @@ func (e *Elector) record(what string) {
 		},
 		Type: corev1.EventTypeNormal, Reason: "LeaderElection", Message: e.identity + " " + what,
 	})
-}
-
-// sleep waits, or until the context ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -284,5 +284,5 @@ func TestOptions(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "controllers/leaderelection", 150)
-	depcheck.Siblings(t, "controllers/leaderelection", "client", "controllers", "events")
+	depcheck.Siblings(t, "controllers/leaderelection", "client", "controllers", "events", "internal/pause")
 }

@@ -133,12 +133,12 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.in.Pods.AddHandler(informer.Handler[*corev1.Pod]{
 		Added: func(pod *corev1.Pod) {
 			if pod.Spec.NodeName != "" {
-				q.Add(controllers.Key{Namespace: pod.Namespace, Name: pod.Name})
+				q.Add(controllers.KeyOf(pod))
 			}
 		},
 		Updated: func(old, pod *corev1.Pod) {
 			if pod.Spec.NodeName != "" && pod.Spec.NodeName != old.Spec.NodeName {
-				q.Add(controllers.Key{Namespace: pod.Namespace, Name: pod.Name})
+				q.Add(controllers.KeyOf(pod))
 			}
 		},
 	})

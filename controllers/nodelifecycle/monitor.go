@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // excluded is the label of nodes that do not count in the health of their zone.
@@ -168,7 +169,7 @@ func (c *Controller) refresh(ctx context.Context, node *corev1.Node) (*reading, 
 		if err == nil {
 			return r, nil
 		}
-		if !again || try > writeTries || pause(ctx, writePause) != nil {
+		if !again || try > writeTries || pause.For(ctx, writePause) != nil {
 			return nil, err
 		}
 		fresh, err := c.fetch(ctx, node.Name)
@@ -247,16 +248,4 @@ func (c *Controller) nodeEvent(node *corev1.Node, reason, message string) {
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
 		Type:      corev1.EventTypeNormal, Reason: reason, Message: message,
 	})
-}
-
-// pause waits, or returns the context's error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

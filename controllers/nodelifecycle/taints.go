@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // A patch of taints that met another one is tried so often, so far apart.
@@ -250,7 +251,7 @@ func (c *Controller) patchTaints(ctx context.Context, name string, change func([
 		if err == nil {
 			return nil
 		}
-		if !apierrors.IsConflict(err) || try == taintTries || pause(ctx, taintPause) != nil {
+		if !apierrors.IsConflict(err) || try == taintTries || pause.For(ctx, taintPause) != nil {
 			return fmt.Errorf("taints of node %s: %w", name, err)
 		}
 	}

@@ -88,20 +88,16 @@ func kind() ownership.Kind {
 	return ownership.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Resource: "replicasets"}
 }
 
-func keyOf(obj metav1.Object) controllers.Key {
-	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-}
-
 // Watch implements controllers.Controller.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.in.ReplicaSets.AddHandler(informer.Handler[*appsv1.ReplicaSet]{
-		Added:   func(set *appsv1.ReplicaSet) { q.Add(keyOf(set)) },
-		Updated: func(_, set *appsv1.ReplicaSet) { q.Add(keyOf(set)) },
+		Added:   func(set *appsv1.ReplicaSet) { q.Add(controllers.KeyOf(set)) },
+		Updated: func(_, set *appsv1.ReplicaSet) { q.Add(controllers.KeyOf(set)) },
 		Deleted: func(set *appsv1.ReplicaSet) {
 			// One of the same name starts afresh.
-			c.expected.Forget(keyOf(set))
-			c.written.Forget(keyOf(set))
-			q.Add(keyOf(set))
+			c.expected.Forget(controllers.KeyOf(set))
+			c.written.Forget(controllers.KeyOf(set))
+			q.Add(controllers.KeyOf(set))
 		},
 	})
 	w := podWatch{Controller: c, queue: q}
@@ -126,8 +122,8 @@ func (w podWatch) added(pod *corev1.Pod) {
 		return
 	}
 	if set, ok := w.owner(pod.Namespace, ref); ok {
-		w.expected.Created(keyOf(set))
-		w.queue.Add(keyOf(set))
+		w.expected.Created(controllers.KeyOf(set))
+		w.queue.Add(controllers.KeyOf(set))
 	}
 }
 
@@ -144,7 +140,7 @@ func (w podWatch) updated(old, pod *corev1.Pod) {
 	moved := !ownership.SameController(old, pod)
 	if moved {
 		if set, ok := w.owner(old.Namespace, metav1.GetControllerOfNoCopy(old)); ok {
-			w.queue.Add(keyOf(set))
+			w.queue.Add(controllers.KeyOf(set))
 		}
 	}
 	ref := metav1.GetControllerOfNoCopy(pod)
@@ -158,21 +154,21 @@ func (w podWatch) updated(old, pod *corev1.Pod) {
 	if !ok {
 		return
 	}
-	w.queue.Add(keyOf(set))
+	w.queue.Add(controllers.KeyOf(set))
 	if set.Spec.MinReadySeconds > 0 && !pods.Ready(old) && pods.Ready(pod) {
-		w.queue.AddAfter(keyOf(set), time.Duration(set.Spec.MinReadySeconds)*time.Second)
+		w.queue.AddAfter(controllers.KeyOf(set), time.Duration(set.Spec.MinReadySeconds)*time.Second)
 	}
 }
 
 func (w podWatch) gone(pod *corev1.Pod) {
-	w.writtenPods.Forget(keyOf(pod))
+	w.writtenPods.Forget(controllers.KeyOf(pod))
 	w.deleted(pod)
 }
 
 func (w podWatch) deleted(pod *corev1.Pod) {
 	if set, ok := w.owner(pod.Namespace, metav1.GetControllerOfNoCopy(pod)); ok {
-		w.expected.Deleted(keyOf(set), pod.Name)
-		w.queue.Add(keyOf(set))
+		w.expected.Deleted(controllers.KeyOf(set), pod.Name)
+		w.queue.Add(controllers.KeyOf(set))
 	}
 }
 
@@ -188,7 +184,7 @@ func (w podWatch) orphan(pod *corev1.Pod) {
 	for _, set := range w.in.ReplicaSets.List(pod.Namespace) {
 		selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 		if err == nil && !selector.Empty() && selector.Matches(labels.Set(pod.Labels)) {
-			w.queue.Add(keyOf(set))
+			w.queue.Add(controllers.KeyOf(set))
 		}
 	}
 }

@@ -113,7 +113,7 @@ func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active [
 // create makes n pods in batches that double as long as nothing fails, so that creations that
 // cannot succeed, for lack of quota say, are tried once and not n times.
 func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, n int) error {
-	c.expected.Creations(keyOf(set), n)
+	c.expected.Creations(controllers.KeyOf(set), n)
 	done := 0
 	for size := 1; done < n; size *= 2 {
 		batch := min(size, n-done)
@@ -129,7 +129,7 @@ func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, n int) 
 			continue
 		}
 		for range n - done + len(failed) {
-			c.expected.Created(keyOf(set)) // they will not appear
+			c.expected.Created(controllers.KeyOf(set)) // they will not appear
 		}
 		return failed[0]
 	}
@@ -161,14 +161,14 @@ func (c *Controller) delete(ctx context.Context, set *appsv1.ReplicaSet, victims
 	for i, pod := range victims {
 		names[i] = pod.Name
 	}
-	c.expected.Deletions(keyOf(set), names)
+	c.expected.Deletions(controllers.KeyOf(set), names)
 	errs := inParallel(len(victims), c.parallel, func(i int) error {
 		err := c.client.Delete(ctx, pods.Kind().Target(set.Namespace, names[i]), metav1.DeleteOptions{})
 		if err == nil {
 			c.record(set, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+names[i])
 			return nil
 		}
-		c.expected.Deleted(keyOf(set), names[i]) // no change will come of this
+		c.expected.Deleted(controllers.KeyOf(set), names[i]) // no change will come of this
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/internal/podstatus"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // A deletion that fails is tried so often, so far apart.
@@ -74,7 +75,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Deleted: func(node *corev1.Node) { q.Add(controllers.Key{Name: node.Name}) },
 	})
 	changed := func(pod *corev1.Pod) {
-		key := controllers.Key{Namespace: pod.Namespace, Name: pod.Name}
+		key := controllers.KeyOf(pod)
 		c.work.touch(key)
 		q.Add(key)
 	}
@@ -137,7 +138,7 @@ func (c *Controller) reconcilePod(key controllers.Key) {
 
 // plan sets, keeps or cancels a pod's deadline.
 func (c *Controller) plan(pod *corev1.Pod, taints []corev1.Taint, now time.Time) {
-	key := controllers.Key{Namespace: pod.Namespace, Name: pod.Name}
+	key := controllers.KeyOf(pod)
 	switch after, leaves := tolerated(taints, pod.Spec.Tolerations); {
 	case !leaves:
 		c.cancel(key)
@@ -174,7 +175,7 @@ func (c *Controller) evict(ctx context.Context, key controllers.Key) error {
 		if err == nil || apierrors.IsNotFound(err) {
 			return nil
 		}
-		if try == deleteTries || pause(ctx, deletePause) != nil {
+		if try == deleteTries || pause.For(ctx, deletePause) != nil {
 			return fmt.Errorf("evicting pod %s: %w", key, err)
 		}
 	}
@@ -211,16 +212,4 @@ func noExecute(node *corev1.Node) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectNoExecute
 	})
-}
-
-// pause waits, or returns the context's error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -32,7 +32,7 @@ func siblings() map[string][]string {
 		"bench":   {everything},
 		"client":  {"internal/restclient"},
 		"cluster": {everything},
-		"controllers": {"client", "events", "informer",
+		"controllers": {"client", "events", "informer", "internal/pause",
 			"authz/rbac", // clusterroleaggregation merges rules as the evaluator reads them
 		},
 		"cri":      {},
@@ -40,11 +40,11 @@ func siblings() map[string][]string {
 		"examples": {everything},
 		"informer": {"internal/restclient"},
 		"internal": {"client", "events", "informer"}, // test kits
-		"kubelet":  {"client", "cri", "events", "informer"},
+		"kubelet":  {"client", "cri", "events", "informer", "internal/pause"},
 		"registry": {"authn", "authz", "informer", "storage",
 			"authz/selector", // the review kinds read selectors as requests carry them
 		},
-		"scheduler": {"client", "events", "informer"},
+		"scheduler": {"client", "events", "informer", "internal/pause"},
 		"storage":   {},
 	}
 }

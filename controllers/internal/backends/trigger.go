@@ -32,7 +32,7 @@ func NewTriggers() *Triggers { return &Triggers{services: map[controllers.Key]tr
 func (t *Triggers) Time(service *corev1.Service, selected []*corev1.Pod) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := controllers.Key{Namespace: service.Namespace, Name: service.Name}
+	key := controllers.KeyOf(service)
 	before, known := t.services[key]
 	now := trigger{created: service.CreationTimestamp.Time, ready: map[string]time.Time{}}
 	var first time.Time

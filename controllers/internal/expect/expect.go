@@ -111,16 +111,12 @@ type version struct {
 // NewVersions returns Versions that know of no write.
 func NewVersions() *Versions { return &Versions{written: map[controllers.Key]version{}} }
 
-func keyOf(obj metav1.Object) controllers.Key {
-	return controllers.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-}
-
 // Wrote notes the state a write returned. Owner is the uid of the object whose reconciliation
 // wrote it, which may be obj itself.
 func (v *Versions) Wrote(obj metav1.Object, owner types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.written[keyOf(obj)] = version{obj.GetUID(), owner, obj.GetResourceVersion()}
+	v.written[controllers.KeyOf(obj)] = version{obj.GetUID(), owner, obj.GetResourceVersion()}
 }
 
 // Forget drops what is known of an object.
@@ -136,7 +132,7 @@ func (v *Versions) Forget(key controllers.Key) {
 func (v *Versions) Behind(cached metav1.Object, owner types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	w, ok := v.written[keyOf(cached)]
+	w, ok := v.written[controllers.KeyOf(cached)]
 	if !ok || w.owner != owner {
 		return false
 	}
@@ -144,6 +140,6 @@ func (v *Versions) Behind(cached metav1.Object, owner types.UID) bool {
 	if w.uid == cached.GetUID() && err == nil && order < 0 {
 		return true
 	}
-	delete(v.written, keyOf(cached))
+	delete(v.written, controllers.KeyOf(cached))
 	return false
 }
