@@ -48,7 +48,7 @@ type Options struct {
 	// root-ca-certificate-publisher-controller publishes; in process there is none.
 	RootCA []byte
 	// OnMutation, if set, turns the mutation detector on: it is told of every object in a shared
-	// cache that somebody changed.
+	// cache that somebody changed, when that object is replaced or removed, or by Close.
 	OnMutation func(error)
 	Logger     *slog.Logger
 }

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -260,19 +261,25 @@ func TestSettle(t *testing.T) {
 // TestOnMutation: whoever changes an object that everybody shares is caught.
 func TestOnMutation(t *testing.T) {
 	caught := make(chan error, 100)
-	vandal := scheduler.PredicateFunc("Vandal", func(pod *corev1.Pod, _ *scheduler.NodeInfo) *scheduler.Refusal {
-		pod.Labels["vandal"] = "was here"
-		return nil
-	})
-	o := cluster.Options{
-		Nodes: cluster.Nodes{Count: 1}, OnMutation: func(err error) { caught <- err },
-		Scheduler: cluster.Scheduler{Predicates: []scheduler.Predicate{vandal}},
-	}
+	o := cluster.Options{Nodes: cluster.Nodes{Count: 1}, OnMutation: func(err error) { caught <- err }}
 	inBubble(t, o, func(t *testing.T, w *world) {
 		pod := testPod("victim")
 		pod.Labels = map[string]string{"app": "web"}
 		_, err := w.pods.Create(w.ctx, pod, metav1.CreateOptions{})
 		w.check(err)
+		time.Sleep(time.Minute)
+		select {
+		case err := <-caught:
+			t.Fatalf("nobody changed anything: %v", err)
+		default:
+		}
+		pods, _ := w.c.Registry().Resource(schema.GroupResource{Resource: "pods"})
+		shared, err := pods.Get(w.ctx, "default", "victim", "0")
+		w.check(err)
+		synctest.Wait() // nobody is reading it just now
+		shared.Object.GetLabels()["vandal"] = "was here"
+		// It is noticed when the object leaves the caches, or at the latest by Close.
+		w.check(w.pods.Delete(w.ctx, "victim", metav1.DeleteOptions{}))
 		time.Sleep(time.Minute)
 		select {
 		case err := <-caught:
