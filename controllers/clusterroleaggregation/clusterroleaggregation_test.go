@@ -28,7 +28,7 @@ type bench struct {
 	api *fakeapi.Server
 }
 
-func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(*bench)) {
+func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t, fakeapi.New(fakeapi.Options{Before: before})}
@@ -40,7 +40,7 @@ func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(*bench)
 			done <- controllers.Group(roles, controllers.NewLoop(c, controllers.Options{})).Run(ctx)
 		}()
 		synctest.Wait()
-		test(b)
+		test(t, b)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -101,7 +101,7 @@ func (b *bench) wantRules(name, want string) {
 }
 
 func TestAggregation(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		b.role("get", "read", "get", "list")
 		b.role("also", "read", "watch", "get")
 		b.role("put", "write", "update")
@@ -112,7 +112,7 @@ func TestAggregation(t *testing.T) {
 		b.wantRules("all", "delete update watch get list")
 		b.role("also", "")
 		b.wantRules("all", "delete update get list")
-		if err := b.api.Delete(t.Context(), client.Target{Resource: clusterRoles, Name: "get"}, metav1.DeleteOptions{}); err != nil {
+		if err := b.api.Delete(b.Context(), client.Target{Resource: clusterRoles, Name: "get"}, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -130,10 +130,10 @@ func TestAggregation(t *testing.T) {
 
 // TestRestored: rules that somebody else gave an aggregated role do not last.
 func TestRestored(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		b.role("get", "read", "get")
 		b.aggregate("all", "", "read")
-		role, err := client.As[*rbacv1.ClusterRole](b.api.Get(t.Context(), client.Target{Resource: clusterRoles, Name: "all"}))
+		role, err := client.As[*rbacv1.ClusterRole](b.api.Get(b.Context(), client.Target{Resource: clusterRoles, Name: "all"}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestFailures(t *testing.T) {
 			return errors.New("down")
 		}
 		return nil
-	}, func(b *bench) {
+	}, func(t *testing.T, b *bench) {
 		b.role("get", "read", "get")
 		bad := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, AggregationRule: &rbacv1.AggregationRule{
 			ClusterRoleSelectors: []metav1.LabelSelector{{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "?"}}}},

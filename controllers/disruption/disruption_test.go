@@ -56,7 +56,7 @@ func served(kind schema.GroupVersionKind) (disruption.Served, bool) {
 	return disruption.Served{}, false
 }
 
-func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) {
+func inBubble(t *testing.T, o fakeapi.Options, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{T: t, api: fakeapi.New(o)}
@@ -74,7 +74,7 @@ func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) {
 		done := make(chan error)
 		go func() { done <- all.Run(ctx) }()
 		synctest.Wait()
-		test(b)
+		test(t, b)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -219,7 +219,7 @@ func TestStatus(t *testing.T) {
 		"max 0":    "expected 5 desired 5 current 3 allowed 0 observed 1" + short,
 	} {
 		t.Run(amount, func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, func(b *bench) {
+			inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
 				set := create(b, replicaSets, replicaSet("set", 5, nil))
 				for i := range 4 {
 					create(b, fakeapi.Pods, newPod(fmt.Sprint("p", i), i > 0, controllerRef("apps/v1", "ReplicaSet", set)))
@@ -292,7 +292,7 @@ func TestOwners(t *testing.T) {
 		}, failed + `unexpected GroupVersion string: a/b/c`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, func(b *bench) {
+			inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
 				create(b, fakeapi.Pods, newPod("p1", true, nil))
 				create(b, fakeapi.Pods, newPod("p2", true, nil))
 				tt.make(b)
@@ -309,7 +309,7 @@ func TestOwners(t *testing.T) {
 // TestDisruptedPods: an evicted pod counts as gone until its deletion shows, and no longer than
 // two minutes.
 func TestDisruptedPods(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
 		for _, name := range []string{"p1", "p2", "p3"} {
 			create(b, fakeapi.Pods, newPod(name, true, nil))
 		}
@@ -322,7 +322,7 @@ func TestDisruptedPods(t *testing.T) {
 		b.writeStatus(budgets, budget)
 		b.wantStatus("expected 3 desired 1 current 1 allowed 0 observed 1" + short + "; p1 leaves; p2 leaves")
 		b.after(time.Minute)
-		if err := b.api.Delete(t.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p1"}, metav1.DeleteOptions{}); err != nil {
+		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p1"}, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -338,7 +338,7 @@ func TestDisruptedPods(t *testing.T) {
 
 // TestObserved: the status follows the spec and the pods.
 func TestObserved(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
 		create(b, budgets, newBudget("min 1"))
 		b.wantStatus("expected 0 desired 1 current 0 allowed 0 observed 1" + short)
 		b.wantEvents("Normal NoPods No matching pods found", "Normal NoPods No matching pods found")
@@ -353,7 +353,7 @@ func TestObserved(t *testing.T) {
 		budget := b.budget("pdb")
 		none := intstr.FromInt32(0)
 		budget.Spec.MinAvailable = &none
-		if _, err := b.api.Update(t.Context(), client.Target{Resource: budgets, Namespace: "ns", Name: "pdb"}, budget, metav1.UpdateOptions{}); err != nil {
+		if _, err := b.api.Update(b.Context(), client.Target{Resource: budgets, Namespace: "ns", Name: "pdb"}, budget, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -364,7 +364,7 @@ func TestObserved(t *testing.T) {
 
 // TestSyncFailed: a failure allows nothing and is over when its cause is.
 func TestSyncFailed(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
 		create(b, fakeapi.Pods, newPod("p1", true, nil))
 		create(b, fakeapi.Pods, newPod("p2", true, nil))
 		create(b, budgets, newBudget("min 50%"))
@@ -375,7 +375,7 @@ func TestSyncFailed(t *testing.T) {
 		if got := b.api.Actions(); len(got) > 0 {
 			t.Errorf("retried: %v", got)
 		}
-		if err := b.api.Delete(t.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: bad.Name}, metav1.DeleteOptions{}); err != nil {
+		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: bad.Name}, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -406,7 +406,7 @@ func TestFailedWrites(t *testing.T) {
 				fail = nil
 				return err
 			}
-			inBubble(t, fakeapi.Options{Before: before}, func(b *bench) {
+			inBubble(t, fakeapi.Options{Before: before}, func(t *testing.T, b *bench) {
 				began = time.Now()
 				create(b, budgets, newBudget("min 1"))
 				b.after(time.Second)
@@ -421,7 +421,7 @@ func TestFailedWrites(t *testing.T) {
 
 // TestSeveralBudgets: of a pod's budgets the first is told, and an event says so.
 func TestSeveralBudgets(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
 		second := newBudget("min 1")
 		second.Name = "second"
 		create(b, budgets, second)
@@ -441,7 +441,7 @@ func TestSeveralBudgets(t *testing.T) {
 
 // TestStaleTargets: the condition of a pod that stays is taken back two minutes later.
 func TestStaleTargets(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
 		mark := func(name string, condition corev1.PodCondition, phase corev1.PodPhase) {
 			pod := newPod(name, true, nil)
 			condition.Type, condition.Status, condition.LastTransitionTime = corev1.DisruptionTarget, corev1.ConditionTrue, metav1.Now()
@@ -453,7 +453,7 @@ func TestStaleTargets(t *testing.T) {
 		mark("pressed", corev1.PodCondition{Reason: corev1.PodReasonTerminationByKubelet}, corev1.PodRunning)
 		mark("ended", corev1.PodCondition{Reason: "EvictionByEvictionAPI"}, corev1.PodFailed)
 		mark("leaving", corev1.PodCondition{Reason: "EvictionByEvictionAPI"}, corev1.PodRunning)
-		if err := b.api.Delete(t.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "leaving"}, metav1.DeleteOptions{}); err != nil {
+		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "leaving"}, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		b.after(2*time.Minute - time.Nanosecond)

@@ -39,12 +39,12 @@ var (
 	eventsOf     = corev1.SchemeGroupVersion.WithResource("events")
 )
 
-func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(*bench)) {
+func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	withWorkers(t, 1, before, test)
 }
 
-func withWorkers(t *testing.T, workers int, before func(*bench, fakeapi.Action) error, test func(*bench)) {
+func withWorkers(t *testing.T, workers int, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{T: t}
@@ -72,7 +72,7 @@ func withWorkers(t *testing.T, workers int, before func(*bench, fakeapi.Action) 
 			done <- controllers.Group(maps, roles, controllers.NewLoop(c, controllers.Options{Workers: workers})).Run(ctx)
 		}()
 		synctest.Wait()
-		test(b)
+		test(t, b)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -214,7 +214,7 @@ const (
 // TestWrongReferences: references that do not name the owner of their uid are nobody's, and harm
 // nobody else's.
 func TestWrongReferences(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		owner := b.make("a/owner")
 		b.make("a/good", owner)
 		bad := b.make("b/elsewhere", owner)
@@ -245,7 +245,7 @@ func TestWrongReferences(t *testing.T) {
 // TestScopes: owners without a namespace have dependents everywhere; objects without a namespace
 // have no owners in one.
 func TestScopes(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		role := b.make("role")
 		b.make("a/x", role)
 		b.make("b/x", role)
@@ -270,7 +270,7 @@ func TestScopes(t *testing.T) {
 
 // TestUnservedOwner: what is not served cannot be judged.
 func TestUnservedOwner(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		cm := b.make("a/cm")
 		b.make("a/x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "t"})
 		b.make("a/y", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "t"}, cm)
@@ -286,7 +286,7 @@ func TestUnservedOwner(t *testing.T) {
 
 // TestOtherVersion: an owner may be named by a version of its kind that is not the one followed.
 func TestOtherVersion(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		role := b.make("role")
 		b.make("a/new", role)
 		role.APIVersion = "rbac.authorization.k8s.io/v1beta1"
@@ -299,9 +299,9 @@ func TestOtherVersion(t *testing.T) {
 
 // TestUnfollowedOwner: an owner whose kind nobody tells of is asked for, ever more rarely.
 func TestUnfollowedOwner(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		at := client.Target{Resource: eventsOf, Namespace: "a"}
-		made, err := client.As[*corev1.Event](b.api.Create(t.Context(), at, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}}, metav1.CreateOptions{}))
+		made, err := client.As[*corev1.Event](b.api.Create(b.Context(), at, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}}, metav1.CreateOptions{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestUnfollowedOwner(t *testing.T) {
 			t.Errorf("asked %d times", b.reads.Load())
 		}
 		at.Name = "e"
-		if err := b.api.Delete(t.Context(), at, metav1.DeleteOptions{}); err != nil {
+		if err := b.api.Delete(b.Context(), at, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		b.after(15 * time.Second)
@@ -322,7 +322,7 @@ func TestUnfollowedOwner(t *testing.T) {
 
 // TestReplacedOwner: one of the same name is another.
 func TestReplacedOwner(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		b.make("a/x", b.make("a/owner"))
 		b.delete("a/owner", background)
 		again := b.make("a/owner")
@@ -333,7 +333,7 @@ func TestReplacedOwner(t *testing.T) {
 
 // TestLateDependent: an object comes whose owner went while another dependent still goes.
 func TestLateDependent(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		owner := b.make("a/owner")
 		b.held("a/x", []string{"example.com/hold"}, owner)
 		b.delete("a/owner", background)
@@ -350,7 +350,7 @@ func TestLateDependent(t *testing.T) {
 
 // TestForeground: an owner waits for those of its dependents that block it, and theirs.
 func TestForeground(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		owner := b.make("a/owner")
 		hold := []string{"example.com/hold"}
 		middle := b.make("a/middle", blocking(owner))
@@ -369,7 +369,7 @@ func TestForeground(t *testing.T) {
 
 // TestUnblocked: a dependent that stops blocking, or is disowned, lets the owner go.
 func TestUnblocked(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		owner := b.make("a/owner")
 		b.held("a/x", []string{"example.com/hold"}, blocking(owner))
 		b.held("a/y", []string{"example.com/hold"}, blocking(owner))
@@ -385,7 +385,7 @@ func TestUnblocked(t *testing.T) {
 			} else {
 				obj.SetOwnerReferences(nil)
 			}
-			if _, err := b.api.Update(t.Context(), target(name), obj, metav1.UpdateOptions{}); err != nil {
+			if _, err := b.api.Update(b.Context(), target(name), obj, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -396,7 +396,7 @@ func TestUnblocked(t *testing.T) {
 // TestCycles: objects that own each other, or themselves, go together.
 func TestCycles(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{background, foreground} {
-		inBubble(t, nil, func(b *bench) {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
 			first := b.make("a/1")
 			last := first
 			for _, name := range []string{"a/2", "a/3"} {
@@ -404,7 +404,7 @@ func TestCycles(t *testing.T) {
 			}
 			obj := b.get("a/1")
 			obj.SetOwnerReferences([]metav1.OwnerReference{blocking(last)})
-			if _, err := b.api.Update(t.Context(), target("a/1"), obj, metav1.UpdateOptions{}); err != nil {
+			if _, err := b.api.Update(b.Context(), target("a/1"), obj, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			b.wantLeft("a ring", "a/1<3 a/2<1 a/3<2")
@@ -424,7 +424,7 @@ func TestOrphan(t *testing.T) {
 			return apierrors.NewInternalError(fmt.Errorf("down"))
 		}
 		return nil
-	}, func(b *bench) {
+	}, func(t *testing.T, b *bench) {
 		owner, other := b.make("a/owner"), b.make("a/other")
 		b.make("a/x", blocking(owner))
 		b.make("a/y", owner, other)
@@ -464,9 +464,9 @@ func TestRaces(t *testing.T) {
 				raced = true
 				obj := b.get("a/x")
 				tt.change(b, obj)
-				_, err := b.api.Update(t.Context(), target("a/x"), obj, metav1.UpdateOptions{})
+				_, err := b.api.Update(b.Context(), target("a/x"), obj, metav1.UpdateOptions{})
 				return err
-			}, func(b *bench) {
+			}, func(t *testing.T, b *bench) {
 				b.make("a/other")
 				b.make("a/x", b.make("a/owner"))
 				b.delete("a/owner", background)
@@ -484,12 +484,12 @@ func TestReplacedDependent(t *testing.T) {
 			return nil
 		}
 		raced = true
-		if err := b.api.Delete(t.Context(), target("a/x"), metav1.DeleteOptions{}); err != nil {
+		if err := b.api.Delete(b.Context(), target("a/x"), metav1.DeleteOptions{}); err != nil {
 			return err
 		}
-		_, err := b.api.Create(t.Context(), client.Target{Resource: configMaps, Namespace: "a"}, newObject("a/x", nil, nil), metav1.CreateOptions{})
+		_, err := b.api.Create(b.Context(), client.Target{Resource: configMaps, Namespace: "a"}, newObject("a/x", nil, nil), metav1.CreateOptions{})
 		return err
-	}, func(b *bench) {
+	}, func(t *testing.T, b *bench) {
 		b.make("a/x", b.make("a/owner"))
 		b.delete("a/owner", background)
 		b.wantLeft("another x", "a/x")
@@ -509,7 +509,7 @@ func TestPatches(t *testing.T) {
 			return apierrors.NewConflict(configMaps.GroupResource(), "owner", fmt.Errorf("late"))
 		}
 		return nil
-	}, func(b *bench) {
+	}, func(t *testing.T, b *bench) {
 		owner, other := b.make("a/owner"), b.make("a/other")
 		b.make("a/x", owner, other)
 		b.make("a/y", owner)
@@ -523,7 +523,7 @@ func TestPatches(t *testing.T) {
 
 // TestExistingFinalizers: a deletion that somebody asked for stays the one asked for.
 func TestExistingFinalizers(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		owner := b.make("a/owner")
 		keeps := b.held("a/keeps", []string{metav1.FinalizerOrphanDependents}, owner)
 		b.make("a/kept", keeps)

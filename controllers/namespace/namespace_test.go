@@ -36,7 +36,7 @@ type bench struct {
 	discovery error
 }
 
-func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(*bench)) {
+func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{T: t, began: time.Now()}
@@ -56,7 +56,7 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 		b.create(namespaces, &corev1.Namespace{
 			ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}},
 		})
-		test(b)
+		test(t, b)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -154,7 +154,7 @@ func (b *bench) wantConditions(other ...string) {
 }
 
 func TestEmptyNamespace(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		b.deleteShop()
 		b.at(5*time.Second - time.Nanosecond)
 		b.wantActions("delete namespaces shop")
@@ -168,7 +168,7 @@ func TestEmptyNamespace(t *testing.T) {
 
 // TestPodsFirst: nothing else is deleted while pods are left, which have their grace.
 func TestPodsFirst(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		grace := int64(35)
 		b.create(fakeapi.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: &grace}})
 		b.create(fakeapi.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lone"}})
@@ -184,7 +184,7 @@ func TestPodsFirst(t *testing.T) {
 		b.at(28 * time.Second)
 		b.wantActions("delete pods shop/")
 		now := int64(0)
-		if err := b.api.Delete(t.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "shop", Name: "p"}, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "shop", Name: "p"}, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 			t.Fatal(err)
 		}
 		b.at(46*time.Second - 1)
@@ -197,7 +197,7 @@ func TestPodsFirst(t *testing.T) {
 
 // TestStuckPod: a pod that outlives its grace is a failure.
 func TestStuckPod(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		grace := int64(1)
 		b.create(fakeapi.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: &grace}})
 		b.deleteShop()
@@ -209,7 +209,7 @@ func TestStuckPod(t *testing.T) {
 
 // TestHeldObjects: finalizers of objects are waited for, eight seconds at a time.
 func TestHeldObjects(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		b.create(configMaps, configMap("a", "example.com/one", "example.com/two"))
 		b.create(configMaps, configMap("b", "example.com/one"))
 		b.create(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Finalizers: []string{"example.com/two"}}})
@@ -222,7 +222,7 @@ func TestHeldObjects(t *testing.T) {
 		began := b.shop().Status.Conditions[3].LastTransitionTime
 		b.at(10 * time.Second)
 		for _, name := range []string{"a", "b"} {
-			if _, err := b.api.Update(t.Context(), client.Target{Resource: configMaps, Namespace: "shop", Name: name}, configMap(name), metav1.UpdateOptions{}); err != nil {
+			if _, err := b.api.Update(b.Context(), client.Target{Resource: configMaps, Namespace: "shop", Name: name}, configMap(name), metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -252,7 +252,7 @@ func TestFailures(t *testing.T) {
 			return errors.New("no pods")
 		}
 		return nil
-	}, func(b *bench) {
+	}, func(t *testing.T, b *bench) {
 		b.discovery = errors.New("half of it")
 		b.create(configMaps, configMap("a"))
 		b.create(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}})
@@ -286,7 +286,7 @@ func TestConflicts(t *testing.T) {
 		}
 		failed = append(failed, what)
 		return apierrors.NewConflict(namespaces.GroupResource(), "shop", errors.New("late"))
-	}, func(b *bench) {
+	}, func(t *testing.T, b *bench) {
 		b.deleteShop()
 		b.at(5 * time.Second)
 		b.wantGone(true)
@@ -302,7 +302,7 @@ func TestNoDeleteCollection(t *testing.T) {
 			return apierrors.NewMethodNotSupported(a.Target.Resource.GroupResource(), "deletecollection")
 		}
 		return nil
-	}, func(b *bench) {
+	}, func(t *testing.T, b *bench) {
 		b.create(configMaps, configMap("a"))
 		b.create(configMaps, configMap("b"))
 		b.deleteShop()
@@ -315,11 +315,11 @@ func TestNoDeleteCollection(t *testing.T) {
 
 // TestOtherFinalizer: a namespace waits for the finalizers of others, too.
 func TestOtherFinalizer(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		ns := b.shop()
 		ns.Spec.Finalizers = []corev1.FinalizerName{"example.com/audit", "kubernetes"}
 		at := client.Target{Resource: namespaces, Name: "shop", Subresource: "finalize"}
-		if _, err := b.api.Update(t.Context(), at, ns, metav1.UpdateOptions{}); err != nil {
+		if _, err := b.api.Update(b.Context(), at, ns, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		b.at(time.Minute)

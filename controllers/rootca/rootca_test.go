@@ -30,7 +30,7 @@ type bench struct {
 	api *fakeapi.Server
 }
 
-func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(*bench)) {
+func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{T: t}
@@ -52,7 +52,7 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 			done <- controllers.Group(in.Namespaces, in.ConfigMaps, loop).Run(ctx)
 		}()
 		synctest.Wait()
-		test(b)
+		test(t, b)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -100,7 +100,7 @@ func (b *bench) wantActions(want ...string) {
 }
 
 func TestPublisher(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
 		b.namespace("a")
 		b.published("a")
 		b.wantActions("create configmaps a/kube-root-ca.crt")
@@ -110,30 +110,30 @@ func TestPublisher(t *testing.T) {
 			"no data":        func(cm *corev1.ConfigMap) { cm.Data = nil },
 			"no description": func(cm *corev1.ConfigMap) { cm.Annotations = nil },
 		} {
-			cm, err := client.As[*corev1.ConfigMap](b.api.Get(t.Context(), at("a")))
+			cm, err := client.As[*corev1.ConfigMap](b.api.Get(b.Context(), at("a")))
 			if err != nil {
 				t.Fatal(err)
 			}
 			change(cm)
 			cm.ResourceVersion = ""
-			if _, err := b.api.Update(t.Context(), at("a"), cm, metav1.UpdateOptions{}); err != nil {
+			if _, err := b.api.Update(b.Context(), at("a"), cm, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(name, err)
 			}
 			synctest.Wait()
 			b.published("a")
 			b.wantActions("update configmaps a/kube-root-ca.crt", "update configmaps a/kube-root-ca.crt")
 		}
-		cm, err := client.As[*corev1.ConfigMap](b.api.Get(t.Context(), at("a")))
+		cm, err := client.As[*corev1.ConfigMap](b.api.Get(b.Context(), at("a")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		cm.Annotations = map[string]string{"kubernetes.io/description": "ours", "more": "x"}
-		if _, err := b.api.Update(t.Context(), at("a"), cm, metav1.UpdateOptions{}); err != nil {
+		if _, err := b.api.Update(b.Context(), at("a"), cm, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		b.wantActions("update configmaps a/kube-root-ca.crt") // any description will do
-		if err := b.api.Delete(t.Context(), at("a"), metav1.DeleteOptions{}); err != nil {
+		if err := b.api.Delete(b.Context(), at("a"), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -152,9 +152,9 @@ func TestForged(t *testing.T) {
 		}
 		forged = true
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: rootca.ConfigMapName}, Data: map[string]string{"ca.crt": "forged"}}
-		_, err := b.api.Create(t.Context(), a.Target, cm, metav1.CreateOptions{})
+		_, err := b.api.Create(b.Context(), a.Target, cm, metav1.CreateOptions{})
 		return err
-	}, func(b *bench) {
+	}, func(t *testing.T, b *bench) {
 		b.namespace("a")
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -183,7 +183,7 @@ func TestFailures(t *testing.T) {
 				err := fail
 				fail = nil
 				return err
-			}, func(b *bench) {
+			}, func(t *testing.T, b *bench) {
 				b.namespace("a")
 				time.Sleep(5 * time.Millisecond)
 				synctest.Wait()

@@ -30,7 +30,7 @@ type bench struct {
 	api *fakeapi.Server
 }
 
-func inBubble(t *testing.T, o serviceaccount.Options, before func(fakeapi.Action) error, test func(*bench)) {
+func inBubble(t *testing.T, o serviceaccount.Options, before func(fakeapi.Action) error, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t, fakeapi.New(fakeapi.Options{Before: before})}
@@ -46,7 +46,7 @@ func inBubble(t *testing.T, o serviceaccount.Options, before func(fakeapi.Action
 			done <- controllers.Group(in.Namespaces, in.ServiceAccounts, loop).Run(ctx)
 		}()
 		synctest.Wait()
-		test(b)
+		test(t, b)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -92,7 +92,7 @@ func (b *bench) wantActions(want ...string) {
 }
 
 func TestAccounts(t *testing.T) {
-	inBubble(t, serviceaccount.Options{}, nil, func(b *bench) {
+	inBubble(t, serviceaccount.Options{}, nil, func(t *testing.T, b *bench) {
 		b.namespace("a", corev1.NamespaceActive)
 		b.wantActions("create serviceaccounts a/default")
 		b.delete("a", "default")
@@ -110,7 +110,7 @@ func TestAccounts(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	inBubble(t, serviceaccount.Options{Names: []string{"one", "two"}}, nil, func(b *bench) {
+	inBubble(t, serviceaccount.Options{Names: []string{"one", "two"}}, nil, func(t *testing.T, b *bench) {
 		b.namespace("a", corev1.NamespaceActive)
 		b.wantActions("create serviceaccounts a/one", "create serviceaccounts a/two")
 		b.delete("a", "one")
@@ -139,7 +139,7 @@ func TestFailures(t *testing.T) {
 				err := fail
 				fail = nil
 				return err
-			}, func(b *bench) {
+			}, func(t *testing.T, b *bench) {
 				b.namespace("a", corev1.NamespaceActive)
 				time.Sleep(5 * time.Millisecond)
 				synctest.Wait()
