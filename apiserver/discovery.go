@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -83,42 +84,71 @@ func (d *discovery) addVersion(gv schema.GroupVersion) {
 
 // serve answers requests that are not about resources.
 func (d *discovery) serve(w http.ResponseWriter, r *http.Request, v version.Info) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		http.NotFound(w, r)
-		return
-	}
-	meta := func(kind string) schema.GroupVersionKind { return schema.GroupVersionKind{Version: "v1", Kind: kind} }
 	path := strings.Trim(r.URL.Path, "/")
-	parts := strings.Split(path, "/")
+	gvk, obj := d.document(path, r.Host)
+	_, groups := obj.(*metav1.APIGroup)
 	switch {
-	case path == "version":
-		serveVersion(w, v)
-	case path == "api":
-		writeObject(w, r, http.StatusOK, meta("APIVersions"), &metav1.APIVersions{
-			Versions:                   []string{"v1"},
-			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: r.Host}},
-		})
-	case path == "apis":
-		writeObject(w, r, http.StatusOK, meta("APIGroupList"), &metav1.APIGroupList{Groups: d.groups})
-	case parts[0] == "apis" && len(parts) == 2:
-		for _, g := range d.groups {
-			if g.Name == parts[1] {
-				writeObject(w, r, http.StatusOK, meta("APIGroup"), g.DeepCopy())
-				return
-			}
-		}
-		http.NotFound(w, r)
-	default:
-		gv := schema.GroupVersion{}
-		if parts[0] == "api" && len(parts) == 2 {
-			gv.Version = parts[1]
-		} else if parts[0] == "apis" && len(parts) == 3 {
-			gv = schema.GroupVersion{Group: parts[1], Version: parts[2]}
-		}
-		if list, ok := d.resources[gv]; ok {
-			writeObject(w, r, http.StatusOK, meta("APIResourceList"), list.DeepCopy())
+	case obj == nil && path != "version":
+		group := ""
+		if parts := strings.Split(path, "/"); parts[0] == "apis" && len(parts) > 2 {
+			group = parts[1]
+		} else if parts[0] != "api" {
+			http.NotFound(w, r)
 			return
 		}
-		http.NotFound(w, r)
+		d.notFound(w, r, group)
+	case r.Method != http.MethodGet && !groups: // upstream's aggregator serves groups by any method
+		writeError(w, r, noRoute(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
+	case obj == nil:
+		serveVersion(w, v)
+	default:
+		if err := acceptable(r, offered); err != nil {
+			writeError(w, r, err)
+			return
+		}
+		writeObject(w, r, http.StatusOK, gvk, obj)
 	}
+}
+
+// notFound answers for a path that leads nowhere: with a Status below a group that is served,
+// else with a plain text.
+func (d *discovery) notFound(w http.ResponseWriter, r *http.Request, group string) {
+	if group == "" || slices.ContainsFunc(d.groups, func(g metav1.APIGroup) bool { return g.Name == group }) {
+		writeError(w, r, noRoute(http.StatusNotFound, "404: Page Not Found"))
+		return
+	}
+	http.NotFound(w, r)
+}
+
+// document returns the discovery document at a path, or nil.
+func (d *discovery) document(path, host string) (schema.GroupVersionKind, runtime.Object) {
+	meta := func(kind string) schema.GroupVersionKind { return schema.GroupVersionKind{Version: "v1", Kind: kind} }
+	parts := strings.Split(path, "/")
+	var gv schema.GroupVersion
+	switch {
+	case path == "api":
+		return gv.WithKind("APIVersions"), &metav1.APIVersions{
+			Versions:                   []string{"v1"},
+			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: host}},
+		}
+	case path == "apis":
+		return meta("APIGroupList"), &metav1.APIGroupList{Groups: d.groups}
+	case parts[0] == "apis" && len(parts) == 2:
+		i := slices.IndexFunc(d.groups, func(g metav1.APIGroup) bool { return g.Name == parts[1] })
+		if i < 0 {
+			return gv.WithKind(""), nil
+		}
+		return meta("APIGroup"), d.groups[i].DeepCopy()
+	case parts[0] == "api" && len(parts) == 2:
+		gv.Version = parts[1]
+	case parts[0] == "apis" && len(parts) == 3:
+		gv.Group, gv.Version = parts[1], parts[2]
+	}
+	if list, ok := d.resources[gv]; ok {
+		if gv.Group == "" { // as old as upstream's first version, which did not say it
+			return schema.GroupVersionKind{Kind: "APIResourceList"}, list.DeepCopy()
+		}
+		return meta("APIResourceList"), list.DeepCopy()
+	}
+	return gv.WithKind(""), nil
 }

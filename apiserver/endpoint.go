@@ -150,71 +150,6 @@ func (c *call) admission(op admission.Operation, obj, old registry.Object, optio
 	return q
 }
 
-// decode reads the body as an object of this endpoint, fills defaults, and looks after field
-// validation. Type and namespace must be those of the URL.
-func (c *call) decode(data []byte, contentType, validation string) (registry.Object, error) {
-	obj := c.new()
-	if err := c.decodeInto(data, contentType, validation, obj, c.gvk()); err != nil {
-		return nil, err
-	}
-	switch namespace := c.namespace(); {
-	case obj.GetNamespace() == namespace:
-	case obj.GetNamespace() == "" || namespace == "":
-		obj.SetNamespace(namespace)
-	default:
-		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
-	}
-	stored := c.stored(obj)
-	if c.Rules.Default != nil {
-		c.Rules.Default(stored)
-	}
-	return stored, nil
-}
-
-// decodeInto decodes a body that must be of type want.
-func (c *call) decodeInto(data []byte, contentType, validation string, into runtime.Object, want schema.GroupVersionKind) error {
-	got, err := decodeBody(contentType, data, into)
-	if err != nil {
-		if _, ok := err.(apierrors.APIStatus); ok {
-			return err
-		}
-		return undecodable(got.gvk, want, err, data)
-	}
-	if v := got.gvk.GroupVersion(); got.gvk.Version != "" && v != want.GroupVersion() {
-		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", v, want.GroupVersion()))
-	}
-	if got.gvk.Kind != "" && got.gvk.Kind != want.Kind {
-		return undecodable(got.gvk, want, fmt.Errorf("converting (%s) to (%s): unknown conversion", got.gvk.Kind, want.Kind), data)
-	}
-	if len(got.strict) == 0 {
-		return nil
-	}
-	switch validation {
-	case metav1.FieldValidationStrict:
-		return undecodable(want, want, runtime.NewStrictDecodingError(got.strict), data)
-	case "", metav1.FieldValidationWarn:
-		for _, s := range got.strict {
-			warn(c.w, s.Error())
-		}
-	}
-	return nil
-}
-
-// warn adds a warning header (RFC 7234, 5.5).
-func warn(w http.ResponseWriter, text string) {
-	w.Header().Add("Warning", "299 - "+strconv.Quote(text))
-}
-
-func undecodable(got, want schema.GroupVersionKind, err error, data []byte) error {
-	if got.Kind == "" {
-		got = want
-	}
-	if got.Kind != "" && len(data) > 0 {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want.Kind, err))
-	}
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%x)", want.Kind, err, data[:min(len(data), 32)]))
-}
-
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // isDryRun tells whether a request asks not to be persisted.
@@ -222,13 +157,15 @@ func isDryRun(dryRun []string) bool { return len(dryRun) > 0 }
 
 // checkName compares the name in an object with that in the URL.
 func checkName(obj metav1.Object, name, namespace string) error {
-	if obj.GetName() != "" && obj.GetName() != name {
+	if obj.GetName() == "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", name))
+	}
+	if obj.GetName() != name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), name))
 	}
 	if namespace != "" && obj.GetNamespace() != "" && obj.GetNamespace() != namespace {
 		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the request (%s)", obj.GetNamespace(), namespace))
 	}
-	obj.SetName(name)
 	return nil
 }
 
@@ -256,6 +193,9 @@ func (e *endpoint) fieldLabel(label string) (string, error) {
 func (e *endpoint) verbs() metav1.Verbs {
 	if e.Answer != nil {
 		return metav1.Verbs{"create"}
+	}
+	if e.Rules.Deletion.Singly {
+		return strings.Fields("create delete get list patch update watch")
 	}
 	return strings.Fields("create delete deletecollection get list patch update watch")
 }

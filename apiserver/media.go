@@ -1,15 +1,17 @@
 package apiserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -28,22 +30,65 @@ const (
 
 var offered = []string{string(mediaJSON), string(mediaYAML), string(mediaProtobuf)}
 
-// accept picks the first media type of the Accept header that can be given. Parameters that ask
-// for another shape of the object (as=Table) cannot be met; clients list a plain type behind.
+// streamed are further types that collections offer, for watches.
+var streamed = []string{string(mediaJSON) + ";stream=watch", string(mediaProtobuf) + ";stream=watch"}
+
+// clause is one of the choices of an Accept header.
+type clause struct {
+	name    string
+	params  map[string]string
+	quality float64
+}
+
+// clauses reads an Accept header, the most wanted first. What is malformed is left out.
+func clauses(header string) []clause {
+	var out []clause
+	for _, part := range strings.Split(header, ",") {
+		name, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+		if err != nil {
+			continue
+		}
+		c := clause{name: name, params: params, quality: 1}
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
+			c.quality = q
+		}
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(a, b clause) int { return cmp.Compare(b.quality, a.quality) })
+	return out
+}
+
+// acceptable tells whether the Accept header allows any of the offered types at all, whatever
+// its parameters.
+func acceptable(r *http.Request, offered []string) error {
+	header := r.Header.Get("Accept")
+	if header == "" {
+		return nil
+	}
+	for _, part := range strings.Split(header, ",") {
+		name, _, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if name == "*/*" || slices.Contains(offered, name) {
+			return nil
+		}
+	}
+	return noRoute(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(offered, ", "))
+}
+
+// accept picks the most wanted media type that can be given. Parameters that ask for another
+// shape of the object (as=Table) cannot be met; clients list a plain type behind.
 func accept(r *http.Request, protobuf bool) (media, error) {
 	header := r.Header.Get("Accept")
 	if header == "" {
 		return mediaJSON, nil
 	}
-	for _, clause := range strings.Split(header, ",") {
-		name, params, err := mime.ParseMediaType(strings.TrimSpace(clause))
-		if err != nil || params["as"] != "" {
+	for _, c := range clauses(header) {
+		if c.params["as"] != "" {
 			continue
 		}
-		switch m := media(name); {
+		switch m := media(c.name); {
 		case m == mediaJSON, m == mediaYAML, m == mediaProtobuf && protobuf:
 			return m, nil
-		case name == "*/*", name == "application/*":
+		case c.name == "*/*", c.name == "application/*":
 			return mediaJSON, nil
 		}
 	}
@@ -66,45 +111,6 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 		return nil, apierrors.NewRequestEntityTooLargeError("limit is " + json.Number(itoa(limit)).String())
 	}
 	return data, nil
-}
-
-// decoded is what a request body was taken for.
-type decoded struct {
-	gvk    schema.GroupVersionKind
-	strict []error // what a lenient decoding passes over
-}
-
-// decodeBody fills into from a body of the request's content type. An empty content type means
-// JSON, as upstream has it.
-func decodeBody(contentType string, data []byte, into runtime.Object) (decoded, error) {
-	name := string(mediaJSON)
-	if contentType != "" {
-		parsed, _, err := mime.ParseMediaType(contentType)
-		if err != nil {
-			return decoded{}, unsupportedMedia(offered)
-		}
-		name = parsed
-	}
-	switch media(name) {
-	case mediaProtobuf:
-		if !codec.IsProtobuf(data) {
-			_, _, err := codec.Open(data)
-			return decoded{}, err
-		}
-		gvk, err := codec.Decode(data, into)
-		return decoded{gvk: gvk}, err
-	case mediaYAML:
-		converted, err := yaml.YAMLToJSON(data)
-		if err != nil {
-			return decoded{}, err
-		}
-		data = converted
-	case mediaJSON:
-	default:
-		return decoded{}, unsupportedMedia(offered)
-	}
-	gvk, strict, err := codec.DecodeStrict(data, into)
-	return decoded{gvk: gvk, strict: strict}, err
 }
 
 // encode writes any object with its type; it is for answers that are not kept.
@@ -153,16 +159,13 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if acceptErr != nil {
 		m = mediaJSON
 	}
-	data, encodeErr := encode(m, metav1.SchemeGroupVersion.WithKind("Status").GroupKind().WithVersion("v1"), status)
+	data, encodeErr := encode(m, statusGVK(), status)
 	if encodeErr != nil {
 		http.Error(w, errors.Join(err, encodeErr).Error(), http.StatusInternalServerError)
 		return
 	}
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", itoa(int64(status.Details.RetryAfterSeconds)))
-	}
-	if status.Code == http.StatusForbidden {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
 	}
 	writeBytes(w, int(status.Code), m, data)
 }

@@ -5,18 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
@@ -25,84 +29,182 @@ import (
 // maxPatchOperations bounds the operations of one JSON patch.
 const maxPatchOperations = 10000
 
-var patchTypes = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType)}
-
 func (c *call) patch(ctx context.Context) {
-	name, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
-	patchType := types.PatchType(name)
-	allowed := patchTypes
-	if c.custom() {
-		allowed = patchTypes[:2]
-	}
-	if err != nil || !contains(allowed, name) {
-		c.fail(unsupportedMedia(allowed))
-		return
-	}
-	query := c.r.URL.Query()
-	o := &metav1.PatchOptions{}
-	if err := metav1.Convert_url_Values_To_v1_PatchOptions(&query, o, nil); err != nil {
-		c.fail(apierrors.NewBadRequest(err.Error()))
-		return
-	}
-	if err := invalidOptions("PatchOptions", metavalidation.ValidatePatchOptions(o, patchType)); err != nil {
-		c.fail(err)
-		return
-	}
-	data, err := readBody(c.r, c.server.maxBody)
+	p, o, err := c.readPatch()
 	if err != nil {
 		c.fail(err)
 		return
 	}
-	if data, err = patchDocument(data); err != nil {
-		c.fail(err)
-		return
-	}
 	if c.q.Subresource == "scale" {
-		c.patchScale(ctx, patchType, data, o)
+		c.patchScale(ctx, p, o)
 		return
 	}
 	c.change(ctx, func(_ context.Context, current registry.Object) (registry.Object, error) {
 		if current == nil {
 			return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: c.GroupResource(), Name: c.q.Name}, "")
 		}
-		return c.patched(current, patchType, data, o.FieldValidation)
-	}, o, isDryRun(o.DryRun))
+		obj := c.new()
+		if err := p.apply(c.served(current), c.gvk(), obj); err != nil {
+			return nil, err
+		}
+		stored, err := c.settle(obj)
+		if err != nil {
+			return nil, err
+		}
+		return stored, checkName(stored, c.q.Name, c.namespace())
+	}, updateOptions(o), isDryRun(o.DryRun))
 }
 
-// custom tells whether the kind is one of the user's, for which there is no strategic merge.
-func (e *endpoint) custom() bool { return e.New == nil || !codec.HasProtobuf(e.New()) }
-
-// patchDocument checks that a patch is JSON, or turns YAML into it.
-func patchDocument(data []byte) ([]byte, error) {
-	if json.Valid(data) {
-		return data, nil
+// readPatch reads the request's patch and its options.
+func (c *call) readPatch() (*patch, *metav1.PatchOptions, error) {
+	name, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";")
+	p := &patch{call: c, form: types.PatchType(name)}
+	if !slices.Contains(c.patchTypes(), p.form) {
+		return nil, nil, noRoute(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
 	}
-	converted, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	if _, err := accept(c.r, c.protobuf()); err != nil {
+		return nil, nil, err
 	}
-	return converted, nil
+	var err error
+	if p.data, err = readBody(c.r, c.server.maxBody); err != nil {
+		return nil, nil, err
+	}
+	query := c.r.URL.Query()
+	o := &metav1.PatchOptions{}
+	if err := metav1.Convert_url_Values_To_v1_PatchOptions(&query, o, nil); err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	if err := invalidOptions("PatchOptions", metavalidation.ValidatePatchOptions(o, p.form)); err != nil {
+		return nil, nil, err
+	}
+	p.lenient, p.strict = o.FieldValidation == metav1.FieldValidationIgnore, o.FieldValidation == metav1.FieldValidationStrict
+	if !json.Valid(p.data) {
+		return nil, nil, apierrors.NewBadRequest("invalid JSON patch")
+	}
+	return p, o, nil
 }
 
-// patched applies a patch to the JSON of an object and decodes what comes out.
-func (c *call) patched(current registry.Object, patchType types.PatchType, patch []byte, validation string) (registry.Object, error) {
-	before, err := codec.JSON(c.gvk(), c.served(current))
-	if err != nil {
-		return nil, err
+// updateOptions are what admission plugins see of a patch, which is an update to them.
+func updateOptions(o *metav1.PatchOptions) *metav1.UpdateOptions {
+	return &metav1.UpdateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
+}
+
+// patchTypes are the patches that the kind takes: there is no strategic merge of a user's kind.
+func (e *endpoint) patchTypes() []types.PatchType {
+	forms := []types.PatchType{types.JSONPatchType, types.MergePatchType}
+	if e.New != nil && codec.HasProtobuf(e.New()) {
+		forms = append(forms, types.StrategicMergePatchType)
 	}
-	after, err := ApplyPatch(before, patchType, patch, c.new())
-	if err != nil {
-		return nil, err
+	return forms
+}
+
+// patch is what a PATCH request wants to be changed.
+type patch struct {
+	*call
+	form types.PatchType
+	data []byte
+	// lenient passes over unknown and duplicate fields in silence, strict refuses them; else
+	// they are warned of.
+	lenient, strict bool
+}
+
+// apply decodes into an empty object, of type gvk, what the patch makes of current.
+func (p *patch) apply(current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
+	if p.form == types.StrategicMergePatchType {
+		return p.applyStrategic(current, gvk, into)
 	}
-	obj, err := c.decode(after, string(mediaJSON), validation)
+	before, err := codec.JSON(gvk, current)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return obj, checkName(obj, c.q.Name, c.namespace())
+	unknown, err := p.unknownFields()
+	if err != nil {
+		return err
+	}
+	after, err := ApplyPatch(before, p.form, p.data, into)
+	if err != nil {
+		return err
+	}
+	_, more, err := p.server.decode(mediaJSON, after, into, gvk)
+	if err != nil {
+		return invalidPatch(string(after), err)
+	}
+	return p.judge(string(after), append(unknown, more...))
+}
+
+// applyStrategic merges maps, not documents, as upstream does: its errors speak of the maps.
+func (p *patch) applyStrategic(current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
+	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
+	if err != nil {
+		return err
+	}
+	before["apiVersion"], before["kind"] = gvk.ToAPIVersionAndKind()
+	changes := map[string]any{}
+	unknown, err := kjson.UnmarshalStrict(p.data, &changes)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	after, err := strategicpatch.StrategicMergeMapPatch(before, changes, into)
+	if err != nil {
+		return strategicError(err)
+	}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(after, into, !p.lenient)
+	into.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		unknown = append(unknown, strict.Errors()...)
+	} else if err != nil {
+		return invalidPatch(fmt.Sprintf("%+v", changes), err)
+	}
+	return p.judge(fmt.Sprintf("%+v", changes), unknown)
+}
+
+// unknownFields are the members of the patch itself that mean nothing or stand there twice.
+func (p *patch) unknownFields() ([]error, error) {
+	if p.lenient {
+		return nil, nil
+	}
+	var unknown []error
+	var err error
+	if p.form == types.JSONPatchType {
+		var operations []jsonPatchOp
+		unknown, err = kjson.UnmarshalStrict(p.data, &operations)
+		for i, e := range unknown {
+			unknown[i] = fmt.Errorf("json patch %w", e)
+		}
+	} else {
+		unknown, err = kjson.UnmarshalStrict(p.data, &map[string]any{})
+	}
+	if err != nil {
+		// The words name the type that upstream decodes operations into.
+		text := strings.ReplaceAll(err.Error(), reflect.TypeFor[jsonPatchOp]().String(), "handlers.jsonPatchOp")
+		return nil, apierrors.NewBadRequest("error decoding patch: " + text)
+	}
+	return unknown, nil
+}
+
+// jsonPatchOp is one operation of a JSON patch (RFC 6902).
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
+}
+
+// judge warns of what a lenient decoding passes over, or refuses it.
+func (p *patch) judge(value string, unknown []error) error {
+	switch {
+	case p.lenient || len(unknown) == 0:
+		return nil
+	case p.strict:
+		return invalidPatch(value, runtime.NewStrictDecodingError(unknown))
+	}
+	p.warnStrict(unknown)
+	return nil
 }
 
 // ApplyPatch applies a JSON, merge or strategic merge patch to a JSON document. schema is an
-// object of the document's Go type, whose tags a strategic merge follows.
+// object of the document's Go type, whose tags a strategic merge follows. Its errors carry a
+// metav1.Status, except for strategic patches that contradict themselves.
 func ApplyPatch(document []byte, patchType types.PatchType, patch []byte, schema runtime.Object) ([]byte, error) {
 	switch patchType {
 	case types.JSONPatchType:
@@ -115,22 +217,15 @@ func ApplyPatch(document []byte, patchType types.PatchType, patch []byte, schema
 		return after, nil
 	case types.StrategicMergePatchType:
 		after, err := strategicpatch.StrategicMergePatch(document, patch, schema)
-		switch {
-		case err == nil:
-			return after, nil
-		case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList), errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList), errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
-			return nil, apierrors.NewBadRequest(err.Error())
-		default:
-			return nil, unprocessable(err)
-		}
+		return after, strategicError(err)
 	}
-	return nil, unsupportedMedia(patchTypes)
+	return nil, noRoute(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
 }
 
 func applyJSONPatch(document, patch []byte) ([]byte, error) {
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if len(operations) > maxPatchOperations {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
@@ -143,17 +238,28 @@ func applyJSONPatch(document, patch []byte) ([]byte, error) {
 	return after, nil
 }
 
-// unprocessable is a patch that is well formed but does not fit the object.
-func unprocessable(err error) error {
-	s := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", apierrorsNoResource, "", err.Error(), 0, false)
-	return s
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
+// strategicError is what a client is told of a strategic merge that failed.
+func strategicError(err error) error {
+	for _, malformed := range []error{
+		mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
+		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat,
+	} {
+		if errors.Is(err, malformed) {
+			return apierrors.NewBadRequest(err.Error())
 		}
 	}
-	return false
+	if errors.Is(err, mergepatch.ErrNoListOfLists) || errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys) {
+		return unprocessable(err)
+	}
+	return err
+}
+
+// unprocessable is a patch that is well formed but does not fit the object.
+func unprocessable(err error) error {
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+}
+
+// invalidPatch is a patch whose outcome is no object of the kind.
+func invalidPatch(value string, err error) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), value, err.Error())})
 }

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -21,6 +22,8 @@ type Request struct {
 	Resource    string
 	Subresource string
 	Name        string
+	// Selected tells that Name comes from a field selector, not from the path.
+	Selected bool
 	// Rest are the parts of the path after the subresource.
 	Rest []string
 }
@@ -72,21 +75,25 @@ func (q *Request) resource(parts []string) {
 }
 
 func (q *Request) verb(r *http.Request, watching bool) {
-	switch r.Method {
-	case http.MethodPost:
+	switch {
+	case watching:
+		q.Verb = "watch" // whatever the method
+	case r.Method == http.MethodPost:
 		q.Verb = "create"
-	case http.MethodGet, http.MethodHead:
+	case r.Method == http.MethodGet, r.Method == http.MethodHead:
 		q.Verb = "get"
-	case http.MethodPut:
+	case r.Method == http.MethodPut:
 		q.Verb = "update"
-	case http.MethodPatch:
+	case r.Method == http.MethodPatch:
 		q.Verb = "patch"
-	case http.MethodDelete:
+	case r.Method == http.MethodDelete:
 		q.Verb = "delete"
+	default:
+		q.Verb = ""
 	}
 	query := r.URL.Query()
 	switch {
-	case q.Verb == "get" && (watching || truthy(query.Get("watch"))) && q.Subresource == "":
+	case q.Verb == "get" && q.Name == "" && wantsWatch(query):
 		q.Verb = "watch"
 	case q.Verb == "get" && q.Name == "":
 		q.Verb = "list"
@@ -97,14 +104,16 @@ func (q *Request) verb(r *http.Request, watching bool) {
 		// One object by field selector counts as naming it, for authorization.
 		if s, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
 			if name, ok := s.RequiresExactMatch("metadata.name"); ok {
-				q.Name = name
+				q.Name, q.Selected = name, true
 			}
 		}
 	}
 }
 
-func truthy(v string) bool {
-	return v == "1" || v == "true" || v == "True" || v == "TRUE" || v == "t" || v == "T"
+// wantsWatch tells whether the query asks for a watch: by any value that does not deny it.
+func wantsWatch(query url.Values) bool {
+	values := query["watch"]
+	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
 }
 
 func split(path string) []string {

@@ -7,9 +7,13 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -49,6 +53,7 @@ type Server struct {
 	log       *slog.Logger
 	endpoints map[schema.GroupVersionResource]*endpoint
 	discovery *discovery
+	scheme    *runtime.Scheme // the types of all kinds that are served
 }
 
 // New returns a server of the registry's kinds.
@@ -74,13 +79,16 @@ func New(r *registry.Registry, o Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	var kinds []registry.Kind
 	for _, res := range r.Resources() {
+		kinds = append(kinds, res.Kind)
 		s.add(&endpoint{Resource: res, server: s, names: res.Names, gv: res.GroupVersion})
 		for i := range res.Also {
 			v := &res.Also[i]
 			s.add(&endpoint{Resource: res, server: s, version: v, names: v.Names, gv: v.GroupVersion})
 		}
 	}
+	s.scheme = registry.Scheme(kinds)
 	s.discovery = discover(r, s.endpoints)
 	return s
 }
@@ -89,13 +97,14 @@ func (s *Server) add(e *endpoint) { s.endpoints[e.gv.WithResource(e.names.Plural
 
 // ServeHTTP runs a request through recovery, authentication and authorization to its endpoint.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache, private")
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
 			s.log.Error("request handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			writeError(w, r, apierrors.NewInternalError(fmt.Errorf("this request caused apiserver to panic. Look in the logs for details")))
+			http.Error(w, "This request caused apiserver to panic. Look in the logs for details.", http.StatusInternalServerError)
 		}
 	}()
 	q := ParseRequest(r)
@@ -114,6 +123,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	if err := s.authorize(ctx, attributes(id, q, r.URL.Query())); err != nil {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		writeError(w, r, err)
 		return
 	}
@@ -165,47 +175,108 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, q Request) {
 	}
 	e, ok := s.endpoints[schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}]
 	if !ok || !e.Namespaced && q.Namespace != "" && q.Resource != "namespaces" {
-		http.NotFound(w, r)
+		s.discovery.notFound(w, r, q.Group)
+		return
+	}
+	if problem := badName(q); problem != "" {
+		writeError(w, r, apierrors.NewBadRequest(problem))
 		return
 	}
 	c := &call{endpoint: e, q: q, w: w, r: r}
-	if q.Subresource != "" {
-		if !c.subresource(r.Context()) {
-			http.NotFound(w, r)
+	handle, found := c.handler()
+	switch {
+	case !found:
+		s.discovery.notFound(w, r, q.Group)
+	case handle == nil || r.Method == http.MethodHead || q.Verb == "watch" && r.Method != http.MethodGet:
+		c.fail(noRoute(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
+	default:
+		if err := c.acceptable(); err != nil {
+			c.fail(err)
+			return
 		}
-		return
+		if c.Warning != "" {
+			c.warn(c.Warning)
+		}
+		handle(r.Context())
 	}
-	c.serve(r.Context())
 }
 
-// serve answers a request about objects themselves.
-func (c *call) serve(ctx context.Context) {
-	named, scoped := c.q.Name != "" && !c.byField(), !c.Namespaced || c.q.Namespace != ""
-	switch verb := c.q.Verb; {
-	case c.Answer != nil && (verb != "create" || named || !scoped):
-		c.notAllowed()
-	case verb == "create" && !named && scoped:
-		c.create(ctx)
-	case verb == "get" && scoped:
-		c.get(ctx)
-	case verb == "list":
-		c.list(ctx)
-	case verb == "watch":
-		c.watch(ctx)
-	case verb == "update" && named && scoped:
-		c.update(ctx)
-	case verb == "patch" && named && scoped:
-		c.patch(ctx)
-	case verb == "delete" && scoped:
-		c.delete(ctx)
-	case verb == "deletecollection" && scoped:
-		c.deleteCollection(ctx)
-	default:
-		c.notAllowed()
+// badName tells what is wrong with the name in the path: it can be no key.
+func badName(q Request) string {
+	if q.Name == "" || q.Selected {
+		return ""
 	}
+	if problems := path.IsValidPathSegmentName(q.Name); len(problems) > 0 {
+		return fmt.Sprintf("Name parameter invalid: %q: %s", q.Name, strings.Join(problems, ";"))
+	}
+	return ""
+}
+
+// acceptable refuses what the client could not read, before anything is done.
+func (c *call) acceptable() error {
+	types := offered
+	if !c.protobuf() {
+		types = offered[:2]
+	}
+	if c.r.Method == http.MethodGet && (c.q.Verb == "list" || c.q.Verb == "watch") {
+		types = append(slices.Clone(types), streamed...)
+	}
+	return acceptable(c.r, types)
+}
+
+// handler finds what serves the request. found is false when there is no such path, handle is
+// nil when the path does not take the method.
+func (c *call) handler() (handle func(context.Context), found bool) {
+	if c.q.Subresource != "" {
+		return c.subresource()
+	}
+	if c.q.Name != "" && !c.byField() {
+		return c.one()
+	}
+	return c.collection()
+}
+
+// one serves requests about one object.
+func (c *call) one() (handle func(context.Context), found bool) {
+	if c.Answer != nil || c.Namespaced && c.q.Namespace == "" {
+		return nil, false
+	}
+	switch c.q.Verb {
+	case "get":
+		return c.get, true
+	case "watch":
+		return c.watch, true
+	case "update":
+		return c.update, true
+	case "patch":
+		return c.patch, true
+	case "delete":
+		return c.delete, true
+	}
+	return nil, true
+}
+
+// collection serves requests about all objects, of one namespace or of all.
+func (c *call) collection() (handle func(context.Context), found bool) {
+	everywhere := c.Namespaced && c.q.Namespace == ""
+	switch verb := c.q.Verb; {
+	case c.Answer != nil && everywhere:
+		return nil, false
+	case verb == "create" && !everywhere:
+		return c.create, true
+	case c.Answer != nil:
+		return nil, true
+	case verb == "list":
+		return c.list, true
+	case verb == "watch":
+		return c.watch, true
+	case verb == "deletecollection" && !everywhere && !c.Rules.Deletion.Singly:
+		return c.deleteCollection, true
+	}
+	return nil, true
 }
 
 // byField tells whether the request's name comes from a field selector, not from the path.
 func (c *call) byField() bool {
-	return c.q.Verb == "list" || c.q.Verb == "deletecollection"
+	return c.q.Verb == "list" || c.q.Verb == "deletecollection" || c.q.Verb == "watch" && c.q.Selected
 }

@@ -157,9 +157,9 @@ func TestBadRequests(t *testing.T) {
 		reason                                metav1.StatusReason
 		message                               string
 	}{
-		{"no json", "POST", "/api/v1/namespaces/default/pods", "application/json", `{`, 400, metav1.StatusReasonBadRequest, `Pod in version "v1" cannot be handled as a Pod: unexpected end of JSON input`},
-		{"other kind", "POST", "/api/v1/namespaces/default/pods", "", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"}}`, 400, metav1.StatusReasonBadRequest, `Secret in version "v1" cannot be handled as a Pod: converting (Secret) to (Pod): unknown conversion`},
-		{"other version", "POST", "/api/v1/namespaces/default/pods", "", `{"apiVersion":"apps/v1","kind":"Pod","metadata":{"name":"x"}}`, 400, metav1.StatusReasonBadRequest, "the API version in the data (apps/v1) does not match the expected API version (v1)"},
+		{"no json", "POST", "/api/v1/namespaces/default/pods", "application/json", `{`, 400, metav1.StatusReasonBadRequest, "the object provided is unrecognized (must be of type Pod): couldn't get version/kind; json parse error: unexpected end of JSON input ({)"},
+		{"other kind", "POST", "/api/v1/namespaces/default/pods", "", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"}}`, 400, metav1.StatusReasonBadRequest, `Secret in version "v1" cannot be handled as a Pod: converting (v1.Secret) to (core.Pod): unknown conversion`},
+		{"other version", "POST", "/api/v1/namespaces/default/pods", "", `{"apiVersion":"apps/v1","kind":"Pod","metadata":{"name":"x"}}`, 400, metav1.StatusReasonBadRequest, `Pod in version "v1" cannot be handled as a Pod: no kind "Pod" is registered for version "apps/v1" in scheme "pkg/runtime/scheme.go:111"`},
 		{"other namespace", "POST", "/api/v1/namespaces/default/pods", "", `{"metadata":{"name":"x","namespace":"other"}}`, 400, metav1.StatusReasonBadRequest, "the namespace of the provided object does not match the namespace sent on the request"},
 		{"unknown media", "POST", "/api/v1/namespaces/default/pods", "text/plain", `x`, 415, metav1.StatusReasonUnsupportedMediaType, "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
 		{"no containers", "POST", "/api/v1/namespaces/default/pods", "", `{"metadata":{"name":"x"}}`, 422, metav1.StatusReasonInvalid, `Pod "x" is invalid: spec.containers: Required value`},

@@ -119,6 +119,16 @@ func failure(code int32, reason metav1.StatusReason, format string, args ...any)
 	}}
 }
 
+// statusGVK is the type of a Status on the wire, where it belongs to no group.
+func statusGVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Version: "v1", Kind: "Status"}
+}
+
+// noRoute is the answer to a request that no endpoint takes: its path, method or media type.
+func noRoute(code int, message string) error {
+	return apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, false)
+}
+
 func notAcceptable(accepted []string) error {
 	return failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 		"only the following media types are accepted: %s", strings.Join(accepted, ", "))

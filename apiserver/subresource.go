@@ -2,83 +2,70 @@ package apiserver
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/codec"
 )
 
-var (
-	apierrorsNoResource schema.GroupResource
-	scaleGVK            = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
-)
+var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
-// subresource serves what stands behind the name in the path. served is false when there is no
-// such subresource.
-func (c *call) subresource(ctx context.Context) (served bool) {
-	if len(c.q.Rest) > 0 {
-		return false
+// subresource finds what stands behind the name in the path. found is false when there is no
+// such subresource, handle is nil when it does not take the method.
+func (c *call) subresource() (handle func(context.Context), found bool) {
+	if len(c.q.Rest) > 0 || c.Namespaced && c.q.Namespace == "" {
+		return nil, false
 	}
 	if _, ok := c.Sub.Views[c.q.Subresource]; ok {
-		switch c.q.Verb {
-		case "get":
-			c.get(ctx)
-		case "update":
-			c.update(ctx)
-		case "patch":
-			c.patch(ctx)
-		default:
-			c.notAllowed()
-		}
-		return true
+		return c.view(), true
 	}
 	if c.Sub.Scale != nil && c.q.Subresource == "scale" {
 		switch c.q.Verb {
 		case "get":
-			c.getScale(ctx)
+			return c.getScale, true
 		case "update":
-			c.updateScale(ctx)
+			return c.updateScale, true
 		case "patch":
-			c.patch(ctx)
-		default:
-			c.notAllowed()
+			return c.patch, true
 		}
-		return true
+		return nil, true
 	}
-	if action, ok := c.Sub.Actions[c.q.Subresource]; ok {
-		if c.q.Verb != "create" {
-			c.notAllowed()
-			return true
-		}
-		c.act(ctx, action)
-		return true
+	action, ok := c.Sub.Actions[c.q.Subresource]
+	if !ok || c.q.Verb != "create" {
+		return nil, ok
 	}
-	return false
+	return func(ctx context.Context) { c.act(ctx, action) }, true
+}
+
+// view serves a part of the object under the object's own type.
+func (c *call) view() func(context.Context) {
+	switch {
+	case c.q.Verb == "update":
+		return c.update
+	case c.q.Subresource == "finalize":
+		return nil // it can only be written whole
+	case c.q.Verb == "get":
+		return c.get
+	case c.q.Verb == "patch":
+		return c.patch
+	}
+	return nil
 }
 
 // act serves a POST to an action such as binding or eviction.
 func (c *call) act(ctx context.Context, action registry.Action) {
-	o, err := c.createOptions()
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	data, err := readBody(c.r, c.server.maxBody)
+	data, o, err := c.readCreate()
 	if err != nil {
 		c.fail(err)
 		return
 	}
 	body := action.New()
-	if err := c.decodeInto(data, c.r.Header.Get("Content-Type"), o.FieldValidation, body, action.GroupVersionKind); err != nil {
+	if err := c.decodeInto(data, o.FieldValidation, body, action.GroupVersionKind); err != nil {
 		c.fail(err)
 		return
 	}
@@ -87,8 +74,8 @@ func (c *call) act(ctx context.Context, action registry.Action) {
 			c.fail(err)
 			return
 		}
-		if err := checkName(meta, c.q.Name, ""); err != nil {
-			c.fail(err)
+		if meta.GetName() != c.q.Name {
+			c.fail(apierrors.NewBadRequest("name in URL does not match name in " + action.GroupVersionKind.Kind + " object"))
 			return
 		}
 	}
@@ -118,19 +105,13 @@ func (c *call) getScale(ctx context.Context) {
 }
 
 func (c *call) updateScale(ctx context.Context) {
-	query := c.r.URL.Query()
-	o := &metav1.UpdateOptions{}
-	if err := metav1.Convert_url_Values_To_v1_UpdateOptions(&query, o, nil); err != nil {
-		c.fail(apierrors.NewBadRequest(err.Error()))
-		return
-	}
-	data, err := readBody(c.r, c.server.maxBody)
+	data, o, err := c.readUpdate()
 	if err != nil {
 		c.fail(err)
 		return
 	}
 	scale := &autoscalingv1.Scale{}
-	if err := c.decodeInto(data, c.r.Header.Get("Content-Type"), o.FieldValidation, scale, scaleGVK); err != nil {
+	if err := c.decodeInto(data, o.FieldValidation, scale, scaleGVK); err != nil {
 		c.fail(err)
 		return
 	}
@@ -141,22 +122,17 @@ func (c *call) updateScale(ctx context.Context) {
 	c.setScale(ctx, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return scale, nil }, o.DryRun)
 }
 
-func (c *call) patchScale(ctx context.Context, patchType types.PatchType, patch []byte, o *metav1.PatchOptions) {
+func (c *call) patchScale(ctx context.Context, p *patch, o *metav1.PatchOptions) {
 	c.setScale(ctx, func(current *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		current.TypeMeta = metav1.TypeMeta{}
-		before, err := codec.JSON(scaleGVK, current)
-		if err != nil {
-			return nil, err
-		}
-		after, err := ApplyPatch(before, patchType, patch, &autoscalingv1.Scale{})
-		if err != nil {
-			return nil, err
-		}
 		scale := &autoscalingv1.Scale{}
-		if err := json.Unmarshal(after, scale); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+		if err := p.apply(current, scaleGVK, scale); err != nil {
+			return nil, err
 		}
-		return scale, nil
+		if err := sameNamespace(scale, c.namespace()); err != nil {
+			return nil, err
+		}
+		return scale, checkName(scale, c.q.Name, c.namespace())
 	}, o.DryRun)
 }
 
@@ -191,8 +167,4 @@ func (c *call) setScale(ctx context.Context, wanted func(*autoscalingv1.Scale) (
 		return
 	}
 	c.respond(http.StatusOK, registry.NewScale(*c.Sub.Scale, item.Object), scaleGVK)
-}
-
-func (c *call) notAllowed() {
-	c.fail(apierrors.NewMethodNotSupported(c.GroupResource(), c.q.Verb))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 )
 
@@ -80,9 +81,15 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.mu.Unlock()
 	defer t.running.Done()
 	rec := &recorder{header: http.Header{}}
-	t.handler.ServeHTTP(rec, in)
+	err := serve(t.handler, rec, in)
 	if err := r.Context().Err(); err != nil {
 		return nil, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Method == http.MethodHead {
+		rec.body.Reset()
 	}
 	resp := response(r, rec.code, rec.header, io.NopCloser(bytes.NewReader(rec.body.Bytes())))
 	resp.ContentLength = int64(rec.body.Len())
@@ -104,6 +111,7 @@ func (t *Transport) stream(in, r *http.Request, cancel context.CancelFunc) (*htt
 	go func() {
 		defer t.running.Done()
 		defer func() {
+			p.WriteHeader(http.StatusOK) // as net/http answers for a handler that wrote nothing
 			cancel()
 			p.end(io.EOF)
 			t.mu.Lock()
@@ -112,7 +120,9 @@ func (t *Transport) stream(in, r *http.Request, cancel context.CancelFunc) (*htt
 		}()
 		stop := context.AfterFunc(in.Context(), func() { p.end(in.Context().Err()) })
 		defer stop()
-		t.handler.ServeHTTP(p, in)
+		if err := serve(t.handler, p, in); err != nil {
+			p.end(err)
+		}
 	}()
 	select {
 	case <-p.started:
@@ -129,12 +139,28 @@ func (t *Transport) stream(in, r *http.Request, cancel context.CancelFunc) (*htt
 	return response(r, p.code, p.sent, &pipeReader{pipe: p, cancel: cancel}), nil
 }
 
+// serve calls a handler. One that gives its request up, by panicking with http.ErrAbortHandler,
+// leaves the client with a broken connection.
+func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (err error) {
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
+			err = io.ErrUnexpectedEOF
+		default:
+			panic(p)
+		}
+	}()
+	h.ServeHTTP(w, r)
+	return nil
+}
+
 func response(r *http.Request, code int, header http.Header, body io.ReadCloser) *http.Response {
 	if code == 0 {
 		code = http.StatusOK
 	}
 	return &http.Response{
-		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: body, ContentLength: -1, Request: r,
 	}
 }
@@ -191,8 +217,8 @@ func (p *pipe) WriteHeader(code int) {
 	}
 }
 
-// Flush implements http.Flusher: what is written can be read at once anyway.
-func (p *pipe) Flush() {}
+// Flush implements http.Flusher: it sends the headers. What is written can be read at once anyway.
+func (p *pipe) Flush() { p.WriteHeader(http.StatusOK) }
 
 func (p *pipe) Write(b []byte) (int, error) {
 	p.WriteHeader(http.StatusOK)

@@ -32,7 +32,7 @@ func (c *call) watch(ctx context.Context) {
 	}
 	m, err := accept(c.r, c.protobuf())
 	if err == nil && m == mediaYAML {
-		err = notAcceptable([]string{string(mediaJSON) + ";stream=watch", string(mediaProtobuf) + ";stream=watch"})
+		err = notAcceptable(streamed)
 	}
 	if err != nil {
 		c.fail(err)
@@ -64,6 +64,11 @@ func (c *call) open(ctx context.Context, o metav1.ListOptions, s registry.Select
 	fromState := o.ResourceVersion == "" || o.ResourceVersion == "0"
 	if o.SendInitialEvents != nil {
 		if *o.SendInitialEvents {
+			if o.ResourceVersion != "" {
+				if _, err := registry.ParseVersion(o.ResourceVersion); err != nil {
+					return nil, nil, err
+				}
+			}
 			return c.ListAndWatch(ctx, s, o.ResourceVersion)
 		}
 		if fromState {
@@ -95,7 +100,11 @@ type watchStream struct {
 }
 
 func (s *watchStream) start() {
-	s.w.Header().Set("Content-Type", string(s.media)+";stream=watch")
+	contentType := string(s.media)
+	if s.media != mediaJSON { // upstream leaves JSON as it is
+		contentType += ";stream=watch"
+	}
+	s.w.Header().Set("Content-Type", contentType)
 	s.w.Header().Set("Cache-Control", "no-cache, private")
 	s.w.WriteHeader(http.StatusOK)
 	s.flush()
@@ -186,7 +195,7 @@ func (s *watchStream) bookmark(revision int64, initialEnd bool) bool {
 }
 
 func (s *watchStream) fail(err error) {
-	s.write("ERROR", schema.GroupVersionKind{Version: "v1", Kind: "Status"}, statusOf(err))
+	s.write("ERROR", statusGVK(), statusOf(err))
 	s.flush()
 }
 

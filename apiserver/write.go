@@ -2,7 +2,10 @@ package apiserver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,22 +26,46 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
 }
 
-func (c *call) createOptions() (*metav1.CreateOptions, error) {
+// readCreate reads body and options of a POST, once it is clear that it can be understood and
+// answered.
+func (c *call) readCreate() ([]byte, *metav1.CreateOptions, error) {
+	if _, err := accept(c.r, c.protobuf()); err != nil {
+		return nil, nil, err
+	}
+	if _, err := contentType(c.r.Header.Get("Content-Type")); err != nil {
+		return nil, nil, err
+	}
+	data, err := readBody(c.r, c.server.maxBody)
+	if err != nil {
+		return nil, nil, err
+	}
 	query := c.r.URL.Query()
 	o := &metav1.CreateOptions{}
 	if err := metav1.Convert_url_Values_To_v1_CreateOptions(&query, o, nil); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
-	return o, invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(o))
+	return data, o, invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(o))
+}
+
+// readUpdate is readCreate of a PUT.
+func (c *call) readUpdate() ([]byte, *metav1.UpdateOptions, error) {
+	if _, err := accept(c.r, c.protobuf()); err != nil {
+		return nil, nil, err
+	}
+	data, err := readBody(c.r, c.server.maxBody)
+	if err != nil {
+		return nil, nil, err
+	}
+	query := c.r.URL.Query()
+	o := &metav1.UpdateOptions{}
+	if err := metav1.Convert_url_Values_To_v1_UpdateOptions(&query, o, nil); err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	return data, o, invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(o))
 }
 
 func (c *call) create(ctx context.Context) {
-	o, err := c.createOptions()
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	data, err := readBody(c.r, c.server.maxBody)
+	data, o, err := c.readCreate()
 	if err != nil {
 		c.fail(err)
 		return
@@ -47,14 +74,15 @@ func (c *call) create(ctx context.Context) {
 		c.answer(ctx, data, o)
 		return
 	}
-	obj, err := c.decode(data, c.r.Header.Get("Content-Type"), o.FieldValidation)
+	obj, err := c.decode(data, o.FieldValidation)
 	if err != nil {
 		c.fail(err)
 		return
 	}
 	obj.SetManagedFields(nil)
+	c.dedupOwners(obj, "")
 	dry := isDryRun(o.DryRun)
-	if err := c.server.admission.Admit(ctx, c.admission(admission.Create, obj, nil, o, dry)); err != nil {
+	if obj, err = c.admit(ctx, c.admission(admission.Create, obj, nil, o, dry)); err != nil {
 		c.fail(err)
 		return
 	}
@@ -68,10 +96,23 @@ func (c *call) create(ctx context.Context) {
 	c.write(c.w, c.r, http.StatusCreated, item)
 }
 
+// admit runs the mutating plugins and returns the object they leave behind.
+func (c *call) admit(ctx context.Context, q *admission.Request) (registry.Object, error) {
+	if err := c.server.admission.Admit(ctx, q); err != nil {
+		return nil, err
+	}
+	obj, ok := q.Object.(registry.Object)
+	if !ok || reflect.TypeOf(obj) != reflect.TypeOf(c.New()) {
+		return nil, apierrors.NewInternalError(fmt.Errorf("admission left a %T instead of a %s", q.Object, c.Names.Kind))
+	}
+	c.dedupOwners(obj, " after mutating admission happens")
+	return obj, nil
+}
+
 // answer serves a create of a kind that is not stored.
 func (c *call) answer(ctx context.Context, data []byte, o *metav1.CreateOptions) {
 	obj := c.NewRequest()
-	if err := c.decodeInto(data, c.r.Header.Get("Content-Type"), o.FieldValidation, obj, c.gvk()); err != nil {
+	if err := c.decodeInto(data, o.FieldValidation, obj, c.gvk()); err != nil {
 		c.fail(err)
 		return
 	}
@@ -89,19 +130,15 @@ func (c *call) answer(ctx context.Context, data []byte, o *metav1.CreateOptions)
 	c.respond(http.StatusCreated, result, c.gvk())
 }
 
-func sameNamespace(obj metav1.Object, namespace string) error {
-	switch obj.GetNamespace() {
-	case namespace, "":
-		obj.SetNamespace(namespace)
-		return nil
-	}
-	return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
-}
-
 // respond answers with an object of any type: its own if it says so, else gvk.
 func (c *call) respond(code int, obj runtime.Object, gvk schema.GroupVersionKind) {
-	if _, ok := obj.(*metav1.Status); ok {
-		gvk = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
+	if status, ok := obj.(*metav1.Status); ok {
+		gvk = statusGVK()
+		if status.Code == 0 && code == http.StatusCreated {
+			status = status.DeepCopy()
+			status.Code = int32(code)
+			obj = status
+		}
 	} else if own := obj.GetObjectKind().GroupVersionKind(); own.Kind != "" {
 		gvk = own
 	}
@@ -109,22 +146,12 @@ func (c *call) respond(code int, obj runtime.Object, gvk schema.GroupVersionKind
 }
 
 func (c *call) update(ctx context.Context) {
-	query := c.r.URL.Query()
-	o := &metav1.UpdateOptions{}
-	if err := metav1.Convert_url_Values_To_v1_UpdateOptions(&query, o, nil); err != nil {
-		c.fail(apierrors.NewBadRequest(err.Error()))
-		return
-	}
-	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(o)); err != nil {
-		c.fail(err)
-		return
-	}
-	data, err := readBody(c.r, c.server.maxBody)
+	data, o, err := c.readUpdate()
 	if err != nil {
 		c.fail(err)
 		return
 	}
-	wanted, err := c.decode(data, c.r.Header.Get("Content-Type"), o.FieldValidation)
+	wanted, err := c.decode(data, o.FieldValidation)
 	if err == nil {
 		err = checkName(wanted, c.q.Name, c.namespace())
 	}
@@ -132,6 +159,7 @@ func (c *call) update(ctx context.Context) {
 		c.fail(err)
 		return
 	}
+	c.dedupOwners(wanted, "")
 	c.change(ctx, func(context.Context, registry.Object) (registry.Object, error) {
 		return wanted.DeepCopyObject().(registry.Object), nil
 	}, o, isDryRun(o.DryRun))
@@ -175,8 +203,8 @@ func (c *call) apply(ctx context.Context, wanted registry.Change, options runtim
 		} else {
 			obj.SetManagedFields(current.GetManagedFields())
 		}
-		return obj, c.server.admission.Admit(ctx, request(obj, current))
-	}, registry.UpdateOptions{View: view, DryRun: dry, Via: c.version, Admit: func(ctx context.Context, obj, old registry.Object) error {
+		return c.admit(ctx, request(obj, current))
+	}, registry.UpdateOptions{View: view, DryRun: dry, Patch: c.q.Verb == "patch", Via: c.version, Admit: func(ctx context.Context, obj, old registry.Object) error {
 		return c.server.admission.Validate(ctx, request(obj, old))
 	}})
 }
@@ -189,15 +217,22 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 		return nil, err
 	}
 	if len(data) > 0 {
-		got, err := decodeBody(c.r.Header.Get("Content-Type"), data, o)
+		m, err := contentType(c.r.Header.Get("Content-Type"))
 		if err != nil {
-			if _, ok := err.(apierrors.APIStatus); ok {
-				return nil, err
-			}
-			return nil, apierrors.NewBadRequest(err.Error())
+			return nil, err
 		}
-		if got.gvk.Kind != "" && got.gvk.Kind != "DeleteOptions" {
-			return nil, apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
+		want := c.gv.WithKind("DeleteOptions")
+		if m != mediaProtobuf {
+			if got, err := typeOf(data, want); err == nil && got.Kind == want.Kind {
+				want = *got // of any group, for old clients
+			}
+		}
+		got, _, err := c.server.decode(m, data, o, want)
+		if errors.Is(err, errConversion) {
+			err = runtime.NewNotRegisteredErrForKind(upstreamScheme, *got)
+		}
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	} else {
 		query := c.r.URL.Query()
@@ -220,7 +255,11 @@ func (c *call) delete(ctx context.Context) {
 		return
 	}
 	if !gone || c.Rules.Deletion.ReturnsObject {
-		c.write(c.w, c.r, http.StatusOK, item)
+		code := http.StatusOK
+		if !gone && o.OrphanDependents != nil && !*o.OrphanDependents {
+			code = http.StatusAccepted
+		}
+		c.write(c.w, c.r, code, item)
 		return
 	}
 	c.respond(http.StatusOK, &metav1.Status{

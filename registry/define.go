@@ -14,7 +14,7 @@ func (d Definition[T]) Kind() Kind {
 	k := Kind{
 		Names: d.Names, GroupVersion: d.GroupVersion, Namespaced: d.Namespaced, Prefix: d.Prefix,
 		New: func() Object { return d.New() }, NewList: d.NewList,
-		Rules: d.Rules.erase(), Sub: d.Sub.erase(), Also: d.Also, TTL: d.TTL,
+		Rules: d.Rules.erase(), Sub: d.Sub.erase(), Also: d.Also, TTL: d.TTL, Warning: d.Warning,
 	}
 	if k.Prefix == "" {
 		k.Prefix = d.Plural
@@ -61,7 +61,7 @@ func (r Rules[T]) erase() Rules[Object] {
 }
 
 func (d Deletion[T]) erase() Deletion[Object] {
-	e := Deletion[Object]{Begin: erase1(d.Begin), ReturnsObject: d.ReturnsObject}
+	e := Deletion[Object]{Begin: erase1(d.Begin), ReturnsObject: d.ReturnsObject, Singly: d.Singly}
 	if d.Grace != nil {
 		e.Grace = func(obj Object, asked *int64) int64 { return d.Grace(obj.(T), asked) }
 	}

@@ -56,7 +56,7 @@ func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (
 	case o.DryRun:
 		return &Item{Object: obj, key: current.key}, remove, nil
 	case remove:
-		item, err := r.remove(ctx, current)
+		item, err := r.remove(ctx, current, obj)
 		return item, true, err
 	case !changed:
 		return current, false, nil
@@ -68,12 +68,12 @@ func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (
 }
 
 // remove takes the record away and returns the object's last state.
-func (r *Resource) remove(ctx context.Context, current *Item) (*Item, error) {
+func (r *Resource) remove(ctx context.Context, current *Item, last Object) (*Item, error) {
 	revision, err := r.registry.store.Delete(ctx, r.storageKey(current.key), current.Revision)
 	if err != nil {
 		return nil, err
 	}
-	return current, r.registry.clock.wait(ctx, revision)
+	return &Item{Object: last, Revision: current.Revision, key: current.key}, r.registry.clock.wait(ctx, revision)
 }
 
 func (r *Resource) deletePreconditions(obj Object, p *metav1.Preconditions) error {
@@ -120,10 +120,9 @@ func (d Deletion[T]) decide(obj T, o metav1.DeleteOptions, now time.Time) (chang
 			changed, pending = true, *obj.GetDeletionGracePeriodSeconds() > 0
 		}
 	case !begun && d.Grace != nil:
-		if grace := d.Grace(obj, asked); grace > 0 {
-			begin(obj, grace, now)
-			changed, pending = true, true
-		}
+		grace := d.Grace(obj, asked)
+		begin(obj, grace, now)
+		changed, pending = true, grace > 0
 	}
 	if finalizers := finalizersFor(obj.GetFinalizers(), o); !slices.Equal(finalizers, obj.GetFinalizers()) {
 		obj.SetFinalizers(finalizers)
@@ -142,6 +141,10 @@ func (d Deletion[T]) decide(obj T, o metav1.DeleteOptions, now time.Time) (chang
 		if obj.GetDeletionTimestamp() == nil {
 			begin(obj, 0, now)
 			changed = true
+		}
+		if d.Held != nil && d.Held(obj) {
+			obj.SetDeletionGracePeriodSeconds(nil) // there is no grace, but something to wait for
+			return changed, false
 		}
 		if left := obj.GetDeletionGracePeriodSeconds(); left == nil || *left != 0 {
 			zero := int64(0)

@@ -44,6 +44,8 @@ type Kind struct {
 	Also []Version
 	// TTL is how long an object lives after its last write; 0 is for ever.
 	TTL time.Duration
+	// Warning, if not empty, accompanies every answer: the kind is deprecated.
+	Warning string
 	// Answer makes this a kind that is not stored: a create is answered by it, and create is
 	// its only verb.
 	Answer func(ctx context.Context, a Access, namespace string, obj runtime.Object) (runtime.Object, error)
@@ -64,6 +66,7 @@ type Definition[T Object] struct {
 	Sub          Subresources[T]
 	Also         []Version
 	TTL          time.Duration
+	Warning      string
 }
 
 // Rules are what a write of a kind must obey; every field is optional. The registry itself
@@ -110,6 +113,8 @@ type Deletion[T Object] struct {
 	// ReturnsObject answers a delete with the object instead of a Status, as upstream does for
 	// some kinds.
 	ReturnsObject bool
+	// Singly refuses to delete a collection of the kind.
+	Singly bool
 	// Held keeps an object whose deletion began and whose finalizers are gone.
 	Held func(obj T) bool
 }

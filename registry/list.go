@@ -63,6 +63,14 @@ func (r *Resource) Get(ctx context.Context, namespace, name, resourceVersion str
 
 // List returns the selected objects.
 func (r *Resource) List(ctx context.Context, o ListOptions) (*List, error) {
+	l, err := r.list(ctx, o)
+	return l, r.badList(err)
+}
+
+func (r *Resource) list(ctx context.Context, o ListOptions) (*List, error) {
+	if o.ResourceVersion == "0" {
+		o.Limit = 0 // what may be old is told whole
+	}
 	prefix := ""
 	if o.Namespace != "" {
 		prefix = o.Namespace + "/"
@@ -70,7 +78,7 @@ func (r *Resource) List(ctx context.Context, o ListOptions) (*List, error) {
 	if o.Continue != "" {
 		return r.listOn(ctx, prefix, o)
 	}
-	if o.Match == metav1.ResourceVersionMatchExact {
+	if o.exact() {
 		return r.listExact(ctx, prefix, o)
 	}
 	if err := r.fresh(ctx, o.ResourceVersion); err != nil {
@@ -86,6 +94,13 @@ func (r *Resource) List(ctx context.Context, o ListOptions) (*List, error) {
 	}
 	tree, revision := r.table.snapshot(&r.registry.clock)
 	return r.page(tree, prefix, "", revision, o), nil
+}
+
+// exact tells whether the list is of one revision: asked for so, or by a limit with a version,
+// which meant that before there was a match to ask for.
+func (o ListOptions) exact() bool {
+	versioned := o.ResourceVersion != "" && o.ResourceVersion != "0"
+	return o.Match == metav1.ResourceVersionMatchExact || o.Match == "" && o.Limit > 0 && versioned
 }
 
 // listExact lists at exactly one revision.
@@ -161,13 +176,14 @@ func (r *Resource) page(tree *btree.BTree[*Item], prefix, from string, revision 
 	everything := o.everything()
 	walked := 0
 	ascend(tree, prefix, from, func(i *Item) bool {
-		if !everything && !o.matches(&r.Kind, i) {
-			return true
-		}
 		if o.Limit > 0 && int64(len(l.Items)) == o.Limit {
+			// Whether what follows is selected is not looked at, as upstream does not.
 			last := l.Items[len(l.Items)-1]
 			l.Continue = encodeContinue(strings.TrimPrefix(last.key, prefix)+"\x00", revision)
 			return false
+		}
+		if !everything && !o.matches(&r.Kind, i) {
+			return true
 		}
 		walked++
 		l.Items = append(l.Items, i)
@@ -218,11 +234,31 @@ func (r *Resource) expired(revision int64) error {
 	return r.errorf(ErrExpired, "", "too old resource version: %d (%d)", revision, oldest)
 }
 
+// badVersion: a resource version is no number.
+type badVersion struct {
+	version string
+	err     error
+}
+
+// Error has upstream's words.
+func (e *badVersion) Error() string {
+	return fmt.Sprintf("resourceVersion: Invalid value: %q: %v", e.version, e.err)
+}
+
+// badList makes a bad request of a list at no version; upstream lets other reads fail.
+func (r *Resource) badList(err error) error {
+	var bad *badVersion
+	if errors.As(err, &bad) {
+		return r.errorf(ErrBadRequest, "", "invalid resource version: %v", err)
+	}
+	return err
+}
+
 // ParseVersion reads a resource version as a revision.
 func ParseVersion(v string) (int64, error) {
 	n, err := strconv.ParseUint(v, 10, 63)
 	if err != nil {
-		return 0, &Error{Err: ErrBadRequest, Message: fmt.Sprintf("Invalid value: %q: %v", v, err)}
+		return 0, &badVersion{v, err}
 	}
 	return int64(n), nil
 }

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry/codec"
@@ -104,6 +107,7 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 // commit encodes obj, writes it and waits until the cache shows it.
 func (r *Resource) commit(ctx context.Context, key string, obj Object, write func([]byte) (int64, error)) (*Item, error) {
 	obj.SetResourceVersion("")
+	codec.Canonical(obj)
 	value, err := codec.Stored(r.gvk(), obj)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", r.Names.Kind, key, err)
@@ -141,6 +145,9 @@ type UpdateOptions struct {
 	Raw bool
 	// Via is the further version by which the object came in, if it did.
 	Via *Version
+	// Patch tells that the wanted state was made from the current one: another UID in it is
+	// then an invalid change, not a conflict.
+	Patch bool
 }
 
 // Change makes the wanted state from the current one, which is shared and must not be changed;
@@ -179,8 +186,8 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change Ch
 }
 
 func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptions) (*Item, error) {
-	if v := obj.GetResourceVersion(); v != "" && v != "0" {
-		return nil, r.errorf(ErrNotFound, obj.GetName(), "")
+	if uid := obj.GetUID(); uid != "" {
+		return nil, r.otherUID(obj, uid, "")
 	}
 	obj.SetResourceVersion("")
 	co := CreateOptions{DryRun: o.DryRun, Via: o.Via}
@@ -197,7 +204,7 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 	if err != nil {
 		return nil, err
 	}
-	if err := r.preconditions(obj, old); err != nil {
+	if err := r.preconditions(obj, old, o.Patch); err != nil {
 		return nil, err
 	}
 	if !o.Raw {
@@ -214,7 +221,7 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 		return &Item{Object: obj, key: current.key}, nil
 	}
 	if r.removable(obj) {
-		return r.remove(ctx, current)
+		return r.remove(ctx, current, obj)
 	}
 	same, err := r.same(obj, old)
 	if err != nil || same {
@@ -238,23 +245,31 @@ func (r *Resource) same(obj, old Object) (bool, error) {
 }
 
 // preconditions checks the UID and resource version that the wanted state carries.
-func (r *Resource) preconditions(obj, old Object) error {
-	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
-		return r.errorf(ErrConflict, old.GetName(),
-			"StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
-			r.storageKey(indexKey(old.GetNamespace(), old.GetName())), uid, old.GetUID())
+func (r *Resource) preconditions(obj, old Object, patch bool) error {
+	if uid := obj.GetUID(); !patch && uid != "" && uid != old.GetUID() {
+		return r.otherUID(old, uid, old.GetUID())
+	}
+	if _, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64); err != nil && obj.GetResourceVersion() != "" {
+		return err
 	}
 	switch version := obj.GetResourceVersion(); {
 	case version == "" || version == "0":
 		if r.Rules.ConditionalUpdate {
-			return r.invalid(obj.GetName(), field.ErrorList{field.Invalid(
-				field.NewPath("metadata").Child("resourceVersion"), 0, "must be specified for an update")})
+			// Upstream names the resource instead of the kind.
+			return &Error{Err: ErrInvalid, Resource: r.GroupResource(), Kind: r.Plural, Name: obj.GetName(), Fields: field.ErrorList{
+				field.Invalid(field.NewPath("metadata").Child("resourceVersion"), 0, "must be specified for an update")}}
 		}
 	case version != old.GetResourceVersion():
 		return r.errorf(ErrConflict, old.GetName(), "%s", errModified)
 	}
 	obj.SetResourceVersion(old.GetResourceVersion())
 	return nil
+}
+
+func (r *Resource) otherUID(at Object, want, have types.UID) error {
+	return r.errorf(ErrConflict, at.GetName(),
+		"StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+		r.storageKey(indexKey(at.GetNamespace(), at.GetName())), want, have)
 }
 
 func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateOptions) error {
@@ -282,7 +297,7 @@ func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateO
 	}
 	meta := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, PathSegmentName, meta)
-	errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, meta)...)
+	errs = appendNew(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, meta))
 	errs = append(errs, r.validateFinalizers(obj.GetFinalizers())...)
 	if validate != nil {
 		errs = append(errs, validate(obj, old)...)
@@ -344,6 +359,16 @@ func PathSegmentName(name string, prefix bool) []string {
 		return content.IsPathSegmentPrefix(name)
 	}
 	return content.IsPathSegmentName(name)
+}
+
+// appendNew appends the errors of more that are not in errs.
+func appendNew(errs, more field.ErrorList) field.ErrorList {
+	for _, e := range more {
+		if !slices.ContainsFunc(errs, func(known *field.Error) bool { return known.Error() == e.Error() }) {
+			errs = append(errs, e)
+		}
+	}
+	return errs
 }
 
 // newest returns the item at key as of now, or ErrNotFound.

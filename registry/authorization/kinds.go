@@ -26,7 +26,7 @@ func subjectAccessReviews(z authz.Authorizer) registry.Kind {
 		New:          func() *authorizationv1.SubjectAccessReview { return &authorizationv1.SubjectAccessReview{} },
 		Answer: func(ctx context.Context, _ registry.Access, _ string, review *authorizationv1.SubjectAccessReview) (runtime.Object, error) {
 			if errs := validateSubjectAccessReview(review); len(errs) > 0 {
-				return nil, invalid("SubjectAccessReview", errs)
+				return nil, invalid(errs)
 			}
 			review.Status = decide(ctx, z, requestOf(review.Spec))
 			return review, nil
@@ -45,7 +45,7 @@ func localSubjectAccessReviews(z authz.Authorizer) registry.Kind {
 				review.Namespace = namespace
 			}
 			if errs := validateLocalSubjectAccessReview(review); len(errs) > 0 {
-				return nil, invalid("LocalSubjectAccessReview", errs)
+				return nil, invalid(errs)
 			}
 			if namespace == "" {
 				return nil, badRequest("localsubjectaccessreviews", "namespace is required on this type: ")
@@ -66,7 +66,7 @@ func selfSubjectAccessReviews(z authz.Authorizer) registry.Kind {
 		New:          func() *authorizationv1.SelfSubjectAccessReview { return &authorizationv1.SelfSubjectAccessReview{} },
 		Answer: func(ctx context.Context, _ registry.Access, _ string, review *authorizationv1.SelfSubjectAccessReview) (runtime.Object, error) {
 			if errs := validateSelfSubjectAccessReview(review); len(errs) > 0 {
-				return nil, invalid("SelfSubjectAccessReview", errs)
+				return nil, invalid(errs)
 			}
 			user := authn.FromContext(ctx)
 			if user == nil {
@@ -129,8 +129,9 @@ func badRequest(resource, message string) error {
 	return &registry.Error{Err: registry.ErrBadRequest, Resource: groupResource(resource), Message: message}
 }
 
-func invalid(kind string, errs field.ErrorList) error {
-	return &registry.Error{Err: registry.ErrInvalid, Resource: groupResource(""), Kind: kind, Fields: errs}
+// invalid names no kind, as upstream does not.
+func invalid(errs field.ErrorList) error {
+	return &registry.Error{Err: registry.ErrInvalid, Resource: groupResource(""), Fields: errs}
 }
 
 func groupResource(resource string) schema.GroupResource {

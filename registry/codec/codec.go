@@ -79,8 +79,10 @@ func WithType(gvk schema.GroupVersionKind, body []byte) []byte {
 	out := make([]byte, 0, len(body)+len(apiVersion)+len(kind)+30)
 	out = append(out, `{"kind":"`...)
 	out = append(out, kind...)
-	out = append(out, `","apiVersion":"`...)
-	out = append(out, apiVersion...)
+	if apiVersion != "" {
+		out = append(out, `","apiVersion":"`...)
+		out = append(out, apiVersion...)
+	}
 	out = append(out, '"')
 	if rest := bytes.TrimSpace(body[1:]); len(rest) > 0 && rest[0] != '}' {
 		out = append(out, ',')

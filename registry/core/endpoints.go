@@ -16,6 +16,7 @@ func endpoints() registry.Kind {
 		GroupVersion: corev1.SchemeGroupVersion,
 		Namespaced:   true,
 		Prefix:       "services/endpoints",
+		Warning:      "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 		New:          func() *corev1.Endpoints { return &corev1.Endpoints{} },
 		NewList:      func() runtime.Object { return &corev1.EndpointsList{} },
 		Rules: registry.Rules[*corev1.Endpoints]{

@@ -35,6 +35,7 @@ func namespaces() registry.Kind {
 			ValidateName:   apivalidation.ValidateNamespaceName,
 			Deletion: registry.Deletion[*corev1.Namespace]{
 				Begin:         func(ns *corev1.Namespace) { ns.Status.Phase = corev1.NamespaceTerminating },
+				Singly:        true,
 				Held:          func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 },
 				ReturnsObject: true,
 			},

@@ -1,0 +1,116 @@
+package apiserver_test
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/token"
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/internal/transcript"
+)
+
+// TestUpstream holds the answers to tables of raw requests to those that the API server of
+// Kubernetes 1.37.1 gave. The module conformance/apiserver recorded them and records them anew.
+func TestUpstream(t *testing.T) {
+	files, err := filepath.Glob("testdata/upstream/*.http")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no tables: %v", err)
+	}
+	known := intended()
+	unused := maps.Clone(known)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".http")
+		t.Run(name, func(t *testing.T) {
+			want, err := transcript.Read(strings.TrimSuffix(file, ".http") + ".json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := startForUsers(t)
+			got, err := transcript.PlayFile(t.Context(), transcript.NewPlayer(c.Anonymous().Transport, c.Anonymous().Host, "admin"), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != len(want) {
+				t.Fatalf("%d steps, but %d are recorded: record anew", len(got), len(want))
+			}
+			for i := range want {
+				onlyServed(want[i], got[i])
+				diff := transcript.Diff(want[i], got[i])
+				reason, expected := known[name+"/"+want[i].Step]
+				delete(unused, name+"/"+want[i].Step)
+				switch {
+				case len(diff) > 0 && !expected:
+					t.Errorf("%s\n\t%s", want[i].Step, strings.Join(diff, "\n\t"))
+				case len(diff) == 0 && expected:
+					t.Errorf("%s: answers as upstream, but is listed as different: %s", want[i].Step, reason)
+				}
+			}
+		})
+	}
+	if len(unused) > 0 && !t.Failed() {
+		t.Errorf("differences of steps that do not exist: %v", slices.Sorted(maps.Keys(unused)))
+	}
+}
+
+// onlyServed leaves out of a recorded discovery document the kinds that are not served here, and
+// the subresources of a later day.
+func onlyServed(want, got transcript.Answer) {
+	document, ok1 := want.Body.(map[string]any)
+	here, ok2 := got.Body.(map[string]any)
+	if !ok1 || !ok2 || document["kind"] != "APIResourceList" || here["kind"] != "APIResourceList" {
+		return
+	}
+	served := map[string]bool{}
+	for _, r := range here["resources"].([]any) {
+		served[r.(map[string]any)["name"].(string)] = true
+	}
+	later := []string{"attach", "exec", "log", "portforward", "proxy", "token"}
+	document["resources"] = slices.DeleteFunc(document["resources"].([]any), func(r any) bool {
+		resource, sub, _ := strings.Cut(r.(map[string]any)["name"].(string), "/")
+		return !served[resource] || slices.Contains(later, sub)
+	})
+}
+
+// intended are the steps that are answered otherwise than by upstream, and why.
+func intended() map[string]string {
+	const (
+		version   = "says what it is, not what upstream's build was"
+		addresses = "service addresses are not allocated yet"
+		warnings  = "pods are not searched for deprecated fields yet"
+	)
+	return map[string]string{
+		"access/anonymous version":       version,
+		"paths/version":                  version,
+		"access/token review":            "authenticators have no audiences yet",
+		"update/service by put":          addresses,
+		"update/service without version": addresses,
+		"kinds/pod with old fields":      warnings,
+		"patch/json whole document":      "a document that lost its type is taken for the endpoint's; upstream reads its internal type, which knows no field",
+	}
+}
+
+// startForUsers starts a control plane without components, and with upstream's users.
+func startForUsers(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	tokens := token.New(token.Static(map[string]*authn.Identity{
+		"admin":  {Name: "admin", UID: "admin", Groups: []string{authn.GroupMasters}},
+		"editor": {Name: "editor", UID: "editor"},
+		"nobody": {Name: "nobody", UID: "nobody"},
+	}))
+	c, err := cluster.Start(t.Context(), cluster.Options{
+		Disable: cluster.Components(), Authenticators: []authn.Authenticator{tokens},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
