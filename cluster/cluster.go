@@ -133,10 +133,11 @@ func (c *Cluster) Handler() http.Handler { return gate{c} }
 // Config leads clients to the cluster as Admin. It is the caller's to change.
 func (c *Cluster) Config() *rest.Config { return c.ConfigFor(Admin()) }
 
-// ConfigFor leads clients to the cluster as somebody else: a User, a ServiceAccount.
+// ConfigFor leads clients to the cluster as somebody else: a User, a ServiceAccount. The server's
+// warnings, which client-go would write to standard error, are dropped.
 func (c *Cluster) ConfigFor(id *authn.Identity) *rest.Config {
 	return &rest.Config{
-		Host: "http://keelson.in-process", QPS: -1,
+		Host: "http://keelson.in-process", QPS: -1, WarningHandler: rest.NoWarnings{},
 		Transport: roundTripper{c, func(r *http.Request) *http.Request {
 			return r.WithContext(inprocess.Attach(r.Context(), id))
 		}},
