@@ -20,127 +20,20 @@ import (
 // goes on.
 func TestDisable(t *testing.T) {
 	tests := map[string]func(w *world){
-		"scheduler": func(w *world) {
-			for _, p := range w.listed("web") {
-				if p.Spec.NodeName != "" || p.Status.Phase != corev1.PodPending {
-					w.t.Errorf("%s is %s on %q", p.Name, p.Status.Phase, p.Spec.NodeName)
-				}
-			}
-			bind := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: w.listed("web")[0].Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}
-			w.check(w.pods.Bind(w.ctx, bind, metav1.CreateOptions{}))
-			time.Sleep(10 * time.Second)
-			if p := w.listed("web")[0]; p.Status.Phase != corev1.PodRunning || p.Spec.NodeName != "node-1" {
-				w.t.Errorf("bound by hand it is %s on %q", p.Status.Phase, p.Spec.NodeName)
-			}
-		},
-		"deployment-controller": func(w *world) {
-			if d := w.deployment("web"); d.Status.ObservedGeneration != 0 || len(w.replicaSets("web")) > 0 {
-				w.t.Errorf("somebody saw to the deployment: %+v", d.Status)
-			}
-		},
-		"replicaset-controller": func(w *world) {
-			if sets := w.replicaSets("web"); len(sets) != 1 || sets[0].Status.Replicas != 0 || len(w.listed("web")) > 0 {
-				w.t.Errorf("somebody saw to the replica set: %+v", sets)
-			}
-		},
-		"endpoints-controller": func(w *world) {
-			if _, err := w.cs.CoreV1().Endpoints("default").Get(w.ctx, "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				w.t.Errorf("endpoints: %v", err)
-			}
-		},
-		"endpointslice-controller": func(w *world) {
-			l, err := w.cs.DiscoveryV1().EndpointSlices("default").List(w.ctx, metav1.ListOptions{})
-			if err != nil || len(l.Items) > 0 {
-				w.t.Errorf("endpoint slices: %v %v", l.Items, err)
-			}
-		},
-		"garbage-collector-controller": func(w *world) {
-			w.check(w.deployments.Delete(w.ctx, "web", metav1.DeleteOptions{}))
-			time.Sleep(time.Minute)
-			w.running("web", 2, "")
-			if len(w.replicaSets("web")) != 1 {
-				w.t.Error("somebody collected the replica set")
-			}
-		},
-		"namespace-controller": func(w *world) {
-			_, err := w.cs.CoreV1().Namespaces().Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, metav1.CreateOptions{})
-			w.check(err)
-			w.check(w.cs.CoreV1().Namespaces().Delete(w.ctx, "shop", metav1.DeleteOptions{}))
-			time.Sleep(time.Minute)
-			ns, err := w.cs.CoreV1().Namespaces().Get(w.ctx, "shop", metav1.GetOptions{})
-			w.check(err)
-			if ns.Status.Phase != corev1.NamespaceTerminating || len(ns.Status.Conditions) > 0 {
-				w.t.Errorf("the namespace is %+v", ns.Status)
-			}
-			w.running("web", 2, "")
-		},
-		"serviceaccount-controller": func(w *world) {
-			if _, err := w.cs.CoreV1().ServiceAccounts("default").Get(w.ctx, "default", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				w.t.Errorf("the default account: %v", err)
-			}
-			w.running("web", 2, "")
-		},
-		"root-ca-certificate-publisher-controller": func(w *world) {
-			if _, err := w.cs.CoreV1().ConfigMaps("default").Get(w.ctx, "kube-root-ca.crt", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				w.t.Errorf("the certificate: %v", err)
-			}
-			w.running("web", 2, "")
-		},
-		"clusterrole-aggregation-controller": func(w *world) {
-			_, err := w.cs.RbacV1().ClusterRoles().Create(w.ctx, &rbacv1.ClusterRole{
-				ObjectMeta: metav1.ObjectMeta{Name: "carts", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true"}},
-				Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"shop.example.com"}, Resources: []string{"carts"}, Verbs: []string{"get"}}},
-			}, metav1.CreateOptions{})
-			w.check(err)
-			time.Sleep(10 * time.Second)
-			edit, err := w.cs.RbacV1().ClusterRoles().Get(w.ctx, "edit", metav1.GetOptions{})
-			w.check(err)
-			if slices.ContainsFunc(edit.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "carts") }) {
-				w.t.Error("somebody aggregated")
-			}
-		},
-		"disruption-controller": func(w *world) {
-			one := intstr.FromInt32(1)
-			_, err := w.cs.PolicyV1().PodDisruptionBudgets("default").Create(w.ctx, &policyv1.PodDisruptionBudget{
-				ObjectMeta: metav1.ObjectMeta{Name: "web"},
-				Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
-			}, metav1.CreateOptions{})
-			w.check(err)
-			time.Sleep(time.Minute)
-			budget, err := w.cs.PolicyV1().PodDisruptionBudgets("default").Get(w.ctx, "web", metav1.GetOptions{})
-			w.check(err)
-			if budget.Status.ObservedGeneration != 0 || len(budget.Status.Conditions) > 0 {
-				w.t.Errorf("somebody saw to the budget: %+v", budget.Status)
-			}
-		},
-		"node-lifecycle-controller": func(w *world) {
-			w.silence("node-0", time.Hour)
-			n, err := w.cs.CoreV1().Nodes().Get(w.ctx, "node-0", metav1.GetOptions{})
-			w.check(err)
-			for _, condition := range n.Status.Conditions {
-				if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
-					w.t.Errorf("somebody marked the silent node: %+v", condition)
-				}
-			}
-		},
-		"taint-eviction-controller": func(w *world) {
-			w.silence("node-0", time.Hour)
-			for _, p := range w.listed("web") {
-				if p.DeletionTimestamp != nil {
-					w.t.Errorf("somebody evicted %s", p.Name)
-				}
-			}
-		},
-		"pod-garbage-collector-controller": func(w *world) {
-			node, err := w.c.Node("node-0")
-			w.check(err)
-			node.Stop()
-			w.check(w.cs.CoreV1().Nodes().Delete(w.ctx, "node-0", metav1.DeleteOptions{}))
-			time.Sleep(time.Hour)
-			if n := len(w.listed("web")); n != 2 {
-				w.t.Errorf("%d pods are left of 2", n)
-			}
-		},
+		"scheduler":                                withoutScheduler,
+		"deployment-controller":                    withoutDeployment,
+		"replicaset-controller":                    withoutReplicaSet,
+		"endpoints-controller":                     withoutEndpoints,
+		"endpointslice-controller":                 withoutEndpointSlice,
+		"garbage-collector-controller":             withoutGarbageCollector,
+		"namespace-controller":                     withoutNamespace,
+		"serviceaccount-controller":                withoutServiceAccount,
+		"root-ca-certificate-publisher-controller": withoutRootCA,
+		"clusterrole-aggregation-controller":       withoutClusterRoleAggregation,
+		"disruption-controller":                    withoutDisruption,
+		"node-lifecycle-controller":                withoutNodeLifecycle,
+		"taint-eviction-controller":                withoutTaintEviction,
+		"pod-garbage-collector-controller":         withoutPodGarbageCollector,
 	}
 	for _, name := range cluster.Components() {
 		t.Run(name, func(t *testing.T) {
@@ -158,6 +51,143 @@ func TestDisable(t *testing.T) {
 				look(w)
 			})
 		})
+	}
+}
+
+// What is not done without a component, after ten seconds with a deployment and a service.
+
+func withoutScheduler(w *world) {
+	for _, p := range w.listed("web") {
+		if p.Spec.NodeName != "" || p.Status.Phase != corev1.PodPending {
+			w.t.Errorf("%s is %s on %q", p.Name, p.Status.Phase, p.Spec.NodeName)
+		}
+	}
+	bind := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: w.listed("web")[0].Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}
+	w.check(w.pods.Bind(w.ctx, bind, metav1.CreateOptions{}))
+	time.Sleep(10 * time.Second)
+	if p := w.listed("web")[0]; p.Status.Phase != corev1.PodRunning || p.Spec.NodeName != "node-1" {
+		w.t.Errorf("bound by hand it is %s on %q", p.Status.Phase, p.Spec.NodeName)
+	}
+}
+
+func withoutDeployment(w *world) {
+	if d := w.deployment("web"); d.Status.ObservedGeneration != 0 || len(w.replicaSets("web")) > 0 {
+		w.t.Errorf("somebody saw to the deployment: %+v", d.Status)
+	}
+}
+
+func withoutReplicaSet(w *world) {
+	if sets := w.replicaSets("web"); len(sets) != 1 || sets[0].Status.Replicas != 0 || len(w.listed("web")) > 0 {
+		w.t.Errorf("somebody saw to the replica set: %+v", sets)
+	}
+}
+
+func withoutEndpoints(w *world) {
+	if _, err := w.cs.CoreV1().Endpoints("default").Get(w.ctx, "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		w.t.Errorf("endpoints: %v", err)
+	}
+}
+
+func withoutEndpointSlice(w *world) {
+	l, err := w.cs.DiscoveryV1().EndpointSlices("default").List(w.ctx, metav1.ListOptions{})
+	if err != nil || len(l.Items) > 0 {
+		w.t.Errorf("endpoint slices: %v %v", l.Items, err)
+	}
+}
+
+func withoutGarbageCollector(w *world) {
+	w.check(w.deployments.Delete(w.ctx, "web", metav1.DeleteOptions{}))
+	time.Sleep(time.Minute)
+	w.running("web", 2, "")
+	if len(w.replicaSets("web")) != 1 {
+		w.t.Error("somebody collected the replica set")
+	}
+}
+
+func withoutNamespace(w *world) {
+	_, err := w.cs.CoreV1().Namespaces().Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, metav1.CreateOptions{})
+	w.check(err)
+	w.check(w.cs.CoreV1().Namespaces().Delete(w.ctx, "shop", metav1.DeleteOptions{}))
+	time.Sleep(time.Minute)
+	ns, err := w.cs.CoreV1().Namespaces().Get(w.ctx, "shop", metav1.GetOptions{})
+	w.check(err)
+	if ns.Status.Phase != corev1.NamespaceTerminating || len(ns.Status.Conditions) > 0 {
+		w.t.Errorf("the namespace is %+v", ns.Status)
+	}
+	w.running("web", 2, "")
+}
+
+func withoutServiceAccount(w *world) {
+	if _, err := w.cs.CoreV1().ServiceAccounts("default").Get(w.ctx, "default", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		w.t.Errorf("the default account: %v", err)
+	}
+	w.running("web", 2, "")
+}
+
+func withoutRootCA(w *world) {
+	if _, err := w.cs.CoreV1().ConfigMaps("default").Get(w.ctx, "kube-root-ca.crt", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		w.t.Errorf("the certificate: %v", err)
+	}
+	w.running("web", 2, "")
+}
+
+func withoutClusterRoleAggregation(w *world) {
+	_, err := w.cs.RbacV1().ClusterRoles().Create(w.ctx, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "carts", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"shop.example.com"}, Resources: []string{"carts"}, Verbs: []string{"get"}}},
+	}, metav1.CreateOptions{})
+	w.check(err)
+	time.Sleep(10 * time.Second)
+	edit, err := w.cs.RbacV1().ClusterRoles().Get(w.ctx, "edit", metav1.GetOptions{})
+	w.check(err)
+	if slices.ContainsFunc(edit.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "carts") }) {
+		w.t.Error("somebody aggregated")
+	}
+}
+
+func withoutDisruption(w *world) {
+	one := intstr.FromInt32(1)
+	_, err := w.cs.PolicyV1().PodDisruptionBudgets("default").Create(w.ctx, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}, metav1.CreateOptions{})
+	w.check(err)
+	time.Sleep(time.Minute)
+	budget, err := w.cs.PolicyV1().PodDisruptionBudgets("default").Get(w.ctx, "web", metav1.GetOptions{})
+	w.check(err)
+	if budget.Status.ObservedGeneration != 0 || len(budget.Status.Conditions) > 0 {
+		w.t.Errorf("somebody saw to the budget: %+v", budget.Status)
+	}
+}
+
+func withoutNodeLifecycle(w *world) {
+	w.silence("node-0", time.Hour)
+	n, err := w.cs.CoreV1().Nodes().Get(w.ctx, "node-0", metav1.GetOptions{})
+	w.check(err)
+	for _, condition := range n.Status.Conditions {
+		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+			w.t.Errorf("somebody marked the silent node: %+v", condition)
+		}
+	}
+}
+
+func withoutTaintEviction(w *world) {
+	w.silence("node-0", time.Hour)
+	for _, p := range w.listed("web") {
+		if p.DeletionTimestamp != nil {
+			w.t.Errorf("somebody evicted %s", p.Name)
+		}
+	}
+}
+
+func withoutPodGarbageCollector(w *world) {
+	node, err := w.c.Node("node-0")
+	w.check(err)
+	node.Stop()
+	w.check(w.cs.CoreV1().Nodes().Delete(w.ctx, "node-0", metav1.DeleteOptions{}))
+	time.Sleep(time.Hour)
+	if n := len(w.listed("web")); n != 2 {
+		w.t.Errorf("%d pods are left of 2", n)
 	}
 }
 
