@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 )
 
 // EventKind says what happened in the cluster; kinds combine to a set.
@@ -126,15 +127,17 @@ func lessOfAny(a, b corev1.ResourceList) bool {
 // sameRequests spares most updates of a pod, which do not touch its resources, the summing up.
 func sameRequests(a, b *corev1.Pod) bool {
 	same := func(x, y corev1.Container) bool {
-		return equality.Semantic.DeepEqual(x.Resources, y.Resources)
+		return x.Name == y.Name && equality.Semantic.DeepEqual(x.Resources, y.Resources) &&
+			ptr.Equal(x.RestartPolicy, y.RestartPolicy)
 	}
 	sameStatus := func(x, y corev1.ContainerStatus) bool {
-		return equality.Semantic.DeepEqual(x.Resources, y.Resources) &&
+		return x.Name == y.Name && equality.Semantic.DeepEqual(x.Resources, y.Resources) &&
 			equality.Semantic.DeepEqual(x.AllocatedResources, y.AllocatedResources)
 	}
 	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, same) &&
 		slices.EqualFunc(a.Spec.InitContainers, b.Spec.InitContainers, same) &&
 		equality.Semantic.DeepEqual(a.Spec.Resources, b.Spec.Resources) &&
+		equality.Semantic.DeepEqual(a.Spec.Overhead, b.Spec.Overhead) &&
 		slices.EqualFunc(a.Status.ContainerStatuses, b.Status.ContainerStatuses, sameStatus) &&
 		slices.EqualFunc(a.Status.InitContainerStatuses, b.Status.InitContainerStatuses, sameStatus) &&
 		equality.Semantic.DeepEqual(a.Status.Resources, b.Status.Resources) &&

@@ -236,3 +236,27 @@ func TestResourcesOf(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What a pod takes is summed up anew with every part of it that counts.
+func TestStateSumsChangedPodsUp(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	for name, change := range map[string]func(*corev1.Pod){
+		"requests": func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3") },
+		"overhead": func(p *corev1.Pod) { p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")} },
+		"sidecar": func(p *corev1.Pod) {
+			p.Spec.InitContainers = append(p.Spec.InitContainers, *p.Spec.Containers[0].DeepCopy())
+			p.Spec.InitContainers[0].RestartPolicy = &always
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scheduler.NewSnapshot([]*corev1.Node{node("a", "4", "8Gi")}, []*corev1.Pod{on(pod("p", "1", ""), "a")}).State()
+			p := on(pod("p", "1", ""), "a")
+			change(p)
+			s.SetPod(p)
+			want := scheduler.NewPodInfo(p).Requests.MilliCPU
+			if got := s.Snapshot().Node("a").Requested.MilliCPU; got != want || got == 1000 {
+				t.Errorf("%dm are requested, want %dm", got, want)
+			}
+		})
+	}
+}
