@@ -155,11 +155,7 @@ type gate struct{ cluster *Cluster }
 func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l := &g.cluster.life
 	if l.over() {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		status := apierrors.NewServiceUnavailable(ErrClosed.Error()).Status()
-		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		_ = json.NewEncoder(w).Encode(status) // a client that is gone needs no answer
+		refuse(w)
 		return
 	}
 	l.mu.Lock()
@@ -172,4 +168,18 @@ func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(ctx)
 	}
 	g.cluster.handler.ServeHTTP(w, r)
+}
+
+// refuse answers that the cluster is closed.
+func refuse(w http.ResponseWriter) {
+	status := apierrors.NewServiceUnavailable(ErrClosed.Error()).Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	data, err := json.Marshal(status)
+	if err != nil {
+		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = w.Write(data) // a client that is gone needs no answer
 }

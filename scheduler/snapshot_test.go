@@ -241,8 +241,12 @@ func TestResourcesOf(t *testing.T) {
 func TestStateSumsChangedPodsUp(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	for name, change := range map[string]func(*corev1.Pod){
-		"requests": func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3") },
-		"overhead": func(p *corev1.Pod) { p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")} },
+		"requests": func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
+		},
+		"overhead": func(p *corev1.Pod) {
+			p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		},
 		"sidecar": func(p *corev1.Pod) {
 			p.Spec.InitContainers = append(p.Spec.InitContainers, *p.Spec.Containers[0].DeepCopy())
 			p.Spec.InitContainers[0].RestartPolicy = &always
