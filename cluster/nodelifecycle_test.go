@@ -136,7 +136,7 @@ func TestNodeLost(t *testing.T) {
 		if err := running(t.Context(), s.cs, "web", 3)(); err != nil {
 			t.Error(err)
 		}
-		if last := s.j.now[node]["taints"]; last != "" {
+		if last := s.j.last(node, "taints"); last != "" {
 			t.Errorf("the node is left with taints %s", last)
 		}
 	})

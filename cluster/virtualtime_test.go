@@ -86,6 +86,13 @@ func (j *journal) note(object string, values map[string]string, gone bool) {
 	}
 }
 
+// last is what a condition of an object is now.
+func (j *journal) last(object, condition string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.now[object][condition]
+}
+
 // ordered returns the transitions by second and object; those of one object in one second in
 // the order in which they happened.
 func (j *journal) ordered() []transition {
