@@ -12,7 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -206,7 +206,7 @@ func badName(q Request) string {
 	if q.Name == "" || q.Selected {
 		return ""
 	}
-	if problems := path.IsValidPathSegmentName(q.Name); len(problems) > 0 {
+	if problems := content.IsPathSegmentName(q.Name); len(problems) > 0 {
 		return fmt.Sprintf("Name parameter invalid: %q: %s", q.Name, strings.Join(problems, ";"))
 	}
 	return ""

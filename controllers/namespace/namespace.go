@@ -135,7 +135,8 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		return controllers.Result{}, errors.Join(all...)
 	}
 	if left.wait > 0 {
-		return controllers.Result{RequeueAfter: (left.wait/time.Second/2 + 1) * time.Second}, nil
+		half := int64(left.wait/time.Second)/2 + 1
+		return controllers.Result{RequeueAfter: time.Duration(half) * time.Second}, nil
 	}
 	_, err = c.update(ctx, ns, "finalize", func(ns *corev1.Namespace) bool {
 		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == c.options.Finalizer })

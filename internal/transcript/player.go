@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -73,7 +74,7 @@ func (p *Player) once(ctx context.Context, s Step) (Answer, error) {
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
-	if err != nil && err != io.ErrUnexpectedEOF && ctx.Err() == nil && !strings.Contains(s.Path, "timeoutSeconds") {
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil && !strings.Contains(s.Path, "timeoutSeconds") {
 		return a, fmt.Errorf("step %q: %w", s.Name, err)
 	}
 	a.Code = response.StatusCode
