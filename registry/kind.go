@@ -179,11 +179,14 @@ type ObjectKey struct {
 // Access is what actions and reviews may do to stored objects. It obeys the kind's rules but
 // passes admission and authorization: the action itself is what was admitted.
 type Access interface {
+	// Get returns the newest state, which is shared and must not be changed, or ErrNotFound.
 	Get(ctx context.Context, key ObjectKey) (Object, error)
+	// List returns the objects of a namespace, or with "" of all; they are shared like Get's.
 	List(ctx context.Context, resource schema.GroupResource, namespace string) ([]Object, error)
 	// Modify applies change to a private copy of the newest object and stores the result,
 	// again from the start when another write came between. An error of change ends it.
 	Modify(ctx context.Context, key ObjectKey, change func(obj Object) error, dryRun bool) (Object, error)
+	// Delete deletes as a client would: gracefully, and held up by finalizers.
 	Delete(ctx context.Context, key ObjectKey, options metav1.DeleteOptions) error
 }
 

@@ -19,7 +19,8 @@ const Name = "ServiceAccount"
 // Default is the service account of pods that name none.
 const Default = "default"
 
-// Accounts is the cache the plugin reads; an informer of service accounts is one.
+// Accounts is the cache the plugin reads; Get returns false for an account it does not have. An
+// informer of service accounts is one.
 type Accounts interface {
 	Get(namespace, name string) (*corev1.ServiceAccount, bool)
 }

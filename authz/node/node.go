@@ -19,7 +19,8 @@ import (
 // ErrNotListed: what a node may do depends on the pods on it and can not be listed.
 var ErrNotListed = errors.New("node authorizer does not support user rule resolution")
 
-// Getter reads one object by name; cluster-scoped objects have no namespace. An informer is one.
+// Getter reads one object by name, and returns false when there is none; cluster-scoped objects have
+// no namespace. An informer is one.
 type Getter[T any] interface {
 	Get(namespace, name string) (T, bool)
 }

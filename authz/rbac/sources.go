@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Getter reads one object by name; cluster roles have no namespace. An informer is one.
+// Getter reads one object by name, and returns false when there is none; cluster roles have no
+// namespace. An informer is one.
 type Getter[T any] interface {
 	Get(namespace, name string) (T, bool)
 }

@@ -50,6 +50,7 @@ type File interface {
 type Namer interface {
 	// Rename replaces the file at the new name if there is one.
 	Rename(from, to string) error
+	// Remove deletes a file that is there.
 	Remove(name string) error
 	// Sync returns when all changes of names so far survive a crash.
 	Sync() error
