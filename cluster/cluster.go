@@ -38,22 +38,23 @@ var (
 
 // Cluster is a control plane with its nodes. Make one with New, or with Start, which also runs it.
 type Cluster struct {
-	options   Options
-	log       *slog.Logger
-	ids       registry.Identifiers
-	store     storage.Store
-	closer    func() error
-	registry  *registry.Registry
-	scheme    *runtime.Scheme
-	authz     authz.Authorizer
-	rbac      *rbac.Authorizer
-	rules     authz.RuleResolver
-	informers *informers
-	handler   http.Handler
-	transport *apiserver.Transport
-	nodes     []*Node
-	parts     []part
-	slot      int // of the last loop
+	options    Options
+	log        *slog.Logger
+	ids        registry.Identifiers
+	store      storage.Store
+	closer     func() error
+	registry   *registry.Registry
+	scheme     *runtime.Scheme
+	authz      authz.Authorizer
+	rbac       *rbac.Authorizer
+	rules      authz.RuleResolver
+	informers  *informers
+	handler    http.Handler
+	transport  *apiserver.Transport
+	nodes      []*Node
+	nodesReady *nodesReady
+	parts      []part
+	slot       int // of the last loop
 
 	life life
 }

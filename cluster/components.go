@@ -70,8 +70,7 @@ func (c *Cluster) addComponents() error {
 			return err
 		}
 	}
-	c.addNodes()
-	return nil
+	return c.addNodes()
 }
 
 // add makes a component with a client of its own identity, and a publisher of its events.

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/events/publish"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/registry"
 )
@@ -80,12 +80,13 @@ func (n *Node) set(want bool) {
 	}
 }
 
-func (c *Cluster) addNodes() {
+func (c *Cluster) addNodes() error {
 	for i := range c.options.Nodes.Count {
 		n := c.newNode(i)
 		c.nodes = append(c.nodes, n)
 		c.parts = append(c.parts, part{n.name, controllers.RunnableFunc(n.run)})
 	}
+	return c.followNodes()
 }
 
 func (c *Cluster) newNode(i int) *Node {
@@ -176,41 +177,84 @@ func (n *Node) options() kubelet.Options {
 	}
 }
 
-// WaitNodes blocks until all simulated nodes are registered and ready. It fails when ctx or the
-// cluster ends first.
+// WaitNodes blocks until all simulated nodes are registered and ready, and the scheduler knows.
+// It fails when ctx or the cluster ends first.
 func (c *Cluster) WaitNodes(ctx context.Context) error {
-	nodes, ok := c.registry.Resource(coreResource("nodes"))
-	if !ok {
-		return fmt.Errorf("nodes are not served")
+	for {
+		change, missing := c.nodesReady.missing()
+		if missing == nil {
+			return nil
+		}
+		select {
+		case <-change:
+		case <-c.life.done:
+			return fmt.Errorf("%w: %w", missing, ErrClosed)
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", missing, ctx.Err())
+		}
 	}
-	list, watch, err := nodes.ListAndWatch(ctx, registry.Selection{}, "")
+}
+
+// nodesReady is which of the simulated nodes are ready, as the scheduler has been told: handlers
+// are called in the order in which they were added, and this one comes after the scheduler's.
+type nodesReady struct {
+	mu     sync.Mutex
+	ready  map[string]bool // every node has an entry
+	change chan struct{}   // closed when ready changes
+}
+
+func (c *Cluster) followNodes() error {
+	r := &nodesReady{ready: map[string]bool{}, change: make(chan struct{})}
+	for _, n := range c.nodes {
+		r.ready[n.name] = false
+	}
+	c.nodesReady = r
+	if len(c.nodes) == 0 {
+		return nil
+	}
+	var err error
+	nodes := shared[*corev1.Node](c.informers, coreResource("nodes"), &err)
 	if err != nil {
 		return err
 	}
-	waiting := map[string]bool{}
-	for _, n := range c.nodes {
-		waiting[n.name] = true
-	}
-	look := func(i *registry.Item) {
-		node := i.Object.(*corev1.Node)
-		for _, condition := range node.Status.Conditions {
-			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
-				delete(waiting, node.Name)
-			}
-		}
-	}
-	for _, i := range list.Items {
-		look(i)
-	}
-	for len(waiting) > 0 {
-		events, err := watch.Next(ctx)
-		if err != nil {
-			names := slices.Sorted(maps.Keys(waiting))
-			return fmt.Errorf("%d of %d nodes are not ready, %s first: %w", len(names), len(c.nodes), names[0], err)
-		}
-		for _, e := range events {
-			look(e.Item)
-		}
-	}
+	nodes.AddHandler(informer.Handler[*corev1.Node]{
+		Added:   func(node *corev1.Node) { r.set(node.Name, isReady(node)) },
+		Updated: func(_, node *corev1.Node) { r.set(node.Name, isReady(node)) },
+		Deleted: func(node *corev1.Node) { r.set(node.Name, false) },
+	})
 	return nil
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func (r *nodesReady) set(name string, ready bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if was, ours := r.ready[name]; !ours || was == ready {
+		return
+	}
+	r.ready[name] = ready
+	close(r.change)
+	r.change = make(chan struct{})
+}
+
+// missing fails with which nodes are not ready, and returns what tells when to ask again.
+func (r *nodesReady) missing() (change <-chan struct{}, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
+	for name, ready := range r.ready {
+		if !ready {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	slices.Sort(names)
+	return r.change, fmt.Errorf("%d of %d nodes are not ready, %s first", len(names), len(r.ready), names[0])
 }
