@@ -231,11 +231,21 @@ func applyJSONPatch(document, patch []byte) ([]byte, error) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
 			"The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(operations)))
 	}
-	after, err := operations.Apply(document)
+	after, err := run(operations, document)
 	if err != nil {
 		return nil, unprocessable(err)
 	}
 	return after, nil
+}
+
+// run applies operations. The library panics at some that lack a value.
+func run(operations jsonpatch.Patch, document []byte) (after []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			after, err = nil, fmt.Errorf("malformed operation: %v", p)
+		}
+	}()
+	return operations.Apply(document)
 }
 
 // strategicError is what a client is told of a strategic merge that failed.

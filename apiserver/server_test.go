@@ -3,7 +3,9 @@ package apiserver_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +30,18 @@ import (
 // reach it.
 func serve(t testing.TB) *rest.Config {
 	t.Helper()
-	store := memory.New(memory.Options{})
+	return serveWith(t, apiserver.Options{})
+}
+
+func serveWith(t testing.TB, o apiserver.Options) *rest.Config {
+	t.Helper()
+	return serveKinds(t, registry.Options{Identifiers: registry.Seeded(1)}, o)
+}
+
+func serveKinds(t testing.TB, ro registry.Options, o apiserver.Options) *rest.Config {
+	t.Helper()
 	kinds := append(core.Kinds(), apps.Kinds()...)
-	reg, err := registry.New(store, kinds, registry.Options{Identifiers: registry.Seeded(1)})
+	reg, err := registry.New(memory.New(memory.Options{}), kinds, ro)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +51,10 @@ func serve(t testing.TB) *rest.Config {
 	if err := reg.WaitSynced(ctx); err != nil {
 		t.Fatal(err)
 	}
-	transport := apiserver.NewTransport(apiserver.New(reg, apiserver.Options{Authorizer: alwaysallow.New()}), nil)
+	if o.Authorizer == nil {
+		o.Authorizer = alwaysallow.New()
+	}
+	transport := apiserver.NewTransport(apiserver.New(reg, o), nil)
 	t.Cleanup(func() {
 		transport.Close()
 		cancel()
@@ -120,30 +134,33 @@ func TestObjectLife(t *testing.T) {
 	}
 }
 
+// do sends a raw request.
 func do(t testing.TB, config *rest.Config, method, path, contentType, body string) (int, http.Header, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, config.Host+path, strings.NewReader(body))
+	u, err := url.Parse(config.Host + path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return send(t, config.Transport, &http.Request{Method: method, URL: u}, contentType, body)
+}
+
+func send(t testing.TB, transport http.RoundTripper, r *http.Request, contentType, body string) (int, http.Header, string) {
+	t.Helper()
+	r = r.WithContext(t.Context())
+	r.Header, r.Body = http.Header{}, io.NopCloser(strings.NewReader(body))
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
 	}
-	resp, err := config.Transport.RoundTrip(r)
+	resp, err := transport.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var b strings.Builder
-	buf := make([]byte, 4096)
-	for {
-		n, err := resp.Body.Read(buf)
-		b.Write(buf[:n])
-		if err != nil {
-			break
-		}
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return resp.StatusCode, resp.Header, b.String()
+	return resp.StatusCode, resp.Header, string(answer)
 }
 
 func TestBadRequests(t *testing.T) {

@@ -136,7 +136,7 @@ func (r *Resource) listOn(ctx context.Context, prefix string, o ListOptions) (*L
 		tree, revision := r.table.snapshot(&r.registry.clock)
 		return r.page(tree, prefix, prefix+from, revision, o), nil
 	}
-	if err := r.registry.clock.wait(ctx, revision); err != nil {
+	if err := r.fresh(ctx, strconv.FormatInt(revision, 10)); err != nil {
 		return nil, err
 	}
 	tree, ok := r.table.at(revision)
