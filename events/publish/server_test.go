@@ -10,23 +10,22 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-	clientgo "k8s.io/client-go/rest"
 
-	"github.com/keelson-dev/keelson/apiserver"
-	"github.com/keelson-dev/keelson/authz/alwaysallow"
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/client/rest"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/events/publish"
-	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/core"
-	"github.com/keelson-dev/keelson/storage/memory"
+	"github.com/keelson-dev/keelson/internal/testserver"
 )
 
 // What is written passes the rules that an API server has for events of either version.
 func TestAgainstTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := apiServer(t)
+		config, _ := testserver.Start(t)
+		c, err := rest.New(config, scheme.Scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
 		counts := publish.New(c, publish.Options{Component: "kubelet", Host: "node-1"})
 		series := publish.NewSeries(c, publish.Options{Component: "default-scheduler", Host: "host"})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -72,32 +71,4 @@ func TestAgainstTheAPIServer(t *testing.T) {
 			}
 		}
 	})
-}
-
-// apiServer starts a server of the core kinds in process.
-func apiServer(t *testing.T) *rest.Client {
-	t.Helper()
-	reg, err := registry.New(memory.New(memory.Options{}), core.Kinds(), registry.Options{Identifiers: registry.Seeded(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- reg.Run(ctx) }()
-	if err := reg.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
-	}
-	transport := apiserver.NewTransport(apiserver.New(reg, apiserver.Options{Authorizer: alwaysallow.New()}), nil)
-	t.Cleanup(func() {
-		transport.Close()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := rest.New(&clientgo.Config{Host: "http://in.process", Transport: transport, QPS: -1}, scheme.Scheme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }

@@ -1,7 +1,6 @@
 package informertest_test
 
 import (
-	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,47 +8,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
-	clientgo "k8s.io/client-go/rest"
 
-	"github.com/keelson-dev/keelson/apiserver"
-	"github.com/keelson-dev/keelson/authz/alwaysallow"
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/client/rest"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/informertest"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/internal/testserver"
 	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/core"
-	"github.com/keelson-dev/keelson/storage/memory"
 )
 
 // The suite holds the sources of this module that have no test of their own package for it: the
 // registry's, in process, and the one of the server that controllers are tested with.
 func TestSourceOfTheRegistry(t *testing.T) {
 	informertest.TestSource(t, func(t *testing.T) informertest.Backend {
-		reg, err := registry.New(memory.New(memory.Options{}), core.Kinds(), registry.Options{Identifiers: registry.Seeded(1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- reg.Run(ctx) }()
-		if err := reg.WaitSynced(ctx); err != nil {
-			t.Fatal(err)
-		}
-		transport := apiserver.NewTransport(apiserver.New(reg, apiserver.Options{Authorizer: alwaysallow.New()}), nil)
-		t.Cleanup(func() {
-			transport.Close()
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		})
+		config, reg := testserver.Start(t)
 		source, err := registry.Source[*corev1.ConfigMap](reg, schema.GroupResource{Resource: "configmaps"}, registry.Selection{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := rest.New(&clientgo.Config{Host: "http://in.process", Transport: transport, QPS: -1}, scheme.Scheme)
+		c, err := rest.New(config, scheme.Scheme)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-dev/keelson/apiserver"
-	"github.com/keelson-dev/keelson/authz/alwaysallow"
 	"github.com/keelson-dev/keelson/client"
 	clientrest "github.com/keelson-dev/keelson/client/rest"
 	"github.com/keelson-dev/keelson/informer"
@@ -34,9 +33,7 @@ import (
 	"github.com/keelson-dev/keelson/informer/memory"
 	"github.com/keelson-dev/keelson/informer/wire"
 	"github.com/keelson-dev/keelson/internal/depcheck"
-	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/core"
-	storage "github.com/keelson-dev/keelson/storage/memory"
+	"github.com/keelson-dev/keelson/internal/testserver"
 )
 
 type object = *corev1.ConfigMap
@@ -206,37 +203,13 @@ func TestSourceOfTheAPIServer(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprint(contentType, " stream ", stream), func(t *testing.T) {
 				informertest.TestSource(t, func(t *testing.T) informertest.Backend {
-					config := apiServer(t)
+					config, _ := testserver.Start(t)
 					config.ContentType = contentType
 					return over(t, config, wire.Options{StreamList: stream, PageSize: 2})
 				})
 			})
 		}
 	}
-}
-
-// apiServer starts a server of the core kinds.
-func apiServer(t *testing.T) *rest.Config {
-	t.Helper()
-	reg, err := registry.New(storage.New(storage.Options{}), core.Kinds(), registry.Options{Identifiers: registry.Seeded(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- reg.Run(ctx) }()
-	if err := reg.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
-	}
-	transport := apiserver.NewTransport(apiserver.New(reg, apiserver.Options{Authorizer: alwaysallow.New()}), nil)
-	t.Cleanup(func() {
-		transport.Close()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return &rest.Config{Host: "http://in.process", Transport: transport, QPS: -1}
 }
 
 // over changes config maps through a server's API.
