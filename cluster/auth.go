@@ -29,27 +29,33 @@ func rbacResource(name string) schema.GroupResource {
 	return schema.GroupResource{Group: rbacv1.GroupName, Resource: name}
 }
 
-// authorizer is upstream's chain: system:masters, the Node authorizer, RBAC.
-func (c *Cluster) authorizer() (authz.Authorizer, error) {
+// access decides who may do what.
+type access struct {
+	authz.Authorizer
+	rbac *rbac.Authorizer // the last of the chain, which also knows what somebody's roles are
+}
+
+// authorizers are upstream's chain: system:masters, the Node authorizer, RBAC.
+func (c *Cluster) authorizers() (access, error) {
 	var err error
-	c.rbac = rbac.New(rbac.Sources{
+	roles := rbac.New(rbac.Sources{
 		Roles:               view[*rbacv1.Role](c.registry, rbacResource("roles"), &err),
 		RoleBindings:        view[*rbacv1.RoleBinding](c.registry, rbacResource("rolebindings"), &err),
 		ClusterRoles:        view[*rbacv1.ClusterRole](c.registry, rbacResource("clusterroles"), &err),
 		ClusterRoleBindings: view[*rbacv1.ClusterRoleBinding](c.registry, rbacResource("clusterrolebindings"), &err),
 	})
-	c.rules = c.rbac
 	nodes := node.New(node.Sources{Pods: view[*corev1.Pod](c.registry, coreResource("pods"), &err)}, rbac.Rules(bootstrap.NodeRules()))
 	chain := []authz.Named{{Name: superuser.Name, Authorizer: superuser.New()}, {Name: "node", Authorizer: nodes}}
 	chain = append(chain, c.options.Authorizers...)
-	return authz.Union(append(chain, authz.Named{Name: "rbac", Authorizer: c.rbac})...), err
+	chain = append(chain, authz.Named{Name: "rbac", Authorizer: roles})
+	return access{authz.Union(chain...), roles}, err
 }
 
 // escalation judges role writes by rules that are there only once the cluster is assembled.
 type escalation struct{ cluster *Cluster }
 
 func (e escalation) check() *rbac.Escalation {
-	return rbac.NewEscalation(e.cluster.rbac, e.cluster.authz)
+	return rbac.NewEscalation(e.cluster.access.rbac, e.cluster.access.Authorizer)
 }
 
 func (e escalation) CheckRole(ctx context.Context, namespace, name string, rules []rbacv1.PolicyRule, aggregates bool) error {

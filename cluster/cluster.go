@@ -12,8 +12,6 @@ import (
 	"github.com/keelson-dev/keelson/apiserver"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/inprocess"
-	"github.com/keelson-dev/keelson/authz"
-	"github.com/keelson-dev/keelson/authz/rbac"
 	"github.com/keelson-dev/keelson/client"
 	clientrest "github.com/keelson-dev/keelson/client/rest"
 	"github.com/keelson-dev/keelson/informer"
@@ -41,13 +39,10 @@ type Cluster struct {
 	options    Options
 	log        *slog.Logger
 	ids        registry.Identifiers
-	store      storage.Store
-	closer     func() error
+	closer     func() error // of the storage that is the cluster's own
 	registry   *registry.Registry
 	scheme     *runtime.Scheme
-	authz      authz.Authorizer
-	rbac       *rbac.Authorizer
-	rules      authz.RuleResolver
+	access     access
 	informers  *informers
 	handler    http.Handler
 	transport  *apiserver.Transport
@@ -72,38 +67,38 @@ func New(o Options) (*Cluster, error) {
 	if o.Seed != nil {
 		c.ids = registry.Seeded(*o.Seed)
 	}
-	if err := c.openStore(); err != nil {
+	store, err := c.openStore()
+	if err != nil {
 		return nil, err
 	}
-	if err := c.assemble(); err != nil {
+	if err := c.assemble(store); err != nil {
 		return nil, errors.Join(err, c.closer())
 	}
 	return c, nil
 }
 
-func (c *Cluster) openStore() error {
+func (c *Cluster) openStore() (storage.Store, error) {
 	c.closer = func() error { return nil }
 	switch {
 	case c.options.Store != nil:
-		c.store = c.options.Store
+		return c.options.Store, nil
 	case c.options.Dir != "":
 		return c.openDir()
-	default:
-		m := memory.New(memory.Options{})
-		c.store, c.closer = m, m.Close
 	}
-	return nil
+	m := memory.New(memory.Options{})
+	c.closer = m.Close
+	return m, nil
 }
 
 // assemble builds everything in the order in which requests pass it.
-func (c *Cluster) assemble() (err error) {
+func (c *Cluster) assemble(store storage.Store) (err error) {
 	kinds := append(c.builtin(), c.options.Kinds...)
-	if c.registry, err = registry.New(c.store, kinds, registry.Options{Identifiers: c.ids, Logger: c.log}); err != nil {
+	if c.registry, err = registry.New(store, kinds, registry.Options{Identifiers: c.ids, Logger: c.log}); err != nil {
 		return err
 	}
 	c.scheme = registry.Scheme(kinds)
 	c.informers = newInformers(c.registry, informer.Options{Logger: c.log, DetectMutations: c.options.OnMutation})
-	if c.authz, err = c.authorizer(); err != nil {
+	if c.access, err = c.authorizers(); err != nil {
 		return err
 	}
 	chain, err := c.admissionChain()
@@ -111,7 +106,7 @@ func (c *Cluster) assemble() (err error) {
 		return err
 	}
 	c.handler = apiserver.New(c.registry, apiserver.Options{
-		Authenticator: c.authenticator(), Authorizer: c.authz, Admission: chain, Logger: c.log, Version: serverVersion(),
+		Authenticator: c.authenticator(), Authorizer: c.access.Authorizer, Admission: chain, Logger: c.log, Version: serverVersion(),
 	})
 	c.transport = apiserver.NewTransport(c.handler, nil)
 	return c.addComponents()

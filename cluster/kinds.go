@@ -33,9 +33,9 @@ func (c *Cluster) builtin() []registry.Kind {
 		return c.authenticator().Authenticate(r)
 	}), authentication.Options{})...)
 	kinds = append(kinds, authorization.Kinds(authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
-		return c.authz.Authorize(ctx, a)
+		return c.access.Authorize(ctx, a)
 	}), authz.RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {
-		return c.rules.RulesFor(ctx, user, namespace)
+		return c.access.rbac.RulesFor(ctx, user, namespace)
 	}))...)
 	return append(kinds, scheduling.Kinds()...)
 }
