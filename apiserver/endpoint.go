@@ -143,6 +143,9 @@ func (c *call) admission(op admission.Operation, obj, old registry.Object, optio
 		if q.Name == "" {
 			q.Name = obj.GetName()
 		}
+		if q.Namespace == "" && c.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
+			q.Namespace = q.Name // a namespace is in itself, to plugins
+		}
 	}
 	if old != nil {
 		q.OldObject = old

@@ -112,8 +112,12 @@ func (t *Transport) stream(in, r *http.Request, cancel context.CancelFunc) (*htt
 		defer t.running.Done()
 		defer func() {
 			p.WriteHeader(http.StatusOK) // as net/http answers for a handler that wrote nothing
+			end := in.Context().Err()
+			if end == nil {
+				end = io.EOF
+			}
 			cancel()
-			p.end(io.EOF)
+			p.end(end)
 			t.mu.Lock()
 			delete(t.streams, p)
 			t.mu.Unlock()
