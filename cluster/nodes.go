@@ -182,6 +182,11 @@ func (n *Node) options() kubelet.Options {
 func (c *Cluster) WaitNodes(ctx context.Context) error {
 	for {
 		change, missing := c.nodesReady.missing()
+		select {
+		case <-c.life.done:
+			return ErrClosed
+		default:
+		}
 		if missing == nil {
 			return nil
 		}

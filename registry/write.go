@@ -23,10 +23,10 @@ import (
 // nameTries is how often another generated name is tried, as upstream does.
 const nameTries = 8
 
-var (
-	errResourceVersionSet = errors.New("resourceVersion should not be set on objects to be created")
-	errModified           = "the object has been modified; please apply your changes to the latest version and try again"
-)
+var errResourceVersionSet = errors.New("resourceVersion should not be set on objects to be created")
+
+// errModified is what upstream says of an update of an old version.
+const errModified = "the object has been modified; please apply your changes to the latest version and try again"
 
 // CreateOptions of a create.
 type CreateOptions struct {
