@@ -155,7 +155,7 @@ func (s *story) gone(ctx context.Context) error {
 // events tells what the components report.
 func (s *story) events(w watch.Interface) {
 	for e := range w.ResultChan() {
-		if event, ok := e.Object.(*corev1.Event); ok && e.Type == watch.Added {
+		if event, ok := e.Object.(*corev1.Event); ok && e.Type == watch.Added && event.InvolvedObject.Kind != "Node" {
 			who := event.Source.Component
 			if who == "" {
 				who = event.ReportingController
