@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"encoding/binary"
+	"net/http"
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,20 +29,28 @@ func (c *call) get(ctx context.Context) {
 }
 
 func (c *call) list(ctx context.Context) {
+	l, err := c.find(ctx)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.writeList(l)
+}
+
+// find lists what the request selects.
+func (c *call) find(ctx context.Context) (*registry.List, error) {
 	o, selection, err := c.listOptions(c.r.URL.Query(), false)
 	if err != nil {
-		c.fail(err)
-		return
+		return nil, err
 	}
-	m, err := accept(c.r, c.protobuf())
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	l, err := c.List(ctx, registry.ListOptions{
+	return c.List(ctx, registry.ListOptions{
 		Selection: selection, Limit: o.Limit, Continue: o.Continue,
 		ResourceVersion: o.ResourceVersion, Match: o.ResourceVersionMatch,
 	})
+}
+
+func (c *call) writeList(l *registry.List) {
+	m, err := accept(c.r, c.protobuf())
 	if err != nil {
 		c.fail(err)
 		return
@@ -51,7 +60,7 @@ func (c *call) list(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	writeBytes(c.w, 200, m, data)
+	writeBytes(c.w, http.StatusOK, m, data)
 }
 
 // encodeList concatenates the items' kept encodings.

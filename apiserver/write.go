@@ -292,15 +292,7 @@ func (c *call) deleteCollection(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	lo, selection, err := c.listOptions(c.r.URL.Query(), false)
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	l, err := c.List(ctx, registry.ListOptions{
-		Selection: selection, Limit: lo.Limit, Continue: lo.Continue,
-		ResourceVersion: lo.ResourceVersion, Match: lo.ResourceVersionMatch,
-	})
+	l, err := c.find(ctx)
 	if err != nil {
 		c.fail(err)
 		return
@@ -308,23 +300,10 @@ func (c *call) deleteCollection(ctx context.Context) {
 	for _, item := range l.Items {
 		one := *c
 		one.q.Namespace = item.Object.GetNamespace()
-		if c.Plural == "namespaces" && c.gv.Group == "" {
-			one.q.Namespace = item.Object.GetName()
-		}
 		if _, _, err := one.remove(ctx, item.Object.GetName(), o); err != nil && !apierrors.IsNotFound(statusError{*statusOf(err)}) {
 			c.fail(err)
 			return
 		}
 	}
-	m, err := accept(c.r, c.protobuf())
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	data, err := c.encodeList(m, l)
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	writeBytes(c.w, http.StatusOK, m, data)
+	c.writeList(l)
 }

@@ -82,16 +82,19 @@ func all(ctx context.Context, dir string, runs int) error {
 			times = append(times, ms)
 		}
 		slices.Sort(times)
-		f.Value, f.Runs = times[len(times)/2], runs
-		if f.Value > f.Limit {
-			over = errors.Join(over, fmt.Errorf("%s: %.1f %s is over the limit of %g", f.What, f.Value, f.Unit, f.Limit))
-		}
+		f.Value, f.Of, f.Runs = times[len(times)/2], "median", runs
 	}
 	virtual, err := virtualTime(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(evidence.Write(dir, evidence.Result{Name: "cluster", Figures: append(figures, virtual)}), over)
+	figures = append(figures, virtual)
+	for _, f := range figures {
+		if f.Value > f.Limit {
+			over = errors.Join(over, fmt.Errorf("%s: %.1f %s is over the limit of %g", f.What, f.Value, f.Unit, f.Limit))
+		}
+	}
+	return errors.Join(evidence.Write(dir, evidence.Result{Name: "cluster", Figures: figures}), over)
 }
 
 // virtualTime runs the test that plays a story of many minutes a hundred times in a bubble, and
@@ -107,8 +110,8 @@ func virtualTime(ctx context.Context) (evidence.Figure, error) {
 		var virtual, wall float64
 		if n, _ := fmt.Sscanf(strings.TrimSpace(line), "%s %d runs of %f s of cluster time, %f ms of wall time each", &where, &runs, &virtual, &wall); n == 4 {
 			return evidence.Figure{
-				What:  fmt.Sprintf("%.0f s of cluster time in a bubble: rollout, update, deadline, lost node", virtual),
-				Value: wall, Unit: "ms", Limit: 1000, Runs: runs,
+				What: fmt.Sprintf("%.0f s of cluster time in a bubble: rollout, update, deadline, lost node", virtual),
+				Of:   "mean", Value: wall, Unit: "ms", Limit: 1000, Runs: runs,
 			}, nil
 		}
 	}

@@ -33,9 +33,11 @@ type Machine struct {
 	Go    string `json:"go"`
 }
 
-// Figure is one number. Limit, if set, is what it must not exceed.
+// Figure is one number: the median or the mean of its runs, as Of says. Limit, if set, is what it
+// must not exceed.
 type Figure struct {
 	What  string  `json:"what"`
+	Of    string  `json:"of,omitempty"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
 	Limit float64 `json:"limit,omitempty"`

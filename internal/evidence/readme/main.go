@@ -64,13 +64,13 @@ func table(name string) ([]byte, error) {
 		return nil, fmt.Errorf("results/%s.json: %w", name, err)
 	}
 	var b strings.Builder
-	b.WriteString("\n| what | median | limit |\n|---|---|---|\n")
+	b.WriteString("\n| what | measured | limit |\n|---|---|---|\n")
 	for _, f := range r.Figures {
 		limit := ""
 		if f.Limit > 0 {
 			limit = fmt.Sprintf("%g %s", f.Limit, f.Unit)
 		}
-		fmt.Fprintf(&b, "| %s | %.4g %s | %s |\n", f.What, f.Value, f.Unit, limit)
+		fmt.Fprintf(&b, "| %s | %.4g %s (%s of %d runs) | %s |\n", f.What, f.Value, f.Unit, f.Of, f.Runs, limit)
 	}
 	fmt.Fprintf(&b, "\nMeasured at commit %s on %d CPUs (%s, %s/%s, %s).\n\n", r.Commit, r.Machine.CPUs, r.Machine.Model, r.Machine.OS, r.Machine.Arch, r.Machine.Go)
 	return []byte(b.String()), nil
