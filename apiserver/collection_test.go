@@ -12,7 +12,7 @@ func TestRefusedDeleteCollection(t *testing.T) {
 	if code, _, body := do(t, config, "POST", path, "", `{"metadata":{"name":"kept"}}`); code != http.StatusCreated {
 		t.Fatalf("create: %d %s", code, body)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "DELETE", config.Host+path, nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, config.Host+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
