@@ -39,7 +39,10 @@ type Options struct {
 	Version version.Info
 	// MaxBody bounds request bodies, in bytes; 0 is 3 MiB.
 	MaxBody int64
-	Logger  *slog.Logger
+	// Paths are served beside the API, after authentication and authorization: by exact path, or
+	// by prefix when the pattern ends in a slash. The API's own paths cannot be taken.
+	Paths  map[string]http.Handler
+	Logger *slog.Logger
 }
 
 // Server is an API server as an http.Handler. It starts nothing and is safe for concurrent use.
@@ -53,6 +56,7 @@ type Server struct {
 	log       *slog.Logger
 	endpoints map[schema.GroupVersionResource]*endpoint
 	discovery *discovery
+	paths     *paths
 	scheme    *runtime.Scheme // the types of all kinds that are served
 }
 
@@ -90,6 +94,7 @@ func New(r *registry.Registry, o Options) *Server {
 	}
 	s.scheme = registry.Scheme(kinds)
 	s.discovery = discover(r, s.endpoints)
+	s.paths = newPaths(o.Paths, s.discovery)
 	return s
 }
 
@@ -170,7 +175,9 @@ func (s *Server) admit(ctx context.Context, q *admission.Request) error {
 
 func (s *Server) route(w http.ResponseWriter, r *http.Request, q Request) {
 	if !q.IsResource {
-		s.discovery.serve(w, r, s.version)
+		if !s.paths.serve(w, r) {
+			s.discovery.serve(w, r, s.version)
+		}
 		return
 	}
 	e, ok := s.endpoints[schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}]
