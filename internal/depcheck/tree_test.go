@@ -66,6 +66,7 @@ func limits() map[string]int {
 		"authz/selector":          30,
 		"bench":                   420,
 		"client":                  80,
+		"client/kubeconfig":       115,
 		"client/rest":             120,
 		"cluster":                 240,
 		"controllers":             90,
