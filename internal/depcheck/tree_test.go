@@ -43,6 +43,7 @@ func siblings() map[string][]string {
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
 		"kubelet": {"client", "cri", "events", "informer", "internal/pause"},
+		"pki":     {},
 		"registry": {"authn", "authz", "informer", "storage",
 			"authz/selector", // the review kinds read selectors as requests carry them
 		},
@@ -83,6 +84,7 @@ func limits() map[string]int {
 		"internal/testserver":     220,
 		"internal/transcript":     150,
 		"kubelet":                 90,
+		"pki":                     0,
 		"registry":                100,
 		"scheduler":               90,
 		"storage":                 0,
