@@ -17,7 +17,7 @@ import (
 // A server is a handler over a registry. Here an ordinary http.Client calls it in process.
 func Example() {
 	store := memory.New(memory.Options{})
-	reg, err := registry.New(store, core.Kinds(), registry.Options{})
+	reg, err := registry.New(store, core.Kinds(core.Options{}), registry.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -16,7 +16,7 @@ import (
 )
 
 func TestPaths(t *testing.T) {
-	r, err := registry.New(memory.New(memory.Options{}), core.Kinds(), registry.Options{})
+	r, err := registry.New(memory.New(memory.Options{}), core.Kinds(core.Options{}), registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func serveWith(t testing.TB, o apiserver.Options) *rest.Config {
 
 func serveKinds(t testing.TB, ro registry.Options, o apiserver.Options) *rest.Config {
 	t.Helper()
-	kinds := append(core.Kinds(), apps.Kinds()...)
+	kinds := append(core.Kinds(core.Options{}), apps.Kinds()...)
 	reg, err := registry.New(memory.New(memory.Options{}), kinds, ro)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ type frame struct {
 func inBubble(t *testing.T, history int, test func(t *testing.T, transport http.RoundTripper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		reg, err := registry.New(memory.New(memory.Options{}), core.Kinds(), registry.Options{Identifiers: registry.Seeded(1), History: history})
+		reg, err := registry.New(memory.New(memory.Options{}), core.Kinds(core.Options{}), registry.Options{Identifiers: registry.Seeded(1), History: history})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ import (
 // builtin are upstream's kinds, as far as they exist here.
 func (c *Cluster) builtin() []registry.Kind {
 	var kinds []registry.Kind
-	kinds = append(kinds, core.Kinds()...)
+	kinds = append(kinds, core.Kinds(core.Options{})...)
 	kinds = append(kinds, apps.Kinds()...)
 	kinds = append(kinds, coordination.Kinds()...)
 	kinds = append(kinds, discovery.Kinds()...)

@@ -76,7 +76,7 @@ func randomAnnotations(f *filler) map[string]string {
 }
 
 func podKind(t testing.TB) registry.Kind {
-	kinds := core.Kinds()
+	kinds := core.Kinds(core.Options{})
 	i := slices.IndexFunc(kinds, func(k registry.Kind) bool { return k.Plural == "pods" })
 	if i < 0 {
 		t.Fatal("no kind pods")

@@ -20,7 +20,7 @@ import (
 func Start(t testing.TB) (*rest.Config, *registry.Registry) {
 	t.Helper()
 	store := memory.New(memory.Options{})
-	reg, err := registry.New(store, core.Kinds(), registry.Options{Identifiers: registry.Seeded(1)})
+	reg, err := registry.New(store, core.Kinds(core.Options{}), registry.Options{Identifiers: registry.Seeded(1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func bindTo(name, node string) *corev1.Binding {
 }
 
 func act(t *testing.T, r *registry.Registry, action, name string, body runtime.Object, dryRun bool) (runtime.Object, error) {
-	run := registrytest.Find(t, core.Kinds(), "pods").Sub.Actions[action].Run
+	run := registrytest.Find(t, core.Kinds(core.Options{}), "pods").Sub.Actions[action].Run
 	return run(t.Context(), r.Access(), podKey(name), body, dryRun)
 }
 
@@ -59,7 +59,7 @@ func TestBinding(t *testing.T) {
 func TestBindingsKind(t *testing.T) {
 	r := running(t)
 	p := create(t, r, pod("web"))
-	answer, err := registrytest.Find(t, core.Kinds(), "bindings").Answer(t.Context(), r.Access(), "default", bindTo("web", "node-1"))
+	answer, err := registrytest.Find(t, core.Kinds(core.Options{}), "bindings").Answer(t.Context(), r.Access(), "default", bindTo("web", "node-1"))
 	if err != nil || !succeeded(answer) {
 		t.Fatalf("got %v, %v", answer, err)
 	}

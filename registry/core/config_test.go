@@ -19,7 +19,7 @@ const (
 func named() metav1.ObjectMeta { return metav1.ObjectMeta{Name: "x", Namespace: "ns"} }
 
 func TestConfigMap(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "configmaps")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "configmaps")
 	type change = registrytest.Change[*corev1.ConfigMap]
 	good := &corev1.ConfigMap{ObjectMeta: named(), Data: map[string]string{"a": "1"}, BinaryData: map[string][]byte{"b": {0}}}
 	changes := []change{
@@ -50,7 +50,7 @@ func TestConfigMap(t *testing.T) {
 }
 
 func TestSecret(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "secrets")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "secrets")
 	type change = registrytest.Change[*corev1.Secret]
 	good := &corev1.Secret{ObjectMeta: named(), Data: map[string][]byte{"a": []byte("1")}}
 	typed := func(name corev1.SecretType, data map[string]string) func(*corev1.Secret) {
@@ -95,7 +95,7 @@ func TestSecret(t *testing.T) {
 }
 
 func TestSecretStringData(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "secrets")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "secrets")
 	s := &corev1.Secret{Data: map[string][]byte{"a": []byte("old"), "b": []byte("kept")}, StringData: map[string]string{"a": "new"}}
 	registrytest.Prepare(k, s)
 	if string(s.Data["a"]) != "new" || string(s.Data["b"]) != "kept" || s.StringData != nil || s.Type != corev1.SecretTypeOpaque {
@@ -107,7 +107,7 @@ func TestSecretStringData(t *testing.T) {
 }
 
 func TestServiceAccount(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "serviceaccounts")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "serviceaccounts")
 	for _, prepare := range []func(*corev1.ServiceAccount){
 		func(sa *corev1.ServiceAccount) { registrytest.Prepare(k, sa) },
 		func(sa *corev1.ServiceAccount) { registrytest.Replace(k, "", sa, &corev1.ServiceAccount{}) },

@@ -3,7 +3,7 @@ package core
 import "github.com/keelson-dev/keelson/registry"
 
 // Kinds returns the kinds of the group in discovery order.
-func Kinds() []registry.Kind {
+func Kinds(o Options) []registry.Kind {
 	return []registry.Kind{
 		bindings(),
 		configMaps(),
@@ -13,7 +13,7 @@ func Kinds() []registry.Kind {
 		nodes(),
 		pods(),
 		secrets(),
-		serviceAccounts(),
+		serviceAccounts(o),
 		services(),
 	}
 }

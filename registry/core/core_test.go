@@ -13,7 +13,7 @@ func TestClosure(t *testing.T) {
 }
 
 func ExampleKinds() {
-	for _, k := range core.Kinds() {
+	for _, k := range core.Kinds(core.Options{}) {
 		fmt.Println(k.Plural, k.Namespaced)
 	}
 	// Output:

@@ -10,7 +10,7 @@ import (
 )
 
 func TestEndpoints(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "endpoints")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "endpoints")
 	good := &corev1.Endpoints{ObjectMeta: named(), Subsets: []corev1.EndpointSubset{{
 		Addresses: []corev1.EndpointAddress{{IP: "10.0.0.1"}}, Ports: []corev1.EndpointPort{{Name: "a", Port: 80}},
 	}}}

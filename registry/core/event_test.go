@@ -32,13 +32,13 @@ func newEvent() *corev1.Event {
 
 // strict is the events kind under the rules of events.k8s.io/v1.
 func strict(t *testing.T) registry.Kind {
-	k := registrytest.Find(t, core.Kinds(), "events")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "events")
 	k.Rules.Validate, k.Rules.ValidateUpdate = k.Also[0].Validate, k.Also[0].ValidateUpdate
 	return k
 }
 
 func TestEvent(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "events")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "events")
 	if k.TTL != time.Hour || !k.Rules.CreateOnUpdate {
 		t.Errorf("%+v", k)
 	}
@@ -106,7 +106,7 @@ func TestStrictEvent(t *testing.T) {
 }
 
 func TestEventVersions(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "events")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "events")
 	v := k.Also[0]
 	e := oldEvent()
 	e.APIVersion, e.Kind = "v1", "Event"

@@ -243,7 +243,7 @@ func (a *racing) Get(ctx context.Context, key registry.ObjectKey) (registry.Obje
 }
 
 func TestEvictionAgainstOtherWrites(t *testing.T) {
-	evict := registrytest.Find(t, core.Kinds(), "pods").Sub.Actions["eviction"].Run
+	evict := registrytest.Find(t, core.Kinds(core.Options{}), "pods").Sub.Actions["eviction"].Run
 	t.Run("a pending pod is tried again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := running(t)

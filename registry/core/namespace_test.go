@@ -14,7 +14,7 @@ import (
 const notStandard = "name is neither a standard finalizer name nor is it fully qualified"
 
 func TestNamespace(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "namespaces")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "namespaces")
 	type change = registrytest.Change[*corev1.Namespace]
 	good := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}}}
 	add := func(f corev1.FinalizerName) func(*corev1.Namespace) {
@@ -44,7 +44,7 @@ func TestNamespace(t *testing.T) {
 }
 
 func TestNamespaceLife(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "namespaces")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "namespaces")
 	ns := &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "ns-"},
 		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"example.com/mine"}},

@@ -31,7 +31,7 @@ func annotate(key, value string) func(*corev1.Node) {
 }
 
 func TestNode(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "nodes")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "nodes")
 	type change = registrytest.Change[*corev1.Node]
 	const taints = "scheduler.alpha.kubernetes.io/taints"
 	const avoid = "scheduler.alpha.kubernetes.io/preferAvoidPods"
@@ -101,7 +101,7 @@ func TestNode(t *testing.T) {
 
 // The kubelet configuration in a configmap is a removed feature: stored references stay.
 func TestNodeConfig(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "nodes")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "nodes")
 	source := func() *corev1.NodeConfigSource {
 		return &corev1.NodeConfigSource{ConfigMap: &corev1.ConfigMapNodeConfigSource{Namespace: "ns", Name: "x", KubeletConfigKey: "k"}}
 	}
@@ -127,7 +127,7 @@ func TestNodeConfig(t *testing.T) {
 }
 
 func TestNodePrepare(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "nodes")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "nodes")
 	n := node()
 	n.Status.Capacity["cpu"] = resource.MustParse("0.0001")
 	registrytest.Prepare(k, n)

@@ -22,7 +22,7 @@ import (
 
 // running returns a registry of the kinds that pods meet, which ends with the test.
 func running(t *testing.T) *registry.Registry {
-	r, err := registry.New(memory.New(memory.Options{}), slices.Concat(core.Kinds(), policy.Kinds()), registry.Options{})
+	r, err := registry.New(memory.New(memory.Options{}), slices.Concat(core.Kinds(core.Options{}), policy.Kinds()), registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func podCondition(p *corev1.Pod, kind corev1.PodConditionType) string {
 }
 
 func TestPodKind(t *testing.T) {
-	registrytest.Kinds(t, []registry.Kind{registrytest.Find(t, core.Kinds(), "pods")})
+	registrytest.Kinds(t, []registry.Kind{registrytest.Find(t, core.Kinds(core.Options{}), "pods")})
 }
 
 func TestPodCreate(t *testing.T) {
@@ -224,7 +224,7 @@ func TestPodGrace(t *testing.T) {
 		{"failed", "n", "Failed", seconds(30), seconds(9), 0},
 	} {
 		p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: c.node, TerminationGracePeriodSeconds: c.spec}, Status: corev1.PodStatus{Phase: c.phase}}
-		if got := registrytest.Find(t, core.Kinds(), "pods").Rules.Deletion.Grace(p, c.asked); got != c.want {
+		if got := registrytest.Find(t, core.Kinds(core.Options{}), "pods").Rules.Deletion.Grace(p, c.asked); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
 		}
 	}

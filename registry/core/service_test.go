@@ -41,7 +41,7 @@ const (
 )
 
 func TestServicePorts(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "services")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
 	changes := []serviceChange{
 		{Name: "none", To: func(s *corev1.Service) { s.Spec.Ports = nil }, Refused: []string{`spec.ports: Required value`}},
 		{Name: "nameless", To: func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "a", Port: 81}) }, Refused: []string{
@@ -74,7 +74,7 @@ func TestServicePorts(t *testing.T) {
 }
 
 func TestServiceSpec(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "services")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
 	registrytest.Create(t, k, service(), []serviceChange{
 		{Name: "unknown type", To: func(s *corev1.Service) { s.Spec.Type = "Magic" }, Refused: []string{
 			`spec.type: Unsupported value: "Magic": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"`}},
@@ -131,7 +131,7 @@ func TestServiceSpec(t *testing.T) {
 }
 
 func TestServiceAddresses(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "services")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
 	ips := func(ip string, list ...string) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = ip, list }
 	}
@@ -189,7 +189,7 @@ func TestServiceAddresses(t *testing.T) {
 }
 
 func TestServiceUpdate(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "services")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
 	stored := balanced()
 	registrytest.Prepare(k, stored)
 	registrytest.Update(t, k, "", stored, []serviceChange{
@@ -223,7 +223,7 @@ func TestServiceUpdate(t *testing.T) {
 }
 
 func TestServiceDefaults(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "services")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
 	svc := service()
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "1.2.3.4"}}
 	registrytest.Prepare(k, svc)
@@ -247,7 +247,7 @@ func TestServiceDefaults(t *testing.T) {
 }
 
 func TestServiceStatus(t *testing.T) {
-	k := registrytest.Find(t, core.Kinds(), "services")
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
 	ingress := func(in corev1.LoadBalancerIngress) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{in} }
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-func serviceAccounts() registry.Kind {
+func serviceAccounts(o Options) registry.Kind {
 	return registry.Definition[*corev1.ServiceAccount]{
 		Names: registry.Names{
 			Kind: "ServiceAccount", Plural: "serviceaccounts", Singular: "serviceaccount", Short: []string{"sa"},

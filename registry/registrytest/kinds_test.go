@@ -16,7 +16,7 @@ import (
 )
 
 func builtin() []registry.Kind {
-	return slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(), discovery.Kinds(),
+	return slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
 		policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds())
 }
 

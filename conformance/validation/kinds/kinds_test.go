@@ -46,7 +46,7 @@ func subjects(t *testing.T) []subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(), discovery.Kinds(), policy.Kinds(), scheduling.Kinds())
+	all := slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(), policy.Kinds(), scheduling.Kinds())
 	var out []subject
 	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		var meta struct{ APIVersion, Kind string }
