@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/keelson-dev/keelson/apiserver/serving"
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/client/kubeconfig"
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/pki"
+)
+
+// life is how long certificates are good for; they are renewed at a start.
+const life = 365 * 24 * time.Hour
+
+// run starts the cluster, says how to use it, and ends it when ctx ends.
+func run(ctx context.Context, s settings, began time.Time, out io.Writer) error {
+	if err := claim(s.dataDir); err != nil {
+		return err
+	}
+	authority, err := pki.Open(filepath.Join(s.dataDir, "pki"), "kubernetes")
+	if err != nil {
+		return err
+	}
+	listener, err := serving.Listen(ctx, s.listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }() // where serving did not
+	pair, err := authority.Keep("apiserver", pki.Subject{Name: "kube-apiserver", Hosts: hosts(listener.Addr())}, life)
+	if err != nil {
+		return err
+	}
+	certificate, err := pair.TLS()
+	if err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, s.options(authority))
+	if err != nil {
+		return err
+	}
+	server := serving.New(listener, certificate, c.Handler(), serving.Options{Logger: s.logger()})
+	served := make(chan error, 1)
+	go func() { served <- server.Run(ctx) }()
+	if err := s.credentials(ctx, authority, listener.Addr()); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	s.welcome(out, listener.Addr(), time.Since(began))
+	err = <-served
+	if ctx.Err() != nil {
+		fmt.Fprintln(out, "ending: requests finish, watches end")
+	}
+	return errors.Join(err, c.Close())
+}
+
+func (s *settings) logger() *slog.Logger {
+	if s.verbose {
+		return slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// options are those of the cluster.
+func (s *settings) options(authority *pki.Authority) cluster.Options {
+	o := cluster.Options{Logger: s.logger(), RootCA: authority.PEM(), Nodes: cluster.Nodes{Count: s.nodes}}
+	o.Authenticators = append(o.Authenticators, authn.Func(func(r *http.Request) (*authn.Identity, error) {
+		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+			return nil, authn.ErrNoCredentials
+		}
+		c := r.TLS.PeerCertificates[0]
+		if _, err := c.Verify(x509.VerifyOptions{Roots: authority.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+			return nil, err
+		}
+		return &authn.Identity{Name: c.Subject.CommonName, Groups: c.Subject.Organization}, nil
+	}))
+	if s.storage == "embedded" {
+		o.Dir = filepath.Join(s.dataDir, "store")
+	}
+	for _, name := range cluster.Components() {
+		if name == "scheduler" && s.disabled("scheduler") || name != "scheduler" && s.disabled("controllers") {
+			o.Disable = append(o.Disable, name)
+		}
+	}
+	if s.disabled("nodes") {
+		o.Nodes.Count = 0
+	}
+	return o
+}
+
+// hosts are the names by which clients reach the server.
+func hosts(address net.Addr) []string {
+	names := []string{
+		"localhost", "127.0.0.1", "::1", "10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+		"kubernetes.default.svc.cluster.local",
+	}
+	if tcp, ok := address.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+		names = append(names, tcp.IP.String())
+	}
+	if name, err := os.Hostname(); err == nil {
+		names = append(names, name)
+	}
+	return names
+}
+
+// url is where clients on this machine find the server.
+func url(address net.Addr) string {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		return "https://" + address.String()
+	}
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "https://" + net.JoinHostPort(host, fmt.Sprint(tcp.Port))
+}
+
+// credentials writes kubeconfig files: the administrator's, and those of the components that others provide.
+func (s *settings) credentials(ctx context.Context, authority *pki.Authority, address net.Addr) error {
+	people := map[string]pki.Subject{s.kubeconfig: {Name: "kubernetes-admin", Groups: []string{authn.GroupMasters}}}
+	if s.disabled("scheduler") {
+		people[filepath.Join(s.dataDir, "scheduler.conf")] = pki.Subject{Name: "system:kube-scheduler"}
+	}
+	if s.disabled("controllers") {
+		people[filepath.Join(s.dataDir, "controller-manager.conf")] = pki.Subject{Name: "system:kube-controller-manager"}
+	}
+	for path, subject := range people {
+		pair, err := authority.Issue(subject, life)
+		if err != nil {
+			return err
+		}
+		if err := kubeconfig.Add(ctx, path, kubeconfig.Entry{
+			Name: "keelson", User: subject.Name, Server: url(address), CA: authority.PEM(), Certificate: pair.Certificate, Key: pair.Key,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *settings) welcome(out io.Writer, address net.Addr, took time.Duration) {
+	fmt.Fprintf(out, "ready in %d ms: Kubernetes v1.37 API at %s\n", took.Milliseconds(), url(address))
+	fmt.Fprintf(out, "kubeconfig: %s\n\n", s.kubeconfig)
+	fmt.Fprintf(out, "try, in another terminal:\n  export KUBECONFIG=%s\n", s.kubeconfig)
+	fmt.Fprint(out, "  kubectl create deployment nginx --image=nginx --replicas=3\n  kubectl get pods --watch\n  kubectl explain deployment.spec.strategy\n\n")
+	if s.storage == "embedded" {
+		fmt.Fprintf(out, "Ctrl-C ends it; the state stays in %s\n", s.dataDir)
+	} else {
+		fmt.Fprintln(out, "Ctrl-C ends it, and the state with it")
+	}
+}

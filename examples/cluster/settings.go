@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// settings are what the flags say.
+type settings struct {
+	dataDir    string
+	kubeconfig string
+	listen     string
+	storage    string
+	nodes      int
+	disable    []string
+	auditLog   string
+	verbose    bool
+}
+
+const usage = `cluster is a Kubernetes cluster in one process, for kubectl and all other clients.
+
+Usage:
+
+  cluster [flags]
+
+Flags:
+
+  --data-dir DIR        where certificates, state and the audit log are kept; an empty or missing
+                        directory, or one of an earlier run (default %s)
+  --kubeconfig FILE     where the administrator's credentials are written, readable by you alone; what else
+                        stands in the file stays (default DIR/kubeconfig)
+  --listen ADDR:PORT    where the API is served, over TLS; port 0 takes a free one (default %s)
+  --storage KIND        embedded: durable, in DIR/store; survives kill -9 and power loss
+                        memory: gone when the program ends (default embedded)
+  --nodes N             how many nodes there are (default 1)
+  --runtime KIND        simulated: pods run in name only (default simulated)
+                        containerd: real containers; not in this version yet
+  --disable LIST        leave out some of scheduler, controllers, nodes, separated by commas, so that other
+                        programs can take their place; their kubeconfig files are written to DIR
+  --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
+  --verbose             tell on standard error what the components do
+
+Examples:
+
+  cluster                                             a cluster that is there again at the next start
+  cluster --storage memory --listen 127.0.0.1:0       one to throw away
+  cluster --nodes 50                                  a large one
+  cluster --disable scheduler                         one for a scheduler of your own
+
+Ctrl-C ends it: requests finish, watches end, nothing is lost.
+`
+
+const defaultListen = "127.0.0.1:6443"
+
+// components are what --disable knows.
+func components() []string { return []string{"scheduler", "controllers", "nodes"} }
+
+// parse reads the command line. Its errors say what to write instead.
+func parse(args []string, getenv func(string) string, help io.Writer) (settings, error) {
+	var s settings
+	home := "~"
+	if h := getenv("HOME"); h != "" {
+		home = h
+	}
+	dataDir := filepath.Join(home, ".keelson")
+	var disable, runtime string
+	f := flag.NewFlagSet("cluster", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&s.dataDir, "data-dir", dataDir, "")
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "")
+	f.StringVar(&s.listen, "listen", defaultListen, "")
+	f.StringVar(&s.storage, "storage", "embedded", "")
+	f.IntVar(&s.nodes, "nodes", 1, "")
+	f.StringVar(&runtime, "runtime", "simulated", "")
+	f.StringVar(&disable, "disable", "", "")
+	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
+	f.BoolVar(&s.verbose, "verbose", false, "")
+	switch err := f.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(help, usage, dataDir, defaultListen)
+		return s, err
+	case err != nil:
+		return s, fmt.Errorf("%w; --help lists the flags", err)
+	case f.NArg() > 0:
+		return s, fmt.Errorf("unexpected argument %q: there are only flags; --help lists them", f.Arg(0))
+	}
+	if disable != "" {
+		s.disable = strings.Split(disable, ",")
+	}
+	if s.kubeconfig == "" {
+		s.kubeconfig = filepath.Join(s.dataDir, "kubeconfig")
+	}
+	if s.auditLog == "DIR/audit.log" {
+		s.auditLog = filepath.Join(s.dataDir, "audit.log")
+	}
+	return s, s.check(runtime)
+}
+
+// maxNodes keeps a slip of the finger from filling the memory.
+const maxNodes = 5000
+
+func (s *settings) check(runtime string) error {
+	if err := checkListen(s.listen); err != nil {
+		return err
+	}
+	switch {
+	case s.dataDir == "":
+		return errors.New("--data-dir is empty: name a directory")
+	case s.storage != "memory" && s.storage != "embedded":
+		return fmt.Errorf("--storage %q: choose memory or embedded", s.storage)
+	case runtime == "containerd":
+		return errors.New("--runtime containerd: real containers are not in this version yet; use --runtime simulated")
+	case runtime != "simulated":
+		return fmt.Errorf("--runtime %q: choose simulated", runtime)
+	case s.nodes < 0 || s.nodes > maxNodes:
+		return fmt.Errorf("--nodes %d: choose a number from 0 to %d", s.nodes, maxNodes)
+	}
+	for _, name := range s.disable {
+		if !slices.Contains(components(), name) {
+			return fmt.Errorf("--disable %q: choose from %s, separated by commas", name, strings.Join(components(), ", "))
+		}
+	}
+	return nil
+}
+
+func checkListen(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("--listen %q: write it as ADDRESS:PORT, as in %s", address, defaultListen)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("--listen %q: the port is a number from 0 to 65535", address)
+	}
+	if host != "" && net.ParseIP(host) == nil {
+		return fmt.Errorf("--listen %q: the address is an IP, as in %s", address, defaultListen)
+	}
+	return nil
+}
+
+func (s *settings) disabled(name string) bool { return slices.Contains(s.disable, name) }
