@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 )
 
@@ -45,4 +48,29 @@ func ExampleAdd() {
 	//   user:
 	//     token: s3cr3t
 	// <nil>
+}
+
+func ExampleLoad() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "config")
+	if err := kubeconfig.Add(context.Background(), path, kubeconfig.Entry{Name: "keelson", Server: "https://127.0.0.1:6443", Token: "s3cr3t"}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	// In a program, the environment is kubeconfig.EnvironmentOf(os.Getenv).
+	access, err := kubeconfig.Load(kubeconfig.Options{
+		Environment: kubeconfig.Environment{Kubeconfig: path},
+		Overrides:   clientcmd.ConfigOverrides{Context: api.Context{Namespace: "shop"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(access.Config.Host, access.Namespace)
+	// Output: https://127.0.0.1:6443 shop
 }
