@@ -56,6 +56,12 @@ bench: ## Measure start-up and throughput; writes results/ and the README's figu
 	$(BIN)/bench-cluster
 	$(GO) run ./internal/evidence/readme
 
+.PHONY: kills
+KILLS ?= 200
+kills: ## Kill the cluster KILLS times under load and check that nothing is lost; writes results/.
+	$(GO) run ./bench/kills -kills $(KILLS)
+	$(GO) run ./internal/evidence/readme
+
 .PHONY: clean
 clean: ## Remove what was built.
 	rm -rf $(BIN)

@@ -40,6 +40,7 @@ func siblings() map[string][]string {
 		"examples": {everything},
 		"informer": {"internal/restclient"},
 		"internal": {"client", "events", "informer", // test kits
+			"client/kubeconfig", // clusterprocess is a client
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
 		"kubelet": {"client", "cri", "events", "informer", "internal/pause"},
@@ -79,6 +80,7 @@ func limits() map[string]int {
 		"informer":                80,
 		"informer/wire":           120,
 		"internal":                0,
+		"internal/clusterprocess": 220,
 		"internal/fakeapi":        220,
 		"internal/restclient":     120,
 		"internal/testserver":     220,

@@ -1,0 +1,159 @@
+// Package clusterprocess runs examples/cluster as a process of its own, for tests and measurements
+// that kill it, weigh it or speak to it from outside.
+package clusterprocess
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/keelson-dev/keelson/client/kubeconfig"
+)
+
+// Program is a built examples/cluster.
+type Program struct{ path string }
+
+// Build compiles the program into dir.
+func Build(ctx context.Context, dir string) (Program, error) {
+	path := filepath.Join(dir, "cluster")
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/keelson-dev/keelson/examples/cluster").CombinedOutput()
+	if err != nil {
+		return Program{}, fmt.Errorf("build examples/cluster: %w\n%s", err, out)
+	}
+	return Program{path}, nil
+}
+
+// Process is a running cluster. Whoever started it calls Kill or Interrupt.
+type Process struct {
+	Kubeconfig string
+	URL        string
+	// Ready is how long it took from the start of the process to its word that it is ready.
+	Ready time.Duration
+
+	command *exec.Cmd
+	output  *output
+	done    chan struct{}
+	err     error
+}
+
+// readyWithin bounds the wait for a start, with much to spare.
+const readyWithin = time.Minute
+
+// Start runs the program on a data directory and waits until it says that it is ready. args are further flags;
+// without --listen among them it takes a free port of the loopback interface.
+func (p Program) Start(ctx context.Context, dir string, args ...string) (*Process, error) {
+	full := []string{"--data-dir", dir, "--kubeconfig", filepath.Join(dir, "kubeconfig")}
+	if !strings.Contains(strings.Join(args, " "), "--listen") {
+		full = append(full, "--listen", "127.0.0.1:0")
+	}
+	began := time.Now()
+	r := &Process{
+		Kubeconfig: filepath.Join(dir, "kubeconfig"), command: exec.CommandContext(ctx, p.path, append(full, args...)...),
+		output: &output{ready: make(chan string, 1)}, done: make(chan struct{}),
+	}
+	r.command.Stdout, r.command.Stderr = r.output, r.output
+	if err := r.command.Start(); err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	go func() {
+		r.err = r.command.Wait()
+		close(r.done)
+	}()
+	select {
+	case r.URL = <-r.output.ready:
+		r.Ready = time.Since(began)
+		return r, nil
+	case <-r.done:
+		return nil, fmt.Errorf("cluster ended before it was ready: %w\n%s", r.err, r.Output())
+	case <-time.After(readyWithin):
+		return nil, errors.Join(fmt.Errorf("cluster was not ready within %v\n%s", readyWithin, r.Output()), r.Kill())
+	}
+}
+
+// Config leads clients to the cluster as its administrator, without limits of their own.
+func (r *Process) Config() (*rest.Config, error) {
+	access, err := kubeconfig.Load(kubeconfig.Options{Path: r.Kubeconfig})
+	if err != nil {
+		return nil, err
+	}
+	access.Config.QPS = -1
+	access.Config.WarningHandler = rest.NoWarnings{}
+	return access.Config, nil
+}
+
+// PID is the process's number.
+func (r *Process) PID() int { return r.command.Process.Pid }
+
+// Output is what the process printed so far; of much, the last part.
+func (r *Process) Output() string { return r.output.text() }
+
+// Kill ends the process at once, as kill -9 does, and waits for it.
+func (r *Process) Kill() error {
+	if err := r.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-r.done
+	return nil
+}
+
+// Interrupt ends the process as Ctrl-C does, and returns how it ended: nil for exit code 0.
+func (r *Process) Interrupt() error {
+	if err := r.command.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-r.done
+	if r.err != nil {
+		return fmt.Errorf("%w\n%s", r.err, r.Output())
+	}
+	return nil
+}
+
+// output keeps the last of what was printed and finds the line that says ready.
+type output struct {
+	ready chan string
+
+	mu   sync.Mutex
+	kept []byte
+	told bool
+}
+
+const keep = 64 << 10
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.kept = append(o.kept, p...)
+	if !o.told {
+		lines := bufio.NewScanner(bytes.NewReader(o.kept))
+		for lines.Scan() {
+			if at := strings.Index(lines.Text(), "https://"); at >= 0 && strings.HasPrefix(lines.Text(), "ready in") && bytes.HasSuffix(o.kept, []byte("\n")) {
+				o.told = true
+				o.ready <- strings.TrimSpace(lines.Text()[at:])
+			}
+		}
+	}
+	if len(o.kept) > 2*keep {
+		o.kept = bytes.Clone(o.kept[len(o.kept)-keep:])
+	}
+	return len(p), nil
+}
+
+func (o *output) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.kept)
+}
+
+var _ io.Writer = (*output)(nil)
