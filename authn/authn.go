@@ -20,12 +20,19 @@ const (
 	GroupServiceAccounts = "system:serviceaccounts"
 )
 
+// CredentialID is the key in Identity.Extra of what tells the credentials used apart from
+// others of the same identity, in audit logs: "JTI=..." or "X509SHA256=...".
+const CredentialID = "authentication.kubernetes.io/credential-id"
+
 // Identity is who makes a request. It is immutable once returned by an Authenticator.
 type Identity struct {
 	Name   string
 	UID    string
 	Groups []string
 	Extra  map[string][]string
+	// Audiences are those of the audiences asked for that the credentials name; empty for
+	// credentials that name none. See WithAudiences.
+	Audiences []string
 }
 
 // Authenticator tells who makes a request. Implementations are safe for concurrent use and do

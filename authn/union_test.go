@@ -153,8 +153,8 @@ func TestContext(t *testing.T) {
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "authn", 0)
 	depcheck.Siblings(t, "authn")
-	for _, pkg := range []string{"authn/token", "authn/tokenfile", "authn/inprocess", "authn/authntest"} {
+	for _, pkg := range []string{"authn/token", "authn/tokenfile", "authn/basic", "authn/x509", "authn/inprocess", "authn/authntest"} {
 		depcheck.AtMost(t, pkg, 0)
-		depcheck.Siblings(t, pkg, "authn", "authn/token")
+		depcheck.Siblings(t, pkg, "authn", "authn/token", "authn/internal/watched")
 	}
 }

@@ -18,7 +18,9 @@ var ErrInvalid = errors.New("invalid bearer token")
 // Verifier judges tokens of one kind. Implementations are safe for concurrent use.
 type Verifier interface {
 	// Verify returns whose token it is, authn.ErrNoCredentials when it is not one of the
-	// tokens this Verifier judges, or another error when it is and is bad (expired, say).
+	// tokens this Verifier judges, or another error when it is and is bad (expired, say). An
+	// error around authn.ErrNoCredentials tells why the token is taken for none. No error
+	// contains the token.
 	Verify(ctx context.Context, token string) (*authn.Identity, error)
 }
 
@@ -41,12 +43,21 @@ func New(v Verifier) authn.Authenticator {
 		if err == nil && id != nil {
 			return id, nil
 		}
-		if err == nil || errors.Is(err, authn.ErrNoCredentials) {
+		switch {
+		case err == nil || err == authn.ErrNoCredentials: //nolint:errorlint // the plain one says nothing more
 			err = ErrInvalid
+		case errors.Is(err, authn.ErrNoCredentials):
+			err = unknown{err}
 		}
 		return nil, err
 	})
 }
+
+// unknown is ErrInvalid with what a Verifier said when it took the token for none of its own.
+type unknown struct{ reason error }
+
+func (u unknown) Error() string        { return ErrInvalid.Error() + ": " + u.reason.Error() }
+func (u unknown) Is(target error) bool { return target == ErrInvalid }
 
 // FromHeader returns the bearer token in h's Authorization header. As upstream has it, the
 // scheme's case does not matter, what follows the token is ignored, and two spaces before the
@@ -76,25 +87,31 @@ func Static(tokens map[string]*authn.Identity) Verifier {
 }
 
 // Union returns a Verifier that asks each of verifiers in turn and returns the first success.
-// When nobody succeeds it fails with every failure joined, or with authn.ErrNoCredentials when
-// nobody knows the token.
+// When nobody succeeds it fails with every failure joined, or with authn.ErrNoCredentials, and
+// what was said about it, when nobody knows the token.
 func Union(verifiers ...Verifier) Verifier {
 	verifiers = slices.Clone(verifiers)
 	return Func(func(ctx context.Context, token string) (*authn.Identity, error) {
-		var failures []error
+		var failures, abstentions []error
 		for _, v := range verifiers {
 			id, err := v.Verify(ctx, token)
 			switch {
 			case err == nil && id != nil:
 				return id, nil
-			case err != nil && !errors.Is(err, authn.ErrNoCredentials):
+			case err == nil || err == authn.ErrNoCredentials: //nolint:errorlint // the plain one says nothing more
+			case errors.Is(err, authn.ErrNoCredentials):
+				abstentions = append(abstentions, err)
+			default:
 				failures = append(failures, err)
 			}
 		}
-		if len(failures) == 0 {
-			return nil, authn.ErrNoCredentials
+		switch {
+		case len(failures) > 0:
+			return nil, errors.Join(failures...)
+		case len(abstentions) > 0:
+			return nil, errors.Join(abstentions...)
 		}
-		return nil, errors.Join(failures...)
+		return nil, authn.ErrNoCredentials
 	})
 }
 
@@ -105,5 +122,6 @@ func clone(id *authn.Identity) *authn.Identity {
 	c := *id
 	c.Groups = slices.Clone(id.Groups)
 	c.Extra = maps.Clone(id.Extra)
+	c.Audiences = slices.Clone(id.Audiences)
 	return &c
 }

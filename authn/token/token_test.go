@@ -3,6 +3,7 @@ package token_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -53,6 +54,12 @@ func TestErrors(t *testing.T) {
 	}
 	if id, err := auth.Authenticate(request("Bearer s3cret")); err != nil || id.Name != "ann" {
 		t.Errorf("good token: %v, %v", id, err)
+	}
+	foreign := fmt.Errorf("%w: issuer %q is another's", authn.ErrNoCredentials, "https://x")
+	abstains := token.Func(func(context.Context, string) (*authn.Identity, error) { return nil, foreign })
+	_, err := token.New(token.Union(static, abstains)).Authenticate(request("Bearer x"))
+	if !errors.Is(err, token.ErrInvalid) || errors.Is(err, authn.ErrNoCredentials) || err.Error() != `invalid bearer token: no credentials: issuer "https://x" is another's` {
+		t.Errorf("a token that a verifier takes for another's: %v", err)
 	}
 	broken := token.New(token.Func(func(context.Context, string) (*authn.Identity, error) { return nil, nil }))
 	if id, err := broken.Authenticate(request("Bearer x")); id != nil || !errors.Is(err, token.ErrInvalid) {

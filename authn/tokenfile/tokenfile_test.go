@@ -42,6 +42,9 @@ func TestParse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
 			got, err := tokenfile.Parse(strings.NewReader(c.in), slog.New(slog.NewTextHandler(&log, nil)))
+			if strings.Contains(log.String(), "t1") || err != nil && strings.Contains(err.Error(), "t1") {
+				t.Errorf("the token is told: %v, %s", err, log.String())
+			}
 			if c.err != "" {
 				if err == nil || err.Error() != c.err || !errors.Is(err, tokenfile.ErrMalformed) {
 					t.Errorf("error %v, want %s", err, c.err)
