@@ -15,6 +15,7 @@ func (d Definition[T]) Kind() Kind {
 		Names: d.Names, GroupVersion: d.GroupVersion, Namespaced: d.Namespaced, Prefix: d.Prefix,
 		New: func() Object { return d.New() }, NewList: d.NewList,
 		Rules: d.Rules.erase(), Sub: d.Sub.erase(), Also: d.Also, TTL: d.TTL, Warning: d.Warning,
+		Columns: d.Columns.erase(),
 	}
 	if k.Prefix == "" {
 		k.Prefix = d.Plural
@@ -55,6 +56,7 @@ func (r Rules[T]) erase() Rules[Object] {
 		ValidateUpdate: eraseValidateUpdate(r.ValidateUpdate),
 		ValidateName:   r.ValidateName,
 		Guard:          eraseGuard(r.Guard),
+		Reserve:        eraseReserve(r.Reserve),
 		CreateOnUpdate: r.CreateOnUpdate, ConditionalUpdate: r.ConditionalUpdate, AnyFinalizer: r.AnyFinalizer,
 		Deletion: r.Deletion.erase(),
 	}

@@ -46,6 +46,8 @@ type Kind struct {
 	TTL time.Duration
 	// Warning, if not empty, accompanies every answer: the kind is deprecated.
 	Warning string
+	// Columns are how objects look in tables.
+	Columns Columns[Object]
 	// Answer makes this a kind that is not stored: a create is answered by it, and create is
 	// its only verb.
 	Answer func(ctx context.Context, a Access, namespace string, obj runtime.Object) (runtime.Object, error)
@@ -67,6 +69,7 @@ type Definition[T Object] struct {
 	Also         []Version
 	TTL          time.Duration
 	Warning      string
+	Columns      Columns[T]
 }
 
 // Rules are what a write of a kind must obey; every field is optional. The registry itself
@@ -92,6 +95,13 @@ type Rules[T Object] struct {
 	// Guard refuses a write for a reason other than its content, such as RBAC escalation. old
 	// is the zero T in a create. Its error is returned to the client as it is.
 	Guard func(ctx context.Context, obj, old T) error
+	// Reserve takes what the object needs beside its own record and nobody else may have, such
+	// as an address, and returns what to do once the outcome of the write is known, or nil. It
+	// runs in creates, updates and removals, not in those of views: after PrepareCreate and
+	// PrepareUpdate, before validation. It gives back what it took when it fails; its error is
+	// returned to the client as it is. What it takes must be such that two servers cannot take
+	// it at once, an object whose name is unique, say.
+	Reserve func(ctx context.Context, r Reservation[T]) (Settle, error)
 	// CreateOnUpdate lets PUT create an object that is not there.
 	CreateOnUpdate bool
 	// AnyFinalizer allows finalizers without a domain before the slash. Upstream's kinds refuse
@@ -179,6 +189,8 @@ type ObjectKey struct {
 // Access is what actions and reviews may do to stored objects. It obeys the kind's rules but
 // passes admission and authorization: the action itself is what was admitted.
 type Access interface {
+	// Create stores a new object, which it takes over, and returns what was stored, or ErrExists.
+	Create(ctx context.Context, resource schema.GroupResource, obj Object) (Object, error)
 	// Get returns the newest state, which is shared and must not be changed, or ErrNotFound.
 	Get(ctx context.Context, key ObjectKey) (Object, error)
 	// List returns the objects of a namespace, or with "" of all; they are shared like Get's.

@@ -86,6 +86,12 @@ func (r *Registry) install(k Kind, history int) error {
 		if k.New == nil || k.NewList == nil {
 			return fmt.Errorf("resource %s: New and NewList must be set", gr)
 		}
+		switch defined := len(k.Columns.Definitions) > 0; {
+		case defined != (k.Columns.Cells != nil):
+			return fmt.Errorf("resource %s: columns need both Definitions and Cells", gr)
+		case !defined:
+			res.Columns = defaultColumns()
+		}
 		if other := r.byPrefix[k.Prefix]; other != nil {
 			return fmt.Errorf("resources %s and %s share the storage prefix %q", gr, other.GroupResource(), k.Prefix)
 		}

@@ -31,6 +31,7 @@ func controllerRevisions() registry.Kind {
 					check.Immutable(field.NewPath("data"), r.Data, old.Data)...)
 			},
 		},
+		Columns: revisionColumns(),
 	}.Kind()
 }
 

@@ -54,6 +54,7 @@ func deployments() registry.Kind {
 				Set: func(d *appsv1.Deployment, replicas int32) { d.Spec.Replicas = &replicas },
 			},
 		},
+		Columns: deploymentColumns(),
 	}.Kind()
 }
 

@@ -67,6 +67,7 @@ func replicaSets() registry.Kind {
 				Set: func(rs *appsv1.ReplicaSet, replicas int32) { rs.Spec.Replicas = &replicas },
 			},
 		},
+		Columns: replicaSetColumns(),
 	}.Kind()
 }
 

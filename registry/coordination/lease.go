@@ -28,6 +28,7 @@ func leases() registry.Kind {
 			CreateOnUpdate:    true,
 			ConditionalUpdate: true,
 		},
+		Columns: leaseColumns(),
 	}.Kind()
 }
 

@@ -30,6 +30,7 @@ func configMaps() registry.Kind {
 			Validate:       validateConfigMap,
 			ValidateUpdate: validateConfigMapUpdate,
 		},
+		Columns: configMapColumns(),
 	}.Kind()
 }
 

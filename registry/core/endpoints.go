@@ -25,6 +25,7 @@ func endpoints() registry.Kind {
 			ValidateUpdate: validateEndpointsUpdate,
 			CreateOnUpdate: true,
 		},
+		Columns: endpointsColumns(),
 	}.Kind()
 }
 

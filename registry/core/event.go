@@ -47,7 +47,8 @@ func events() registry.Kind {
 			},
 			FieldLabel: eventFieldLabel,
 		}},
-		TTL: eventTTL,
+		TTL:     eventTTL,
+		Columns: eventColumns(),
 	}.Kind()
 }
 

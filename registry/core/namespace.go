@@ -57,6 +57,7 @@ func namespaces() registry.Kind {
 				ValidateUpdate: validateNamespaceFinalize,
 			},
 		}},
+		Columns: namespaceColumns(),
 	}.Kind()
 }
 

@@ -46,6 +46,7 @@ func nodes() registry.Kind {
 			},
 			ValidateUpdate: validateNodeStatus,
 		}}},
+		Columns: nodeColumns(),
 	}.Kind()
 }
 

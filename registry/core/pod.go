@@ -39,6 +39,7 @@ func pods() registry.Kind {
 			},
 			Actions: map[string]registry.Action{"binding": binding(), "eviction": eviction()},
 		},
+		Columns: podColumns(),
 	}.Kind()
 }
 

@@ -34,7 +34,8 @@ func secrets() registry.Kind {
 			Validate:       validateSecret,
 			ValidateUpdate: validateSecretUpdate,
 		},
-		Fields: func(secret *corev1.Secret) fields.Set { return fields.Set{"type": string(secret.Type)} },
+		Fields:  func(secret *corev1.Secret) fields.Set { return fields.Set{"type": string(secret.Type)} },
+		Columns: secretColumns(),
 	}.Kind()
 }
 

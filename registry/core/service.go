@@ -46,6 +46,7 @@ func services() registry.Kind {
 			},
 			ValidateUpdate: validateServiceStatus,
 		}}},
+		Columns: serviceColumns(),
 	}.Kind()
 }
 

@@ -29,6 +29,7 @@ func endpointSlices() registry.Kind {
 			Validate:       validateCreate,
 			ValidateUpdate: validateUpdate,
 		},
+		Columns: sliceColumns(),
 	}.Kind()
 }
 

@@ -49,6 +49,7 @@ func podDisruptionBudgets() registry.Kind {
 				},
 			}},
 		},
+		Columns: budgetColumns(),
 	}.Kind()
 }
 

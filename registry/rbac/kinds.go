@@ -81,6 +81,7 @@ func roleBindings(e Escalation) registry.Kind {
 			Guard:          guardRoleBinding(e),
 			CreateOnUpdate: true,
 		},
+		Columns: roleBindingColumns(),
 	}.Kind()
 }
 
@@ -98,6 +99,7 @@ func clusterRoleBindings(e Escalation) registry.Kind {
 			Guard:          guardClusterRoleBinding(e),
 			CreateOnUpdate: true,
 		},
+		Columns: clusterRoleBindingColumns(),
 	}.Kind()
 }
 

@@ -57,6 +57,7 @@ func priorityClasses() registry.Kind {
 			Validate:       validatePriorityClass,
 			ValidateUpdate: validatePriorityClassUpdate,
 		},
+		Columns: priorityClassColumns(),
 	}.Kind()
 }
 
