@@ -40,7 +40,7 @@ func siblings() map[string][]string {
 		"examples": {everything},
 		"informer": {"internal/restclient"},
 		"internal": {"client", "events", "informer", // test kits
-			"client/kubeconfig", // clusterprocess is a client
+			"client/kubeconfig",                                                             // clusterprocess is a client
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
 		"kubelet": {"client", "cri", "events", "informer", "internal/pause"},
