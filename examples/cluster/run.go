@@ -2,19 +2,18 @@ package main
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/keelson-dev/keelson/apiserver/serving"
 	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/x509"
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/pki"
@@ -45,6 +44,9 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) error 
 	if err != nil {
 		return err
 	}
+	if err := s.credentials(ctx, authority, listener.Addr()); err != nil {
+		return err
+	}
 	c, err := cluster.Start(ctx, s.options(authority))
 	if err != nil {
 		return err
@@ -52,9 +54,6 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) error 
 	server := serving.New(listener, certificate, c.Handler(), serving.Options{Logger: s.logger()})
 	served := make(chan error, 1)
 	go func() { served <- server.Run(ctx) }()
-	if err := s.credentials(ctx, authority, listener.Addr()); err != nil {
-		return errors.Join(err, c.Close())
-	}
 	s.welcome(out, listener.Addr(), time.Since(began))
 	err = <-served
 	if ctx.Err() != nil {
@@ -73,16 +72,7 @@ func (s *settings) logger() *slog.Logger {
 // options are those of the cluster.
 func (s *settings) options(authority *pki.Authority) cluster.Options {
 	o := cluster.Options{Logger: s.logger(), RootCA: authority.PEM(), Nodes: cluster.Nodes{Count: s.nodes}}
-	o.Authenticators = append(o.Authenticators, authn.Func(func(r *http.Request) (*authn.Identity, error) {
-		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-			return nil, authn.ErrNoCredentials
-		}
-		c := r.TLS.PeerCertificates[0]
-		if _, err := c.Verify(x509.VerifyOptions{Roots: authority.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-			return nil, err
-		}
-		return &authn.Identity{Name: c.Subject.CommonName, Groups: c.Subject.Organization}, nil
-	}))
+	o.Authenticators = append(o.Authenticators, x509.New(x509.Static{Roots: authority.Pool()}))
 	if s.storage == "embedded" {
 		o.Dir = filepath.Join(s.dataDir, "store")
 	}

@@ -81,6 +81,19 @@ func (p Program) Start(ctx context.Context, dir string, args ...string) (*Proces
 	}
 }
 
+// Fail runs the program where it is expected to end by itself, and returns what it printed and its exit code.
+func (p Program) Fail(ctx context.Context, args ...string) (text string, code int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	command := exec.CommandContext(ctx, p.path, args...)
+	out, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return "", 0, fmt.Errorf("run cluster: %w", err)
+	}
+	return string(out), command.ProcessState.ExitCode(), nil
+}
+
 // Config leads clients to the cluster as its administrator, without limits of their own.
 func (r *Process) Config() (*rest.Config, error) {
 	access, err := kubeconfig.Load(kubeconfig.Options{Path: r.Kubeconfig})

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func noEnvironment(string) string { return "" }
+
+func TestFlags(t *testing.T) {
+	home := func(name string) string {
+		if name == "HOME" {
+			return "/home/jane"
+		}
+		return ""
+	}
+	s, err := parse(nil, home, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings{
+		dataDir: "/home/jane/.keelson", kubeconfig: "/home/jane/.keelson/kubeconfig", listen: "127.0.0.1:6443",
+		storage: "embedded", nodes: 1, auditLog: "/home/jane/.keelson/audit.log",
+	}
+	if s.dataDir != want.dataDir || s.kubeconfig != want.kubeconfig || s.listen != want.listen || s.storage != want.storage ||
+		s.nodes != want.nodes || s.auditLog != want.auditLog || len(s.disable) != 0 {
+		t.Errorf("defaults are %+v, want %+v", s, want)
+	}
+	s, err = parse([]string{"--data-dir", "/d", "--nodes=3", "--disable", "scheduler,nodes", "--storage", "memory", "--audit-log", ""}, noEnvironment, io.Discard)
+	if err != nil || s.kubeconfig != filepath.Join("/d", "kubeconfig") || s.nodes != 3 || !s.disabled("nodes") || s.disabled("controllers") || s.auditLog != "" {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+// TestBadFlags: each refusal names the flag and what to write instead.
+func TestBadFlags(t *testing.T) {
+	for args, want := range map[string][]string{
+		"--color":                  {"-color", "--help lists the flags"},
+		"--nodes many":             {"-nodes", "many"},
+		"--nodes -1":               {"--nodes -1", "from 0 to 5000"},
+		"--storage paper":          {`--storage "paper"`, "memory or embedded"},
+		"--runtime containerd":     {"--runtime containerd", "not in this version yet", "--runtime simulated"},
+		"--runtime podman":         {`--runtime "podman"`, "simulated"},
+		"--listen 6443":            {`--listen "6443"`, "ADDRESS:PORT"},
+		"--listen 127.0.0.1:https": {"--listen", "from 0 to 65535"},
+		"--listen 127.0.0.1:65536": {"--listen", "from 0 to 65535"},
+		"--listen example.org:1":   {"--listen", "is an IP"},
+		"--disable etcd":           {`--disable "etcd"`, "scheduler, controllers, nodes"},
+		"--data-dir=":              {"--data-dir is empty"},
+		"start":                    {`unexpected argument "start"`, "--help"},
+	} {
+		_, err := parse(strings.Fields(args), noEnvironment, io.Discard)
+		if err == nil {
+			t.Errorf("%s is accepted", args)
+			continue
+		}
+		for _, part := range want {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v, which does not say %q", args, err, part)
+			}
+		}
+	}
+}
+
+func TestHelpNamesEveryFlag(t *testing.T) {
+	var help bytes.Buffer
+	if _, err := parse([]string{"--help"}, noEnvironment, &help); !errors.Is(err, flag.ErrHelp) {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"--data-dir DIR", "--kubeconfig FILE", "--listen ADDR:PORT", "--storage KIND", "--nodes N", "--runtime KIND", "--disable LIST",
+		"--audit-log FILE", "--verbose", "Examples:", "Ctrl-C",
+	} {
+		if !strings.Contains(help.String(), name) {
+			t.Errorf("the help does not tell %s", name)
+		}
+	}
+}
