@@ -1,0 +1,142 @@
+package audit
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/keelson-dev/keelson/authz"
+)
+
+// ErrNotStored: an event could not be stored, and the Log is strict about it.
+var ErrNotStored = errors.New("failed to store audit event")
+
+// Sink keeps events.
+type Sink interface {
+	// Write stores an event, or encodes or copies it, before it returns: the event is the
+	// caller's again afterwards and changes. An error means that it may not be stored. Write is
+	// called concurrently, on the way of requests.
+	Write(e *auditv1.Event) error
+}
+
+// SinkFunc is a Sink made of a function.
+type SinkFunc func(e *auditv1.Event) error
+
+// Write calls f.
+func (f SinkFunc) Write(e *auditv1.Event) error { return f(e) }
+
+// Options of a Log; the zero value is good.
+type Options struct {
+	// Strict lets requests fail whose first event cannot be stored, as upstream's mode
+	// blocking-strict does. Otherwise failures are counted and logged.
+	Strict bool
+	// MaxObject bounds each recorded object, in bytes of JSON; 0 is 1 MiB. A larger one is left
+	// out, and the event says so in the annotation "audit.k8s.io/truncated".
+	MaxObject int
+	Logger    *slog.Logger
+}
+
+// defaultMaxObject bounds recorded objects.
+const defaultMaxObject = 1 << 20
+
+// Log records requests by a policy.
+type Log struct {
+	policy    *Policy
+	sink      Sink
+	strict    bool
+	maxObject int
+	log       *slog.Logger
+	stats     counters
+}
+
+type counters struct {
+	events, failures, rejected             atomic.Int64
+	none, metadata, request, requestAnswer atomic.Int64
+}
+
+// Stats are what a Log has counted since its beginning.
+type Stats struct {
+	Events   int64 // given to the sink
+	Failures int64 // of these, not stored
+	Rejected int64 // requests that a strict Log let fail
+	Levels   map[auditv1.Level]int64
+}
+
+// New returns a log. It starts nothing; the sink is the caller's to close, after the last request.
+func New(p *Policy, sink Sink, o Options) *Log {
+	if o.MaxObject <= 0 {
+		o.MaxObject = defaultMaxObject
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Log{policy: p, sink: sink, strict: o.Strict, maxObject: o.MaxObject, log: o.Logger}
+}
+
+// Stats returns the counters.
+func (l *Log) Stats() Stats {
+	s := &l.stats
+	return Stats{
+		Events: s.events.Load(), Failures: s.failures.Load(), Rejected: s.rejected.Load(),
+		Levels: map[auditv1.Level]int64{
+			auditv1.LevelNone: s.none.Load(), auditv1.LevelMetadata: s.metadata.Load(),
+			auditv1.LevelRequest: s.request.Load(), auditv1.LevelRequestResponse: s.requestAnswer.Load(),
+		},
+	}
+}
+
+func (l *Log) count(level auditv1.Level) {
+	switch level {
+	case auditv1.LevelMetadata:
+		l.stats.metadata.Add(1)
+	case auditv1.LevelRequest:
+		l.stats.request.Add(1)
+	case auditv1.LevelRequestResponse:
+		l.stats.requestAnswer.Add(1)
+	default:
+		l.stats.none.Add(1)
+	}
+}
+
+// Request is what is known of a request when it begins.
+type Request struct {
+	HTTP *http.Request
+	// Attributes say who asks for what; User is nil where nobody authenticated.
+	Attributes authz.Attributes
+	// ID is the request's Audit-Id.
+	ID       string
+	Received time.Time
+}
+
+// Begin returns the record of a request, or nil if the policy does not want one. It tells the sink
+// nothing yet.
+func (l *Log) Begin(q *Request) *Record {
+	rule := l.policy.Rule(&q.Attributes)
+	l.count(rule.Level)
+	if rule.Level == auditv1.LevelNone {
+		return nil
+	}
+	r := &Record{log: l, rule: rule}
+	r.describe(q)
+	return r
+}
+
+// write gives an event to the sink.
+func (l *Log) write(e *auditv1.Event) error {
+	l.stats.events.Add(1)
+	err := l.sink.Write(e)
+	if err == nil {
+		return nil
+	}
+	l.stats.failures.Add(1)
+	l.log.Error("audit event not stored", "audit-id", string(e.AuditID), "stage", string(e.Stage), "error", err)
+	if l.strict && e.Stage == auditv1.StageRequestReceived {
+		l.stats.rejected.Add(1)
+		return ErrNotStored
+	}
+	return nil
+}

@@ -1,0 +1,325 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	authnv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/keelson-dev/keelson/authn"
+)
+
+const (
+	// maxUserAgent bounds what a client says of itself, as upstream does.
+	maxUserAgent = 1024
+	truncated    = "audit.k8s.io/truncated"
+)
+
+// Record is one request on its way into a Log. The methods of a nil Record do nothing.
+type Record struct {
+	log  *Log
+	rule Rule
+
+	mu    sync.Mutex
+	event auditv1.Event
+}
+
+type contextKey struct{}
+
+// NewContext returns a context that carries the record to whoever has something to add.
+func NewContext(ctx context.Context, r *Record) context.Context {
+	return context.WithValue(ctx, contextKey{}, r)
+}
+
+// FromContext returns the record that NewContext put there, or nil.
+func FromContext(ctx context.Context) *Record {
+	r, _ := ctx.Value(contextKey{}).(*Record)
+	return r
+}
+
+// Annotate adds an annotation to the record of the request that ctx belongs to, if it is recorded.
+// This is how an admission plugin says why; keys begin with a domain of the plugin's.
+func Annotate(ctx context.Context, key, value string) { FromContext(ctx).Annotate(key, value) }
+
+func (r *Record) describe(q *Request) {
+	a := &q.Attributes
+	agent := q.HTTP.UserAgent()
+	if len(agent) > maxUserAgent {
+		agent = agent[:maxUserAgent] + "...TRUNCATED"
+	}
+	r.event = auditv1.Event{
+		TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Event"},
+		Level:    r.rule.Level, AuditID: types.UID(q.ID), RequestURI: requestURI(q.HTTP.URL), Verb: a.Verb, UserAgent: agent,
+		RequestReceivedTimestamp: metav1.NewMicroTime(q.Received),
+	}
+	for _, ip := range utilnet.SourceIPs(q.HTTP) {
+		r.event.SourceIPs = append(r.event.SourceIPs, ip.String())
+	}
+	if a.User != nil {
+		r.event.User = userInfo(a.User)
+	}
+	if a.ResourceRequest {
+		r.event.ObjectRef = &auditv1.ObjectReference{
+			Namespace: a.Namespace, Name: a.Name, Resource: a.Resource, Subresource: a.Subresource,
+			APIGroup: a.Group, APIVersion: a.Version,
+		}
+	}
+}
+
+// requestURI is a URL as it was asked for, but for the token that may stand in it.
+func requestURI(u *url.URL) string {
+	if !strings.Contains(u.RawQuery, "token") {
+		return u.RequestURI()
+	}
+	clean := *u
+	terms := strings.Split(u.RawQuery, "&")
+	for i, term := range terms {
+		name, _, _ := strings.Cut(term, "=")
+		if plain, err := url.QueryUnescape(name); err != nil || plain == "access_token" || plain == "token" {
+			terms[i] = name + "=REDACTED"
+		}
+	}
+	clean.RawQuery = strings.Join(terms, "&")
+	return clean.RequestURI()
+}
+
+func userInfo(id *authn.Identity) authnv1.UserInfo {
+	u := authnv1.UserInfo{Username: id.Name, UID: id.UID, Groups: id.Groups}
+	for k, v := range id.Extra {
+		if u.Extra == nil {
+			u.Extra = map[string]authnv1.ExtraValue{}
+		}
+		u.Extra[k] = v
+	}
+	return u
+}
+
+// Received tells the sink that the request is there. It fails only in a strict Log, with
+// ErrNotStored: then the request must not go on.
+func (r *Record) Received() error { return r.stage(auditv1.StageRequestReceived) }
+
+// Started tells the sink that the response's headers are sent: of a request that lasts, and of
+// one that was refused before anybody knew whose it is.
+func (r *Record) Started() { _ = r.stage(auditv1.StageResponseStarted) } // only Received fails
+
+// Completed tells the sink that the request is over.
+func (r *Record) Completed() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	if r.event.ResponseStatus == nil {
+		r.event.ResponseStatus = &metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early"}
+	}
+	r.mu.Unlock()
+	_ = r.stage(auditv1.StageResponseComplete) // only Received fails
+}
+
+// Panicked tells the sink that the request's handler panicked with p.
+func (r *Record) Panicked(p any) {
+	if r == nil {
+		return
+	}
+	r.Status(&metav1.Status{
+		Code: http.StatusInternalServerError, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError,
+		Message: fmt.Sprintf("APIServer panic'd: %v", p),
+	})
+	_ = r.stage(auditv1.StagePanic) // only Received fails
+}
+
+// stage gives the event to the sink, unless the policy omits the stage.
+func (r *Record) stage(stage auditv1.Stage) error {
+	if r == nil || slices.Contains(r.rule.OmitStages, stage) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.event.Stage = stage
+	r.event.StageTimestamp = r.event.RequestReceivedTimestamp
+	if stage != auditv1.StageRequestReceived {
+		r.event.StageTimestamp = metav1.NewMicroTime(time.Now())
+	}
+	return r.log.write(&r.event)
+}
+
+// Annotate adds an annotation. The first value of a key stays.
+func (r *Record) Annotate(key, value string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.event.Annotations == nil {
+		r.event.Annotations = map[string]string{}
+	}
+	if had, ok := r.event.Annotations[key]; ok {
+		if had != value {
+			r.log.log.Warn("audit annotation is set already", "audit-id", string(r.event.AuditID), "key", key)
+		}
+		return
+	}
+	r.event.Annotations[key] = value
+}
+
+// Impersonated tells whom the user acts as. constraint is the verb by which that was allowed
+// (KEP-5284), empty for the unconstrained one.
+func (r *Record) Impersonated(id *authn.Identity, constraint string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u := userInfo(id)
+	r.event.ImpersonatedUser = &u
+	if constraint != "" {
+		r.event.AuthenticationMetadata = &auditv1.AuthenticationMetadata{ImpersonationConstraint: constraint}
+	}
+}
+
+// WantsRequest tells whether the request's object is recorded.
+func (r *Record) WantsRequest() bool {
+	return r != nil && (r.rule.Level == auditv1.LevelRequest || r.rule.Level == auditv1.LevelRequestResponse)
+}
+
+// WantsResponse tells whether the response's object is recorded.
+func (r *Record) WantsResponse() bool {
+	return r != nil && r.rule.Level == auditv1.LevelRequestResponse
+}
+
+// MaxObject is how many bytes of an object are recorded at most.
+func (r *Record) MaxObject() int {
+	if r == nil {
+		return 0
+	}
+	return r.log.maxObject
+}
+
+// Object completes what the event says of the request's object by the object's own metadata.
+func (r *Record) Object(meta metav1.Object) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.event.ObjectRef == nil {
+		r.event.ObjectRef = &auditv1.ObjectReference{}
+	}
+	ref := r.event.ObjectRef
+	for _, f := range []struct {
+		field *string
+		value string
+	}{
+		{&ref.Namespace, meta.GetNamespace()}, {&ref.Name, meta.GetName()}, {(*string)(&ref.UID), string(meta.GetUID())},
+		{&ref.ResourceVersion, meta.GetResourceVersion()},
+	} {
+		if *f.field == "" {
+			*f.field = f.value
+		}
+	}
+}
+
+// RequestObject records the body of the request, as JSON, where the policy wants it. data is
+// not kept.
+func (r *Record) RequestObject(data []byte) {
+	if !r.WantsRequest() {
+		return
+	}
+	object := r.object(data)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.event.RequestObject = object
+}
+
+// ResponseObject records the body of the response, as JSON, where the policy wants it; nil is one
+// that was too large to be handed over. data is not kept.
+func (r *Record) ResponseObject(data []byte) {
+	if !r.WantsResponse() {
+		return
+	}
+	object := r.object(data)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.event.ResponseObject = object
+}
+
+// object makes what is recorded of a JSON document; nil if it is too large.
+func (r *Record) object(data []byte) *runtime.Unknown {
+	if data == nil || len(data) > r.log.maxObject {
+		r.Annotate(truncated, "true")
+		return nil
+	}
+	if r.rule.OmitManagedFields {
+		data = withoutManagedFields(data)
+	}
+	return &runtime.Unknown{Raw: bytes.Clone(bytes.TrimSpace(data)), ContentType: runtime.ContentTypeJSON}
+}
+
+// Status records the Status that the response is.
+func (r *Record) Status(s *metav1.Status) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.event.ResponseStatus = &metav1.Status{Status: s.Status, Message: s.Message, Reason: s.Reason, Details: s.Details, Code: s.Code}
+}
+
+// Code records the response's HTTP code.
+func (r *Record) Code(code int) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.event.ResponseStatus == nil {
+		r.event.ResponseStatus = &metav1.Status{}
+	}
+	r.event.ResponseStatus.Code = int32(code)
+}
+
+// withoutManagedFields leaves metadata.managedFields out of an object, of the items of a list and
+// of the rows of a table. What is no such document stays as it is.
+func withoutManagedFields(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`"managedFields"`)) {
+		return data
+	}
+	var document map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&document); err != nil {
+		return data
+	}
+	clean := func(object any) {
+		m, _ := object.(map[string]any)
+		meta, _ := m["metadata"].(map[string]any)
+		delete(meta, "managedFields")
+	}
+	clean(document)
+	items, _ := document["items"].([]any)
+	for _, item := range items {
+		clean(item)
+	}
+	rows, _ := document["rows"].([]any)
+	for _, row := range rows {
+		m, _ := row.(map[string]any)
+		clean(m["object"])
+	}
+	short, err := json.Marshal(document)
+	if err != nil {
+		return data
+	}
+	return short
+}
