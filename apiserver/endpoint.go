@@ -95,20 +95,6 @@ func (e *endpoint) whole(m media, i *registry.Item) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-func (e *endpoint) write(w http.ResponseWriter, r *http.Request, code int, i *registry.Item) {
-	m, err := accept(r, e.protobuf())
-	if err != nil {
-		writeError(w, r, err)
-		return
-	}
-	data, err := e.whole(m, i)
-	if err != nil {
-		writeError(w, r, err)
-		return
-	}
-	writeBytes(w, code, m, data)
-}
-
 // call is one request to one endpoint.
 type call struct {
 	*endpoint
@@ -123,6 +109,21 @@ func (c *call) namespace() string {
 		return ""
 	}
 	return c.q.Namespace
+}
+
+// write answers with an item, in the form that the client wants.
+func (c *call) write(w http.ResponseWriter, r *http.Request, code int, i *registry.Item) {
+	f, err := c.accept()
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	data, err := c.encodeItem(f, i)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	writeBytes(w, code, f.media, data)
 }
 
 func (c *call) fail(err error) { writeError(c.w, c.r, err) }

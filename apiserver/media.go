@@ -1,17 +1,16 @@
 package apiserver
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/munnerz/goautoneg"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -33,29 +32,77 @@ var offered = []string{string(mediaJSON), string(mediaYAML), string(mediaProtobu
 // streamed are further types that collections offer, for watches.
 var streamed = []string{string(mediaJSON) + ";stream=watch", string(mediaProtobuf) + ";stream=watch"}
 
-// clause is one of the choices of an Accept header.
-type clause struct {
-	name    string
-	params  map[string]string
-	quality float64
+// form is how a client is answered.
+type form struct {
+	media media
+	// as is what is made of the object: a table of meta.k8s.io or the metadata alone. The zero
+	// value is the object as it is.
+	as schema.GroupVersionKind
 }
 
-// clauses reads an Accept header, the most wanted first. What is malformed is left out.
-func clauses(header string) []clause {
-	var out []clause
-	for _, part := range strings.Split(header, ",") {
-		name, params, err := mime.ParseMediaType(strings.TrimSpace(part))
-		if err != nil {
-			continue
-		}
-		c := clause{name: name, params: params, quality: 1}
-		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
-			c.quality = q
-		}
-		out = append(out, c)
+// offer is what can be made of an answer.
+type offer struct {
+	protobuf bool // the object itself
+	metadata bool // its metadata alone, as every media type
+	table    bool // a table of it, as text
+}
+
+// negotiate picks the form that an Accept header wants most among those that can be given. It
+// is false when there is none.
+func negotiate(header string, o offer) (form, bool) {
+	if header == "" {
+		return form{media: mediaJSON}, true
 	}
-	slices.SortStableFunc(out, func(a, b clause) int { return cmp.Compare(b.quality, a.quality) })
-	return out
+	for _, clause := range goautoneg.ParseAccept(header) {
+		for _, m := range offered {
+			class, sub, _ := strings.Cut(m, "/")
+			matches := clause.Type == class && (clause.SubType == sub || clause.SubType == "*")
+			if !matches && (clause.Type != "*" || clause.SubType != "*") {
+				continue
+			}
+			if f, ok := o.take(media(m), clause.Params); ok {
+				return f, true
+			}
+		}
+	}
+	return form{}, false
+}
+
+// take tells whether a media type can be given with the parameters of a clause, and as what.
+func (o offer) take(m media, params map[string]string) (form, bool) {
+	f := form{media: m}
+	converted := false
+	for key, value := range params {
+		switch key {
+		case "as":
+			f.as.Kind, converted = value, true
+		case "g":
+			f.as.Group, converted = value, true
+		case "v":
+			f.as.Version, converted = value, true
+		case "stream":
+			if value != "" && (value != "watch" || m == mediaYAML) {
+				return form{}, false
+			}
+		case "sv":
+			if value != "" && (value != "v1" || !o.metadata) {
+				return form{}, false
+			}
+		}
+	}
+	if !converted {
+		return f, m != mediaProtobuf || o.protobuf
+	}
+	if f.as.Group != metav1.GroupName || f.as.Version != "v1" && f.as.Version != v1beta1 {
+		return form{}, false
+	}
+	switch f.as.Kind {
+	case kindTable:
+		return f, o.table && m != mediaProtobuf
+	case kindMetadata, kindMetadataList:
+		return f, o.metadata
+	}
+	return form{}, false
 }
 
 // acceptable tells whether the Accept header allows any of the offered types at all, whatever
@@ -74,28 +121,18 @@ func acceptable(r *http.Request, offered []string) error {
 	return noRoute(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(offered, ", "))
 }
 
-// accept picks the most wanted media type that can be given. Parameters that ask for another
-// shape of the object (as=Table) cannot be met; clients list a plain type behind.
-func accept(r *http.Request, protobuf bool) (media, error) {
-	header := r.Header.Get("Accept")
-	if header == "" {
-		return mediaJSON, nil
+// accept picks the form in which this request is answered.
+func (c *call) accept() (form, error) {
+	sub := c.q.Subresource
+	f, ok := negotiate(c.r.Header.Get("Accept"), offer{
+		protobuf: c.protobuf() || sub == "scale",
+		metadata: true,
+		table:    c.Answer == nil && (sub == "" || sub == "status" || sub == "scale"),
+	})
+	if !ok {
+		return form{}, notAcceptable(offered)
 	}
-	for _, c := range clauses(header) {
-		if c.params["as"] != "" {
-			continue
-		}
-		switch m := media(c.name); {
-		case m == mediaJSON, m == mediaYAML, m == mediaProtobuf && protobuf:
-			return m, nil
-		case c.name == "*/*", c.name == "application/*":
-			return mediaJSON, nil
-		}
-	}
-	if !protobuf {
-		return "", notAcceptable(offered[:2])
-	}
-	return "", notAcceptable(offered)
+	return f, nil
 }
 
 // readBody reads at most limit bytes.
@@ -139,27 +176,27 @@ func writeBytes(w http.ResponseWriter, code int, m media, data []byte) {
 
 // writeObject answers with an object that is not kept.
 func writeObject(w http.ResponseWriter, r *http.Request, code int, gvk schema.GroupVersionKind, obj runtime.Object) {
-	m, err := accept(r, codec.HasProtobuf(obj))
+	f, ok := negotiate(r.Header.Get("Accept"), offer{protobuf: codec.HasProtobuf(obj)})
+	if !ok {
+		writeError(w, r, notAcceptable(offered))
+		return
+	}
+	data, err := encode(f.media, gvk, obj)
 	if err != nil {
 		writeError(w, r, err)
 		return
 	}
-	data, err := encode(m, gvk, obj)
-	if err != nil {
-		writeError(w, r, err)
-		return
-	}
-	writeBytes(w, code, m, data)
+	writeBytes(w, code, f.media, data)
 }
 
 // writeError answers with a Status, in a form that the client accepts or else in JSON.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
-	m, acceptErr := accept(r, true)
-	if acceptErr != nil {
-		m = mediaJSON
+	f, ok := negotiate(r.Header.Get("Accept"), offer{protobuf: true})
+	if !ok {
+		f.media = mediaJSON
 	}
-	data, encodeErr := encode(m, statusGVK(), status)
+	data, encodeErr := encode(f.media, statusGVK(), status)
 	if encodeErr != nil {
 		http.Error(w, errors.Join(err, encodeErr).Error(), http.StatusInternalServerError)
 		return
@@ -167,5 +204,5 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", itoa(int64(status.Details.RetryAfterSeconds)))
 	}
-	writeBytes(w, int(status.Code), m, data)
+	writeBytes(w, int(status.Code), f.media, data)
 }

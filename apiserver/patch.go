@@ -62,7 +62,7 @@ func (c *call) readPatch() (*patch, *metav1.PatchOptions, error) {
 	if !slices.Contains(c.patchTypes(), p.form) {
 		return nil, nil, noRoute(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
 	}
-	if _, err := accept(c.r, c.protobuf()); err != nil {
+	if _, err := c.accept(); err != nil {
 		return nil, nil, err
 	}
 	var err error

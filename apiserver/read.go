@@ -2,8 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"encoding/binary"
-	"net/http"
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,13 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/codec"
 )
 
 func (c *call) get(ctx context.Context) {
+	if _, err := c.accept(); err != nil {
+		c.fail(err)
+		return
+	}
 	item, err := c.Get(ctx, c.namespace(), c.q.Name, c.r.URL.Query().Get("resourceVersion"))
 	if err != nil {
 		c.fail(err)
@@ -29,6 +29,10 @@ func (c *call) get(ctx context.Context) {
 }
 
 func (c *call) list(ctx context.Context) {
+	if _, err := c.accept(); err != nil {
+		c.fail(err)
+		return
+	}
 	l, err := c.find(ctx)
 	if err != nil {
 		c.fail(err)
@@ -47,79 +51,6 @@ func (c *call) find(ctx context.Context) (*registry.List, error) {
 		Selection: selection, Limit: o.Limit, Continue: o.Continue,
 		ResourceVersion: o.ResourceVersion, Match: o.ResourceVersionMatch,
 	})
-}
-
-func (c *call) writeList(l *registry.List) {
-	m, err := accept(c.r, c.protobuf())
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	data, err := c.encodeList(m, l)
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	writeBytes(c.w, http.StatusOK, m, data)
-}
-
-// encodeList concatenates the items' kept encodings.
-func (e *endpoint) encodeList(m media, l *registry.List) ([]byte, error) {
-	meta := metav1.ListMeta{ResourceVersion: itoa(l.Revision), Continue: l.Continue, RemainingItemCount: l.Remaining}
-	if m == mediaProtobuf {
-		return e.encodeListProtobuf(meta, l.Items)
-	}
-	apiVersion, kind := e.listGVK().ToAPIVersionAndKind()
-	size := 0
-	bodies := make([][]byte, len(l.Items))
-	for i, item := range l.Items {
-		body, err := e.body(item)
-		if err != nil {
-			return nil, err
-		}
-		bodies[i] = body
-		size += len(body) + 1
-	}
-	data := make([]byte, 0, size+256)
-	data = append(data, `{"kind":"`+kind+`","apiVersion":"`+apiVersion+`","metadata":`...)
-	data = append(data, marshalListMeta(meta)...)
-	data = append(data, `,"items":[`...)
-	for i, body := range bodies {
-		if i > 0 {
-			data = append(data, ',')
-		}
-		data = append(data, body...)
-	}
-	data = append(data, "]}\n"...)
-	if m == mediaYAML {
-		return yaml.JSONToYAML(data)
-	}
-	return data, nil
-}
-
-// encodeListProtobuf writes the message that every upstream list is: its metadata as field 1,
-// its items as field 2.
-func (e *endpoint) encodeListProtobuf(meta metav1.ListMeta, items []*registry.Item) ([]byte, error) {
-	head, err := meta.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	raw := appendField(nil, 1, head)
-	for _, item := range items {
-		body, err := e.raw(item)
-		if err != nil {
-			return nil, err
-		}
-		raw = appendField(raw, 2, body)
-	}
-	return codec.Envelope(e.listGVK(), raw)
-}
-
-// appendField appends a length-delimited protobuf field.
-func appendField(to []byte, number int, value []byte) []byte {
-	to = append(to, byte(number<<3|2))
-	to = binary.AppendUvarint(to, uint64(len(value)))
-	return append(to, value...)
 }
 
 // listOptions reads and checks the parameters of a list, a watch or a deletion of a collection.

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/registry"
@@ -25,15 +23,12 @@ const (
 )
 
 func (c *call) watch(ctx context.Context) {
-	o, selection, err := c.listOptions(c.r.URL.Query(), true)
+	f, err := c.accept()
 	if err != nil {
 		c.fail(err)
 		return
 	}
-	m, err := accept(c.r, c.protobuf())
-	if err == nil && m == mediaYAML {
-		err = notAcceptable(streamed)
-	}
+	o, selection, err := c.listOptions(c.r.URL.Query(), true)
 	if err != nil {
 		c.fail(err)
 		return
@@ -43,13 +38,17 @@ func (c *call) watch(ctx context.Context) {
 		c.fail(err)
 		return
 	}
+	s, refused := c.newStream(f, watch)
+	if refused != nil {
+		c.fail(refused)
+		return
+	}
 	limit := watchFor
 	if o.TimeoutSeconds != nil && *o.TimeoutSeconds > 0 {
 		limit = time.Duration(*o.TimeoutSeconds) * time.Second
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s := &watchStream{endpoint: c.endpoint, w: c.w, media: m, watch: watch}
 	s.start()
 	if err != nil {
 		// Upstream accepts the watch and says in its stream that the version is too old.
@@ -57,6 +56,21 @@ func (c *call) watch(ctx context.Context) {
 		return
 	}
 	s.run(ctx, initial, o)
+}
+
+// newStream refuses a form that no watch has.
+func (c *call) newStream(f form, w *registry.Watch) (*watchStream, error) {
+	s := &watchStream{endpoint: c.endpoint, w: c.w, form: f, watch: w}
+	if f.as.Kind == kindTable {
+		var err error
+		if s.table, err = c.table(f); err != nil {
+			return nil, err
+		}
+	}
+	if f.media == mediaYAML {
+		return nil, notAcceptable(streamed)
+	}
+	return s, nil
 }
 
 // open begins a watch where the client wants it: with the state it starts from or at a version.
@@ -94,14 +108,18 @@ func (c *call) open(ctx context.Context, o metav1.ListOptions, s registry.Select
 type watchStream struct {
 	*endpoint
 	w     http.ResponseWriter
-	media media
+	form  form
 	watch *registry.Watch
 	told  int64 // the last revision the client knows of
+	// table makes tables of the objects, if the client wants them; titled tells that it knows
+	// the columns.
+	table  *table
+	titled bool
 }
 
 func (s *watchStream) start() {
-	contentType := string(s.media)
-	if s.media != mediaJSON { // upstream leaves JSON as it is
+	contentType := string(s.form.media)
+	if s.form.media != mediaJSON { // upstream leaves JSON as it is
 		contentType += ";stream=watch"
 	}
 	s.w.Header().Set("Content-Type", contentType)
@@ -154,22 +172,13 @@ func (s *watchStream) run(ctx context.Context, initial *registry.List, o metav1.
 	}
 }
 
-// send writes one event; its frame is built once for all who watch in the same form.
+// send writes one event.
 func (s *watchStream) send(e registry.WatchEvent) bool {
+	if s.form.as.Kind == kindMetadataList {
+		return false // no object is a list; upstream's stream ends without a word, too
+	}
 	s.told = e.Revision
-	form := registry.Form{GroupVersion: s.gv.String(), Media: string(s.media) + ";watch=" + string(e.Type)}
-	frame, err := e.Item.Encoded(form, func(registry.Object) ([]byte, error) {
-		if s.media == mediaProtobuf {
-			raw, err := s.raw(e.Item)
-			if err != nil {
-				return nil, err
-			}
-			object, err := codec.Envelope(s.gvk(), raw)
-			return frame(s.media, e.Type, object), err
-		}
-		body, err := s.body(e.Item)
-		return frame(s.media, e.Type, codec.WithType(s.gvk(), body)), err
-	})
+	frame, err := s.frame(e.Type, e.Item)
 	if err != nil {
 		s.fail(err)
 		return false
@@ -178,34 +187,59 @@ func (s *watchStream) send(e registry.WatchEvent) bool {
 	return err == nil
 }
 
+// frame is an event as the client wants it. It is built once for all who watch in the same form,
+// but for tables, whose rows have ages.
+func (s *watchStream) frame(t informer.EventType, i *registry.Item) ([]byte, error) {
+	if s.table != nil {
+		object, err := s.table.single(i, !s.titled)
+		s.titled = true
+		return frame(s.form.media, t, object), err
+	}
+	kept := registry.Form{GroupVersion: s.gv.String(), Media: string(s.form.media) + ";watch=" + string(t)}
+	gvk, body, raw := s.gvk(), s.body, s.raw
+	if s.form.as.Kind != "" {
+		kept.Media += ";as=" + s.form.as.Kind + "." + s.form.as.Version
+		gvk = s.form.as
+		body = func(i *registry.Item) ([]byte, error) { return s.metadata(mediaJSON, i) }
+		raw = func(i *registry.Item) ([]byte, error) { return s.metadata(mediaProtobuf, i) }
+	}
+	return i.Encoded(kept, func(registry.Object) ([]byte, error) {
+		if s.form.media == mediaProtobuf {
+			message, err := raw(i)
+			if err != nil {
+				return nil, err
+			}
+			object, err := codec.Envelope(gvk, message)
+			return frame(s.form.media, t, object), err
+		}
+		data, err := body(i)
+		return frame(s.form.media, t, codec.WithType(gvk, data)), err
+	})
+}
+
 // bookmark tells the client how far it is; the first one after a state also that it is whole
 // (KEP-3157).
 func (s *watchStream) bookmark(revision int64, initialEnd bool) bool {
-	obj := s.new()
+	obj := s.New()
 	obj.SetResourceVersion(itoa(revision))
 	if initialEnd {
 		obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
-	s.told = revision
-	if !s.write(informer.Bookmark, s.gvk(), obj) {
+	if !s.send(registry.WatchEvent{Type: informer.Bookmark, Item: &registry.Item{Object: obj}, Revision: revision}) {
 		return false
 	}
 	s.flush()
 	return true
 }
 
+// fail ends the stream with what went wrong.
 func (s *watchStream) fail(err error) {
-	s.write("ERROR", statusGVK(), statusOf(err))
-	s.flush()
-}
-
-func (s *watchStream) write(t informer.EventType, gvk schema.GroupVersionKind, obj runtime.Object) bool {
-	data, err := encode(s.media, gvk, obj)
+	data, err := encode(s.form.media, statusGVK(), statusOf(err))
 	if err != nil {
-		return false
+		return
 	}
-	_, err = s.w.Write(frame(s.media, t, data))
-	return err == nil
+	_, _ = s.w.Write(frame(s.form.media, "ERROR", data)) // a client that is gone is no error of ours
+	s.flush()
 }
 
 // frame wraps an encoded object into a watch event: a JSON document per line, or a protobuf

@@ -29,7 +29,7 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 // readCreate reads body and options of a POST, once it is clear that it can be understood and
 // answered.
 func (c *call) readCreate() ([]byte, *metav1.CreateOptions, error) {
-	if _, err := accept(c.r, c.protobuf()); err != nil {
+	if _, err := c.accept(); err != nil {
 		return nil, nil, err
 	}
 	if _, err := contentType(c.r.Header.Get("Content-Type")); err != nil {
@@ -49,7 +49,7 @@ func (c *call) readCreate() ([]byte, *metav1.CreateOptions, error) {
 
 // readUpdate is readCreate of a PUT.
 func (c *call) readUpdate() ([]byte, *metav1.UpdateOptions, error) {
-	if _, err := accept(c.r, c.protobuf()); err != nil {
+	if _, err := c.accept(); err != nil {
 		return nil, nil, err
 	}
 	data, err := readBody(c.r, c.server.maxBody)
@@ -142,7 +142,7 @@ func (c *call) respond(code int, obj runtime.Object, gvk schema.GroupVersionKind
 	} else if own := obj.GetObjectKind().GroupVersionKind(); own.Kind != "" {
 		gvk = own
 	}
-	writeObject(c.w, c.r, code, gvk, obj)
+	c.writeObject(code, gvk, obj)
 }
 
 func (c *call) update(ctx context.Context) {
@@ -211,6 +211,9 @@ func (c *call) apply(ctx context.Context, wanted registry.Change, options runtim
 
 // deleteOptions reads the options of a delete: from the body, or else from the query.
 func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
+	if _, err := c.accept(); err != nil {
+		return nil, err
+	}
 	o := &metav1.DeleteOptions{}
 	data, err := readBody(c.r, c.server.maxBody)
 	if err != nil {

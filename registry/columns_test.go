@@ -28,7 +28,9 @@ func boxes(columns registry.Columns[*corev1.ConfigMap]) registry.Kind {
 func TestColumns(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	box := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b", CreationTimestamp: metav1.NewTime(now.Add(-90 * time.Minute))}}
-	cells := func(c *corev1.ConfigMap, now time.Time) []any { return []any{c.Name, registry.Age(c.CreationTimestamp, now)} }
+	cells := func(c *corev1.ConfigMap, now time.Time) []any {
+		return []any{c.Name, registry.Age(c.CreationTimestamp, now)}
+	}
 	definitions := []metav1.TableColumnDefinition{registry.NameColumn(), registry.AgeColumn()}
 	for name, test := range map[string]struct {
 		columns registry.Columns[*corev1.ConfigMap]

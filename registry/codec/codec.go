@@ -7,6 +7,7 @@ package codec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +54,21 @@ func Envelope(gvk schema.GroupVersionKind, raw []byte) ([]byte, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// Around returns what an envelope has before and after a message of a size, for messages that
+// are written in pieces.
+func Around(gvk schema.GroupVersionKind, size int) (before, after []byte, err error) {
+	apiVersion, kind := gvk.ToAPIVersionAndKind()
+	t := runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}
+	name, err := t.Marshal()
+	if err != nil {
+		return nil, nil, err
+	}
+	before = binary.AppendUvarint(append([]byte(magic), 1<<3|2), uint64(len(name)))
+	before = append(before, name...)
+	before = binary.AppendUvarint(append(before, 2<<3|2), uint64(size))
+	return before, []byte{3<<3 | 2, 0, 4<<3 | 2, 0}, nil // neither content encoding nor type
 }
 
 // Protobuf returns obj in its envelope.

@@ -3,6 +3,7 @@ package codec_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -157,4 +158,23 @@ func FuzzDecode(f *testing.F) {
 
 func TestClosure(t *testing.T) {
 	depcheck.Siblings(t, "registry/codec")
+}
+
+// A message written in pieces is the same envelope as one written whole.
+func TestAround(t *testing.T) {
+	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMapList")
+	for _, size := range []int{1, 127, 128, 1 << 20} {
+		raw := bytes.Repeat([]byte("x"), size)
+		want, err := codec.Envelope(gvk, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after, err := codec.Around(gvk, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Concat(before, raw, after); !bytes.Equal(got, want) {
+			t.Errorf("%d bytes: the envelopes differ", size)
+		}
+	}
 }

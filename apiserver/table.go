@@ -1,0 +1,168 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// table writes tables of one resource's objects. Rows are made anew every time: they have ages.
+type table struct {
+	*endpoint
+	form    form
+	columns registry.Columns[registry.Object]
+	include metav1.IncludeObjectPolicy
+	// prefix and partial begin the objects of rows: whole, and their metadata.
+	prefix, partial string
+}
+
+// table reads what tables the client wants.
+func (c *call) table(f form) (*table, error) {
+	t := &table{
+		endpoint: c.endpoint, form: f, columns: c.Columns,
+		include: metav1.IncludeObjectPolicy(c.r.URL.Query().Get("includeObject")),
+		prefix:  typePrefix(c.gvk()), partial: typePrefix(f.as.GroupVersion().WithKind(kindMetadata)),
+	}
+	switch t.include {
+	case metav1.IncludeMetadata, metav1.IncludeNone, metav1.IncludeObject, "":
+		return t, nil
+	}
+	return nil, apierrors.NewBadRequest("Unable to convert to Table as requested: " + field.Invalid(
+		field.NewPath("includeObject"), t.include, "must be 'Metadata', 'Object', 'None', or empty").Error())
+}
+
+// list is a table of a list.
+func (t *table) list(m metav1.ListMeta) *textList {
+	now := time.Now()
+	return &textList{
+		head: t.head(m, true), tail: []byte("]}\n"),
+		append: func(to []byte, i *registry.Item) ([]byte, error) { return t.row(to, i, now) },
+	}
+}
+
+// single is a table of one object. Definitions of columns can be left out when the client has
+// them already.
+func (t *table) single(i *registry.Item, definitions bool) ([]byte, error) {
+	data := t.head(metav1.ListMeta{ResourceVersion: i.Object.GetResourceVersion()}, definitions)
+	data, err := t.row(data, i, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	data = append(data, "]}\n"...)
+	if t.form.media == mediaYAML {
+		return yaml.JSONToYAML(data)
+	}
+	return data, nil
+}
+
+// head is a table up to its first row.
+func (t *table) head(m metav1.ListMeta, definitions bool) []byte {
+	data := append([]byte(typePrefix(t.form.as)), `,"metadata":`...)
+	data = append(data, marshalListMeta(m)...)
+	data = append(data, `,"columnDefinitions":`...)
+	if definitions {
+		all, _ := json.Marshal(t.columns.Definitions) //nolint:errchkjson // strings and numbers marshal
+		data = append(data, all...)
+	} else {
+		data = append(data, "null"...)
+	}
+	return append(data, `,"rows":[`...)
+}
+
+// row appends an object's row.
+func (t *table) row(to []byte, i *registry.Item, now time.Time) ([]byte, error) {
+	to = append(to, `{"cells":[`...)
+	for n, cell := range t.columns.Cells(i.Object, now) {
+		if n > 0 {
+			to = append(to, ',')
+		}
+		var err error
+		if to, err = appendCell(to, cell); err != nil {
+			return to, err
+		}
+	}
+	to = append(to, ']')
+	if t.columns.Conditions != nil {
+		if conditions := t.columns.Conditions(i.Object); len(conditions) > 0 {
+			data, err := json.Marshal(conditions)
+			if err != nil {
+				return to, err
+			}
+			to = append(append(to, `,"conditions":`...), data...)
+		}
+	}
+	to, err := t.object(append(to, `,"object":`...), i)
+	return append(to, '}'), err
+}
+
+// object appends what of the object goes with its row.
+func (t *table) object(to []byte, i *registry.Item) ([]byte, error) {
+	switch {
+	case t.include == metav1.IncludeObject:
+		body, err := t.body(i)
+		if err != nil {
+			return to, err
+		}
+		return appendTyped(to, t.prefix, body), nil
+	case t.include == metav1.IncludeNone && i.Object.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true":
+		return append(to, "null"...), nil
+	}
+	body, err := t.metadata(mediaJSON, i)
+	if err != nil {
+		return to, err
+	}
+	return appendTyped(to, t.partial, body), nil
+}
+
+// appendCell appends a cell as JSON; most are short and plain.
+func appendCell(to []byte, cell any) ([]byte, error) {
+	switch v := cell.(type) {
+	case string:
+		if plain(v) {
+			return append(append(append(to, '"'), v...), '"'), nil
+		}
+	case int64:
+		return strconv.AppendInt(to, v, 10), nil
+	case bool:
+		return strconv.AppendBool(to, v), nil
+	}
+	data, err := json.Marshal(cell)
+	return append(to, data...), err
+}
+
+// plain tells whether a string is JSON as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
+}
+
+// scaleColumns are those of the subresource scale.
+func scaleColumns() registry.Columns[registry.Object] {
+	name := registry.NameColumn()
+	name.Format = ""
+	return registry.Columns[registry.Object]{
+		Definitions: []metav1.TableColumnDefinition{
+			name,
+			{Name: "Desired", Type: "integer", Description: autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"]},
+			{Name: "Available", Type: "integer", Description: autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"]},
+			registry.AgeColumn(),
+		},
+		Cells: func(obj registry.Object, now time.Time) []any {
+			s := obj.(*autoscalingv1.Scale)
+			return []any{s.Name, int64(s.Spec.Replicas), int64(s.Status.Replicas), registry.Age(s.CreationTimestamp, now)}
+		},
+	}
+}
