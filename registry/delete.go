@@ -69,7 +69,14 @@ func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (
 
 // remove takes the record away and returns the object's last state.
 func (r *Resource) remove(ctx context.Context, current *Item, last Object) (*Item, error) {
-	revision, err := r.registry.store.Delete(ctx, r.storageKey(current.key), current.Revision)
+	ctx, held, err := r.reserve(ctx, nil, current.Object, false)
+	if err != nil {
+		return nil, err
+	}
+	defer held.end(ctx)
+	revision, err := held.write(ctx, func() (int64, error) {
+		return r.registry.store.Delete(ctx, r.storageKey(current.key), current.Revision)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +224,7 @@ func (r *Resource) expire(ctx context.Context, now time.Time) {
 	tree, _ := r.table.snapshot(&r.registry.clock)
 	tree.Ascend(func(i *Item) bool {
 		if born := i.Object.GetCreationTimestamp(); now.Sub(born.Time) > r.TTL {
-			if _, err := r.registry.store.Delete(ctx, r.storageKey(i.key), i.Revision); err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
+			if _, err := r.remove(ctx, i, i.Object); err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 				r.registry.log.Warn("expired object stays", "resource", r.GroupResource().String(), "key", i.key, "error", err)
 			}
 		}

@@ -22,6 +22,8 @@ var (
 	ErrBadRequest = errors.New("bad request")
 	// ErrTooManyRequests: not now (an eviction that a disruption budget does not allow).
 	ErrTooManyRequests = errors.New("too many requests")
+	// ErrInternal: the server has run out of something, or is broken.
+	ErrInternal = errors.New("internal error")
 	// ErrNameExhausted: no free name was found for a generateName.
 	ErrNameExhausted = errors.New("no free generated name")
 )

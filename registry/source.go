@@ -98,6 +98,21 @@ func (a access) resource(gr schema.GroupResource) (*Resource, error) {
 	return res, nil
 }
 
+func (a access) Create(ctx context.Context, gr schema.GroupResource, obj Object) (Object, error) {
+	res, err := a.resource(gr)
+	if err != nil {
+		return nil, err
+	}
+	if res.Rules.Default != nil {
+		res.Rules.Default(obj)
+	}
+	item, err := res.Create(ctx, obj, CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return item.Object, nil
+}
+
 func (a access) Get(ctx context.Context, key ObjectKey) (Object, error) {
 	res, err := a.resource(key.Resource)
 	if err != nil {

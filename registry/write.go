@@ -75,6 +75,11 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 	if r.Rules.PrepareCreate != nil {
 		r.Rules.PrepareCreate(ctx, obj)
 	}
+	ctx, held, err := r.reserve(ctx, obj, nil, o.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	defer held.end(ctx)
 	if errs := r.validateCreate(obj, o.Via); len(errs) > 0 {
 		return nil, r.invalid(obj.GetName(), errs)
 	}
@@ -96,7 +101,7 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 		return &Item{Object: obj, key: key}, nil
 	}
 	item, err := r.commit(ctx, key, obj, func(value []byte) (int64, error) {
-		return r.registry.store.Create(ctx, r.storageKey(key), value)
+		return held.write(ctx, func() (int64, error) { return r.registry.store.Create(ctx, r.storageKey(key), value) })
 	})
 	if errors.Is(err, storage.ErrExists) {
 		return nil, r.errorf(ErrExists, obj.GetName(), "")
@@ -207,8 +212,16 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 	if err := r.preconditions(obj, old, o.Patch); err != nil {
 		return nil, err
 	}
+	held, unheld := &reservation{}, ctx
 	if !o.Raw {
-		if err := r.prepareUpdate(ctx, obj, old, o); err != nil {
+		r.prepareUpdate(ctx, obj, old, o)
+		if o.View == "" {
+			if ctx, held, err = r.reserve(ctx, obj, old, o.DryRun); err != nil {
+				return nil, err
+			}
+		}
+		defer held.end(ctx)
+		if err := r.judgeUpdate(ctx, obj, old, o); err != nil {
 			return nil, err
 		}
 	}
@@ -221,14 +234,17 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 		return &Item{Object: obj, key: current.key}, nil
 	}
 	if r.removable(obj) {
-		return r.remove(ctx, current, obj)
+		held.end(ctx) // nothing of the new state is stored
+		return r.remove(unheld, current, obj)
 	}
 	same, err := r.same(obj, old)
 	if err != nil || same {
 		return current, err
 	}
 	return r.commit(ctx, current.key, obj, func(value []byte) (int64, error) {
-		return r.registry.store.Update(ctx, r.storageKey(current.key), value, current.Revision)
+		return held.write(ctx, func() (int64, error) {
+			return r.registry.store.Update(ctx, r.storageKey(current.key), value, current.Revision)
+		})
 	})
 }
 
@@ -272,15 +288,11 @@ func (r *Resource) otherUID(at Object, want, have types.UID) error {
 		r.storageKey(indexKey(at.GetNamespace(), at.GetName())), want, have)
 }
 
-func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateOptions) error {
+func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateOptions) {
 	obj.SetGeneration(old.GetGeneration())
-	prepare, validate := r.Rules.PrepareUpdate, r.Rules.ValidateUpdate
-	if o.Via != nil && o.Via.ValidateUpdate != nil {
-		validate = o.Via.ValidateUpdate
-	}
+	prepare := r.Rules.PrepareUpdate
 	if o.View != "" {
-		view := r.Sub.Views[o.View]
-		prepare, validate = view.PrepareUpdate, view.ValidateUpdate
+		prepare = r.Sub.Views[o.View].PrepareUpdate
 	}
 	if prepare != nil {
 		prepare(ctx, obj, old)
@@ -294,6 +306,16 @@ func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateO
 	}
 	if old.GetDeletionGracePeriodSeconds() != nil && obj.GetDeletionGracePeriodSeconds() == nil {
 		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	}
+}
+
+func (r *Resource) judgeUpdate(ctx context.Context, obj, old Object, o UpdateOptions) error {
+	validate := r.Rules.ValidateUpdate
+	if o.Via != nil && o.Via.ValidateUpdate != nil {
+		validate = o.Via.ValidateUpdate
+	}
+	if o.View != "" {
+		validate = r.Sub.Views[o.View].ValidateUpdate
 	}
 	meta := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, PathSegmentName, meta)

@@ -1,0 +1,144 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// ReservationTime is how long a write has from its reservation to its commit; a write that takes
+// longer fails. What is still reserved for nobody after that was left behind by a crash, or by a
+// write whose outcome nobody knew, and may be collected.
+const ReservationTime = time.Minute
+
+// settleTime bounds how long the outcome of a write is worked on after its client is gone.
+const settleTime = 10 * time.Second
+
+// Reservation is a write, or a removal, for which Rules.Reserve takes and gives back what objects
+// hold beside their own record.
+type Reservation[T Object] struct {
+	// Access leads to the objects by which is known what is taken.
+	Access
+	// Object is what is about to be stored; Reserve writes into it what it took. It is the zero
+	// T when Old is about to be removed.
+	Object T
+	// Old is what is stored now, shared and not to be changed; the zero T in a create.
+	Old T
+	// DryRun writes may take nothing, but show what they might get. Removals are never dry.
+	DryRun bool
+}
+
+// Settle gives back what a reservation took, or what its object no longer needs, once the outcome
+// of the write is known. It is called once; what it cannot do is left to be collected.
+type Settle func(ctx context.Context, o Outcome)
+
+// Outcome is what became of a write.
+type Outcome int
+
+// The outcomes. NotWritten is certain: the object was refused, or somebody was faster. Nobody
+// knows of an Unknown write, such as one whose context ended: both what it took and what it would
+// have given up may be in use.
+const (
+	NotWritten Outcome = iota
+	Written
+	Unknown
+)
+
+// String is the outcome in a word.
+func (o Outcome) String() string {
+	switch o {
+	case NotWritten:
+		return "not written"
+	case Written:
+		return "written"
+	case Unknown:
+		return "unknown"
+	}
+	return fmt.Sprintf("Outcome(%d)", int(o))
+}
+
+// reservation is one write's, from Reserve to Settle.
+type reservation struct {
+	settle  Settle // nil when there is nothing to settle
+	outcome Outcome
+	cancel  context.CancelFunc
+}
+
+// reserve asks the kind for what obj needs beyond its record; old is nil in a create, obj is nil
+// in a removal. The context it returns bounds the write.
+func (r *Resource) reserve(ctx context.Context, obj, old Object, dryRun bool) (context.Context, *reservation, error) {
+	if r.Rules.Reserve == nil {
+		return ctx, &reservation{}, nil
+	}
+	held, cancel := context.WithTimeout(ctx, ReservationTime)
+	settle, err := r.Rules.Reserve(held, Reservation[Object]{Access: r.registry.Access(), Object: obj, Old: old, DryRun: dryRun})
+	if err != nil {
+		cancel()
+		return ctx, nil, err
+	}
+	return held, &reservation{settle: settle, cancel: cancel}, nil
+}
+
+// write does what stores or removes the object, and remembers what came of it. It does not begin
+// once the reservation's time is over.
+func (h *reservation) write(ctx context.Context, do func() (int64, error)) (int64, error) {
+	if h.cancel != nil && ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	revision, err := do()
+	switch {
+	case err == nil:
+		h.outcome = Written
+	case !refusedByStore(err):
+		h.outcome = Unknown
+	}
+	return revision, err
+}
+
+// end settles the reservation, if that was not done before. It is deferred, so that it also
+// happens when a plugin panics.
+func (h *reservation) end(ctx context.Context) {
+	if h.cancel == nil {
+		return
+	}
+	h.cancel()
+	h.cancel = nil
+	if h.settle == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	h.settle(ctx, h.outcome)
+}
+
+// refusedByStore tells whether err says for certain that nothing was written.
+func refusedByStore(err error) bool {
+	for _, known := range []error{
+		storage.ErrExists, storage.ErrConflict, storage.ErrNotFound, storage.ErrEmptyKey, storage.ErrTooLarge,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// eraseReserve erases the type of Rules.Reserve.
+func eraseReserve[T Object](f func(context.Context, Reservation[T]) (Settle, error)) func(context.Context, Reservation[Object]) (Settle, error) {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, r Reservation[Object]) (Settle, error) {
+		typed := Reservation[T]{Access: r.Access, DryRun: r.DryRun}
+		if r.Object != nil {
+			typed.Object = r.Object.(T)
+		}
+		if r.Old != nil {
+			typed.Old = r.Old.(T)
+		}
+		return f(ctx, typed)
+	}
+}
