@@ -77,6 +77,8 @@ func registryStatus(e *registry.Error) *metav1.Status {
 		s := apierrors.NewTooManyRequests(e.Message, e.RetryAfter).ErrStatus
 		s.Details.Causes = e.Causes
 		return &s
+	case registry.ErrInternal:
+		return &apierrors.NewInternalError(detail).ErrStatus
 	case registry.ErrNameExhausted:
 		return &apierrors.NewGenerateNameConflict(gr, e.Name, 1).ErrStatus
 	}
