@@ -26,8 +26,16 @@ type Program struct{ path string }
 
 // Build compiles the program into dir.
 func Build(ctx context.Context, dir string) (Program, error) {
-	path := filepath.Join(dir, "cluster")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/keelson-dev/keelson/examples/cluster").CombinedOutput()
+	path, err := filepath.Abs(filepath.Join(dir, "cluster"))
+	if err != nil {
+		return Program{}, err
+	}
+	// Callers in other modules have other versions of what it is built from.
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/keelson-dev/keelson").Output()
+	if err != nil {
+		return Program{}, fmt.Errorf("find the repository: %w", err)
+	}
+	out, err := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-o", path, "./examples/cluster").CombinedOutput()
 	if err != nil {
 		return Program{}, fmt.Errorf("build examples/cluster: %w\n%s", err, out)
 	}
