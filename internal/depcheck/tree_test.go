@@ -40,6 +40,7 @@ func siblings() map[string][]string {
 		"examples": {everything},
 		"informer": {"internal/restclient"},
 		"internal": {"client", "events", "informer", // test kits
+			"client/generate",                                                               // kubectlargs reads its options
 			"client/kubeconfig",                                                             // clusterprocess is a client
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
@@ -69,6 +70,7 @@ func limits() map[string]int {
 		"authz/selector":          30,
 		"bench":                   420,
 		"client":                  80,
+		"client/generate":         85, // the names' rules of apimachinery and the grammar of image references
 		"client/kubeconfig":       115,
 		"client/rest":             120,
 		"cluster":                 240,
@@ -83,6 +85,7 @@ func limits() map[string]int {
 		"internal":                0,
 		"internal/clusterprocess": 220,
 		"internal/fakeapi":        220,
+		"internal/kubectlargs":    220,
 		"internal/restclient":     120,
 		"internal/testserver":     220,
 		"internal/transcript":     150,

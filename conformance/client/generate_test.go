@@ -1,0 +1,68 @@
+package client
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const generated = "../../client/generate/testdata"
+
+// answers are the commands of a file with what kubectl answers: YAML, or the error behind "!".
+func answers(t *testing.T, k *kubectl, file string, flags ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		out, failure := k.run(before(strings.Fields(line), flags)...)
+		b.WriteString("$ " + line + "\n")
+		if failure != "" {
+			failure, _, _ = strings.Cut(failure, "\nSee '")
+			b.WriteString("! " + strings.ReplaceAll(failure, "\n", "\n! ") + "\n")
+			continue
+		}
+		b.WriteString(out)
+	}
+	return b.String()
+}
+
+// before puts flags before the arguments of what is to run.
+func before(args, flags []string) []string {
+	at := slices.Index(args, "--")
+	if at < 0 {
+		at = len(args)
+	}
+	return slices.Concat(args[:at], flags, args[at:])
+}
+
+func TestGenerate(t *testing.T) {
+	k := newKubectl(t)
+	t.Chdir(generated)
+	golden(t, "answers.txt", answers(t, k, "commands.txt", "--dry-run=client", "--output=yaml"))
+}
+
+// golden compares with a file, or writes it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what kubectl answers now; write it anew with -update", file)
+	}
+}
