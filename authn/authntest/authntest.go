@@ -1,5 +1,6 @@
-// Package authntest is the conformance suite of authn.Authenticator: what every implementation
-// must do, whatever credentials it judges.
+// Package authntest has the conformance suites of the contracts of authn: Run for an
+// authn.Authenticator, whatever credentials it judges, and RunIssuer for an authn.Issuer with the
+// authenticator of its tokens.
 package authntest
 
 import (
@@ -7,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -41,9 +43,11 @@ func Run(t *testing.T, auth authn.Authenticator, s Samples) {
 	})
 	t.Run("Bad", func(t *testing.T) {
 		for _, r := range s.Bad {
-			if id, err := ask(t, auth, r); id != nil || err == nil || errors.Is(err, authn.ErrNoCredentials) {
+			id, err := ask(t, auth, r)
+			if id != nil || err == nil || errors.Is(err, authn.ErrNoCredentials) {
 				t.Errorf("bad credentials give %v, %v; want an error other than ErrNoCredentials", id, err)
 			}
+			discreet(t, r, err)
 		}
 	})
 	t.Run("None", func(t *testing.T) {
@@ -67,6 +71,18 @@ func good(t *testing.T, auth authn.Authenticator, sample Sample) {
 	again, err := ask(t, auth, sample.Request)
 	if err != nil || again == nil || !equal(*again, sample.Want) {
 		t.Errorf("the second time: got %+v, %v; want %+v", again, err, sample.Want)
+	}
+}
+
+// discreet checks that an error does not tell the secret in the request.
+func discreet(t *testing.T, r *http.Request, err error) {
+	t.Helper()
+	_, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	_, password, _ := r.BasicAuth()
+	for _, s := range []string{secret, password} {
+		if len(s) > 3 && err != nil && strings.Contains(err.Error(), s) {
+			t.Errorf("the error tells the secret: %v", err)
+		}
 	}
 }
 
@@ -109,6 +125,9 @@ func equal(a, b authn.Identity) bool {
 	}
 	if len(a.Extra)+len(b.Extra) == 0 {
 		a.Extra, b.Extra = nil, nil
+	}
+	if len(a.Audiences)+len(b.Audiences) == 0 {
+		a.Audiences, b.Audiences = nil, nil
 	}
 	return reflect.DeepEqual(a, b)
 }

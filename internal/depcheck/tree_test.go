@@ -64,6 +64,7 @@ func limits() map[string]int {
 		"apiserver":               170,
 		"apiserver/audit":         90,
 		"authn":                   0,
+		"authn/serviceaccount":    75, // API types and go-jose
 		"authz":                   0,
 		"authz/node":              90,
 		"authz/rbac":              90,

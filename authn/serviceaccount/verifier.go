@@ -1,0 +1,265 @@
+package serviceaccount
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	jose "github.com/go-jose/go-jose/v4"
+
+	"github.com/keelson-dev/keelson/authn"
+)
+
+// Keys in Identity.Extra of what a token is bound to.
+const (
+	PodName  = "authentication.kubernetes.io/pod-name"
+	PodUID   = "authentication.kubernetes.io/pod-uid"
+	NodeName = "authentication.kubernetes.io/node-name"
+	NodeUID  = "authentication.kubernetes.io/node-uid"
+)
+
+// leeway is how far clocks may be apart, and how long a deleted object that is still there
+// keeps its tokens.
+const leeway = time.Minute
+
+// ErrIssuerURL: the name of an issuer cannot be used.
+var ErrIssuerURL = errors.New("bad service account issuer")
+
+// Why a token is refused; test for these with errors.Is. ErrIssuer and ErrMalformed usually come
+// with authn.ErrNoCredentials: the token may be for another verifier.
+var (
+	ErrIssuer         = errors.New("unknown token issuer")
+	ErrMalformed      = errors.New("malformed service account token")
+	ErrUnknownKey     = errors.New("invalid signature, no keys found")
+	ErrSignature      = errors.New("invalid signature")
+	ErrAudience       = errors.New("wrong audience")
+	ErrExpired        = errors.New("service account token has expired")
+	ErrNotYetValid    = errors.New("service account token is not valid yet")
+	ErrIssuedInFuture = errors.New("service account token is issued in the future")
+	// ErrInvalidated: the account, or the object that the token is bound to, is gone.
+	ErrInvalidated = errors.New("service account token has been invalidated")
+)
+
+// refusal is one of the errors above in upstream's words.
+type refusal struct {
+	reason error
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.reason }
+
+func refuse(reason error, format string, args ...any) error {
+	return &refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// Options of a Verifier; the zero value works.
+type Options struct {
+	// Audiences are those the server identifies with: tokens must be meant for one of them,
+	// unless the request asks for others (authn.WithAudiences). Empty is the first issuer.
+	Audiences []string
+	// Stale, if set, is told of the use of a token after its Claims.WarnAfter.
+	Stale func(ctx context.Context, c authn.Claims)
+}
+
+// Verifier judges tokens. It implements token.Verifier.
+type Verifier struct {
+	issuers []string
+	keys    *Keys
+	in      Sources
+	options Options
+	cache   *cache
+}
+
+// verified is a token whose signature is good under a set of keys.
+type verified struct {
+	set     *keySet
+	payload payload
+	// own is whose token it is for the server's own audiences; nil when it is not for these.
+	own *authn.Identity
+}
+
+// NewVerifier returns the Verifier of tokens that name one of issuers. While an issuer is
+// renamed, tokens of the old name are accepted beside those of the new.
+func NewVerifier(issuers []string, keys *Keys, in Sources, o Options) (*Verifier, error) {
+	if len(issuers) == 0 {
+		return nil, fmt.Errorf("%w: there is none", ErrIssuerURL)
+	}
+	for _, issuer := range issuers {
+		if err := checkIssuer(issuer); err != nil {
+			return nil, err
+		}
+	}
+	if in.ServiceAccounts == nil {
+		return nil, errors.New("a verifier of service account tokens needs Sources.ServiceAccounts")
+	}
+	if len(o.Audiences) == 0 {
+		o.Audiences = issuers[:1]
+	}
+	return &Verifier{issuers: slices.Clone(issuers), keys: keys, in: in, options: o, cache: newCache()}, nil
+}
+
+func checkIssuer(issuer string) error {
+	if issuer == "" {
+		return fmt.Errorf("%w: it is empty", ErrIssuerURL)
+	}
+	if strings.Contains(issuer, ":") {
+		if _, err := url.Parse(issuer); err != nil {
+			return fmt.Errorf("%w: it contains a ':' but is not a valid URL: %w", ErrIssuerURL, err)
+		}
+	}
+	return nil
+}
+
+// Verify implements token.Verifier.
+func (v *Verifier) Verify(ctx context.Context, token string) (*authn.Identity, error) {
+	found, err := v.signed(token)
+	if err != nil {
+		return nil, err
+	}
+	id, err := v.meant(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if err := found.payload.timely(now); err != nil {
+		return nil, err
+	}
+	if err := v.in.check(&found.payload.Kubernetes, now); err != nil {
+		return nil, err
+	}
+	if warn := found.payload.Kubernetes.WarnAfter; v.options.Stale != nil && warn != nil && *warn != 0 && now.After(warn.time()) {
+		v.options.Stale(ctx, found.payload.claims())
+	}
+	return id, nil
+}
+
+// meant returns whose token it is for the audiences asked for.
+func (v *Verifier) meant(ctx context.Context, t *verified) (*authn.Identity, error) {
+	asked, ok := authn.Audiences(ctx)
+	if !ok && t.own != nil {
+		return t.own, nil
+	}
+	if !ok {
+		asked = v.options.Audiences
+	}
+	of := v.audiencesOf(&t.payload)
+	meant := intersect(of, asked)
+	if len(meant) == 0 {
+		return nil, refuse(ErrAudience, "token audiences %q is invalid for the target audiences %q", of, asked)
+	}
+	return t.payload.identity(meant), nil
+}
+
+// audiencesOf returns whom a token is meant for: one that names nobody, the server.
+func (v *Verifier) audiencesOf(p *payload) []string {
+	if len(p.Audience) == 0 {
+		return v.options.Audiences
+	}
+	return p.Audience
+}
+
+// intersect returns the elements of asked that are in of.
+func intersect(of, asked []string) []string {
+	var both []string
+	for _, a := range asked {
+		if slices.Contains(of, a) {
+			both = append(both, a)
+		}
+	}
+	return both
+}
+
+// timely tells whether the token is valid now.
+func (p *payload) timely(now time.Time) error {
+	switch {
+	case p.NotBefore != nil && now.Add(leeway).Before(p.NotBefore.time()):
+		return ErrNotYetValid
+	case p.Expiry != nil && now.Add(-leeway).After(p.Expiry.time()):
+		return ErrExpired
+	case p.IssuedAt != nil && now.Add(leeway).Before(p.IssuedAt.time()):
+		return ErrIssuedInFuture
+	}
+	return nil
+}
+
+// signed returns what a token says, if it is one of an issuer and its signature is good.
+func (v *Verifier) signed(token string) (*verified, error) {
+	set := v.keys.current.Load()
+	key := cacheKey(sha256.Sum256([]byte(token)))
+	if known := v.cache.get(key); known != nil && known.set == set {
+		return known, nil
+	}
+	if err := v.claimed(token); err != nil {
+		return nil, err
+	}
+	data, err := set.verify(token)
+	if err != nil {
+		return nil, err
+	}
+	found := &verified{set: set}
+	if err := json.Unmarshal(data, &found.payload); err != nil {
+		return nil, refuse(ErrMalformed, "malformed service account token: claims do not decode")
+	}
+	// The issuer was read before it was known whether to believe it.
+	if !slices.Contains(v.issuers, found.payload.Issuer) {
+		return nil, refuse(ErrIssuer, "token issuer %q is invalid", found.payload.Issuer)
+	}
+	if meant := intersect(v.audiencesOf(&found.payload), v.options.Audiences); len(meant) > 0 {
+		found.own = found.payload.identity(meant)
+	}
+	v.cache.put(key, found)
+	return found, nil
+}
+
+// claimed tells whether a token says that it is of one of the issuers.
+func (v *Verifier) claimed(token string) error {
+	_, rest, _ := strings.Cut(token, ".")
+	middle, _, jwt := strings.Cut(rest, ".")
+	data, err := base64.RawURLEncoding.DecodeString(middle)
+	if !jwt || err != nil {
+		return authn.ErrNoCredentials
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(data, &claims) != nil {
+		return authn.ErrNoCredentials
+	}
+	if !slices.Contains(v.issuers, claims.Issuer) {
+		return fmt.Errorf("%w: %w %.200q", authn.ErrNoCredentials, ErrIssuer, claims.Issuer)
+	}
+	return nil
+}
+
+// verify returns the payload of a token that one of the keys signed.
+func (s *keySet) verify(token string) ([]byte, error) {
+	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512})
+	if unexpected := (*jose.ErrUnexpectedSignatureAlgorithm)(nil); errors.As(err, &unexpected) {
+		return nil, fmt.Errorf("%w: %w: signature algorithm %.20q", authn.ErrNoCredentials, ErrMalformed, unexpected.Got)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", authn.ErrNoCredentials, ErrMalformed) // the cause may quote the token
+	}
+	header := signed.Signatures[0].Protected
+	keys := s.named(header.KeyID)
+	if len(keys) == 0 {
+		return nil, ErrUnknownKey
+	}
+	for _, key := range keys {
+		if string(key.alg) != header.Algorithm {
+			continue
+		}
+		if data, err := signed.Verify(key.key); err == nil {
+			return data, nil
+		}
+	}
+	return nil, ErrSignature
+}
