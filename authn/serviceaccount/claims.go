@@ -86,23 +86,6 @@ func newRef(r *authn.Ref) *ref {
 	return &ref{Name: r.Name, UID: r.UID}
 }
 
-func (r *ref) public() *authn.Ref {
-	if r == nil {
-		return nil
-	}
-	return &authn.Ref{Name: r.Name, UID: r.UID}
-}
-
-// claims are what the payload says, in public form.
-func (p *payload) claims() authn.Claims {
-	k := &p.Kubernetes
-	return authn.Claims{
-		ID: p.ID, Namespace: k.Namespace, ServiceAccount: *k.ServiceAccount.public(),
-		Pod: k.Pod.public(), Secret: k.Secret.public(), Node: k.Node.public(), Audiences: p.Audience,
-		IssuedAt: p.IssuedAt.time(), Expires: p.Expiry.time(), WarnAfter: k.WarnAfter.time(),
-	}
-}
-
 // userName is the name of a service account as a user.
 func userName(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name

@@ -65,8 +65,9 @@ type Options struct {
 	// Audiences are those the server identifies with: tokens must be meant for one of them,
 	// unless the request asks for others (authn.WithAudiences). Empty is the first issuer.
 	Audiences []string
-	// Stale, if set, is told of the use of a token after its Claims.WarnAfter.
-	Stale func(ctx context.Context, c authn.Claims)
+	// Annotate, if set, adds to the audit record of the request that a token is verified for: that
+	// it was used after its Claims.WarnAfter.
+	Annotate func(ctx context.Context, key, value string)
 }
 
 // Verifier judges tokens. It implements token.Verifier.
@@ -135,10 +136,18 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*authn.Identity, e
 	if err := v.in.check(&found.payload.Kubernetes, now); err != nil {
 		return nil, err
 	}
-	if warn := found.payload.Kubernetes.WarnAfter; v.options.Stale != nil && warn != nil && *warn != 0 && now.After(warn.time()) {
-		v.options.Stale(ctx, found.payload.claims())
-	}
+	v.noteStale(ctx, &found.payload, now)
 	return id, nil
+}
+
+// noteStale tells of the use of a token whose holder should have had a newer one (KEP-1205).
+func (v *Verifier) noteStale(ctx context.Context, p *payload, now time.Time) {
+	warn := p.Kubernetes.WarnAfter
+	if v.options.Annotate == nil || warn == nil || *warn == 0 || !now.After(warn.time()) {
+		return
+	}
+	v.options.Annotate(ctx, "authentication.k8s.io/stale-token",
+		fmt.Sprintf("subject: %s, seconds after warning threshold: %d", p.Subject, now.Unix()-int64(*warn)))
 }
 
 // meant returns whose token it is for the audiences asked for.

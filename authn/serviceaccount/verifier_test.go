@@ -193,9 +193,7 @@ func TestTime(t *testing.T) {
 		var stale []string
 		verifier := must(serviceaccount.NewVerifier([]string{issuerURL}, w.keys, w.sources(), serviceaccount.Options{
 			Audiences: []string{"api"},
-			Stale: func(_ context.Context, c authn.Claims) {
-				stale = append(stale, fmt.Sprintf("%s %s late", c.ServiceAccount.Name, time.Since(c.WarnAfter)))
-			},
+			Annotate:  func(_ context.Context, key, value string) { stale = append(stale, key+" "+value) },
 		}))(t)
 		c := podClaims()
 		c.WarnAfter = time.Now().Add(30 * time.Minute)
@@ -211,7 +209,10 @@ func TestTime(t *testing.T) {
 		verify(40*time.Minute, nil)
 		verify(20*time.Minute+59*time.Second, nil) // clocks may be a minute apart
 		verify(2*time.Second, serviceaccount.ErrExpired)
-		if want := []string{"web 10m0s late", "web 30m59s late"}; !reflect.DeepEqual(stale, want) {
+		if want := []string{
+			"authentication.k8s.io/stale-token subject: system:serviceaccount:default:web, seconds after warning threshold: 600",
+			"authentication.k8s.io/stale-token subject: system:serviceaccount:default:web, seconds after warning threshold: 1859",
+		}; !reflect.DeepEqual(stale, want) {
 			t.Errorf("stale uses %q, want %q", stale, want)
 		}
 	})
