@@ -2,6 +2,7 @@ package authentication
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -22,7 +23,8 @@ type Options struct {
 }
 
 // Kinds returns the kinds of the group in discovery order. Token reviews are answered by what
-// auth says of a request that carries the token; without auth nobody is authenticated.
+// auth says of a request that carries the token and asks for the review's audiences
+// (authn.WithAudiences); without auth nobody is authenticated.
 func Kinds(auth authn.Authenticator, o Options) []registry.Kind {
 	return []registry.Kind{selfSubjectReviews(), tokenReviews(auth, o)}
 }
@@ -63,25 +65,34 @@ func tokenReviews(auth authn.Authenticator, o Options) registry.Kind {
 	}.Kind()
 }
 
+// errInvalidToken is what a review says of a token that nobody knows.
+const errInvalidToken = "invalid bearer token"
+
 // reviewToken asks auth about a request that carries the token and nothing else: not even the
 // context of the review, whose caller would be taken for the token's owner.
 func reviewToken(auth authn.Authenticator, audiences []string, review *authenticationv1.TokenReview) authenticationv1.TokenReviewStatus {
-	meant := audiences
-	if len(review.Spec.Audiences) > 0 {
-		meant = nil
-		for _, audience := range review.Spec.Audiences {
-			if slices.Contains(audiences, audience) {
-				meant = append(meant, audience)
-			}
-		}
-		if len(meant) == 0 {
-			return authenticationv1.TokenReviewStatus{Error: "invalid bearer token"}
-		}
+	asked := review.Spec.Audiences
+	if len(asked) == 0 {
+		asked = audiences
 	}
 	r := &http.Request{Header: http.Header{"Authorization": {"Bearer " + review.Spec.Token}}}
+	if len(asked) > 0 {
+		r = r.WithContext(authn.WithAudiences(context.Background(), asked))
+	}
 	id, err := auth.Authenticate(r)
-	if err != nil {
+	switch {
+	case errors.Is(err, authn.ErrNoCredentials) || err == nil && id.Name == authn.Anonymous:
+		return authenticationv1.TokenReviewStatus{Error: errInvalidToken}
+	case err != nil:
 		return authenticationv1.TokenReviewStatus{Error: err.Error()}
+	}
+	meant := id.Audiences
+	if len(meant) == 0 {
+		// Credentials that name no audience are meant for this server.
+		meant = slices.DeleteFunc(slices.Clone(asked), func(a string) bool { return !slices.Contains(audiences, a) })
+		if len(meant) == 0 && len(asked) > 0 {
+			return authenticationv1.TokenReviewStatus{Error: errInvalidToken}
+		}
 	}
 	return authenticationv1.TokenReviewStatus{Authenticated: true, User: userInfo(id), Audiences: meant}
 }

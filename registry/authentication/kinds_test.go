@@ -2,8 +2,10 @@ package authentication_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +69,38 @@ func TestTokenReview(t *testing.T) {
 	var refusal *registry.Error
 	if !errors.As(err, &refusal) || !errors.Is(err, registry.ErrBadRequest) || refusal.Message != "token is required for TokenReview in authentication" {
 		t.Errorf("without a token: %v", err)
+	}
+}
+
+// Tokens that name their audience are good for those who ask for it.
+func TestTokenReviewAudiences(t *testing.T) {
+	vault := authn.Func(func(r *http.Request) (*authn.Identity, error) {
+		asked, ok := authn.Audiences(r.Context())
+		if !ok || !slices.Contains(asked, "vault") {
+			return nil, fmt.Errorf("not for %q", asked)
+		}
+		return &authn.Identity{Name: "ann", Audiences: []string{"vault"}}, nil
+	})
+	api := authentication.Options{Audiences: []string{"api"}}
+	user := authenticationv1.UserInfo{Username: "ann"}
+	for name, c := range map[string]struct {
+		auth  authn.Authenticator
+		asked []string
+		want  authenticationv1.TokenReviewStatus
+	}{
+		"asked for":       {vault, []string{"x", "vault"}, authenticationv1.TokenReviewStatus{Authenticated: true, User: user, Audiences: []string{"vault"}}},
+		"another's":       {vault, []string{"x"}, authenticationv1.TokenReviewStatus{Error: `not for ["x"]`}},
+		"the server's":    {vault, nil, authenticationv1.TokenReviewStatus{Error: `not for ["api"]`}},
+		"everybody knows": {authn.AnonymousFallback(inprocess.New()), nil, authenticationv1.TokenReviewStatus{Error: "invalid bearer token"}},
+		"nobody knows":    {inprocess.New(), nil, authenticationv1.TokenReviewStatus{Error: "invalid bearer token"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "s3cret", Audiences: c.asked}}
+			got, err := answer(t, c.auth, api, &authn.Identity{Name: "asker"}, review, "tokenreviews")
+			if err != nil || !reflect.DeepEqual(got.(*authenticationv1.TokenReview).Status, c.want) {
+				t.Errorf("got %+v, %v; want %+v", got, err, c.want)
+			}
+		})
 	}
 }
 
