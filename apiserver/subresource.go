@@ -74,10 +74,9 @@ func (c *call) act(ctx context.Context, action registry.Action) {
 			c.fail(err)
 			return
 		}
-		if meta.GetName() != c.q.Name {
-			c.fail(apierrors.NewBadRequest("name in URL does not match name in " + action.GroupVersionKind.Kind + " object"))
-			return
-		}
+	}
+	if action.Default != nil {
+		action.Default(body)
 	}
 	dry := isDryRun(o.DryRun)
 	q := c.admission(admission.Create, nil, nil, o, dry)
@@ -87,7 +86,7 @@ func (c *call) act(ctx context.Context, action registry.Action) {
 		return
 	}
 	key := registry.ObjectKey{Resource: c.GroupResource(), Namespace: c.namespace(), Name: c.q.Name}
-	result, err := action.Run(ctx, c.server.registry.Access(), key, body, dry)
+	result, err := action.Run(registry.WithWarnings(ctx, c.warn), c.server.registry.Access(), key, body, dry)
 	if err != nil {
 		c.fail(err)
 		return

@@ -157,7 +157,10 @@ type Scale[T Object] struct {
 type Action struct {
 	GroupVersionKind schema.GroupVersionKind // of the body
 	New              func() runtime.Object
-	// Run acts on the named object and returns the answer's body.
+	// Default, if set, fills unset fields of a decoded body, before admission.
+	Default func(body runtime.Object)
+	// Run acts on the named object and returns the answer's body. The body is in the object's
+	// namespace; whether its name fits is Run's to judge.
 	Run func(ctx context.Context, a Access, at ObjectKey, body runtime.Object, dryRun bool) (runtime.Object, error)
 }
 
