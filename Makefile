@@ -35,6 +35,10 @@ unit: ## Run all tests.
 race: ## Run the tests under the race detector, the long ones shortened.
 	$(GO) test -race -short $(RACE_PACKAGES)
 
+.PHONY: generate
+generate: ## Write generated files anew: the OpenAPI definitions, from the versions of tools/openapi/go.mod.
+	$(GO) generate ./...
+
 .PHONY: fuzz
 FUZZTIME ?= 20s
 fuzz: ## Run every fuzz target for FUZZTIME.

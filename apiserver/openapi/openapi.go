@@ -1,0 +1,195 @@
+package openapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// Options of Documents. The zero value is good.
+type Options struct {
+	// Version is the server's version, as /version tells it; the documents carry it.
+	Version string
+	// Issuer tells that the server serves the keys of service-account tokens and the OpenID
+	// configuration that leads to them.
+	Issuer bool
+	Logger *slog.Logger
+}
+
+// Documents are the OpenAPI documents of a server.
+type Documents struct {
+	info     map[string]string
+	log      *slog.Logger
+	services []service
+	v3       map[string]*document // by the path below /openapi/v3/
+	v2       *document
+	index    func() (*encoded, error)
+}
+
+// document is one document in both encodings.
+type document struct {
+	services []service
+	version  string
+
+	mu       sync.Mutex
+	etag     string // of the JSON; both encodings are told apart by Vary
+	made     time.Time
+	json     []byte // compressed
+	protobuf []byte // compressed
+}
+
+// encoded is a document as it is served.
+type encoded struct {
+	etag       string
+	modified   time.Time
+	compressed []byte
+	media      string
+}
+
+// New returns the documents of a server that serves these kinds. It makes none of them.
+func New(kinds []registry.Kind, o Options) *Documents {
+	kinds = slices.Clone(kinds)
+	d := &Documents{info: map[string]string{"title": "Kubernetes", "version": o.Version}, log: o.Logger, v3: map[string]*document{}}
+	if o.Version == "" {
+		d.info["version"] = "unversioned"
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	d.services = services(kinds, o)
+	for i := range d.services {
+		d.v3[d.services[i].key] = &document{version: "v3", services: d.services[i : i+1]}
+	}
+	d.v2 = &document{version: "v2", services: d.services}
+	d.index = sync.OnceValues(d.makeIndex)
+	return d
+}
+
+// Paths returns what is to be served, by path, or by prefix where the path ends in a slash: the
+// shape of apiserver.Options.Paths.
+func (d *Documents) Paths() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/openapi/v2":  http.HandlerFunc(d.serveV2),
+		"/openapi/v3":  http.HandlerFunc(d.serveIndex),
+		"/openapi/v3/": http.HandlerFunc(d.serveV3),
+	}
+}
+
+// content lays a document out.
+func (d *Documents) content(doc *document, a *archive) *content {
+	c := &content{version: doc.version, info: d.info, gv: doc.services[0].gv, paths: map[string][]route{}, types: newTypes(a)}
+	for i := range doc.services {
+		for path, routes := range doc.services[i].paths(c.types) {
+			c.paths[path] = routes
+		}
+	}
+	return c
+}
+
+// makeIndex hashes all documents of v3, each once.
+func (d *Documents) makeIndex() (*encoded, error) {
+	a, err := openArchive()
+	if err != nil {
+		return nil, err
+	}
+	type entry struct {
+		URL string `json:"serverRelativeURL"`
+	}
+	paths := map[string]entry{}
+	for key, doc := range d.v3 {
+		doc.mu.Lock()
+		err := d.hash(doc, a)
+		doc.mu.Unlock()
+		if err != nil {
+			return nil, fmt.Errorf("OpenAPI document of %s: %w", key, err)
+		}
+		paths[key] = entry{location(key, doc.etag)}
+	}
+	data, err := json.Marshal(map[string]any{"paths": paths})
+	if err != nil {
+		return nil, err
+	}
+	sum := sha512.Sum512(data)
+	compressed, err := compress(func(w io.Writer) error { _, err := w.Write(data); return err })
+	return &encoded{fmt.Sprintf("%X", sum[:]), time.Now(), compressed, mediaJSON}, err
+}
+
+// hash computes the entity tag of a document's JSON, whose lock is held.
+func (d *Documents) hash(doc *document, a *archive) error {
+	if doc.etag != "" {
+		return nil
+	}
+	h := sha512.New()
+	if err := d.content(doc, a).writeJSON(h); err != nil {
+		return err
+	}
+	doc.etag, doc.made = fmt.Sprintf("%X", h.Sum(nil)), time.Now()
+	return nil
+}
+
+// get returns a document in one of its encodings, made at the first request for it.
+func (d *Documents) get(doc *document, protobuf bool) (*encoded, error) {
+	doc.mu.Lock()
+	defer doc.mu.Unlock()
+	kept, media := &doc.json, mediaJSON
+	if protobuf {
+		kept, media = &doc.protobuf, "application/com.github.proto-openapi.spec."+doc.version+".v1.0+protobuf"
+	}
+	if *kept == nil {
+		data, err := d.make(doc, protobuf)
+		if err != nil {
+			return nil, err
+		}
+		*kept = data
+	}
+	return &encoded{doc.etag, doc.made, *kept, media}, nil
+}
+
+// make writes a document, whose lock is held, and its entity tag if that is not known.
+func (d *Documents) make(doc *document, protobuf bool) ([]byte, error) {
+	a, err := openArchive()
+	if err != nil {
+		return nil, err
+	}
+	if protobuf {
+		if err := d.hash(doc, a); err != nil {
+			return nil, err
+		}
+		return compress(d.content(doc, a).writeProtobuf)
+	}
+	h := sha512.New()
+	data, err := compress(func(w io.Writer) error { return d.content(doc, a).writeJSON(io.MultiWriter(w, h)) })
+	if err == nil && doc.etag == "" {
+		doc.etag, doc.made = fmt.Sprintf("%X", h.Sum(nil)), time.Now()
+	}
+	return data, err
+}
+
+func compress(write func(io.Writer) error) ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := write(z); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(b.Bytes()), nil
+}
+
+// location is where a document of v3 is found in the state that the hash names.
+func location(key, hash string) string {
+	u := url.URL{Path: "/openapi/v3/" + key, RawQuery: url.Values{"hash": {hash}}.Encode()}
+	return u.String()
+}
