@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"time"
 
 	"github.com/keelson-dev/keelson/authn"
@@ -26,4 +27,6 @@ type Tokens struct {
 	// server, expire then. Otherwise it lives for a year, as upstream's, for the sake of
 	// programs that do not read it again, and only its use after that is told (KEP-1205).
 	Strict bool
+	// Annotate, if set, adds the ID of a token that was issued to the request's audit record.
+	Annotate func(ctx context.Context, key, value string)
 }

@@ -23,6 +23,7 @@ func serviceAccounts(o Options) registry.Kind {
 			PrepareUpdate: func(_ context.Context, account, _ *corev1.ServiceAccount) { keepSecretNames(account) },
 			Deletion:      registry.Deletion[*corev1.ServiceAccount]{ReturnsObject: true},
 		},
+		Sub:     registry.Subresources[*corev1.ServiceAccount]{Actions: tokenActions(o.Tokens)},
 		Columns: serviceAccountColumns(),
 	}.Kind()
 }
