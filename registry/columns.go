@@ -14,7 +14,8 @@ type Columns[T Object] struct {
 	// Definitions name and describe the columns. One of priority 0 is always shown, others when
 	// the user asks for more (kubectl get -o wide).
 	Definitions []metav1.TableColumnDefinition
-	// Cells returns an object's values, one for each definition: strings, numbers and booleans.
+	// Cells returns an object's values, one for each definition: of type string, int64, float64
+	// or bool, or nil for none.
 	// It is called at every read, so it must neither change nor keep the object, and it takes
 	// the time from now.
 	Cells func(obj T, now time.Time) []any

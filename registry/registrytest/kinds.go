@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,6 +37,7 @@ func Kinds(t *testing.T, kinds []registry.Kind) {
 				testCreate(t, k, fill)
 				testUpdate(t, k, fill)
 				testVersions(t, k, fill)
+				testColumns(t, k, fill)
 				if t.Failed() {
 					return
 				}
@@ -205,6 +207,34 @@ func testVersions(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 			v.FieldLabel("metadata.name")
 		}
 	}
+}
+
+// testColumns wants a cell for each column, made of nothing but the object and the time.
+func testColumns(t *testing.T, k registry.Kind, fill *randfill.Filler) {
+	if k.Columns.Cells == nil {
+		return
+	}
+	obj := stored(k, fill)
+	before := obj.DeepCopyObject()
+	now := time.Unix(1e9, 0)
+	cells := k.Columns.Cells(obj, now)
+	if len(cells) != len(k.Columns.Definitions) {
+		t.Errorf("Columns has %d cells for %d definitions", len(cells), len(k.Columns.Definitions))
+	}
+	for i, cell := range cells {
+		switch cell.(type) {
+		case string, bool, int64, float64, nil:
+		default:
+			t.Errorf("cell %d is a %T: neither a string, an int64, a float64 nor a bool", i, cell)
+		}
+	}
+	if again := k.Columns.Cells(obj, now); !reflect.DeepEqual(again, cells) {
+		t.Errorf("the same object has cells %v, then %v", cells, again)
+	}
+	if k.Columns.Conditions != nil {
+		k.Columns.Conditions(obj)
+	}
+	same(t, "printed", obj, before)
 }
 
 // stored returns a random object as a create would leave it.
