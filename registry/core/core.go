@@ -14,6 +14,6 @@ func Kinds(o Options) []registry.Kind {
 		pods(),
 		secrets(),
 		serviceAccounts(o),
-		services(),
+		services(o.Services),
 	}
 }

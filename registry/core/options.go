@@ -11,6 +11,8 @@ import (
 type Options struct {
 	// Tokens are how service accounts come by their tokens.
 	Tokens Tokens
+	// Services are what services may have.
+	Services Services
 }
 
 // Tokens are how the token subresource of service accounts answers (KEP-1205).

@@ -13,7 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-func services() registry.Kind {
+func services(o Services) registry.Kind {
+	families, allocator := o.families(), &allocator{o}
 	return registry.Definition[*corev1.Service]{
 		Names: registry.Names{
 			Kind: "Service", Plural: "services", Singular: "service",
@@ -28,11 +29,12 @@ func services() registry.Kind {
 			Default: defaultService,
 			PrepareCreate: func(_ context.Context, svc *corev1.Service) {
 				svc.Status = corev1.ServiceStatus{}
-				fillService(svc)
+				families.complete(svc)
 			},
-			PrepareUpdate:  prepareServiceUpdate,
-			Validate:       func(svc *corev1.Service) field.ErrorList { return validateService(svc, nil) },
-			ValidateUpdate: validateServiceUpdate,
+			PrepareUpdate:  families.prepareUpdate,
+			Reserve:        allocator.reserve,
+			Validate:       func(svc *corev1.Service) field.ErrorList { return families.validate(svc, nil) },
+			ValidateUpdate: families.validateUpdate,
 			ValidateName:   apivalidation.NameIsDNSLabel, // KEP-5311
 			CreateOnUpdate: true,
 			Deletion:       registry.Deletion[*corev1.Service]{ReturnsObject: true},

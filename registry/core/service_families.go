@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -96,9 +97,12 @@ func validateFamilies(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// familyErrors says what of a service a cluster with IPv4 services cannot give it, or what its
-// policy does not let it have.
-func familyErrors(svc, old *corev1.Service) field.ErrorList {
+// families are the IP families of a cluster's services, the first the one by default.
+type families []corev1.IPFamily
+
+// errors says what of a service the cluster cannot give it, or what its policy does not let it
+// have.
+func (f families) errors(svc, old *corev1.Service) field.ErrorList {
 	if !hasClusterIP(svc) || keepsPreference(svc, old) || len(validateClusterIPs(svc, old)) > 0 {
 		return nil
 	}
@@ -123,23 +127,30 @@ func familyErrors(svc, old *corev1.Service) field.ErrorList {
 		"must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified")
 	if !headless(svc) {
 		for i := len(spec.IPFamilies); i < len(spec.ClusterIPs); i++ {
-			if netutils.IsIPv6String(spec.ClusterIPs[i]) {
+			if family := familyOf(spec.ClusterIPs[i]); !slices.Contains(f, family) {
 				errs = append(errs, field.Invalid(field.NewPath("spec", "clusterIPs").Index(i), spec.ClusterIPs,
-					"IPv6 is not configured on this cluster"))
+					fmt.Sprintf("%s is not configured on this cluster", family)))
 			}
 		}
 	}
 	if len(errs) > 0 || endpointsByHand(svc) {
 		return errs
 	}
-	refusePolicy(familyPolicy(svc) == corev1.IPFamilyPolicyRequireDualStack,
+	refusePolicy(familyPolicy(svc) == corev1.IPFamilyPolicyRequireDualStack && len(f) < 2,
 		"this cluster is not configured for dual-stack services")
 	for i, family := range spec.IPFamilies {
-		if family != corev1.IPv4Protocol {
+		if !slices.Contains(f, family) {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilies").Index(i), family, "not configured on this cluster"))
 		}
 	}
 	return errs
+}
+
+func familyOf(ip string) corev1.IPFamily {
+	if netutils.IsIPv6String(ip) {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
 }
 
 // validateClusterIPsChange lets a second cluster IP come and go; the first one stays.

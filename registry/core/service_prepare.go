@@ -6,26 +6,25 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	netutils "k8s.io/utils/net"
 )
 
 // A service has fields that depend on each other and that clients set partly. What follows
 // infers what they mean, in the order of the API server: values once given stay, the cluster
 // IP and its list agree, the families follow the IPs, and what the type no longer has goes.
 
-// fillService completes a new service.
-func fillService(svc *corev1.Service) {
+// complete completes a new service.
+func (f families) complete(svc *corev1.Service) {
 	if svc.Spec.ClusterIP != "" && len(svc.Spec.ClusterIPs) == 0 {
 		svc.Spec.ClusterIPs = []string{svc.Spec.ClusterIP}
 	}
-	fillFamilies(svc, nil)
+	f.fill(svc, nil)
 }
 
-func prepareServiceUpdate(_ context.Context, svc, shared *corev1.Service) {
+func (f families) prepareUpdate(_ context.Context, svc, shared *corev1.Service) {
 	old := shared.DeepCopy()
 	keepGiven(svc, old)
 	alignClusterIPs(svc, old)
-	fillFamilies(svc, old)
+	f.fill(svc, old)
 	svc.Status = old.Status
 	dropOfType(svc, old)
 }
@@ -88,9 +87,9 @@ func alignClusterIPs(svc, old *corev1.Service) {
 	}
 }
 
-// fillFamilies sets the IP families and their policy as a cluster with IPv4 services does. It
-// gives up where validation will refuse the service.
-func fillFamilies(svc, old *corev1.Service) {
+// fill sets the IP families of a service and their policy. It gives up where the service will be
+// refused.
+func (f families) fill(svc, old *corev1.Service) {
 	if !hasClusterIP(svc) || keepsPreference(svc, old) {
 		return
 	}
@@ -117,20 +116,21 @@ func fillFamilies(svc, old *corev1.Service) {
 		}
 	}
 	for i, ip := range s.ClusterIPs {
-		if ip == corev1.ClusterIPNone || netutils.IsIPv6String(ip) {
+		if ip == corev1.ClusterIPNone || !slices.Contains(f, familyOf(ip)) {
 			break
 		}
 		if i >= len(s.IPFamilies) {
-			s.IPFamilies = append(s.IPFamilies, corev1.IPv4Protocol)
+			s.IPFamilies = append(s.IPFamilies, familyOf(ip))
 		}
 	}
-	if len(familyErrors(svc, old)) > 0 {
+	if len(f.errors(svc, old)) > 0 {
 		return
 	}
 	if len(s.IPFamilies) == 0 {
-		s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+		s.IPFamilies = []corev1.IPFamily{f[0]}
 	}
-	if endpointsByHand(svc) && len(s.IPFamilies) == 1 && familyPolicy(svc) != corev1.IPFamilyPolicySingleStack {
+	two := endpointsByHand(svc) || len(f) == 2
+	if two && len(s.IPFamilies) == 1 && familyPolicy(svc) != corev1.IPFamilyPolicySingleStack {
 		other := corev1.IPv6Protocol
 		if s.IPFamilies[0] == corev1.IPv6Protocol {
 			other = corev1.IPv4Protocol

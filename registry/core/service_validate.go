@@ -19,8 +19,8 @@ const (
 	maxAffinity      = 86400 // seconds
 )
 
-// validateService judges a service; old is what it was before an update, or nil.
-func validateService(svc, old *corev1.Service) field.ErrorList {
+// validate judges a service; old is what it was before an update, or nil.
+func (f families) validate(svc, old *corev1.Service) field.ErrorList {
 	spec, path := &svc.Spec, field.NewPath("spec")
 	errs := validateTopologyMode(svc.Annotations)
 	errs = append(errs, validateServiceType(svc, path)...)
@@ -31,7 +31,7 @@ func validateService(svc, old *corev1.Service) field.ErrorList {
 	errs = append(errs, metavalidation.ValidateLabels(spec.Selector, path.Child("selector"))...)
 	errs = append(errs, validateAffinity(spec, path)...)
 	errs = append(errs, validateClusterIPs(svc, old)...)
-	errs = append(errs, familyErrors(svc, old)...)
+	errs = append(errs, f.errors(svc, old)...)
 	errs = append(errs, validateExternalIPs(svc, old, path.Child("externalIPs"))...)
 	errs = append(errs, check.RequiredOneOf(path.Child("type"), spec.Type, corev1.ServiceTypeClusterIP,
 		corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)...)
@@ -41,7 +41,7 @@ func validateService(svc, old *corev1.Service) field.ErrorList {
 	return append(errs, validateTraffic(svc, path)...)
 }
 
-func validateServiceUpdate(svc, old *corev1.Service) field.ErrorList {
+func (f families) validateUpdate(svc, old *corev1.Service) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateClusterIPsChange(svc, old)
 	errs = append(errs, validateFamiliesChange(svc, old)...)
@@ -54,7 +54,7 @@ func validateServiceUpdate(svc, old *corev1.Service) field.ErrorList {
 	if hasHealthPort(old) && hasHealthPort(svc) && svc.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		errs = append(errs, field.Forbidden(path.Child("healthCheckNodePort"), "field is immutable"))
 	}
-	return append(errs, validateService(svc, old)...)
+	return append(errs, f.validate(svc, old)...)
 }
 
 func validateTopologyMode(annotations map[string]string) field.ErrorList {

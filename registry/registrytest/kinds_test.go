@@ -9,6 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
+	"github.com/keelson-dev/keelson/registry/networking"
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/registrytest"
@@ -17,7 +18,7 @@ import (
 
 func builtin() []registry.Kind {
 	return slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
-		policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds())
+		networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds())
 }
 
 func TestBuiltinKinds(t *testing.T) {
@@ -75,6 +76,8 @@ func TestNames(t *testing.T) {
 		"replicasets":          "rs all /replicasets",
 		"endpointslices":       "/endpointslices",
 		"leases":               "/leases",
+		"ipaddresses":          "ip /ipaddresses",
+		"servicecidrs":         "/servicecidrs",
 		"poddisruptionbudgets": "pdb /poddisruptionbudgets",
 		"priorityclasses":      "pc /priorityclasses",
 		"roles":                "/roles",
