@@ -1,10 +1,13 @@
 package apiserver
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,8 +19,10 @@ import (
 
 // discovery answers what is served, from documents made once.
 type discovery struct {
-	groups    []metav1.APIGroup // in the order of definition, without the core group
+	groups    []metav1.APIGroup // in the order of upstream's priorities, without the core group
 	resources map[schema.GroupVersion]*metav1.APIResourceList
+	// legacy and named are the aggregated documents of the core group and of all others.
+	legacy, named func() (*aggregated, error)
 }
 
 func discover(r *registry.Registry, endpoints map[schema.GroupVersionResource]*endpoint) *discovery {
@@ -31,6 +36,9 @@ func discover(r *registry.Registry, endpoints map[schema.GroupVersionResource]*e
 	for _, l := range d.resources {
 		sort.Slice(l.APIResources, func(a, b int) bool { return l.APIResources[a].Name < l.APIResources[b].Name })
 	}
+	sortGroups(d.groups)
+	d.legacy = sync.OnceValues(func() (*aggregated, error) { return aggregate(d.resources, []metav1.APIGroup{coreGroup()}) })
+	d.named = sync.OnceValues(func() (*aggregated, error) { return aggregate(d.resources, byNameOnTie(d.groups)) })
 	return d
 }
 
@@ -43,10 +51,14 @@ func (d *discovery) add(e *endpoint) {
 			d.addVersion(e.gv)
 		}
 	}
-	list.APIResources = append(list.APIResources, metav1.APIResource{
+	resource := metav1.APIResource{
 		Name: e.names.Plural, SingularName: e.names.Singular, Namespaced: e.Namespaced, Kind: e.names.Kind,
 		Verbs: e.verbs(), ShortNames: e.names.Short, Categories: e.names.Categories,
-	})
+	}
+	if e.Answer == nil {
+		resource.StorageVersionHash = storageVersionHash(e.GroupVersion.WithKind(e.Names.Kind))
+	}
+	list.APIResources = append(list.APIResources, resource)
 	sub := func(name string, verbs ...string) metav1.APIResource {
 		return metav1.APIResource{Name: e.names.Plural + "/" + name, Namespaced: e.Namespaced, Kind: e.names.Kind, Verbs: verbs}
 	}
@@ -76,17 +88,24 @@ func (d *discovery) addVersion(gv schema.GroupVersion) {
 	v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 	i := slices.IndexFunc(d.groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
 	if i < 0 {
-		d.groups = append(d.groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v})
+		d.groups = append(d.groups, metav1.APIGroup{Name: gv.Group})
 		i = len(d.groups) - 1
 	}
 	d.groups[i].Versions = append(d.groups[i].Versions, v)
 }
 
-// serve answers requests that are not about resources.
+// storageVersionHash tells clients, as upstream's does, when objects are stored as another type.
+func storageVersionHash(gvk schema.GroupVersionKind) string {
+	sum := sha256.Sum256([]byte(gvk.Group + "/" + gvk.Version + "/" + gvk.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}
+
+// serve answers requests that are not about resources. Upstream's aggregator serves the groups, by
+// any method; the rest takes GET alone, and refuses what a client cannot read before it looks.
 func (d *discovery) serve(w http.ResponseWriter, r *http.Request, v version.Info) {
 	path := strings.Trim(r.URL.Path, "/")
 	gvk, obj := d.document(path, r.Host)
-	_, groups := obj.(*metav1.APIGroup)
+	aggregator := gvk.Kind == "APIGroup" || gvk.Kind == "APIGroupList"
 	switch {
 	case obj == nil && path != "version":
 		group := ""
@@ -97,13 +116,17 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, v version.Info
 			return
 		}
 		d.notFound(w, r, group)
-	case r.Method != http.MethodGet && !groups: // upstream's aggregator serves groups by any method
+	case r.Method != http.MethodGet && !aggregator:
 		writeError(w, r, noRoute(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
 	case obj == nil:
 		serveVersion(w, v)
 	default:
-		if err := acceptable(r, offered); err != nil {
+		if err := acceptable(r, offered); err != nil && !aggregator {
 			writeError(w, r, err)
+			return
+		}
+		if m, ok := wantsAggregated(r.Header.Get("Accept")); ok && (path == "api" || path == "apis") {
+			d.serveAggregated(w, r, path, m)
 			return
 		}
 		writeObject(w, r, http.StatusOK, gvk, obj)
