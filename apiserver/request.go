@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Request is what a URL and method ask for. Fields beyond Verb and Path are set for requests
@@ -26,7 +28,33 @@ type Request struct {
 	Selected bool
 	// Rest are the parts of the path after the subresource.
 	Rest []string
+
+	prefixed bool // the verb stands in the path: /api/v1/watch/pods
+	nameless bool // the path names no resource where it must
 }
+
+// LongRunning tells whether the request lasts as long as its client wants: such requests are not
+// timed out and do not count as in flight.
+func (q *Request) LongRunning() bool {
+	switch {
+	case q.Verb == "watch" || q.Verb == "proxy":
+		return true
+	case q.IsResource:
+		switch q.Subresource {
+		case "attach", "exec", "proxy", "log", "portforward":
+			return true
+		}
+		return false
+	}
+	return strings.HasPrefix(q.Path, "/debug/pprof/")
+}
+
+func (q *Request) gvr() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}
+}
+
+// ReadOnly tells whether the request's verb changes nothing.
+func (q *Request) ReadOnly() bool { return q.Verb == "get" || q.Verb == "list" || q.Verb == "watch" }
 
 // ParseRequest reads method and URL as upstream does. It accepts anything; whether such a
 // resource exists is another matter.
@@ -45,13 +73,17 @@ func ParseRequest(r *http.Request) Request {
 	}
 	q.IsResource = true
 	q.Version, parts = parts[0], parts[1:]
-	watching := false
-	if parts[0] == "watch" && len(parts) > 1 {
-		watching = true
-		parts = parts[1:]
+	if parts[0] == "watch" || parts[0] == "proxy" {
+		q.Verb, q.prefixed = parts[0], true
+		if parts = parts[1:]; len(parts) == 0 {
+			q.nameless = true
+			return q
+		}
 	}
 	q.resource(parts)
-	q.verb(r, watching)
+	if !q.prefixed {
+		q.verb(r)
+	}
 	return q
 }
 
@@ -68,42 +100,43 @@ func (q *Request) resource(parts []string) {
 	if len(parts) > 1 {
 		q.Name = parts[1]
 	}
-	if len(parts) > 2 {
+	if len(parts) > 2 && q.Verb != "proxy" {
 		q.Subresource = parts[2]
 		q.Rest = parts[3:]
 	}
 }
 
-func (q *Request) verb(r *http.Request, watching bool) {
-	switch {
-	case watching:
-		q.Verb = "watch" // whatever the method
-	case r.Method == http.MethodPost:
+func (q *Request) verb(r *http.Request) {
+	switch r.Method {
+	case http.MethodPost:
 		q.Verb = "create"
-	case r.Method == http.MethodGet, r.Method == http.MethodHead:
+	case http.MethodGet, http.MethodHead:
 		q.Verb = "get"
-	case r.Method == http.MethodPut:
+	case http.MethodPut:
 		q.Verb = "update"
-	case r.Method == http.MethodPatch:
+	case http.MethodPatch:
 		q.Verb = "patch"
-	case r.Method == http.MethodDelete:
+	case http.MethodDelete:
 		q.Verb = "delete"
 	default:
 		q.Verb = ""
 	}
-	query := r.URL.Query()
 	switch {
-	case q.Verb == "get" && q.Name == "" && wantsWatch(query):
-		q.Verb = "watch"
-	case q.Verb == "get" && q.Name == "":
-		q.Verb = "list"
-	case q.Verb == "delete" && q.Name == "":
+	case q.Name != "":
+	case q.Verb == "delete":
 		q.Verb = "deletecollection"
-	}
-	if q.Name == "" && (q.Verb == "list" || q.Verb == "watch" || q.Verb == "deletecollection") {
+	case q.Verb == "get":
+		q.Verb = "list"
+		if r.URL.RawQuery == "" {
+			return
+		}
+		query := r.URL.Query()
+		if wantsWatch(query) {
+			q.Verb = "watch"
+		}
 		// One object by field selector counts as naming it, for authorization.
 		if s, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
-			if name, ok := s.RequiresExactMatch("metadata.name"); ok {
+			if name, ok := s.RequiresExactMatch("metadata.name"); ok && len(content.IsPathSegmentName(name)) == 0 {
 				q.Name, q.Selected = name, true
 			}
 		}

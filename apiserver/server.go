@@ -1,12 +1,11 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -18,14 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
-	"github.com/keelson-dev/keelson/authz/selector"
 	"github.com/keelson-dev/keelson/registry"
 )
-
-// requestTimeout ends requests that are not watches, as upstream's does.
-const requestTimeout = time.Minute
 
 // Options of a Server. The zero value refuses everything: who may do what is the user's to say.
 type Options struct {
@@ -39,6 +35,18 @@ type Options struct {
 	Version version.Info
 	// MaxBody bounds request bodies, in bytes; 0 is 3 MiB.
 	MaxBody int64
+	// Audit records requests. nil records none.
+	Audit *audit.Log
+	// Observer sees what passes, for metrics. nil is nobody.
+	Observer Observer
+	// RequestTimeout ends requests that are not long-running (watches and the like); 0 is one
+	// minute. Clients may ask for less by the parameter "timeout".
+	RequestTimeout time.Duration
+	// MaxInFlight and MaxMutatingInFlight bound how many requests that read or write are served
+	// at once; 0 is 400 and 200, below 0 is no limit. Others are answered with 429. Long-running
+	// requests and those of this process (Transport) do not count, and system:masters are always
+	// let in.
+	MaxInFlight, MaxMutatingInFlight int
 	// Paths are served beside the API, after authentication and authorization: by exact path, or
 	// by prefix when the pattern ends in a slash. The API's own paths cannot be taken.
 	Paths  map[string]http.Handler
@@ -58,6 +66,16 @@ type Server struct {
 	discovery *discovery
 	paths     *paths
 	scheme    *runtime.Scheme // the types of all kinds that are served
+	chain
+}
+
+// chain is what requests pass on their way in, besides authenticator and authorizer.
+type chain struct {
+	audit              *audit.Log
+	observer           Observer
+	maxTime            time.Duration
+	readOnly, mutating seats
+	impersonators      impersonators
 }
 
 // New returns a server of the registry's kinds.
@@ -80,6 +98,9 @@ func New(r *registry.Registry, o Options) *Server {
 	if s.maxBody <= 0 {
 		s.maxBody = 3 << 20
 	}
+	s.chain = chain{audit: o.Audit, observer: o.Observer, maxTime: cmp.Or(max(o.RequestTimeout, 0), requestTimeout)}
+	s.readOnly.max, s.mutating.max = limitOf(o.MaxInFlight, maxReadOnly), limitOf(o.MaxMutatingInFlight, maxMutating)
+	s.impersonators.modes = modes()
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -100,61 +121,14 @@ func New(r *registry.Registry, o Options) *Server {
 
 func (s *Server) add(e *endpoint) { s.endpoints[e.gv.WithResource(e.names.Plural)] = e }
 
-// ServeHTTP runs a request through recovery, authentication and authorization to its endpoint.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-cache, private")
-	defer func() {
-		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler {
-				panic(p)
-			}
-			s.log.Error("request handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			http.Error(w, "This request caused apiserver to panic. Look in the logs for details.", http.StatusInternalServerError)
-		}
-	}()
-	q := ParseRequest(r)
-	id, err := s.authn.Authenticate(r)
-	if err != nil {
-		s.log.Info("request not authenticated", "method", r.Method, "path", r.URL.Path, "error", err)
-		writeError(w, r, apierrors.NewUnauthorized("Unauthorized"))
-		return
-	}
-	r.Header.Del("Authorization")
-	ctx := authn.NewContext(r.Context(), id)
-	if q.Verb != "watch" {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-	}
-	r = r.WithContext(ctx)
-	if err := s.authorize(ctx, attributes(id, q, r.URL.Query())); err != nil {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		writeError(w, r, err)
-		return
-	}
-	s.route(w, r, q)
-}
-
-func attributes(id *authn.Identity, q Request, query url.Values) authz.Attributes {
-	a := authz.Attributes{
-		User: id, Verb: q.Verb, Group: q.Group, Version: q.Version, Resource: q.Resource, Subresource: q.Subresource,
-		Namespace: q.Namespace, Name: q.Name, Path: q.Path, ResourceRequest: q.IsResource,
-	}
-	if q.Verb == "list" || q.Verb == "watch" || q.Verb == "deletecollection" {
-		// A selector that does not parse narrows nothing here and is refused later.
-		a.FieldSelector, _ = selector.ParseFields(query.Get("fieldSelector"))
-		a.LabelSelector, _ = selector.ParseLabels(query.Get("labelSelector"))
-	}
-	return a
-}
-
 func (s *Server) authorize(ctx context.Context, a authz.Attributes) error {
 	decision, err := s.authz.Authorize(ctx, a)
 	if decision.Verdict == authz.Allow {
 		return nil
 	}
 	if err != nil {
-		s.log.Info("authorization could not be fully evaluated", "user", a.User.Name, "error", err)
+		s.log.Info("authorization failed", "user", a.User.Name, "error", err)
+		return apierrors.NewInternalError(err)
 	}
 	return forbidden(a, decision.Reason)
 }
@@ -162,7 +136,7 @@ func (s *Server) authorize(ctx context.Context, a authz.Attributes) error {
 // mayCreate authorizes an update that turns out to create.
 func (s *Server) mayCreate(ctx context.Context, q Request) error {
 	q.Verb = "create"
-	return s.authorize(ctx, attributes(authn.FromContext(ctx), q, nil))
+	return s.authorize(ctx, attributes(authn.FromContext(ctx), &q))
 }
 
 // admit runs the whole chain over a request whose object is not what is stored.
@@ -180,7 +154,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, q Request) {
 		}
 		return
 	}
-	e, ok := s.endpoints[schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}]
+	e, ok := s.endpoints[q.gvr()]
 	if !ok || !e.Namespaced && q.Namespace != "" && q.Resource != "namespaces" {
 		s.discovery.notFound(w, r, q.Group)
 		return

@@ -37,7 +37,7 @@ func statusOf(err error) *metav1.Status {
 		s.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 		return &s
 	case errors.Is(err, context.DeadlineExceeded):
-		return &apierrors.NewTimeoutError("request did not complete within the allowed duration", 0).ErrStatus
+		return &apierrors.NewTimeoutError("request did not complete within requested timeout - "+context.DeadlineExceeded.Error(), 0).ErrStatus
 	}
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
@@ -102,11 +102,16 @@ func forbidden(a authz.Attributes, reason string) error {
 			message = fmt.Sprintf("User %q cannot %s resource %q in API group %q in the namespace %q", user, a.Verb, resource, a.Group, a.Namespace)
 		}
 	}
-	message = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(message)
+	message = escape(message)
 	if reason != "" {
 		message += ": " + reason
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name, errors.New(message))
+}
+
+// escape makes a text safe where it is taken for HTML.
+func escape(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
 }
 
 // statusError is an error that is exactly one Status.

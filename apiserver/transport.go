@@ -15,7 +15,7 @@ var errTransportClosed = errors.New("in-process transport closed")
 
 // Transport is an http.RoundTripper that calls a handler in the same process: no sockets, and
 // inside a testing/synctest bubble nothing that waits on the outside. Requests pass everything
-// that they would pass over a network. Watches run in goroutines of their own, which end when
+// that they would pass over a network. Long-running requests, such as watches, run in goroutines of their own, which end when
 // the response body is closed, the request's context ends or the Transport is closed. All other
 // requests are served in the caller's goroutine.
 type Transport struct {
@@ -68,7 +68,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
-	if ParseRequest(in).Verb == "watch" {
+	if q := ParseRequest(in); q.LongRunning() {
 		return t.stream(in, r, cancel)
 	}
 	defer cancel()

@@ -62,7 +62,7 @@ func (r *Record) describe(q *Request) {
 	}
 	r.event = auditv1.Event{
 		TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Event"},
-		Level:    r.rule.Level, AuditID: types.UID(q.ID), RequestURI: requestURI(q.HTTP.URL), Verb: a.Verb, UserAgent: agent,
+		Level:    r.rule.Level, AuditID: types.UID(q.ID), RequestURI: RequestURI(q.HTTP.URL), Verb: a.Verb, UserAgent: agent,
 		RequestReceivedTimestamp: metav1.NewMicroTime(q.Received),
 	}
 	for _, ip := range utilnet.SourceIPs(q.HTTP) {
@@ -79,8 +79,8 @@ func (r *Record) describe(q *Request) {
 	}
 }
 
-// requestURI is a URL as it was asked for, but for the token that may stand in it.
-func requestURI(u *url.URL) string {
+// RequestURI is a URL as it was asked for, but for the token that may stand in it.
+func RequestURI(u *url.URL) string {
 	if !strings.Contains(u.RawQuery, "token") {
 		return u.RequestURI()
 	}

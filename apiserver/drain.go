@@ -1,0 +1,127 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Drain lets the owner of a listener end it gently. It stands between listener and server:
+//
+//	drain := apiserver.NewDrain()
+//	server := apiserver.New(registry, apiserver.Options{…})  // with a readiness check of drain.Begun()
+//	listener.Handler = drain.Handler(server)
+//	…
+//	drain.Begin()       // /readyz fails; everything is served as before, until load balancers have noticed
+//	drain.EndStreams()  // watches end, as at their time limit; new ones are refused
+//	listener.Shutdown() // no new connections
+//	drain.Wait(ctx)     // the last request was answered
+//
+// What other listeners and Transports bring to the same server is not touched. A Drain is used
+// once and is safe for concurrent use.
+type Drain struct {
+	begun chan struct{}
+	begin sync.Once
+
+	mu       sync.Mutex
+	requests int
+	idle     chan struct{} // closed when requests is 0; nil while nobody waits
+	ended    bool          // no more streams
+	streams  map[*context.CancelFunc]struct{}
+}
+
+// NewDrain returns a Drain that has not begun.
+func NewDrain() *Drain {
+	return &Drain{begun: make(chan struct{}), streams: map[*context.CancelFunc]struct{}{}}
+}
+
+// Begin says that the end is near.
+func (d *Drain) Begin() { d.begin.Do(func() { close(d.begun) }) }
+
+// Begun is closed when Begin was called. A readiness check looks at it.
+func (d *Drain) Begun() <-chan struct{} { return d.begun }
+
+// EndStreams ends the long-running requests: watches at once and cleanly, others by their
+// context. New ones are answered with 503 and asked to come back: another server may take them.
+func (d *Drain) EndStreams() {
+	d.Begin()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
+	for cancel := range d.streams {
+		(*cancel)()
+	}
+}
+
+// stream adds a long-running request, if there may be such.
+func (d *Drain) stream(cancel *context.CancelFunc) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		return false
+	}
+	d.streams[cancel] = struct{}{}
+	return true
+}
+
+func (d *Drain) endStream(cancel *context.CancelFunc) {
+	(*cancel)()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.streams, cancel)
+}
+
+// Wait returns when no request is being served, or with the context's error.
+func (d *Drain) Wait(ctx context.Context) error {
+	d.mu.Lock()
+	if d.requests == 0 {
+		d.mu.Unlock()
+		return nil
+	}
+	if d.idle == nil {
+		d.idle = make(chan struct{})
+	}
+	idle := d.idle
+	d.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Handler returns next, with its requests watched over.
+func (d *Drain) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.add(1)
+		defer d.add(-1)
+		q := ParseRequest(r)
+		if !q.LongRunning() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer d.endStream(&cancel)
+		if !d.stream(&cancel) {
+			r = r.Clone(ctx)
+			r.Header.Del("Accept") // upstream answers in JSON whatever was asked for
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			writeError(w, r, apierrors.NewServiceUnavailable("apiserver is shutting down"))
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func (d *Drain) add(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.requests += n; d.requests == 0 && d.idle != nil {
+		close(d.idle)
+		d.idle = nil
+	}
+}

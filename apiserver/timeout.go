@@ -1,0 +1,187 @@
+package apiserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// requestTimeout ends requests that are not long-running, as upstream's does.
+const requestTimeout = time.Minute
+
+// timeout is how long a request may take: what its client asks for, within the server's limit.
+func (s *Server) timeout(r *http.Request) (time.Duration, error) {
+	if !strings.Contains(r.URL.RawQuery, "timeout=") {
+		return s.maxTime, nil
+	}
+	value := r.URL.Query().Get("timeout")
+	if value == "" {
+		return s.maxTime, nil
+	}
+	asked, err := time.ParseDuration(value)
+	if err != nil {
+		return s.maxTime, apierrors.NewBadRequest(fmt.Sprintf("invalid timeout specified in the request URL - %v", err))
+	}
+	if asked <= 0 || asked > s.maxTime {
+		return s.maxTime, nil
+	}
+	return asked, nil
+}
+
+// inProcess tells whether a request comes from this process, by a Transport. Its caller waits in
+// the goroutine that serves it and cannot be answered before.
+func inProcess(w http.ResponseWriter) bool {
+	_, ok := w.(*recorder)
+	return ok
+}
+
+// expire answers a request of this process that ran out of time before anybody answered.
+func (x *exchange) expire(r *http.Request) {
+	if x.code == 0 && late(r.Context()) {
+		x.sawTimeout(r)
+		writeError(x, r, errTimeout())
+	}
+}
+
+// race serves a request in a goroutine of its own, against time. If that wins the client is
+// answered at once; the goroutine goes on until its handler notices, and writes into the void.
+func (x *exchange) race(ctx context.Context, r *http.Request, bad error) {
+	own := r.WithContext(ctx)
+	t := &timedWriter{w: x.w, header: x.w.Header().Clone()}
+	x.w, x.timed = t, t
+	done := make(chan *caught, 1)
+	go func() {
+		var p *caught
+		defer func() { done <- p }()
+		defer func() {
+			if value := recover(); value != nil {
+				p = &caught{value: value, stack: debug.Stack()}
+			}
+		}()
+		x.serve(own, bad)
+	}()
+	select {
+	case p := <-done:
+		if p != nil {
+			panic(p)
+		}
+	case <-ctx.Done():
+		x.sawTimeout(r)
+		if !t.expire() {
+			panic(http.ErrAbortHandler) // half an answer is sent
+		}
+	}
+}
+
+// timedWriter is a response that time may close. It keeps the headers apart until they are sent.
+type timedWriter struct {
+	w      http.ResponseWriter
+	header http.Header // the handler's
+
+	mu       sync.Mutex
+	begun    bool // the headers are sent, or the connection is somebody else's
+	hijacked bool
+	expired  bool
+}
+
+// Header implements http.ResponseWriter.
+func (t *timedWriter) Header() http.Header {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.expired {
+		return http.Header{}
+	}
+	return t.header
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (t *timedWriter) WriteHeader(code int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.expired || t.begun {
+		return
+	}
+	t.send()
+	t.w.WriteHeader(code)
+}
+
+func (t *timedWriter) send() {
+	if !t.begun {
+		t.begun = true
+		maps.Copy(t.w.Header(), t.header)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (t *timedWriter) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.expired:
+		return 0, http.ErrHandlerTimeout
+	case t.hijacked:
+		return 0, http.ErrHijacked
+	}
+	t.send()
+	return t.w.Write(b)
+}
+
+// FlushError sends what was written; http.ResponseController finds it.
+func (t *timedWriter) FlushError() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.expired {
+		return http.ErrHandlerTimeout
+	}
+	t.send()
+	return http.NewResponseController(t.w).Flush()
+}
+
+// Hijack implements http.Hijacker.
+func (t *timedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.expired {
+		return nil, nil, http.ErrHandlerTimeout
+	}
+	connection, buffer, err := http.NewResponseController(t.w).Hijack()
+	if err == nil {
+		t.begun, t.hijacked = true, true
+	}
+	return connection, buffer, err
+}
+
+// expire closes the response to its handler. If nothing is sent yet it says so to the client, in
+// upstream's words and without a type as there; else it returns false.
+func (t *timedWriter) expire() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expired = true
+	if t.begun {
+		return false
+	}
+	var status *apierrors.StatusError
+	if !errors.As(errTimeout(), &status) {
+		return false
+	}
+	t.w.WriteHeader(http.StatusGatewayTimeout)
+	_ = json.NewEncoder(t.w).Encode(&status.ErrStatus) // a client that is gone is no error of ours
+	return true
+}
+
+func (t *timedWriter) isExpired() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.expired
+}
