@@ -252,7 +252,7 @@ func (v *Verifier) claimed(token string) error {
 func (s *keySet) verify(token string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512})
 	if unexpected := (*jose.ErrUnexpectedSignatureAlgorithm)(nil); errors.As(err, &unexpected) {
-		return nil, fmt.Errorf("%w: %w: signature algorithm %.20q", authn.ErrNoCredentials, ErrMalformed, unexpected.Got)
+		return nil, fmt.Errorf("%w, algorithm %.20q", ErrSignature, unexpected.Got)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", authn.ErrNoCredentials, ErrMalformed) // the cause may quote the token
