@@ -32,7 +32,11 @@ func (c *call) decode(data []byte, validation string) (registry.Object, error) {
 	if err := c.decodeInto(data, validation, obj, c.gvk()); err != nil {
 		return nil, err
 	}
-	return c.settle(obj)
+	stored, err := c.settle(obj)
+	if err == nil {
+		c.noteStored(stored)
+	}
+	return stored, err
 }
 
 // settle gives a decoded object its namespace and its defaults, in its stored version.
@@ -72,6 +76,7 @@ func (c *call) decodeInto(data []byte, validation string, into runtime.Object, w
 	default:
 		return undecodable(*got, want, err)
 	}
+	c.note(want, into)
 	if len(strict) == 0 {
 		return nil
 	}

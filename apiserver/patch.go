@@ -81,6 +81,7 @@ func (c *call) readPatch() (*patch, *metav1.PatchOptions, error) {
 	if !json.Valid(p.data) {
 		return nil, nil, apierrors.NewBadRequest("invalid JSON patch")
 	}
+	c.notePatch(p.data)
 	return p, o, nil
 }
 

@@ -201,11 +201,15 @@ func (c *call) note(gvk schema.GroupVersionKind, obj runtime.Object) {
 	if !record.WantsRequest() {
 		return
 	}
-	if stored, ok := obj.(registry.Object); ok && gvk == c.gvk() {
-		obj = c.served(stored)
-	}
 	if data, err := codec.JSON(gvk, obj); err == nil {
 		record.RequestObject(data)
+	}
+}
+
+// noteStored is note for an object in its stored version, with its defaults.
+func (c *call) noteStored(obj registry.Object) {
+	if recordOf(c.w).WantsRequest() {
+		c.note(c.gvk(), c.served(obj))
 	}
 }
 

@@ -237,6 +237,7 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
+		c.note(want, o)
 	} else {
 		query := c.r.URL.Query()
 		if err := metav1.Convert_url_Values_To_v1_DeleteOptions(&query, o, nil); err != nil {
