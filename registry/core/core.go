@@ -12,6 +12,7 @@ func Kinds(o Options) []registry.Kind {
 		namespaces(),
 		nodes(),
 		pods(),
+		podTemplates(),
 		secrets(),
 		serviceAccounts(o),
 		services(o.Services),

@@ -24,6 +24,7 @@ func ExampleKinds() {
 	// namespaces false
 	// nodes false
 	// pods true
+	// podtemplates true
 	// secrets true
 	// serviceaccounts true
 	// services true
