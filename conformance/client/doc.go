@@ -7,5 +7,5 @@
 //
 //	go test .                      # compares
 //	go test . -update              # writes kubectl's answers into the testdata of client/...
-//	go test . -rapid.checks=5000   # more random command lines
+//	go test . -rounds 50           # more random command lines
 package client

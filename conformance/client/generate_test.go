@@ -22,14 +22,25 @@ func answers(t *testing.T, k *kubectl, file string, flags ...string) string {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		out, failure := k.run(before(strings.Fields(line), flags)...)
+		out, failure := k.run(strings.Fields(line), flags...)
 		b.WriteString("$ " + line + "\n")
 		if failure != "" {
 			failure, _, _ = strings.Cut(failure, "\nSee '")
 			b.WriteString("! " + strings.ReplaceAll(failure, "\n", "\n! ") + "\n")
 			continue
 		}
-		b.WriteString(out)
+		b.WriteString(withoutNotes(out))
+	}
+	return b.String()
+}
+
+// withoutNotes leaves out what the flags' library says about old flags.
+func withoutNotes(out string) string {
+	var b strings.Builder
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "Flag --") {
+			b.WriteString(line)
+		}
 	}
 	return b.String()
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +22,11 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-var update = flag.Bool("update", false, "write kubectl's answers into testdata")
+var (
+	update = flag.Bool("update", false, "write kubectl's answers into testdata")
+	// Among the packages of kubectl is one that hides the flags of rapid.
+	rounds = flag.Int("rounds", 1, "how often to draw 100 command lines")
+)
 
 // kubectl runs commands against a server in this process. Its commands take turns: kubectl has
 // globals.
@@ -56,17 +62,18 @@ func newKubectl(t *testing.T) *kubectl {
 // exited is how kubectl ends instead of leaving the process.
 type exited struct{ message string }
 
-// run returns what a command prints, and the message it fails with.
-func (k *kubectl) run(args ...string) (out, failure string) {
+// run returns what a command prints with more flags, and the message it fails with.
+func (k *kubectl) run(args []string, flags ...string) (out, failure string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer func(before []string) { os.Args = before }(os.Args)
 	os.Args = append([]string{"kubectl"}, args...) // recorded as the change cause
+	args = before(args, flags)
 	var stdout, stderr bytes.Buffer
-	flags := genericclioptions.NewConfigFlags(false).WithWrapConfigFn(func(*rest.Config) *rest.Config { return rest.CopyConfig(k.config) })
-	flags.CacheDir = &k.cache
+	options := genericclioptions.NewConfigFlags(false).WithWrapConfigFn(func(*rest.Config) *rest.Config { return rest.CopyConfig(k.config) })
+	options.CacheDir = &k.cache
 	command := cmd.NewKubectlCommand(cmd.KubectlOptions{
-		Arguments: os.Args, ConfigFlags: flags,
+		Arguments: os.Args, ConfigFlags: options,
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr},
 	})
 	command.SetArgs(args)
@@ -83,3 +90,5 @@ func (k *kubectl) run(args ...string) (out, failure string) {
 	}
 	return stdout.String(), ""
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -3,6 +3,8 @@ package kubectlargs
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	batchv1 "k8s.io/api/batch/v1"
@@ -29,7 +31,12 @@ func Objects(args []string) ([]runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flags.Parse(args[words:]); err != nil {
+	given := "" // as kubectl records flags
+	err = flags.ParseAll(args[words:], func(f *pflag.Flag, value string) error {
+		given += " --" + f.Name + "=" + value
+		return flags.Set(f.Name, value)
+	})
+	if err != nil {
 		return nil, err
 	}
 	names, rest := flags.Args(), []string(nil)
@@ -48,33 +55,12 @@ func Objects(args []string) ([]runtime.Object, error) {
 		return nil, err
 	}
 	if *record {
-		if err := generate.Record(Cause(args), objects...); err != nil {
+		cause := strings.Join(slices.Concat([]string{"kubectl"}, args[:words], flags.Args()), " ") + given
+		if err := generate.Record(cause, objects...); err != nil {
 			return nil, err
 		}
 	}
 	return objects, setNamespace(*namespace, objects)
-}
-
-// Cause is the command line as kubectl records it when every flag is one word.
-func Cause(args []string) string {
-	words, flags := "kubectl", ""
-	for i, arg := range args {
-		switch {
-		case arg == "--":
-			for _, a := range args[i+1:] {
-				words += " " + a
-			}
-			return words + flags
-		case len(arg) > 2 && arg[:2] == "--":
-			flags += " " + arg
-			if arg == "--record" || arg == "--expose" {
-				flags += "=true"
-			}
-		default:
-			words += " " + arg
-		}
-	}
-	return words + flags
 }
 
 // clusterScoped are the kinds made here that have no namespace.
