@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -218,6 +219,9 @@ func (r *resource) patch(at place, kind schema.GroupVersionKind) route {
 	t := r.route(http.MethodPatch, "patch", at, "")
 	t.doc, t.action, t.kind = "partially update "+r.specified(), "patch", kind
 	t.consumes = patches()
+	if !slices.Contains(r.media, mediaProtobuf) { // strategic merge is of upstream's types alone, as protobuf is
+		t.consumes = slices.DeleteFunc(t.consumes, func(m string) bool { return strings.Contains(m, "strategic") })
+	}
 	t.params = append(t.params, fieldParams(metav1.PatchOptions{})...)
 	t.body = patchDefinition
 	t.answers = []answer{{http.StatusOK, r.object}, {http.StatusCreated, r.object}}

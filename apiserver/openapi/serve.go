@@ -2,14 +2,14 @@ package openapi
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/munnerz/goautoneg"
 )
 
 func (d *Documents) serveIndex(w http.ResponseWriter, r *http.Request) {
@@ -101,48 +101,29 @@ func accepted(header, version string) (protobuf, ok bool) {
 	if header == "" {
 		return false, true
 	}
-	for _, c := range clauses(header) {
-		switch c.name {
-		case mediaJSON, "*/*", "application/*":
+	for _, c := range goautoneg.ParseAccept(header) {
+		name := "com.github.proto-openapi.spec." + version
+		switch {
+		case c.Type != "application" && c.Type != "*":
+		case c.SubType == "json", c.SubType == "*":
 			return false, true
-		case "application/com.github.proto-openapi.spec." + version + ".v1.0+protobuf",
-			"application/com.github.proto-openapi.spec." + version + "@v1.0+protobuf":
+		case c.SubType == name+".v1.0+protobuf", c.SubType == name+"@v1.0+protobuf":
 			return true, true
 		}
 	}
 	return false, false
 }
 
+// acceptsGzip reads an Accept-Encoding header.
 func acceptsGzip(header string) bool {
-	return slices.ContainsFunc(clauses(header), func(c clause) bool {
-		return (c.name == "gzip" || c.name == "*") && c.quality > 0
-	})
-}
-
-// clause is one of the choices of a header such as Accept.
-type clause struct {
-	name    string
-	quality float64
-}
-
-// clauses reads such a header, the most wanted first and wildcards after what is as much wanted.
-// It does not use package mime, to which an @ is malformed.
-func clauses(header string) []clause {
-	var all []clause
 	for part := range strings.SplitSeq(header, ",") {
 		name, params, _ := strings.Cut(part, ";")
-		c := clause{name: strings.ToLower(strings.TrimSpace(name)), quality: 1}
-		for p := range strings.SplitSeq(params, ";") {
-			if q, ok := strings.CutPrefix(strings.TrimSpace(p), "q="); ok {
-				if f, err := strconv.ParseFloat(q, 64); err == nil {
-					c.quality = f
-				}
-			}
+		if name = strings.ToLower(strings.TrimSpace(name)); name != "gzip" && name != "*" {
+			continue
 		}
-		all = append(all, c)
+		q, ok := strings.CutPrefix(strings.TrimSpace(params), "q=")
+		quality, err := strconv.ParseFloat(q, 64)
+		return !ok || err != nil || quality > 0
 	}
-	slices.SortStableFunc(all, func(a, b clause) int {
-		return cmp.Or(cmp.Compare(b.quality, a.quality), cmp.Compare(strings.Count(a.name, "*"), strings.Count(b.name, "*")))
-	})
-	return all
+	return false
 }

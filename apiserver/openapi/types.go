@@ -106,6 +106,7 @@ func (t *types) properties(of reflect.Type, properties map[string]any, required,
 				name = field.Name
 			}
 			schema := t.schema(field.Type, needs)
+			patching(schema, field.Tag)
 			if doc := docs[name]; doc != "" && schema["$ref"] == nil {
 				schema["description"] = doc
 			}
@@ -114,6 +115,17 @@ func (t *types) properties(of reflect.Type, properties map[string]any, required,
 				*required = append(*required, name)
 			}
 		}
+	}
+}
+
+// patching tells clients what strategic merge patches do with a list, by the tags that the server
+// itself goes by.
+func patching(schema map[string]any, tag reflect.StructTag) {
+	if key := tag.Get("patchMergeKey"); key != "" && schema["type"] == "array" {
+		schema["x-kubernetes-patch-merge-key"] = key
+	}
+	if strategy := tag.Get("patchStrategy"); strategy != "" && schema["type"] == "array" {
+		schema["x-kubernetes-patch-strategy"] = strategy
 	}
 }
 

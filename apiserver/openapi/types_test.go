@@ -38,7 +38,7 @@ type WidgetSpec struct {
 	Raw      runtime.RawExtension    `json:"raw"`
 	Data     []byte                  `json:"data,omitempty"`
 	Free     map[string]any          `json:"free,omitempty"`
-	Parts    []Part                  `json:"parts,omitempty"`
+	Parts    []Part                  `json:"parts,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
 	Pair     Pair[string, Part]      `json:"pair,omitzero"`
 	Nameless struct{ A, B bool }     `json:"nameless"`
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
