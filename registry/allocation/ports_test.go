@@ -1,0 +1,369 @@
+package allocation_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/registry/allocation"
+	"github.com/keelson-dev/keelson/registry/codec"
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+const portsKey = "/registry/ranges/servicenodeports"
+
+func newPorts(t testing.TB, store storage.Store, text string, used ...int) *allocation.Ports {
+	t.Helper()
+	r, err := allocation.ParsePortRange(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := allocation.NewPorts(store, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Init(t.Context(), used); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func wishes(ports ...int) []allocation.PortWish {
+	list := make([]allocation.PortWish, len(ports))
+	for i, port := range ports {
+		list[i].Port = port
+	}
+	return list
+}
+
+func taken(t testing.TB, p *allocation.Ports) []int {
+	t.Helper()
+	list, err := p.Taken(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestPorts(t *testing.T) {
+	ctx := t.Context()
+	p := newPorts(t, memory.New(memory.Options{}), "100-199", 100, 7)
+	got, err := p.Take(ctx, wishes(0, 150, 0, 151))
+	if err != nil || got[0] != 116 || got[1] != 150 || got[2] != 117 || got[3] != 151 {
+		t.Fatalf("%v, %v", got, err) // the lower band are 16
+	}
+	for _, c := range []struct {
+		wishes []allocation.PortWish
+		index  int
+		text   string
+		err    error
+	}{
+		{wishes(0, 160, 150), 2, "provided port is already allocated", allocation.ErrPortTaken},
+		{wishes(160, 160), 1, "provided port is already allocated", allocation.ErrPortTaken},
+		{wishes(99), 0, "provided port is not in the valid range. The range of valid ports is 100-199", nil},
+		{wishes(make([]int, 96)...), 95, "range is full", allocation.ErrFull},
+	} {
+		_, err := p.Take(ctx, c.wishes)
+		var failed *allocation.PortError
+		if !errors.As(err, &failed) || failed.Index != c.index || err.Error() != c.text || c.err != nil && !errors.Is(err, c.err) {
+			t.Errorf("%v, want of %d: %s", err, c.index, c.text)
+		}
+	}
+	if got, want := taken(t, p), []int{100, 116, 117, 150, 151}; !slices.Equal(got, want) {
+		t.Errorf("taken %v, want %v: all or none", got, want)
+	}
+	if err := p.Release(ctx, []int{116, 150, 160, 99, 5000}, time.Now()); err != nil {
+		t.Error(err)
+	}
+	if got, want := taken(t, p), []int{100, 117, 151}; !slices.Equal(got, want) {
+		t.Errorf("taken %v, want %v", got, want)
+	}
+	all, err := p.Take(ctx, wishes(make([]int, 97)...))
+	if err != nil || all[0] != 116 || all[96] != 115 {
+		t.Errorf("%v, %v: want the upper band before the lower one", all, err)
+	}
+	if _, err := p.Take(ctx, wishes(0)); !errors.Is(err, allocation.ErrFull) {
+		t.Error(err)
+	}
+}
+
+func TestPortsTry(t *testing.T) {
+	store := memory.New(memory.Options{})
+	p := newPorts(t, store, "30000-30099", 30007)
+	before, err := store.Revision(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, wishes := range map[string][]allocation.PortWish{
+		"[32769 32770]":                      wishes(0, 0),
+		"[30001 30002]":                      wishes(30001, 0),
+		"[80]":                               wishes(80), // as upstream
+		"provided port is already allocated": wishes(30007),
+	} {
+		got, err := p.Try(t.Context(), wishes)
+		if text := fmt.Sprint(got); text != want && fmt.Sprint(err) != want {
+			t.Errorf("%v: %v, %v, want %s", wishes, got, err, want)
+		}
+	}
+	if after, err := store.Revision(t.Context()); after != before {
+		t.Errorf("trying wrote something: %d, %d, %v", before, after, err)
+	}
+}
+
+func TestPortsNotReady(t *testing.T) {
+	p, err := allocation.NewPorts(memory.New(memory.Options{}), allocation.NodePorts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Take(t.Context(), wishes(0)); !errors.Is(err, allocation.ErrNotReady) {
+		t.Error(err)
+	}
+	if err := p.Init(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Init(t.Context(), []int{30000}); err != nil || len(taken(t, p)) > 0 {
+		t.Errorf("made twice: %v, %v", taken(t, p), err)
+	}
+	if _, err := p.Take(t.Context(), wishes(0)); err != nil {
+		t.Error(err)
+	}
+	if _, err := allocation.NewPorts(memory.New(memory.Options{}), allocation.PortRange{}); err == nil {
+		t.Error("no ports are a range of ports")
+	}
+}
+
+// TestPortsRecord holds the record to upstream's: key, type, and bits as a big-endian number
+// without leading zeros.
+func TestPortsRecord(t *testing.T) {
+	store := memory.New(memory.Options{})
+	p := newPorts(t, store, "30000-32767", 30000, 30009)
+	stored, err := store.Get(t.Context(), portsKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record corev1.RangeAllocation
+	gvk, err := codec.Decode(stored.Value, &record)
+	if err != nil || gvk.String() != "/v1, Kind=RangeAllocation" || record.Range != "30000-32767" || !bytes.Equal(record.Data, []byte{2, 1}) {
+		t.Errorf("%v %+v %v", gvk, record, err)
+	}
+	// Another range: what both have stays.
+	narrow := newPorts(t, store, "30005-30010")
+	if got := taken(t, narrow); !slices.Equal(got, []int{30009}) {
+		t.Errorf("in the narrow range are taken %v", got)
+	}
+	if got := taken(t, p); !slices.Equal(got, []int{30000, 30009}) {
+		t.Errorf("reading changed %v", got)
+	}
+}
+
+func TestPortsDamaged(t *testing.T) {
+	for name, value := range map[string][]byte{
+		"no object": []byte("x"),
+		"no range":  encoded(t, &corev1.RangeAllocation{Data: []byte{1}}),
+		"too long":  encoded(t, &corev1.RangeAllocation{Range: "1-65535", Data: make([]byte, 10000)}),
+	} {
+		store := memory.New(memory.Options{})
+		if _, err := store.Create(t.Context(), portsKey, value); err != nil {
+			t.Fatal(err)
+		}
+		p := newPorts(t, store, "30000-32767")
+		if _, err := p.Take(t.Context(), wishes(0)); err == nil || !bytes.Contains([]byte(err.Error()), []byte(portsKey)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func encoded(t testing.TB, r *corev1.RangeAllocation) []byte {
+	t.Helper()
+	value, err := codec.Stored(corev1.SchemeGroupVersion.WithKind("RangeAllocation"), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// FuzzRecord reads whatever is stored as a record.
+func FuzzRecord(f *testing.F) {
+	f.Add(encoded(f, &corev1.RangeAllocation{Range: "30000-32767", Data: []byte{2, 1}}))
+	f.Add(encoded(f, &corev1.RangeAllocation{Range: "1-2", Data: []byte{255, 255}}))
+	f.Add([]byte(`{"kind":"RangeAllocation","apiVersion":"v1","range":"30000-30000","data":"AQ=="}`))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		store := memory.New(memory.Options{})
+		if _, err := store.Create(t.Context(), portsKey, value); err != nil {
+			t.Skip()
+		}
+		p := newPorts(t, store, "30000-32767")
+		list, err := p.Taken(t.Context())
+		if err != nil {
+			return
+		}
+		for _, port := range list {
+			if !p.Range().Contains(port) {
+				t.Errorf("%d is taken", port)
+			}
+		}
+	})
+}
+
+// counting counts writes, and makes them slow.
+type counting struct {
+	storage.Store
+	writes atomic.Int32
+}
+
+func (c *counting) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
+	c.writes.Add(1)
+	time.Sleep(time.Millisecond)
+	return c.Store.Update(ctx, key, value, expected)
+}
+
+// TestPortsAtOnce has many takers and releasers on two servers: every port is that of one, and
+// those that come together share writes.
+func TestPortsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counting{Store: memory.New(memory.Options{})}
+		servers := []*allocation.Ports{newPorts(t, store, "30000-30999"), newPorts(t, store, "30000-30999")}
+		var mu sync.Mutex
+		owner := map[int]int{}
+		var wg sync.WaitGroup
+		for i := range 64 {
+			p := servers[i%2]
+			wg.Go(func() {
+				for round := range 10 {
+					got, err := p.Take(t.Context(), []allocation.PortWish{{Seed: uint64(i)}, {Seed: uint64(round)}})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					for _, port := range got {
+						if other, twice := owner[port]; twice {
+							t.Errorf("%d is that of %d and %d", port, other, i)
+						}
+						owner[port] = i
+					}
+					mu.Unlock()
+					if round%2 == 0 {
+						continue
+					}
+					mu.Lock()
+					for _, port := range got {
+						delete(owner, port)
+					}
+					mu.Unlock()
+					if err := p.Release(t.Context(), got, time.Now()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if got := taken(t, servers[0]); len(got) != len(owner) || len(got) != 64*5*2 {
+			t.Errorf("%d are taken, %d have an owner", len(got), len(owner))
+		}
+		if changes := int32(64 * 15); store.writes.Load() > changes/2 {
+			t.Errorf("%d writes for %d changes", store.writes.Load(), changes)
+		}
+	})
+}
+
+// TestPortsChangeHandsVisibly keeps, within one write, from taking what the same write frees: a
+// port that gets another owner is free in some state of the record, or Repair could not tell.
+func TestPortsChangeHandsVisibly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counting{Store: memory.New(memory.Options{})}
+		p := newPorts(t, store, "30000-30001", 30000)
+		watch, err := store.Watch(t.Context(), portsKey, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watch.Close()
+		var wg sync.WaitGroup
+		for _, do := range []func() error{
+			func() error { _, err := p.Take(t.Context(), wishes(30001)); return err }, // while this is written, the rest come
+			func() error { return p.Release(t.Context(), []int{30000}, time.Now()) },
+			func() error { _, err := p.Take(t.Context(), wishes(30000)); return err },
+		} {
+			wg.Go(func() {
+				if err := do(); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		var states []int64
+		for len(states) < 3 {
+			events, err := watch.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range events {
+				var record corev1.RangeAllocation
+				if _, err := codec.Decode(e.Value, &record); err != nil {
+					t.Fatal(err)
+				}
+				states = append(states, new(big.Int).SetBytes(record.Data).Int64())
+			}
+		}
+		if want := []int64{0b11, 0b10, 0b11}; !slices.Equal(states, want) {
+			t.Errorf("states %b, want %b", states, want)
+		}
+	})
+}
+
+func TestPortsReleasedTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPorts(t, memory.New(memory.Options{}), "30000-30009", 30000)
+		known := time.Now()
+		time.Sleep(2 * time.Minute)
+		if err := p.Release(t.Context(), []int{30000}, known); err == nil || len(taken(t, p)) != 1 {
+			t.Errorf("%v: by now the port may be somebody else's", err)
+		}
+	})
+}
+
+// TestPortsOfABrokenStore does not let one failure stick.
+func TestPortsOfABrokenStore(t *testing.T) {
+	store := &breaking{Store: memory.New(memory.Options{})}
+	p := newPorts(t, store, "30000-30009")
+	store.err = errors.New("broken")
+	if _, err := p.Take(t.Context(), wishes(0)); !errors.Is(err, store.err) {
+		t.Error(err)
+	}
+	store.err = storage.ErrConflict
+	store.times = 3
+	if _, err := p.Take(t.Context(), wishes(0)); err != nil {
+		t.Error(err)
+	}
+}
+
+// breaking fails updates: for ever, or so many times.
+type breaking struct {
+	storage.Store
+	err   error
+	times int
+}
+
+func (b *breaking) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
+	if err := b.err; err != nil {
+		if b.times > 0 {
+			if b.times--; b.times == 0 {
+				b.err = nil
+			}
+		}
+		return 0, err
+	}
+	return b.Store.Update(ctx, key, value, expected)
+}

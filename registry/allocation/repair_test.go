@@ -1,0 +1,443 @@
+package allocation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/allocation"
+	"github.com/keelson-dev/keelson/registry/core"
+	"github.com/keelson-dev/keelson/registry/networking"
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+var (
+	serviceResource = schema.GroupResource{Resource: "services"}
+	addressResource = schema.GroupResource{Group: "networking.k8s.io", Resource: "ipaddresses"}
+)
+
+// world is a registry of services with what they are given.
+type world struct {
+	registry.Access
+	services *registry.Resource
+	ports    *allocation.Ports
+
+	mu      sync.Mutex
+	reports []string
+}
+
+func newWorld(t testing.TB, store storage.Store, network, ports string) *world {
+	t.Helper()
+	w := &world{ports: newPorts(t, store, ports)}
+	prefixes := []netip.Prefix{netip.MustParsePrefix(network)}
+	kinds := core.Kinds(core.Options{Services: core.Services{Networks: prefixes, NodePorts: w.ports}})
+	r, err := registry.New(store, append(kinds, networking.Kinds()...), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if err := r.WaitSynced(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.Access = r.Access()
+	w.services, _ = r.Resource(serviceResource)
+	if _, err := w.Create(ctx, schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}, networking.Default(prefixes)); err != nil && !errors.Is(err, registry.ErrExists) {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) repair(o allocation.RepairOptions) *allocation.Repair {
+	o.Report = func(about registry.Object, reason, _, message string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.reports = append(w.reports, about.GetName()+" "+reason+": "+message)
+	}
+	return allocation.NewRepair(w.Access, w.ports, o)
+}
+
+// start runs a repair until the test ends.
+func start(t *testing.T, r *allocation.Repair) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (w *world) addresses(t testing.TB) []string {
+	t.Helper()
+	list, err := w.List(t.Context(), addressResource, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, obj := range list {
+		names = append(names, obj.GetName())
+	}
+	return names
+}
+
+func nodePortService(name string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+}
+
+func (w *world) create(t testing.TB, svc *corev1.Service) *corev1.Service {
+	t.Helper()
+	obj, err := w.Create(t.Context(), serviceResource, svc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj.(*corev1.Service)
+}
+
+func TestRepairFreesLeaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
+		svc := w.create(t, nodePortService("a"))
+		// What a crash leaves behind between taking and using.
+		leaked, err := allocation.TakeAddress(t.Context(), w, allocation.Owner{Namespace: "ns", Name: "gone"}, corev1.IPv4Protocol, allocation.AddressWish{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.ports.Take(t.Context(), wishes(30000)); err != nil {
+			t.Fatal(err)
+		}
+		// Somebody else's address is nobody's business here.
+		foreign := &networkingv1.IPAddress{
+			ObjectMeta: metav1.ObjectMeta{Name: "10.0.0.9", Labels: map[string]string{networkingv1.LabelManagedBy: "example.com"}},
+			Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "example.com", Resource: "gateways", Name: "g"}},
+		}
+		if _, err := w.Create(t.Context(), addressResource, foreign); err != nil {
+			t.Fatal(err)
+		}
+		start(t, w.repair(allocation.RepairOptions{}))
+		time.Sleep(80 * time.Second)
+		if got := w.addresses(t); len(got) != 3 || len(taken(t, w.ports)) != 2 {
+			t.Errorf("freed too early: %v %v", got, taken(t, w.ports))
+		}
+		time.Sleep(2 * time.Minute)
+		want := []string{svc.Spec.ClusterIP, "10.0.0.9"}
+		slices.Sort(want)
+		if got := w.addresses(t); !slices.Equal(got, want) {
+			t.Errorf("addresses %v, want %v", got, want)
+		}
+		if got := taken(t, w.ports); !slices.Equal(got, []int{int(svc.Spec.Ports[0].NodePort)}) {
+			t.Errorf("ports %v", got)
+		}
+		if want := fmt.Sprintf("%s IPAddressNotAllocated: IPAddress: %s for Service ns/gone appears to have leaked: cleaning up", leaked, leaked); len(w.reports) != 1 || w.reports[0] != want {
+			t.Errorf("reports %q, want %q", w.reports, want)
+		}
+	})
+}
+
+func TestRepairTakesWhatIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		w := newWorld(t, store, "10.0.0.0/24", "30000-30099")
+		a, b, c := w.create(t, nodePortService("a")), w.create(t, nodePortService("b")), w.create(t, nodePortService("c"))
+		before, ports := w.addresses(t), taken(t, w.ports)
+		// a's are gone, b's has lost its labels, c's is said to be for something else.
+		key := func(svc *corev1.Service) registry.ObjectKey {
+			return registry.ObjectKey{Resource: addressResource, Name: svc.Spec.ClusterIP}
+		}
+		if err := w.Delete(t.Context(), key(a), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.ports.Release(t.Context(), []int{int(a.Spec.Ports[0].NodePort)}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		change := func(svc *corev1.Service, by func(*networkingv1.IPAddress)) {
+			_, err := w.Modify(t.Context(), key(svc), func(obj registry.Object) error { by(obj.(*networkingv1.IPAddress)); return nil }, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(b, func(ip *networkingv1.IPAddress) { ip.Labels = nil })
+		change(c, func(ip *networkingv1.IPAddress) { ip.Spec.ParentRef.Resource = "things" })
+		if err := w.repair(allocation.RepairOptions{}).Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.addresses(t); !slices.Equal(got, before) {
+			t.Errorf("addresses %v, want %v", got, before)
+		}
+		if got := taken(t, w.ports); !slices.Equal(got, ports) {
+			t.Errorf("ports %v, want %v", got, ports)
+		}
+		for _, svc := range []*corev1.Service{a, b, c} {
+			obj, err := w.Get(t.Context(), key(svc))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ip := obj.(*networkingv1.IPAddress)
+			if p := ip.Spec.ParentRef; p.Resource != "services" || p.Name != svc.Name || ip.Labels[networkingv1.LabelManagedBy] != allocation.ManagedBy || ip.Labels[networkingv1.LabelIPAddressFamily] != "IPv4" {
+				t.Errorf("%s: %+v", svc.Name, ip)
+			}
+		}
+		slices.Sort(w.reports)
+		want := []string{
+			fmt.Sprintf("a ClusterIPNotAllocated: Cluster IP [IPv4]: %s is not allocated; repairing", a.Spec.ClusterIP),
+			fmt.Sprintf("a PortNotAllocated: Port %d is not allocated; repairing", a.Spec.Ports[0].NodePort),
+			fmt.Sprintf("c ClusterIPNotAllocated: the ClusterIP [IPv4]: %s for Service ns/c has a wrong reference; repairing", c.Spec.ClusterIP),
+		}
+		if !slices.Equal(w.reports, want) {
+			t.Errorf("reports\n%s\nwant\n%s", strings.Join(w.reports, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// TestRepairAfterLoss makes the record of ports anew from what services use.
+func TestRepairAfterLoss(t *testing.T) {
+	store := memory.New(memory.Options{})
+	w := newWorld(t, store, "10.0.0.0/24", "30000-30099")
+	svc := w.create(t, nodePortService("a"))
+	record, err := store.Get(t.Context(), portsKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Delete(t.Context(), portsKey, record.Revision); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.repair(allocation.RepairOptions{}).Once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := taken(t, w.ports); !slices.Equal(got, []int{int(svc.Spec.Ports[0].NodePort)}) {
+		t.Errorf("ports %v", got)
+	}
+	if second := w.create(t, nodePortService("b")); second.Spec.Ports[0].NodePort == svc.Spec.Ports[0].NodePort {
+		t.Error("both have the same port")
+	}
+}
+
+func TestRepairReports(t *testing.T) {
+	store := memory.New(memory.Options{})
+	wide := newWorld(t, store, "10.0.0.0/16", "30000-30099")
+	at := func(name, ip string, port int32) *corev1.Service {
+		svc := nodePortService(name)
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.Spec.Ports[0].NodePort = ip, []string{ip}, port
+		return svc
+	}
+	wide.create(t, at("a", "10.0.0.5", 30005))
+	wide.create(t, at("b", "10.0.9.5", 30099))
+	c := wide.create(t, at("c", "10.0.0.6", 30006))
+	if err := wide.Delete(t.Context(), registry.ObjectKey{Resource: addressResource, Name: "10.0.0.6"}, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := wide.Modify(t.Context(), registry.ObjectKey{Resource: serviceResource, Namespace: "ns", Name: "c"}, func(obj registry.Object) error {
+		c = obj.(*corev1.Service)
+		c.Spec.ClusterIP, c.Spec.ClusterIPs, c.Spec.Ports[0].NodePort = "10.0.0.5", []string{"10.0.0.5"}, 30005
+		return nil
+	}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kubernetes"} { // the network shrank
+		if err := wide.Delete(t.Context(), registry.ObjectKey{Resource: schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}, Name: name}, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	narrow := newWorld(t, store, "10.0.0.0/24", "30000-30049")
+	if err := narrow.repair(allocation.RepairOptions{}).Once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(narrow.reports)
+	want := []string{
+		"b ClusterIPOutOfRange: Cluster IP [IPv4]: 10.0.9.5 is not within any configured Service CIDR; please recreate service",
+		"b PortOutOfRange: Port 30099 is not within the port range 30000-30049; please recreate service",
+		"c ClusterIPAlreadyAllocated: Cluster IP [IPv4]:10.0.0.5 was assigned to multiple services; please recreate service",
+		"c PortAlreadyAllocated: Port 30005 was assigned to multiple services; please recreate service",
+	}
+	if !slices.Equal(narrow.reports, want) {
+		t.Errorf("reports\n%s\nwant\n%s", strings.Join(narrow.reports, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestRepairSparesWhatChangedHands does not free a port that was unused at two looks, when
+// somebody else took it in between and is about to use it.
+func TestRepairSparesWhatChangedHands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
+		r := w.repair(allocation.RepairOptions{})
+		look := func() {
+			t.Helper()
+			if err := r.Once(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take := func() {
+			t.Helper()
+			if _, err := w.ports.Take(t.Context(), wishes(30000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take()
+		look()
+		time.Sleep(89 * time.Second)
+		if err := w.ports.Release(t.Context(), []int{30000}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		take()
+		time.Sleep(time.Second)
+		look()
+		if got := taken(t, w.ports); len(got) != 1 {
+			t.Errorf("freed from under its new owner")
+		}
+		time.Sleep(90 * time.Second)
+		look()
+		if got := taken(t, w.ports); len(got) != 0 {
+			t.Errorf("leaked for good: %v", got)
+		}
+	})
+}
+
+// TestRepairUnderLoad runs two servers with a repair each for an hour, whose services come, fail
+// and go slowly: what is in use is always taken, and in the end nothing else is.
+func TestRepairUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		worlds := []*world{newWorld(t, store, "10.0.0.0/26", "30000-30015"), newWorld(t, store, "10.0.0.0/26", "30000-30015")}
+		for _, w := range worlds {
+			start(t, w.repair(allocation.RepairOptions{Interval: 20 * time.Second}))
+		}
+		end := time.Now().Add(time.Hour)
+		var wg sync.WaitGroup
+		for i := range 24 {
+			w, name, r := worlds[i%2], fmt.Sprintf("s%d", i), rand.New(rand.NewPCG(uint64(i), 1))
+			wg.Go(func() {
+				for time.Now().Before(end) {
+					w.churn(t, name, r)
+				}
+			})
+		}
+		for time.Now().Before(end) {
+			time.Sleep(7*time.Second + 333*time.Microsecond) // nobody else acts between two milliseconds
+			worlds[0].allTaken(t)
+			if t.Failed() {
+				break
+			}
+		}
+		wg.Wait()
+		time.Sleep(4 * time.Minute)
+		if addresses, ports := worlds[0].addresses(t), taken(t, worlds[0].ports); len(addresses)+len(ports) > 0 {
+			t.Errorf("left over: %v %v", addresses, ports)
+		}
+	})
+}
+
+var errRefused = errors.New("refused")
+
+// churn creates a service in up to 50 s, which fails at times or is left in the middle as by a
+// crash, keeps it for a while and deletes it.
+func (w *world) churn(t *testing.T, name string, r *rand.Rand) {
+	pause := func(seconds int) { time.Sleep(time.Duration(r.IntN(seconds*1000)) * time.Millisecond) }
+	svc := nodePortService(name)
+	w.services.Rules.Default(svc)
+	fate := r.IntN(5)
+	_, err := w.services.Create(t.Context(), svc, registry.CreateOptions{Admit: func(context.Context, registry.Object) error {
+		pause(50)
+		if fate == 0 {
+			return errRefused
+		}
+		return nil
+	}})
+	if fate == 1 { // a crash in another process
+		owner := allocation.Owner{Namespace: "ns", Name: "lost"}
+		_, addressErr := allocation.TakeAddress(t.Context(), w, owner, corev1.IPv4Protocol, allocation.AddressWish{Seed: r.Uint64()})
+		_, portErr := w.ports.Take(t.Context(), []allocation.PortWish{{Seed: r.Uint64()}})
+		if err := errors.Join(addressErr, portErr); err != nil && !errors.Is(err, allocation.ErrFull) {
+			t.Error(err)
+		}
+	}
+	pause(100)
+	if err != nil {
+		if !errors.Is(err, errRefused) && !errors.Is(err, registry.ErrInternal) {
+			t.Error(err)
+		}
+		return
+	}
+	if _, _, err := w.services.Delete(t.Context(), "ns", name, registry.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// allTaken wants what services have to be taken, and by one each.
+func (w *world) allTaken(t *testing.T) {
+	t.Helper()
+	list, err := w.List(t.Context(), serviceResource, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	ports := taken(t, w.ports)
+	for _, obj := range list {
+		svc := obj.(*corev1.Service)
+		held, ok, err := allocation.FindAddress(t.Context(), w, allocation.Owner{Namespace: "ns", Name: svc.Name}, netip.MustParseAddr(svc.Spec.ClusterIP))
+		if err == nil && !ok {
+			_, err := w.Get(t.Context(), registry.ObjectKey{Resource: serviceResource, Namespace: "ns", Name: svc.Name})
+			if err == nil { // it was not deleted meanwhile
+				t.Errorf("%s is not that of %s: %v", svc.Spec.ClusterIP, svc.Name, held)
+			}
+		}
+		port := int(svc.Spec.Ports[0].NodePort)
+		for _, what := range []string{svc.Spec.ClusterIP, fmt.Sprint(port)} {
+			if seen[what] != "" {
+				t.Errorf("%s is that of %s and %s", what, seen[what], svc.Name)
+			}
+			seen[what] = svc.Name
+		}
+		if !slices.Contains(ports, port) {
+			t.Errorf("%d of %s is free", port, svc.Name)
+		}
+	}
+}
+
+func TestRepairWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
+		svc := w.create(t, nodePortService("a"))
+		r := w.repair(allocation.RepairOptions{Interval: time.Hour})
+		start(t, r)
+		time.Sleep(time.Minute)
+		if err := w.Delete(t.Context(), registry.ObjectKey{Resource: addressResource, Name: svc.Spec.ClusterIP}, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			r.Wake()
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if got := w.addresses(t); !slices.Equal(got, []string{svc.Spec.ClusterIP}) {
+			t.Errorf("addresses %v", got)
+		}
+	})
+}
