@@ -1,0 +1,97 @@
+// Package upstream builds the programs of Kubernetes that the module conformance/upstream pins, for tests
+// that run them against keelson.
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Names of the programs.
+const (
+	ControllerManager = "kube-controller-manager"
+	Kubectl           = "kubectl"
+	Scheduler         = "kube-scheduler"
+	Suite             = "e2e.test"
+)
+
+// ErrUnknown: there is no such program.
+var ErrUnknown = errors.New("unknown program")
+
+// Kubernetes is one version of upstream's programs, built into the repository's bin directory. A build
+// takes minutes the first time; Go's build cache makes it seconds after that.
+type Kubernetes struct {
+	// Version is upstream's, such as v1.37.1.
+	Version string
+
+	root string
+}
+
+// Find finds the repository and the version that its module pins. The working directory is in
+// the repository, or in a module that requires it.
+func Find(ctx context.Context) (Kubernetes, error) {
+	root, err := list(ctx, "", "{{.Dir}}", "github.com/keelson-dev/keelson")
+	if err != nil {
+		return Kubernetes{}, err
+	}
+	version, err := list(ctx, filepath.Join(root, "conformance", "upstream"), "{{.Version}}", "k8s.io/kubernetes")
+	return Kubernetes{Version: version, root: root}, err
+}
+
+func list(ctx context.Context, dir, format, module string) (string, error) {
+	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", format, module)
+	command.Dir = dir
+	out, err := command.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return "", fmt.Errorf("find module %s: %w\n%s", module, err, exit.Stderr)
+		}
+		return "", fmt.Errorf("find module %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Build compiles a program, unless it is there and current, and returns its path.
+func (k Kubernetes) Build(ctx context.Context, name string) (string, error) {
+	var args []string
+	switch name {
+	case ControllerManager, Kubectl, Scheduler:
+		args = []string{"build", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/cmd/" + name}
+	case Suite:
+		args = []string{"test", "-c", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/test/e2e"}
+	default:
+		return "", fmt.Errorf("%w %q", ErrUnknown, name)
+	}
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir = filepath.Join(k.root, "conformance", "upstream")
+	// The linker takes gigabytes: not many at once.
+	command.Env = append(os.Environ(), "GOFLAGS=-p=2 "+os.Getenv("GOFLAGS"))
+	if out, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s %s: %w\n%s", name, k.Version, err, out)
+	}
+	return k.Path(name), nil
+}
+
+// Root is the repository's directory.
+func (k Kubernetes) Root() string { return k.root }
+
+// Path is where a program is built to.
+func (k Kubernetes) Path(name string) string {
+	return filepath.Join(k.root, "bin", "kubernetes-"+k.Version, name)
+}
+
+// flags tell a program its version, which tests and servers ask for.
+func (k Kubernetes) flags() string {
+	const at = "k8s.io/component-base/version."
+	major, minor := "", ""
+	if parts := strings.Split(strings.TrimPrefix(k.Version, "v"), "."); len(parts) > 1 {
+		major, minor = parts[0], parts[1]
+	}
+	return fmt.Sprintf("-X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s", at, k.Version, major, minor)
+}
