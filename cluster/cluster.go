@@ -43,6 +43,8 @@ type Cluster struct {
 	registry   *registry.Registry
 	scheme     *runtime.Scheme
 	access     access
+	tokens     tokens
+	authn      authn.Authenticator
 	informers  *informers
 	handler    http.Handler
 	transport  *apiserver.Transport
@@ -92,11 +94,17 @@ func (c *Cluster) openStore() (storage.Store, error) {
 
 // assemble builds everything in the order in which requests pass it.
 func (c *Cluster) assemble(store storage.Store) (err error) {
+	if c.tokens, err = c.newTokens(); err != nil {
+		return err
+	}
 	kinds := append(c.builtin(), c.options.Kinds...)
 	if c.registry, err = registry.New(store, kinds, registry.Options{Identifiers: c.ids, Logger: c.log}); err != nil {
 		return err
 	}
 	c.scheme = registry.Scheme(kinds)
+	if c.tokens.verifier, err = c.newVerifier(); err != nil {
+		return err
+	}
 	c.informers = newInformers(c.registry, informer.Options{Logger: c.log, DetectMutations: c.options.OnMutation})
 	if c.access, err = c.authorizers(); err != nil {
 		return err
@@ -105,9 +113,9 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 	if err != nil {
 		return err
 	}
-	c.handler = apiserver.New(c.registry, apiserver.Options{
-		Authenticator: c.authenticator(), Authorizer: c.access.Authorizer, Admission: chain, Logger: c.log, Version: serverVersion(),
-	})
+	if c.handler, err = c.newServer(kinds, chain); err != nil {
+		return err
+	}
 	c.transport = apiserver.NewTransport(c.handler, nil)
 	return c.addComponents()
 }
@@ -115,11 +123,6 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 func (c *Cluster) admissionChain() (admission.Chain, error) {
 	builtin, err := c.builtinAdmission()
 	return admission.Ordered(append(builtin, c.options.Admission...)...), err
-}
-
-func (c *Cluster) authenticator() authn.Authenticator {
-	chain := append([]authn.Authenticator{inprocess.New()}, c.options.Authenticators...)
-	return authn.AnonymousFallback(authn.WithGroup(authn.Union(chain...), authn.GroupAuthenticated))
 }
 
 // Handler is the API server, for a net/http server or test of the user's. Its watches end with

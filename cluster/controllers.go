@@ -122,7 +122,7 @@ func newRootCA(c *Cluster, k kit) (controllers.Runnable, error) {
 		Namespaces: shared[*corev1.Namespace](c.informers, coreResource("namespaces"), &err),
 		ConfigMaps: shared[*corev1.ConfigMap](c.informers, coreResource("configmaps"), &err),
 	}
-	return c.loop(rootca.New(in, k.client, c.options.RootCA)), err
+	return c.loop(rootca.New(in, k.client, c.options.Server.RootCA)), err
 }
 
 func newClusterRoleAggregation(c *Cluster, k kit) (controllers.Runnable, error) {

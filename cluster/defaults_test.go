@@ -17,7 +17,7 @@ import (
 // TestNamespaceDefaults: every namespace has its account and its certificate authority, and gets
 // them back.
 func TestNamespaceDefaults(t *testing.T) {
-	c := start(t, cluster.Options{RootCA: []byte("PEM")})
+	c := start(t, cluster.Options{Server: cluster.Server{RootCA: []byte("PEM")}})
 	ctx, cs := t.Context(), clientset(t, c.Config())
 	if _, err := cs.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

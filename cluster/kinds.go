@@ -23,15 +23,15 @@ import (
 // builtin are upstream's kinds, as far as they exist here.
 func (c *Cluster) builtin() []registry.Kind {
 	var kinds []registry.Kind
-	kinds = append(kinds, core.Kinds(core.Options{})...)
+	kinds = append(kinds, core.Kinds(core.Options{Tokens: core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{tokenIssuer}}})...)
 	kinds = append(kinds, apps.Kinds()...)
 	kinds = append(kinds, coordination.Kinds()...)
 	kinds = append(kinds, discovery.Kinds()...)
 	kinds = append(kinds, policy.Kinds()...)
 	kinds = append(kinds, rbac.Kinds(escalation{c})...)
 	kinds = append(kinds, authentication.Kinds(authn.Func(func(r *http.Request) (*authn.Identity, error) {
-		return c.authenticator().Authenticate(r)
-	}), authentication.Options{})...)
+		return c.authn.Authenticate(r)
+	}), authentication.Options{Audiences: []string{tokenIssuer}})...)
 	kinds = append(kinds, authorization.Kinds(authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
 		return c.access.Authorize(ctx, a)
 	}), authz.RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {

@@ -10,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/registry"
@@ -44,13 +46,24 @@ type Options struct {
 	// see together what happens at the same moment. In a synctest bubble, with a Seed, any
 	// positive value makes runs repeat; on a real clock it only slows them down.
 	Settle time.Duration
-	// RootCA is the PEM of the authority that pods verify the API server by, which the
-	// root-ca-certificate-publisher-controller publishes; in process there is none.
-	RootCA []byte
+	// Server is how the API server is reached and what it keeps record of.
+	Server Server
 	// OnMutation, if set, turns the mutation detector on: it is told of every object in a shared
 	// cache that somebody changed, when that object is replaced or removed, or by Close.
 	OnMutation func(error)
 	Logger     *slog.Logger
+}
+
+// Server options for the API server. The zero value is one that is reached in process alone.
+type Server struct {
+	// RootCA is the PEM of the authority that pods verify the API server by, which the
+	// root-ca-certificate-publisher-controller publishes; in process there is none.
+	RootCA []byte
+	// TokenKeys sign the tokens of service accounts; nil are keys that nobody else ever knows, so
+	// that tokens end with the cluster.
+	TokenKeys *serviceaccount.Keys
+	// Audit, if set, records requests.
+	Audit *audit.Log
 }
 
 // check finds the mistakes that can be seen before anything is opened.

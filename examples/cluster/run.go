@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-dev/keelson/apiserver/serving"
 	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authn/x509"
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
@@ -23,7 +24,7 @@ import (
 const life = 365 * 24 * time.Hour
 
 // run starts the cluster, says how to use it, and ends it when ctx ends.
-func run(ctx context.Context, s settings, began time.Time, out io.Writer) error {
+func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err error) {
 	if err := claim(s.dataDir); err != nil {
 		return err
 	}
@@ -47,7 +48,17 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) error 
 	if err := s.credentials(ctx, authority, listener.Addr()); err != nil {
 		return err
 	}
-	c, err := cluster.Start(ctx, s.options(authority))
+	log, closeLog, err := s.audit()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	o := s.options(authority)
+	o.Server.Audit = log
+	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -71,7 +82,7 @@ func (s *settings) logger() *slog.Logger {
 
 // options are those of the cluster.
 func (s *settings) options(authority *pki.Authority) cluster.Options {
-	o := cluster.Options{Logger: s.logger(), RootCA: authority.PEM(), Nodes: cluster.Nodes{Count: s.nodes}}
+	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes}}
 	o.Authenticators = append(o.Authenticators, x509.New(x509.Static{Roots: authority.Pool()}))
 	if s.storage == "embedded" {
 		o.Dir = filepath.Join(s.dataDir, "store")
@@ -85,6 +96,15 @@ func (s *settings) options(authority *pki.Authority) cluster.Options {
 		o.Nodes.Count = 0
 	}
 	return o
+}
+
+// tokenKeys are the keys of service accounts' tokens, which outlive restarts.
+func (s *settings) tokenKeys() (*serviceaccount.Keys, error) {
+	key, err := serviceaccount.OpenKey(filepath.Join(s.dataDir, "pki", "sa.key"))
+	if err != nil {
+		return nil, err
+	}
+	return serviceaccount.NewKeys(key)
 }
 
 // hosts are the names by which clients reach the server.

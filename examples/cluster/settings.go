@@ -21,6 +21,7 @@ type settings struct {
 	nodes      int
 	disable    []string
 	auditLog   string
+	policy     string
 	verbose    bool
 }
 
@@ -45,6 +46,7 @@ Flags:
   --disable LIST        leave out some of scheduler, controllers, nodes, separated by commas, so that other
                         programs can take their place; their kubeconfig files are written to DIR
   --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
+  --audit-policy FILE   what the audit log tells, an audit.k8s.io/v1 Policy (default: who did what, without bodies)
   --verbose             tell on standard error what the components do
 
 Examples:
@@ -81,6 +83,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.StringVar(&runtime, "runtime", "simulated", "")
 	f.StringVar(&disable, "disable", "", "")
 	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
+	f.StringVar(&s.policy, "audit-policy", "", "")
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
