@@ -150,6 +150,21 @@ func TestContext(t *testing.T) {
 	}
 }
 
+func TestAudiences(t *testing.T) {
+	asked := []string{"api"}
+	ctx := authn.WithAudiences(t.Context(), asked)
+	asked[0] = "changed after the fact"
+	if got, ok := authn.Audiences(ctx); !ok || !reflect.DeepEqual(got, []string{"api"}) {
+		t.Errorf("got %q, %v", got, ok)
+	}
+	if got, ok := authn.Audiences(t.Context()); ok || got != nil {
+		t.Errorf("got %q from a context that asks for nothing", got)
+	}
+	if _, ok := authn.Audiences(authn.WithAudiences(t.Context(), nil)); !ok {
+		t.Error("asking for nobody is not the same as not asking")
+	}
+}
+
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "authn", 0)
 	depcheck.Siblings(t, "authn")
