@@ -14,10 +14,12 @@ import (
 // piece is how much of a list is gathered before it is written to the client.
 const piece = 64 << 10
 
-// textList is a list as JSON: what stands before and after its items, and how to append one.
+// textList is a list as JSON: what stands before its items, what they are when there are none,
+// and how to append one.
 type textList struct {
-	head, tail []byte
-	append     func(to []byte, i *registry.Item) ([]byte, error)
+	head   []byte
+	none   string
+	append func(to []byte, i *registry.Item) ([]byte, error)
 }
 
 // writeList answers with a list, in the form that the client wants. What is written is never
@@ -55,13 +57,13 @@ func (c *call) textList(f form, l *registry.List) (*textList, error) {
 		}
 		return t.list(listMeta(l)), nil
 	}
-	t := &textList{tail: []byte("]}\n"), append: func(to []byte, i *registry.Item) ([]byte, error) {
+	t := &textList{none: "[]", append: func(to []byte, i *registry.Item) ([]byte, error) {
 		body, err := c.body(i)
 		return append(to, body...), err
 	}}
 	gvk := c.listGVK()
 	if f.as.Kind == kindMetadataList {
-		gvk = f.as
+		gvk, t.none = f.as, "null" // as upstream's
 		prefix := typePrefix(f.as.GroupVersion().WithKind(kindMetadata))
 		t.append = func(to []byte, i *registry.Item) ([]byte, error) {
 			body, err := c.metadata(mediaJSON, i)
@@ -73,12 +75,17 @@ func (c *call) textList(f form, l *registry.List) (*textList, error) {
 	}
 	t.head = append(t.head, typePrefix(gvk)+`,"metadata":`...)
 	t.head = append(t.head, marshalListMeta(listMeta(l))...)
-	t.head = append(t.head, `,"items":[`...)
+	t.head = append(t.head, `,"items":`...)
 	return t, nil
 }
 
 func (c *call) writeTextList(m media, t *textList, items []*registry.Item) {
 	w := pieces{call: c, media: m, buffer: t.head}
+	if len(items) == 0 {
+		w.buffer = append(w.buffer, t.none...)
+	} else {
+		w.buffer = append(w.buffer, '[')
+	}
 	for n, i := range items {
 		if n > 0 {
 			w.buffer = append(w.buffer, ',')
@@ -92,7 +99,10 @@ func (c *call) writeTextList(m media, t *textList, items []*registry.Item) {
 			return
 		}
 	}
-	w.buffer = append(w.buffer, t.tail...)
+	if len(items) > 0 {
+		w.buffer = append(w.buffer, ']')
+	}
+	w.buffer = append(w.buffer, "}\n"...)
 	if m == mediaYAML {
 		var err error
 		if w.buffer, err = yaml.JSONToYAML(w.buffer); err != nil {

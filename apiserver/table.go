@@ -43,7 +43,7 @@ func (c *call) table(f form) (*table, error) {
 func (t *table) list(m metav1.ListMeta) *textList {
 	now := time.Now()
 	return &textList{
-		head: t.head(m, true), tail: []byte("]}\n"),
+		head: t.head(m, true), none: "[]",
 		append: func(to []byte, i *registry.Item) ([]byte, error) { return t.row(to, i, now) },
 	}
 }
@@ -52,7 +52,7 @@ func (t *table) list(m metav1.ListMeta) *textList {
 // them already.
 func (t *table) single(i *registry.Item, definitions bool) ([]byte, error) {
 	data := t.head(metav1.ListMeta{ResourceVersion: i.Object.GetResourceVersion()}, definitions)
-	data, err := t.row(data, i, time.Now())
+	data, err := t.row(append(data, '['), i, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (t *table) single(i *registry.Item, definitions bool) ([]byte, error) {
 	return data, nil
 }
 
-// head is a table up to its first row.
+// head is a table up to its rows.
 func (t *table) head(m metav1.ListMeta, definitions bool) []byte {
 	data := append([]byte(typePrefix(t.form.as)), `,"metadata":`...)
 	data = append(data, marshalListMeta(m)...)
@@ -74,7 +74,7 @@ func (t *table) head(m metav1.ListMeta, definitions bool) []byte {
 	} else {
 		data = append(data, "null"...)
 	}
-	return append(data, `,"rows":[`...)
+	return append(data, `,"rows":`...)
 }
 
 // row appends an object's row.

@@ -23,6 +23,8 @@ var (
 	revisions = regexp.MustCompile(`(resource version: |current: |ResourceVersion: |ResourceVersion in the precondition \(|ResourceVersion in record \(|version: \d+ \()\d+`)
 	ownership = regexp.MustCompile(`,\\*"managedFields\\*":\[.*?\}\]`)
 	version   = regexp.MustCompile(`(resourceVersion\\*":\\*")\d+`)
+	// The ages that tables of objects show.
+	age = regexp.MustCompile(`^\d+[smhdy](\d+[smh])?$`)
 	// What tables make names of, to be generated: "A_" and "ns-".
 	generated = regexp.MustCompile(`\b(A_|ns-)[a-z0-9]{5}\b`)
 )
@@ -73,6 +75,8 @@ func maskObject(m map[string]any) map[string]any {
 			v = "<address>"
 		case key == "clusterIPs":
 			v = "<addresses>"
+		case key == "cells":
+			v = maskAges(v)
 		case key == "nodePort" || key == "healthCheckNodePort":
 			v = "<port>"
 		case key == "name" && isText && isGenerated(m, text):
@@ -83,6 +87,19 @@ func maskObject(m map[string]any) map[string]any {
 		out[key] = v
 	}
 	return out
+}
+
+func maskAges(cells any) any {
+	masked, ok := mask(cells).([]any)
+	if !ok {
+		return cells
+	}
+	for i, cell := range masked {
+		if text, ok := cell.(string); ok && age.MatchString(text) {
+			masked[i] = "<age>"
+		}
+	}
+	return masked
 }
 
 func isGenerated(meta map[string]any, name string) bool {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -154,12 +156,24 @@ func toProtobuf(data []byte) ([]byte, error) {
 	return runtime.Encode(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), obj)
 }
 
+// fromProtobuf also knows objects that are nothing but metadata.
+func fromProtobuf(data []byte) (runtime.Object, error) {
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, metav1.AddMetaToScheme, metav1beta1.AddMetaToScheme} {
+		if err := add(types); err != nil {
+			return nil, err
+		}
+	}
+	obj, _, err := serializer.NewCodecFactory(types).UniversalDeserializer().Decode(data, nil, nil)
+	return obj, err
+}
+
 // decode makes of a body what JSON makes of it, whatever it is written in.
 // A watch is the list of its events.
 func decode(contentType string, data []byte, watch bool) any {
 	switch {
 	case strings.HasPrefix(contentType, protobufType) && !strings.Contains(contentType, "stream=watch"):
-		obj, _, err := serializer.NewCodecFactory(scheme.Scheme).UniversalDeserializer().Decode(data, nil, nil)
+		obj, err := fromProtobuf(data)
 		if err != nil {
 			return "not protobuf: " + err.Error()
 		}
