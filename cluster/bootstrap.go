@@ -29,6 +29,9 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.publishClientCA(ctx); err != nil {
+		return err
+	}
 	return c.bootstrapRBAC(ctx)
 }
 

@@ -59,6 +59,10 @@ type Server struct {
 	// RootCA is the PEM of the authority that pods verify the API server by, which the
 	// root-ca-certificate-publisher-controller publishes; in process there is none.
 	RootCA []byte
+	// ClientCA is the PEM of the authority by which Options.Authenticators verify clients'
+	// certificates. It is published in kube-system, for servers that leave authentication to
+	// this one.
+	ClientCA []byte
 	// TokenKeys sign the tokens of service accounts; nil are keys that nobody else ever knows, so
 	// that tokens end with the cluster.
 	TokenKeys *serviceaccount.Keys

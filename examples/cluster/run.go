@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/pki"
+	"github.com/keelson-dev/keelson/registry/vacant"
 )
 
 // life is how long certificates are good for; they are renewed at a start.
@@ -82,7 +83,7 @@ func (s *settings) logger() *slog.Logger {
 
 // options are those of the cluster.
 func (s *settings) options(authority *pki.Authority) cluster.Options {
-	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes}}
+	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM(), ClientCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes}}
 	o.Authenticators = append(o.Authenticators, x509.New(x509.Static{Roots: authority.Pool()}))
 	if s.storage == "embedded" {
 		o.Dir = filepath.Join(s.dataDir, "store")
@@ -91,6 +92,9 @@ func (s *settings) options(authority *pki.Authority) cluster.Options {
 		if name == "scheduler" && s.disabled("scheduler") || name != "scheduler" && s.disabled("controllers") {
 			o.Disable = append(o.Disable, name)
 		}
+	}
+	if s.disabled("scheduler") || s.disabled("controllers") {
+		o.Kinds = vacant.Kinds() // which those in their place may wait for
 	}
 	if s.disabled("nodes") {
 		o.Nodes.Count = 0
