@@ -54,9 +54,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.recover(r)
 	x.q = ParseRequest(r)
 	x.long = x.q.LongRunning()
-	if s.observer != nil {
-		x.seen = &Observation{Request: &x.q, HTTP: r, LongRunning: x.long}
-	}
+	x.observe(r)
 	if x.q.nameless {
 		internalError(w, r, fmt.Errorf("failed to create RequestInfo: unable to determine kind and namespace from url, %v", r.URL))
 		return
@@ -142,6 +140,10 @@ func (x *exchange) recover(r *http.Request) {
 // what is wrong with its time-out.
 func (x *exchange) serve(r *http.Request, bad error) {
 	defer x.finish(r)
+	if x.server.audit != nil {
+		x.audit = &recording{record: x.server.audit.Open()}
+		*r = *r.WithContext(audit.NewContext(r.Context(), x.audit.record))
+	}
 	if bad != nil {
 		x.refuse(r, bad)
 		return
@@ -153,7 +155,6 @@ func (x *exchange) serve(r *http.Request, bad error) {
 	x.user = id
 	ctx := authn.NewContext(r.Context(), id)
 	if x.begin(r) {
-		ctx = audit.NewContext(ctx, x.audit.record)
 		if err := x.audit.record.Received(); err != nil {
 			x.audit = nil
 			internalError(x, r, err)
@@ -169,7 +170,7 @@ func (x *exchange) serve(r *http.Request, bad error) {
 		x.user = as
 		ctx = authn.NewContext(ctx, as)
 	}
-	seat, ok := x.enter()
+	seat, ok := x.enter(r)
 	if !ok {
 		return
 	}
@@ -320,9 +321,7 @@ func (x *exchange) Write(b []byte) (int, error) {
 	x.audit.add(b)
 	n, err := x.w.Write(b)
 	x.size += int64(n)
-	if x.seen != nil && x.long {
-		x.sawEvent(n)
-	}
+	x.sawWrite(n)
 	return n, err
 }
 

@@ -34,9 +34,9 @@ func (s *seats) leave() { s.taken.Add(-1) }
 // none free and the request was answered. Long-running requests need none. Those of this process
 // neither: it decides itself how many it makes, and who has authenticated as a system master is
 // always let in.
-func (x *exchange) enter() (*seats, bool) {
+func (x *exchange) enter(r *http.Request) (*seats, bool) {
 	if x.long || x.timed == nil {
-		x.sawBegin()
+		x.sawBegin(r)
 		return nil, true
 	}
 	s := &x.server.mutating
@@ -45,13 +45,13 @@ func (x *exchange) enter() (*seats, bool) {
 	}
 	switch {
 	case s.take():
-		x.sawBegin()
+		x.sawBegin(r)
 		return s, true
 	case slices.Contains(x.user.Groups, authn.GroupMasters):
-		x.sawBegin()
+		x.sawBegin(r)
 		return nil, true
 	}
-	x.sawRejection()
+	x.sawRejection(r)
 	x.Header().Set("Retry-After", "1")
 	http.Error(x, "Too many requests, please try again later.", http.StatusTooManyRequests)
 	return nil, false

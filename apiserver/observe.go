@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/keelson-dev/keelson/authn"
@@ -30,10 +31,11 @@ type Moment int
 const (
 	// Began: the request was let in, past authentication and limits.
 	Began Moment = iota
-	// Sent: a long-running request wrote Observation.Chunk bytes; of a watch this is one event.
+	// Sent: a long-running request wrote Observation.Chunk bytes of its stream; of a watch this
+	// is one event.
 	Sent
-	// TimedOut: the client was told that the request took too long. Only Request, HTTP and
-	// Endpoint of the observation are set; Ended follows when the handler returns.
+	// TimedOut: the client was told that the request took too long. Only what is known from its
+	// beginning is set in the observation; Ended follows when the handler returns.
 	TimedOut
 	// Ended: the request's handler returned, or the chain answered.
 	Ended
@@ -41,12 +43,15 @@ const (
 
 // Observation is what is known of a request at a moment.
 type Observation struct {
-	Request *Request
-	HTTP    *http.Request
+	// Method, URL and ContentType are the request's own, Request is how they are read.
+	Method      string
+	URL         *url.URL
+	ContentType string
+	Request     *Request
+	LongRunning bool
 	// Endpoint tells whether the server knows what the URL asks for, so that what stands there
 	// is one of few values: a resource, or the path of Options.Paths that is named here.
-	Endpoint    string
-	LongRunning bool
+	Endpoint string
 	// Began was said.
 	Began bool
 	// Rejected because too many requests were in flight.
@@ -131,24 +136,36 @@ func (x *exchange) sawAuthorization(v authz.Verdict, err error, began time.Time)
 	}
 }
 
-func (x *exchange) sawBegin() {
+// observe begins the observation of a request, if somebody observes.
+func (x *exchange) observe(r *http.Request) {
+	if x.server.observer != nil {
+		x.seen = &Observation{
+			Method: r.Method, URL: r.URL, ContentType: r.Header.Get("Content-Type"), Request: &x.q, LongRunning: x.long,
+		}
+	}
+}
+
+func (x *exchange) sawBegin(r *http.Request) {
 	if x.seen == nil {
 		return
 	}
-	x.seen.Endpoint = x.server.known(&x.q, x.seen.HTTP)
+	x.seen.Endpoint = x.server.known(&x.q, r)
 	x.seen.Began = true
 	x.server.observer.Observe(Began, x.seen)
 }
 
-func (x *exchange) sawRejection() {
+func (x *exchange) sawRejection(r *http.Request) {
 	if x.seen == nil {
 		return
 	}
-	x.seen.Endpoint = x.server.known(&x.q, x.seen.HTTP)
+	x.seen.Endpoint = x.server.known(&x.q, r)
 	x.seen.Rejected = true
 }
 
-func (x *exchange) sawEvent(size int) {
+func (x *exchange) sawWrite(size int) {
+	if x.seen == nil || !x.long || x.code != http.StatusOK {
+		return
+	}
 	x.seen.Chunk = size
 	x.server.observer.Observe(Sent, x.seen)
 }
@@ -156,8 +173,10 @@ func (x *exchange) sawEvent(size int) {
 // sawTimeout may be said while the request's own goroutine goes on.
 func (x *exchange) sawTimeout(r *http.Request) {
 	x.server.log.Info("request timed out", "method", r.Method, "path", r.URL.Path, "audit-id", x.shortID())
-	if x.server.observer != nil {
-		x.server.observer.Observe(TimedOut, &Observation{Request: &x.q, HTTP: r, Endpoint: x.server.known(&x.q, r)})
+	if o := x.seen; o != nil {
+		x.server.observer.Observe(TimedOut, &Observation{
+			Method: o.Method, URL: o.URL, ContentType: o.ContentType, Request: &x.q, Endpoint: x.server.known(&x.q, r),
+		})
 	}
 }
 

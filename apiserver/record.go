@@ -29,16 +29,15 @@ type recording struct {
 	over    bool // it was larger
 }
 
-// begin makes the record of the request, if the policy wants one.
+// begin asks the audit policy about the request. false means that nobody records it.
 func (x *exchange) begin(r *http.Request) bool {
-	if x.server.audit == nil {
+	if x.audit == nil {
 		return false
 	}
-	record := x.server.audit.Begin(&audit.Request{HTTP: r, Attributes: x.attributes(r), ID: x.id[0], Received: x.received})
-	if record != nil {
-		x.audit = &recording{record: record}
+	if !x.audit.record.Begin(&audit.Request{HTTP: r, Attributes: x.attributes(r), ID: x.id[0], Received: x.received}) {
+		x.audit = nil
 	}
-	return record != nil
+	return x.audit != nil
 }
 
 // refuse answers a request before it is known whose it is. Upstream records of such only that.

@@ -63,7 +63,7 @@ type Stats struct {
 	Events   int64 // given to the sink
 	Failures int64 // of these, not stored
 	Rejected int64 // requests that a strict Log let fail
-	Levels   map[auditv1.Level]int64
+	Levels   map[string]int64 // requests, by the level at which the policy wants them
 }
 
 // New returns a log. It starts nothing; the sink is the caller's to close, after the last request.
@@ -82,9 +82,9 @@ func (l *Log) Stats() Stats {
 	s := &l.stats
 	return Stats{
 		Events: s.events.Load(), Failures: s.failures.Load(), Rejected: s.rejected.Load(),
-		Levels: map[auditv1.Level]int64{
-			auditv1.LevelNone: s.none.Load(), auditv1.LevelMetadata: s.metadata.Load(),
-			auditv1.LevelRequest: s.request.Load(), auditv1.LevelRequestResponse: s.requestAnswer.Load(),
+		Levels: map[string]int64{
+			string(auditv1.LevelNone): s.none.Load(), string(auditv1.LevelMetadata): s.metadata.Load(),
+			string(auditv1.LevelRequest): s.request.Load(), string(auditv1.LevelRequestResponse): s.requestAnswer.Load(),
 		},
 	}
 }
@@ -112,18 +112,9 @@ type Request struct {
 	Received time.Time
 }
 
-// Begin returns the record of a request, or nil if the policy does not want one. It tells the sink
-// nothing yet.
-func (l *Log) Begin(q *Request) *Record {
-	rule := l.policy.Rule(&q.Attributes)
-	l.count(rule.Level)
-	if rule.Level == auditv1.LevelNone {
-		return nil
-	}
-	r := &Record{log: l, rule: rule}
-	r.describe(q)
-	return r
-}
+// Open returns the record of a request of which nothing is known yet. It keeps annotations until
+// Record.Begin decides whether there will be one.
+func (l *Log) Open() *Record { return &Record{log: l} }
 
 // write gives an event to the sink.
 func (l *Log) write(e *auditv1.Event) error {

@@ -28,7 +28,8 @@ const (
 	truncated    = "audit.k8s.io/truncated"
 )
 
-// Record is one request on its way into a Log. The methods of a nil Record do nothing.
+// Record is one request on its way into a Log. The methods of a nil Record, and of one that the
+// policy does not want, do nothing.
 type Record struct {
 	log  *Log
 	rule Rule
@@ -51,11 +52,33 @@ func FromContext(ctx context.Context) *Record {
 }
 
 // Annotate adds an annotation to the record of the request that ctx belongs to, if it is recorded.
-// This is how an admission plugin says why; keys begin with a domain of the plugin's.
+// This is how an authenticator or an admission plugin says why; keys begin with a domain of its own.
 func Annotate(ctx context.Context, key, value string) { FromContext(ctx).Annotate(key, value) }
+
+// Begin asks the policy whether the request is recorded, and describes it. It is called once,
+// before the methods below, and tells the sink nothing yet.
+func (r *Record) Begin(q *Request) bool {
+	if r == nil {
+		return false
+	}
+	rule := r.log.policy.Rule(&q.Attributes)
+	r.log.count(rule.Level)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rule = rule
+	if rule.Level == auditv1.LevelNone {
+		return false
+	}
+	r.describe(q)
+	return true
+}
+
+// off tells whether the policy does not want the record, or was not asked.
+func (r *Record) off() bool { return r == nil || r.rule.Level == "" || r.rule.Level == auditv1.LevelNone }
 
 func (r *Record) describe(q *Request) {
 	a := &q.Attributes
+	annotations := r.event.Annotations
 	agent := q.HTTP.UserAgent()
 	if len(agent) > maxUserAgent {
 		agent = agent[:maxUserAgent] + "...TRUNCATED"
@@ -63,7 +86,7 @@ func (r *Record) describe(q *Request) {
 	r.event = auditv1.Event{
 		TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Event"},
 		Level:    r.rule.Level, AuditID: types.UID(q.ID), RequestURI: RequestURI(q.HTTP.URL), Verb: a.Verb, UserAgent: agent,
-		RequestReceivedTimestamp: metav1.NewMicroTime(q.Received),
+		RequestReceivedTimestamp: metav1.NewMicroTime(q.Received), Annotations: annotations,
 	}
 	for _, ip := range utilnet.SourceIPs(q.HTTP) {
 		r.event.SourceIPs = append(r.event.SourceIPs, ip.String())
@@ -117,7 +140,7 @@ func (r *Record) Started() { _ = r.stage(auditv1.StageResponseStarted) } // only
 
 // Completed tells the sink that the request is over.
 func (r *Record) Completed() {
-	if r == nil {
+	if r.off() {
 		return
 	}
 	r.mu.Lock()
@@ -130,7 +153,7 @@ func (r *Record) Completed() {
 
 // Panicked tells the sink that the request's handler panicked with p.
 func (r *Record) Panicked(p any) {
-	if r == nil {
+	if r.off() {
 		return
 	}
 	r.Status(&metav1.Status{
@@ -142,7 +165,7 @@ func (r *Record) Panicked(p any) {
 
 // stage gives the event to the sink, unless the policy omits the stage.
 func (r *Record) stage(stage auditv1.Stage) error {
-	if r == nil || slices.Contains(r.rule.OmitStages, stage) {
+	if r.off() || slices.Contains(r.rule.OmitStages, stage) {
 		return nil
 	}
 	r.mu.Lock()
@@ -162,6 +185,9 @@ func (r *Record) Annotate(key, value string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.rule.Level == auditv1.LevelNone {
+		return
+	}
 	if r.event.Annotations == nil {
 		r.event.Annotations = map[string]string{}
 	}
@@ -177,7 +203,7 @@ func (r *Record) Annotate(key, value string) {
 // Impersonated tells whom the user acts as. constraint is the verb by which that was allowed
 // (KEP-5284), empty for the unconstrained one.
 func (r *Record) Impersonated(id *authn.Identity, constraint string) {
-	if r == nil {
+	if r.off() {
 		return
 	}
 	r.mu.Lock()
@@ -209,7 +235,7 @@ func (r *Record) MaxObject() int {
 
 // Object completes what the event says of the request's object by the object's own metadata.
 func (r *Record) Object(meta metav1.Object) {
-	if r == nil {
+	if r.off() {
 		return
 	}
 	r.mu.Lock()
@@ -269,7 +295,7 @@ func (r *Record) object(data []byte) *runtime.Unknown {
 
 // Status records the Status that the response is.
 func (r *Record) Status(s *metav1.Status) {
-	if r == nil {
+	if r.off() {
 		return
 	}
 	r.mu.Lock()
@@ -279,7 +305,7 @@ func (r *Record) Status(s *metav1.Status) {
 
 // Code records the response's HTTP code.
 func (r *Record) Code(code int) {
-	if r == nil {
+	if r.off() {
 		return
 	}
 	r.mu.Lock()

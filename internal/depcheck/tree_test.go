@@ -63,6 +63,8 @@ func limits() map[string]int {
 		"admission/admissiontest": 160, // go-cmp and YAML
 		"apiserver":               170,
 		"apiserver/audit":         90,
+		"apiserver/health":        0,
+		"apiserver/metrics":       200, // Prometheus' client
 		"authn":                   0,
 		"authn/serviceaccount":    75, // API types and go-jose
 		"authz":                   0,
