@@ -1,0 +1,142 @@
+package kubernetesservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// keepEndpoints makes the endpoints those of the servers that live; ports tells to correct their
+// ports too.
+func (s *Service) keepEndpoints(ctx context.Context, ports bool) error {
+	addresses, err := s.live(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.put(ctx, schema.GroupResource{Resource: "endpoints"}, func(current registry.Object) registry.Object {
+		return s.endpoints(current, addresses, ports)
+	})
+	if err != nil {
+		return fmt.Errorf("as Endpoints: %w", err)
+	}
+	slices := schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}
+	if err := s.dropSlices(ctx, slices); err != nil {
+		return fmt.Errorf("slices of others: %w", err)
+	}
+	err = s.put(ctx, slices, func(current registry.Object) registry.Object { return s.slice(current, addresses, ports) })
+	if err != nil {
+		return fmt.Errorf("as a slice: %w", err)
+	}
+	return nil
+}
+
+// put creates or updates the object of the service's name to what wanted makes of it.
+func (s *Service) put(ctx context.Context, gr schema.GroupResource, wanted func(current registry.Object) registry.Object) error {
+	res, ok := s.registry.Resource(gr)
+	if !ok {
+		return errors.New("not served")
+	}
+	for {
+		item, err := res.Get(ctx, Namespace, Name, "0")
+		if err == nil && equality.Semantic.DeepEqual(wanted(item.Object), item.Object) {
+			return nil
+		}
+		if err == nil {
+			_, _, err = res.Update(ctx, Namespace, Name, func(_ context.Context, current registry.Object) (registry.Object, error) {
+				if current == nil {
+					return nil, &registry.Error{Err: registry.ErrNotFound, Resource: gr, Name: Name}
+				}
+				return wanted(current), nil
+			}, registry.UpdateOptions{})
+		}
+		if !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+		if _, err = s.registry.Access().Create(ctx, gr, wanted(nil)); !errors.Is(err, registry.ErrExists) {
+			return err
+		}
+	}
+}
+
+// endpoints is what the Endpoints should be, for what they are; current may be nil.
+func (s *Service) endpoints(current registry.Object, addresses []string, ports bool) *corev1.Endpoints {
+	e := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}
+	if current != nil {
+		e = current.DeepCopyObject().(*corev1.Endpoints)
+	}
+	// They are in the slice already, which the mirror of Endpoints need not make.
+	e.Labels = map[string]string{discoveryv1.LabelSkipMirror: "true"}
+	if len(e.Subsets) != 1 {
+		e.Subsets = make([]corev1.EndpointSubset, 1)
+	}
+	subset := &e.Subsets[0]
+	subset.Addresses, subset.NotReadyAddresses = nil, nil
+	for _, address := range addresses {
+		subset.Addresses = append(subset.Addresses, corev1.EndpointAddress{IP: address})
+	}
+	if len(subset.Ports) == 0 || ports {
+		subset.Ports = []corev1.EndpointPort{{Name: portName, Port: int32(s.options.Port), Protocol: corev1.ProtocolTCP}}
+	}
+	return e
+}
+
+// slice is what the EndpointSlice should be, for what it is; current may be nil.
+func (s *Service) slice(current registry.Object, addresses []string, ports bool) *discoveryv1.EndpointSlice {
+	e := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}, AddressType: s.addressType()}
+	if current != nil {
+		e = current.DeepCopyObject().(*discoveryv1.EndpointSlice)
+	}
+	e.Labels = map[string]string{discoveryv1.LabelServiceName: Name}
+	e.Endpoints = nil
+	for _, address := range addresses {
+		e.Endpoints = append(e.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+		})
+	}
+	if len(e.Ports) == 0 || ports {
+		e.Ports = []discoveryv1.EndpointPort{{Name: new(portName), Port: new(int32(s.options.Port)), Protocol: new(corev1.ProtocolTCP)}}
+	}
+	return e
+}
+
+func (s *Service) addressType() discoveryv1.AddressType {
+	if s.options.Address.Is4() {
+		return discoveryv1.AddressTypeIPv4
+	}
+	return discoveryv1.AddressTypeIPv6
+}
+
+// dropSlices deletes slices of the service that should not be: those of another name, and one of
+// the name whose family is the other.
+func (s *Service) dropSlices(ctx context.Context, gr schema.GroupResource) error {
+	res, ok := s.registry.Resource(gr)
+	if !ok {
+		return errors.New("not served")
+	}
+	list, err := res.List(ctx, registry.ListOptions{ResourceVersion: "0", Selection: registry.Selection{
+		Namespace: Namespace, Labels: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: Name}),
+	}})
+	if err != nil {
+		return err
+	}
+	for _, item := range list.Items {
+		e := item.Object.(*discoveryv1.EndpointSlice)
+		if e.Name == Name && e.AddressType == s.addressType() {
+			continue
+		}
+		key := registry.ObjectKey{Resource: gr, Namespace: Namespace, Name: e.Name}
+		if err := s.registry.Access().Delete(ctx, key, metav1.DeleteOptions{}); err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}

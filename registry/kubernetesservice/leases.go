@@ -1,0 +1,115 @@
+package kubernetesservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/registry/codec"
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// leases is where upstream's servers keep theirs.
+const leases = "/registry/masterleases/"
+
+// errLast: there is no server's lease, so the endpoints are left as they are.
+var errLast = errors.New("no API server IP addresses were listed in storage, refusing to erase all endpoints for the kubernetes Service")
+
+// peer is a server as seen from here.
+type peer struct {
+	revision int64     // of its lease
+	heard    time.Time // when that was seen to change, by this server's clock
+}
+
+func (s *Service) leaseKey() string { return leases + s.options.Address.String() }
+
+// renew writes this server's lease. What changes in it is a number, so that others see it live.
+func (s *Service) renew(ctx context.Context) error {
+	for {
+		lease := &corev1.Endpoints{Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: s.options.Address.String()}}}}}
+		stored, err := s.store.Get(ctx, s.leaseKey())
+		found := err == nil
+		if found {
+			var old corev1.Endpoints
+			if _, err := codec.Decode(stored.Value, &old); err == nil {
+				lease.Generation = old.Generation
+			}
+		} else if !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		lease.Generation++
+		value, err := codec.Stored(corev1.SchemeGroupVersion.WithKind("Endpoints"), lease)
+		if err != nil {
+			return err
+		}
+		if found {
+			_, err = s.store.Update(ctx, s.leaseKey(), value, stored.Revision)
+		} else {
+			_, err = s.store.Create(ctx, s.leaseKey(), value)
+		}
+		if !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrExists) && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+	}
+}
+
+// release takes this server's lease away. It tells whether there was one.
+func (s *Service) release(ctx context.Context) (bool, error) {
+	for {
+		stored, err := s.store.Get(ctx, s.leaseKey())
+		if errors.Is(err, storage.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		_, err = s.store.Delete(ctx, s.leaseKey(), stored.Revision)
+		if !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
+			return err == nil, err
+		}
+	}
+}
+
+// live are the addresses of the servers whose leases are renewed, in order. Leases that are not
+// any more are taken away. It fails with errLast when there are none.
+func (s *Service) live(ctx context.Context) ([]string, error) {
+	page, err := s.store.List(ctx, leases, storage.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	heard := map[string]peer{}
+	var addresses []string
+	for _, record := range page.Records {
+		address := strings.TrimPrefix(record.Key, leases)
+		if _, err := netip.ParseAddr(address); err != nil {
+			continue // not a server's
+		}
+		p, known := s.peers[address]
+		if !known || p.revision != record.Revision {
+			p = peer{record.Revision, now}
+		}
+		if address != s.options.Address.String() && now.Sub(p.heard) >= leaseTime*s.options.Interval {
+			s.log.Info("an API server has not been heard of for long, its endpoint goes", "address", address)
+			_, err := s.store.Delete(ctx, record.Key, record.Revision)
+			if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
+				return nil, fmt.Errorf("lease of %s: %w", address, err)
+			}
+			continue
+		}
+		heard[address] = p
+		addresses = append(addresses, address)
+	}
+	s.peers = heard
+	if len(addresses) == 0 {
+		return nil, errLast
+	}
+	slices.Sort(addresses)
+	return addresses, nil
+}
