@@ -28,6 +28,7 @@ var (
 type Environment struct {
 	Kubeconfig string // KUBECONFIG: paths separated as in PATH
 	Home       string // the home directory, which holds .kube/config
+	Cache      string // KUBECACHEDIR: where answers of servers are kept
 
 	// What a pod is given.
 	ServiceHost, ServicePort string // KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT
@@ -40,10 +41,23 @@ func EnvironmentOf(getenv func(string) string) Environment {
 	return Environment{
 		Kubeconfig:   getenv("KUBECONFIG"),
 		Home:         getenv("HOME"),
+		Cache:        getenv("KUBECACHEDIR"),
 		ServiceHost:  getenv("KUBERNETES_SERVICE_HOST"),
 		ServicePort:  getenv("KUBERNETES_SERVICE_PORT"),
 		PodNamespace: getenv("POD_NAMESPACE"),
 	}
+}
+
+// CacheDir is where kubectl keeps what servers serve, for package discovery; empty when no home
+// directory is known.
+func (e Environment) CacheDir() string {
+	switch {
+	case e.Cache != "":
+		return e.Cache
+	case e.Home != "":
+		return filepath.Join(e.Home, ".kube", "cache")
+	}
+	return ""
 }
 
 // Options say where to look and what to put above it.

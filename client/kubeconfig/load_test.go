@@ -308,10 +308,15 @@ func TestLoadInCluster(t *testing.T) {
 func TestEnvironmentOf(t *testing.T) {
 	got := kubeconfig.EnvironmentOf(func(name string) string { return "$" + name })
 	want := kubeconfig.Environment{
-		Kubeconfig: "$KUBECONFIG", Home: "$HOME", PodNamespace: "$POD_NAMESPACE",
+		Kubeconfig: "$KUBECONFIG", Home: "$HOME", PodNamespace: "$POD_NAMESPACE", Cache: "$KUBECACHEDIR",
 		ServiceHost: "$KUBERNETES_SERVICE_HOST", ServicePort: "$KUBERNETES_SERVICE_PORT",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	for want, e := range map[string]kubeconfig.Environment{"": {}, "/home/.kube/cache": {Home: "/home"}, "/cache": {Home: "/home", Cache: "/cache"}} {
+		if got := e.CacheDir(); got != want {
+			t.Errorf("cache directory %q, want %q", got, want)
+		}
 	}
 }
