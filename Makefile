@@ -54,6 +54,16 @@ differential: ## Compare with upstream's own code (modules under conformance/; b
 	  echo "$$(dirname $$mod)"; (cd $$(dirname $$mod) && $(GO) test ./...) || exit 1; \
 	done
 
+.PHONY: components
+components: ## Run upstream's scheduler and controller manager, and a controller-runtime program, on examples/cluster.
+	cd conformance/components && $(GO) test -count=1 ./...
+
+.PHONY: conformance
+FOCUS ?=
+conformance: ## Run upstream's conformance tests of what is served here, or those that FOCUS matches; writes results/.
+	$(GO) run ./conformance/e2e -focus '$(FOCUS)'
+	$(GO) run ./internal/evidence/readme
+
 .PHONY: bench
 bench: ## Measure start-up and throughput; writes results/ and the README's figures.
 	$(GO) build -o $(BIN)/bench-cluster ./bench/cluster

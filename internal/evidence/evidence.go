@@ -21,7 +21,10 @@ type Result struct {
 	Date    time.Time `json:"date"`
 	Seed    uint64    `json:"seed,omitempty"`
 	Machine Machine   `json:"machine"`
-	Figures []Figure  `json:"figures"`
+	Figures []Figure  `json:"figures,omitempty"`
+	// Upstream is the version of Kubernetes that Tests are of.
+	Upstream string `json:"upstream,omitempty"`
+	Tests    *Tests `json:"tests,omitempty"`
 }
 
 // Machine is where it was measured.
@@ -42,6 +45,20 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 	Limit float64 `json:"limit,omitempty"`
 	Runs  int     `json:"runs,omitempty"`
+}
+
+// Tests counts tests of others that ran against this code.
+type Tests struct {
+	Selected int       `json:"selected"`
+	Passed   int       `json:"passed"`
+	Failed   int       `json:"failed"`
+	Failures []Failure `json:"failures,omitempty"`
+}
+
+// Failure is a test that failed, and the first line of what it said.
+type Failure struct {
+	Test    string `json:"test"`
+	Message string `json:"message"`
 }
 
 // Write puts the result into the directory and prints it.

@@ -64,7 +64,13 @@ func table(name string) ([]byte, error) {
 		return nil, fmt.Errorf("results/%s.json: %w", name, err)
 	}
 	var b strings.Builder
-	b.WriteString("\n| what | measured | limit |\n|---|---|---|\n")
+	if r.Tests != nil {
+		b.WriteString("\n| tests of | selected | passed | failed |\n|---|---|---|---|\n")
+		fmt.Fprintf(&b, "| Kubernetes %s | %d | %d | %d |\n", r.Upstream, r.Tests.Selected, r.Tests.Passed, r.Tests.Failed)
+	}
+	if len(r.Figures) > 0 {
+		b.WriteString("\n| what | measured | limit |\n|---|---|---|\n")
+	}
 	for _, f := range r.Figures {
 		limit := ""
 		if f.Limit > 0 {

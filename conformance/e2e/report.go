@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/internal/evidence"
+)
+
+// test is one that ran.
+type test struct {
+	name string
+	// failure is the first line of what went wrong; empty for one that passed.
+	failure string
+}
+
+// kinds of nodes in a report that are no tests, but can fail.
+const spec = "[It] "
+
+type junit struct {
+	Cases []struct {
+		Name    string   `xml:"name,attr"`
+		Status  string   `xml:"status,attr"`
+		Failure *message `xml:"failure"`
+		Error   *message `xml:"error"`
+	} `xml:"testsuite>testcase"`
+}
+
+type message struct {
+	Text string `xml:"message,attr"`
+}
+
+// readReport reads a report of the suite: what ran, in the order of names. It fails when something failed that
+// is no test, such as what the suite does before all tests.
+func readReport(r io.Reader) ([]test, error) {
+	var report junit
+	if err := xml.NewDecoder(r).Decode(&report); err != nil {
+		return nil, fmt.Errorf("read the suite's report: %w", err)
+	}
+	var tests []test
+	for _, c := range report.Cases {
+		if c.Status == "skipped" || c.Status == "pending" {
+			continue
+		}
+		t := test{name: strings.TrimPrefix(c.Name, spec)}
+		if c.Status != "passed" {
+			t.failure = c.Status
+			for _, m := range []*message{c.Failure, c.Error} {
+				if m != nil && m.Text != "" {
+					t.failure = firstLine(m.Text)
+					break
+				}
+			}
+		}
+		switch isTest := strings.HasPrefix(c.Name, spec); {
+		case isTest:
+			tests = append(tests, t)
+		case t.failure != "":
+			return nil, fmt.Errorf("%s: %s", c.Name, t.failure)
+		}
+	}
+	slices.SortFunc(tests, func(a, b test) int { return strings.Compare(a.name, b.name) })
+	return tests, nil
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	const enough = 300
+	if len(line) > enough {
+		return strings.ToValidUTF8(line[:enough], "") + "…"
+	}
+	return line
+}
+
+// judge counts, and says what should not be: a test that failed and lacks nothing, and, where all of these were
+// asked for, one that did not run.
+func judge(tests []test, rows []row, all bool) (evidence.Tests, error) {
+	must := map[string]bool{}
+	for _, r := range rows {
+		if r.expected() {
+			must[r.test] = true
+		}
+	}
+	counts := evidence.Tests{Selected: len(tests)}
+	var broken []error
+	for _, t := range tests {
+		if t.failure == "" {
+			counts.Passed++
+		} else {
+			counts.Failed++
+			counts.Failures = append(counts.Failures, evidence.Failure{Test: t.name, Message: t.failure})
+			if must[t.name] {
+				broken = append(broken, fmt.Errorf("%s has to pass: %s", t.name, t.failure))
+			}
+		}
+		delete(must, t.name)
+	}
+	if all {
+		for _, r := range rows {
+			if must[r.test] {
+				broken = append(broken, fmt.Errorf("%s is in served.tsv and did not run: does the suite have it under another name?", r.test))
+			}
+		}
+	}
+	if len(tests) == 0 {
+		broken = append(broken, errors.New("no test was selected"))
+	}
+	return counts, errors.Join(broken...)
+}
