@@ -187,7 +187,9 @@ func clusterIPs(ips ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Spec.ClusterIP, svc.Spec.ClusterIPs = ips[0], ips }
 }
 
-func local(svc *corev1.Service) { svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
+func local(svc *corev1.Service) {
+	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+}
 
 // shape is what a service got: kinds of addresses and how many node ports.
 func shape(svc *corev1.Service) string {
