@@ -6,7 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"io"
+	"io/fs"
 	"strings"
 )
 
@@ -41,18 +41,9 @@ func openArchive() (*archive, error) {
 }
 
 func (a *archive) entry(name string) ([]byte, error) {
-	f, err := a.zip.Open(name)
+	data, err := fs.ReadFile(a.zip, name)
 	if err != nil {
 		return nil, fmt.Errorf("embedded definitions: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("embedded definitions: %w", err)
-	}
-	data := make([]byte, info.Size())
-	if _, err := io.ReadFull(f, data); err != nil {
-		return nil, fmt.Errorf("embedded definitions: %s: %w", name, err)
 	}
 	return data, nil
 }

@@ -33,9 +33,9 @@ type field struct {
 }
 
 const (
-	varint  = 0
-	fixed64 = 1
-	bytes_  = 2
+	varint   = 0
+	fixed64  = 1
+	prefixed = 2 // by its length
 )
 
 func tag(b []byte, number, wire int) []byte {
@@ -43,7 +43,7 @@ func tag(b []byte, number, wire int) []byte {
 }
 
 func delimited[T string | []byte](b []byte, number int, data T) []byte {
-	b = binary.AppendUvarint(tag(b, number, bytes_), uint64(len(data)))
+	b = binary.AppendUvarint(tag(b, number, prefixed), uint64(len(data)))
 	return append(b, data...)
 }
 

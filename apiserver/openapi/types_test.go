@@ -43,7 +43,6 @@ type WidgetSpec struct {
 	Nameless struct{ A, B bool }     `json:"nameless"`
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 	Hidden   string                  `json:"-"`
-	private  string
 }
 
 // Part contains itself.
