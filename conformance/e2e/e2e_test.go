@@ -64,20 +64,20 @@ func TestExpressionOf(t *testing.T) {
 
 const report = `<testsuites tests="4"><testsuite name="Kubernetes e2e suite">
 <testcase name="[SynchronizedBeforeSuite]" status="passed"></testcase>
-<testcase name="[It] b works" status="failed"><failure message="not found&#xA;more" type="failed"></failure></testcase>
+<testcase name="[It] b works" status="failed"><failure message="" type="failed">[FAILED] not found&#xA;In [It] at: b.go:1&#xA;</failure></testcase>
 <testcase name="[It] a works" status="passed"></testcase>
 <testcase name="[It] c works" status="skipped"></testcase>
-<testcase name="[It] d works" status="panicked"><error message="nil map" type="panicked"></error></testcase>
+<testcase name="[It] d works" status="panicked"><error message="" type="panicked">[PANICKED] nil map&#xA;</error></testcase>
 <testcase name="[It] e works" status="timedout"></testcase>
 </testsuite></testsuites>`
 
 func TestReadReport(t *testing.T) {
 	got, err := readReport(strings.NewReader(report))
-	want := []test{{"a works", ""}, {"b works", "not found"}, {"d works", "nil map"}, {"e works", "timedout"}}
+	want := []test{{"a works", ""}, {"b works", "not found"}, {"d works", "[PANICKED] nil map"}, {"e works", "timedout"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
-	broken := strings.Replace(report, `Suite]" status="passed">`, `Suite]" status="failed"><failure message="no nodes"></failure>`, 1)
+	broken := strings.Replace(report, `Suite]" status="passed">`, `Suite]" status="failed"><failure>[FAILED] no nodes</failure>`, 1)
 	if _, err := readReport(strings.NewReader(broken)); err == nil || !strings.Contains(err.Error(), "BeforeSuite]: no nodes") {
 		t.Errorf("a suite that did not begin: %v", err)
 	}

@@ -18,7 +18,7 @@ type test struct {
 	failure string
 }
 
-// kinds of nodes in a report that are no tests, but can fail.
+// spec begins the names of tests; other parts of the suite are in the report as well.
 const spec = "[It] "
 
 type junit struct {
@@ -31,7 +31,7 @@ type junit struct {
 }
 
 type message struct {
-	Text string `xml:"message,attr"`
+	Text string `xml:",chardata"`
 }
 
 // readReport reads a report of the suite: what ran, in the order of names. It fails when something failed that
@@ -68,7 +68,7 @@ func readReport(r io.Reader) ([]test, error) {
 }
 
 func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	line, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(s, "[FAILED] ")), "\n")
 	const enough = 300
 	if len(line) > enough {
 		return strings.ToValidUTF8(line[:enough], "") + "…"
