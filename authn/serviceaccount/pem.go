@@ -166,5 +166,5 @@ func parseBlock(block *pem.Block) (any, error) {
 		}
 		return cert.PublicKey, nil
 	}
-	return nil, nil //nolint:nilnil // a block of another type is neither a key nor an error
+	return nil, nil // a block of another type is neither a key nor an error
 }

@@ -173,7 +173,7 @@ func TestTokensOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tok := must(must(signer.Sign([]byte(c.body)))(t).CompactSerialize())(t)
 			id, err := w.verifier.Verify(t.Context(), tok)
-			got := ""
+			var got string
 			if err != nil {
 				got = err.Error()
 			} else {
