@@ -7,6 +7,8 @@
 // port) is not handed out here: it stays as the client left it, and empty is allowed. Whoever
 // hands it out fills it into the service before these rules judge it.
 //
+// Service accounts hand out tokens if Options.Tokens has somebody who signs them.
+//
 // A Kind is data without state, safe for concurrent use. Nothing here fails other than by the
 // field errors of a validation.
 package core
