@@ -126,8 +126,8 @@ func (t *table) object(to []byte, i *registry.Item) ([]byte, error) {
 func appendCell(to []byte, cell any) ([]byte, error) {
 	switch v := cell.(type) {
 	case string:
-		if plain(v) {
-			return append(append(append(to, '"'), v...), '"'), nil
+		if text, ok := appendText(to, v); ok {
+			return text, nil
 		}
 	case int64:
 		return strconv.AppendInt(to, v, 10), nil
@@ -138,15 +138,25 @@ func appendCell(to []byte, cell any) ([]byte, error) {
 	return append(to, data...), err
 }
 
-// plain tells whether a string is JSON as it is.
-func plain(s string) bool {
+// appendText appends a string of plain letters as encoding/json does; others it leaves alone.
+func appendText(to []byte, s string) ([]byte, bool) {
+	text := append(to, '"')
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
-			return false
+		switch c := s[i]; c {
+		case '<':
+			text = append(text, `\u003c`...)
+		case '>':
+			text = append(text, `\u003e`...)
+		case '&':
+			text = append(text, `\u0026`...)
+		default:
+			if c < ' ' || c > '~' || c == '"' || c == '\\' {
+				return to, false
+			}
+			text = append(text, c)
 		}
 	}
-	return true
+	return append(text, '"'), true
 }
 
 // scaleColumns are those of the subresource scale.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,7 +56,7 @@ func (l *CartList) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// Carts describes the kind: its names, its types, its defaults and its rules.
+// Carts describes the kind: its names, its types, its defaults, its rules and its columns.
 func Carts() registry.Kind {
 	return registry.Definition[*Cart]{
 		Names:        registry.Names{Kind: "Cart", Plural: "carts", Singular: "cart"},
@@ -73,7 +74,27 @@ func Carts() registry.Kind {
 			Validate:       validate,
 			ValidateUpdate: func(c, _ *Cart) field.ErrorList { return validate(c) },
 		},
+		Columns: columns(),
 	}.Kind()
+}
+
+// columns are what kubectl get shows of carts.
+func columns() registry.Columns[*Cart] {
+	return registry.Columns[*Cart]{
+		Definitions: []metav1.TableColumnDefinition{
+			registry.NameColumn(),
+			{Name: "Items", Type: "integer", Description: "How many things are in the cart."},
+			registry.AgeColumn(),
+			registry.WideColumn("Currency", "What the cart is paid in."),
+		},
+		Cells: func(c *Cart, now time.Time) []any {
+			things := int64(0)
+			for _, item := range c.Spec.Items {
+				things += int64(item.Count)
+			}
+			return []any{c.Name, things, registry.Age(c.CreationTimestamp, now), c.Spec.Currency}
+		},
+	}
 }
 
 func validate(c *Cart) field.ErrorList {

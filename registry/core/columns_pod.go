@@ -33,7 +33,7 @@ func podColumns() registry.Columns[*corev1.Pod] {
 
 // podConditions mark the pods that have ended.
 func podConditions(pod *corev1.Pod) []metav1.TableRowCondition {
-	message := ""
+	var message string
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
 		message = "The pod has completed successfully."
