@@ -24,6 +24,9 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.bootstrapServices(ctx); err != nil {
+		return err
+	}
 	for _, class := range scheduling.Defaults() {
 		if err := c.ensure(ctx, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), class); err != nil {
 			return err

@@ -45,6 +45,8 @@ type Cluster struct {
 	access     access
 	tokens     tokens
 	authn      authn.Authenticator
+	services   services
+	drain      *apiserver.Drain
 	informers  *informers
 	handler    http.Handler
 	transport  *apiserver.Transport
@@ -62,7 +64,7 @@ func New(o Options) (*Cluster, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: o, log: o.Logger, ids: registry.Random(), life: newLife()}
+	c := &Cluster{options: o, log: o.Logger, ids: registry.Random(), life: newLife(), drain: apiserver.NewDrain()}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -97,12 +99,18 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 	if c.tokens, err = c.newTokens(); err != nil {
 		return err
 	}
+	if err = c.newPorts(store); err != nil {
+		return err
+	}
 	kinds := append(c.builtin(), c.options.Kinds...)
 	if c.registry, err = registry.New(store, kinds, registry.Options{Identifiers: c.ids, Logger: c.log}); err != nil {
 		return err
 	}
 	c.scheme = registry.Scheme(kinds)
 	if c.tokens.verifier, err = c.newVerifier(); err != nil {
+		return err
+	}
+	if err = c.newServices(store); err != nil {
 		return err
 	}
 	c.informers = newInformers(c.registry, informer.Options{Logger: c.log, DetectMutations: c.options.OnMutation})
@@ -127,7 +135,14 @@ func (c *Cluster) admissionChain() (admission.Chain, error) {
 
 // Handler is the API server, for a net/http server or test of the user's. Its watches end with
 // the cluster, and requests after that are answered with 503.
-func (c *Cluster) Handler() http.Handler { return gate{c} }
+func (c *Cluster) Handler() http.Handler { return c.drain.Handler(gate{c}) }
+
+// Drain begins the end for those who came by Handler: /readyz fails and their watches end, all else is still
+// answered. Whoever serves the handler calls it before closing the listener, and closes the cluster afterwards.
+func (c *Cluster) Drain() {
+	c.drain.Begin()
+	c.drain.EndStreams()
+}
 
 // Config leads clients to the cluster as Admin. It is the caller's to change.
 func (c *Cluster) Config() *rest.Config { return c.ConfigFor(Admin()) }

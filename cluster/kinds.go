@@ -15,6 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
+	"github.com/keelson-dev/keelson/registry/networking"
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/scheduling"
@@ -23,10 +24,14 @@ import (
 // builtin are upstream's kinds, as far as they exist here.
 func (c *Cluster) builtin() []registry.Kind {
 	var kinds []registry.Kind
-	kinds = append(kinds, core.Kinds(core.Options{Tokens: core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{tokenIssuer}}})...)
+	kinds = append(kinds, core.Kinds(core.Options{
+		Tokens:   core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{tokenIssuer}},
+		Services: core.Services{Networks: c.options.Services.networks(), NodePorts: c.services.ports},
+	})...)
 	kinds = append(kinds, apps.Kinds()...)
 	kinds = append(kinds, coordination.Kinds()...)
 	kinds = append(kinds, discovery.Kinds()...)
+	kinds = append(kinds, networking.Kinds()...)
 	kinds = append(kinds, policy.Kinds()...)
 	kinds = append(kinds, rbac.Kinds(escalation{c})...)
 	kinds = append(kinds, authentication.Kinds(authn.Func(func(r *http.Request) (*authn.Identity, error) {

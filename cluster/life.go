@@ -14,8 +14,9 @@ import (
 
 // life is how far a cluster got: made, running, ended. It happens once.
 type life struct {
-	ready *once
-	done  chan struct{} // closed at the end, with err set before
+	ready    *once
+	informed *once         // all shared caches hold what is stored
+	done     chan struct{} // closed at the end, with err set before
 
 	mu       sync.Mutex
 	begun    bool
@@ -26,7 +27,7 @@ type life struct {
 	err    error
 }
 
-func newLife() life { return life{ready: newOnce(), done: make(chan struct{})} }
+func newLife() life { return life{ready: newOnce(), informed: newOnce(), done: make(chan struct{})} }
 
 // begin turns a context into that of the cluster's only run.
 func (l *life) begin(ctx context.Context) (context.Context, error) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/allocation"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/storage"
 )
@@ -40,6 +42,8 @@ type Options struct {
 	// Authorizers are asked before RBAC.
 	Authorizers []authz.Named
 	Scheduler   Scheduler
+	// Services are what services get.
+	Services Services
 	// Seed, if not nil, makes UIDs, generated names and all other choices the same in each run.
 	Seed *uint64
 	// Settle is how long controllers and scheduler wait after something happened, so that they
@@ -52,6 +56,31 @@ type Options struct {
 	// cache that somebody changed, when that object is replaced or removed, or by Close.
 	OnMutation func(error)
 	Logger     *slog.Logger
+}
+
+// Services options. The zero value is upstream's defaults.
+type Services struct {
+	// Networks are those of cluster IPs: one, or one of each family, that of the default family
+	// first; nil is 10.96.0.0/12.
+	Networks []netip.Prefix
+	// NodePorts are given out to services that ask for them; the zero value is 30000 to 32767.
+	NodePorts allocation.PortRange
+}
+
+// networks are those of cluster IPs.
+func (s *Services) networks() []netip.Prefix {
+	if len(s.Networks) > 0 {
+		return s.Networks
+	}
+	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 96, 0, 0}), 12)}
+}
+
+// nodePorts are those that are given out.
+func (s *Services) nodePorts() allocation.PortRange {
+	if s.NodePorts == (allocation.PortRange{}) {
+		return allocation.NodePorts()
+	}
+	return s.NodePorts
 }
 
 // Server options for the API server. The zero value is one that is reached in process alone.
@@ -68,6 +97,11 @@ type Server struct {
 	TokenKeys *serviceaccount.Keys
 	// Audit, if set, records requests.
 	Audit *audit.Log
+	// Metrics serves /metrics.
+	Metrics bool
+	// Address is where nodes and pods reach the server, if they do: the service kubernetes in the
+	// namespace default leads there.
+	Address netip.AddrPort
 }
 
 // check finds the mistakes that can be seen before anything is opened.

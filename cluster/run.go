@@ -18,23 +18,29 @@ func (c *Cluster) run(ctx context.Context) error {
 		if err := c.bootstrap(ctx); err != nil {
 			return fmt.Errorf("bootstrap: %w", err)
 		}
-		return c.with(ctx, "informers", c.informers.run, func(ctx context.Context) error {
-			if err := c.informers.waitSynced(ctx); err != nil {
-				return err
-			}
-			if !c.needsAccount() {
-				c.life.ready.fire()
-			}
-			members := make([]controllers.Runnable, len(c.parts))
-			for i, p := range c.parts {
-				members[i] = p
-			}
-			if err := controllers.Group(members...).Run(ctx); err != nil {
-				return err
-			}
-			<-ctx.Done()
-			return nil
-		})
+		return c.with(ctx, "services", c.services.run, c.runInformed)
+	})
+}
+
+// runInformed runs what reads shared caches.
+func (c *Cluster) runInformed(ctx context.Context) error {
+	return c.with(ctx, "informers", c.informers.run, func(ctx context.Context) error {
+		if err := c.informers.waitSynced(ctx); err != nil {
+			return err
+		}
+		c.life.informed.fire()
+		if !c.needsAccount() {
+			c.life.ready.fire()
+		}
+		members := make([]controllers.Runnable, len(c.parts))
+		for i, p := range c.parts {
+			members[i] = p
+		}
+		if err := controllers.Group(members...).Run(ctx); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
 	})
 }
 

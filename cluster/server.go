@@ -4,8 +4,13 @@ import (
 	"maps"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/apiserver"
+	"github.com/keelson-dev/keelson/apiserver/health"
+	"github.com/keelson-dev/keelson/apiserver/metrics"
 	"github.com/keelson-dev/keelson/apiserver/openapi"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/inprocess"
@@ -24,16 +29,69 @@ func (c *Cluster) authenticator() authn.Authenticator {
 
 // newServer makes the API server with all that it serves beside the API.
 func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.Handler, error) {
-	discovery, err := serviceaccount.NewDiscovery(tokenIssuer, tokenIssuer+serviceaccount.JWKSPath, c.tokens.keys)
+	keys := tokenIssuer + serviceaccount.JWKSPath
+	if at := c.options.Server.Address; at.IsValid() {
+		keys = "https://" + at.String() + serviceaccount.JWKSPath
+	}
+	discovery, err := serviceaccount.NewDiscovery(tokenIssuer, keys, c.tokens.keys)
 	if err != nil {
 		return nil, err
 	}
 	c.authn = c.authenticator()
-	version := serverVersion()
-	paths := discovery.Handlers()
-	maps.Copy(paths, openapi.New(kinds, openapi.Options{Version: version.GitVersion, Issuer: true, Logger: c.log}).Paths())
-	return apiserver.New(c.registry, apiserver.Options{
-		Authenticator: c.authn, Authorizer: c.access.Authorizer, Admission: chain, Version: version,
-		Audit: c.options.Server.Audit, Paths: paths, Logger: c.log,
-	}), nil
+	o := apiserver.Options{
+		Authenticator: c.authn, Authorizer: c.access.Authorizer, Admission: chain, Version: serverVersion(),
+		Audit: c.options.Server.Audit, Paths: discovery.Handlers(), Logger: c.log,
+	}
+	maps.Copy(o.Paths, openapi.New(kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: true, Logger: c.log}).Paths())
+	maps.Copy(o.Paths, health.New(c.checks()))
+	if c.options.Server.Metrics {
+		m, err := metrics.New(c.figures(o.Version))
+		if err != nil {
+			return nil, err
+		}
+		o.Observer, o.Paths["/metrics"] = m, m
+	}
+	return apiserver.New(c.registry, o), nil
+}
+
+// checks are what probes ask.
+func (c *Cluster) checks() health.Options {
+	return health.Options{
+		Checks: []health.Check{
+			health.Log(c.log),
+			health.Storage("storage", c.registry.WaitSynced),
+			health.Started("start-service-ip-repair-controllers", c.life.informed.done),
+			health.Started("rbac/bootstrap-roles", c.life.informed.done),
+			health.Started("scheduling/bootstrap-system-priority-classes", c.life.informed.done),
+		},
+		Ready: []health.Check{
+			health.Synced(func() []string {
+				select {
+				case <-c.life.informed.done:
+					return nil
+				default:
+					return []string{"shared caches"}
+				}
+			}),
+			health.Shutdown(c.drain.Begun()),
+		},
+		Logger: c.log,
+	}
+}
+
+// figures are what metrics tell beside requests.
+func (c *Cluster) figures(v version.Info) metrics.Options {
+	o := metrics.Options{Version: v, Objects: func() map[schema.GroupResource]int {
+		counts := map[schema.GroupResource]int{}
+		for _, res := range c.registry.Resources() {
+			if res.Answer == nil {
+				counts[res.GroupResource()] = res.Len()
+			}
+		}
+		return counts
+	}}
+	if log := c.options.Server.Audit; log != nil {
+		o.Audit = log.Stats
+	}
+	return o
 }

@@ -61,6 +61,13 @@ func (r *Resource) Get(ctx context.Context, namespace, name, resourceVersion str
 	return nil, r.errorf(ErrNotFound, name, "")
 }
 
+// Len is how many objects there are.
+func (r *Resource) Len() int {
+	r.table.mu.RLock()
+	defer r.table.mu.RUnlock()
+	return r.table.tree.Len()
+}
+
 // List returns the selected objects.
 func (r *Resource) List(ctx context.Context, o ListOptions) (*List, error) {
 	l, err := r.list(ctx, o)
@@ -229,7 +236,7 @@ func (r *Resource) fresh(ctx context.Context, resourceVersion string) error {
 
 func (r *Resource) expired(revision int64) error {
 	r.table.mu.RLock()
-	oldest := r.table.oldest
+	oldest := max(r.table.oldest, r.table.compacted)
 	r.table.mu.RUnlock()
 	return r.errorf(ErrExpired, "", "too old resource version: %d (%d)", revision, oldest)
 }

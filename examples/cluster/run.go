@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/pki"
+	"github.com/keelson-dev/keelson/registry/kubernetesservice"
 	"github.com/keelson-dev/keelson/registry/vacant"
 )
 
@@ -55,7 +57,7 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
 	o := s.options(authority)
-	o.Server.Audit = log
+	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
 	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	if err != nil {
 		return err
 	}
-	server := serving.New(listener, certificate, c.Handler(), serving.Options{Logger: s.logger()})
+	server := serving.New(listener, certificate, c.Handler(), serving.Options{Drain: c.Drain, Logger: s.logger()})
 	served := make(chan error, 1)
 	go func() { served <- server.Run(ctx) }()
 	s.welcome(out, listener.Addr(), time.Since(began))
@@ -124,6 +126,20 @@ func hosts(address net.Addr) []string {
 		names = append(names, name)
 	}
 	return names
+}
+
+// advertised is where pods would find the server: the service kubernetes leads there.
+func advertised(address net.Addr) netip.AddrPort {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	listen := tcp.AddrPort()
+	at, ok := kubernetesservice.Advertised(listen.Addr().Unmap(), netip.MustParsePrefix("10.96.0.0/12"))
+	if !ok {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(at, listen.Port())
 }
 
 // url is where clients on this machine find the server.

@@ -114,7 +114,7 @@ func New(r *registry.Registry, store Store, o Options) (*Service, error) {
 // nil. The registry must run until it has returned, and the namespace must be there. It is called
 // once.
 func (s *Service) Run(ctx context.Context) error {
-	if s.options.Address.IsValid() {
+	if s.options.Address.IsValid() && !s.started {
 		s.leave(ctx) // what a crash left behind
 	}
 	tick := time.NewTicker(s.options.Interval)
@@ -135,6 +135,10 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Once sets the objects right once, for a start that waits for them. It must not be called while
+// Run runs.
+func (s *Service) Once(ctx context.Context) error { return s.keep(ctx) }
 
 // keep sets everything right once.
 func (s *Service) keep(ctx context.Context) error {

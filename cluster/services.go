@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/registry/allocation"
+	"github.com/keelson-dev/keelson/registry/kubernetesservice"
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// services are the parts of the API server that give out what services share, and keep the
+// service by which pods reach it.
+type services struct {
+	ports      *allocation.Ports
+	repair     *allocation.Repair
+	kubernetes *kubernetesservice.Service
+}
+
+// newPorts makes the record of node ports, which the kinds need.
+func (c *Cluster) newPorts(store storage.Store) (err error) {
+	c.services.ports, err = allocation.NewPorts(store, c.options.Services.nodePorts())
+	return err
+}
+
+// newServices makes what works on the registry.
+func (c *Cluster) newServices(store storage.Store) (err error) {
+	c.services.repair = allocation.NewRepair(c.registry.Access(), c.services.ports, allocation.RepairOptions{Logger: c.log})
+	o := kubernetesservice.Options{Networks: c.options.Services.networks(), Logger: c.log}
+	if at := c.options.Server.Address; at.IsValid() {
+		o.Address, o.Port = at.Addr(), int(at.Port())
+	}
+	c.services.kubernetes, err = kubernetesservice.New(c.registry, store, o)
+	return err
+}
+
+// bootstrapServices makes the record of node ports and the objects that have to be there before
+// services are created.
+func (c *Cluster) bootstrapServices(ctx context.Context) error {
+	var err error
+	used := allocation.UsedPorts(view[*corev1.Service](c.registry, coreResource("services"), &err).List(""))
+	if err != nil {
+		return err
+	}
+	if err := c.services.ports.Init(ctx, used); err != nil {
+		return fmt.Errorf("node ports: %w", err)
+	}
+	return c.services.kubernetes.Once(asServer(ctx))
+}
+
+// run keeps them until the context ends.
+func (s *services) run(ctx context.Context) error {
+	ctx = asServer(ctx)
+	return controllers.Group(s.repair, s.kubernetes).Run(ctx)
+}
