@@ -43,6 +43,9 @@ func (s Services) families() families {
 	return f
 }
 
+// undoTime bounds how long what was taken is given back after the client is gone.
+const undoTime = 10 * time.Second
+
 // allocator gives services cluster IPs and node ports when they are written, in the order and
 // with the errors of the API server.
 type allocator struct{ Services }
@@ -57,11 +60,13 @@ func (a *allocator) reserve(ctx context.Context, r registry.Reservation[*corev1.
 	if errs := a.families().refuse(r.Object, r.Old); len(errs) > 0 {
 		return nil, invalidService(r.Object, errs...)
 	}
-	if err := t.addresses(ctx); err != nil {
-		t.settle(ctx, registry.NotWritten)
-		return nil, err
+	err := t.addresses(ctx)
+	if err == nil {
+		err = t.nodePorts(ctx)
 	}
-	if err := t.nodePorts(ctx); err != nil {
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		defer cancel()
 		t.settle(ctx, registry.NotWritten)
 		return nil, err
 	}
