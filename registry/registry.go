@@ -24,6 +24,10 @@ type Options struct {
 	Identifiers Identifiers
 	// History is how many changes of each resource can be watched again or listed at; 0 is 4096.
 	History int
+	// Compaction is how long at least old states can be listed and changes watched again, as far
+	// as History reaches; they are forgotten before twice that time. 0 is 5 minutes, as long as
+	// upstream lets etcd remember.
+	Compaction time.Duration
 	// EncodingBytes bounds the memory that cached encodings take; 0 is 64 MiB.
 	EncodingBytes int
 	Logger        *slog.Logger
@@ -43,6 +47,8 @@ type Registry struct {
 	clock     clock
 	pending   pending
 	synced    chan struct{}
+
+	compaction time.Duration
 }
 
 // New returns a registry of the given kinds. It reports kinds that cannot stand together.
@@ -53,6 +59,9 @@ func New(store storage.Store, kinds []Kind, o Options) (*Registry, error) {
 	if o.History <= 0 {
 		o.History = 4096
 	}
+	if o.Compaction <= 0 {
+		o.Compaction = 5 * time.Minute
+	}
 	if o.EncodingBytes <= 0 {
 		o.EncodingBytes = 64 << 20
 	}
@@ -62,7 +71,7 @@ func New(store storage.Store, kinds []Kind, o Options) (*Registry, error) {
 	r := &Registry{
 		store: store, ids: o.Identifiers, log: o.Logger,
 		resources: map[schema.GroupResource]*Resource{}, byPrefix: map[string]*Resource{},
-		space:  &encodings{budget: o.EncodingBytes},
+		space: &encodings{budget: o.EncodingBytes}, compaction: o.Compaction,
 		synced: make(chan struct{}),
 	}
 	for _, k := range kinds {
@@ -154,7 +163,7 @@ func (r *Registry) run(ctx context.Context) error {
 	close(r.synced)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() { defer close(done); r.expire(ctx) }()
+	go func() { defer close(done); r.forget(ctx) }()
 	defer func() { cancel(); <-done }()
 	for {
 		events, err := stream.Next(ctx)
@@ -276,29 +285,4 @@ func (r *Resource) decode(key string, value []byte, revision int64) (Object, err
 	}
 	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
 	return obj, nil
-}
-
-// expire deletes the objects of kinds with a time to live, once a minute.
-func (r *Registry) expire(ctx context.Context) {
-	var mortal []*Resource
-	for _, res := range r.order {
-		if res.TTL > 0 {
-			mortal = append(mortal, res)
-		}
-	}
-	if len(mortal) == 0 {
-		return
-	}
-	tick := time.NewTicker(time.Minute)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			for _, res := range mortal {
-				res.expire(ctx, now)
-			}
-		}
-	}
 }

@@ -25,12 +25,14 @@ type table struct {
 	tree    *btree.BTree[*Item]
 	frozen  *btree.BTree[*Item] // a copy-on-write clone of tree, dropped at the next change
 	indexes map[string]*index
-	log     []change      // ring of the latest changes, oldest at first
-	first   int           // position in log of the oldest change
-	base    int64         // sequence number of the oldest change
-	oldest  int64         // the state at this revision and later can be told from log
-	latest  int64         // revision of the newest change
-	changed chan struct{} // closed at the next change; nil while nobody waits
+	log     []change // ring of the latest changes, oldest at first
+	first   int      // position in log of the oldest change
+	base    int64    // sequence number of the oldest change
+	oldest  int64    // the changes after this revision can be told from log
+	latest  int64    // revision of the newest change
+	// compacted is the revision before which states are forgotten, whether there were changes or not.
+	compacted int64
+	changed   chan struct{} // closed at the next change; nil while nobody waits
 }
 
 func newTable(history int) *table {
@@ -149,7 +151,7 @@ func (t *table) at(revision int64) (*btree.BTree[*Item], bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	from, ok := t.since(revision)
-	if !ok {
+	if !ok || revision < t.compacted {
 		return nil, false
 	}
 	if from == t.end() {
