@@ -195,10 +195,10 @@ func badName(q Request) string {
 
 // acceptable refuses what the client could not read, before anything is done.
 func (c *call) acceptable() error {
-	types := offered
 	if !c.protobuf() {
-		types = offered[:2]
+		return nil // upstream's custom resources only negotiate, for their metadata is there in protobuf
 	}
+	types := offered
 	if c.r.Method == http.MethodGet && (c.q.Verb == "list" || c.q.Verb == "watch") {
 		types = append(slices.Clone(types), streamed...)
 	}

@@ -161,6 +161,9 @@ func TestMetadataOfUsersKinds(t *testing.T) {
 			t.Errorf("%s: %d %s %s", accept, w.Code, got, w.Body)
 		}
 	}
+	if w := ask(s, "GET", path+"/w", "Accept", protobuf+asMetadata); w.Code != 200 || w.Header().Get("Content-Type") != protobuf {
+		t.Errorf("metadata in protobuf: %d %s", w.Code, w.Body)
+	}
 	if w := ask(s, "GET", path+"/w", "Accept", protobuf); w.Code != http.StatusNotAcceptable {
 		t.Errorf("the object itself in protobuf: %d", w.Code)
 	}
