@@ -24,10 +24,17 @@ func TestAddressOfReadyNetworks(t *testing.T) {
 	cidr := func(name string, ready metav1.ConditionStatus, networks ...string) {
 		t.Helper()
 		c := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: networks}}
-		if ready != "" {
-			c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: ready}}
-		}
 		if _, err := w.Create(t.Context(), cidrResource, c); err != nil {
+			t.Fatal(err)
+		}
+		if ready == "" {
+			return
+		}
+		_, err := w.Modify(t.Context(), registry.ObjectKey{Resource: cidrResource, Name: name}, func(obj registry.Object) error {
+			obj.(*networkingv1.ServiceCIDR).Status.Conditions = []metav1.Condition{{Type: "Ready", Status: ready}}
+			return nil
+		}, false)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -72,21 +72,22 @@ func (t *transfer) takeAddress(ctx context.Context, i int) error {
 	} else if got, err = allocation.TakeAddress(ctx, t.access, t.owner(), family, wish); err == nil {
 		t.took = append(t.took, got)
 	}
+	path := field.NewPath("spec", "clusterIPs")
 	switch {
 	case err == nil && asked == "":
 		spec.ClusterIPs[i] = got.String()
 		return nil
 	case err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		return err
-	case asked == "" || !refused(err):
-		return internal(t.svc, "failed to allocate a serviceIP: %v", err)
+	case errors.Is(err, allocation.ErrFull) || !refused(err):
+		return internal(t.svc, "failed to allocate a serviceIP for Service %q: %v", t.svc.Name, err)
+	case asked == "":
+		return invalidService(t.svc, field.Invalid(path, spec.ClusterIPs, fmt.Sprintf("failed to allocate IP: %v", err)))
 	}
-	return invalidService(t.svc, field.Invalid(field.NewPath("spec", "clusterIPs"), spec.ClusterIPs,
-		fmt.Sprintf("failed to allocate IP %v: %v", asked, err)))
+	return invalidService(t.svc, field.Invalid(path, spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %v: %v", asked, err)))
 }
 
-// refused tells whether an error is about the address that was asked for, and not about storing
-// who has it.
+// refused tells whether an error is about what can be given out, and not about storing who has it.
 func refused(err error) bool {
 	return errors.Is(err, allocation.ErrNoRange) || errors.Is(err, allocation.ErrNotInRange) ||
 		errors.Is(err, allocation.ErrAddressTaken) || errors.Is(err, allocation.ErrNotReady)

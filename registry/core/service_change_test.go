@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
@@ -262,7 +263,7 @@ func TestServicesExhaustAddresses(t *testing.T) {
 			switch {
 			case err == nil:
 				created.Add(1)
-			case errors.As(err, &e) && errors.Is(err, registry.ErrInternal) && e.Message == "failed to allocate a serviceIP: range is full":
+			case errors.As(err, &e) && errors.Is(err, registry.ErrInternal) && strings.HasPrefix(e.Message, `failed to allocate a serviceIP for Service "s`) && strings.HasSuffix(e.Message, `": range is full`):
 				full.Add(1)
 			default:
 				t.Errorf("s%d: %v", i, err)
@@ -298,10 +299,39 @@ func TestServicesUseAllNetworks(t *testing.T) {
 	if count[netip.MustParsePrefix("10.0.0.0/29")] != 6 || count[netip.MustParsePrefix("10.0.1.0/29")] != 2 {
 		t.Errorf("addresses of %v", count)
 	}
-	if _, err := s.create(withType("more", corev1.ServiceTypeClusterIP), false); fields(err) != "failed to allocate a serviceIP: range is full" {
+	if _, err := s.create(withType("more", corev1.ServiceTypeClusterIP), false); fields(err) != `failed to allocate a serviceIP for Service "more": range is full` {
 		t.Error(err)
 	}
 	s.consistent()
+}
+
+// TestServicesWithoutNetworks says what upstream does as long as there is no ServiceCIDR.
+func TestServicesWithoutNetworks(t *testing.T) {
+	s := serve(t, memory.New(memory.Options{}), v4)
+	if err := s.registry.Access().Delete(t.Context(), registry.ObjectKey{Resource: cidrs(), Name: "kubernetes"}, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for want, create := range map[string]func() (*corev1.Service, error){
+		`failed to allocate a serviceIP for Service "a": range is full`: func() (*corev1.Service, error) {
+			return s.create(withType("a", corev1.ServiceTypeNodePort), false)
+		},
+		`spec.clusterIPs: Invalid value: [""]: failed to allocate IP: allocator not ready`: func() (*corev1.Service, error) {
+			return s.create(withType("a", corev1.ServiceTypeNodePort), true)
+		},
+		`spec.clusterIPs: Invalid value: ["10.96.0.7"]: failed to allocate IP 10.96.0.7: allocator not ready`: func() (*corev1.Service, error) {
+			return s.create(withType("a", corev1.ServiceTypeNodePort, clusterIPs("10.96.0.7")), true)
+		},
+		`spec.clusterIPs: Invalid value: ["10.96.0.7"]: failed to allocate IP 10.96.0.7: the provided network does not match the current range`: func() (*corev1.Service, error) {
+			return s.create(withType("a", corev1.ServiceTypeNodePort, clusterIPs("10.96.0.7")), false)
+		},
+	} {
+		if _, err := create(); fields(err) != want {
+			t.Errorf("%s, want %s", fields(err), want)
+		}
+	}
+	if taken := s.taken(); len(taken) > 0 {
+		t.Errorf("taken %v", taken)
+	}
 }
 
 // TestServiceWriteOfUnknownOutcome keeps what a write took of which nobody knows whether it was

@@ -22,13 +22,14 @@ func (s *Service) keepCIDR(ctx context.Context) error {
 		return errors.New("not served")
 	}
 	want := networking.Default(s.options.Networks)
-	item, err := cidrs.Get(ctx, "", networking.DefaultServiceCIDR, "0")
+	_, err := cidrs.Get(ctx, "", want.Name, "0")
 	if errors.Is(err, registry.ErrNotFound) {
-		if _, err = s.registry.Access().Create(ctx, cidrs.GroupResource(), want); errors.Is(err, registry.ErrExists) {
-			return nil
-		}
+		_, err = s.registry.Access().Create(ctx, cidrs.GroupResource(), want.DeepCopy())
+	}
+	if err != nil && !errors.Is(err, registry.ErrExists) {
 		return err
 	}
+	item, err := cidrs.Get(ctx, "", want.Name, "")
 	if err != nil {
 		return err
 	}

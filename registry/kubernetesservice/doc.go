@@ -3,7 +3,7 @@
 // EndpointSlice, and the ServiceCIDR that cluster IPs come from.
 //
 // Several servers on one store each keep a lease beside the objects; the endpoints are those
-// whose lease is renewed. A server that ends takes its own away, unless it is the last one.
+// whose lease is renewed. A server that ends takes its own away.
 //
 // The part belongs to the server and writes past authorization and admission, through the
 // registry: it needs no identity and no role. Errors of its work are logged and met by trying

@@ -22,6 +22,9 @@ func (s *Service) keepEndpoints(ctx context.Context, ports bool) error {
 	if err != nil {
 		return err
 	}
+	if len(addresses) == 0 && !s.ending {
+		return errNone
+	}
 	err = s.put(ctx, schema.GroupResource{Resource: "endpoints"}, func(current registry.Object) registry.Object {
 		return s.endpoints(current, addresses, ports)
 	})
@@ -75,6 +78,10 @@ func (s *Service) endpoints(current registry.Object, addresses []string, ports b
 	}
 	// They are in the slice already, which the mirror of Endpoints need not make.
 	e.Labels = map[string]string{discoveryv1.LabelSkipMirror: "true"}
+	if len(addresses) == 0 {
+		e.Subsets = nil
+		return e
+	}
 	if len(e.Subsets) != 1 {
 		e.Subsets = make([]corev1.EndpointSubset, 1)
 	}
@@ -97,6 +104,10 @@ func (s *Service) slice(current registry.Object, addresses []string, ports bool)
 	}
 	e.Labels = map[string]string{discoveryv1.LabelServiceName: Name}
 	e.Endpoints = nil
+	if len(addresses) == 0 {
+		e.Ports = nil
+		return e
+	}
 	for _, address := range addresses {
 		e.Endpoints = append(e.Endpoints, discoveryv1.Endpoint{
 			Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},

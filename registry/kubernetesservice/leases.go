@@ -18,8 +18,8 @@ import (
 // leases is where upstream's servers keep theirs.
 const leases = "/registry/masterleases/"
 
-// errLast: there is no server's lease, so the endpoints are left as they are.
-var errLast = errors.New("no API server IP addresses were listed in storage, refusing to erase all endpoints for the kubernetes Service")
+// errNone: there is no server's lease, so the endpoints are left as they are.
+var errNone = errors.New("no API server IP addresses were listed in storage, refusing to erase all endpoints for the kubernetes Service")
 
 // peer is a server as seen from here.
 type peer struct {
@@ -77,7 +77,7 @@ func (s *Service) release(ctx context.Context) (bool, error) {
 }
 
 // live are the addresses of the servers whose leases are renewed, in order. Leases that are not
-// any more are taken away. It fails with errLast when there are none.
+// any more are taken away.
 func (s *Service) live(ctx context.Context) ([]string, error) {
 	page, err := s.store.List(ctx, leases, storage.ListOptions{})
 	if err != nil {
@@ -107,9 +107,6 @@ func (s *Service) live(ctx context.Context) ([]string, error) {
 		addresses = append(addresses, address)
 	}
 	s.peers = heard
-	if len(addresses) == 0 {
-		return nil, errLast
-	}
 	slices.Sort(addresses)
 	return addresses, nil
 }

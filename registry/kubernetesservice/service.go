@@ -68,6 +68,7 @@ type Service struct {
 	log      *slog.Logger
 	ip       netip.Addr // the service's
 	started  bool       // the objects have been set right once
+	ending   bool
 	told     map[string]bool
 	peers    map[string]peer
 }
@@ -128,6 +129,7 @@ func (s *Service) Run(ctx context.Context) error {
 			if s.options.Address.IsValid() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 				defer cancel()
+				s.ending = true
 				s.leave(ctx)
 			}
 			return nil
@@ -158,13 +160,13 @@ func (s *Service) keep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leave takes this server's lease away, and its endpoint if there are other servers.
+// leave takes this server's lease away, and its endpoint: in the end also if it is the last one.
 func (s *Service) leave(ctx context.Context) {
 	had, err := s.release(ctx)
 	if err == nil && had {
 		err = s.keepEndpoints(ctx, true)
 	}
-	if err != nil && !errors.Is(err, errLast) {
+	if err != nil && !errors.Is(err, errNone) {
 		s.log.Warn("this server's endpoint of the service kubernetes may stay", "error", err)
 	}
 }

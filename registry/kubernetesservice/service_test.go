@@ -175,9 +175,16 @@ func TestService(t *testing.T) {
 			t.Error("what was deleted is gone for good")
 		}
 		end()
-		if got := endpoints(t, r); got != "192.0.2.1 https=6443/TCP" {
-			t.Errorf("the last server leaves %s", got)
+		e, _ := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes")
+		slice, _ := get[*discoveryv1.EndpointSlice](t, r, "discovery.k8s.io", "endpointslices", "default", "kubernetes")
+		if len(e.Subsets) > 0 || len(slice.Endpoints)+len(slice.Ports) > 0 {
+			t.Errorf("the last server leaves %+v %+v", e, slice)
 		}
+		end = begin(t, r, store, at("192.0.2.1", 6443))
+		if got := endpoints(t, r); got != "192.0.2.1 https=6443/TCP" {
+			t.Errorf("back again, %s", got)
+		}
+		end()
 	})
 }
 
@@ -275,11 +282,20 @@ func TestServiceCIDRThatDiffers(t *testing.T) {
 		store := memory.New(memory.Options{})
 		r := open(t, store, networks("10.96.0.0/12")...)
 		gr := schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}
-		bare := networking.Default(networks("10.96.0.0/12"))
-		bare.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "Unknown"}, {Type: "Other", Status: "True"}}
-		if _, err := r.Access().Create(t.Context(), gr, bare); err != nil {
+		conditions := func(list ...metav1.Condition) {
+			t.Helper()
+			_, err := r.Access().Modify(t.Context(), registry.ObjectKey{Resource: gr, Name: "kubernetes"}, func(obj registry.Object) error {
+				obj.(*networkingv1.ServiceCIDR).Status.Conditions = list
+				return nil
+			}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.Access().Create(t.Context(), gr, networking.Default(networks("10.96.0.0/12"))); err != nil {
 			t.Fatal(err)
 		}
+		conditions(metav1.Condition{Type: "Ready", Status: "Unknown"}, metav1.Condition{Type: "Other", Status: "True"})
 		var reports []string
 		o := kubernetesservice.Options{Networks: networks("10.96.0.0/12"), Report: func(_ registry.Object, reason, message string) {
 			reports = append(reports, reason+": "+message)
@@ -297,13 +313,7 @@ func TestServiceCIDRThatDiffers(t *testing.T) {
 		end = begin(t, r, store, o)
 		time.Sleep(time.Minute)
 		end()
-		_, err := r.Access().Modify(t.Context(), registry.ObjectKey{Resource: gr, Name: "kubernetes"}, func(obj registry.Object) error {
-			obj.(*networkingv1.ServiceCIDR).Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "Because", Message: "of that"}}
-			return nil
-		}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conditions(metav1.Condition{Type: "Ready", Status: "False", Reason: "Because", Message: "of that"})
 		o.Networks = networks("10.96.0.0/12")
 		end = begin(t, r, store, o)
 		end()

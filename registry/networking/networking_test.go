@@ -94,6 +94,17 @@ func TestServiceCIDR(t *testing.T) {
 		{Name: "none", To: networks(), Refused: []string{`spec.cidrs: Invalid value: null: field is immutable`}},
 	})
 	stored, next := good.DeepCopy(), good.DeepCopy()
+	next.Status.Conditions = []metav1.Condition{networking.Ready()}
+	created := next.DeepCopy()
+	if registrytest.Prepare(k, created); len(created.Status.Conditions) > 0 {
+		t.Error("created with a status")
+	}
+	if errs := registrytest.Replace(k, "", next.DeepCopy(), stored); len(errs) > 0 {
+		t.Error(errs)
+	}
+	if registrytest.Replace(k, "", next, stored); len(next.Status.Conditions) > 0 {
+		t.Error("the status came by an update")
+	}
 	networks("10.9.0.0/24")(next)
 	next.Labels = map[string]string{"a": "b"}
 	next.Status.Conditions = []metav1.Condition{networking.Ready()}
@@ -116,6 +127,6 @@ func TestClosure(t *testing.T) {
 
 func ExampleDefault() {
 	cidr := networking.Default([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/112")})
-	fmt.Println(cidr.Name, cidr.Spec.CIDRs, cidr.Status.Conditions[0].Message)
-	// Output: kubernetes [10.96.0.0/12 fd00::/112] Kubernetes default Service CIDR is ready
+	fmt.Println(cidr.Name, cidr.Spec.CIDRs)
+	// Output: kubernetes [10.96.0.0/12 fd00::/112]
 }

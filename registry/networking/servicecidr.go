@@ -27,12 +27,11 @@ func Default(networks []netip.Prefix) *networkingv1.ServiceCIDR {
 	for _, network := range networks {
 		cidr.Spec.CIDRs = append(cidr.Spec.CIDRs, network.Masked().String())
 	}
-	cidr.Status.Conditions = []metav1.Condition{Ready()}
 	return cidr
 }
 
-// Ready is the condition by which the server says, from now on, that the default ServiceCIDR is
-// ready.
+// Ready is the condition by which the server says, by the status, that the default ServiceCIDR is
+// ready from now on. A ServiceCIDR of which nobody says whether it is, is ready too.
 func Ready() metav1.Condition {
 	return metav1.Condition{
 		Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue,
@@ -49,6 +48,12 @@ func serviceCIDRs() registry.Kind {
 		NewList:      func() runtime.Object { return &networkingv1.ServiceCIDRList{} },
 		Columns:      cidrColumns(),
 		Rules: registry.Rules[*networkingv1.ServiceCIDR]{
+			PrepareCreate: func(_ context.Context, cidr *networkingv1.ServiceCIDR) {
+				cidr.Status = networkingv1.ServiceCIDRStatus{}
+			},
+			PrepareUpdate: func(_ context.Context, cidr, old *networkingv1.ServiceCIDR) {
+				cidr.Status = *old.Status.DeepCopy()
+			},
 			Validate:       func(cidr *networkingv1.ServiceCIDR) field.ErrorList { return validateNetworks(cidr.Spec.CIDRs) },
 			ValidateUpdate: validateNetworksChange,
 		},
