@@ -27,8 +27,8 @@ var record = flag.Bool("record", false, "write the answers into testdata/kubectl
 // minCommands is how many commands the scripts hold at least.
 const minCommands = 120
 
-// TestKubectl plays the scripts of testdata/kubectl with the upstream kubectl against a cluster of three
-// simulated nodes, each in a namespace of its own name. A script is made of commands and their answers:
+// TestKubectl plays the scripts of testdata/kubectl with the upstream kubectl, each against a cluster of its own with
+// three simulated nodes, in a namespace of its name. A script is made of commands and their answers:
 //
 //	$ COMMAND     run by bash; answers what follows, up to the next command, and exit code 0
 //	! COMMAND     the same, but it fails
@@ -42,7 +42,7 @@ func TestKubectl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	process := started(t, program(t), filepath.Join(t.TempDir(), "data"), "--nodes", "3")
+	p := program(t)
 	scripts, err := filepath.Glob("testdata/kubectl/*.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -54,16 +54,20 @@ func TestKubectl(t *testing.T) {
 			t.Fatal(err)
 		}
 		commands += len(s.steps)
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { play(t, s, path, process) })
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			process := started(t, p, filepath.Join(t.TempDir(), "data"), "--nodes", "3", "--storage", "memory")
+			play(t, s, path, process)
+			if text := process.Output(); strings.Contains(text, "goroutine") {
+				t.Error(text)
+			}
+			if err := process.Interrupt(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	if commands < minCommands {
 		t.Errorf("the scripts hold %d commands, want %d", commands, minCommands)
-	}
-	if text := process.Output(); strings.Contains(text, "goroutine") {
-		t.Error(text)
-	}
-	if err := process.Interrupt(); err != nil {
-		t.Error(err)
 	}
 }
 
