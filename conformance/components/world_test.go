@@ -1,0 +1,133 @@
+package components_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/keelson-dev/keelson/internal/clusterprocess"
+	"github.com/keelson-dev/keelson/internal/upstream"
+)
+
+// patience bounds every wait; what is waited for takes seconds on an idle machine.
+const patience = 2 * time.Minute
+
+// world is a running examples/cluster.
+type world struct {
+	dir    string
+	config *rest.Config
+	api    kubernetes.Interface
+}
+
+// newWorld starts examples/cluster, in which flags may make room for others' components.
+func newWorld(t *testing.T, flags ...string) *world {
+	t.Helper()
+	program, err := clusterprocess.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	// The context of a test ends before its cleanups.
+	process, err := program.Start(context.WithoutCancel(t.Context()), dir, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := process.Interrupt(); err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := process.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{dir: dir, config: config, api: api}
+}
+
+// run keeps one of upstream's programs running until the test ends. It must not end by itself.
+func run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	kubernetes, err := upstream.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := kubernetes.Build(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(t.TempDir(), name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(path, args...)
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	t.Cleanup(func() {
+		select {
+		case err := <-ended:
+			t.Errorf("%s ended before the test: %v", name, err)
+		default:
+			_ = command.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-ended:
+			case <-time.After(patience):
+				_ = command.Process.Kill()
+				t.Errorf("%s did not end when it was asked to", name)
+			}
+		}
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("the last of %s:\n%s", name, text[max(0, len(text)-8000):])
+		}
+		_ = log.Close()
+	})
+}
+
+// eventually waits until look finds nothing missing any more. What it says is missing is told when time is up.
+func eventually(t *testing.T, what string, look func(ctx context.Context) (missing string, err error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	last := "nothing was seen"
+	for {
+		missing, err := look(ctx)
+		switch {
+		case err == nil && missing == "":
+			return
+		case err == nil:
+			last = missing
+		case ctx.Err() == nil: // else it was the wait that ended
+			last = err.Error()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: after %v: %s", what, patience, last)
+		}
+	}
+}
+
+// differ says what is not as wanted.
+func differ(got, want any) string {
+	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
+		return fmt.Sprintf("got %s, want %s", g, w)
+	}
+	return ""
+}
