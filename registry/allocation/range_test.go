@@ -98,7 +98,7 @@ func TestRangeThatIsNone(t *testing.T) {
 
 func TestPortRange(t *testing.T) {
 	for text, want := range map[string]string{
-		"30000-32767": "{30000 2768}", " 1-65535 ": "{1 65535}", "80-80": "{80 1}",
+		"30000-32767": "{30000 2768}", "1-65535": "{1 65535}", "80-80": "{80 1}",
 		"0-80": "port range 0-80", "80-79": "port range 80-79", "1-65536": "port range 1-65536",
 		"": "such as 30000-32767", "30000": "such as 30000-32767", "a-b": "such as 30000-32767",
 	} {

@@ -22,7 +22,7 @@ func ipAddresses() registry.Kind {
 		Columns:      addressColumns(),
 		Rules: registry.Rules[*networkingv1.IPAddress]{
 			Validate:       func(ip *networkingv1.IPAddress) field.ErrorList { return validateAddress(ip, nil) },
-			ValidateUpdate: func(ip, old *networkingv1.IPAddress) field.ErrorList { return validateAddress(ip, old) },
+			ValidateUpdate: validateAddress,
 			ValidateName:   addressName,
 		},
 	}.Kind()
