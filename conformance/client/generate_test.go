@@ -9,8 +9,9 @@ import (
 
 const generated = "../../client/generate/testdata"
 
-// answers are the commands of a file with what kubectl answers: YAML, or the error behind "!".
-func answers(t *testing.T, k *kubectl, file string, flags ...string) string {
+// answers are the commands of a file with what kubectl answers: what it prints as the line function
+// gives it back, or the error behind "!".
+func answers(t *testing.T, k *kubectl, file string, print func(string) string, flags ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -22,16 +23,34 @@ func answers(t *testing.T, k *kubectl, file string, flags ...string) string {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		out, failure := k.run(strings.Fields(line), flags...)
+		out, failure := k.run(words(line), flags...)
 		b.WriteString("$ " + line + "\n")
 		if failure != "" {
 			failure, _, _ = strings.Cut(failure, "\nSee '")
 			b.WriteString("! " + strings.ReplaceAll(failure, "\n", "\n! ") + "\n")
 			continue
 		}
-		b.WriteString(withoutNotes(out))
+		b.WriteString(print(out))
 	}
 	return b.String()
+}
+
+// words splits a line at spaces outside single quotes.
+func words(line string) []string {
+	var all []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			all = append(all, part)
+		} else {
+			all = append(all, strings.Fields(part)...)
+		}
+	}
+	return all
+}
+
+// quoted puts a sign before every line, and one behind the last that shows whether it ended.
+func quoted(out string) string {
+	return "> " + strings.ReplaceAll(out, "\n", "\n> ") + "$\n"
 }
 
 // withoutNotes leaves out what the flags' library says about old flags.
@@ -57,7 +76,7 @@ func before(args, flags []string) []string {
 func TestGenerate(t *testing.T) {
 	k := newKubectl(t)
 	t.Chdir(generated)
-	golden(t, "answers.txt", answers(t, k, "commands.txt", "--dry-run=client", "--output=yaml"))
+	golden(t, "answers.txt", answers(t, k, "commands.txt", withoutNotes, "--dry-run=client", "--output=yaml"))
 }
 
 // golden compares with a file, or writes it.

@@ -77,6 +77,7 @@ func limits() map[string]int {
 		"client/discovery":        255, // client-go's discovery knows all kinds of the API
 		"client/generate":         85,  // the names' rules of apimachinery and the grammar of image references
 		"client/kubeconfig":       115,
+		"client/printer":          85,
 		"client/rest":             120,
 		"cluster":                 240,
 		"conformance":             220,
