@@ -56,9 +56,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.long = x.q.LongRunning()
 	x.observe(r)
 	if x.q.nameless {
-		internalError(w, r, fmt.Errorf("failed to create RequestInfo: unable to determine kind and namespace from url, %v", r.URL))
+		internalError(w, r, fmt.Errorf("failed to create RequestInfo: unable to determine kind and namespace from url, %s", r.URL.RequestURI()))
 		return
 	}
+	w.Header()["Cache-Control"] = []string{"no-cache, private"}
 	if x.long {
 		x.serve(r.WithContext(r.Context()), nil)
 		return
@@ -75,7 +76,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.race(ctx, r, err)
 }
 
-// open gives the request its ID and sets the headers that every response has.
+// open gives the request its ID.
 func (x *exchange) open(r *http.Request) {
 	if x.id[0] = r.Header.Get(auditID); x.id[0] == "" {
 		x.id[0] = newID()
@@ -83,9 +84,6 @@ func (x *exchange) open(r *http.Request) {
 	h := x.w.Header()
 	if len(h[auditID]) == 0 {
 		h[auditID] = x.id[:]
-	}
-	if _, set := h["Cache-Control"]; !set {
-		h["Cache-Control"] = []string{"no-cache, private"}
 	}
 }
 

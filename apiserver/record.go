@@ -44,8 +44,12 @@ func (x *exchange) begin(r *http.Request) bool {
 func (x *exchange) refuse(r *http.Request, err error) {
 	recorded := x.begin(r)
 	if recorded {
+		status := statusOf(err)
 		x.audit.refused = true
-		x.audit.record.Status(statusOf(err))
+		x.audit.record.Status(status)
+		if body, err := codec.JSON(statusGVK(), status.DeepCopy()); err == nil {
+			x.audit.record.ResponseObject(body)
+		}
 	}
 	writeError(x, r, err)
 	if recorded {

@@ -31,7 +31,7 @@ type Options struct {
 	Authorizer authz.Authorizer
 	// Admission changes and judges writes, in order. nil admits everything.
 	Admission admission.Chain
-	// Version is what /version tells.
+	// Version is what /version tells; FillVersion completes it.
 	Version version.Info
 	// MaxBody bounds request bodies, in bytes; 0 is 3 MiB.
 	MaxBody int64
@@ -82,7 +82,7 @@ type chain struct {
 func New(r *registry.Registry, o Options) *Server {
 	s := &Server{
 		registry: r, authn: o.Authenticator, authz: o.Authorizer, admission: o.Admission,
-		version: o.Version, maxBody: o.MaxBody, log: o.Logger,
+		version: FillVersion(o.Version), maxBody: o.MaxBody, log: o.Logger,
 		endpoints: map[schema.GroupVersionResource]*endpoint{},
 	}
 	if s.authn == nil {
@@ -155,7 +155,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, q Request) {
 		return
 	}
 	e, ok := s.endpoints[q.gvr()]
-	if !ok || !e.Namespaced && q.Namespace != "" && q.Resource != "namespaces" {
+	if !ok || !e.Namespaced && q.Namespace != "" && q.Resource != "namespaces" || q.Verb == "proxy" {
 		s.discovery.notFound(w, r, q.Group)
 		return
 	}
