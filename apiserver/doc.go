@@ -4,7 +4,9 @@
 //
 // A request passes recovery, the authenticator, the authorizer, decoding and defaulting,
 // mutating admission, the kind's rules, validating admission, and the store. This package is
-// the only place where errors become metav1.Status.
+// the only place where errors become metav1.Status. What a client asks for in its Accept header
+// decides the form of an answer: the object, a table of it by the kind's columns, or its metadata
+// alone.
 //
 // The handler listens nowhere. NewTransport calls it in process, for clients that speak to it as
 // they would over a network; a net/http.Server serves it to others.
