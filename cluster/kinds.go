@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/registry"
@@ -25,7 +26,7 @@ import (
 func (c *Cluster) builtin() []registry.Kind {
 	var kinds []registry.Kind
 	kinds = append(kinds, core.Kinds(core.Options{
-		Tokens:   core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{tokenIssuer}},
+		Tokens:   core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{tokenIssuer}, Annotate: audit.Annotate},
 		Services: core.Services{Networks: c.options.Services.networks(), NodePorts: c.services.ports},
 	})...)
 	kinds = append(kinds, apps.Kinds()...)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -271,6 +272,55 @@ func TestRequestsOutOfBounds(t *testing.T) {
 	}
 	if text := process.Output(); strings.Contains(text, "goroutine") {
 		t.Error(text)
+	}
+}
+
+// TestPeopleFromFiles: tokens and passwords stand in files, which are read again when they change.
+func TestPeopleFromFiles(t *testing.T) {
+	dir := t.TempDir()
+	tokens, passwords := filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "passwords.csv")
+	write(t, tokens, "t0ken,jane,1,\"system:masters\"\n")
+	write(t, passwords, "passw0rd,joe,2,\"system:masters\"\n")
+	p := program(t)
+	process := started(t, p, filepath.Join(dir, "data"), "--storage", "memory", "--token-auth-file", tokens, "--basic-auth-file", passwords)
+	config, _ := clients(t, process)
+	config.CertData, config.KeyData = nil, nil
+	whoami := func(change func(*rest.Config)) string {
+		c := rest.CopyConfig(config)
+		change(c)
+		api, err := kubernetes.NewForConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		review, err := api.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if apierrors.IsUnauthorized(err) {
+			return "401"
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return review.Status.UserInfo.Username
+	}
+	for want, change := range map[string]func(*rest.Config){
+		"jane": func(c *rest.Config) { c.BearerToken = "t0ken" },
+		"joe":  func(c *rest.Config) { c.Username, c.Password = "joe", "passw0rd" },
+		"401":  func(c *rest.Config) { c.Username, c.Password = "joe", "t0ken" },
+	} {
+		if got := whoami(change); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	write(t, tokens, "0ther,jane,1\n")
+	eventually(t, "the old token is gone", func() bool { return whoami(func(c *rest.Config) { c.BearerToken = "t0ken" }) == "401" })
+	for _, secret := range []string{"t0ken", "passw0rd"} {
+		if strings.Contains(process.Output(), secret) {
+			t.Errorf("%s is in the log", secret)
+		}
+	}
+	write(t, passwords, "passw0rd\n")
+	text, code, err := p.Fail(t.Context(), "--data-dir", filepath.Join(dir, "other"), "--listen", "127.0.0.1:0", "--basic-auth-file", passwords)
+	if err != nil || code != 1 || !strings.Contains(text, "--basic-auth-file") || strings.Contains(text, "passw0rd") {
+		t.Errorf("code %d, %v: %s", code, err, text)
 	}
 }
 

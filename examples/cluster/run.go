@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +16,9 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/serving"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
-	"github.com/keelson-dev/keelson/authn/x509"
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/pki"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
 	"github.com/keelson-dev/keelson/registry/vacant"
@@ -40,11 +41,7 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 		return err
 	}
 	defer func() { _ = listener.Close() }() // where serving did not
-	pair, err := authority.Keep("apiserver", pki.Subject{Name: "kube-apiserver", Hosts: hosts(listener.Addr())}, life)
-	if err != nil {
-		return err
-	}
-	certificate, err := pair.TLS()
+	shown, err := certificate(authority, listener.Addr())
 	if err != nil {
 		return err
 	}
@@ -56,26 +53,58 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	o := s.options(authority)
-	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
-	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
-		return err
-	}
-	c, err := cluster.Start(ctx, o)
+	people, err := s.people(authority)
 	if err != nil {
 		return err
 	}
-	server := serving.New(listener, certificate, c.Handler(), serving.Options{Drain: c.Drain, Logger: s.logger()})
-	served := make(chan error, 1)
-	go func() { served <- server.Run(ctx) }()
-	s.welcome(out, listener.Addr(), time.Since(began))
-	err = <-served
-	if ctx.Err() != nil {
-		fmt.Fprintln(out, "ending: requests finish, watches end")
+	o := s.options(authority)
+	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
+	o.Authenticators = people.authenticators
+	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
+		return err
 	}
-	return errors.Join(err, c.Close())
+	c, err := cluster.New(o)
+	if err != nil {
+		return err
+	}
+	server := serving.New(listener, shown, c.Handler(), serving.Options{Drain: c.Drain, Logger: s.logger()})
+	return together(ctx, c, controllers.Group(server, people), func() {
+		s.welcome(out, listener.Addr(), time.Since(began))
+	}, func() {
+		fmt.Fprintln(out, "ending: requests finish, watches end")
+	})
 }
 
+// together runs the cluster and what serves it to others. When ctx ends, or one of them, the servers end
+// first, so that requests under way are still answered.
+func together(ctx context.Context, c *cluster.Cluster, servers controllers.Runnable, ready, ending func()) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ran := make(chan error, 1)
+	go func() {
+		ran <- c.Run(context.WithoutCancel(ctx))
+		stop()
+	}()
+	if err := c.WaitReady(ctx); err != nil { // it broke, which Run tells, or was interrupted
+		_ = c.Close()
+		return <-ran
+	}
+	ready()
+	context.AfterFunc(ctx, ending)
+	err := servers.Run(ctx)
+	stop()
+	_ = c.Close() // Run returns the same
+	return errors.Join(err, <-ran)
+}
+
+// certificate is by which clients know the server.
+func certificate(authority *pki.Authority, address net.Addr) (tls.Certificate, error) {
+	pair, err := authority.Keep("apiserver", pki.Subject{Name: "kube-apiserver", Hosts: hosts(address)}, life)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return pair.TLS()
+}
 func (s *settings) logger() *slog.Logger {
 	if s.verbose {
 		return slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -86,7 +115,6 @@ func (s *settings) logger() *slog.Logger {
 // options are those of the cluster.
 func (s *settings) options(authority *pki.Authority) cluster.Options {
 	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM(), ClientCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes}}
-	o.Authenticators = append(o.Authenticators, x509.New(x509.Static{Roots: authority.Pool()}))
 	if s.storage == "embedded" {
 		o.Dir = filepath.Join(s.dataDir, "store")
 	}

@@ -22,6 +22,8 @@ type settings struct {
 	disable    []string
 	auditLog   string
 	policy     string
+	tokens     string
+	passwords  string
 	verbose    bool
 }
 
@@ -47,6 +49,10 @@ Flags:
                         programs can take their place; their kubeconfig files are written to DIR
   --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
   --audit-policy FILE   what the audit log tells, an audit.k8s.io/v1 Policy (default: who did what, without bodies)
+  --token-auth-file FILE
+                        people with bearer tokens: a CSV of token,user,uid,"group1,group2"; read again when it changes
+  --basic-auth-file FILE
+                        people with passwords: a CSV of password,user,uid,"group1,group2"; read again when it changes
   --verbose             tell on standard error what the components do
 
 Examples:
@@ -84,6 +90,8 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.StringVar(&disable, "disable", "", "")
 	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
 	f.StringVar(&s.policy, "audit-policy", "", "")
+	f.StringVar(&s.tokens, "token-auth-file", "", "")
+	f.StringVar(&s.passwords, "basic-auth-file", "", "")
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
