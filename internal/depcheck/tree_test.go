@@ -65,6 +65,7 @@ func limits() map[string]int {
 		"apiserver":               170,
 		"apiserver/audit":         90,
 		"apiserver/health":        0,
+		"apiserver/managedfields": 80,
 		"apiserver/metrics":       200, // Prometheus' client
 		"authn":                   0,
 		"authn/serviceaccount":    75, // API types and go-jose

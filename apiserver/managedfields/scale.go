@@ -1,0 +1,93 @@
+package managedfields
+
+import (
+	"slices"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// scaleVersion is the version of Scale objects.
+var scaleVersion = autoscalingv1.SchemeGroupVersion.String()
+
+// Scaled maps the ownership of an object's replica count to that of its Scale and back, as
+// upstream does: entries of a Scale are made from the object's for each request.
+type Scaled struct {
+	// Replicas is where the count is, such as "spec", "replicas", in each served version by name.
+	Replicas map[string][]string
+	// Version is the version of the object in whose scale subresource a request is.
+	Version string
+}
+
+// ToScale returns the managed fields of the Scale of an object that has the given ones.
+func (s Scaled) ToScale(object []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
+	a := arenas.Get().(*arena)
+	defer a.release()
+	entries, err := a.read(object)
+	if err != nil {
+		return nil, err
+	}
+	replicas := insert(nil, []string{"spec", "replicas"})
+	var of []entry
+	for _, e := range entries {
+		if path := s.Replicas[e.version]; path != nil && has(e.set, path) {
+			of = append(of, entry{owner: e.owner, version: scaleVersion, set: replicas, time: e.time})
+		}
+	}
+	return a.write(of), nil
+}
+
+// FromScale returns the managed fields of an object that had those of object and whose Scale
+// was written.
+func (s Scaled) FromScale(object, scale []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
+	a := arenas.Get().(*arena)
+	defer a.release()
+	before, err := a.read(object)
+	if err != nil {
+		return nil, err
+	}
+	written, err := a.read(scale)
+	if err != nil {
+		return nil, err
+	}
+	var after []entry
+	for _, e := range before {
+		path, served := s.Replicas[e.version]
+		if !served {
+			continue
+		}
+		if path != nil && has(e.set, path) {
+			if i := indexOf(written, e.owner); i >= 0 {
+				written = slices.Delete(written, i, i+1) // it owns the count as before
+			} else if e.set, e.written = a.subtract(e.set, insert(nil, path)), nil; len(e.set) == 0 {
+				continue
+			}
+		}
+		after = append(after, e)
+	}
+	for _, e := range written {
+		if !has(e.set, []string{"spec", "replicas"}) {
+			continue
+		}
+		got := entry{owner: e.owner, version: s.Version, set: insert(nil, s.Replicas[s.Version])}
+		if i := indexOf(before, e.owner); i >= 0 {
+			got.time = before[i].time
+		}
+		after = slices.DeleteFunc(after, func(x entry) bool { return x.owner == got.owner })
+		after = append(after, got)
+	}
+	return a.write(after), nil
+}
+
+// has tells whether a path is in a set.
+func has(set []node, path []string) bool {
+	at := 0
+	n := find(set, &at, fieldKey(path[0]))
+	switch {
+	case n == nil:
+		return false
+	case len(path) == 1:
+		return n.is != 0
+	}
+	return has(n.kids, path[1:])
+}

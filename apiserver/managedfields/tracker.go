@@ -1,0 +1,224 @@
+package managedfields
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Object is an object whose fields are tracked.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Kind is a kind in all the group-versions in which it is served, the stored one first.
+type Kind struct {
+	Versions []Version
+	// Default fills unset fields of an object in its stored version; may be nil.
+	Default func(Object)
+}
+
+// Version is a kind in one group-version.
+type Version struct {
+	schema.GroupVersionKind
+	New func() Object
+	// FromStored and ToStored convert from and to the stored version without changing their
+	// argument; nil for the stored version itself.
+	FromStored, ToStored func(Object) Object
+}
+
+// Endpoint is where objects of a kind are written.
+type Endpoint struct {
+	Version     schema.GroupVersion
+	Subresource string
+	// Reset are the fields that a write at this endpoint does not change, such as "status" or
+	// "metadata.labels", with all below. Nobody comes to own them here.
+	Reset []string
+	// Only, if not empty, are the only fields that it does change; "*" stands for any item.
+	Only []string
+}
+
+// Tracker keeps account of who set which field of the objects written at one endpoint. It is
+// safe for concurrent use.
+type Tracker struct {
+	kind   Kind
+	at     Endpoint
+	schema *Schema
+	reset  []node    // Reset as a set
+	only   []matcher // Only
+}
+
+// New returns the tracker of an endpoint of a kind.
+func New(s *Schema, k Kind, at Endpoint) *Tracker {
+	t := &Tracker{kind: k, at: at, schema: s}
+	for _, path := range at.Reset {
+		t.reset = insert(t.reset, strings.Split(path, "."))
+	}
+	for _, path := range at.Only {
+		t.only = addMatcher(t.only, strings.Split(path, "."))
+	}
+	return t
+}
+
+// Update records in obj that manager has made it what it is, from live: a new object's empty
+// state, or the newest state of an existing one, which is shared and stays as it is. Both are in
+// the stored version. The managed fields that obj brings along are those that count, unless they
+// are unreadable or missing; an empty list resets them. obj keeps live's when its fields cannot
+// be told apart.
+func (t *Tracker) Update(live, obj Object, manager string) {
+	a := arenas.Get().(*arena)
+	defer a.release()
+	entries := t.before(a, live, obj)
+	obj.SetManagedFields(nil)
+	if len(entries) == 0 && live.GetUID() != "" {
+		return // nobody tracked it so far
+	}
+	entries, err := t.update(a, entries, live, obj, manager)
+	if err != nil {
+		obj.SetManagedFields(live.GetManagedFields())
+		return
+	}
+	obj.SetManagedFields(a.write(entries))
+}
+
+// before returns the entries that a write begins with.
+func (t *Tracker) before(a *arena, live, obj Object) []entry {
+	if t.at.Subresource == "" {
+		own := obj.GetManagedFields()
+		if isReset(own) {
+			return nil
+		}
+		if entries, err := a.read(own); err == nil && len(entries) > 0 {
+			return entries
+		}
+	}
+	entries, err := a.read(live.GetManagedFields())
+	if err != nil {
+		return nil
+	}
+	return entries
+}
+
+// isReset tells whether a client asks to forget who owns what: by an empty list, or one with an
+// empty item for clients that cannot send an empty list.
+func isReset(entries []metav1.ManagedFieldsEntry) bool {
+	return entries != nil && len(entries) == 0 || len(entries) == 1 && reflect.ValueOf(entries[0]).IsZero()
+}
+
+// update returns the entries after an update of live to obj.
+func (t *Tracker) update(a *arena, entries []entry, live, obj Object, manager string) ([]entry, error) {
+	own := owner{name: cmp.Or(manager, unknown), operation: metav1.ManagedFieldsOperationUpdate, version: t.at.Version.String(), subresource: t.at.Subresource}
+	diffs := differences{tracker: t, arena: a, live: live, obj: obj}
+	changed, ok, err := diffs.in(own.version)
+	if err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, fmt.Errorf("%s is not served in %s", t.kind.Versions[0].Kind, own.version)
+	}
+	kept := entries[:0]
+	for _, e := range entries {
+		diff, ok, err := diffs.in(e.version)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue // of a version that is served no more
+		}
+		before := e.set
+		e.set = a.subtract(a.reconcile(e.set, diffs.shape(e.version)), diff)
+		if !identical(before, e.set) {
+			e.written = nil
+		}
+		if len(e.set) > 0 {
+			kept = append(kept, e)
+		}
+	}
+	if mine := a.strip(a.set(changed)); len(mine) > 0 {
+		kept = a.add(kept, own, mine)
+	}
+	return a.limit(kept), nil
+}
+
+// add gives fields to an owner, now.
+func (a *arena) add(entries []entry, o owner, mine []node) []entry {
+	at := indexOf(entries, o)
+	if at < 0 {
+		return append(entries, entry{owner: o, version: o.version, set: mine, time: now()})
+	}
+	e := &entries[at]
+	before := e.set
+	if e.set = a.union(before, mine); !identical(before, e.set) {
+		e.written = nil
+	}
+	e.time = now()
+	return entries
+}
+
+// differences are what an update changed, in each version in which somebody owns fields.
+type differences struct {
+	tracker *Tracker
+	*arena
+	live, obj Object
+	known     []difference
+}
+
+type difference struct {
+	version string
+	served  bool
+	shape   *shape
+	nodes   []node
+}
+
+// in returns what changed in the terms of a version; ok tells that there is such a version.
+func (d *differences) in(version string) (nodes []node, ok bool, err error) {
+	if i := slices.IndexFunc(d.known, func(k difference) bool { return k.version == version }); i >= 0 {
+		return d.known[i].nodes, d.known[i].served, nil
+	}
+	found := difference{version: version}
+	if v := d.tracker.version(version); v != nil {
+		live, obj := contents(v.from(d.live)), contents(v.from(d.obj))
+		found.served, found.shape = true, d.tracker.schema.of(live.Type())
+		if nodes, err = d.diff(found.shape, live, obj); err != nil {
+			return nil, false, err
+		}
+		found.nodes = d.tracker.filter(d.arena, nodes)
+	}
+	d.known = append(d.known, found)
+	return found.nodes, found.served, nil
+}
+
+func (d *differences) shape(version string) *shape {
+	i := slices.IndexFunc(d.known, func(k difference) bool { return k.version == version })
+	return d.known[i].shape
+}
+
+// contents is what an object consists of.
+func contents(obj Object) reflect.Value {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return reflect.ValueOf(u.UnstructuredContent())
+	}
+	return reflect.ValueOf(obj).Elem()
+}
+
+// version returns the version of the kind by its name, or nil.
+func (t *Tracker) version(name string) *Version {
+	i := slices.IndexFunc(t.kind.Versions, func(v Version) bool { return v.GroupVersion().String() == name })
+	if i < 0 {
+		return nil
+	}
+	return &t.kind.Versions[i]
+}
+
+func (v *Version) from(stored Object) Object {
+	if v.FromStored == nil {
+		return stored
+	}
+	return v.FromStored(stored)
+}

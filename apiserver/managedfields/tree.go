@@ -1,0 +1,188 @@
+package managedfields
+
+import (
+	"slices"
+	"sync"
+)
+
+// node is one path element of a set of paths, with what is below it. Nodes side by side are in
+// the order of their keys.
+type node struct {
+	key  string
+	is   mark
+	kids []node
+}
+
+// mark tells what a node stands for. In a set, a path is owned or only leads to others; in the
+// difference between two objects, owned is what was set and removed is what went away.
+type mark uint8
+
+const (
+	owned mark = 1 << iota
+	removed
+)
+
+// arena is where the trees of one operation live.
+type arena struct {
+	slab  []node
+	used  int
+	stack []node // nodes of lists that are not complete
+	text  []byte // what is being encoded
+}
+
+const slabNodes = 512
+
+var arenas = sync.Pool{New: func() any { return &arena{slab: make([]node, slabNodes)} }}
+
+// release gives the arena back. Nothing made in it may be used after. What it still refers to is
+// let go with the pool, at the next garbage collections.
+func (a *arena) release() {
+	a.used, a.stack, a.text = 0, a.stack[:0], a.text[:0]
+	if cap(a.stack) > slabNodes || cap(a.text) > 1<<16 || len(a.slab) > slabNodes {
+		return // an unusually large object's
+	}
+	arenas.Put(a)
+}
+
+func (a *arena) push(n node) { a.stack = append(a.stack, n) }
+
+// take removes the nodes from mark on from the stack and returns them as a list of their own.
+func (a *arena) take(mark int) []node {
+	nodes := a.stack[mark:]
+	if len(nodes) == 0 {
+		return nil
+	}
+	if a.used+len(nodes) > len(a.slab) {
+		a.slab = make([]node, max(slabNodes, len(nodes)))
+		a.used = 0
+	}
+	kept := a.slab[a.used : a.used+len(nodes) : a.used+len(nodes)]
+	a.used += copy(kept, nodes)
+	a.stack = a.stack[:mark]
+	return kept
+}
+
+// find returns the node with the key, or nil. Callers look for keys in order, so that from,
+// where the search goes on, only grows.
+func find(nodes []node, from *int, key string) *node {
+	for *from < len(nodes) {
+		n := &nodes[*from]
+		switch order := compareKeys(n.key, key); {
+		case order == 0:
+			return n
+		case order > 0:
+			return nil
+		}
+		*from++
+	}
+	return nil
+}
+
+// subtract removes from a set the paths that a difference marks, whether set or removed. It
+// returns the same list when there are none.
+func (a *arena) subtract(set, diff []node) []node {
+	start, same, at := len(a.stack), true, 0
+	for _, n := range set {
+		if d := find(diff, &at, n.key); d != nil {
+			kids := a.subtract(n.kids, d.kids)
+			is := n.is
+			if d.is != 0 {
+				is = 0
+			}
+			if is != n.is || !identical(kids, n.kids) {
+				same = false
+			}
+			n.is, n.kids = is, kids
+			if is == 0 && len(kids) == 0 {
+				continue
+			}
+		}
+		a.push(n)
+	}
+	if same {
+		a.stack = a.stack[:start]
+		return set
+	}
+	return a.take(start)
+}
+
+func identical(a, b []node) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// union returns the paths of both sets. It returns x when that has all of y.
+func (a *arena) union(x, y []node) []node {
+	start, same, i, j := len(a.stack), true, 0, 0
+	for i < len(x) || j < len(y) {
+		order := 1 // x is at its end
+		if j == len(y) {
+			order = -1
+		} else if i < len(x) {
+			order = compareKeys(x[i].key, y[j].key)
+		}
+		switch {
+		case order < 0:
+			a.push(x[i])
+			i++
+		case order > 0:
+			a.push(y[j])
+			same = false
+			j++
+		default:
+			kids := a.union(x[i].kids, y[j].kids)
+			both := node{key: x[i].key, is: x[i].is | y[j].is, kids: kids}
+			if both.is != x[i].is || !identical(kids, x[i].kids) {
+				same = false
+			}
+			a.push(both)
+			i, j = i+1, j+1
+		}
+	}
+	if same {
+		a.stack = a.stack[:start]
+		return x
+	}
+	return a.take(start)
+}
+
+// set returns the set of the paths that a difference marks as set: the same list when nothing
+// was removed.
+func (a *arena) set(diff []node) []node {
+	if !anyRemoved(diff) {
+		return diff
+	}
+	start := len(a.stack)
+	for _, n := range diff {
+		n.kids = a.set(n.kids)
+		if n.is &= owned; n.is != 0 || len(n.kids) > 0 {
+			a.push(n)
+		}
+	}
+	return a.take(start)
+}
+
+func anyRemoved(diff []node) bool {
+	return slices.ContainsFunc(diff, func(n node) bool { return n.is&removed != 0 || anyRemoved(n.kids) })
+}
+
+// encode appends the set as FieldsV1.
+func encode(b []byte, set []node, self bool) []byte {
+	b = append(b, '{')
+	if self && len(set) > 0 {
+		b = append(b, `".":{},`...)
+	}
+	for i, n := range set {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = append(b, n.key...)
+		b = append(b, `":`...)
+		if len(n.kids) == 0 {
+			b = append(b, "{}"...)
+			continue
+		}
+		b = encode(b, n.kids, n.is != 0)
+	}
+	return append(b, '}')
+}
