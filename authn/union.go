@@ -7,8 +7,8 @@ import (
 )
 
 // Union returns an Authenticator that asks each of auths in turn and returns the first success.
-// A failure does not stop it: when nobody succeeds, it fails with every failure joined, or with
-// ErrNoCredentials when all abstained.
+// A failure does not stop it: when nobody succeeds, it fails with every failure joined, each text
+// once, or with ErrNoCredentials when all abstained.
 func Union(auths ...Authenticator) Authenticator {
 	if len(auths) == 1 {
 		return auths[0]
@@ -21,7 +21,7 @@ func Union(auths ...Authenticator) Authenticator {
 			switch {
 			case err == nil && id != nil:
 				return id, nil
-			case err != nil && !errors.Is(err, ErrNoCredentials):
+			case err != nil && !errors.Is(err, ErrNoCredentials) && !said(failures, err):
 				failures = append(failures, err)
 			}
 		}
@@ -30,6 +30,12 @@ func Union(auths ...Authenticator) Authenticator {
 		}
 		return nil, errors.Join(failures...)
 	})
+}
+
+// said tells whether a failure was told before: two authenticators may refuse the same token in the
+// same words.
+func said(failures []error, err error) bool {
+	return slices.ContainsFunc(failures, func(f error) bool { return f.Error() == err.Error() })
 }
 
 // WithGroup returns an Authenticator that adds group, usually GroupAuthenticated, to the

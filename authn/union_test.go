@@ -69,6 +69,13 @@ func TestUnion(t *testing.T) {
 	}
 }
 
+func TestUnionTellsAFailureOnce(t *testing.T) {
+	_, err := authn.Union(fails(errBad), fails(errWorse), fails(errors.New("bad password"))).Authenticate(httptest.NewRequest(http.MethodGet, "/", nil))
+	if want := "bad password\nworse certificate"; err == nil || err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+}
+
 func TestWithGroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		auth authn.Authenticator
