@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	content "k8s.io/apimachinery/pkg/util/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Image says what is wrong with an image reference: it is [registry/]repository[:tag][@digest].
@@ -35,21 +35,21 @@ func checkName(kind, name string, rule validation.ValidateNameFunc) error {
 }
 
 // The rules for names that are not DNS subdomains or labels.
-func roleName(name string, _ bool) []string { return path.IsValidPathSegmentName(name) }
+func roleName(name string, _ bool) []string { return content.IsPathSegmentName(name) }
 
 // jobName: a job's name becomes a label of its pods.
 func jobName(name string, prefix bool) []string {
-	return append(validation.NameIsDNSSubdomain(name, prefix), maxLength(name, content.DNS1123LabelMaxLength)...)
+	return append(validation.NameIsDNSSubdomain(name, prefix), maxLength(name, utilvalidation.DNS1123LabelMaxLength)...)
 }
 
 // cronJobName leaves room for the eleven characters that tell its jobs apart.
 func cronJobName(name string, prefix bool) []string {
-	return append(validation.NameIsDNSSubdomain(name, prefix), maxLength(name, content.DNS1035LabelMaxLength-11)...)
+	return append(validation.NameIsDNSSubdomain(name, prefix), maxLength(name, utilvalidation.DNS1035LabelMaxLength-11)...)
 }
 
 func maxLength(name string, limit int) []string {
 	if len(name) > limit {
-		return []string{content.MaxLenError(limit)}
+		return []string{utilvalidation.MaxLenError(limit)}
 	}
 	return nil
 }

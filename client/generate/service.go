@@ -61,7 +61,7 @@ func (o ServiceOptions) check() error {
 		return fmt.Errorf("unknown service type %q: choose ClusterIP, NodePort, LoadBalancer or ExternalName", o.Type)
 	}
 	if o.ClusterIP == corev1.ClusterIPNone && o.Type != corev1.ServiceTypeClusterIP {
-		return errors.New("ClusterIP=None can only be used with ClusterIP service type") //nolint:staticcheck // kubectl's words
+		return errors.New("ClusterIP=None can only be used with ClusterIP service type")
 	}
 	if o.ClusterIP != corev1.ClusterIPNone && len(o.TCP) == 0 && o.Type != corev1.ServiceTypeExternalName {
 		return errors.New("at least one tcp port specifier must be provided")

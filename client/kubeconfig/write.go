@@ -128,8 +128,8 @@ func lock(ctx context.Context, path string) (unlock func() error, err error) {
 
 // replace writes data to a new file and puts it in the place of path, or of what path links to.
 func replace(path string, data []byte) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -118,17 +118,17 @@ users:
 
 func TestAddFollowsLinks(t *testing.T) {
 	dir := t.TempDir()
-	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
-	if err := os.WriteFile(real, nil, 0o600); err != nil {
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	if err := os.WriteFile(target, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(real, link); err != nil {
+	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
 	}
 	if err := kubeconfig.Add(t.Context(), link, entry); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, real, entryYAML)
+	holds(t, target, entryYAML)
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link: %v, %v", info.Mode(), err)
 	}

@@ -24,11 +24,11 @@ import (
 
 // get is kubectl get with a server that answers from files.
 type get struct {
-	resource, name            string
-	output                    string
-	options                   printer.Options
-	watch, watchOnly, events  bool
-	clientPrint, lenient, all bool
+	resource                 string
+	output                   string
+	options                  printer.Options
+	watch, watchOnly, events bool
+	clientPrint, lenient     bool
 }
 
 func parse(args []string) (get, error) {

@@ -123,8 +123,8 @@ func names(operation string) Printer {
 	if operation != "" {
 		operation = " " + operation
 	}
-	var print Func
-	print = func(w io.Writer, obj runtime.Object) error {
+	var all Func
+	all = func(w io.Writer, obj runtime.Object) error {
 		if event, ok := obj.(*metav1.WatchEvent); ok {
 			obj = event.Object.Object
 		}
@@ -132,7 +132,7 @@ func names(operation string) Printer {
 			if _, ok := obj.(*unstructured.UnstructuredList); !ok { // items of others do not say their kinds
 				return fmt.Errorf("list types are not supported by name printing: %T", obj)
 			}
-			return meta.EachListItem(obj, func(item runtime.Object) error { return print(w, item) })
+			return meta.EachListItem(obj, func(item runtime.Object) error { return all(w, item) })
 		}
 		kind := obj.GetObjectKind().GroupVersionKind().GroupKind()
 		if obj.GetObjectKind().GroupVersionKind().Empty() {
@@ -152,7 +152,7 @@ func names(operation string) Printer {
 		_, err := fmt.Fprintf(w, "%s/%s%s\n", resource, name, operation)
 		return err
 	}
-	return print
+	return all
 }
 
 // List makes one list of objects of any kind, as kubectl get does for JSON and YAML.

@@ -9,9 +9,9 @@ import (
 
 const generated = "../../client/generate/testdata"
 
-// answers are the commands of a file with what kubectl answers: what it prints as the line function
+// answers are the commands of a file with what kubectl answers: what it prints as show
 // gives it back, or the error behind "!".
-func answers(t *testing.T, k *kubectl, file string, print func(string) string, flags ...string) string {
+func answers(t *testing.T, k *kubectl, file string, show func(string) string, flags ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -30,7 +30,7 @@ func answers(t *testing.T, k *kubectl, file string, print func(string) string, f
 			b.WriteString("! " + strings.ReplaceAll(failure, "\n", "\n! ") + "\n")
 			continue
 		}
-		b.WriteString(print(out))
+		b.WriteString(show(out))
 	}
 	return b.String()
 }
