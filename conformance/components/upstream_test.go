@@ -43,7 +43,7 @@ func TestUpstream(t *testing.T) {
 func startScheduler(t *testing.T, dir string) {
 	t.Helper()
 	credentials := filepath.Join(dir, "scheduler.conf")
-	run(t, upstream.Scheduler,
+	upstreams(t, upstream.Scheduler,
 		"--kubeconfig="+credentials, "--authentication-kubeconfig="+credentials, "--authorization-kubeconfig="+credentials,
 		"--bind-address=127.0.0.1", "--secure-port="+freePort(t), "--leader-elect=true")
 }
@@ -51,7 +51,7 @@ func startScheduler(t *testing.T, dir string) {
 func startControllerManager(t *testing.T, dir string) {
 	t.Helper()
 	credentials, pki := filepath.Join(dir, "controller-manager.conf"), filepath.Join(dir, "pki")
-	run(t, upstream.ControllerManager,
+	upstreams(t, upstream.ControllerManager,
 		"--kubeconfig="+credentials, "--authentication-kubeconfig="+credentials, "--authorization-kubeconfig="+credentials,
 		"--bind-address=127.0.0.1", "--secure-port="+freePort(t), "--leader-elect=true", "--cluster-name=kubernetes",
 		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller", "--use-service-account-credentials=true",

@@ -56,8 +56,15 @@ func newWorld(t *testing.T, flags ...string) *world {
 	return &world{dir: dir, config: config, api: api}
 }
 
-// run keeps one of upstream's programs running until the test ends. It must not end by itself.
-func run(t *testing.T, name string, args ...string) {
+// process is a program that runs beside the test.
+type process struct {
+	command *exec.Cmd
+	ended   chan error
+	stopped bool
+}
+
+// upstreams runs one of upstream's programs.
+func upstreams(t *testing.T, name string, args ...string) {
 	t.Helper()
 	kubernetes, err := upstream.Find(t.Context())
 	if err != nil {
@@ -67,35 +74,54 @@ func run(t *testing.T, name string, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	start(t, path, args...)
+}
+
+// start runs a program until it is stopped, or the test ends. It must not end by itself.
+func start(t *testing.T, path string, args ...string) *process {
+	t.Helper()
+	name := filepath.Base(path)
 	log, err := os.Create(filepath.Join(t.TempDir(), name+".log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(path, args...)
-	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
+	p := &process{command: exec.Command(path, args...), ended: make(chan error, 1)}
+	p.command.Stdout, p.command.Stderr = log, log
+	if err := p.command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
+	go func() { p.ended <- p.command.Wait() }()
 	t.Cleanup(func() {
-		select {
-		case err := <-ended:
-			t.Errorf("%s ended before the test: %v", name, err)
-		default:
-			_ = command.Process.Signal(syscall.SIGTERM)
-			select {
-			case <-ended:
-			case <-time.After(patience):
-				_ = command.Process.Kill()
-				t.Errorf("%s did not end when it was asked to", name)
-			}
-		}
+		p.stop(t)
 		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
 			t.Logf("the last of %s:\n%s", name, text[max(0, len(text)-8000):])
 		}
 		_ = log.Close()
 	})
+	return p
+}
+
+// stop ends the program in good order, once.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	if p.stopped {
+		return
+	}
+	p.stopped = true
+	select {
+	case err := <-p.ended:
+		t.Errorf("%s ended by itself: %v", p.command.Path, err)
+		return
+	default:
+	}
+	_ = p.command.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		_ = p.command.Process.Kill()
+		<-p.ended
+		t.Errorf("%s did not end when it was asked to", p.command.Path)
+	}
 }
 
 // eventually waits until look finds nothing missing any more. What it says is missing is told when time is up.
