@@ -150,8 +150,8 @@ SSSSS
 	if err := follow(strings.NewReader(words), &out); err != nil {
 		t.Fatal(err)
 	}
-	want := "  1/2 [0.034 seconds]              [sig-auth] Accounts should work [Conformance]\n" +
-		"  2/2 [FAILED] [30.044 seconds]    [sig-node] Pods should [Serial] run [Conformance]\n"
+	want := "  1/2 [sig-auth] Accounts should work [Conformance] [0.034 seconds]\n" +
+		"  2/2 [sig-node] Pods should [Serial] run [Conformance] [FAILED] [30.044 seconds]\n"
 	if d := cmp.Diff(want, out.String()); d != "" {
 		t.Error(d)
 	}

@@ -95,12 +95,11 @@ func ignoreExit(err error) error {
 	return err
 }
 
-// follow shows a line for each test that ended, from the verbose words of the suite: a rule, the test's name, what it
-// does, and how it ended after a bullet.
+// follow shows a line for each test, with its name when it begins and how it went when it ended. In the verbose words of
+// the suite a test begins with its name below a rule and ends with a bullet.
 func follow(words io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(words)
-	ended, rule, name := 0, false, ""
-	total := "?"
+	begun, total, rule := 0, "?", false
 	for {
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) {
@@ -113,16 +112,13 @@ func follow(words io.Reader, out io.Writer) error {
 		switch {
 		case strings.HasPrefix(line, "Will run "):
 			total = strings.Fields(line)[2]
-		case strings.HasPrefix(line, "-----"):
-			rule = true
-			continue
-		case rule && strings.HasPrefix(line, "["):
-			name = withoutLabels(line)
+		case rule && strings.HasPrefix(line, "[sig-"):
+			begun++
+			fmt.Fprintf(out, "%3d/%s %s ", begun, total, withoutLabels(line))
 		case strings.HasPrefix(line, "• "):
-			ended++
-			fmt.Fprintf(out, "%3d/%s %-28s %s\n", ended, total, strings.TrimPrefix(line, "• "), name)
+			fmt.Fprintln(out, strings.TrimPrefix(line, "• "))
 		}
-		rule = false
+		rule = strings.HasPrefix(line, "-----")
 	}
 }
 
