@@ -153,6 +153,8 @@ type UpdateOptions struct {
 	// Patch tells that the wanted state was made from the current one: another UID in it is
 	// then an invalid change, not a conflict.
 	Patch bool
+	// Create lets the update create the object if it is not there, whatever the kind's rules.
+	Create bool
 }
 
 // Change makes the wanted state from the current one, which is shared and must not be changed;
@@ -166,7 +168,7 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change Ch
 	for {
 		current, err := r.newest(ctx, key, name)
 		if err != nil {
-			if !errors.Is(err, ErrNotFound) || !r.Rules.CreateOnUpdate || o.View != "" {
+			if !errors.Is(err, ErrNotFound) || !r.Rules.CreateOnUpdate && !o.Create || o.View != "" {
 				return nil, false, err
 			}
 			obj, err := change(ctx, nil)

@@ -45,6 +45,7 @@ func deployments() registry.Kind {
 			Views: map[string]registry.View[*appsv1.Deployment]{"status": {
 				PrepareUpdate:  prepareDeploymentStatus,
 				ValidateUpdate: validateDeploymentStatus,
+				Resets:         []string{"spec", "metadata.labels"},
 			}},
 			Scale: &registry.Scale[*appsv1.Deployment]{
 				Spec: func(d *appsv1.Deployment) int32 { return valueOf(d.Spec.Replicas) },

@@ -33,9 +33,21 @@ func pods() registry.Kind {
 		Fields: podFields,
 		Sub: registry.Subresources[*corev1.Pod]{
 			Views: map[string]registry.View[*corev1.Pod]{
-				"status":              {PrepareUpdate: preparePodStatus, ValidateUpdate: podspec.ValidateStatusUpdate},
-				"ephemeralcontainers": {PrepareUpdate: prepareEphemeralContainers, ValidateUpdate: podspec.ValidateEphemeralContainersUpdate},
-				"resize":              {PrepareUpdate: preparePodResize, ValidateUpdate: podspec.ValidateResize},
+				"status": {
+					PrepareUpdate: preparePodStatus, ValidateUpdate: podspec.ValidateStatusUpdate,
+					Resets: []string{"spec", "metadata.deletionTimestamp", "metadata.ownerReferences"},
+				},
+				"ephemeralcontainers": {
+					PrepareUpdate: prepareEphemeralContainers, ValidateUpdate: podspec.ValidateEphemeralContainersUpdate,
+					Only: []string{"spec.ephemeralContainers"},
+				},
+				"resize": {
+					PrepareUpdate: preparePodResize, ValidateUpdate: podspec.ValidateResize,
+					Only: []string{
+						"spec.containers.*.resources", "spec.containers.*.resizePolicy",
+						"spec.initContainers.*.resources", "spec.initContainers.*.resizePolicy",
+					},
+				},
 			},
 			Actions: map[string]registry.Action{"binding": binding(), "eviction": eviction()},
 		},

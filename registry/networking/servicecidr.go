@@ -63,6 +63,7 @@ func serviceCIDRs() registry.Kind {
 				cidr.Spec = before.Spec
 				metav1.ResetObjectMetaForStatus(&cidr.ObjectMeta, &before.ObjectMeta)
 			},
+			Resets: []string{"metadata", "spec"},
 		}}},
 	}.Kind()
 }
