@@ -132,12 +132,16 @@ func (c *Client) Invalidate(ctx context.Context) error {
 
 // notServed is an error about a name, in kubectl's words.
 type notServed struct {
-	name  string
+	name  schema.GroupResource
 	cause error
 }
 
 func (e *notServed) Error() string {
-	return fmt.Sprintf("the server doesn't have a resource type %q", e.name)
+	text := fmt.Sprintf("the server doesn't have a resource type %q", e.name.Resource)
+	if e.name.Group != "" {
+		text += fmt.Sprintf(" in group %q", e.name.Group)
+	}
+	return text
 }
 
 func (e *notServed) Unwrap() error { return e.cause }
@@ -173,7 +177,7 @@ func (c *Client) Mapping(ctx context.Context, name string) (*meta.RESTMapping, e
 	}
 	found, err := c.mapper.RESTMappingWithContext(ctx, kind)
 	if meta.IsNoMatchError(err) {
-		return nil, &notServed{name: group.Resource, cause: err}
+		return nil, &notServed{name: group, cause: err}
 	}
 	return found, err
 }

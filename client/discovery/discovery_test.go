@@ -110,8 +110,8 @@ func TestNotServed(t *testing.T) {
 	d := open(t, config, discovery.Options{})
 	for name, want := range map[string]string{
 		"foos":              `the server doesn't have a resource type "foos"`,
-		"foos.example.com":  `the server doesn't have a resource type "foos"`,
-		"Foo.v1.example.io": `the server doesn't have a resource type "Foo"`,
+		"foos.example.com":  `the server doesn't have a resource type "foos" in group "example.com"`,
+		"Foo.v1.example.io": `the server doesn't have a resource type "Foo" in group "v1.example.io"`,
 		"":                  "the name of a resource is empty",
 	} {
 		_, err := d.Mapping(t.Context(), name)
