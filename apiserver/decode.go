@@ -32,9 +32,10 @@ func (c *call) decode(data []byte, validation string) (registry.Object, error) {
 	if err := c.decodeInto(data, validation, obj, c.gvk()); err != nil {
 		return nil, err
 	}
+	own := obj.GetNamespace()
 	stored, err := c.settle(obj)
 	if err == nil {
-		c.noteStored(stored)
+		c.noteStored(stored, own)
 	}
 	return stored, err
 }

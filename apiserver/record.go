@@ -209,11 +209,18 @@ func (c *call) note(gvk schema.GroupVersionKind, obj runtime.Object) {
 	}
 }
 
-// noteStored is note for an object in its stored version, with its defaults.
-func (c *call) noteStored(obj registry.Object) {
-	if recordOf(c.w).WantsRequest() {
-		c.note(c.gvk(), c.served(obj))
+// noteStored is note for an object in its stored version, with its defaults. namespace is what the
+// body itself said.
+func (c *call) noteStored(obj registry.Object, namespace string) {
+	if !recordOf(c.w).WantsRequest() {
+		return
 	}
+	served := c.served(obj)
+	if served.GetNamespace() != namespace {
+		served = served.DeepCopyObject().(registry.Object)
+		served.SetNamespace(namespace)
+	}
+	c.note(c.gvk(), served)
 }
 
 // notePatch tells the record of the request what its patch is, in JSON.
