@@ -1,6 +1,8 @@
 package kubectlargs
 
 import (
+	"strings"
+
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -116,8 +118,9 @@ func clusterRole(f *pflag.FlagSet) maker {
 	var o generate.ClusterRoleOptions
 	roleFlags(f, &o.RoleOptions)
 	f.StringSliceVar(&o.NonResourceURLs, "non-resource-url", nil, "")
-	f.StringVar(&o.Aggregation, "aggregation-rule", "", "")
+	aggregation := f.StringSlice("aggregation-rule", nil, "") // kubectl's adds up
 	return func(name string, _ []string) ([]runtime.Object, error) {
+		o.Aggregation = strings.Join(*aggregation, ",")
 		return one(generate.ClusterRole(name, o))
 	}
 }
