@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -39,20 +40,27 @@ func (c *call) patch(ctx context.Context) {
 		c.patchScale(ctx, p, o)
 		return
 	}
-	c.change(ctx, func(_ context.Context, current registry.Object) (registry.Object, error) {
-		if current == nil {
-			return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: c.GroupResource(), Name: c.q.Name}, "")
-		}
-		obj := c.new()
-		if err := p.apply(c.served(current), c.gvk(), obj); err != nil {
-			return nil, err
-		}
-		stored, err := c.settle(obj)
-		if err != nil {
-			return nil, err
-		}
-		return stored, checkName(stored, c.q.Name, c.namespace())
-	}, updateOptions(o), isDryRun(o.DryRun))
+	if p.form == types.ApplyYAMLPatchType {
+		c.change(ctx, change{wanted: p.applied, options: updateOptions(o), create: true})
+		return
+	}
+	c.change(ctx, change{wanted: c.tracked(o.FieldManager, p.patched), options: updateOptions(o)})
+}
+
+// patched is the state that the patch makes of the current one.
+func (p *patch) patched(_ context.Context, current registry.Object) (registry.Object, error) {
+	if current == nil {
+		return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: p.GroupResource(), Name: p.q.Name}, "")
+	}
+	obj := p.new()
+	if err := p.apply(p.served(current), p.gvk(), obj); err != nil {
+		return nil, err
+	}
+	stored, err := p.settle(obj)
+	if err != nil {
+		return nil, err
+	}
+	return stored, checkName(stored, p.q.Name, p.namespace())
 }
 
 // readPatch reads the request's patch and its options.
@@ -78,10 +86,16 @@ func (c *call) readPatch() (*patch, *metav1.PatchOptions, error) {
 		return nil, nil, err
 	}
 	p.lenient, p.strict = o.FieldValidation == metav1.FieldValidationIgnore, o.FieldValidation == metav1.FieldValidationStrict
-	if !json.Valid(p.data) {
+	p.manager, p.force = o.FieldManager, o.Force != nil && *o.Force
+	document := p.data
+	if p.form == types.ApplyYAMLPatchType {
+		if document, err = yaml.ToJSON(p.data); err != nil {
+			return nil, nil, apierrors.NewBadRequest("error encoding patch: " + err.Error())
+		}
+	} else if !json.Valid(p.data) {
 		return nil, nil, apierrors.NewBadRequest("invalid JSON patch")
 	}
-	c.notePatch(p.data)
+	c.notePatch(document)
 	return p, o, nil
 }
 
@@ -96,7 +110,7 @@ func (e *endpoint) patchTypes() []types.PatchType {
 	if e.New != nil && codec.HasProtobuf(e.New()) {
 		forms = append(forms, types.StrategicMergePatchType)
 	}
-	return forms
+	return append(forms, types.ApplyYAMLPatchType)
 }
 
 // patch is what a PATCH request wants to be changed.
@@ -107,6 +121,9 @@ type patch struct {
 	// lenient passes over unknown and duplicate fields in silence, strict refuses them; else
 	// they are warned of.
 	lenient, strict bool
+	// manager and force are of an apply.
+	manager string
+	force   bool
 }
 
 // apply decodes into an empty object, of type gvk, what the patch makes of current.

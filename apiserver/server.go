@@ -66,6 +66,7 @@ type Server struct {
 	discovery *discovery
 	paths     *paths
 	scheme    *runtime.Scheme // the types of all kinds that are served
+	owners    owners
 	chain
 }
 

@@ -157,7 +157,8 @@ func TestMetadataOfUsersKinds(t *testing.T) {
 		protobuf + ",application/json" + asMetadata:              "application/json",
 	} {
 		w := ask(s, "GET", path+"/w", "Accept", accept)
-		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != want || bytes.Contains(w.Body.Bytes(), []byte("size")) {
+		body := bytes.ReplaceAll(w.Body.Bytes(), []byte("f:size"), nil) // who owns it
+		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != want || bytes.Contains(body, []byte("size")) {
 			t.Errorf("%s: %d %s %s", accept, w.Code, got, w.Body)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -118,29 +119,39 @@ func (c *call) updateScale(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	c.setScale(ctx, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return scale, nil }, o.DryRun)
+	c.setScale(ctx, func(live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+		wanted := scale.DeepCopy()
+		c.server.owners.scale().Update(live, wanted, c.manager(o.FieldManager))
+		return wanted, nil
+	}, o)
 }
 
 func (c *call) patchScale(ctx context.Context, p *patch, o *metav1.PatchOptions) {
-	c.setScale(ctx, func(current *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
-		current.TypeMeta = metav1.TypeMeta{}
+	wanted := func(live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		scale := &autoscalingv1.Scale{}
-		if err := p.apply(current, scaleGVK, scale); err != nil {
+		if err := p.apply(live.DeepCopy(), scaleGVK, scale); err != nil {
 			return nil, err
 		}
-		if err := sameNamespace(scale, c.namespace()); err != nil {
-			return nil, err
-		}
-		return scale, checkName(scale, c.q.Name, c.namespace())
-	}, o.DryRun)
+		c.server.owners.scale().Update(live, scale, c.manager(o.FieldManager))
+		return scale, p.belongs(scale)
+	}
+	if p.form == types.ApplyYAMLPatchType {
+		wanted = p.appliedScale
+	}
+	c.setScale(ctx, wanted, updateOptions(o))
 }
 
 // setScale changes the replica count as an update of the object itself.
-func (c *call) setScale(ctx context.Context, wanted func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), dryRun []string) {
-	dry := isDryRun(dryRun)
+func (c *call) setScale(ctx context.Context, wanted func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), o *metav1.UpdateOptions) {
+	dry := isDryRun(o.DryRun)
 	item, _, err := c.Update(ctx, c.namespace(), c.q.Name, func(ctx context.Context, current registry.Object) (registry.Object, error) {
 		was := registry.NewScale(*c.Sub.Scale, current)
-		scale, err := wanted(was.DeepCopy())
+		was.TypeMeta = metav1.TypeMeta{}
+		var err error
+		if was.ManagedFields, err = c.scaled().ToScale(current.GetManagedFields()); err != nil {
+			return nil, err
+		}
+		scale, err := wanted(was)
 		if err != nil {
 			return nil, err
 		}
@@ -148,22 +159,32 @@ func (c *call) setScale(ctx context.Context, wanted func(*autoscalingv1.Scale) (
 			return nil, apierrors.NewInvalid(scaleGVK.GroupKind(), c.q.Name, field.ErrorList{field.Invalid(
 				field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0").WithOrigin("minimum")})
 		}
-		q := c.admission(admission.Update, nil, nil, &metav1.UpdateOptions{DryRun: dryRun}, dry)
+		q := c.admission(admission.Update, nil, nil, o, dry)
 		q.Kind, q.Object, q.OldObject = scaleGVK, scale, was
 		if err := c.server.admit(ctx, q); err != nil {
 			return nil, err
 		}
-		obj := current.DeepCopyObject().(registry.Object)
-		obj.SetResourceVersion(scale.ResourceVersion)
-		if scale.UID != "" {
-			obj.SetUID(scale.UID)
-		}
-		c.Sub.Scale.Set(obj, scale.Spec.Replicas)
-		return obj, nil
-	}, registry.UpdateOptions{DryRun: dry})
+		return c.rescaled(current, scale)
+	}, registry.UpdateOptions{DryRun: dry, Admit: func(_ context.Context, obj, old registry.Object) error {
+		c.server.owners.tracker(c.endpoint, "").KeepTimes(old, obj)
+		return nil
+	}})
 	if err != nil {
 		c.fail(err)
 		return
 	}
 	c.respond(http.StatusOK, registry.NewScale(*c.Sub.Scale, item.Object), scaleGVK)
+}
+
+// rescaled returns the object with the replica count of its Scale, and the owners of that.
+func (c *call) rescaled(current registry.Object, scale *autoscalingv1.Scale) (registry.Object, error) {
+	obj := current.DeepCopyObject().(registry.Object)
+	obj.SetResourceVersion(scale.ResourceVersion)
+	if scale.UID != "" {
+		obj.SetUID(scale.UID)
+	}
+	c.Sub.Scale.Set(obj, scale.Spec.Replicas)
+	owners, err := c.scaled().FromScale(current.GetManagedFields(), scale.ManagedFields)
+	obj.SetManagedFields(owners)
+	return obj, err
 }

@@ -79,8 +79,9 @@ func (c *call) create(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	obj.SetManagedFields(nil)
+	wipe(obj)
 	c.dedupOwners(obj, "")
+	c.tracker().Update(c.New(), obj, c.manager(o.FieldManager))
 	dry := isDryRun(o.DryRun)
 	if obj, err = c.admit(ctx, c.admission(admission.Create, obj, nil, o, dry)); err != nil {
 		c.fail(err)
@@ -96,8 +97,18 @@ func (c *call) create(ctx context.Context) {
 	c.write(c.w, c.r, http.StatusCreated, item)
 }
 
-// admit runs the mutating plugins and returns the object they leave behind.
+// wipe drops what a client cannot set of an object that is to be created.
+func wipe(obj registry.Object) {
+	obj.SetCreationTimestamp(metav1.Time{})
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetUID("")
+	obj.SetSelfLink("")
+}
+
+// admit runs the mutating plugins over an object and returns what they leave behind.
 func (c *call) admit(ctx context.Context, q *admission.Request) (registry.Object, error) {
+	owners := q.Object.(registry.Object).GetManagedFields()
 	if err := c.server.admission.Admit(ctx, q); err != nil {
 		return nil, err
 	}
@@ -105,6 +116,7 @@ func (c *call) admit(ctx context.Context, q *admission.Request) (registry.Object
 	if !ok || reflect.TypeOf(obj) != reflect.TypeOf(c.New()) {
 		return nil, apierrors.NewInternalError(fmt.Errorf("admission left a %T instead of a %s", q.Object, c.Names.Kind))
 	}
+	c.keepOwners(obj, owners)
 	c.dedupOwners(obj, " after mutating admission happens")
 	return obj, nil
 }
@@ -160,14 +172,29 @@ func (c *call) update(ctx context.Context) {
 		return
 	}
 	c.dedupOwners(wanted, "")
-	c.change(ctx, func(context.Context, registry.Object) (registry.Object, error) {
+	c.change(ctx, change{wanted: c.tracked(o.FieldManager, func(context.Context, registry.Object) (registry.Object, error) {
 		return wanted.DeepCopyObject().(registry.Object), nil
-	}, o, isDryRun(o.DryRun))
+	}), options: o})
 }
 
-// change runs an update, whichever way the wanted state comes about, and answers it.
-func (c *call) change(ctx context.Context, wanted registry.Change, options runtime.Object, dry bool) {
-	item, created, err := c.apply(ctx, wanted, options, dry)
+// change is an update, whichever way the wanted state comes about.
+type change struct {
+	wanted  registry.Change
+	options *metav1.UpdateOptions
+	create  bool // if there is no such object
+}
+
+// admitted is what plugins see of the options.
+func (u *change) admitted(created bool) runtime.Object {
+	if created {
+		return &metav1.CreateOptions{DryRun: u.options.DryRun, FieldManager: u.options.FieldManager, FieldValidation: u.options.FieldValidation}
+	}
+	return u.options
+}
+
+// change runs an update and answers it.
+func (c *call) change(ctx context.Context, u change) {
+	item, created, err := c.store(ctx, u)
 	if err != nil {
 		c.fail(err)
 		return
@@ -179,19 +206,26 @@ func (c *call) change(ctx context.Context, wanted registry.Change, options runti
 	c.write(c.w, c.r, code, item)
 }
 
-func (c *call) apply(ctx context.Context, wanted registry.Change, options runtime.Object, dry bool) (*registry.Item, bool, error) {
+func (c *call) store(ctx context.Context, u change) (*registry.Item, bool, error) {
+	dry := isDryRun(u.options.DryRun)
 	request := func(obj, old registry.Object) *admission.Request {
 		if old == nil {
-			return c.admission(admission.Create, obj, nil, options, dry)
+			return c.admission(admission.Create, obj, nil, u.admitted(true), dry)
 		}
-		return c.admission(admission.Update, obj, old, options, dry)
+		return c.admission(admission.Update, obj, old, u.admitted(false), dry)
 	}
-	view := ""
+	o := registry.UpdateOptions{DryRun: dry, Patch: c.q.Verb == "patch", Create: u.create, Via: c.version}
 	if _, ok := c.Sub.Views[c.q.Subresource]; ok {
-		view = c.q.Subresource
+		o.View = c.q.Subresource
+	}
+	o.Admit = func(ctx context.Context, obj, old registry.Object) error {
+		if old != nil {
+			c.tracker().KeepTimes(old, obj)
+		}
+		return c.server.admission.Validate(ctx, request(obj, old))
 	}
 	return c.Update(ctx, c.namespace(), c.q.Name, func(ctx context.Context, current registry.Object) (registry.Object, error) {
-		obj, err := wanted(ctx, current)
+		obj, err := u.wanted(ctx, current)
 		if err != nil {
 			return nil, err
 		}
@@ -200,13 +234,9 @@ func (c *call) apply(ctx context.Context, wanted registry.Change, options runtim
 			if err := c.server.mayCreate(ctx, c.q); err != nil {
 				return nil, err
 			}
-		} else {
-			obj.SetManagedFields(current.GetManagedFields())
 		}
 		return c.admit(ctx, request(obj, current))
-	}, registry.UpdateOptions{View: view, DryRun: dry, Patch: c.q.Verb == "patch", Via: c.version, Admit: func(ctx context.Context, obj, old registry.Object) error {
-		return c.server.admission.Validate(ctx, request(obj, old))
-	}})
+	}, o)
 }
 
 // deleteOptions reads the options of a delete: from the body, or else from the query.

@@ -88,6 +88,31 @@ func (t *Tracker) Update(live, obj Object, manager string) {
 	obj.SetManagedFields(a.write(entries))
 }
 
+// KeepTimes gives obj the managed fields of live if it differs from live in nothing but their
+// times: then there is nothing to write.
+func (t *Tracker) KeepTimes(live, obj Object) {
+	was, is := live.GetManagedFields(), obj.GetManagedFields()
+	if len(is) == 0 || !slices.EqualFunc(was, is, sameButTime) {
+		return
+	}
+	if slices.EqualFunc(was, is, func(a, b metav1.ManagedFieldsEntry) bool { return a.Time.Equal(b.Time) }) {
+		return
+	}
+	obj.SetManagedFields(was)
+	a, b := contents(live), contents(obj)
+	if !t.schema.of(a.Type()).equal(a, b) {
+		obj.SetManagedFields(is)
+	}
+}
+
+func sameButTime(a, b metav1.ManagedFieldsEntry) bool {
+	if (a.FieldsV1 == nil) != (b.FieldsV1 == nil) || a.FieldsV1 != nil && !a.FieldsV1.Equal(*b.FieldsV1) {
+		return false
+	}
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.APIVersion == b.APIVersion &&
+		a.FieldsType == b.FieldsType && a.Subresource == b.Subresource
+}
+
 // before returns the entries that a write begins with.
 func (t *Tracker) before(a *arena, live, obj Object) []entry {
 	if t.at.Subresource == "" {
