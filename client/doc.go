@@ -9,6 +9,11 @@
 //
 //	pod, err := client.As[*corev1.Pod](c.Get(ctx, target))
 //
+// What a command such as kubectl does before and after a request are packages of their own, each
+// for itself: kubeconfig finds the server and the credentials, generate makes the objects, discovery
+// finds the resource and version that the server takes them under, printer shows what came back, and
+// message tells what went wrong.
+//
 // # Errors
 //
 // Implementations return the errors of k8s.io/apimachinery/pkg/api/errors, possibly wrapped, so

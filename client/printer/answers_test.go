@@ -55,8 +55,31 @@ func parse(args []string) (get, error) {
 	if f.NArg() < 3 {
 		g.resource += "s"
 	}
-	t.Kind = schema.GroupKind{Kind: map[string]string{"p": "Pod", "c": "ConfigMap", "s": "Service"}[g.resource[:1]]}
+	t.Kind = kindOf(g.resource)
 	return g, err
+}
+
+func kindOf(resource string) schema.GroupKind {
+	return schema.GroupKind{Kind: map[string]string{
+		"pods": "Pod", "pod": "Pod", "configmaps": "ConfigMap", "secrets": "Secret", "services": "Service",
+	}[resource]}
+}
+
+// groups prints several resources.
+func (g get) groups(w io.Writer) error {
+	var all []printer.Group
+	for resource := range strings.SplitSeq(g.resource, ",") {
+		objects, err := read(resource + ".table.json")
+		if err != nil {
+			return err
+		}
+		all = append(all, printer.Group{Kind: kindOf(resource), Namespaced: true, Objects: objects})
+	}
+	printed, err := printer.Groups(w, g.output, g.options, all...)
+	if err == nil && !printed {
+		err = errors.New("nothing was printed")
+	}
+	return err
 }
 
 // table says whether the server is asked for tables.
@@ -100,6 +123,9 @@ func (g get) run(w io.Writer) error {
 	p, err := printer.New(g.output, g.options)
 	if err != nil {
 		return err
+	}
+	if strings.Contains(g.resource, ",") {
+		return g.groups(w)
 	}
 	form := ".json"
 	if g.table() {

@@ -158,11 +158,12 @@ func (p *tablePrinter) sheet(table *metav1.Table) *sheet {
 		}
 		s.names, s.hidden = append(s.names, c.Name), append(s.hidden, c.Priority != 0 && !p.wide)
 	}
+	withKind := p.kindPrefix() != "" && nameColumn >= 0
 	var metas []metav1.Object
 	for _, row := range table.Rows {
 		cells := slices.Clone(row.Cells)
-		if prefix := p.kindPrefix(); prefix != "" && nameColumn >= 0 && nameColumn < len(cells) {
-			cells[nameColumn] = prefix + fmt.Sprint(cells[nameColumn])
+		if withKind && nameColumn < len(cells) {
+			cells[nameColumn] = p.kindPrefix() + fmt.Sprint(cells[nameColumn])
 		}
 		s.rows = append(s.rows, cells)
 		m, err := meta.Accessor(row.Object.Object)
@@ -182,7 +183,7 @@ func (p *tablePrinter) sheet(table *metav1.Table) *sheet {
 	for _, name := range p.labelNames() {
 		s.names, s.hidden = append(s.names, name), append(s.hidden, false)
 	}
-	if len(p.options.Labels) == 0 && !p.options.ShowLabels && !p.options.Namespaces {
+	if len(p.options.Labels) == 0 && !p.options.ShowLabels && !p.options.Namespaces && !withKind {
 		return s
 	}
 	for i, m := range metas {
