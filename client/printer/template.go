@@ -140,7 +140,7 @@ func at(v, index reflect.Value) (reflect.Value, bool) {
 		case index.CanInt():
 			n = index.Int()
 		case index.CanUint():
-			n = int64(index.Uint()) //nolint:gosec // what overflows is out of range below
+			n = int64(index.Uint())
 		default:
 			return v, false
 		}
