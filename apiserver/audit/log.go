@@ -60,9 +60,9 @@ type counters struct {
 
 // Stats are what a Log has counted since its beginning.
 type Stats struct {
-	Events   int64 // given to the sink
-	Failures int64 // of these, not stored
-	Rejected int64 // requests that a strict Log let fail
+	Events   int64            // given to the sink
+	Failures int64            // of these, not stored
+	Rejected int64            // requests that a strict Log let fail
 	Levels   map[string]int64 // requests, by the level at which the policy wants them
 }
 

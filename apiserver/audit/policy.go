@@ -9,6 +9,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/authz"
@@ -32,7 +33,12 @@ type Rule struct {
 // unknown fields: a misspelt rule would record too little. Errors wrap ErrPolicy and name the field.
 func ParsePolicy(data []byte) (*Policy, error) {
 	var p auditv1.Policy
-	if err := yaml.UnmarshalStrict(data, &p); err != nil {
+	document, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
+	}
+	strict, err := json.UnmarshalStrict(document, &p)
+	if err = errors.Join(append(strict, err)...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
 	}
 	if gv := auditv1.SchemeGroupVersion.String(); p.APIVersion != gv || p.Kind != "Policy" {

@@ -74,7 +74,9 @@ func (r *Record) Begin(q *Request) bool {
 }
 
 // off tells whether the policy does not want the record, or was not asked.
-func (r *Record) off() bool { return r == nil || r.rule.Level == "" || r.rule.Level == auditv1.LevelNone }
+func (r *Record) off() bool {
+	return r == nil || r.rule.Level == "" || r.rule.Level == auditv1.LevelNone
+}
 
 func (r *Record) describe(q *Request) {
 	a := &q.Attributes
