@@ -168,9 +168,12 @@ func (p *Ports) mend(ctx context.Context, revision int64, take, free []int) erro
 	})
 }
 
-// ServicePorts are the node ports of a service. One that serves several protocols counts once,
-// one that is there twice for the same protocol counts twice.
+// ServicePorts are the node ports of a service of a type that has some. One that serves several
+// protocols counts once, one that is there twice for the same protocol counts twice.
 func ServicePorts(svc *corev1.Service) []int {
+	if svc.Spec.Type != corev1.ServiceTypeNodePort && svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return nil
+	}
 	type key struct {
 		port     int
 		protocol corev1.Protocol

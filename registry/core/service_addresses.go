@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -18,7 +19,7 @@ func (t *transfer) addresses(ctx context.Context) error {
 		return nil
 	}
 	if old == nil || !hasClusterIP(old) && hasClusterIP(svc) || len(old.Spec.ClusterIPs) == 0 {
-		return t.takeAddresses(ctx, 0)
+		return t.takeAddresses(ctx)
 	}
 	if keepsPreference(svc, old) || headless(old) {
 		return nil
@@ -28,23 +29,29 @@ func (t *transfer) addresses(ctx context.Context) error {
 	case !hasClusterIP(svc):
 		return t.leaveAddresses(ctx, old.Spec.ClusterIPs)
 	case before == 1 && now == 2:
-		return t.takeAddresses(ctx, 1)
+		if !slices.Contains(t.families(), svc.Spec.IPFamilies[1]) {
+			return nil // only "None" has such families, and it is refused as a change
+		}
+		if len(svc.Spec.ClusterIPs) < 2 {
+			svc.Spec.ClusterIPs = append(svc.Spec.ClusterIPs, "")
+		}
+		return t.takeAddress(ctx, 1)
 	case before == 2 && now == 1 && len(old.Spec.ClusterIPs) == 2:
 		return t.leaveAddresses(ctx, old.Spec.ClusterIPs[1:])
 	}
 	return nil
 }
 
-// takeAddresses takes the cluster IPs from the one at index on: those asked for, or any.
-func (t *transfer) takeAddresses(ctx context.Context, from int) error {
+// takeAddresses takes a cluster IP for each family: that asked for, or any.
+func (t *transfer) takeAddresses(ctx context.Context) error {
 	spec := &t.svc.Spec
 	if !hasClusterIP(t.svc) || headless(t.svc) {
 		return nil
 	}
-	for i := from; i < len(spec.IPFamilies); i++ {
-		if i >= len(spec.ClusterIPs) {
-			spec.ClusterIPs = append(spec.ClusterIPs, "")
-		}
+	for len(spec.ClusterIPs) < len(spec.IPFamilies) {
+		spec.ClusterIPs = append(spec.ClusterIPs, "")
+	}
+	for i := range spec.IPFamilies {
 		if err := t.takeAddress(ctx, i); err != nil {
 			return err
 		}
@@ -55,6 +62,7 @@ func (t *transfer) takeAddresses(ctx context.Context, from int) error {
 	return nil
 }
 
+// takeAddress takes the cluster IP of one family.
 func (t *transfer) takeAddress(ctx context.Context, i int) error {
 	spec := &t.svc.Spec
 	asked, family := spec.ClusterIPs[i], spec.IPFamilies[i]

@@ -118,7 +118,7 @@ func (f families) errors(svc, old *corev1.Service) field.ErrorList {
 	if old != nil && !single {
 		refusePolicy(len(spec.ClusterIPs) > 0 && len(spec.ClusterIPs) < len(old.Spec.ClusterIPs),
 			"must be 'SingleStack' to release the secondary cluster IP")
-		refusePolicy(len(spec.IPFamilies) > 0 && len(spec.IPFamilies) < len(old.Spec.IPFamilies),
+		refusePolicy(len(spec.IPFamilies) > 0 && len(spec.IPFamilies) < len(old.Spec.IPFamilies) && !f.fewer(svc, old),
 			"must be 'SingleStack' to release the secondary IP family")
 	}
 	refusePolicy(single && len(spec.ClusterIPs) == 2,
@@ -144,6 +144,13 @@ func (f families) errors(svc, old *corev1.Service) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// fewer tells whether an update leaves a service fewer families because those that it had by its
+// endpoints being made by hand are not those of the cluster.
+func (f families) fewer(svc, old *corev1.Service) bool {
+	return familyPolicy(svc) == corev1.IPFamilyPolicyPreferDualStack && endpointsByHand(old) && headless(svc) && !endpointsByHand(svc) &&
+		len(f) == 1 && slices.Equal(svc.Spec.IPFamilies, f)
 }
 
 func familyOf(ip string) corev1.IPFamily {

@@ -19,6 +19,8 @@ type portPlan struct {
 	places []int
 	// same are ports that get the node port of an earlier one.
 	same map[int]int // index in spec.ports → index of the wish
+	// wrong is what is wrong behind the wishes, for when they can be fulfilled.
+	wrong error
 }
 
 const healthPort = -1
@@ -34,10 +36,12 @@ func (t *transfer) nodePorts(ctx context.Context) error {
 		if hasNodePorts(t.svc) {
 			t.planNew(plan)
 		}
-	} else if err := t.planUpdate(plan); err != nil {
-		return err
+	} else {
+		t.planUpdate(plan)
 	}
-	t.planHealth(plan)
+	if plan.wrong == nil {
+		t.planHealth(plan)
+	}
 	return t.takePorts(ctx, plan)
 }
 
@@ -73,14 +77,13 @@ func askedFor(port int32, ports []corev1.ServicePort) int {
 	return 0
 }
 
-// planUpdate wants node ports for what is new, and leaves what is gone.
-func (t *transfer) planUpdate(plan *portPlan) error {
+// planUpdate wants node ports for what is new, and leaves what is gone. What clients put into
+// services of types without node ports was never theirs.
+func (t *transfer) planUpdate(plan *portPlan) {
 	had := nodePortList(t.old)
 	if !hasNodePorts(t.svc) {
-		if hasNodePorts(t.old) {
-			t.leavesPorts = append(t.leavesPorts, had...)
-		}
-		return nil
+		t.leavesPorts = append(t.leavesPorts, had...)
+		return
 	}
 	type key struct {
 		protocol corev1.Protocol
@@ -104,7 +107,8 @@ func (t *transfer) planUpdate(plan *portPlan) error {
 		}
 		k := key{p.Protocol, p.NodePort}
 		if seen[k] {
-			return fmt.Errorf("duplicate nodePort: %v", k)
+			plan.wrong = fmt.Errorf("duplicate nodePort: %v", k)
+			return
 		}
 		seen[k] = true
 	}
@@ -114,7 +118,6 @@ func (t *transfer) planUpdate(plan *portPlan) error {
 			t.leavesPorts = append(t.leavesPorts, port)
 		}
 	}
-	return nil
 }
 
 // planHealth wants the port of health checks when it begins to be needed.
@@ -152,7 +155,7 @@ func (t *transfer) takePorts(ctx context.Context, plan *portPlan) error {
 	for place, wish := range plan.same {
 		t.svc.Spec.Ports[place].NodePort = int32(got[wish])
 	}
-	return nil
+	return plan.wrong
 }
 
 func (t *transfer) takeOrTry(ctx context.Context, wishes []allocation.PortWish) ([]int, error) {
@@ -196,8 +199,11 @@ func (t *transfer) portError(plan *portPlan, err error) error {
 	return invalidService(t.svc, field.Invalid(field.NewPath("spec", "ports").Index(place).Child("nodePort"), failed.Port, err.Error()))
 }
 
-// nodePortList are the node ports of a service's ports, as often as they are there.
+// nodePortList are the node ports that a service has, as often as they are there.
 func nodePortList(svc *corev1.Service) []int {
+	if !hasNodePorts(svc) {
+		return nil
+	}
 	var ports []int
 	for _, p := range svc.Spec.Ports {
 		if p.NodePort != 0 {

@@ -115,6 +115,9 @@ func (f families) fill(svc, old *corev1.Service) {
 			s.IPFamilies = s.IPFamilies[:1]
 		}
 	}
+	if len(f.errors(svc, old)) > 0 {
+		return
+	}
 	for i, ip := range s.ClusterIPs {
 		if ip == corev1.ClusterIPNone || !slices.Contains(f, familyOf(ip)) {
 			break
@@ -122,9 +125,6 @@ func (f families) fill(svc, old *corev1.Service) {
 		if i >= len(s.IPFamilies) {
 			s.IPFamilies = append(s.IPFamilies, familyOf(ip))
 		}
-	}
-	if len(f.errors(svc, old)) > 0 {
-		return
 	}
 	if len(s.IPFamilies) == 0 {
 		s.IPFamilies = []corev1.IPFamily{f[0]}

@@ -38,9 +38,14 @@ const (
 
 func serve(t testing.TB, store storage.Store, networks ...string) *server {
 	t.Helper()
+	return serveRange(t, store, allocation.PortRange{First: 30000, Size: 100}, networks...)
+}
+
+func serveRange(t testing.TB, store storage.Store, ports allocation.PortRange, networks ...string) *server {
+	t.Helper()
 	s := &server{t: t}
 	var err error
-	if s.ports, err = allocation.NewPorts(store, allocation.PortRange{First: 30000, Size: 100}); err != nil {
+	if s.ports, err = allocation.NewPorts(store, ports); err != nil {
 		t.Fatal(err)
 	}
 	var prefixes []netip.Prefix

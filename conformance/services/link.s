@@ -1,0 +1,1 @@
+// This file lets the functions of link.go be declared without a body.
