@@ -166,7 +166,15 @@ func (c *Cluster) Anonymous() *rest.Config {
 
 // Client returns the narrow client of this module as somebody.
 func (c *Cluster) Client(id *authn.Identity) (client.Client, error) {
+	return c.clientOf(id, "")
+}
+
+// clientOf is Client for one of upstream's programs, whose name managed fields tell.
+func (c *Cluster) clientOf(id *authn.Identity, program string) (client.Client, error) {
 	config := c.ConfigFor(id)
+	if program != "" {
+		config.UserAgent = program + "/" + serverVersion().GitVersion
+	}
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	return clientrest.New(config, c.scheme)
 }

@@ -75,7 +75,11 @@ func (c *Cluster) addComponents() error {
 
 // add makes a component with a client of its own identity, and a publisher of its events.
 func (c *Cluster) add(k component, id *authn.Identity, publisher func(publish.Client, publish.Options) *publish.Publisher) error {
-	api, err := c.Client(id)
+	program := "kube-controller-manager"
+	if id.Name == schedulerIdentity().Name {
+		program = "kube-scheduler"
+	}
+	api, err := c.clientOf(id, program)
 	if err != nil {
 		return err
 	}

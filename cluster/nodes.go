@@ -137,7 +137,7 @@ func (n *Node) run(ctx context.Context) error {
 // kubelet runs one life of the kubelet.
 func (n *Node) kubelet(ctx context.Context) error {
 	c := n.cluster
-	api, err := c.Client(NodeIdentity(n.name))
+	api, err := c.clientOf(NodeIdentity(n.name), "kubelet")
 	if err != nil {
 		return err
 	}

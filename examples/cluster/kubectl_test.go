@@ -34,7 +34,7 @@ const minCommands = 120
 //	! COMMAND     the same, but it fails
 //	~ COMMAND     the same as $, run again until it answers that
 //	> MORE        a further line of the command
-//	# COMMENT
+//	## COMMENT
 //
 // Answers are standard output, then standard error; what differs from run to run stands in capitals.
 func TestKubectl(t *testing.T) {
@@ -223,7 +223,7 @@ func readScript(file string) (*script, error) {
 		case mark == "$" || mark == "!" || mark == "~":
 			s.steps = append(s.steps, step{mark: mark, command: rest, comment: comment, line: i + 1})
 			comment = ""
-		case mark == "#":
+		case mark == "##":
 			comment += line + "\n"
 		case last < 0 && line != "":
 			return nil, fmt.Errorf("%s:%d: a script begins with a command", file, i+1)
