@@ -58,6 +58,7 @@ func run(ctx context.Context, focus, results string, seed uint64) error {
 		return err
 	}
 	s := suite{focus: expression, seed: seed, dir: dir, out: os.Stdout}
+	commit := evidence.Commit()
 	if err := s.build(ctx); err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func run(ctx context.Context, focus, results string, seed uint64) error {
 	}
 	report, broken := judge(tests, rows, focus == "")
 	fmt.Printf("\n%d selected, %d passed, %d failed; the suite's words are in %s\n", report.Selected, report.Passed, report.Failed, s.log())
-	err = evidence.Write(results, evidence.Result{Name: name, Seed: seed, Upstream: s.version, Tests: &report})
+	err = evidence.Write(results, evidence.Result{Name: name, Commit: commit, Seed: seed, Upstream: s.version, Tests: &report})
 	return errors.Join(err, broken)
 }
 

@@ -61,9 +61,12 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// Write puts the result into the directory and prints it.
+// Write puts the result into the directory and prints it. Commit, unless it is set, date and machine are filled in.
 func Write(dir string, r Result) error {
-	r.Commit, r.Date = commit(), time.Now().UTC().Truncate(time.Second)
+	if r.Commit == "" {
+		r.Commit = Commit()
+	}
+	r.Date = time.Now().UTC().Truncate(time.Second)
 	r.Machine = Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Model: model(), Go: runtime.Version()}
 	for _, f := range r.Figures {
 		limit := ""
@@ -82,7 +85,8 @@ func Write(dir string, r Result) error {
 	return os.WriteFile(filepath.Join(dir, r.Name+".json"), append(data, '\n'), 0o644)
 }
 
-func commit() string {
+// Commit is the commit that is checked out. Who builds first and measures for long asks before.
+func Commit() string {
 	if out, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output(); err == nil {
 		return strings.TrimSpace(string(out))
 	}
