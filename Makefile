@@ -2,11 +2,15 @@
 GO ?= go
 BIN := $(CURDIR)/bin
 RACE_PACKAGES := ./admission/... ./apiserver/... ./authn/... ./authz/... ./client/... ./cluster/... ./controllers/... \
-	./cri/... ./events/... ./informer/... ./kubelet/... ./registry/... ./scheduler/... ./storage/...
+	./cri/... ./events/... ./informer/... ./kubelet/... ./pki/... ./registry/... ./scheduler/... ./storage/...
 
 .PHONY: help
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: up
+up: ## Start a cluster for kubectl on https://127.0.0.1:6443, kept in ~/.keelson; Ctrl-C ends it.
+	$(GO) run ./examples/cluster
 
 .PHONY: demo
 demo: ## Play a rollout in the terminal: API server, controllers, scheduler, three simulated nodes.
@@ -68,6 +72,7 @@ conformance: ## Run upstream's conformance tests of what is served here, or thos
 bench: ## Measure start-up and throughput; writes results/ and the README's figures.
 	$(GO) build -o $(BIN)/bench-cluster ./bench/cluster
 	$(BIN)/bench-cluster
+	$(GO) run ./bench/serve
 	$(GO) run ./internal/evidence/readme
 
 .PHONY: kills

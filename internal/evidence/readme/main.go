@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -76,8 +77,23 @@ func table(name string) ([]byte, error) {
 		if f.Limit > 0 {
 			limit = fmt.Sprintf("%g %s", f.Limit, f.Unit)
 		}
-		fmt.Fprintf(&b, "| %s | %.4g %s (%s of %d runs) | %s |\n", f.What, f.Value, f.Unit, f.Of, f.Runs, limit)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", f.What, measured(f), limit)
 	}
 	fmt.Fprintf(&b, "\nMeasured at commit %s on %d CPUs (%s, %s/%s, %s).\n\n", r.Commit, r.Machine.CPUs, r.Machine.Model, r.Machine.OS, r.Machine.Arch, r.Machine.Go)
 	return []byte(b.String()), nil
+}
+
+// measured is a figure's value with what it is of. Counts are whole numbers.
+func measured(f evidence.Figure) string {
+	value := fmt.Sprintf("%.4g", f.Value)
+	if f.Value == math.Trunc(f.Value) {
+		value = fmt.Sprintf("%.0f", f.Value)
+	}
+	if f.Unit != "" {
+		value += " " + f.Unit
+	}
+	if f.Runs > 1 {
+		value += fmt.Sprintf(" (%s of %d runs)", f.Of, f.Runs)
+	}
+	return value
 }
