@@ -61,7 +61,7 @@ type Observation struct {
 	// Panicked: the handler panicked; Aborted: it gave up, with http.ErrAbortHandler.
 	Panicked, Aborted bool
 
-	Code   int           // of the response; 0 if the handler wrote nothing
+	Code   int           // of the response as the client got it; 0 if that was broken off before any
 	Size   int64         // of the response, in bytes
 	Body   int64         // of the request, in bytes, as far as it was read
 	Chunk  int           // at Sent
@@ -189,6 +189,14 @@ func (x *exchange) sawEnd(panicked any) {
 	o.Panicked = panicked != nil && !o.Aborted
 	o.Code, o.Size, o.Took = x.code, x.size, time.Since(x.received)
 	o.Late = x.timed != nil && x.timed.isExpired()
+	switch {
+	case o.Late:
+		o.Code = http.StatusGatewayTimeout
+	case o.Code == 0 && o.Panicked:
+		o.Code = http.StatusInternalServerError
+	case o.Code == 0 && !o.Aborted:
+		o.Code = http.StatusOK // as net/http answers for a handler that wrote nothing
+	}
 	x.server.observer.Observe(Ended, o)
 }
 
