@@ -68,6 +68,7 @@ func TestOperator(t *testing.T) {
 		return fmt.Sprintf("service: %v, deployment: %v, %d pods", serviceErr, deploymentErr, len(pods.Items)), err
 	})
 	second.stop(t)
+	w.rights(t, "system:serviceaccount:operator:operator")
 }
 
 // account makes a service account with the operator's rights in a namespace of its own, and returns a kubeconfig file

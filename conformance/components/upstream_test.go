@@ -38,6 +38,8 @@ func TestUpstream(t *testing.T) {
 	w.cascade(t)
 	w.foreground(t)
 	w.endNamespace(t, "shop")
+	w.rights(t, "system:kube-scheduler", "system:kube-controller-manager",
+		"system:serviceaccount:kube-system:deployment-controller", "system:serviceaccount:kube-system:generic-garbage-collector")
 }
 
 func startScheduler(t *testing.T, dir string) {
