@@ -55,7 +55,7 @@ func BenchmarkChain(b *testing.B) {
 	b.Run("in process", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			resp, err := transport.RoundTrip((&http.Request{Method: "GET", URL: u, Header: http.Header{}}).WithContext(b.Context()))
+			resp, err := transport.RoundTrip((&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}).WithContext(b.Context()))
 			if err != nil || resp.StatusCode != http.StatusOK {
 				b.Fatal(resp, err)
 			}
@@ -63,7 +63,7 @@ func BenchmarkChain(b *testing.B) {
 	})
 	b.Run("from outside", func(b *testing.B) {
 		b.ReportAllocs()
-		r := (&http.Request{Method: "GET", URL: u, Header: http.Header{}}).WithContext(b.Context())
+		r := (&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}).WithContext(b.Context())
 		for b.Loop() {
 			s.ServeHTTP(&discard{header: http.Header{}}, r)
 		}

@@ -75,9 +75,9 @@ func full(t *testing.T, s *apiserver.Server, full bool) {
 	}
 	transport := apiserver.NewTransport(s, nil)
 	defer transport.Close()
-	r := httptest.NewRequest("GET", "http://keelson/version", nil)
+	r := httptest.NewRequest(http.MethodGet, "http://keelson/version", nil)
 	r.Header.Set("Authorization", "Bearer ann")
-	if resp, err := transport.RoundTrip(r); err != nil || resp.StatusCode != 200 {
+	if resp, err := transport.RoundTrip(r); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("in process: %v %v", resp, err)
 	}
 }

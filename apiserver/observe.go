@@ -29,15 +29,15 @@ func (f ObserverFunc) Observe(m Moment, o *Observation) { f(m, o) }
 type Moment int
 
 const (
-	// Began: the request was let in, past authentication and limits.
+	// Began says that the request was let in, past authentication and limits.
 	Began Moment = iota
-	// Sent: a long-running request wrote Observation.Chunk bytes of its stream; of a watch this
+	// Sent says that a long-running request wrote Observation.Chunk bytes of its stream; of a watch this
 	// is one event.
 	Sent
-	// TimedOut: the client was told that the request took too long. Only what is known from its
+	// TimedOut says that the client was told that the request took too long. Only what is known from its
 	// beginning is set in the observation; Ended follows when the handler returns.
 	TimedOut
-	// Ended: the request's handler returned, or the chain answered.
+	// Ended says that the request's handler returned, or the chain answered.
 	Ended
 )
 

@@ -176,7 +176,9 @@ func (t *timedWriter) expire() bool {
 		return false
 	}
 	t.w.WriteHeader(http.StatusGatewayTimeout)
-	_ = json.NewEncoder(t.w).Encode(&status.ErrStatus) // a client that is gone is no error of ours
+	if data, err := json.Marshal(&status.ErrStatus); err == nil {
+		_, _ = t.w.Write(append(data, '\n')) // a client that is gone is no error of ours
+	}
 	return true
 }
 

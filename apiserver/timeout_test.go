@@ -111,7 +111,7 @@ func TestTimeoutInProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != 504 || time.Since(began) != 3*time.Second ||
+		if err != nil || resp.StatusCode != http.StatusGatewayTimeout || time.Since(began) != 3*time.Second ||
 			!strings.Contains(string(body), `"message":"Timeout: request did not complete within the allotted timeout"`) {
 			t.Errorf("%d %s %v after %v", resp.StatusCode, body, err, time.Since(began))
 		}

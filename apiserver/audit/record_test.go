@@ -3,6 +3,7 @@ package audit_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 )
 
 func request(path string) *audit.Request {
-	r := httptest.NewRequest("GET", path, nil)
+	r := httptest.NewRequest(http.MethodGet, path, nil)
 	return &audit.Request{HTTP: r, Attributes: authz.Attributes{User: &authn.Identity{Name: "ann"}, Verb: "get", Path: "/"}, ID: "id", Received: time.Now()}
 }
 
@@ -73,7 +74,7 @@ func TestRequestURI(t *testing.T) {
 		"/x?access%5Ftoken=s3cret":                  "/x?access%5Ftoken=REDACTED",
 		"/x?my_token=1&access_token":                "/x?my_token=1&access_token=REDACTED",
 	} {
-		if got := audit.RequestURI(httptest.NewRequest("GET", asked, nil).URL); got != want {
+		if got := audit.RequestURI(httptest.NewRequest(http.MethodGet, asked, nil).URL); got != want {
 			t.Errorf("%s: %s, want %s", asked, got, want)
 		}
 	}

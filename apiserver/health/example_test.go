@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 
 	"github.com/keelson-dev/keelson/apiserver/health"
@@ -16,7 +17,7 @@ func Example() {
 	}})
 	for _, path := range []string{"/livez", "/livez/storage"} {
 		w := httptest.NewRecorder()
-		handlers[path].ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		handlers[path].ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		fmt.Println(w.Code, w.Body)
 	}
 	// Output:

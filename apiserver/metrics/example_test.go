@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 
@@ -20,7 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	r := httptest.NewRequest("GET", "/healthz", nil)
+	r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
 	q := apiserver.ParseRequest(r)
 	o := &apiserver.Observation{Method: r.Method, URL: r.URL, Request: &q, Endpoint: "/healthz", Began: true, Code: 200}
 	o.Access.Authorization = "allowed"
@@ -28,7 +29,7 @@ func Example() {
 	m.Observe(apiserver.Ended, o)
 
 	w := httptest.NewRecorder()
-	m.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for line := range strings.Lines(w.Body.String()) {
 		if strings.HasPrefix(line, "apiserver_request_total") {
 			fmt.Print(line)

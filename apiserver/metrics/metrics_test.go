@@ -323,11 +323,11 @@ func expected() map[string]map[string]float64 {
 		"apiserver_impersonation_attempts_total": {
 			"decision=allowed mode=user-info": 1, "decision=allowed mode=legacy": 2,
 		},
-		"apiserver_audit_level_total":         {"level=Metadata": 33},
-		"apiserver_audit_error_total":         {"plugin=log": 2},
-		"kubernetes_build_info":               {"git_version=v1.37.1 major=1 minor=37": 1},
-		"apiserver_storage_objects":           objects("resource="),
-		"apiserver_resource_objects":          objects("resource="),
+		"apiserver_audit_level_total": {"level=Metadata": 33},
+		"apiserver_audit_error_total": {"plugin=log": 2},
+		"kubernetes_build_info":       {"git_version=v1.37.1 major=1 minor=37": 1},
+		"apiserver_storage_objects":   objects("resource="),
+		"apiserver_resource_objects":  objects("resource="),
 	}
 }
 
