@@ -14,8 +14,11 @@
 // lets them do; Anonymous with the credentials of the requests themselves, for
 // Options.Authenticators. Every request passes authentication, authorization and admission. The
 // components are such clients too, under the identity and the role that upstream gives each:
-// none is of system:masters. Handler serves the same API to the outside, behind a net/http server
-// with TLS. Exec, attach and port-forward are not served.
+// none is of system:masters. Exec, attach and port-forward are not served.
+//
+// Handler serves the same API to the outside, as apiserver/serving does with TLS; Options.Server
+// and Options.Services say what others need to know, and Drain begins the end for them.
+// examples/cluster is a program made that way, with certificates from package pki.
 //
 // controller-runtime wants a scheme with Options.Kinds in it, which is Scheme, and in tests
 // SkipNameValidation, since it counts controller names per process, and its metrics server off.
@@ -43,9 +46,9 @@
 //
 // # What differs from upstream
 //
-// Behaviour follows Kubernetes 1.37: names, defaults, validation, messages, timings. But a cluster
-// here has no certificates and no token controller, so pods' service accounts have no usable
-// tokens; of the admission plugins it has NamespaceLifecycle, ServiceAccount, Priority and
+// Behaviour follows Kubernetes 1.37: names, defaults, validation, messages, timings. Service accounts
+// get tokens by TokenRequest; there is no controller of token secrets, and simulated pods mount
+// nothing. Of the admission plugins it has NamespaceLifecycle, ServiceAccount, Priority and
 // DefaultTolerationSeconds, of the controllers what Components says. Leader election is off, for
 // there is one of each. Controllers ask the server before they make something for an owner that
 // their caches might not know to be gone.
