@@ -52,26 +52,24 @@ func (o *owners) tracker(e *endpoint, view string) *managedfields.Tracker {
 			ToStored:         func(obj managedfields.Object) managedfields.Object { return v.ToStored(obj) },
 		})
 	}
-	resets, only := resets(e, view)
 	t, _ := o.trackers.LoadOrStore(at, managedfields.New(&o.schema, kind, managedfields.Endpoint{
-		Version: e.gv, Subresource: view, Reset: resets, Only: only,
+		Version: e.gv, Subresource: view, Resets: resets(e, view),
 	}))
 	return t.(*managedfields.Tracker)
 }
 
 // resets is what a write to the object itself, or to a view of it, does not change.
-func resets(e *endpoint, view string) (resets, only []string) {
-	v := e.Sub.Views[view]
+func resets(e *endpoint, view string) []string {
 	_, status := e.Sub.Views["status"]
-	switch {
-	case len(v.Only) > 0 || len(v.Resets) > 0:
-		return v.Resets, v.Only
+	switch own := e.Sub.Views[view].Resets; {
+	case own != nil:
+		return own
 	case view == "status":
-		return []string{"spec"}, nil
+		return []string{"spec"}
 	case status:
-		return []string{"status"}, nil
+		return []string{"status"}
 	}
-	return nil, nil
+	return nil
 }
 
 // scale returns the tracker of Scale objects.

@@ -53,7 +53,13 @@ func (p *patch) patched(_ context.Context, current registry.Object) (registry.Ob
 		return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: p.GroupResource(), Name: p.q.Name}, "")
 	}
 	obj := p.new()
-	if err := p.apply(p.served(current), p.gvk(), obj); err != nil {
+	before := p.served(current)
+	if p.form != types.JSONPatchType {
+		// A merge replaces managed fields as a whole, if it speaks of them. Without any, those of
+		// the current object count.
+		before = without(before)
+	}
+	if err := p.apply(before, p.gvk(), obj); err != nil {
 		return nil, err
 	}
 	stored, err := p.settle(obj)
@@ -61,6 +67,22 @@ func (p *patch) patched(_ context.Context, current registry.Object) (registry.Ob
 		return nil, err
 	}
 	return stored, checkName(stored, p.q.Name, p.namespace())
+}
+
+// without returns a copy of an object without its managed fields; it shares all else.
+func without(obj registry.Object) registry.Object {
+	v := reflect.ValueOf(obj)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct || len(obj.GetManagedFields()) == 0 {
+		return obj
+	}
+	c := reflect.New(v.Elem().Type())
+	c.Elem().Set(v.Elem())
+	bare, ok := c.Interface().(registry.Object)
+	if _, shares := bare.(runtime.Unstructured); !ok || shares {
+		return obj
+	}
+	bare.SetManagedFields(nil)
+	return bare
 }
 
 // readPatch reads the request's patch and its options.

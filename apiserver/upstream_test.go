@@ -94,14 +94,20 @@ func intended() map[string]string {
 		version  = "says what it is, not what upstream's build was"
 		warnings = "pods are not searched for deprecated fields yet"
 		rows     = "a table without rows has an empty list of them, never null"
+		hidden   = "pods are not searched for variables that hide each other yet"
 	)
 	return map[string]string{
-		"access/anonymous version":  version,
-		"paths/version":             version,
-		"access/token review":       "authenticators have no audiences yet",
-		"tables/no roles as table":  rows,
-		"kinds/pod with old fields": warnings,
-		"patch/json whole document": "a document that lost its type is taken for the endpoint's; upstream reads its internal type, which knows no field",
+		"apply/another uid":             "Kubernetes 1.36 names the field twice",
+		"apply/duplicates by an update": hidden,
+		"apply/scaled":                  hidden,
+		"apply/conflict with scaling":   hidden,
+		"apply/apply a scale":           hidden,
+		"access/anonymous version":      version,
+		"paths/version":                 version,
+		"access/token review":           "authenticators have no audiences yet",
+		"tables/no roles as table":      rows,
+		"kinds/pod with old fields":     warnings,
+		"patch/json whole document":     "a document that lost its type is taken for the endpoint's; upstream reads its internal type, which knows no field",
 	}
 }
 

@@ -22,7 +22,7 @@ func (c *call) warn(text string) {
 func (c *call) warnStrict(strict []error) {
 	for _, err := range strict {
 		// YAML reports several at once.
-		text := strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n")
+		text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: unmarshal errors:\n")
 		for _, line := range strings.Split(text, "\n") {
 			c.warn(strings.TrimSpace(line))
 		}

@@ -82,7 +82,7 @@ func (s Subresources[T]) erase() Subresources[Object] {
 		e.Views[name] = View[Object]{
 			PrepareUpdate:  eraseUpdate(v.PrepareUpdate),
 			ValidateUpdate: eraseValidateUpdate(v.ValidateUpdate),
-			Resets:         v.Resets, Only: v.Only,
+			Resets:         v.Resets,
 		}
 	}
 	if s.Scale != nil {

@@ -145,11 +145,9 @@ type View[T Object] struct {
 	PrepareUpdate  func(ctx context.Context, obj, old T)
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Resets names what PrepareUpdate copies, such as "spec" and "metadata.labels", so that
-	// nobody becomes the owner of what they did not change. Unset, it is the spec for the view
-	// "status" and the status for any other.
+	// nobody becomes the owner of what they did not change. nil is the spec for the view "status"
+	// and the status for any other.
 	Resets []string
-	// Only names, instead, all that the view may change; "*" is any item of a list.
-	Only []string
 }
 
 // Scale reads and writes the replica count of a kind. Metadata is filled by the registry.

@@ -112,6 +112,7 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 // commit encodes obj, writes it and waits until the cache shows it.
 func (r *Resource) commit(ctx context.Context, key string, obj Object, write func([]byte) (int64, error)) (*Item, error) {
 	obj.SetResourceVersion("")
+	obj.SetSelfLink("")
 	codec.Canonical(obj)
 	value, err := codec.Stored(r.gvk(), obj)
 	if err != nil {
@@ -254,6 +255,7 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 func (r *Resource) same(obj, old Object) (bool, error) {
 	version := old.GetResourceVersion()
 	obj.SetResourceVersion(version)
+	obj.SetSelfLink("")
 	was, err := codec.Stored(r.gvk(), old)
 	if err != nil {
 		return false, err

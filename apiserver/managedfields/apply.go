@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -218,13 +219,20 @@ func (m *managed) encode() []metav1.ManagedFieldsEntry {
 
 // ignored is what the endpoint resets, in the library's form.
 func (t *Tracker) ignored() map[fieldpath.APIVersion]fieldpath.Filter {
-	filter := t.libraryFilter()
-	if filter == nil {
+	if len(t.at.Resets) == 0 {
 		return nil
+	}
+	set := fieldpath.NewSet()
+	for _, path := range t.at.Resets {
+		var p fieldpath.Path
+		for _, name := range strings.Split(path, ".") {
+			p = append(p, fieldpath.FieldNameElement(name))
+		}
+		set.Insert(p)
 	}
 	by := map[fieldpath.APIVersion]fieldpath.Filter{}
 	for _, v := range t.kind.Versions {
-		by[fieldpath.APIVersion(v.GroupVersion().String())] = filter
+		by[fieldpath.APIVersion(v.GroupVersion().String())] = fieldpath.NewExcludeSetFilter(set)
 	}
 	return by
 }

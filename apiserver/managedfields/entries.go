@@ -151,6 +151,9 @@ func now() *metav1.Time {
 
 // limit merges the oldest entries of updates, by version, until there are few enough.
 func (a *arena) limit(entries []entry) []entry {
+	if len(entries) <= maxUpdaters {
+		return entries
+	}
 	var updaters []owner
 	for i := range entries {
 		if !entries[i].applied() {
@@ -158,9 +161,6 @@ func (a *arena) limit(entries []entry) []entry {
 		}
 	}
 	left := len(updaters)
-	if left <= maxUpdaters {
-		return entries
-	}
 	age := func(o owner) int64 { return seconds(entries[indexOf(entries, o)].time) }
 	slices.SortFunc(updaters, func(x, y owner) int {
 		return cmp.Or(cmp.Compare(age(x), age(y)), cmp.Compare(x.identifier(), y.identifier()))

@@ -1,35 +1,6 @@
 package managedfields
 
-import (
-	"slices"
-	"strings"
-
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-)
-
-// matcher is a path element of the only fields that an endpoint changes, with what may follow. A
-// matcher without kids stands for everything below.
-type matcher struct {
-	key  string // empty: any
-	kids []matcher
-}
-
-// addMatcher adds a path to matchers.
-func addMatcher(to []matcher, path []string) []matcher {
-	if len(path) == 0 {
-		return nil
-	}
-	key := ""
-	if path[0] != "*" {
-		key = fieldKey(path[0])
-	}
-	i := slices.IndexFunc(to, func(m matcher) bool { return m.key == key })
-	if i < 0 {
-		return append(to, matcher{key, addMatcher(nil, path[1:])})
-	}
-	to[i].kids = addMatcher(to[i].kids, path[1:])
-	return to
-}
+import "slices"
 
 // insert adds a path to a set.
 func insert(to []node, path []string) []node {
@@ -46,50 +17,11 @@ func insert(to []node, path []string) []node {
 	return to
 }
 
-// filter leaves out what the endpoint resets.
-func (t *Tracker) filter(a *arena, set []node) []node {
-	switch {
-	case len(t.only) > 0:
-		return a.include(set, t.only)
-	case len(t.reset) > 0:
-		return a.exclude(set, t.reset)
-	}
-	return set
-}
-
-// libraryFilter is filter for the library, or nil.
-func (t *Tracker) libraryFilter() fieldpath.Filter {
-	switch {
-	case len(t.at.Only) > 0:
-		var matchers []*fieldpath.SetMatcher
-		for _, path := range t.at.Only {
-			var parts []any
-			for _, name := range strings.Split(path, ".") {
-				if name == "*" {
-					parts = append(parts, fieldpath.MatchAnyPathElement())
-				} else {
-					parts = append(parts, name)
-				}
-			}
-			matchers = append(matchers, fieldpath.MakePrefixMatcherOrDie(parts...))
-		}
-		return fieldpath.NewIncludeMatcherFilter(matchers...)
-	case len(t.at.Reset) > 0:
-		set := fieldpath.NewSet()
-		for _, path := range t.at.Reset {
-			var p fieldpath.Path
-			for _, name := range strings.Split(path, ".") {
-				p = append(p, fieldpath.FieldNameElement(name))
-			}
-			set.Insert(p)
-		}
-		return fieldpath.NewExcludeSetFilter(set)
-	}
-	return nil
-}
-
 // exclude removes paths with all below.
 func (a *arena) exclude(set, without []node) []node {
+	if len(without) == 0 {
+		return set
+	}
 	start, at := len(a.stack), 0
 	for _, n := range set {
 		if w := find(without, &at, n.key); w != nil {
@@ -101,25 +33,6 @@ func (a *arena) exclude(set, without []node) []node {
 			}
 		}
 		a.push(n)
-	}
-	return a.take(start)
-}
-
-// include keeps what matches. What leads to a match is kept, too, if it is in the set.
-func (a *arena) include(set []node, only []matcher) []node {
-	start := len(a.stack)
-	for _, n := range set {
-		for i := range only {
-			if m := &only[i]; m.key == "" || m.key == n.key {
-				if len(m.kids) > 0 {
-					n.kids = a.include(n.kids, m.kids)
-				}
-				if n.is != 0 || len(n.kids) > 0 {
-					a.push(n)
-				}
-				break
-			}
-		}
 	}
 	return a.take(start)
 }

@@ -38,11 +38,9 @@ type Version struct {
 type Endpoint struct {
 	Version     schema.GroupVersion
 	Subresource string
-	// Reset are the fields that a write at this endpoint does not change, such as "status" or
+	// Resets are the fields that a write at this endpoint does not change, such as "status" or
 	// "metadata.labels", with all below. Nobody comes to own them here.
-	Reset []string
-	// Only, if not empty, are the only fields that it does change; "*" stands for any item.
-	Only []string
+	Resets []string
 }
 
 // Tracker keeps account of who set which field of the objects written at one endpoint. It is
@@ -51,18 +49,14 @@ type Tracker struct {
 	kind   Kind
 	at     Endpoint
 	schema *Schema
-	reset  []node    // Reset as a set
-	only   []matcher // Only
+	resets []node // as a set
 }
 
 // New returns the tracker of an endpoint of a kind.
 func New(s *Schema, k Kind, at Endpoint) *Tracker {
 	t := &Tracker{kind: k, at: at, schema: s}
-	for _, path := range at.Reset {
-		t.reset = insert(t.reset, strings.Split(path, "."))
-	}
-	for _, path := range at.Only {
-		t.only = addMatcher(t.only, strings.Split(path, "."))
+	for _, path := range at.Resets {
+		t.resets = insert(t.resets, strings.Split(path, "."))
 	}
 	return t
 }
@@ -213,7 +207,7 @@ func (d *differences) in(version string) (nodes []node, ok bool, err error) {
 		if nodes, err = d.diff(found.shape, live, obj); err != nil {
 			return nil, false, err
 		}
-		found.nodes = d.tracker.filter(d.arena, nodes)
+		found.nodes = d.exclude(nodes, d.tracker.resets)
 	}
 	d.known = append(d.known, found)
 	return found.nodes, found.served, nil
@@ -232,9 +226,12 @@ func contents(obj Object) reflect.Value {
 	return reflect.ValueOf(obj).Elem()
 }
 
-// version returns the version of the kind by its name, or nil.
+// version returns the version of the kind by its name, or nil. Like upstream's, the endpoints of
+// the legacy group know nothing of the others, nor these of it.
 func (t *Tracker) version(name string) *Version {
-	i := slices.IndexFunc(t.kind.Versions, func(v Version) bool { return v.GroupVersion().String() == name })
+	i := slices.IndexFunc(t.kind.Versions, func(v Version) bool {
+		return v.GroupVersion().String() == name && (v.Group == "") == (t.at.Version.Group == "")
+	})
 	if i < 0 {
 		return nil
 	}

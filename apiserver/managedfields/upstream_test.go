@@ -84,9 +84,9 @@ func newHistory(t *testing.T, converter upstream.TypeConverter, gvk schema.Group
 	h := &history{chance: chance{rand.New(rand.NewPCG(seed, 0))}, gvk: gvk}
 	kind := managedfields.Kind{Versions: []managedfields.Version{{GroupVersionKind: gvk, New: h.empty}}}
 	for _, at := range []managedfields.Endpoint{
-		{Reset: []string{"status"}},
-		{Subresource: "status", Reset: []string{"spec", "metadata.labels"}},
-		{Subresource: "resize", Only: []string{"spec.containers.*.resources", "spec.containers.*.resizePolicy", "spec.initContainers.*.resources"}},
+		{Resets: []string{"status"}},
+		{Subresource: "status", Resets: []string{"spec", "metadata.labels"}},
+		{Subresource: "resize"},
 	} {
 		at.Version = gvk.GroupVersion()
 		theirs, err := upstream.NewDefaultFieldManager(converter, conversion{}, noDefaults{}, named{}, gvk, gvk.GroupVersion(), at.Subresource, filters(at))
@@ -100,20 +100,14 @@ func newHistory(t *testing.T, converter upstream.TypeConverter, gvk schema.Group
 
 // filters are what the endpoint resets, for upstream.
 func filters(at managedfields.Endpoint) map[fieldpath.APIVersion]fieldpath.Filter {
-	version := fieldpath.APIVersion(at.Version.String())
-	if len(at.Only) > 0 {
-		item := fieldpath.MatchAnyPathElement()
-		return map[fieldpath.APIVersion]fieldpath.Filter{version: fieldpath.NewIncludeMatcherFilter(
-			fieldpath.MakePrefixMatcherOrDie("spec", "containers", item, "resources"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "containers", item, "resizePolicy"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", item, "resources"),
-		)}
-	}
 	set := fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
-	if at.Subresource == "status" {
+	switch at.Subresource {
+	case "status":
 		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata", "labels"))
+	case "resize":
+		return nil
 	}
-	return fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{version: set})
+	return fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(at.Version.String()): set})
 }
 
 func (h *history) empty() managedfields.Object {

@@ -12,5 +12,6 @@
 //	metadata: {name: web}
 //
 // "${pod.metadata.uid}" in a later step stands for that field of the answer. What differs in
-// every run (UIDs, revisions, times, allocated addresses) is masked in answers.
+// every run (UIDs, revisions, times, allocated addresses) is masked in answers. Managed fields are
+// left out, unless there is a line "@owners" before the first step.
 package transcript

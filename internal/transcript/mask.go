@@ -3,6 +3,7 @@ package transcript
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -55,6 +56,32 @@ func maskText(s string) string {
 		s = revisions.ReplaceAllString(s, "${1}<revision>")
 	}
 	return s
+}
+
+// owned moves the managed fields of objects to where they are not left out. Their order depends
+// on the second of each write, and that of conflicts on upstream's chance.
+func owned(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, v := range v {
+			if key == "managedFields" {
+				key = "owners"
+			}
+			if list, ok := v.([]any); ok && (key == "owners" || key == "causes") {
+				v = slices.SortedFunc(slices.Values(list), func(a, b any) int { return strings.Compare(show(mask(a)), show(mask(b))) })
+			}
+			out[key] = owned(v)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = owned(v[i])
+		}
+		return out
+	}
+	return v
 }
 
 // maskObject also masks by the names of fields. Field ownership is left out.

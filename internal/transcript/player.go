@@ -85,6 +85,9 @@ func (p *Player) once(ctx context.Context, s Step) (Answer, error) {
 	if s.Save != "" {
 		p.variables[s.Save] = body
 	}
+	if s.Owners {
+		body = owned(body)
+	}
 	a.Body = mask(body)
 	return a, nil
 }

@@ -19,20 +19,25 @@ type Step struct {
 	// Await, if not 0, is the status code that the step is repeated for; the pseudo-header
 	// "Await" sets it.
 	Await int
+	// Owners keeps the managed fields of objects in the answer.
+	Owners bool
 }
 
 // Parse reads a file of requests.
 func Parse(text string) ([]Step, error) {
 	var steps []Step
 	seen := map[string]bool{}
+	owners := false
 	for i, part := range strings.Split("\n"+text, "\n## ") {
-		if i == 0 {
-			continue // what stands before the first step is comment
+		if i == 0 { // what stands before the first step is comment
+			owners = strings.Contains(part, "\n@owners\n")
+			continue
 		}
 		step, err := parse(part)
 		if err != nil {
 			return nil, err
 		}
+		step.Owners = owners
 		if seen[step.Name] {
 			return nil, fmt.Errorf("two steps are called %q", step.Name)
 		}

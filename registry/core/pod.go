@@ -37,16 +37,14 @@ func pods() registry.Kind {
 					PrepareUpdate: preparePodStatus, ValidateUpdate: podspec.ValidateStatusUpdate,
 					Resets: []string{"spec", "metadata.deletionTimestamp", "metadata.ownerReferences"},
 				},
+				// Upstream does not say of these two what they reset.
 				"ephemeralcontainers": {
 					PrepareUpdate: prepareEphemeralContainers, ValidateUpdate: podspec.ValidateEphemeralContainersUpdate,
-					Only: []string{"spec.ephemeralContainers"},
+					Resets: []string{},
 				},
 				"resize": {
 					PrepareUpdate: preparePodResize, ValidateUpdate: podspec.ValidateResize,
-					Only: []string{
-						"spec.containers.*.resources", "spec.containers.*.resizePolicy",
-						"spec.initContainers.*.resources", "spec.initContainers.*.resizePolicy",
-					},
+					Resets: []string{},
 				},
 			},
 			Actions: map[string]registry.Action{"binding": binding(), "eviction": eviction()},
