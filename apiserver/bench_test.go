@@ -4,13 +4,17 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
 	"github.com/keelson-dev/keelson/apiserver"
+	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/apiserver/metrics"
 	"github.com/keelson-dev/keelson/authn"
-	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/authz/alwaysallow"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/core"
@@ -45,29 +49,51 @@ func benchServer(b *testing.B, o apiserver.Options) *apiserver.Server {
 // BenchmarkChain measures what a request costs besides its endpoint: /version has nearly none.
 func BenchmarkChain(b *testing.B) {
 	known := authn.Func(func(*http.Request) (*authn.Identity, error) { return &authn.Identity{Name: "ann"}, nil })
-	s := benchServer(b, apiserver.Options{Authenticator: known, Authorizer: authz.Authorizer(alwaysallow.New())})
-	transport := apiserver.NewTransport(s, nil)
-	defer transport.Close()
-	u, err := url.Parse("http://keelson/version")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("in process", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			resp, err := transport.RoundTrip((&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}).WithContext(b.Context()))
-			if err != nil || resp.StatusCode != http.StatusOK {
-				b.Fatal(resp, err)
-			}
-		}
-	})
+	plain := apiserver.Options{Authenticator: known}
+	s := benchServer(b, plain)
+	b.Run("in process", func(b *testing.B) { inProcess(b, s, "/version") })
 	b.Run("from outside", func(b *testing.B) {
 		b.ReportAllocs()
-		r := (&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}).WithContext(b.Context())
+		r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/version"}, Header: http.Header{}}).WithContext(b.Context())
 		for b.Loop() {
 			s.ServeHTTP(&discard{header: http.Header{}}, r)
 		}
 	})
+	audited := plain
+	file, err := audit.OpenFile(filepath.Join(b.TempDir(), "audit.log"), audit.FileOptions{Keep: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	audited.Audit = audit.New(audit.Everything(auditv1.LevelMetadata), file, audit.Options{})
+	b.Run("audited", func(b *testing.B) { inProcess(b, benchServer(b, audited), "/version") })
+	observed := plain
+	if observed.Observer, err = metrics.New(metrics.Options{}); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("observed", func(b *testing.B) { inProcess(b, benchServer(b, observed), "/api/v1/namespaces/default/nothings") })
+	b.Run("observed, of an endpoint", func(b *testing.B) { inProcess(b, benchServer(b, observed), "/api/v1/namespaces/default/pods/p/status") })
+	b.Run("the same, not observed", func(b *testing.B) { inProcess(b, s, "/api/v1/namespaces/default/pods/p/status") })
+}
+
+func inProcess(b *testing.B, s *apiserver.Server, path string) {
+	b.Helper()
+	transport := apiserver.NewTransport(s, nil)
+	defer transport.Close()
+	u, err := url.Parse("http://keelson" + path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		r := &http.Request{Method: http.MethodPost, URL: u, Header: http.Header{}} // which no resource here takes
+		if path == "/version" {
+			r.Method = http.MethodGet
+		}
+		if _, err := transport.RoundTrip(r.WithContext(b.Context())); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // BenchmarkPods measures whole requests of a component.
