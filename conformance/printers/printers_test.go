@@ -64,7 +64,7 @@ func kinds() map[schema.GroupResource]schema.GroupVersionKind {
 		"apps/v1":                      "controllerrevisions=ControllerRevision deployments=Deployment replicasets=ReplicaSet",
 		"coordination.k8s.io/v1":       "leases=Lease",
 		"discovery.k8s.io/v1":          "endpointslices=EndpointSlice",
-		"networking.k8s.io/v1":         "ipaddresses=IPAddress servicecidrs=ServiceCIDR",
+		"networking.k8s.io/v1":         "ingressclasses=IngressClass ingresses=Ingress ipaddresses=IPAddress networkpolicies=NetworkPolicy servicecidrs=ServiceCIDR",
 		"policy/v1":                    "poddisruptionbudgets=PodDisruptionBudget",
 		"rbac.authorization.k8s.io/v1": "clusterrolebindings=ClusterRoleBinding clusterroles=ClusterRole rolebindings=RoleBinding roles=Role",
 		"scheduling.k8s.io/v1":         "priorityclasses=PriorityClass",

@@ -5,7 +5,10 @@ import "github.com/keelson-dev/keelson/registry"
 // Kinds returns the kinds of the group in discovery order.
 func Kinds() []registry.Kind {
 	return []registry.Kind{
+		ingressClasses(),
+		ingresses(),
 		ipAddresses(),
+		networkPolicies(),
 		serviceCIDRs(),
 	}
 }
