@@ -105,7 +105,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("requests were cut off, still running %v after the shutdown began: %w", s.grace, errors.Join(err, s.http.Close()))
 	}
-	<-served
+	_ = <-served // http.ErrServerClosed
 	return err
 }
 
