@@ -8,19 +8,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Drain lets the owner of a listener end it gently. It stands between listener and server:
-//
-//	drain := apiserver.NewDrain()
-//	server := apiserver.New(registry, apiserver.Options{…})  // with a readiness check of drain.Begun()
-//	listener.Handler = drain.Handler(server)
-//	…
-//	drain.Begin()       // /readyz fails; everything is served as before, until load balancers have noticed
-//	drain.EndStreams()  // watches end, as at their time limit; new ones are refused
-//	listener.Shutdown() // no new connections
-//	drain.Wait(ctx)     // the last request was answered
-//
-// What other listeners and Transports bring to the same server is not touched. A Drain is used
-// once and is safe for concurrent use.
+// Drain lets the owner of a listener end it gently. Its Handler stands between the listener and
+// the server: what other listeners and Transports bring to the same server is not touched. The
+// owner calls Begin, goes on serving until load balancers have noticed that readiness fails, calls
+// EndStreams, closes the listener to new connections, and waits for what is left, by Wait or by
+// the listener's own means. A Drain is used once and is safe for concurrent use.
 type Drain struct {
 	begun chan struct{}
 	begin sync.Once

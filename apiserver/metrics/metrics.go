@@ -15,7 +15,7 @@ import (
 
 // Options of Metrics; the zero value counts requests and the process.
 type Options struct {
-	// Version is what kubernetes_build_info tells.
+	// Version is what kubernetes_build_info tells; apiserver.FillVersion completes it.
 	Version version.Info
 	// Objects counts the stored objects by resource, when the metrics are read.
 	Objects func() map[schema.GroupResource]int
@@ -40,7 +40,7 @@ func New(o Options) (*Metrics, error) {
 	all := append([]prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		buildInfo(o.Version),
+		buildInfo(apiserver.FillVersion(o.Version)),
 		&m.inflight,
 	}, m.requests.collectors()...)
 	all = append(all, m.access.collectors()...)
