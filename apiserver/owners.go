@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/apiserver/managedfields"
 	"github.com/keelson-dev/keelson/registry"
@@ -72,19 +74,60 @@ func resets(e *endpoint, view string) []string {
 	return nil
 }
 
-// scale returns the tracker of Scale objects.
-func (o *owners) scale() *managedfields.Tracker {
-	at := place{nil, "scale"}
+// passing returns the tracker of objects that come and go: Scales, reviews, what is posted to
+// actions.
+func (o *owners) passing(at place, gvk schema.GroupVersionKind, empty func() runtime.Object) *managedfields.Tracker {
 	if t, ok := o.trackers.Load(at); ok {
 		return t.(*managedfields.Tracker)
 	}
 	kind := managedfields.Kind{Versions: []managedfields.Version{{
-		GroupVersionKind: scaleGVK, New: func() managedfields.Object { return &autoscalingv1.Scale{} },
+		GroupVersionKind: gvk, New: func() managedfields.Object { return empty().(managedfields.Object) },
 	}}}
 	t, _ := o.trackers.LoadOrStore(at, managedfields.New(&o.schema, kind, managedfields.Endpoint{
-		Version: scaleGVK.GroupVersion(), Subresource: "scale",
+		Version: gvk.GroupVersion(), Subresource: at.subresource,
 	}))
 	return t.(*managedfields.Tracker)
+}
+
+// scale returns the tracker of Scales.
+func (o *owners) scale() *managedfields.Tracker {
+	return o.passing(place{nil, "scale"}, scaleGVK, func() runtime.Object { return &autoscalingv1.Scale{} })
+}
+
+// trackPosted records whose an object is that is not stored, if it has metadata.
+func (c *call) trackPosted(body runtime.Object, gvk schema.GroupVersionKind, empty func() runtime.Object, manager string) {
+	if obj, ok := body.(managedfields.Object); ok {
+		t := c.server.owners.passing(place{c.endpoint, c.q.Subresource}, gvk, empty)
+		t.Update(empty().(managedfields.Object), obj, c.manager(manager))
+	}
+}
+
+// self is as whom the server itself changes objects.
+const self = "kube-apiserver"
+
+// accessOf is what actions on a resource work through. What they change of others, the server
+// changes as their controller does: by their status.
+type accessOf struct {
+	registry.Access
+	resource schema.GroupResource
+	server   *Server
+}
+
+// Modify implements registry.Access.
+func (a accessOf) Modify(ctx context.Context, key registry.ObjectKey, change func(registry.Object) error, dryRun bool) (registry.Object, error) {
+	res, ok := a.server.registry.Resource(key.Resource)
+	if !ok || key.Resource == a.resource {
+		return a.Access.Modify(ctx, key, change, dryRun)
+	}
+	e := a.server.endpoints[res.GroupVersion.WithResource(res.Plural)]
+	return a.Access.Modify(ctx, key, func(obj registry.Object) error {
+		before := obj.DeepCopyObject().(registry.Object)
+		if err := change(obj); err != nil {
+			return err
+		}
+		a.server.owners.tracker(e, "status").Update(before, obj, self)
+		return nil
+	}, dryRun)
 }
 
 // scaled maps the ownership of an object's replica count to that of its Scale.

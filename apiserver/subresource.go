@@ -79,6 +79,7 @@ func (c *call) act(ctx context.Context, action registry.Action) {
 	if action.Default != nil {
 		action.Default(body)
 	}
+	c.trackPosted(body, action.GroupVersionKind, action.New, o.FieldManager)
 	dry := isDryRun(o.DryRun)
 	q := c.admission(admission.Create, nil, nil, o, dry)
 	q.Kind, q.Object = action.GroupVersionKind, body
@@ -87,7 +88,8 @@ func (c *call) act(ctx context.Context, action registry.Action) {
 		return
 	}
 	key := registry.ObjectKey{Resource: c.GroupResource(), Namespace: c.namespace(), Name: c.q.Name}
-	result, err := action.Run(registry.WithWarnings(ctx, c.warn), c.server.registry.Access(), key, body, dry)
+	access := accessOf{c.server.registry.Access(), key.Resource, c.server}
+	result, err := action.Run(registry.WithWarnings(ctx, c.warn), access, key, body, dry)
 	if err != nil {
 		c.fail(err)
 		return

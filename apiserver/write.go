@@ -98,7 +98,7 @@ func (c *call) create(ctx context.Context) {
 }
 
 // wipe drops what a client cannot set of an object that is to be created.
-func wipe(obj registry.Object) {
+func wipe(obj metav1.Object) {
 	obj.SetCreationTimestamp(metav1.Time{})
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
@@ -128,12 +128,14 @@ func (c *call) answer(ctx context.Context, data []byte, o *metav1.CreateOptions)
 		c.fail(err)
 		return
 	}
-	if meta, ok := obj.(metav1.Object); ok && c.Namespaced {
-		if err := sameNamespace(meta, c.q.Namespace); err != nil {
+	if meta, ok := obj.(metav1.Object); ok {
+		wipe(meta)
+		if err := sameNamespace(meta, c.namespace()); err != nil {
 			c.fail(err)
 			return
 		}
 	}
+	c.trackPosted(obj, c.gvk(), c.NewRequest, o.FieldManager)
 	result, err := c.Answer(ctx, c.server.registry.Access(), c.namespace(), obj)
 	if err != nil {
 		c.fail(err)
