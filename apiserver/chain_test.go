@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/token"
 	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/alwaysallow"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/storage/memory"
@@ -244,4 +245,51 @@ func TestAccessLog(t *testing.T) {
 	if strings.Contains(log.String(), "s3cret") {
 		t.Errorf("a token is in the log:\n%s", log.String())
 	}
+}
+
+// TestStrictAudit: what cannot be recorded is not done, where the log is strict about it.
+func TestStrictAudit(t *testing.T) {
+	full := audit.SinkFunc(func(*auditv1.Event) error { return errors.New("disk full") })
+	done := false
+	s := newServer(t, apiserver.Options{
+		Audit: audit.New(audit.Everything(auditv1.LevelMetadata), full, audit.Options{Strict: true}),
+		Paths: map[string]http.Handler{"/do": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { done = true })},
+	})
+	w := call(s, "ann", "POST", "/do")
+	if want := "Internal Server Error: \"/do\": failed to store audit event\n"; w.Code != http.StatusInternalServerError || w.Body.String() != want || done {
+		t.Errorf("%d %q, done: %v", w.Code, w.Body, done)
+	}
+}
+
+// FuzzImpersonation: whatever the headers say, they reach nobody behind, and who acts as somebody
+// else without a name is refused.
+func FuzzImpersonation(f *testing.F) {
+	f.Add("bob", "dev", "7", "Scopes", "view")
+	f.Add("", "dev", "", "%zz", "")
+	f.Add("system:serviceaccount:a:b", "", "", "Example.com%2fA", "1")
+	f.Add("system:node:n", "system:masters", "", "", "")
+	var got http.Header
+	s := newServer(f, apiserver.Options{Authorizer: alwaysallow.New(), Paths: map[string]http.Handler{"/look": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header })}})
+	f.Fuzz(func(t *testing.T, user, group, uid, key, value string) {
+		got = nil
+		r := from("ann", "GET", "/look")
+		for name, v := range map[string]string{"User": user, "Group": group, "Uid": uid, "Extra-" + key: value} {
+			if v != "" {
+				r.Header.Set("Impersonate-"+name, v)
+			}
+		}
+		asked := len(r.Header) > 1
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		switch {
+		case w.Code == http.StatusOK:
+			for name := range got {
+				if strings.HasPrefix(name, "Impersonate-User") || strings.HasPrefix(name, "Impersonate-Group") || strings.HasPrefix(name, "Impersonate-Uid") || strings.HasPrefix(name, "Impersonate-Extra-") {
+					t.Errorf("%s has come through", name)
+				}
+			}
+		case !asked || user != "" || w.Code != http.StatusBadRequest:
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
 }

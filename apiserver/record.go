@@ -168,14 +168,26 @@ func (s *Server) fromProtobuf(body []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	var obj runtime.Object = &metav1.Status{}
-	if gvk != statusGVK() {
+	var obj runtime.Object
+	switch {
+	case gvk == statusGVK():
+		obj = &metav1.Status{}
+	case gvk.Group == metav1.GroupName && gvk.Kind == "PartialObjectMetadata":
+		obj = &metav1.PartialObjectMetadata{}
+	case gvk.Group == metav1.GroupName && gvk.Kind == "PartialObjectMetadataList":
+		obj = &metav1.PartialObjectMetadataList{}
+	default:
 		if obj, err = s.scheme.New(gvk); err != nil {
 			return nil
 		}
 	}
 	if codec.DecodeRaw(raw, obj) != nil {
 		return nil
+	}
+	if list, ok := obj.(*metav1.PartialObjectMetadataList); ok {
+		for i := range list.Items { // whose types protobuf leaves out
+			list.Items[i].SetGroupVersionKind(gvk.GroupVersion().WithKind("PartialObjectMetadata"))
+		}
 	}
 	data, err := codec.JSON(gvk, obj)
 	if err != nil {
