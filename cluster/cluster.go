@@ -110,10 +110,10 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 	if c.tokens.verifier, err = c.newVerifier(); err != nil {
 		return err
 	}
+	c.informers = newInformers(c.registry, informer.Options{Logger: c.log, DetectMutations: c.options.OnMutation})
 	if err = c.newServices(store); err != nil {
 		return err
 	}
-	c.informers = newInformers(c.registry, informer.Options{Logger: c.log, DetectMutations: c.options.OnMutation})
 	if c.access, err = c.authorizers(); err != nil {
 		return err
 	}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/registry/allocation"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
 	"github.com/keelson-dev/keelson/storage"
@@ -29,6 +32,12 @@ func (c *Cluster) newPorts(store storage.Store) (err error) {
 // newServices makes what works on the registry.
 func (c *Cluster) newServices(store storage.Store) (err error) {
 	c.services.repair = allocation.NewRepair(c.registry.Access(), c.services.ports, allocation.RepairOptions{Logger: c.log})
+	// An address that somebody took away may be a service's.
+	addresses := shared[*networkingv1.IPAddress](c.informers, schema.GroupResource{Group: networkingv1.GroupName, Resource: "ipaddresses"}, &err)
+	if err != nil {
+		return err
+	}
+	addresses.AddHandler(informer.Handler[*networkingv1.IPAddress]{Deleted: func(*networkingv1.IPAddress) { c.services.repair.Wake() }})
 	o := kubernetesservice.Options{Networks: c.options.Services.networks(), Logger: c.log}
 	if at := c.options.Server.Address; at.IsValid() {
 		o.Address, o.Port = at.Addr(), int(at.Port())

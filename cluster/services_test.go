@@ -208,3 +208,18 @@ func TestHeadless(t *testing.T) {
 		}
 	})
 }
+
+// TestAddressTakenAwayComesBack: who deletes the IPAddress of a service does not free it for another.
+func TestAddressTakenAwayComesBack(t *testing.T) {
+	inBubble(t, cluster.Options{}, func(t *testing.T, w *world) {
+		svc, err := w.cs.CoreV1().Services("default").Create(w.ctx, serviceOf("web"), metav1.CreateOptions{})
+		w.check(err)
+		w.check(w.cs.NetworkingV1().IPAddresses().Delete(w.ctx, svc.Spec.ClusterIP, metav1.DeleteOptions{}))
+		time.Sleep(3 * time.Second)
+		ip, err := w.cs.NetworkingV1().IPAddresses().Get(w.ctx, svc.Spec.ClusterIP, metav1.GetOptions{})
+		w.check(err)
+		if ip.Spec.ParentRef == nil || ip.Spec.ParentRef.Name != "web" {
+			t.Errorf("the address belongs to %+v", ip.Spec.ParentRef)
+		}
+	})
+}
