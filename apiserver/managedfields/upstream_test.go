@@ -30,6 +30,22 @@ var (
 	seed   = flag.Uint64("seed", 1, "where the random histories begin")
 )
 
+// TestVersions does the same for a kind that is served, and written, in two versions.
+func TestVersions(t *testing.T) {
+	converter := applyconfigurations.NewTypeConverter(scheme.Scheme)
+	for round := range 10 * *rounds {
+		synctest.Test(t, func(t *testing.T) {
+			stored := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+			also := schema.GroupVersionKind{Group: "apps", Version: "v1beta2", Kind: "Deployment"}
+			h := newHistory(t, converter, stored, *seed+uint64(round), also)
+			for range 15 {
+				time.Sleep(time.Duration(h.IntN(3)) * time.Second)
+				h.step(t)
+			}
+		})
+	}
+}
+
 // TestUpstream plays random histories of every kind that client-go has a merge schema of, by the
 // tracker and by upstream's FieldManager: after each write, both must tell the same.
 func TestUpstream(t *testing.T) {
@@ -75,31 +91,62 @@ type history struct {
 
 type endpoint struct {
 	name    string
+	gvk     schema.GroupVersionKind
 	theirs  *upstream.FieldManager
 	tracker *managedfields.Tracker
 }
 
-func newHistory(t *testing.T, converter upstream.TypeConverter, gvk schema.GroupVersionKind, seed uint64) *history {
+func newHistory(t *testing.T, converter upstream.TypeConverter, stored schema.GroupVersionKind, seed uint64, also ...schema.GroupVersionKind) *history {
 	t.Helper()
-	h := &history{chance: chance{rand.New(rand.NewPCG(seed, 0))}, gvk: gvk}
-	kind := managedfields.Kind{Versions: []managedfields.Version{{GroupVersionKind: gvk, New: h.empty}}}
+	h := &history{chance: chance{rand.New(rand.NewPCG(seed, 0))}, gvk: stored}
+	kind := managedfields.Kind{Versions: []managedfields.Version{{GroupVersionKind: stored, New: h.empty}}}
+	for _, gvk := range also {
+		kind.Versions = append(kind.Versions, managedfields.Version{
+			GroupVersionKind: gvk, New: func() managedfields.Object { return newObject(gvk) },
+			FromStored: func(obj managedfields.Object) managedfields.Object { return converted(obj, gvk) },
+			ToStored:   func(obj managedfields.Object) managedfields.Object { return converted(obj, stored) },
+		})
+	}
 	for _, at := range []managedfields.Endpoint{
 		{Resets: []string{"status"}},
 		{Subresource: "status", Resets: []string{"spec", "metadata.labels"}},
 		{Subresource: "resize"},
 	} {
-		at.Version = gvk.GroupVersion()
-		theirs, err := upstream.NewDefaultFieldManager(converter, conversion{}, noDefaults{}, named{}, gvk, gvk.GroupVersion(), at.Subresource, filters(at))
-		if err != nil {
-			t.Fatal(err)
+		for _, v := range kind.Versions {
+			at.Version = v.GroupVersion()
+			theirs, err := upstream.NewDefaultFieldManager(converter, conversion{}, noDefaults{}, named{}, v.GroupVersionKind, stored.GroupVersion(), at.Subresource, filters(at, kind))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.endpoints = append(h.endpoints, endpoint{at.Subresource, v.GroupVersionKind, theirs, managedfields.New(&managedfields.Schema{}, kind, at)})
 		}
-		h.endpoints = append(h.endpoints, endpoint{at.Subresource, theirs, managedfields.New(&managedfields.Schema{}, kind, at)})
 	}
 	return h
 }
 
+// converted returns a copy of an object in a version of the same fields.
+func converted(obj managedfields.Object, gvk schema.GroupVersionKind) managedfields.Object {
+	out := newObject(gvk)
+	if err := json.Unmarshal([]byte(mustJSON(obj)), out); err != nil {
+		panic(err)
+	}
+	if was := obj.GetObjectKind().GroupVersionKind(); was.Kind == "" {
+		gvk = was
+	}
+	out.GetObjectKind().SetGroupVersionKind(gvk)
+	return out
+}
+
+func newObject(gvk schema.GroupVersionKind) managedfields.Object {
+	obj, err := scheme.Scheme.New(gvk)
+	if err != nil {
+		panic(err)
+	}
+	return obj.(managedfields.Object)
+}
+
 // filters are what the endpoint resets, for upstream.
-func filters(at managedfields.Endpoint) map[fieldpath.APIVersion]fieldpath.Filter {
+func filters(at managedfields.Endpoint, kind managedfields.Kind) map[fieldpath.APIVersion]fieldpath.Filter {
 	set := fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 	switch at.Subresource {
 	case "status":
@@ -107,16 +154,14 @@ func filters(at managedfields.Endpoint) map[fieldpath.APIVersion]fieldpath.Filte
 	case "resize":
 		return nil
 	}
-	return fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(at.Version.String()): set})
+	by := map[fieldpath.APIVersion]*fieldpath.Set{}
+	for _, v := range kind.Versions {
+		by[fieldpath.APIVersion(v.GroupVersion().String())] = set
+	}
+	return fieldpath.NewExcludeFilterSetMap(by)
 }
 
-func (h *history) empty() managedfields.Object {
-	obj, err := scheme.Scheme.New(h.gvk)
-	if err != nil {
-		panic(err)
-	}
-	return obj.(managedfields.Object)
-}
+func (h *history) empty() managedfields.Object { return newObject(h.gvk) }
 
 // named returns a copy that says its type, as upstream's objects do.
 func (h *history) named(obj managedfields.Object) managedfields.Object {
@@ -129,13 +174,14 @@ var managers = []string{"kubectl", "kubelet", "x", "controller <a&b>", "y", ""}
 
 func (h *history) step(t *testing.T) {
 	t.Helper()
-	e := h.endpoints[0]
+	versions := len(h.endpoints) / 3
+	e := h.endpoints[h.IntN(versions)]
 	live := h.live
 	switch {
 	case live == nil:
 		live = h.empty()
 	case h.one(3):
-		e = h.endpoints[1+h.IntN(len(h.endpoints)-1)]
+		e = h.endpoints[versions+h.IntN(2*versions)]
 	}
 	obj := live.DeepCopyObject().(managedfields.Object)
 	if v := reflect.ValueOf(obj).Elem(); h.live == nil {
@@ -151,7 +197,7 @@ func (h *history) step(t *testing.T) {
 	if h.one(4) {
 		manager += fmt.Sprint(h.IntN(12)) // many, so that old ones are merged
 	}
-	what := fmt.Sprintf("%s %q", e.name, manager)
+	what := fmt.Sprintf("%s %s %q", e.gvk, e.name, manager)
 	before := mustJSON(live)
 	var next managedfields.Object
 	if h.one(3) {
@@ -233,7 +279,7 @@ func (h *history) apply(t *testing.T, e endpoint, what string, live, obj managed
 	if h.one(20) {
 		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "me"}})
 	}
-	config := h.config(t, obj)
+	config := h.config(t, obj, e.gvk)
 	force := h.one(2)
 	theirs, wantErr := e.theirs.Apply(h.named(live), &unstructured.Unstructured{Object: runtime.DeepCopyJSON(config.Object)}, manager, force)
 	ours, err := e.tracker.Apply(live, config, manager, force)
@@ -269,7 +315,7 @@ func sameError(want, got error) bool {
 }
 
 // config is a part of an object, as somebody applies it.
-func (h *history) config(t *testing.T, obj managedfields.Object) *unstructured.Unstructured {
+func (h *history) config(t *testing.T, obj managedfields.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(h.named(obj))
 	if err != nil {
@@ -277,7 +323,7 @@ func (h *history) config(t *testing.T, obj managedfields.Object) *unstructured.U
 	}
 	h.thin(content)
 	u := &unstructured.Unstructured{Object: content}
-	u.SetGroupVersionKind(h.gvk)
+	u.SetGroupVersionKind(gvk)
 	u.SetName("name")
 	if h.one(20) {
 		content["unknown"] = "field"
@@ -320,27 +366,27 @@ func mustJSON(v any) string {
 	return string(data)
 }
 
-// conversion is what upstream needs to convert a kind of one version.
+// conversion is what upstream needs to convert between the versions of a kind.
 type conversion struct{}
 
 func (conversion) Convert(_, _, _ any) error { return fmt.Errorf("not used") }
 
 func (conversion) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
-	if gv, ok := to.(schema.GroupVersion); ok && !scheme.Scheme.IsVersionRegistered(gv) {
+	gv, ok := to.(schema.GroupVersion)
+	if ok && !scheme.Scheme.IsVersionRegistered(gv) {
 		return nil, runtime.NewNotRegisteredErrForTarget("test", reflect.TypeOf(in), to)
 	}
-	u, ok := in.(*unstructured.Unstructured)
-	if !ok {
-		return in, nil
+	if u, ok := in.(*unstructured.Unstructured); ok {
+		obj := newObject(u.GroupVersionKind())
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
+			return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", u.GroupVersionKind(), err)
+		}
+		in = obj
 	}
-	obj, err := scheme.Scheme.New(u.GroupVersionKind())
-	if err != nil {
-		return nil, err
+	if gvk := in.GetObjectKind().GroupVersionKind(); ok && gvk.GroupVersion() != gv {
+		return converted(in.(managedfields.Object), gv.WithKind(gvk.Kind)), nil
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
-		return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", u.GroupVersionKind(), err)
-	}
-	return obj, nil
+	return in, nil
 }
 
 func (conversion) ConvertFieldLabel(schema.GroupVersionKind, string, string) (string, string, error) {
