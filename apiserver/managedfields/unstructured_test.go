@@ -28,7 +28,7 @@ func TestUnstructured(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &history{chance: chance{rand.New(rand.NewPCG(seed, 1))}, gvk: gvk}
-			theirs, err := upstream.NewDefaultCRDFieldManager(upstream.NewDeducedTypeConverter(), asIs{}, noDefaults{}, creater(empty), gvk, gvk.GroupVersion(), "", nil)
+			theirs, err := upstream.NewDefaultCRDFieldManager(upstream.NewDeducedTypeConverter(), asIs{}, noDefaults{}, maker(empty), gvk, gvk.GroupVersion(), "", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,6 +116,6 @@ func (asIs) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runti
 	return in, nil
 }
 
-type creater func() managedfields.Object
+type maker func() managedfields.Object
 
-func (c creater) New(schema.GroupVersionKind) (runtime.Object, error) { return c(), nil }
+func (m maker) New(schema.GroupVersionKind) (runtime.Object, error) { return m(), nil }
