@@ -48,5 +48,5 @@ func (c *Cluster) builtin() []registry.Kind {
 
 // serverVersion is the upstream version whose behaviour is served.
 func serverVersion() version.Info {
-	return version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1+keelson", Platform: "in-process"}
+	return version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1+keelson"}
 }
