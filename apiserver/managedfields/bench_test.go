@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
@@ -93,10 +94,11 @@ func writes(b *testing.B) []write {
 var shared managedfields.Schema
 
 func tracker(gvk schema.GroupVersionKind, sub string) *managedfields.Tracker {
+	resets := map[string][]string{"": {"status"}, "status": {"spec"}}[sub]
 	return managedfields.New(&shared, managedfields.Kind{Versions: []managedfields.Version{{GroupVersionKind: gvk, New: func() managedfields.Object {
 		obj, _ := scheme.Scheme.New(gvk)
 		return obj.(managedfields.Object)
-	}}}}, managedfields.Endpoint{Version: gvk.GroupVersion(), Subresource: sub})
+	}}}}, managedfields.Endpoint{Version: gvk.GroupVersion(), Subresource: sub, Resets: resets})
 }
 
 // BenchmarkUpdate is what tracking adds to a write.
@@ -146,5 +148,33 @@ func BenchmarkFirst(b *testing.B) {
 		shared = managedfields.Schema{}
 		pod.ManagedFields = nil
 		tracker(corev1.SchemeGroupVersion.WithKind("Pod"), "").Update(&corev1.Pod{}, pod, "x")
+	}
+}
+
+// BenchmarkApply is an apply that changes nothing, and the first of a kind, which makes its schema.
+func BenchmarkApply(b *testing.B) {
+	gvk := appsv1.SchemeGroupVersion.WithKind("Deployment")
+	config := &unstructured.Unstructured{Object: map[string]any{}}
+	if err := json.Unmarshal([]byte(deploymentJSON), &config.Object); err != nil {
+		b.Fatal(err)
+	}
+	config.SetGroupVersionKind(gvk)
+	for name, forget := range map[string]bool{"again": false, "first": true} {
+		b.Run(name, func(b *testing.B) {
+			shared = managedfields.Schema{}
+			live, err := tracker(gvk, "").Apply(&appsv1.Deployment{}, config, "me", false)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if forget {
+					shared = managedfields.Schema{}
+				}
+				if _, err := tracker(gvk, "").Apply(live, config, "me", false); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

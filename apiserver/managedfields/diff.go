@@ -16,13 +16,45 @@ type differ struct {
 	err error
 }
 
-// diff returns the paths that were set and removed between two objects of one shape.
-func (a *arena) diff(s *shape, old, obj reflect.Value) ([]node, error) {
+// diff returns the paths that were set and removed between two objects of one shape, but for
+// those of without.
+func (a *arena) diff(s *shape, old, obj reflect.Value, without []node) ([]node, error) {
 	d := differ{arena: a}
 	start := len(a.stack)
-	d.value(s, side{old, true}, side{obj, true})
+	l, r := side{old, true}, side{obj, true}
+	if s.form == record {
+		d.partly(s, l, r, without)
+	} else {
+		d.value(s, l, r)
+	}
 	kids := a.take(start)
-	return kids, d.err
+	return a.exclude(kids, without), d.err
+}
+
+// partly is record for one of which only a part is compared.
+func (d *differ) partly(s *shape, l, r side, without []node) mark {
+	none, at, fields := true, 0, s.fields()
+	for i := range fields {
+		f := &fields[i]
+		x, y := f.at(l), f.at(r)
+		if !x.present && !y.present {
+			continue
+		}
+		none = false
+		switch w := find(without, &at, f.key); {
+		case w == nil:
+			d.child(f.key, f.shape, x, y)
+		case w.is == 0 && f.shape.form == record && !f.shape.atomic:
+			start := len(d.stack)
+			is := d.partly(f.shape, x, y, w.kids)
+			if kids := d.take(start); is != 0 || len(kids) > 0 {
+				d.push(node{f.key, is, kids})
+			}
+		case w.is == 0:
+			d.child(f.key, f.shape, x, y)
+		}
+	}
+	return container(l, r, none)
 }
 
 // child compares what is below a key.

@@ -93,31 +93,25 @@ func (p *parser) key() (string, bool) {
 	if !p.skip('"') {
 		return "", false
 	}
-	end := 0
-	for {
-		i := strings.IndexByte(p.rest[end:], '"')
-		if i < 0 {
-			return "", false
-		}
-		end += i
-		escapes := 0
-		for escapes < end && p.rest[end-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			break
+	s, end, plain := p.rest, 0, true
+	for end < len(s) && s[end] != '"' {
+		if s[end] == '\\' {
+			end++
+			plain = false
+		} else if !plainByte(s[end]) {
+			plain = false
 		}
 		end++
 	}
-	key := p.rest[:end]
-	p.rest = p.rest[end+1:]
-	if len(key) < 2 || key[1] != ':' || strings.IndexByte("fkvi", key[0]) < 0 {
+	if end < 2 || end+1 >= len(s) || s[1] != ':' || s[end+1] != ':' || strings.IndexByte("fkvi", s[0]) < 0 {
 		return "", false
 	}
-	if !p.trusted && !plainKey(key) {
+	key := s[:end]
+	p.rest = s[end+2:]
+	if !p.trusted && (key[0] == 'f' && !plain || key[0] != 'f' && !plainKey(key)) {
 		p.foreign = true
 	}
-	return key, p.skip(':')
+	return key, true
 }
 
 func (p *parser) skip(c byte) bool {

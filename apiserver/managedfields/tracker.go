@@ -204,10 +204,9 @@ func (d *differences) in(version string) (nodes []node, ok bool, err error) {
 	if v := d.tracker.version(version); v != nil {
 		live, obj := contents(v.from(d.live)), contents(v.from(d.obj))
 		found.served, found.shape = true, d.tracker.schema.of(live.Type())
-		if nodes, err = d.diff(found.shape, live, obj); err != nil {
+		if found.nodes, err = d.diff(found.shape, live, obj, d.tracker.resets); err != nil {
 			return nil, false, err
 		}
-		found.nodes = d.exclude(nodes, d.tracker.resets)
 	}
 	d.known = append(d.known, found)
 	return found.nodes, found.served, nil
