@@ -105,7 +105,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("requests were cut off, still running %v after the shutdown began: %w", s.grace, errors.Join(err, s.http.Close()))
 	}
-	_ = <-served // http.ErrServerClosed
+	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
+		err = errors.Join(err, failed)
+	}
 	return err
 }
 
