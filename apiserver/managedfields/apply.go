@@ -84,7 +84,7 @@ func (t *Tracker) firstApply(version *Version, live Object) (*managed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeManaged(a.write(entries))
+	return decodeManaged(a.write(entries, nil))
 }
 
 // application is one apply.
@@ -214,7 +214,7 @@ func (m *managed) encode() []metav1.ManagedFieldsEntry {
 			owner: m.owner[id], version: string(set.APIVersion()), time: m.times[id], written: metav1.NewFieldsV1(string(data)),
 		})
 	}
-	return a.write(entries)
+	return a.write(entries, nil)
 }
 
 // ignored is what the endpoint resets, in the library's form.

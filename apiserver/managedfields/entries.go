@@ -1,11 +1,13 @@
 package managedfields
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,8 +114,26 @@ func indexOf(entries []entry, o owner) int {
 	return slices.IndexFunc(entries, func(e entry) bool { return e.owner == o })
 }
 
-// write encodes entries in upstream's order: appliers first, then by time and name.
-func (a *arena) write(entries []entry) []metav1.ManagedFieldsEntry {
+// texts are some of the fields that were written last. Pods of one controller own the same fields,
+// so that one text serves many of them.
+type texts [16]atomic.Pointer[metav1.FieldsV1]
+
+func (t *texts) of(text []byte) *metav1.FieldsV1 {
+	at := &t[len(text)%len(t)]
+	if f := at.Load(); f != nil && bytes.Equal(f.GetRawBytes(), text) {
+		return f
+	}
+	f := metav1.NewFieldsV1(string(text))
+	at.Store(f)
+	return f
+}
+
+// write encodes entries in upstream's order: appliers first, then by time and name. known may be
+// nil.
+func (a *arena) write(entries []entry, known *texts) []metav1.ManagedFieldsEntry {
+	if known == nil {
+		known = &texts{}
+	}
 	if len(entries) == 0 {
 		return nil
 	}
@@ -126,7 +146,7 @@ func (a *arena) write(entries []entry) []metav1.ManagedFieldsEntry {
 		}
 		if e.written == nil {
 			a.text = encode(a.text[:0], e.set, false)
-			encoded[i].FieldsV1 = metav1.NewFieldsV1(string(a.text))
+			encoded[i].FieldsV1 = known.of(a.text)
 		}
 	}
 	slices.SortFunc(encoded, func(x, y metav1.ManagedFieldsEntry) int {

@@ -34,7 +34,7 @@ func (s Scaled) ToScale(object []metav1.ManagedFieldsEntry) ([]metav1.ManagedFie
 			of = append(of, entry{owner: e.owner, version: scaleVersion, set: replicas, time: e.time})
 		}
 	}
-	return a.write(of), nil
+	return a.write(of, nil), nil
 }
 
 // FromScale returns the managed fields of an object that had those of object and whose Scale
@@ -76,7 +76,7 @@ func (s Scaled) FromScale(object, scale []metav1.ManagedFieldsEntry) ([]metav1.M
 		after = slices.DeleteFunc(after, func(x entry) bool { return x.owner == got.owner })
 		after = append(after, got)
 	}
-	return a.write(after), nil
+	return a.write(after, nil), nil
 }
 
 // has tells whether a path is in a set.

@@ -50,6 +50,7 @@ type Tracker struct {
 	at     Endpoint
 	schema *Schema
 	resets []node // as a set
+	texts  texts
 }
 
 // New returns the tracker of an endpoint of a kind.
@@ -79,7 +80,7 @@ func (t *Tracker) Update(live, obj Object, manager string) {
 		obj.SetManagedFields(live.GetManagedFields())
 		return
 	}
-	obj.SetManagedFields(a.write(entries))
+	obj.SetManagedFields(a.write(entries, &t.texts))
 }
 
 // KeepTimes gives obj the managed fields of live if it differs from live in nothing but their
