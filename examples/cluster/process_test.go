@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 	"github.com/keelson-dev/keelson/pki"
 )
@@ -231,6 +233,59 @@ func TestForgedAndForeignCredentials(t *testing.T) {
 	}
 	if text := process.Output(); strings.Contains(text, "secret-of-jane") || strings.Contains(text, "goroutine") {
 		t.Error(text)
+	}
+}
+
+// TestExpiredToken: the client is told 401, the log why, and nobody the token.
+func TestExpiredToken(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	process := started(t, program(t), dir, "--storage", "memory", "--verbose")
+	config, api := clients(t, process)
+	var account *corev1.ServiceAccount
+	eventually(t, "there is a service account", func() (ok bool) {
+		var err error
+		account, err = api.CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil
+	})
+	key, err := serviceaccount.OpenKey(filepath.Join(dir, "pki", "sa.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := serviceaccount.NewKeys(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := serviceaccount.NewIssuer("https://kubernetes.default.svc.cluster.local", keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := func(expires time.Time) (token string, err error) {
+		token, err = issuer.Issue(t.Context(), authn.Claims{
+			Namespace: "default", ServiceAccount: authn.Ref{Name: "default", UID: string(account.UID)},
+			Audiences: []string{"https://kubernetes.default.svc.cluster.local"}, IssuedAt: time.Now().Add(-time.Hour), Expires: expires,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := rest.CopyConfig(config)
+		c.CertData, c.KeyData, c.BearerToken = nil, nil, token
+		as, err := kubernetes.NewForConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = as.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+		return token, err
+	}
+	if _, err := pods(time.Now().Add(time.Hour)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "system:serviceaccount:default:default") {
+		t.Fatalf("a good token: %v", err)
+	}
+	token, err := pods(time.Now().Add(-time.Minute))
+	if !apierrors.IsUnauthorized(err) {
+		t.Errorf("an expired token: %v", err)
+	}
+	eventually(t, "the log says why", func() bool { return strings.Contains(process.Output(), "service account token has expired") })
+	if strings.Contains(process.Output(), token) {
+		t.Error("the token is in the log")
 	}
 }
 
