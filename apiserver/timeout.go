@@ -17,8 +17,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// requestTimeout ends requests that are not long-running, as upstream's does.
-const requestTimeout = time.Minute
+const (
+	// requestTimeout ends requests that are not long-running, as upstream's does.
+	requestTimeout = time.Minute
+	// linger is how long a client may go on sending its request or reading its answer when the time is over.
+	linger = time.Second
+)
 
 // timeout is how long a request may take: what its client asks for, within the server's limit.
 func (s *Server) timeout(r *http.Request) (time.Duration, error) {
@@ -58,6 +62,11 @@ func (x *exchange) expire(r *http.Request) {
 // answered at once; the goroutine goes on until its handler notices, and writes into the void.
 func (x *exchange) race(ctx context.Context, r *http.Request, bad error) {
 	own := r.WithContext(ctx)
+	connection := http.NewResponseController(x.w)
+	if end, ok := ctx.Deadline(); ok && r.ProtoMajor == 1 && r.ContentLength != 0 {
+		// Of HTTP/2 only the stream ends with the answer; here who waits for the body keeps it from its client.
+		_ = connection.SetReadDeadline(end.Add(linger))
+	}
 	t := &timedWriter{w: x.w, header: x.w.Header().Clone()}
 	x.w, x.timed = t, t
 	done := make(chan *caught, 1)
@@ -78,8 +87,26 @@ func (x *exchange) race(ctx context.Context, r *http.Request, bad error) {
 		}
 	case <-ctx.Done():
 		x.sawTimeout(r)
+		_ = connection.SetWriteDeadline(time.Now().Add(linger)) // the handler may be held up by a client that does not read
 		if !t.expire() {
 			panic(http.ErrAbortHandler) // half an answer is sent
+		}
+		_ = connection.SetWriteDeadline(time.Time{})
+	}
+}
+
+// unblock lets a handler go when its context ends, even if it is held up by a client that does not read what
+// it is sent. The handler calls what is returned when it is done.
+func unblock(ctx context.Context, w http.ResponseWriter) (done func()) {
+	connection, set := http.NewResponseController(w), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(set)
+		_ = connection.SetWriteDeadline(time.Now().Add(linger))
+	})
+	return func() {
+		if !stop() {
+			<-set
+			_ = connection.SetWriteDeadline(time.Time{}) // the connection's next answer has its own time
 		}
 	}
 }

@@ -49,6 +49,7 @@ func (c *call) watch(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	defer unblock(ctx, c.w)()
 	s.start()
 	if err != nil {
 		// Upstream accepts the watch and says in its stream that the version is too old.
