@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 3, "random histories per kind")
+	rounds = flag.Int("rounds", 1, "random histories per kind")
 	seed   = flag.Uint64("seed", 1, "where the random histories begin")
 )
 
