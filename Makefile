@@ -29,7 +29,7 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Run the linters of .golangci.yml; the first run builds them.
-	$(BIN)/golangci-lint run ./...
+	$(BIN)/golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: unit
 unit: ## Run all tests.
