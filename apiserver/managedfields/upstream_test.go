@@ -238,6 +238,7 @@ func (h *history) sent(live []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsE
 		fields := []string{
 			``, `{}`, `null`, `{"f:spec":{}}`, `{"f:spec":{"f:b":{},"f:a":{}}}`, `{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:zz":{"k:{\"a\":1}":{}}}`, `{"bad"`,
 			`{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{}, "f:resources":{"f:limits":{}}}}}}`, `{"f:status":{},"f:unknown":{"v:1":{},"i:0":{}}}`,
+			`{"f:spec":{"f:selector":{"f:matchLabels":{"f:app":{}}},"f:template":{"f:spec":{"f:nodeSelector":{"f:a":{}},"f:tolerations":{"k:{\"key\":\"a\"}":{}}}},"f:tolerations":{"i:0":{}},"f:nodeSelector":{".":{},"f:b":{}},"f:data":{"f:x":{}}},"f:data":{"f:y":{"f:z":{}}}}`,
 			`{".":{}}`, `{"f:metadata":{"f:name":{},"f:ownerReferences":{"k:{\"uid\":\"é\"}":{"f:x":{}},"k:{\"uid\":\"a\"}":{".":{},"f:uid":{}}}}}`, `{"x:y":{}}`,
 		}
 		raw := fields[h.IntN(len(fields))]
