@@ -34,7 +34,7 @@ func (c *call) watch(ctx context.Context) {
 		return
 	}
 	initial, watch, err := c.open(ctx, o, selection)
-	if err != nil && !errors.Is(err, registry.ErrExpired) {
+	if err != nil && !errors.Is(err, registry.ErrExpired) && !registry.FutureRevision(err) {
 		c.fail(err)
 		return
 	}
@@ -52,7 +52,7 @@ func (c *call) watch(ctx context.Context) {
 	defer unblock(ctx, c.w)()
 	s.start()
 	if err != nil {
-		// Upstream accepts the watch and says in its stream that the version is too old.
+		// Upstream accepts the watch and says in its stream that the version is too old, or too new.
 		s.fail(err)
 		return
 	}

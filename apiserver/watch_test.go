@@ -250,3 +250,25 @@ func TestFutureVersion(t *testing.T) {
 		}
 	})
 }
+
+// A watch that waits for such a version is told in its stream, as of one that is too old: an answer of 504 with
+// Retry-After would be tried ten times over by client-go before its user hears of it.
+func TestWatchFutureVersion(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, transport http.RoundTripper) {
+		put(t, transport, "a", "x")
+		for _, query := range []string{"", "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"} {
+			begin := time.Now()
+			next, stop := open(t, transport, "resourceVersion=1000000"+query)
+			if f := next(); f == nil || f.Type != "ERROR" || f.Object.Code != http.StatusGatewayTimeout || f.Object.Reason != string(metav1.StatusReasonTimeout) {
+				t.Errorf("%q: got %+v", query, f)
+			}
+			if f := next(); f != nil {
+				t.Errorf("%q: after the error: %+v", query, f)
+			}
+			stop()
+			if took := time.Since(begin); took != 3*time.Second {
+				t.Errorf("%q: answered after %v", query, took)
+			}
+		}
+	})
+}
