@@ -6,8 +6,8 @@
 // shared by all readers, its encodings are kept once somebody asked for them, and one revision
 // clock orders everything. Reads come from memory; a read sees every write that was
 // acknowledged before it began. Old states can be listed and changes watched as far back as
-// Options.History and Options.Compaction reach; after a restart, history begins at the revision
-// that was loaded.
+// Options.History, Options.HistoryBytes and Options.Compaction reach; after a restart, history
+// begins at the revision that was loaded.
 //
 // Objects handed out are shared: nobody may change them. Errors about a request are of type
 // *Error around the sentinels of this package; all others mean that the registry or its store

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"sort"
 	"time"
 )
 
@@ -39,16 +38,5 @@ func (t *table) compact(revision int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.compacted = max(t.compacted, revision)
-	n := sort.Search(len(t.log), func(i int) bool {
-		return t.entry(t.base+int64(i)).item.Revision > revision
-	})
-	if n == 0 {
-		return
-	}
-	t.oldest = t.entry(t.base + int64(n) - 1).item.Revision
-	rest := make([]change, 0, len(t.log)-n)
-	for seq := t.base + int64(n); seq < t.end(); seq++ {
-		rest = append(rest, t.entry(seq))
-	}
-	t.log, t.first, t.base = rest, 0, t.base+int64(n)
+	t.log.forgetUntil(revision)
 }

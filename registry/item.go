@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -18,6 +19,7 @@ type Item struct {
 	Revision int64
 
 	key    string
+	size   int // of the stored form
 	space  *encodings
 	forms  atomic.Pointer[form]
 	fields atomic.Pointer[fields.Set]
@@ -78,7 +80,8 @@ func (i *Item) Raw() ([]byte, error) {
 	return i.Encoded(Form{Media: "protobuf"}, func(o Object) ([]byte, error) { return codec.Raw(o) })
 }
 
-// encodings bounds the bytes that items keep: the oldest encodings are dropped first.
+// encodings bounds the bytes that items keep: the oldest encodings are dropped first. An item that nobody else
+// knows any more goes with its encodings before that.
 type encodings struct {
 	budget int
 
@@ -89,7 +92,7 @@ type encodings struct {
 }
 
 type kept struct {
-	item  *Item
+	item  weak.Pointer[Item]
 	bytes int
 }
 
@@ -97,13 +100,15 @@ func (e *encodings) keep(i *Item, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.used += n
-	e.queue = append(e.queue, kept{i, n})
+	e.queue = append(e.queue, kept{weak.Make(i), n})
 	for e.used > e.budget && e.head < len(e.queue) {
 		old := e.queue[e.head]
 		e.queue[e.head] = kept{}
 		e.head++
 		e.used -= old.bytes
-		old.item.forms.Store(nil)
+		if item := old.item.Value(); item != nil {
+			item.forms.Store(nil)
+		}
 	}
 	if e.head > 1024 && e.head > len(e.queue)/2 {
 		e.queue = append([]kept(nil), e.queue[e.head:]...)

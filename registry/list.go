@@ -236,7 +236,7 @@ func (r *Resource) fresh(ctx context.Context, resourceVersion string) error {
 
 func (r *Resource) expired(revision int64) error {
 	r.table.mu.RLock()
-	oldest := max(r.table.oldest, r.table.compacted)
+	oldest := max(r.table.log.oldest, r.table.compacted)
 	r.table.mu.RUnlock()
 	return r.errorf(ErrExpired, "", "too old resource version: %d (%d)", revision, oldest)
 }

@@ -100,7 +100,7 @@ func (l *Live[T]) ByIndex(name, value string) []T {
 func (l *Live[T]) refresh() {
 	t := l.table
 	t.mu.RLock()
-	end := t.end()
+	end := t.log.end()
 	t.mu.RUnlock()
 	l.mu.RLock()
 	current := l.built && l.next == end
@@ -112,16 +112,16 @@ func (l *Live[T]) refresh() {
 	defer l.mu.Unlock()
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if !l.built || l.next < t.base {
+	if !l.built || l.next < t.log.base {
 		for _, x := range l.indexes {
 			x.sets = map[string]map[string]T{}
 			t.tree.Ascend(func(i *Item) bool { x.add(i); return true })
 		}
-		l.built, l.next = true, t.end()
+		l.built, l.next = true, t.log.end()
 		return
 	}
-	for ; l.next < t.end(); l.next++ {
-		c := t.entry(l.next)
+	for ; l.next < t.log.end(); l.next++ {
+		c := t.log.entry(l.next)
 		for _, x := range l.indexes {
 			if c.prev != nil {
 				x.drop(c.prev)

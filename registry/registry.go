@@ -24,6 +24,9 @@ type Options struct {
 	Identifiers Identifiers
 	// History is how many changes of each resource can be watched again or listed at; 0 is 4096.
 	History int
+	// HistoryBytes bounds the size, as stored, of the states that these changes keep in memory, for each
+	// resource; 0 is 64 MiB.
+	HistoryBytes int64
 	// Compaction is how long at least old states can be listed and changes watched again, as far
 	// as History reaches; they are forgotten before twice that time. 0 is 5 minutes, as long as
 	// upstream lets etcd remember.
@@ -59,6 +62,9 @@ func New(store storage.Store, kinds []Kind, o Options) (*Registry, error) {
 	if o.History <= 0 {
 		o.History = 4096
 	}
+	if o.HistoryBytes <= 0 {
+		o.HistoryBytes = 64 << 20
+	}
 	if o.Compaction <= 0 {
 		o.Compaction = 5 * time.Minute
 	}
@@ -75,14 +81,14 @@ func New(store storage.Store, kinds []Kind, o Options) (*Registry, error) {
 		synced: make(chan struct{}),
 	}
 	for _, k := range kinds {
-		if err := r.install(k, o.History); err != nil {
+		if err := r.install(k, &o); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-func (r *Registry) install(k Kind, history int) error {
+func (r *Registry) install(k Kind, o *Options) error {
 	gr := k.GroupResource()
 	if k.Plural == "" || k.Kind == "" || k.GroupVersion.Version == "" {
 		return fmt.Errorf("kind %q of %s: kind, plural and version must be set", k.Kind, k.GroupVersion)
@@ -104,7 +110,7 @@ func (r *Registry) install(k Kind, history int) error {
 		if other := r.byPrefix[k.Prefix]; other != nil {
 			return fmt.Errorf("resources %s and %s share the storage prefix %q", gr, other.GroupResource(), k.Prefix)
 		}
-		res.table = newTable(history)
+		res.table = newTable(o)
 		r.byPrefix[k.Prefix] = res
 	}
 	r.resources[gr] = res
@@ -200,12 +206,12 @@ func (r *Registry) load(ctx context.Context) (int64, error) {
 			if err != nil {
 				return 0, err
 			}
-			res.table.load(res.item(key, obj, rec.Revision))
+			res.table.load(res.item(key, obj, rec.Revision, len(rec.Value)))
 		}
 		o.Revision = page.Revision
 		if !page.More {
 			for _, res := range r.byPrefix {
-				res.table.oldest = page.Revision
+				res.table.log.oldest = page.Revision
 			}
 			return page.Revision, nil
 		}
@@ -226,7 +232,7 @@ func (r *Registry) apply(e storage.Event) error {
 		}
 		last := prev.Object.DeepCopyObject().(Object)
 		last.SetResourceVersion(strconv.FormatInt(e.Revision, 10))
-		res.table.remove(prev, res.item(key, last, e.Revision))
+		res.table.remove(prev, res.item(key, last, e.Revision, prev.size))
 		return nil
 	}
 	obj := r.pending.take(e)
@@ -236,7 +242,7 @@ func (r *Registry) apply(e storage.Event) error {
 			return err
 		}
 	}
-	res.table.put(res.item(key, obj, e.Revision))
+	res.table.put(res.item(key, obj, e.Revision, len(e.Value)))
 	return nil
 }
 
@@ -268,8 +274,9 @@ type Resource struct {
 
 func (r *Resource) storageKey(key string) string { return Root + r.Prefix + "/" + key }
 
-func (r *Resource) item(key string, obj Object, revision int64) *Item {
-	return &Item{Object: obj, Revision: revision, key: key, space: r.registry.space}
+// item makes a state; size is that of its stored form.
+func (r *Resource) item(key string, obj Object, revision int64, size int) *Item {
+	return &Item{Object: obj, Revision: revision, key: key, size: size, space: r.registry.space}
 }
 
 // gvk is the type objects are stored as.

@@ -17,7 +17,7 @@ import (
 func (r *Resource) departed(c change) *Item {
 	last := c.prev.Object.DeepCopyObject().(Object)
 	last.SetResourceVersion(strconv.FormatInt(c.item.Revision, 10))
-	return r.item(c.item.key, last, c.item.Revision)
+	return r.item(c.item.key, last, c.item.Revision, c.prev.size)
 }
 
 // Source feeds informers in this process with the registry's own decoded objects. It passes no

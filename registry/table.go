@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"sort"
 	"strings"
 	"sync"
 
@@ -19,25 +18,20 @@ type change struct {
 // table is the cache of one resource: the newest state in key order, indexes over it and the
 // latest changes. The registry's pump is its only writer.
 type table struct {
-	history int // how many changes are kept
-
 	mu      sync.RWMutex
 	tree    *btree.BTree[*Item]
 	frozen  *btree.BTree[*Item] // a copy-on-write clone of tree, dropped at the next change
 	indexes map[string]*index
-	log     []change // ring of the latest changes, oldest at first
-	first   int      // position in log of the oldest change
-	base    int64    // sequence number of the oldest change
-	oldest  int64    // the changes after this revision can be told from log
-	latest  int64    // revision of the newest change
+	log     history
+	latest  int64 // revision of the newest change
 	// compacted is the revision before which states are forgotten, whether there were changes or not.
 	compacted int64
 	changed   chan struct{} // closed at the next change; nil while nobody waits
 }
 
-func newTable(history int) *table {
+func newTable(o *Options) *table {
 	return &table{
-		history: history,
+		log:     history{most: o.History, mostBytes: o.HistoryBytes},
 		tree:    btree.New(32, func(a, b *Item) bool { return a.key < b.key }),
 		indexes: map[string]*index{},
 	}
@@ -79,25 +73,12 @@ func (t *table) remove(prev, last *Item) {
 func (t *table) record(c change) {
 	t.latest = c.item.Revision
 	t.frozen = nil
-	if len(t.log) < t.history {
-		t.log = append(t.log, c)
-	} else {
-		t.oldest = t.log[t.first].item.Revision
-		t.log[t.first] = c
-		t.first = (t.first + 1) % len(t.log)
-		t.base++
-	}
+	t.log.add(c)
 	if t.changed != nil {
 		close(t.changed)
 		t.changed = nil
 	}
 }
-
-func (t *table) entry(seq int64) change {
-	return t.log[(t.first+int(seq-t.base))%len(t.log)]
-}
-
-func (t *table) end() int64 { return t.base + int64(len(t.log)) }
 
 // wait returns a channel that closes at the next change. The caller holds the lock for writing.
 func (t *table) wait() <-chan struct{} {
@@ -105,18 +86,6 @@ func (t *table) wait() <-chan struct{} {
 		t.changed = make(chan struct{})
 	}
 	return t.changed
-}
-
-// since returns the sequence number of the first change after revision, or false when changes
-// after it may be gone. The caller holds the lock.
-func (t *table) since(revision int64) (int64, bool) {
-	if revision < t.oldest {
-		return 0, false
-	}
-	n := sort.Search(len(t.log), func(i int) bool {
-		return t.entry(t.base+int64(i)).item.Revision > revision
-	})
-	return t.base + int64(n), true
 }
 
 // snapshot returns an immutable view of the newest state, and the revision it is the state at.
@@ -150,16 +119,16 @@ func (t *table) revision(c *clock) int64 { return max(t.latest, c.read()) }
 func (t *table) at(revision int64) (*btree.BTree[*Item], bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	from, ok := t.since(revision)
+	from, ok := t.log.since(revision)
 	if !ok || revision < t.compacted {
 		return nil, false
 	}
-	if from == t.end() {
+	if from == t.log.end() {
 		return t.freeze(), true
 	}
 	past := t.tree.Clone()
-	for seq := t.end() - 1; seq >= from; seq-- {
-		if c := t.entry(seq); c.prev == nil {
+	for seq := t.log.end() - 1; seq >= from; seq-- {
+		if c := t.log.entry(seq); c.prev == nil {
 			past.Delete(c.item)
 		} else {
 			past.ReplaceOrInsert(c.prev)

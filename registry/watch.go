@@ -44,9 +44,9 @@ func (r *Resource) Watch(ctx context.Context, s Selection, revision int64) (*Wat
 	}
 	t := r.table
 	t.mu.RLock()
-	next, ok := t.end(), true
+	next, ok := t.log.end(), true
 	if revision > 0 {
-		next, ok = t.since(revision)
+		next, ok = t.log.since(revision)
 	}
 	t.mu.RUnlock()
 	if !ok {
@@ -107,16 +107,16 @@ func (w *Watch) read(ctx context.Context) ([]change, <-chan struct{}, error) {
 	t := w.resource.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w.next < t.base {
+	if w.next < t.log.base {
 		return nil, nil, w.resource.errorf(ErrExpired, "", "too old resource version: the watch fell behind the history that is kept")
 	}
-	n := min(t.end()-w.next, batch)
+	n := min(t.log.end()-w.next, batch)
 	if n == 0 {
 		return nil, t.wait(), nil
 	}
 	changes := make([]change, n)
 	for i := range changes {
-		changes[i] = t.entry(w.next + int64(i))
+		changes[i] = t.log.entry(w.next + int64(i))
 	}
 	w.next += n
 	return changes, nil, nil
@@ -130,7 +130,7 @@ func (w *Watch) Progress() (revision int64, ok bool) {
 	t := w.resource.table
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return revision, w.next == t.end()
+	return revision, w.next == t.log.end()
 }
 
 // see turns a change into what it is through the selection.
