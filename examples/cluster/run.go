@@ -29,6 +29,11 @@ const life = 365 * 24 * time.Hour
 
 // run starts the cluster, says how to use it, and ends it when ctx ends.
 func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err error) {
+	defer func() {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = nil // interrupted before there was anything to end
+		}
+	}()
 	if err := claim(s.dataDir); err != nil {
 		return err
 	}
@@ -87,7 +92,10 @@ func together(ctx context.Context, c *cluster.Cluster, servers controllers.Runna
 	}()
 	if err := c.WaitReady(ctx); err != nil { // it broke, which Run tells, or was interrupted
 		_ = c.Close()
-		return <-ran
+		if err := <-ran; !errors.Is(err, cluster.ErrStarted) { // else closed before Run had begun
+			return err
+		}
+		return nil
 	}
 	ready()
 	context.AfterFunc(ctx, ending)
