@@ -118,13 +118,13 @@ func newPublisher(c Client, s style, options Options) *Publisher {
 // Record implements events.Recorder. The event's time is now.
 func (p *Publisher) Record(e events.Event) {
 	if e.Type != corev1.EventTypeNormal && e.Type != corev1.EventTypeWarning {
-		p.drop("unknown event type", e, fmt.Errorf("type %q", e.Type))
+		p.drop(slog.LevelWarn, "unknown event type", e, fmt.Errorf("type %q", e.Type))
 		return
 	}
 	select {
 	case p.queue <- observed{e, time.Now()}:
 	default:
-		p.drop("too many queued events", e, nil)
+		p.drop(slog.LevelWarn, "too many queued events", e, nil)
 	}
 }
 
@@ -133,9 +133,9 @@ func (p *Publisher) Record(e events.Event) {
 // which too much is said.
 func (p *Publisher) Dropped() int64 { return p.dropped.Load() }
 
-func (p *Publisher) drop(why string, e events.Event, err error) {
+func (p *Publisher) drop(level slog.Level, why string, e events.Event, err error) {
 	p.dropped.Add(1)
-	p.log.Warn("event dropped", "why", why, "err", err,
+	p.log.Log(context.Background(), level, "event dropped", "why", why, "err", err,
 		"kind", e.Regarding.Kind, "namespace", e.Regarding.Namespace, "name", e.Regarding.Name, "reason", e.Reason, "message", e.Message)
 }
 
@@ -155,7 +155,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			return nil
 		case now := <-ticks:
 			for _, w := range p.style.tick(now) {
-				if err := p.attempt(ctx, w, 1); err != nil {
+				if err := p.attempt(ctx, w, 1); err != nil && ctx.Err() == nil {
 					p.log.Warn("count of an event not written", "namespace", w.event.GetNamespace(), "name", w.event.GetName(), "err", err)
 				}
 			}
@@ -178,7 +178,7 @@ func (p *Publisher) flush(ctx context.Context, taken ...observed) {
 	}
 	for _, o := range taken {
 		if err := ctx.Err(); err != nil {
-			p.drop("shutting down", o.Event, err)
+			p.drop(slog.LevelDebug, "shutting down", o.Event, err)
 			continue
 		}
 		p.publish(ctx, o, 1)
@@ -191,7 +191,11 @@ func (p *Publisher) publish(ctx context.Context, o observed, tries int) {
 		return
 	}
 	if err := p.attempt(ctx, w, tries); err != nil {
-		p.drop("not written", o.Event, err)
+		level := slog.LevelWarn
+		if ctx.Err() != nil || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			level = slog.LevelDebug // as upstream: nobody can help it
+		}
+		p.drop(level, "not written", o.Event, err)
 	}
 }
 
@@ -199,7 +203,7 @@ func (p *Publisher) publish(ctx context.Context, o observed, tries int) {
 func (p *Publisher) attempt(ctx context.Context, w *write, tries int) error {
 	for n := 1; ; n++ {
 		again, err := p.send(ctx, w)
-		if err == nil || !again || n == tries {
+		if err == nil || !again || n == tries || ctx.Err() != nil {
 			return err
 		}
 		p.log.Warn("event not written, trying again", "err", err, "retry", retryDelay)

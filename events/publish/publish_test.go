@@ -1,10 +1,12 @@
 package publish_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -414,6 +416,60 @@ func TestShutdown(t *testing.T) {
 				}
 				if want := int64(4 - test.written); p.Dropped() != want {
 					t.Errorf("%d dropped, want %d", p.Dropped(), want)
+				}
+			})
+		})
+	}
+}
+
+// TestLog: what nobody can help is no warning: events of a namespace that ends, those that are there, and the last
+// words before the end.
+func TestLog(t *testing.T) {
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	exists := apierrors.NewAlreadyExists(schema.GroupResource{}, "x")
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))
+	down := errors.New("no connection")
+	for name, test := range map[string]struct {
+		fail []error
+		end  bool
+		want string // the messages
+	}{
+		"refused":            {fail: []error{refused}, want: "event dropped"},
+		"down":               {fail: []error{down}, want: "event not written, trying again"},
+		"namespace ends":     {fail: []error{terminating}},
+		"there":              {fail: []error{exists}},
+		"the publisher ends": {end: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			o := publish.Options{Grace: -1, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
+				Level: slog.LevelInfo,
+				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+					if a.Key == slog.MessageKey {
+						return a
+					}
+					return slog.Attr{}
+				},
+			}))}
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				s.fail = test.fail
+				p := publish.New(s, o)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				p.Record(event("p", "R", "m"))
+				if test.end {
+					cancel()
+				}
+				go func() { done <- p.Run(ctx) }()
+				synctest.Wait()
+				if got := strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(log.String(), "msg=", ""), `"`, "")); got != test.want {
+					t.Errorf("the log says %q, want %q", got, test.want)
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
 				}
 			})
 		})
