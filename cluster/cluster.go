@@ -39,6 +39,7 @@ type Cluster struct {
 	options    Options
 	log        *slog.Logger
 	ids        registry.Identifiers
+	store      storage.Store
 	closer     func() error // of the storage that is the cluster's own
 	registry   *registry.Registry
 	scheme     *runtime.Scheme
@@ -96,6 +97,7 @@ func (c *Cluster) openStore() (storage.Store, error) {
 
 // assemble builds everything in the order in which requests pass it.
 func (c *Cluster) assemble(store storage.Store) (err error) {
+	c.store = store
 	if c.tokens, err = c.newTokens(); err != nil {
 		return err
 	}

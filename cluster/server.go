@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"maps"
 	"net/http"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authn/token"
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/storage"
 )
 
 // authenticator asks in upstream's order: certificates and other credentials that the user
@@ -59,7 +61,12 @@ func (c *Cluster) checks() health.Options {
 	return health.Options{
 		Checks: []health.Check{
 			health.Log(c.log),
-			health.Storage("storage", c.registry.WaitSynced),
+			health.Storage("storage", func(ctx context.Context) error {
+				if err := storage.Err(c.store); err != nil {
+					return err
+				}
+				return c.registry.WaitSynced(ctx)
+			}),
 			health.Started("start-service-ip-repair-controllers", c.life.informed.done),
 			health.Started("rbac/bootstrap-roles", c.life.informed.done),
 			health.Started("scheduling/bootstrap-system-priority-classes", c.life.informed.done),

@@ -129,3 +129,12 @@ type Store interface {
 	Writer
 	Watcher
 }
+
+// Err tells why a store takes no more writes and never will again, nil if it does or does not know.
+// Such a store has a method Err() error; it still serves reads, and health checks should fail.
+func Err(s Store) error {
+	if s, ok := s.(interface{ Err() error }); ok {
+		return s.Err()
+	}
+	return nil
+}

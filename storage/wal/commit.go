@@ -64,6 +64,16 @@ func (q *queue) refuse(why error) {
 	q.signal()
 }
 
+// failure is ErrFailed with its cause, if that is why puts fail.
+func (q *queue) failure() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if errors.Is(q.closed, ErrFailed) {
+		return q.closed
+	}
+	return nil
+}
+
 func (q *queue) signal() {
 	select {
 	case q.ready <- struct{}{}:

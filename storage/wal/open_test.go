@@ -392,6 +392,9 @@ func TestDiskError(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := fill(t, s, 3)
+			if err := storage.Err(s); err != nil {
+				t.Errorf("Err before the failure = %v", err)
+			}
 			failed := 0
 			d.Fail(func(o, _ string) error {
 				if o == operation && failed == 0 {
@@ -408,6 +411,9 @@ func TestDiskError(t *testing.T) {
 			}
 			if page, err := s.List(t.Context(), "", storage.ListOptions{}); err != nil || page.Revision != last {
 				t.Errorf("List after the failure = revision %d, %v", page.Revision, err)
+			}
+			if err := storage.Err(s); !errors.Is(err, wal.ErrFailed) || !errors.Is(err, errDisk) {
+				t.Errorf("Err after the failure = %v", err)
 			}
 			if err := s.Close(); !errors.Is(err, wal.ErrFailed) {
 				t.Errorf("Close = %v", err)

@@ -205,6 +205,9 @@ func (s *Store) Watch(ctx context.Context, prefix string, after int64) (storage.
 	return s.timeline.Watch(ctx, prefix, after)
 }
 
+// Err is ErrFailed with its cause once the disk has failed a write, until then nil.
+func (s *Store) Err() error { return s.queue.failure() }
+
 // Close completes the writes that were asked for, stops taking more, ends all streams and gives
 // the directory free. It returns the error of the disk after which writes failed, if there was
 // one. Closing again returns the same.
