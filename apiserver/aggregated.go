@@ -129,7 +129,7 @@ func (d *discovery) serveAggregated(w http.ResponseWriter, r *http.Request, path
 		}
 	}
 	w.Header().Set("Content-Type", string(m)+";g="+aggregatedGVK.Group+";v="+aggregatedGVK.Version+";as="+aggregatedGVK.Kind)
-	_, _ = w.Write(data) // a client that is gone is no error of ours
+	_, _ = w.Write(form{media: m, pretty: m == mediaJSON && forPeople(r)}.layOut(data)) // a client that is gone is no error of ours
 }
 
 func coreGroup() metav1.APIGroup {

@@ -123,7 +123,7 @@ func (c *call) write(w http.ResponseWriter, r *http.Request, code int, i *regist
 		writeError(w, r, err)
 		return
 	}
-	writeBytes(w, code, f.media, data)
+	writeBytes(w, code, f, data)
 }
 
 func (c *call) fail(err error) { writeError(c.w, c.r, err) }

@@ -23,7 +23,7 @@ type textList struct {
 }
 
 // writeList answers with a list, in the form that the client wants. What is written is never
-// whole in memory, but for YAML.
+// whole in memory, but for YAML and for people.
 func (c *call) writeList(l *registry.List) {
 	f, err := c.accept()
 	if err == nil && f.as.Kind == kindMetadata {
@@ -42,7 +42,7 @@ func (c *call) writeList(l *registry.List) {
 		c.fail(err)
 		return
 	}
-	c.writeTextList(f.media, t, l.Items)
+	c.writeTextList(f, t, l.Items)
 }
 
 func listMeta(l *registry.List) metav1.ListMeta {
@@ -79,8 +79,9 @@ func (c *call) textList(f form, l *registry.List) (*textList, error) {
 	return t, nil
 }
 
-func (c *call) writeTextList(m media, t *textList, items []*registry.Item) {
-	w := pieces{call: c, media: m, buffer: t.head}
+func (c *call) writeTextList(f form, t *textList, items []*registry.Item) {
+	w := pieces{call: c, media: f.media, buffer: t.head}
+	whole := f.media == mediaYAML || f.pretty
 	if len(items) == 0 {
 		w.buffer = append(w.buffer, t.none...)
 	} else {
@@ -95,7 +96,7 @@ func (c *call) writeTextList(m media, t *textList, items []*registry.Item) {
 			w.fail(err)
 			return
 		}
-		if m != mediaYAML && !w.flush(piece) {
+		if !whole && !w.flush(piece) {
 			return
 		}
 	}
@@ -103,13 +104,14 @@ func (c *call) writeTextList(m media, t *textList, items []*registry.Item) {
 		w.buffer = append(w.buffer, ']')
 	}
 	w.buffer = append(w.buffer, "}\n"...)
-	if m == mediaYAML {
+	if f.media == mediaYAML {
 		var err error
 		if w.buffer, err = yaml.JSONToYAML(w.buffer); err != nil {
 			w.fail(err)
 			return
 		}
 	}
+	w.buffer = f.layOut(w.buffer)
 	w.flush(0)
 }
 

@@ -1,11 +1,13 @@
 package apiserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/munnerz/goautoneg"
@@ -38,6 +40,8 @@ type form struct {
 	// as is what is made of the object: a table of meta.k8s.io or the metadata alone. The zero
 	// value is the object as it is.
 	as schema.GroupVersionKind
+	// pretty lays JSON out for people.
+	pretty bool
 }
 
 // offer is what can be made of an answer.
@@ -48,10 +52,11 @@ type offer struct {
 }
 
 // negotiate picks the form that an Accept header wants most among those that can be given. It
-// is false when there is none.
-func negotiate(header string, o offer) (form, bool) {
+// is false when there is none: errors about that are JSON for people.
+func negotiate(r *http.Request, o offer) (form, bool) {
+	header := r.Header.Get("Accept")
 	if header == "" {
-		return form{media: mediaJSON}, true
+		return form{media: mediaJSON, pretty: forPeople(r)}, true
 	}
 	for _, clause := range goautoneg.ParseAccept(header) {
 		for _, m := range offered {
@@ -61,11 +66,25 @@ func negotiate(header string, o offer) (form, bool) {
 				continue
 			}
 			if f, ok := o.take(media(m), clause.Params); ok {
+				f.pretty = f.media == mediaJSON && (f.pretty || forPeople(r))
 				return f, true
 			}
 		}
 	}
-	return form{}, false
+	return form{media: mediaJSON, pretty: true}, false
+}
+
+// forPeople tells whether a request is made by somebody who reads the answer, as upstream sees it: by
+// the parameter "pretty" or else by the program.
+func forPeople(r *http.Request) bool {
+	if strings.Contains(r.URL.RawQuery, "pretty") {
+		if value := r.URL.Query().Get("pretty"); value != "" {
+			pretty, _ := strconv.ParseBool(value) // what is no answer is no
+			return pretty
+		}
+	}
+	agent := r.UserAgent()
+	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
 // take tells whether a media type can be given with the parameters of a clause, and as what.
@@ -80,6 +99,8 @@ func (o offer) take(m media, params map[string]string) (form, bool) {
 			f.as.Group, converted = value, true
 		case "v":
 			f.as.Version, converted = value, true
+		case "pretty":
+			f.pretty = value == "1"
 		case "stream":
 			if value != "" && (value != "watch" || m == mediaYAML) {
 				return form{}, false
@@ -124,7 +145,7 @@ func acceptable(r *http.Request, offered []string) error {
 // accept picks the form in which this request is answered.
 func (c *call) accept() (form, error) {
 	sub := c.q.Subresource
-	f, ok := negotiate(c.r.Header.Get("Accept"), offer{
+	f, ok := negotiate(c.r, offer{
 		protobuf: c.protobuf() || sub == "scale",
 		metadata: true,
 		table:    c.Answer == nil && (sub == "" || sub == "status" || sub == "scale"),
@@ -167,16 +188,26 @@ func encode(m media, gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, e
 	return append(data, '\n'), err
 }
 
-func writeBytes(w http.ResponseWriter, code int, m media, data []byte) {
-	w.Header().Set("Content-Type", string(m))
+func writeBytes(w http.ResponseWriter, code int, f form, data []byte) {
+	data = f.layOut(data)
+	w.Header().Set("Content-Type", string(f.media))
 	w.Header().Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)
 	_, _ = w.Write(data) // a client that is gone is no error of ours
 }
 
+// layOut makes an encoding readable, if it is for people.
+func (f form) layOut(data []byte) []byte {
+	var b bytes.Buffer
+	if !f.pretty || json.Indent(&b, bytes.TrimSuffix(data, []byte("\n")), "", "  ") != nil {
+		return data
+	}
+	return b.Bytes()
+}
+
 // writeObject answers with an object that is not kept.
 func writeObject(w http.ResponseWriter, r *http.Request, code int, gvk schema.GroupVersionKind, obj runtime.Object) {
-	f, ok := negotiate(r.Header.Get("Accept"), offer{protobuf: codec.HasProtobuf(obj)})
+	f, ok := negotiate(r, offer{protobuf: codec.HasProtobuf(obj)})
 	if !ok {
 		writeError(w, r, notAcceptable(offered))
 		return
@@ -186,16 +217,13 @@ func writeObject(w http.ResponseWriter, r *http.Request, code int, gvk schema.Gr
 		writeError(w, r, err)
 		return
 	}
-	writeBytes(w, code, f.media, data)
+	writeBytes(w, code, f, data)
 }
 
 // writeError answers with a Status, in a form that the client accepts or else in JSON.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
-	f, ok := negotiate(r.Header.Get("Accept"), offer{protobuf: true})
-	if !ok {
-		f.media = mediaJSON
-	}
+	f, _ := negotiate(r, offer{protobuf: true})
 	data, encodeErr := encode(f.media, statusGVK(), status)
 	if encodeErr != nil {
 		http.Error(w, errors.Join(err, encodeErr).Error(), http.StatusInternalServerError)
@@ -204,5 +232,5 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", itoa(int64(status.Details.RetryAfterSeconds)))
 	}
-	writeBytes(w, int(status.Code), f.media, data)
+	writeBytes(w, int(status.Code), f, data)
 }

@@ -101,7 +101,7 @@ func (c *call) writeObject(code int, gvk schema.GroupVersionKind, obj runtime.Ob
 		c.fail(err)
 		return
 	}
-	writeBytes(c.w, code, f.media, data)
+	writeBytes(c.w, code, f, data)
 }
 
 func (c *call) encodeObject(f form, gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {

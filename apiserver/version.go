@@ -45,5 +45,5 @@ func serveVersion(w http.ResponseWriter, v version.Info) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	writeBytes(w, http.StatusOK, mediaJSON, data)
+	writeBytes(w, http.StatusOK, form{media: mediaJSON}, data)
 }
