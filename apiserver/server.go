@@ -149,6 +149,10 @@ func (s *Server) admit(ctx context.Context, q *admission.Request) error {
 }
 
 func (s *Server) route(w http.ResponseWriter, r *http.Request, q Request) {
+	if strings.HasPrefix(r.URL.Path, "//") {
+		http.NotFound(w, r) // the policies have read it leniently, as upstream's
+		return
+	}
 	if !q.IsResource {
 		if !s.paths.serve(w, r) {
 			s.discovery.serve(w, r, s.version)
