@@ -19,7 +19,8 @@ var ErrAddressInUse = errors.New("address already in use")
 const (
 	readHeaderTimeout = 32 * time.Second // upstream's
 	idleTimeout       = 90 * time.Second // upstream's
-	streams           = 250              // per HTTP/2 connection, upstream's
+	streams           = 100              // per HTTP/2 connection, upstream's: what clients assume before they are told
+	window            = 256 << 10        // of a stream, and of a frame, upstream's
 	defaultGrace      = 10 * time.Second
 )
 
@@ -78,7 +79,10 @@ func New(l net.Listener, certificate tls.Certificate, handler http.Handler, o Op
 		listener: tls.NewListener(l, config),
 		http: &http.Server{
 			Handler: handler, TLSConfig: config, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
-			HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: streams},
+			HTTP2: &http.HTTP2Config{
+				MaxConcurrentStreams: streams, MaxReadFrameSize: window,
+				MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: streams * window,
+			},
 			ErrorLog: slog.NewLogLogger(quiet{o.Logger.Handler()}, slog.LevelDebug),
 		},
 		drain: o.Drain, grace: o.Grace,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -174,4 +175,63 @@ func TestListen(t *testing.T) {
 			t.Errorf("%q is listened at", address)
 		}
 	}
+}
+
+// TestUnreadUpload: a body that nobody reads keeps nobody else on its connection waiting.
+func TestUnreadUpload(t *testing.T) {
+	release := make(chan struct{})
+	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/unread" {
+			<-release
+			return
+		}
+		n, err := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, n, err)
+	}), serving.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	post := func(path string, body io.Reader) (*http.Response, error) {
+		q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path, body)
+		if err != nil {
+			return nil, err
+		}
+		return r.client.Do(q)
+	}
+	r.get(t, "/").Body.Close() // there is a connection
+	sent, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = post("/unread", &signalling{Reader: io.LimitReader(zeros{}, 3<<20), after: 256 << 10, signal: sent})
+	}()
+	defer func() { close(release); <-done }()
+	<-sent
+	resp, err := post("/read", io.LimitReader(zeros{}, 2<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "2097152 <nil>" {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
+// signalling tells when so much was read of it.
+type signalling struct {
+	io.Reader
+	after  int
+	signal chan struct{}
+}
+
+func (s *signalling) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	if s.after > 0 {
+		if s.after -= n; s.after <= 0 {
+			close(s.signal)
+		}
+	}
+	return n, err
 }
