@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
 )
 
 // LockName is the file that Lock locks.
@@ -15,7 +18,15 @@ const LockName = "LOCK"
 // ErrLocked: another process, or another part of this one, holds the lock.
 var ErrLocked = errors.New("locked by another user")
 
-// OS is a directory of the operating system. Files are readable by their owner alone.
+const (
+	// patience is how long a file waits for a descriptor.
+	patience = time.Minute
+	pause    = 20 * time.Millisecond
+)
+
+// OS is a directory of the operating system. Files are readable by their owner alone. Where the
+// process or the system has no descriptors left they wait, for a minute at most, until some come back:
+// clients that hold too many connections shall not pass for a disk that failed.
 type OS struct{ path string }
 
 var _ Dir = OS{}
@@ -29,7 +40,7 @@ func (d OS) Lock() (io.Closer, error) {
 	if err := makeDir(filepath.Clean(d.path)); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(d.file(LockName), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := open(d.file(LockName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -63,15 +74,16 @@ func (d OS) file(name string) string { return filepath.Join(d.path, name) }
 
 // Names is Reader's.
 func (d OS) Names() ([]string, error) {
-	entries, err := os.ReadDir(d.path)
+	dir, err := open(d.path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
+	if err != nil {
+		return nil, err
 	}
-	return names, err
+	names, err := dir.Readdirnames(-1)
+	slices.Sort(names)
+	return names, errors.Join(err, dir.Close())
 }
 
 type osSource struct {
@@ -83,7 +95,7 @@ func (s osSource) Size() int64 { return s.size }
 
 // Open is Reader's.
 func (d OS) Open(name string) (Source, error) {
-	file, err := os.Open(d.file(name))
+	file, err := open(d.file(name), os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -97,18 +109,28 @@ func (d OS) Open(name string) (Source, error) {
 
 // Create is Writer's.
 func (d OS) Create(name string) (File, error) {
-	return d.open(name, os.O_CREATE|os.O_EXCL)
+	return d.write(name, os.O_CREATE|os.O_EXCL)
 }
 
 // Append is Writer's.
-func (d OS) Append(name string) (File, error) { return d.open(name, 0) }
+func (d OS) Append(name string) (File, error) { return d.write(name, 0) }
 
-func (d OS) open(name string, flags int) (File, error) {
-	file, err := os.OpenFile(d.file(name), os.O_WRONLY|os.O_APPEND|flags, 0o600)
+func (d OS) write(name string, flags int) (File, error) {
+	file, err := open(d.file(name), os.O_WRONLY|os.O_APPEND|flags)
 	if err != nil {
 		return nil, err
 	}
 	return file, nil
+}
+
+// open opens a file as soon as there is a descriptor for it.
+func open(path string, flags int) (*os.File, error) {
+	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+		file, err := os.OpenFile(path, flags, 0o600)
+		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) || time.Now().After(end) {
+			return file, err
+		}
+	}
 }
 
 // Rename is Namer's.
@@ -119,7 +141,7 @@ func (d OS) Remove(name string) error { return os.Remove(d.file(name)) }
 
 // Sync is Namer's.
 func (d OS) Sync() error {
-	dir, err := os.Open(d.path)
+	dir, err := open(d.path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
