@@ -138,6 +138,9 @@ func (s *settings) check(runtime string) error {
 			return fmt.Errorf("--disable %q: choose from %s, separated by commas", name, strings.Join(components(), ", "))
 		}
 	}
+	if strings.HasPrefix(s.dataDir, "~") {
+		return fmt.Errorf("--data-dir %q: ~ is the shell's word, or HOME is not set; name the directory in full", s.dataDir)
+	}
 	return nil
 }
 

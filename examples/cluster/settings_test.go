@@ -52,6 +52,8 @@ func TestBadFlags(t *testing.T) {
 		"--listen example.org:1":   {"--listen", "is an IP"},
 		"--disable etcd":           {`--disable "etcd"`, "scheduler, controllers, nodes"},
 		"--data-dir=":              {"--data-dir is empty"},
+		"--data-dir=~/data":        {`--data-dir "~/data"`, "in full"},     // which no shell expands
+		"":                         {`--data-dir "~/.keelson"`, "in full"}, // HOME is not set
 		"start":                    {`unexpected argument "start"`, "--help"},
 	} {
 		_, err := parse(strings.Fields(args), noEnvironment, io.Discard)
