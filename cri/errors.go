@@ -11,6 +11,8 @@ var (
 	// ErrInvalid: the call makes no sense for its arguments, or in the state that the sandbox or
 	// container is in, such as starting a container twice.
 	ErrInvalid = errors.New("invalid for its state or arguments")
+	// ErrUnsupported: the runtime cannot do this at all.
+	ErrUnsupported = errors.New("not supported by the container runtime")
 	// ErrEventsLost: a reader of events fell too far behind and has missed some. It lists again
 	// and opens a new stream.
 	ErrEventsLost = errors.New("container events lost")

@@ -24,6 +24,20 @@ type Version struct {
 type RuntimeStatus struct {
 	Runtime Condition
 	Network Condition
+	// Handlers are the runtime classes that it knows; the one without a name is the default.
+	Handlers []RuntimeHandler
+	Features RuntimeFeatures
+}
+
+// RuntimeHandler is one runtime class's handler and what it can do beyond the ordinary.
+type RuntimeHandler struct {
+	Name                                    string
+	RecursiveReadOnlyMounts, UserNamespaces bool
+}
+
+// RuntimeFeatures are what all handlers of a runtime can do beyond the ordinary.
+type RuntimeFeatures struct {
+	SupplementalGroupsPolicy, UserNamespacesHostNetwork, MountOptions bool
 }
 
 // Condition is one aspect of a runtime's health.
@@ -98,7 +112,19 @@ type Namespaces struct {
 	Network, PID, IPC NamespaceMode
 	// Target is the container whose namespaces are used in mode NamespaceTarget.
 	Target string
+	// User, if set, gives a user namespace of its own to the pod.
+	User *UserNamespace
 }
+
+// UserNamespace maps the users of a pod to users of the node.
+type UserNamespace struct {
+	// Mode is NamespacePod, or NamespaceNode for none at all.
+	Mode       NamespaceMode
+	UIDs, GIDs []IDMapping
+}
+
+// IDMapping maps Length ids from Container on, as they are within, to those from Host on.
+type IDMapping struct{ Host, Container, Length uint32 }
 
 // DNS is what goes into resolv.conf; the zero value is the node's.
 type DNS struct {
@@ -128,7 +154,9 @@ type SandboxConfig struct {
 	CgroupParent   string
 	Sysctls        map[string]string
 	Namespaces     Namespaces
-	Resources      Resources
+	Security       SandboxSecurity
+	// Resources are the sum of what the containers have, Overhead what the sandbox itself takes.
+	Resources, Overhead Resources
 }
 
 // Sandbox is a sandbox in a list.
@@ -139,6 +167,8 @@ type Sandbox struct {
 	CreatedAt   time.Time
 	Labels      map[string]string
 	Annotations map[string]string
+	// RuntimeHandler is the runtime class's handler that it was made with.
+	RuntimeHandler string
 }
 
 // SandboxStatus is a sandbox with its network.
@@ -162,49 +192,100 @@ type Filter struct {
 // EnvVar is one environment variable.
 type EnvVar struct{ Name, Value string }
 
-// Mount makes a host path visible in a container.
+// Mount makes a host path, or an image's content, visible in a container.
 type Mount struct {
 	ContainerPath, HostPath string
 	ReadOnly                bool
+	// RecursiveReadOnly makes the mounts below it read-only too; it needs ReadOnly and a private
+	// propagation.
+	RecursiveReadOnly bool
+	Propagation       MountPropagation
+	SELinuxRelabel    bool
+	// UIDMappings and GIDMappings are those of an id-mapped mount.
+	UIDMappings, GIDMappings []IDMapping
+	// Image, if set, is mounted instead of a host path: its content below ImageSubPath.
+	Image        *ImageSpec
+	ImageSubPath string
 }
+
+// MountPropagation says which later mounts are seen on the other side.
+type MountPropagation int
+
+// The propagations of CRI: none; those of the host; both sides'.
+const (
+	PropagationPrivate MountPropagation = iota
+	PropagationHostToContainer
+	PropagationBidirectional
+)
+
+// Device gives a container a device of the host. Permissions are some of "r", "w" and "m".
+type Device struct{ ContainerPath, HostPath, Permissions string }
 
 // Resources are limits and requests as a runtime takes them; 0 is unset.
 type Resources struct {
 	CPUShares, CPUQuota, CPUPeriod int64
-	// MemoryLimit is in bytes.
-	MemoryLimit int64
-	OOMScoreAdj int64
+	// MemoryLimit and MemorySwapLimit, which includes memory, are in bytes.
+	MemoryLimit, MemorySwapLimit int64
+	OOMScoreAdj                  int64
+	// CPUs and MemoryNodes are lists such as "0-3,8"; empty is all.
+	CPUs, MemoryNodes string
+	Hugepages         []HugepageLimit
+	// Unified are values for files of cgroup v2, by their names.
+	Unified map[string]string
+}
+
+// HugepageLimit is how many bytes of pages of a size, such as "2MB", may be used.
+type HugepageLimit struct {
+	PageSize string
+	Limit    uint64
 }
 
 // ContainerConfig is all that a runtime needs to make a container.
 type ContainerConfig struct {
 	Metadata ContainerMetadata
 	Image    ImageSpec
+	Process
+	Stdio
+	Mounts      []Mount
+	Devices     []Device
+	Labels      map[string]string
+	Annotations map[string]string
+	// LogPath is relative to the sandbox's LogDirectory.
+	LogPath    string
+	Resources  Resources
+	Namespaces Namespaces
+	Security   Security
+}
+
+// Process is what a container runs.
+type Process struct {
 	// Command and Args replace the image's entry point and arguments where they are not empty.
 	Command, Args []string
 	WorkingDir    string
 	Env           []EnvVar
-	Mounts        []Mount
-	Labels        map[string]string
-	Annotations   map[string]string
-	// LogPath is relative to the sandbox's LogDirectory.
-	LogPath               string
-	Stdin, StdinOnce, TTY bool
-	Resources             Resources
-	Namespaces            Namespaces
+	// StopSignal, such as "SIGQUIT", replaces the image's; empty does not.
+	StopSignal string
+}
+
+// Stdio is how a container's input and output are connected.
+type Stdio struct {
+	// Stdin keeps an input open, StdinOnce only until the first who attached is gone.
+	Stdin, StdinOnce bool
+	TTY              bool
 }
 
 // Container is a container in a list.
 type Container struct {
-	ID          string
-	SandboxID   string
-	Metadata    ContainerMetadata
-	State       ContainerState
-	Image       ImageSpec
-	ImageRef    string
-	CreatedAt   time.Time
-	Labels      map[string]string
-	Annotations map[string]string
+	ID        string
+	SandboxID string
+	Metadata  ContainerMetadata
+	State     ContainerState
+	Image     ImageSpec
+	// ImageRef is the reference, usually with a digest, and ImageID the id of what it runs.
+	ImageRef, ImageID string
+	CreatedAt         time.Time
+	Labels            map[string]string
+	Annotations       map[string]string
 }
 
 // ContainerStatus is a container with its history.
@@ -217,7 +298,20 @@ type ContainerStatus struct {
 	ExitCode int32
 	Reason   string
 	Message  string
-	LogPath  string
+	// LogPath is where the log is on the host.
+	LogPath string
+	Mounts  []Mount
+	// Resources and User are what the container really has, nil where the runtime does not say.
+	Resources *Resources
+	User      *User
+	// StopSignal is what asks the container to end, such as "SIGTERM"; empty where not known.
+	StopSignal string
+}
+
+// User is whom a container's first process runs as.
+type User struct {
+	UID, GID           int64
+	SupplementalGroups []int64
 }
 
 // ExecResult is what a command left behind.

@@ -116,11 +116,10 @@ func containerConfig(pod *corev1.Pod, c *corev1.Container, attempt uint32, ref s
 		annotations[annotationPodGrace] = strconv.FormatInt(*grace, 10)
 	}
 	config := cri.ContainerConfig{
-		Metadata:   cri.ContainerMetadata{Name: c.Name, Attempt: attempt},
-		Image:      cri.ImageSpec{Image: ref, UserSpecified: c.Image},
-		Command:    c.Command,
-		Args:       c.Args,
-		WorkingDir: c.WorkingDir,
+		Metadata: cri.ContainerMetadata{Name: c.Name, Attempt: attempt},
+		Image:    cri.ImageSpec{Image: ref, UserSpecified: c.Image},
+		Process:  cri.Process{Command: c.Command, Args: c.Args, WorkingDir: c.WorkingDir},
+		Stdio:    cri.Stdio{Stdin: c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY},
 		Labels: map[string]string{
 			cri.LabelPodName:       pod.Name,
 			cri.LabelPodNamespace:  pod.Namespace,
@@ -129,9 +128,8 @@ func containerConfig(pod *corev1.Pod, c *corev1.Container, attempt uint32, ref s
 		},
 		Annotations: annotations,
 		LogPath:     path.Join(c.Name, strconv.FormatUint(uint64(attempt), 10)+".log"),
-		Stdin:       c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY,
-		Namespaces: namespaces(pod),
-		Resources:  resources(c.Resources),
+		Namespaces:  namespaces(pod),
+		Resources:   resources(c.Resources),
 	}
 	for _, e := range c.Env {
 		if e.ValueFrom == nil {

@@ -128,7 +128,7 @@ func config(pod cri.SandboxConfig, name string, p Program, ref string) cri.Conta
 	return cri.ContainerConfig{
 		Metadata: cri.ContainerMetadata{Name: name},
 		Image:    cri.ImageSpec{Image: ref, UserSpecified: p.Image},
-		Command:  p.Command, Args: p.Args,
+		Process:  cri.Process{Command: p.Command, Args: p.Args},
 		Labels: map[string]string{
 			cri.LabelPodUID: pod.Metadata.UID, cri.LabelContainerName: name,
 		},

@@ -1,0 +1,82 @@
+package cri
+
+import (
+	"context"
+	"time"
+)
+
+// StatsReader is an optional part of a RuntimeService: what sandboxes and containers use.
+type StatsReader interface {
+	// ListContainerStats returns what the containers that match every field set in the filter
+	// use.
+	ListContainerStats(ctx context.Context, filter Filter) ([]ContainerStats, error)
+	// ListSandboxStats returns what the sandboxes that match use, with their containers. A
+	// runtime that cannot tell fails with ErrUnsupported.
+	ListSandboxStats(ctx context.Context, filter Filter) ([]SandboxStats, error)
+}
+
+// FilesystemReader is an optional part of an ImageService: where images are kept, and how full
+// that is.
+type FilesystemReader interface {
+	// ImageFilesystem returns the filesystem of images, and that of containers' writable layers,
+	// which may be the same.
+	ImageFilesystem(ctx context.Context) (images, containers FilesystemUsage, err error)
+}
+
+// ContainerStats is what one container uses. What a runtime does not know has a zero At.
+type ContainerStats struct {
+	ID          string
+	Metadata    ContainerMetadata
+	Labels      map[string]string
+	Annotations map[string]string
+	CPU         CPUUsage
+	Memory      MemoryUsage
+	// WritableLayer is what the container has written outside its volumes.
+	WritableLayer FilesystemUsage
+	// Swap is in bytes.
+	Swap uint64
+}
+
+// SandboxStats is what one sandbox uses in all.
+type SandboxStats struct {
+	ID          string
+	Metadata    SandboxMetadata
+	Labels      map[string]string
+	Annotations map[string]string
+	CPU         CPUUsage
+	Memory      MemoryUsage
+	// Network are its interfaces, the default one first.
+	Network    []InterfaceUsage
+	NetworkAt  time.Time
+	Processes  uint64
+	Containers []ContainerStats
+}
+
+// CPUUsage is CPU time since the start, in nanoseconds of one core, and the rate at that time in
+// billionths of a core.
+type CPUUsage struct {
+	At                time.Time
+	CoreNanoSeconds   uint64
+	NanoCores         uint64
+	NanoCoresMeasured bool // whether NanoCores is known
+}
+
+// MemoryUsage is in bytes.
+type MemoryUsage struct {
+	At                                time.Time
+	WorkingSet, Available, Usage, RSS uint64
+	PageFaults, MajorPageFaults       uint64
+}
+
+// FilesystemUsage is in bytes and inodes.
+type FilesystemUsage struct {
+	At                    time.Time
+	Mountpoint            string
+	UsedBytes, InodesUsed uint64
+}
+
+// InterfaceUsage is what went over an interface since it was made.
+type InterfaceUsage struct {
+	Name                                 string
+	RxBytes, RxErrors, TxBytes, TxErrors uint64
+}

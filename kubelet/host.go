@@ -1,0 +1,94 @@
+package kubelet
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// Host is what a kubelet needs of the machine to run real containers on it. Each part may be nil,
+// and all are where nothing really runs: pods then have no volumes, no cgroups, no credentials
+// and only the variables that their spec spells out.
+type Host struct {
+	Volumes     Volumes
+	Environment Environment
+	Cgroups     Cgroups
+	Credentials Credentials
+	Resolver    Resolver
+	// LogDir is where containers' logs are; empty is /var/log/pods.
+	LogDir string
+}
+
+// Volumes are the files that the containers of pods see beside their image's: the volumes of the
+// spec, and what every container gets, such as /etc/hosts and the file of its termination message.
+// Implementations are safe for concurrent use, for different pods at least.
+type Volumes interface {
+	// Prepare makes a pod's volumes ready, or brings those that are ready up to date. It is called
+	// before any of the pod's containers is started and with every pass over the pod, so it is
+	// quick when nothing has changed. It fails with what is missing; the caller tries again.
+	Prepare(ctx context.Context, pod *corev1.Pod) error
+	// Mounts are what one container sees of them. The volumes are ready.
+	Mounts(ctx context.Context, request MountRequest) ([]cri.Mount, error)
+	// Release takes away all that was made for a pod, whose containers do not run any more. It
+	// succeeds when nothing is left, also for a pod it never heard of.
+	Release(ctx context.Context, uid types.UID) error
+}
+
+// MountRequest is about a container that is about to be created. All of it is shared and must not
+// be changed.
+type MountRequest struct {
+	Pod       *corev1.Pod
+	Container *corev1.Container
+	// Env is the container's environment, for sub-paths with variables.
+	Env []cri.EnvVar
+	// IPs are the pod's addresses and Hostname its name, for /etc/hosts; Domain is empty for pods
+	// without a subdomain.
+	IPs              []string
+	Hostname, Domain string
+}
+
+// Environment makes containers' environments.
+type Environment interface {
+	// Environment returns what a container finds in its environment: services' addresses, what
+	// envFrom and env say, in the order in which they are set, each name once. A reference
+	// that leads nowhere is an error unless it is optional; problems that do not keep the
+	// container from starting are returned as warnings, which become events.
+	Environment(ctx context.Context, request EnvironmentRequest) (env []cri.EnvVar, warnings []string, err error)
+}
+
+// EnvironmentRequest is about a container that is about to be created. All of it is shared and
+// must not be changed.
+type EnvironmentRequest struct {
+	Pod       *corev1.Pod
+	Container *corev1.Container
+	// IPs are the pod's addresses and HostIPs the node's; Allocatable is what the node has for
+	// pods, the limit of containers without one.
+	IPs, HostIPs []string
+	Allocatable  corev1.ResourceList
+}
+
+// Cgroups keeps the cgroups of pods, which contain those of their containers.
+type Cgroups interface {
+	// Ensure makes the cgroup of a pod as its spec has it, below that of its quality-of-service
+	// class, and returns the CgroupParent of its sandbox.
+	Ensure(ctx context.Context, pod *corev1.Pod) (parent string, err error)
+	// Remove ends what still runs in a pod's cgroup and removes it. It succeeds when there is
+	// none.
+	Remove(ctx context.Context, uid types.UID) error
+}
+
+// Credentials know what to tell registries.
+type Credentials interface {
+	// For returns the credentials to try for an image, in this order; none is to try without.
+	For(ctx context.Context, pod *corev1.Pod, image string) ([]cri.Auth, error)
+}
+
+// Resolver makes the resolv.conf of pods.
+type Resolver interface {
+	// Resolve returns what a pod's DNS policy and configuration come to on this node. Problems
+	// that do not keep the pod from starting are returned as warnings, which become events.
+	Resolve(pod *corev1.Pod) (dns cri.DNS, warnings []string, err error)
+}
