@@ -1,0 +1,188 @@
+package nodetools
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// build is one go build: packages with the same flags share one, so that what they have in common is
+// compiled once.
+type build struct {
+	// Into is the directory below bin/node.
+	Into     string
+	Packages []string
+	CGO      bool
+	Tags     string
+	LDFlags  string
+}
+
+const pluginPath = "github.com/containernetworking/plugins/plugins/"
+
+// builds are all programs with their flags. They change the stamp: a change here builds anew.
+func builds() []build {
+	const small = "-s -w" // no symbols: a third less to map for every start of a shim
+	// Snapshotters that no node here uses, and the exporters of traces.
+	const tags = "no_btrfs no_devmapper no_zfs no_tracing urfave_cli_no_docs netgo osusergo"
+	const ctrd = "github.com/containerd/containerd/v2"
+	daemon := small + " -X " + ctrd + "/version.Version=v2.4.2"
+	var cni []string
+	for _, dir := range []string{"main/bridge", "main/loopback", "ipam/host-local", "meta/bandwidth", "meta/firewall", "meta/portmap"} {
+		cni = append(cni, pluginPath+dir)
+	}
+	return []build{
+		{Packages: []string{ctrd + "/cmd/containerd", ctrd + "/cmd/containerd-shim-runc-v2", ctrd + "/cmd/ctr"}, Tags: tags, LDFlags: daemon},
+		{Into: "cni", Packages: cni, Tags: tags, LDFlags: small},
+		// runc enters namespaces in C before Go starts and needs libseccomp. Static: it is executed several
+		// times for every container, and each time the dynamic loader would cost.
+		{Packages: []string{"github.com/opencontainers/runc"}, CGO: true, Tags: "seccomp " + tags, LDFlags: small + " -linkmode external -extldflags -static"},
+	}
+}
+
+func plugins() []string {
+	return []string{"bandwidth", "bridge", "firewall", "host-local", "loopback", "portmap"}
+}
+
+// stamp is what bin/node was built from.
+type stamp struct {
+	Source string            // hash of the pinned versions and the flags
+	Files  map[string]string // size and time of each program
+}
+
+// source hashes what decides over the programs.
+func source(root string) (string, error) {
+	h := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		b, err := os.ReadFile(filepath.Join(root, "tools/node", name))
+		if err != nil {
+			return "", fmt.Errorf("read what tools/node pins: %w", err)
+		}
+		h.Write(b)
+	}
+	b, err := json.Marshal(builds())
+	if err != nil {
+		return "", fmt.Errorf("encode the flags: %w", err)
+	}
+	h.Write(b)
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// identify is how a program is recognised without reading it.
+func identify(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return "", fmt.Errorf("%s is no program: %s", path, info.Mode())
+	}
+	return fmt.Sprintf("%d %s", info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano)), nil
+}
+
+func newStamp(source string, files []string) (stamp, error) {
+	s := stamp{Source: source, Files: map[string]string{}}
+	for _, path := range files {
+		id, err := identify(path)
+		if err != nil {
+			return stamp{}, err
+		}
+		s.Files[filepath.Base(path)] = id
+	}
+	return s, nil
+}
+
+// current says what is not as it should be in bin, or nothing.
+func current(root, bin string) ([]string, error) {
+	want, err := source(root)
+	if err != nil {
+		return nil, err
+	}
+	var have stamp
+	b, err := os.ReadFile(filepath.Join(bin, "stamp.json"))
+	if err != nil || json.Unmarshal(b, &have) != nil {
+		return []string{"no complete build in " + bin}, nil
+	}
+	if have.Source != want {
+		return []string{"what is in " + bin + " is of other versions than tools/node pins"}, nil
+	}
+	var wrong []string
+	for _, path := range toolsIn(bin).files() {
+		if id, err := identify(path); err != nil || have.Files[filepath.Base(path)] != id {
+			wrong = append(wrong, path)
+		}
+	}
+	return wrong, nil
+}
+
+// compile builds everything into bin and stamps it. A program that runs is replaced, not written over.
+func compile(ctx context.Context, root, bin string, progress func(string)) error {
+	want, err := source(root)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(bin, "stamp.json")); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("remove the stamp: %w", err)
+	}
+	for _, b := range builds() {
+		start := time.Now()
+		var names []string
+		for _, p := range b.Packages {
+			names = append(names, filepath.Base(strings.TrimSuffix(p, "/v2")))
+		}
+		progress("building " + strings.Join(names, ", "))
+		if err := b.run(ctx, root, bin); err != nil {
+			return fmt.Errorf("build %s: %w", strings.Join(names, ", "), err)
+		}
+		progress(fmt.Sprintf("built %s in %s", strings.Join(names, ", "), time.Since(start).Round(100*time.Millisecond)))
+	}
+	s, err := newStamp(want, toolsIn(bin).files())
+	if err != nil {
+		return fmt.Errorf("look at what was built: %w", err)
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the stamp: %w", err)
+	}
+	temp := filepath.Join(bin, "stamp.json.new")
+	if err := os.WriteFile(temp, text, 0o644); err != nil {
+		return fmt.Errorf("write the stamp: %w", err)
+	}
+	return os.Rename(temp, filepath.Join(bin, "stamp.json"))
+}
+
+func (b build) run(ctx context.Context, root, bin string) error {
+	into := filepath.Join(bin, b.Into)
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return err
+	}
+	args := append([]string{"build", "-C", filepath.Join(root, "tools/node"), "-trimpath", "-buildvcs=false",
+		"-tags", b.Tags, "-ldflags", b.LDFlags, "-o", into + "/"}, b.Packages...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cgo := "CGO_ENABLED=0"
+	if b.CGO {
+		cgo = "CGO_ENABLED=1"
+	}
+	cmd.Env = append(os.Environ(), cgo, "GOWORK=off", "GOFLAGS=")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w\n%s", err, tail(out.String(), 4000))
+	}
+	return nil
+}
+
+// tail is the end of a text: where the errors stand.
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return "…" + s[len(s)-n:]
+}

@@ -1,0 +1,66 @@
+// Package nodetools builds, installs and finds what a node of real containers runs: containerd, its shim,
+// ctr, runc and the reference CNI plugins, from the versions that tools/node pins, and the few Debian
+// packages behind them.
+//
+// Install is for whoever starts a cluster from this repository: it builds into bin/node and is done in a few
+// milliseconds when everything there is current. Find never builds. Supported tells why containers cannot run
+// here, so that a caller may fall back to simulated ones.
+//
+// Several processes may install at once: one builds, the others wait for it.
+package nodetools
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrUnsupported is wrapped by what Supported answers: real containers cannot run on this host.
+	ErrUnsupported = errors.New("real containers cannot run here")
+	// ErrMissing is wrapped when tools or the packages they need are not there.
+	ErrMissing = errors.New("tools of a node are missing")
+)
+
+// MissingError says what a node lacks and what to do about it. It is ErrMissing.
+type MissingError struct {
+	What []string
+	Next string
+}
+
+// Error names what is missing and the next step.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%v: %s; %s", ErrMissing, strings.Join(e.What, ", "), e.Next)
+}
+
+// Is tells that this is ErrMissing.
+func (e *MissingError) Is(target error) bool { return target == ErrMissing }
+
+// Tools are the absolute paths of what is installed.
+type Tools struct {
+	Containerd, Shim, Ctr, Runc string
+	// CNI is the directory of the CNI plugins.
+	CNI string
+}
+
+// At are the tools of a repository whose root is dir, installed or not.
+func At(dir string) Tools { return toolsIn(dir + "/bin/node") }
+
+func toolsIn(bin string) Tools {
+	return Tools{
+		Containerd: bin + "/containerd",
+		Shim:       bin + "/containerd-shim-runc-v2",
+		Ctr:        bin + "/ctr",
+		Runc:       bin + "/runc",
+		CNI:        bin + "/cni",
+	}
+}
+
+// files are all programs of the tools.
+func (t Tools) files() []string {
+	all := []string{t.Containerd, t.Shim, t.Ctr, t.Runc}
+	for _, name := range plugins() {
+		all = append(all, t.CNI+"/"+name)
+	}
+	return all
+}
