@@ -1,0 +1,238 @@
+// Package debian unpacks packages of the Debian release that the host runs, without installing them, and finds the
+// files that programs in them need to run: their loader and their libraries. It needs apt-get and dpkg-deb, no
+// privileges, and sees /bin, /sbin, /lib and /lib64 as parts of /usr.
+package debian
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+var (
+	// ErrNoDebian: the host lacks apt-get or dpkg-deb.
+	ErrNoDebian = errors.New("packages of Debian cannot be had on this host")
+	// ErrNotFound: no package has the file or the library.
+	ErrNotFound = errors.New("not in the packages")
+)
+
+// File is one of the packages. Its path is relative to the root.
+type File struct {
+	Path string
+	// Host is where it lies unpacked; empty for symbolic links.
+	Host string
+	Mode fs.FileMode
+	// Target is what a symbolic link points to.
+	Target string
+}
+
+// Root is what several packages hold. It may be used from several goroutines.
+type Root struct{ files map[string]File }
+
+// Unpack fetches packages by their names and unpacks them into dir, which has to be empty. Where the lists of packages
+// are missing or old it fetches these first, which takes the rights of root.
+func Unpack(ctx context.Context, dir string, packages ...string) (*Root, error) {
+	for _, program := range []string{"apt-get", "dpkg-deb"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNoDebian, err)
+		}
+	}
+	fetched, content := filepath.Join(dir, "fetched"), filepath.Join(dir, "content")
+	for _, d := range []string{fetched, content} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	// The user whom apt takes for downloads may not write here.
+	download := append([]string{"apt-get", "-q", "-o", "APT::Sandbox::User=root", "download"}, packages...)
+	if first := run(ctx, fetched, download); first != nil {
+		if err := run(ctx, fetched, []string{"apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", "update"}); err != nil {
+			return nil, errors.Join(first, err)
+		}
+		if err := run(ctx, fetched, download); err != nil {
+			return nil, err
+		}
+	}
+	archives, err := filepath.Glob(filepath.Join(fetched, "*.deb"))
+	if err != nil {
+		return nil, err
+	}
+	for _, archive := range archives {
+		if err := run(ctx, content, []string{"dpkg-deb", "--extract", archive, "."}); err != nil {
+			return nil, err
+		}
+	}
+	return Open(content)
+}
+
+func run(ctx context.Context, dir string, words []string) error {
+	command := exec.CommandContext(ctx, words[0], words[1:]...)
+	command.Dir = dir
+	command.Env = append(command.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(words[:2], " "), err, out)
+	}
+	return nil
+}
+
+// Open takes a directory into which packages are unpacked already.
+func Open(dir string) (*Root, error) {
+	r := &Root{files: map[string]File{}}
+	err := filepath.WalkDir(dir, func(host string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, host)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		f := File{Path: merged(filepath.ToSlash(rel)), Host: host, Mode: info.Mode()}
+		if f.Mode&fs.ModeSymlink != 0 {
+			f.Host = ""
+			if f.Target, err = os.Readlink(host); err != nil {
+				return err
+			}
+		}
+		r.files[f.Path] = f
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read packages: %w", err)
+	}
+	return r, nil
+}
+
+// merged is the path with what moved below usr.
+func merged(p string) string {
+	p = strings.TrimPrefix(path.Clean("/"+p), "/")
+	top, _, _ := strings.Cut(p, "/")
+	if slices.Contains([]string{"bin", "sbin", "lib", "lib64"}, top) {
+		return "usr/" + p
+	}
+	return p
+}
+
+// Below returns the files below a path, in the order of their paths.
+func (r *Root) Below(dir string) []File {
+	var found []File
+	for p, f := range r.files {
+		if strings.HasPrefix(p, merged(dir)+"/") {
+			found = append(found, f)
+		}
+	}
+	slices.SortFunc(found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return found
+}
+
+// Need returns the files at the paths and all that these need: what symbolic links lead to, loaders and libraries. It
+// fails with ErrNotFound, and names all that is missing.
+func (r *Root) Need(paths ...string) ([]File, error) {
+	got := map[string]File{}
+	var missing []error
+	for queue := slices.Clone(paths); len(queue) > 0; queue = queue[1:] {
+		p := merged(queue[0])
+		if _, ok := got[p]; ok {
+			continue
+		}
+		f, ok := r.files[p]
+		if !ok {
+			missing = append(missing, fmt.Errorf("%w: %s", ErrNotFound, p))
+			continue
+		}
+		got[p] = f
+		next, err := r.next(f)
+		if err != nil {
+			missing = append(missing, err)
+		}
+		queue = append(queue, next...)
+	}
+	if len(missing) > 0 {
+		return nil, errors.Join(missing...)
+	}
+	files := make([]File, 0, len(got))
+	for _, f := range got {
+		files = append(files, f)
+	}
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return files, nil
+}
+
+// next is what a file needs at first hand.
+func (r *Root) next(f File) ([]string, error) {
+	if f.Host == "" {
+		if path.IsAbs(f.Target) {
+			return []string{f.Target}, nil
+		}
+		return []string{path.Join(path.Dir(f.Path), f.Target)}, nil
+	}
+	program, err := elf.Open(f.Host)
+	var format *elf.FormatError
+	if errors.As(err, &format) || errors.Is(err, os.ErrPermission) {
+		return nil, nil // a script or data
+	}
+	if err != nil {
+		return nil, nilIfShort(f, err)
+	}
+	defer func() { _ = program.Close() }()
+	return r.linked(f, program)
+}
+
+// nilIfShort forgives files that are too short to be programs.
+func nilIfShort(f File, err error) error {
+	if info, statErr := os.Stat(f.Host); statErr == nil && info.Size() < 64 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", f.Path, err)
+}
+
+func (r *Root) linked(f File, program *elf.File) ([]string, error) {
+	var need []string
+	for _, part := range program.Progs {
+		if part.Type == elf.PT_INTERP {
+			name := make([]byte, part.Filesz)
+			if _, err := part.ReadAt(name, 0); err != nil {
+				return nil, fmt.Errorf("%s: read the loader's name: %w", f.Path, err)
+			}
+			need = append(need, strings.TrimRight(string(name), "\x00"))
+		}
+	}
+	libraries, err := program.ImportedLibraries()
+	if err != nil {
+		return nil, fmt.Errorf("%s: read the names of libraries: %w", f.Path, err)
+	}
+	var missing []error
+	for _, l := range libraries {
+		if at, ok := r.library(l); ok {
+			need = append(need, at)
+		} else {
+			missing = append(missing, fmt.Errorf("%w: %s, which %s needs", ErrNotFound, l, f.Path))
+		}
+	}
+	return need, errors.Join(missing...)
+}
+
+// library finds one in the directories that the loader searches, or in one of its own below these.
+func (r *Root) library(name string) (string, bool) {
+	found := ""
+	for p := range r.files {
+		if path.Base(p) == name && strings.HasPrefix(p, "usr/lib") &&
+			(found == "" || depth(p) < depth(found) || depth(p) == depth(found) && p < found) {
+			found = p
+		}
+	}
+	return found, found != ""
+}
+
+func depth(p string) int { return strings.Count(p, "/") }
