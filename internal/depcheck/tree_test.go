@@ -32,6 +32,7 @@ func siblings() map[string][]string {
 		"bench":       {everything},
 		"client":      {"internal/restclient"},
 		"cluster":     {everything},
+		"cni":         {"internal/nodetools"}, // the tests' kit looks for plugins there
 		"conformance": {everything},
 		"controllers": {"client", "events", "informer", "internal/pause",
 			"authz/rbac", // clusterroleaggregation merges rules as the evaluator reads them
@@ -81,6 +82,8 @@ func limits() map[string]int {
 		"client/printer":          85,
 		"client/rest":             120,
 		"cluster":                 240,
+		"cni":                     1,  // x/sys, to make and enter namespaces
+		"cni/plugins":             32, // libcni and the tracing that it knows
 		"conformance":             220,
 		"controllers":             90,
 		"controllers/reconciler":  620, // controller-runtime
@@ -119,7 +122,7 @@ func leaves() map[string][]string {
 		"google.golang.org/grpc":         {},
 		"sigs.k8s.io/controller-runtime": {"controllers/reconciler", "examples/controller"},
 		"github.com/google/go-cmp":       {"admission/admissiontest"},
-		"testing":                        {"admission/admissiontest", "internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "informer/informertest", "registry/registrytest"},
+		"testing":                        {"admission/admissiontest", "internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "cni/internal/", "informer/informertest", "registry/registrytest"},
 	}
 }
 

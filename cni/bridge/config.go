@@ -1,0 +1,106 @@
+package bridge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+type conflist struct {
+	CNIVersion string `json:"cniVersion"`
+	Name       string `json:"name"`
+	Plugins    []any  `json:"plugins"`
+}
+
+type bridgePlugin struct {
+	Type             string          `json:"type"`
+	Bridge           string          `json:"bridge"`
+	IsGateway        bool            `json:"isGateway"`
+	IsDefaultGateway bool            `json:"isDefaultGateway"`
+	IPMasq           bool            `json:"ipMasq"`
+	HairpinMode      bool            `json:"hairpinMode"`
+	MTU              int             `json:"mtu,omitempty"`
+	Capabilities     map[string]bool `json:"capabilities"`
+	IPAM             hostLocal       `json:"ipam"`
+}
+
+type hostLocal struct {
+	Type    string      `json:"type"`
+	DataDir string      `json:"dataDir"`
+	Ranges  [][]ipRange `json:"ranges"`
+}
+
+type ipRange struct {
+	Subnet  string `json:"subnet"`
+	Gateway string `json:"gateway"`
+}
+
+type chained struct {
+	Type         string          `json:"type"`
+	Backend      string          `json:"backend,omitempty"`
+	SNAT         bool            `json:"snat,omitempty"`
+	Capabilities map[string]bool `json:"capabilities"`
+}
+
+// Config is the CNI configuration that attaches pods to the bridge: the content of a *.conflist
+// file. It is the same for the same options.
+func (b *Bridge) Config() []byte {
+	o := b.options
+	main := bridgePlugin{
+		Type: "bridge", Bridge: o.Bridge, IsGateway: true, IsDefaultGateway: true,
+		HairpinMode: !o.NoHairpin, MTU: o.MTU, Capabilities: map[string]bool{"ips": true, "mac": true},
+		IPAM: hostLocal{Type: "host-local", DataDir: o.DataDir},
+	}
+	for i, gateway := range b.Gateways() {
+		main.IPAM.Ranges = append(main.IPAM.Ranges, []ipRange{{Subnet: b.subnets[i].String(), Gateway: gateway.Addr().String()}})
+	}
+	list := conflist{CNIVersion: o.CNIVersion, Name: o.Network, Plugins: []any{main}}
+	if !o.NoPortMap {
+		list.Plugins = append(list.Plugins, chained{
+			Type: "portmap", Backend: o.PortMapBackend, SNAT: true, Capabilities: map[string]bool{"portMappings": true},
+		})
+	}
+	if o.Bandwidth {
+		list.Plugins = append(list.Plugins, chained{Type: "bandwidth", Capabilities: map[string]bool{"bandwidth": true}})
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(list); err != nil {
+		return nil // strings, numbers and booleans: there is nothing that could fail
+	}
+	return out.Bytes()
+}
+
+// WriteFile puts data into the file, whole or not at all, and makes its directory. A file that has
+// it already is not touched, so that those who watch it see no change. It reports whether there
+// was one.
+func WriteFile(path string, data []byte) (changed bool, err error) {
+	old, err := os.ReadFile(path)
+	if err == nil && bytes.Equal(old, data) {
+		return false, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return false, err
+	}
+	// The name has no ending that would make it a configuration while it is half-written.
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-*.tmp")
+	if err != nil {
+		return false, err
+	}
+	_, err = file.Write(data)
+	err = errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return false, errors.Join(err, os.Remove(file.Name()))
+	}
+	return true, nil
+}

@@ -1,0 +1,166 @@
+// Package nettest is what the tests of networks share: plugins, namespaces, and TCP between them
+// whose content is looked at, since a connection alone proves nothing.
+package nettest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keelson-dev/keelson/cni/netns"
+	"github.com/keelson-dev/keelson/internal/nodetools"
+)
+
+// patience is far more than anything here takes.
+const patience = 20 * time.Second
+
+// Plugins returns the directory of the reference plugins. Where real networks cannot be made the
+// test is skipped, in CI it fails.
+func Plugins(t testing.TB) string {
+	t.Helper()
+	lacks := func(what string) {
+		t.Helper()
+		if os.Getenv("CI") == "true" {
+			t.Fatal(what)
+		}
+		t.Skip(what)
+	}
+	if os.Getuid() != 0 {
+		lacks("networks need root")
+	}
+	for _, name := range []string{"ip", "nft"} {
+		if _, err := exec.LookPath(name); err != nil {
+			lacks(err.Error())
+		}
+	}
+	tools, err := nodetools.Find(nodetools.Options{})
+	if err != nil {
+		lacks(err.Error())
+	}
+	return tools.CNI
+}
+
+// Dir is a directory for namespaces that is outside of what the test framework removes by itself:
+// it would trip over what is still mounted.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "keelson-cni-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(dir); err != nil {
+			t.Errorf("namespaces left behind: %v", err)
+		}
+	})
+	return dir
+}
+
+// Namespace makes a namespace that is gone at the end of the test.
+func Namespace(t testing.TB, dir, name string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := netns.Create(path); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := netns.Remove(path); err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+// Run runs a command, in the namespace unless it is empty.
+func Run(t testing.TB, ns string, command ...string) string {
+	t.Helper()
+	if ns != "" {
+		command = append([]string{"nsenter", "--net=" + ns}, command...)
+	}
+	out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput() //nolint:gosec // the tests' own commands
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// Serve listens at the address inside the namespace until the test ends and tells whoever connects
+// its name and from which address it is reached. It returns the address.
+func Serve(t testing.TB, ns, address, name string) string {
+	t.Helper()
+	var l net.Listener
+	within(t, ns, func() (err error) {
+		l, err = net.Listen("tcp", address)
+		return err
+	})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+			_, _ = fmt.Fprintf(c, "%s to %s %v", name, host, err)
+			_ = c.Close()
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	return l.Addr().String()
+}
+
+// Greeting is what a server says to whom it sees as coming from the address.
+func Greeting(name, from string) string { return fmt.Sprintf("%s to %s %v", name, from, nil) }
+
+// Fetch returns what the server at the address says to the namespace.
+func Fetch(t testing.TB, ns, address string) (string, error) {
+	t.Helper()
+	var c net.Conn
+	dial := func() (err error) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		c, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		return err
+	}
+	if ns == "" {
+		if err := dial(); err != nil {
+			return "", err
+		}
+	} else if err := netns.Do(ns, dial); err != nil {
+		return "", err
+	}
+	defer c.Close() //nolint:errcheck // it is only read
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	said, err := io.ReadAll(c)
+	return string(said), err
+}
+
+// Hears fails the test unless the namespace hears this from the address.
+func Hears(t testing.TB, ns, address, want string) {
+	t.Helper()
+	if got, err := Fetch(t, ns, address); err != nil || got != want {
+		t.Errorf("%s: got %q, %v; want %q", address, got, err, want)
+	}
+}
+
+func within(t testing.TB, ns string, f func() error) {
+	t.Helper()
+	err := error(nil)
+	if ns == "" {
+		err = f()
+	} else {
+		err = netns.Do(ns, f)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,94 @@
+package plugins
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/cni"
+)
+
+// record is what is remembered of an attachment from before its first plugin runs until after the
+// last one has taken it back.
+type record struct {
+	Attachment cni.Attachment
+	// File is where the configuration stood, Config the configuration itself.
+	File   string
+	Config json.RawMessage
+}
+
+// records keeps them in a directory, one file each. They need not outlive the host's running:
+// after a restart of it the namespaces are gone, too.
+type records struct {
+	dir string
+	log *slog.Logger
+}
+
+func (r records) path(key cni.Key) string {
+	return filepath.Join(r.dir, key.ContainerID+","+key.Interface+".json")
+}
+
+func (r records) write(rec record) error {
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return err
+	}
+	path := r.path(rec.Attachment.Key())
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return errors.Join(err, ignoreMissing(os.Remove(path+".new")))
+	}
+	return os.Rename(path+".new", path)
+}
+
+// read returns nil when there is no record. One that cannot be read is as good as none, and the
+// current configuration has to do.
+func (r records) read(key cni.Key) (*record, error) {
+	data, err := os.ReadFile(r.path(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rec record
+	if err := json.Unmarshal(data, &rec); err != nil || rec.Attachment.Key() != key {
+		r.log.Warn("The record of an attachment cannot be read", "attachment", key.String(), "file", r.path(key), "error", err)
+		return nil, nil //nolint:nilnil // as above
+	}
+	return &rec, nil
+}
+
+func (r records) remove(key cni.Key) error { return ignoreMissing(os.Remove(r.path(key))) }
+
+func (r records) list() ([]cni.Key, error) {
+	files, err := os.ReadDir(r.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing attachments: %w", err)
+	}
+	var keys []cni.Key
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), ".json")
+		id, ifname, comma := strings.Cut(name, ",")
+		if ok && comma {
+			keys = append(keys, cni.Key{ContainerID: id, Interface: ifname})
+		}
+	}
+	slices.SortFunc(keys, func(a, b cni.Key) int { return strings.Compare(a.String(), b.String()) })
+	return keys, nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
