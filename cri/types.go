@@ -352,6 +352,8 @@ type Image struct {
 	// Username or UID is whom the image wants to run as.
 	Username string
 	UID      *int64
+	// Pinned asks garbage collectors to leave the image alone.
+	Pinned bool
 }
 
 // EventType says what happened to a container.

@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// Error is an error that came over the wire: its text is gRPC's, which tells users code and
+// description, and it is what package cri or package context calls such an error.
+type Error struct {
+	status error
+	kind   error
+}
+
+func (e *Error) Error() string { return e.status.Error() }
+
+// Unwrap returns the status and the sentinel.
+func (e *Error) Unwrap() []error { return []error{e.status, e.kind} }
+
+// DecodeError reads an error that a call returned. Its kind is cri.ErrNotFound, ErrUnavailable,
+// ErrInvalid, ErrUnsupported, ErrRegistryUnavailable, ErrSignatureValidation,
+// context.DeadlineExceeded or context.Canceled; an error that is none of these is returned as it
+// came.
+func DecodeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	if kind := kindOf(s); kind != nil {
+		return &Error{status: err, kind: kind}
+	}
+	return err
+}
+
+func kindOf(s *status.Status) error {
+	switch s.Code() {
+	case codes.NotFound:
+		return cri.ErrNotFound
+	case codes.Unavailable:
+		return cri.ErrUnavailable
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
+		return cri.ErrInvalid
+	case codes.Unimplemented:
+		return cri.ErrUnsupported
+	case codes.DeadlineExceeded:
+		return context.DeadlineExceeded
+	case codes.Canceled:
+		return context.Canceled
+	case codes.Unknown, codes.Internal:
+		for _, kind := range []error{cri.ErrRegistryUnavailable, cri.ErrSignatureValidation} {
+			if strings.HasPrefix(s.Message(), kind.Error()) {
+				return kind
+			}
+		}
+	}
+	return nil
+}
+
+// EncodeError makes the status of an error of package cri or context; any other is codes.Unknown.
+func EncodeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	message := err.Error()
+	for _, k := range []struct {
+		kind error
+		code codes.Code
+	}{
+		{cri.ErrNotFound, codes.NotFound},
+		{cri.ErrUnavailable, codes.Unavailable},
+		{cri.ErrInvalid, codes.FailedPrecondition},
+		{cri.ErrUnsupported, codes.Unimplemented},
+		{context.DeadlineExceeded, codes.DeadlineExceeded},
+		{context.Canceled, codes.Canceled},
+	} {
+		if errors.Is(err, k.kind) {
+			return status.Error(k.code, message)
+		}
+	}
+	for _, kind := range []error{cri.ErrRegistryUnavailable, cri.ErrSignatureValidation} {
+		if errors.Is(err, kind) && !strings.HasPrefix(message, kind.Error()) {
+			message = kind.Error() + ": " + message
+		}
+	}
+	return status.Error(codes.Unknown, message)
+}

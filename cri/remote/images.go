@@ -1,0 +1,90 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/cri/internal/wire"
+)
+
+// PullImage fetches an image. As everywhere in Kubernetes, a failure that the runtime gives no
+// name to is told in its own words, without gRPC's.
+func (r *Runtime) PullImage(ctx context.Context, image cri.ImageSpec, auth *cri.Auth) (string, error) {
+	response, err := r.images.PullImage(ctx, &v1.PullImageRequest{Image: wire.EncodeImageSpec(image), Auth: wire.EncodeAuth(auth)})
+	switch {
+	case status.Code(err) == codes.Unknown:
+		return "", plain(r.failed(ctx, err))
+	case err != nil:
+		return "", r.failed(ctx, err)
+	case response.GetImageRef() == "":
+		return "", fmt.Errorf("imageRef of image %q is not set", image.Image)
+	}
+	return response.GetImageRef(), nil
+}
+
+// described is an error with the description of its status as its text.
+type described struct{ error }
+
+func (d described) Error() string { return status.Convert(d.error).Message() }
+func (d described) Unwrap() error { return d.error }
+
+func plain(err error) error { return described{err} }
+
+// RemoveImage drops an image.
+func (r *Runtime) RemoveImage(ctx context.Context, image cri.ImageSpec) error {
+	_, err := r.images.RemoveImage(ctx, &v1.RemoveImageRequest{Image: wire.EncodeImageSpec(image)})
+	return r.gone(ctx, err)
+}
+
+// ImageStatus describes an image that is there.
+func (r *Runtime) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Image, error) {
+	response, err := r.images.ImageStatus(ctx, &v1.ImageStatusRequest{Image: wire.EncodeImageSpec(image)})
+	switch {
+	case err != nil:
+		return cri.Image{}, r.failed(ctx, err)
+	case response.GetImage() == nil:
+		return cri.Image{}, fmt.Errorf("image %q: %w", image.Image, cri.ErrNotFound)
+	case response.GetImage().GetId() == "":
+		return cri.Image{}, fmt.Errorf("the runtime describes image %q without an id", image.Image)
+	}
+	return wire.DecodeImage(response.GetImage()), nil
+}
+
+// ListImages returns the images that are there, by id.
+func (r *Runtime) ListImages(ctx context.Context) ([]cri.Image, error) {
+	response, err := r.images.ListImages(ctx, &v1.ListImagesRequest{})
+	if err != nil {
+		return nil, r.failed(ctx, err)
+	}
+	list := make([]cri.Image, 0, len(response.GetImages()))
+	for _, item := range response.GetImages() {
+		list = append(list, wire.DecodeImage(item))
+	}
+	slices.SortFunc(list, func(a, b cri.Image) int { return cmp.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// ImageFilesystem tells where images are and what they take.
+func (r *Runtime) ImageFilesystem(ctx context.Context) (images, containers cri.FilesystemUsage, err error) {
+	response, err := r.images.ImageFsInfo(ctx, &v1.ImageFsInfoRequest{})
+	switch {
+	case err != nil:
+		return images, containers, r.failed(ctx, err)
+	case len(response.GetImageFilesystems()) == 0:
+		return images, containers, errors.New("the runtime tells of no filesystem for images")
+	}
+	images = wire.DecodeFilesystem(response.GetImageFilesystems()[0])
+	containers = images
+	if all := response.GetContainerFilesystems(); len(all) > 0 {
+		containers = wire.DecodeFilesystem(all[0])
+	}
+	return images, containers, nil
+}
