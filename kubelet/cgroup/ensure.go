@@ -1,0 +1,159 @@
+package cgroup
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Prepare makes the cgroups of the root and of the classes and limits them. Ensure does so by itself
+// when it has not been done; calling it early tells early what is wrong.
+func (t *Tree) Prepare(context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.prepare()
+}
+
+// prepare is called with the lock held.
+func (t *Tree) prepare() error {
+	if t.prepared {
+		return nil
+	}
+	unbounded := map[int64]int64{}
+	for _, size := range pageSizes() {
+		unbounded[size] = 1 << 62
+	}
+	node := NodeLimits(t.options.Offered)
+	if node.CPUShares == 0 {
+		node.CPUShares = sharesPerCPU
+	}
+	classes := []struct {
+		path   string
+		limits Limits
+	}{
+		{t.root, node},
+		{path.Join(t.root, burstableName), Limits{CPUShares: t.burstableShares(), Hugepages: unbounded}},
+		{path.Join(t.root, bestEffortName), Limits{CPUShares: minShares, Hugepages: unbounded}},
+	}
+	for _, class := range classes {
+		if err := t.layout.create(class.path); err != nil {
+			return fmt.Errorf("making cgroup %s: %w", class.path, err)
+		}
+		if err := t.layout.limit(class.path, class.limits); err != nil {
+			// What pods use already may be above what they may use from now on: they are made to
+			// use less by eviction, and this must not keep them from running.
+			t.log.Warn("limiting a class of pods failed", "cgroup", class.path, "error", err)
+		}
+	}
+	t.shares = t.burstableShares()
+	t.prepared = true
+	return nil
+}
+
+// Ensure makes a pod's cgroup with the limits of its spec, or changes those of the one that there is,
+// and returns its path for the runtime. It is quick when nothing has changed.
+func (t *Tree) Ensure(ctx context.Context, pod *corev1.Pod) (string, error) {
+	if err := checkUID(pod.UID); err != nil {
+		return "", err
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	want := applied{parent: t.PodPath(pod), limits: PodLimits(pod, t.options.Quotas), burstable: burstableRequest(pod)}
+	want.limits.Pids = t.options.PodPids
+	known, err := t.admit(pod.UID, want)
+	if err != nil {
+		return "", err
+	}
+	if known && exists(t.layout.dirs(want.parent)) {
+		return want.parent, nil
+	}
+	err = t.layout.create(want.parent)
+	if err != nil {
+		t.lose() // somebody took away the classes, perhaps
+		return "", fmt.Errorf("making cgroup %s: %w", want.parent, err)
+	}
+	if err := t.layout.limit(want.parent, want.limits); err != nil {
+		return "", fmt.Errorf("limiting cgroup %s: %w", want.parent, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pods[pod.UID] = want
+	return want.parent, nil
+}
+
+// admit makes room for a pod in its class, and says whether its cgroup is as wanted already.
+func (t *Tree) admit(uid types.UID, want applied) (known bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.prepare(); err != nil {
+		return false, err
+	}
+	had, ok := t.pods[uid]
+	if ok && had.equal(want) {
+		return true, nil
+	}
+	t.pods[uid] = applied{burstable: want.burstable}
+	t.weigh()
+	return false, nil
+}
+
+func (a applied) equal(b applied) bool {
+	x, y := a.limits, b.limits
+	pages := maps.Equal(x.Hugepages, y.Hugepages)
+	x.Hugepages, y.Hugepages = nil, nil
+	return a.parent == b.parent && a.burstable == b.burstable && pages &&
+		x.CPUShares == y.CPUShares && x.CPUQuota == y.CPUQuota && x.CPUPeriod == y.CPUPeriod &&
+		x.Memory == y.Memory && x.Pids == y.Pids
+}
+
+// Weigh tells which pods run, for the weight of their class: after a restart they are not all
+// announced by Ensure. Pods that are not in the list do not count any more.
+func (t *Tree) Weigh(pods []*corev1.Pod) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.prepare(); err != nil {
+		return err
+	}
+	next := make(map[types.UID]applied, len(pods))
+	for _, pod := range pods {
+		a := t.pods[pod.UID]
+		a.burstable = burstableRequest(pod)
+		next[pod.UID] = a
+	}
+	t.pods = next
+	t.weigh()
+	return nil
+}
+
+// weigh writes the weight of the burstable class, if it is another, with the lock held.
+func (t *Tree) weigh() {
+	shares := t.burstableShares()
+	if !t.prepared || shares == t.shares {
+		return
+	}
+	if err := t.layout.limit(path.Join(t.root, burstableName), Limits{CPUShares: shares}); err != nil {
+		t.log.Warn("weighing the burstable pods failed", "error", err)
+		return
+	}
+	t.shares = shares
+}
+
+func (t *Tree) burstableShares() uint64 {
+	sum := int64(0)
+	for _, pod := range t.pods {
+		sum += pod.burstable
+	}
+	return Shares(sum)
+}
+
+// lose makes the next call prepare again.
+func (t *Tree) lose() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.prepared = false
+}

@@ -1,0 +1,263 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	libcgroups "github.com/opencontainers/cgroups"
+	v1 "github.com/opencontainers/cgroups/fs"
+	v2 "github.com/opencontainers/cgroups/fs2"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// controllers are those that a Tree uses.
+func controllers() []string {
+	return []string{"cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "io"}
+}
+
+// detect looks what is mounted.
+func detect(mount string, log *slog.Logger) (layout, error) {
+	base := common{log: log, controllers: map[string]bool{}, warned: &sync.Map{}}
+	if data, err := os.ReadFile(filepath.Join(mount, "cgroup.controllers")); err == nil {
+		for _, name := range strings.Fields(string(data)) {
+			base.controllers[name] = true
+		}
+		return unifiedLayout{common: base, mount: mount}, nil
+	}
+	entries, err := os.ReadDir(mount)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	l := legacyLayout{common: base, hierarchies: map[string]string{}}
+	for _, entry := range entries {
+		dir := filepath.Join(mount, entry.Name())
+		// Symbolic links are further names of hierarchies with several controllers.
+		if !entry.IsDir() || !readable(filepath.Join(dir, libcgroups.CgroupProcesses)) {
+			continue
+		}
+		l.all = append(l.all, dir)
+		for name := range strings.SplitSeq(entry.Name(), ",") {
+			l.hierarchies[name] = dir
+			base.controllers[name] = true
+		}
+	}
+	if len(l.all) == 0 {
+		return nil, fmt.Errorf("%w: nothing is mounted at %s", ErrUnsupported, mount)
+	}
+	return l, nil
+}
+
+func readable(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
+}
+
+// common is what both versions share.
+type common struct {
+	log         *slog.Logger
+	controllers map[string]bool
+	warned      *sync.Map
+}
+
+func (c common) has(controller string) bool { return c.controllers[controller] }
+
+// can says whether a limit can be set, and warns once when it cannot.
+func (c common) can(controller string) bool {
+	if c.controllers[controller] {
+		return true
+	}
+	if _, before := c.warned.LoadOrStore(controller, true); !before {
+		c.log.Warn("a cgroup controller is missing: its limits are not enforced", "controller", controller)
+	}
+	return false
+}
+
+// resources are limits as the library has them, without those that cannot be set here.
+func (c common) resources(l Limits) *libcgroups.Resources {
+	r := &libcgroups.Resources{SkipDevices: true, SkipFreezeOnSet: true}
+	if (l.CPUShares != 0 || l.CPUPeriod != 0) && c.can("cpu") {
+		r.CpuShares, r.CpuQuota, r.CpuPeriod = l.CPUShares, l.CPUQuota, l.CPUPeriod
+		r.CpuWeight = libcgroups.ConvertCPUSharesToCgroupV2Value(l.CPUShares)
+	}
+	if l.Memory != 0 && c.can("memory") {
+		r.Memory = l.Memory
+	}
+	if l.Pids != 0 && c.can("pids") {
+		r.PidsLimit = &l.Pids
+	}
+	if len(l.Hugepages) > 0 && c.has("hugetlb") {
+		known := pageSizes()
+		for _, name := range slices.Sorted(maps.Keys(known)) {
+			if limit, ok := l.Hugepages[known[name]]; ok {
+				r.HugetlbLimit = append(r.HugetlbLimit, &libcgroups.HugepageLimit{Pagesize: name, Limit: uint64(max(limit, 0))})
+			}
+		}
+	}
+	return r
+}
+
+// legacyLayout is cgroup v1: a hierarchy for each controller, or for a few.
+type legacyLayout struct {
+	common
+	hierarchies map[string]string // the directory of each controller
+	all         []string          // every hierarchy, also those without a controller
+}
+
+func (legacyLayout) unified() bool { return false }
+
+func (l legacyLayout) dirs(path string) []string {
+	out := make([]string, len(l.all))
+	for i, dir := range l.all {
+		out[i] = filepath.Join(dir, path)
+	}
+	return out
+}
+
+func (l legacyLayout) limitsSwap() bool {
+	dir, ok := l.hierarchies["memory"]
+	return ok && readable(filepath.Join(dir, "memory.memsw.limit_in_bytes"))
+}
+
+// paths are the directories that a Tree itself needs; runtimes make others as they need them.
+func (l legacyLayout) paths(path string) map[string]string {
+	out := map[string]string{}
+	for _, name := range controllers() {
+		if dir, ok := l.hierarchies[name]; ok {
+			out[name] = filepath.Join(dir, path)
+		}
+	}
+	return out
+}
+
+func (l legacyLayout) create(path string) error {
+	for _, dir := range l.paths(path) {
+		if err := mkdir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l legacyLayout) limit(path string, limits Limits) error {
+	r := l.resources(limits)
+	group, err := v1.NewManager(&libcgroups.Cgroup{Path: path, Resources: r}, l.paths(path))
+	if err != nil {
+		return err
+	}
+	return group.Set(r)
+}
+
+// unifiedLayout is cgroup v2.
+type unifiedLayout struct {
+	common
+	mount string
+}
+
+func (unifiedLayout) unified() bool { return true }
+
+func (l unifiedLayout) dirs(path string) []string { return []string{filepath.Join(l.mount, path)} }
+
+// limitsSwap looks at the process's own cgroup: the root has no such file.
+func (l unifiedLayout) limitsSwap() bool {
+	own, err := libcgroups.ParseCgroupFile("/proc/self/cgroup")
+	return err == nil && l.has("memory") && readable(filepath.Join(l.mount, own[""], "memory.swap.max"))
+}
+
+// create makes a cgroup and hands the controllers down to it.
+func (l unifiedLayout) create(path string) error {
+	dir := filepath.Join(l.mount, path)
+	if err := os.Mkdir(dir, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
+		// The one above was made by this function, which gave it the controllers.
+		return l.hand(filepath.Dir(dir))
+	}
+	at := l.mount
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if err := l.hand(at); err != nil {
+			return err
+		}
+		at = filepath.Join(at, name)
+		if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// hand turns the controllers on for the children of a cgroup.
+func (l unifiedLayout) hand(dir string) error {
+	const file = "cgroup.subtree_control"
+	on := map[string]bool{}
+	data, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range strings.Fields(string(data)) {
+		on[name] = true
+	}
+	var missing []string
+	for _, name := range controllers() {
+		if l.has(name) && !on[name] {
+			missing = append(missing, "+"+name)
+		}
+	}
+	if len(missing) == 0 || libcgroups.WriteFile(dir, file, strings.Join(missing, " ")) == nil {
+		return nil
+	}
+	for _, name := range missing { // what can be had; limits tell what is missing
+		if err := libcgroups.WriteFile(dir, file, name); err != nil {
+			if _, before := l.warned.LoadOrStore(dir+name, true); !before {
+				l.log.Warn("a cgroup controller cannot be used", "controller", name[1:], "cgroup", dir, "error", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (l unifiedLayout) limit(path string, limits Limits) error {
+	group, err := v2.NewManager(&libcgroups.Cgroup{Path: path}, filepath.Join(l.mount, path))
+	if err != nil {
+		return err
+	}
+	return group.Set(l.resources(limits))
+}
+
+func mkdir(dir string) error {
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// pageSizes are the sizes of huge pages in bytes by the names that the kernel's files have.
+func pageSizes() map[string]int64 {
+	out := map[string]int64{}
+	for _, name := range libcgroups.HugePageSizes() {
+		q, err := resource.ParseQuantity(strings.TrimSuffix(name, "B") + "i")
+		if err == nil {
+			out[name] = q.Value()
+		}
+	}
+	return out
+}
+
+func removeDirectory(dir string) error {
+	for {
+		err := syscall.Rmdir(dir)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}

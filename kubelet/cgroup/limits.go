@@ -1,0 +1,163 @@
+package cgroup
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	helpers "k8s.io/component-helpers/resource"
+)
+
+// What the kernel accepts.
+const (
+	minShares    = 2
+	maxShares    = 262144
+	sharesPerCPU = 1024
+	minQuota     = 1000 // microseconds
+)
+
+// DefaultPeriod is the period of CPU quotas, where no other is set.
+const DefaultPeriod = 100 * time.Millisecond
+
+// Limits are what a cgroup is limited to. What is 0 or missing is left as it is.
+type Limits struct {
+	// CPUShares is the weight in units of cgroup v1, 1024 for a CPU.
+	CPUShares uint64
+	// CPUQuota is how many microseconds of CPU time may be used in each CPUPeriod; -1 is
+	// unlimited.
+	CPUQuota  int64
+	CPUPeriod uint64
+	// Memory is in bytes; -1 is unlimited.
+	Memory int64
+	// Pids is how many processes and threads there may be; -1 is unlimited.
+	Pids int64
+	// Hugepages are limits in bytes by the size of pages in bytes.
+	Hugepages map[int64]int64
+}
+
+// Quotas say how CPU limits are enforced; the zero value is upstream's default.
+type Quotas struct {
+	// Off leaves CPU limits unenforced.
+	Off bool
+	// Period is the period of quotas; 0 is DefaultPeriod.
+	Period time.Duration
+}
+
+func (q Quotas) period() int64 { return int64(cmp.Or(q.Period, DefaultPeriod) / time.Microsecond) }
+
+// Shares is the weight of a CPU request in thousandths of a CPU.
+func Shares(milliCPU int64) uint64 {
+	return uint64(min(max(milliCPU*sharesPerCPU/1000, minShares), maxShares))
+}
+
+// Quota is how many microseconds of each period (in microseconds too) a CPU limit in thousandths of
+// a CPU allows; without a limit it is 0.
+func Quota(milliCPU, period int64) int64 {
+	if milliCPU == 0 {
+		return 0
+	}
+	return max(milliCPU*period/1000, minQuota)
+}
+
+// PodLimits is what the cgroup of a pod is limited to: the pod's own requests and limits, or those
+// of all its containers taken together, with init and sidecar containers and the overhead counted
+// as the scheduler does. CPU and memory have a limit only where every container has one.
+func PodLimits(pod *corev1.Pod, quotas Quotas) Limits {
+	requests := helpers.PodRequests(pod, helpers.PodResourcesOptions{})
+	limits := helpers.PodLimits(pod, helpers.PodResourcesOptions{})
+	cpuLimited, memoryLimited := true, true
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			own := list[i].Resources.Limits
+			cpuLimited = cpuLimited && !own.Cpu().IsZero()
+			memoryLimited = memoryLimited && !own.Memory().IsZero()
+		}
+	}
+	if helpers.IsPodLevelResourcesSet(pod) {
+		own := pod.Spec.Resources.Limits
+		cpuLimited = cpuLimited || !own.Cpu().IsZero()
+		memoryLimited = memoryLimited || !own.Memory().IsZero()
+	}
+	out := Limits{CPUShares: Shares(requests.Cpu().MilliValue()), Hugepages: hugepages(requests)}
+	class := Class(pod)
+	if class == corev1.PodQOSBestEffort {
+		out.CPUShares = minShares
+		return out
+	}
+	if class == corev1.PodQOSGuaranteed || cpuLimited {
+		out.CPUPeriod = uint64(quotas.period())
+		out.CPUQuota = Quota(limits.Cpu().MilliValue(), quotas.period())
+		if quotas.Off {
+			out.CPUQuota = -1
+		}
+	}
+	if class == corev1.PodQOSGuaranteed || memoryLimited {
+		out.Memory = limits.Memory().Value()
+	}
+	return out
+}
+
+// NodeLimits is what all pods of a node are limited to together, from what the node offers them.
+func NodeLimits(offered corev1.ResourceList) Limits {
+	out := Limits{Hugepages: hugepages(offered)}
+	if q, ok := offered[corev1.ResourceCPU]; ok {
+		out.CPUShares = Shares(q.MilliValue())
+	}
+	if q, ok := offered[corev1.ResourceMemory]; ok {
+		out.Memory = q.Value()
+	}
+	if q, ok := offered["pid"]; ok {
+		out.Pids = q.Value()
+	}
+	return out
+}
+
+// burstableRequest is what a pod adds to the weight of the burstable class, in thousandths of a CPU.
+func burstableRequest(pod *corev1.Pod) int64 {
+	if Class(pod) != corev1.PodQOSBurstable {
+		return 0
+	}
+	requests := helpers.PodRequests(pod, helpers.PodResourcesOptions{})
+	return requests.Cpu().MilliValue()
+}
+
+func hugepages(list corev1.ResourceList) map[int64]int64 {
+	var out map[int64]int64
+	for name, quantity := range list {
+		size, ok := pageSize(name)
+		if !ok {
+			continue
+		}
+		if out == nil {
+			out = map[int64]int64{}
+		}
+		out[size] += quantity.Value()
+	}
+	return out
+}
+
+// pageSize is the size of pages in bytes that a resource such as hugepages-2Mi is about.
+func pageSize(name corev1.ResourceName) (int64, bool) {
+	size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	if !ok {
+		return 0, false
+	}
+	q, err := resource.ParseQuantity(size)
+	if err != nil || q.Sign() <= 0 {
+		return 0, false
+	}
+	return q.Value(), true
+}
+
+// pageUnit names a size of pages as the kernel does in its files, such as 2MB.
+func pageUnit(bytes int64) string {
+	unit := 0
+	for unit < 3 && bytes%1024 == 0 && bytes >= 1024 {
+		bytes /= 1024
+		unit++
+	}
+	return strconv.FormatInt(bytes, 10) + []string{"B", "KB", "MB", "GB"}[unit]
+}

@@ -1,0 +1,162 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Retries of a removal: a process that was killed takes a moment to leave its cgroup.
+const (
+	firstRetry = time.Millisecond
+	lastRetry  = 50 * time.Millisecond
+)
+
+// Remove kills what still runs in a pod's cgroup and removes it with all below it. It needs only the
+// UID, so that pods of before a restart can be removed too, and succeeds when there is nothing. It
+// tries until the context ends, and fails with ErrBusy and the context's error then.
+func (t *Tree) Remove(ctx context.Context, uid types.UID) error {
+	if err := checkUID(uid); err != nil {
+		return err
+	}
+	var dirs []string
+	for _, class := range t.classPaths() {
+		dirs = append(dirs, t.layout.dirs(filepath.Join(class, podPrefix+string(uid)))...)
+	}
+	if err := removeAll(ctx, dirs); err != nil {
+		return fmt.Errorf("removing the cgroups of pod %s: %w", uid, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.pods[uid]; ok {
+		delete(t.pods, uid)
+		t.weigh()
+	}
+	return nil
+}
+
+// RemoveAll removes the whole tree with everything that runs in it. The parents of the root, where
+// they are empty then, go too.
+func (t *Tree) RemoveAll(ctx context.Context) error {
+	if err := removeAll(ctx, t.layout.dirs(t.root)); err != nil {
+		return fmt.Errorf("removing cgroup %s: %w", t.root, err)
+	}
+	for parent := filepath.Dir(t.root); parent != "/"; parent = filepath.Dir(parent) {
+		for _, dir := range t.layout.dirs(parent) {
+			_ = rmdir(dir) // somebody else's are not empty
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.prepared = false
+	clear(t.pods)
+	return nil
+}
+
+// Orphans are the UIDs of the pods that have a cgroup but are not live, in order.
+func (t *Tree) Orphans(live func(types.UID) bool) ([]types.UID, error) {
+	found := map[types.UID]bool{}
+	for _, class := range t.classPaths() {
+		for _, dir := range t.layout.dirs(class) {
+			entries, err := os.ReadDir(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("looking for pods' cgroups: %w", err)
+			}
+			for _, entry := range entries {
+				uid, ok := strings.CutPrefix(entry.Name(), podPrefix)
+				if ok && uid != "" && entry.IsDir() {
+					found[types.UID(uid)] = true
+				}
+			}
+		}
+	}
+	var out []types.UID
+	for uid := range found {
+		if !live(uid) {
+			out = append(out, uid)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// removeAll removes directories of cgroups and what is below them.
+func removeAll(ctx context.Context, dirs []string) error {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		var failed error
+		left := dirs[:0:0]
+		for _, dir := range dirs {
+			if err := removeTree(dir); err != nil {
+				failed = err
+				left = append(left, dir)
+			}
+		}
+		if failed == nil {
+			return nil
+		}
+		dirs = left
+		kill(dirs)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w (%w)", ErrBusy, failed, ctx.Err())
+		}
+	}
+}
+
+// removeTree removes a directory of a cgroup and those below it, children first.
+func removeTree(dir string) error {
+	err := rmdir(dir)
+	if err == nil {
+		return nil
+	}
+	entries, readErr := os.ReadDir(dir)
+	if readErr != nil {
+		if errors.Is(readErr, fs.ErrNotExist) {
+			return nil
+		}
+		return readErr
+	}
+	children := false
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		children = true
+		if childErr := removeTree(filepath.Join(dir, entry.Name())); childErr != nil {
+			return childErr
+		}
+	}
+	if !children {
+		return err
+	}
+	return rmdir(dir)
+}
+
+func rmdir(dir string) error {
+	// Not os.Remove, which tries to unlink first.
+	if err := removeDirectory(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing %s: %w", dir, err)
+	}
+	return nil
+}
+
+func exists(dirs []string) bool {
+	for _, dir := range dirs {
+		// With v1 a pod has no directory in some hierarchies; one is enough.
+		if _, err := os.Lstat(dir); err == nil {
+			return true
+		}
+	}
+	return false
+}

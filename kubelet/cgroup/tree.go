@@ -1,0 +1,157 @@
+package cgroup
+
+import (
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// Options of a Tree. All may be left at their zero values.
+type Options struct {
+	// Mount is where cgroups are mounted; empty is /sys/fs/cgroup.
+	Mount string
+	// Offered is what all pods together may use; empty leaves them unlimited.
+	Offered corev1.ResourceList
+	// MemoryCapacity is the machine's memory in bytes, which burstable containers are weighed
+	// against.
+	MemoryCapacity int64
+	// PodPids is how many processes and threads one pod may have; 0 is unlimited.
+	PodPids int64
+	// Quotas say how CPU limits are enforced.
+	Quotas Quotas
+	// Logger is told what the machine lacks, once each; nil discards.
+	Logger *slog.Logger
+}
+
+// Tree is the cgroups of the pods of one node. It implements kubelet.Cgroups. Make one with New.
+type Tree struct {
+	root    string
+	options Options
+	log     *slog.Logger
+	layout  layout
+	machine Machine
+
+	mu       sync.Mutex
+	prepared bool
+	pods     map[types.UID]applied
+	shares   uint64 // of the burstable class, as they were written last
+}
+
+// applied is what was made for a pod.
+type applied struct {
+	parent    string
+	limits    Limits
+	burstable int64 // thousandths of a CPU that it adds to its class
+}
+
+// layout is cgroups of one version. Paths are those of cgroups, with a slash in front.
+type layout interface {
+	// create makes a cgroup, and those above it as far as they are missing.
+	create(path string) error
+	// limit sets what is set in the limits.
+	limit(path string, limits Limits) error
+	// dirs are the directories of a cgroup: one, or with v1 one for each hierarchy.
+	dirs(path string) []string
+	// has says whether a controller is there.
+	has(controller string) bool
+	unified() bool
+	// limitsSwap says whether the use of swap can be limited.
+	limitsSwap() bool
+}
+
+// The names below the root.
+const (
+	burstableName  = "burstable"
+	bestEffortName = "besteffort"
+	podPrefix      = "pod"
+)
+
+// New makes a Tree with its root at a path below the mount, such as /kubepods or
+// /keelson/node-0/kubepods. It looks at the machine but changes nothing. It fails with ErrInvalid for
+// a root that is no absolute path, and with ErrUnsupported where there are no cgroups.
+func New(root string, o Options) (*Tree, error) {
+	if !path.IsAbs(root) || path.Clean(root) != root || root == "/" {
+		return nil, fmt.Errorf("%q: %w", root, ErrInvalid)
+	}
+	if o.Mount == "" {
+		o.Mount = "/sys/fs/cgroup"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	l, err := detect(o.Mount, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{root: root, options: o, log: o.Logger, layout: l, pods: map[types.UID]applied{}}
+	t.machine = t.look()
+	return t, nil
+}
+
+// Root is the path that the tree was made with.
+func (t *Tree) Root() string { return t.root }
+
+// PodPath is the cgroup of a pod as Ensure returns it, without making it.
+func (t *Tree) PodPath(pod *corev1.Pod) string {
+	return path.Join(t.classPath(Class(pod)), podPrefix+string(pod.UID))
+}
+
+// Dirs are the directories of a cgroup of the tree, by their mount: one with cgroup v2, one for each
+// hierarchy with v1. They may not exist.
+func (t *Tree) Dirs(cgroup string) []string { return t.layout.dirs(cgroup) }
+
+// Unified says whether the machine has cgroup v2.
+func (t *Tree) Unified() bool { return t.layout.unified() }
+
+func (t *Tree) classPath(class corev1.PodQOSClass) string {
+	switch class {
+	case corev1.PodQOSBurstable:
+		return path.Join(t.root, burstableName)
+	case corev1.PodQOSBestEffort:
+		return path.Join(t.root, bestEffortName)
+	default:
+		return t.root
+	}
+}
+
+func (t *Tree) classPaths() []string {
+	return []string{t.root, path.Join(t.root, burstableName), path.Join(t.root, bestEffortName)}
+}
+
+func checkUID(uid types.UID) error {
+	if uid == "" || strings.ContainsAny(string(uid), "/\x00\n") {
+		return fmt.Errorf("pod UID %q: %w", uid, ErrInvalid)
+	}
+	return nil
+}
+
+// Resources are what the runtime is told about the resources of one of a pod's containers.
+func (t *Tree) Resources(pod *corev1.Pod, container *corev1.Container) cri.Resources {
+	return Resources(pod, container, t.machine)
+}
+
+// Machine is what containers' resources depend on here.
+func (t *Tree) Machine() Machine { return t.machine }
+
+func (t *Tree) look() Machine {
+	out := Machine{
+		MemoryCapacity: t.options.MemoryCapacity, Quotas: t.options.Quotas,
+		Unified: t.layout.unified(), OOMGroup: t.layout.unified(),
+	}
+	if t.layout.has("hugetlb") {
+		for name := range pageSizes() {
+			out.HugepageSizes = append(out.HugepageSizes, name)
+		}
+		slices.Sort(out.HugepageSizes)
+	}
+	out.Swap = t.layout.limitsSwap()
+	return out
+}

@@ -1,0 +1,18 @@
+//go:build !linux
+
+// Cgroups are Linux's; elsewhere a Tree cannot be made, but what uses it compiles.
+
+package cgroup
+
+import (
+	"log/slog"
+	"syscall"
+)
+
+func detect(string, *slog.Logger) (layout, error) { return nil, ErrUnsupported }
+
+func kill([]string) {}
+
+func pageSizes() map[string]int64 { return nil }
+
+func removeDirectory(dir string) error { return syscall.Rmdir(dir) }
