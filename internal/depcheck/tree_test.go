@@ -98,6 +98,7 @@ func limits() map[string]int {
 		"informer/wire":           120,
 		"internal":                0,
 		"internal/clusterprocess": 220,
+		"internal/containerd":     150, // the CRI API, gRPC and libcni
 		"internal/fakeapi":        220,
 		"internal/kubectlargs":    220,
 		"internal/restclient":     120,
