@@ -41,6 +41,9 @@ type Tools struct {
 	Containerd, Shim, Ctr, Runc string
 	// CNI is the directory of the CNI plugins.
 	CNI string
+	// Images is a directory for archives of images that are made once for all tests and demonstrations; it need
+	// not exist.
+	Images string
 }
 
 // At are the tools of a repository whose root is dir, installed or not.
@@ -53,6 +56,7 @@ func toolsIn(bin string) Tools {
 		Ctr:        bin + "/ctr",
 		Runc:       bin + "/runc",
 		CNI:        bin + "/cni",
+		Images:     bin + "/images",
 	}
 }
 

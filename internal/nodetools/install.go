@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/keelson-dev/keelson/internal/nodetools/filelock"
 )
 
 // Options change what Install and Find do. The zero value serves a program that runs from a checkout.
@@ -42,7 +44,7 @@ func Install(ctx context.Context, o Options) (Tools, error) {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return Tools{}, fmt.Errorf("make %s: %w", bin, err)
 	}
-	unlock, err := lock(ctx, filepath.Join(bin, "lock"), o.progress())
+	unlock, err := filelock.Take(ctx, filepath.Join(bin, "lock"), func() { o.progress()("waiting for another process that installs the tools") })
 	if err != nil {
 		return Tools{}, err
 	}

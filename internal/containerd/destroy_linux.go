@@ -1,0 +1,265 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/containernetworking/cni/libcni"
+)
+
+// side is how many containers or networks are removed side by side.
+const side = 4
+
+// Destroy removes the daemon and everything that came of it: containers and their processes, shims, network
+// attachments with their addresses, network namespaces, mounts, cgroups and files. It needs no daemon that answers,
+// touches nothing that is not of this directory, and may be called again, also after a failure; the error then says
+// what is left.
+func (d *Daemon) Destroy(ctx context.Context) error {
+	if _, err := os.Stat(d.paths.dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	unlock, err := d.exclude(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := endAll(ctx, d.daemons); err != nil {
+		return err
+	}
+	err = errors.Join(
+		d.deleteContainers(ctx),
+		endAll(ctx, d.shims),
+		d.detachNetworks(ctx),
+		unmountBelow(d.paths.run, d.paths.root()),
+		d.removeCgroups(ctx),
+	)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLeft, err)
+	}
+	left, err := d.Leftovers(ctx)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%w: %s", ErrLeft, strings.Join(left, "; "))
+	}
+	return d.removeFiles()
+}
+
+// Leftovers names everything outside its directory that is there because of the daemon: processes, mounts with pinned
+// network namespaces among them, cgroups below CgroupRoot, network attachments. It is empty after Destroy.
+func (d *Daemon) Leftovers(context.Context) ([]string, error) {
+	var left []string
+	for what, find := range map[string]func() ([]process, error){"process": d.shims, "containerd": d.daemons} {
+		all, err := find()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range all {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)) // it may have ended
+			left = append(left, fmt.Sprintf("%s %d (%s)", what, p.PID, bytes.ReplaceAll(bytes.TrimRight(line, "\x00"), []byte{0}, []byte(" "))))
+		}
+	}
+	mounts, err := mountsBelow(d.paths.run, d.paths.root())
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mounts {
+		left = append(left, "mount "+m)
+	}
+	attachments, err := d.attachments()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range attachments {
+		left = append(left, fmt.Sprintf("attachment of %s to network %s", a.ContainerID, a.Network))
+	}
+	for _, dir := range d.cgroups() {
+		left = append(left, "cgroup "+dir)
+	}
+	return left, nil
+}
+
+// daemons are the processes that run with our configuration: one at most, unless a record was lost.
+func (d *Daemon) daemons() ([]process, error) { return relatives(false, "--config", d.paths.config()) }
+
+// shims are those of this daemon, with all processes of their containers.
+func (d *Daemon) shims() ([]process, error) { return relatives(true, "-address", d.Socket()) }
+
+// deleteContainers lets runc kill and forget every container.
+func (d *Daemon) deleteContainers(ctx context.Context) error {
+	dirs, err := filepath.Glob(filepath.Join(d.paths.runc(), "*", "*"))
+	if err != nil {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	return each(dirs, func(dir string) error {
+		out, err := exec.CommandContext(ctx, d.tools.Runc, "--root", filepath.Dir(dir), "delete", "--force", filepath.Base(dir)).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("delete container %s: %w: %s", filepath.Base(dir), err, bytes.TrimSpace(out))
+		}
+		return nil
+	})
+}
+
+// attachment is what libcni keeps of an attachment that was not taken back.
+type attachment struct {
+	path           string
+	Kind           string `json:"kind"`
+	ContainerID    string `json:"containerId"`
+	Config         []byte `json:"config"`
+	IfName         string `json:"ifName"`
+	Network        string `json:"networkName"`
+	NetNS          string `json:"netns"`
+	CniArgs        [][2]string
+	CapabilityArgs map[string]any `json:"capabilityArgs"`
+}
+
+// attachments are those whose network namespace is pinned in our directory.
+func (d *Daemon) attachments() ([]attachment, error) {
+	paths, err := filepath.Glob(filepath.Join(libcni.CacheDir, "results", "*"))
+	if err != nil {
+		return nil, fmt.Errorf("list network attachments: %w", err)
+	}
+	var ours []attachment
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // taken back meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read a network attachment: %w", err)
+		}
+		a := attachment{path: path}
+		if json.Unmarshal(b, &a) == nil && strings.HasPrefix(a.NetNS, d.paths.run+"/") {
+			ours = append(ours, a)
+		}
+	}
+	return ours, nil
+}
+
+// detachNetworks takes addresses and rules back as the plugins that gave them do it.
+func (d *Daemon) detachNetworks(ctx context.Context) error {
+	all, err := d.attachments()
+	if err != nil {
+		return err
+	}
+	bins := settings{tools: d.tools, options: d.options}.cniBinDirs()
+	return each(all, func(a attachment) error {
+		list, err := libcni.NetworkConfFromBytes(a.Config)
+		if err != nil {
+			return fmt.Errorf("detach %s from network %s: %w", a.ContainerID, a.Network, err)
+		}
+		rt := &libcni.RuntimeConf{ContainerID: a.ContainerID, NetNS: a.NetNS, IfName: a.IfName, Args: a.CniArgs, CapabilityArgs: a.CapabilityArgs}
+		one, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		if err := libcni.NewCNIConfig(bins, nil).DelNetworkList(one, list, rt); err != nil {
+			return fmt.Errorf("detach %s from network %s: %w", a.ContainerID, a.Network, err)
+		}
+		return nil
+	})
+}
+
+// cgroups are the directories of CgroupRoot, one for each hierarchy of version 1, or one.
+func (d *Daemon) cgroups() []string {
+	if d.options.CgroupRoot == "" {
+		return nil
+	}
+	var found []string
+	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		tops, err := filepath.Glob(filepath.Join(pattern, "cgroup.procs"))
+		if err != nil {
+			continue // the pattern is good
+		}
+		for _, top := range tops {
+			dir := filepath.Join(filepath.Dir(top), d.options.CgroupRoot)
+			if _, err := os.Stat(dir); err == nil && !strings.HasPrefix(dir, strings.Join(found, "\x00")+"/") {
+				found = append(found, dir)
+			}
+		}
+	}
+	return found
+}
+
+// removeCgroups kills what is below CgroupRoot and removes the groups.
+func (d *Daemon) removeCgroups(ctx context.Context) error {
+	var failed []error
+	for _, top := range d.cgroups() {
+		for tries := 0; ; tries++ {
+			err := removeCgroup(top)
+			if err == nil || ctx.Err() != nil || tries == 100 {
+				failed = append(failed, err)
+				break
+			}
+			time.Sleep(10 * time.Millisecond) // the killed leave their groups a moment later
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func removeCgroup(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list cgroup: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeCgroup(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	procs, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs")) // it may be gone by now
+	for pid := range strings.FieldsSeq(string(procs)) {
+		var n int
+		if _, err := fmt.Sscan(pid, &n); err == nil && n > 1 {
+			_ = syscall.Kill(n, syscall.SIGKILL) // or it has ended by itself
+		}
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove cgroup: %w", err)
+	}
+	return nil
+}
+
+// removeFiles removes what the daemon made, and its directory if nothing else is in it.
+func (d *Daemon) removeFiles() error {
+	for _, path := range []string{d.paths.run, d.paths.root(), d.paths.registries(), d.paths.config(), d.paths.log(), d.paths.record()} {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("%w: %w", ErrLeft, err)
+		}
+	}
+	_ = os.Remove(d.paths.lock())
+	_ = os.Remove(filepath.Join(d.paths.dir, "net.d")) // unless there is a configuration of somebody's
+	_ = os.Remove(d.paths.dir)                         // likewise
+	return nil
+}
+
+// each does the same to all, some side by side, and joins the errors.
+func each[T any](all []T, do func(T) error) error {
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, side)
+	failed := make([]error, len(all))
+	for i, one := range all {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			failed[i] = do(one)
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}

@@ -1,0 +1,222 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a process of this host, told from later ones of the same number by when it started.
+type process struct {
+	PID   int
+	Start string // in ticks since the boot
+	Boot  string // which boot
+}
+
+func identify(pid int) (process, error) {
+	start, _, err := stat(pid)
+	if err != nil {
+		return process{}, err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return process{}, fmt.Errorf("read which boot this is: %w", err)
+	}
+	return process{pid, start, strings.TrimSpace(string(boot))}, nil
+}
+
+// stat reads when a process started and whether it is a zombie.
+func stat(pid int) (start string, zombie bool, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", false, fmt.Errorf("look at process %d: %w", pid, err)
+	}
+	// The command in parentheses may contain anything.
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(fields) < 20 {
+		return "", false, fmt.Errorf("look at process %d: %q is no line of stat", pid, b)
+	}
+	return fields[19], fields[0] == "Z" || fields[0] == "X", nil
+}
+
+// alive tells whether the process still runs. A zombie does not, and is taken off the process table if it is ours.
+func (p process) alive() bool {
+	if p.PID <= 0 {
+		return false
+	}
+	now, err := identify(p.PID)
+	if err != nil || now != p {
+		return false
+	}
+	if _, zombie, err := stat(p.PID); err == nil && !zombie {
+		return true
+	}
+	_, _ = syscall.Wait4(p.PID, nil, syscall.WNOHANG, nil) // ECHILD: somebody else's
+	return false
+}
+
+func (p process) signal(s syscall.Signal) error {
+	if !p.alive() {
+		return nil
+	}
+	if err := syscall.Kill(p.PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal process %d: %w", p.PID, err)
+	}
+	return nil
+}
+
+func (p process) kill() error      { return p.signal(syscall.SIGKILL) }
+func (p process) terminate() error { return p.signal(syscall.SIGTERM) }
+
+// wait returns nil when the process has ended, and the context's error when that ends first.
+func (p process) wait(ctx context.Context) error {
+	if p.PID <= 0 {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if err != nil {
+		if errors.Is(err, unix.ESRCH) {
+			return nil
+		}
+		return fmt.Errorf("watch process %d: %w", p.PID, err)
+	}
+	defer func() { _ = unix.Close(fd) }() // only watched
+	for p.alive() {
+		// In slices, because a poll does not know of contexts.
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 50)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("watch process %d: %w", p.PID, err)
+		}
+		if err := ctx.Err(); err != nil && p.alive() {
+			return fmt.Errorf("wait for the end of process %d: %w", p.PID, err)
+		}
+	}
+	return nil
+}
+
+// launch starts the daemon so that it outlives this process and its terminal.
+func (d *Daemon) launch() (process, error) {
+	log, err := os.OpenFile(d.paths.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return process{}, fmt.Errorf("open containerd's log: %w", err)
+	}
+	defer func() { _ = log.Close() }() // the daemon has it
+	cmd := exec.Command(d.tools.Containerd, "--config", d.paths.config())
+	cmd.Dir = d.paths.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = []string{"PATH=" + filepath.Dir(d.tools.Shim) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return process{}, fmt.Errorf("start containerd: %w", err)
+	}
+	pid := cmd.Process.Pid
+	p, err := identify(pid)
+	if err != nil {
+		return process{}, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
+	// It is not waited for: alive takes it off the process table when it has ended.
+	if err := cmd.Process.Release(); err != nil {
+		return process{}, fmt.Errorf("start containerd: %w", err)
+	}
+	return p, nil
+}
+
+// mayLowerOOM tells whether OOM scores below our own may be set.
+func mayLowerOOM() bool {
+	var data [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false
+	}
+	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
+
+// relatives are the processes whose command line has the arguments one after the other, with or without all that
+// descend from them.
+func relatives(descendants bool, args ...string) ([]process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	needle := []byte("\x00" + strings.Join(args, "\x00") + "\x00")
+	parents := map[int]int{}
+	var found []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err != nil {
+			continue // it has ended
+		}
+		if b, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat")); err == nil {
+			if f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])); len(f) > 1 {
+				parents[pid], _ = strconv.Atoi(f[1]) // a number
+			}
+		}
+		if bytes.Contains(line, needle) {
+			found = append(found, pid)
+		}
+	}
+	if !descendants {
+		parents = nil
+	}
+	return closure(found, parents), nil
+}
+
+// closure adds the descendants and drops what has ended meanwhile.
+func closure(found []int, parents map[int]int) []process {
+	in := map[int]bool{}
+	for _, pid := range found {
+		in[pid] = true
+	}
+	for grown := true; grown; {
+		grown = false
+		for pid, parent := range parents {
+			if in[parent] && !in[pid] {
+				in[pid], grown = true, true
+			}
+		}
+	}
+	var all []process
+	for pid := range in {
+		if p, err := identify(pid); err == nil && p.alive() {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// endAll kills the processes that find returns until it returns none.
+func endAll(ctx context.Context, find func() ([]process, error)) error {
+	for {
+		all, err := find()
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		for _, p := range all {
+			if err := p.kill(); err != nil {
+				return err
+			}
+		}
+		for _, p := range all {
+			one, cancel := context.WithTimeout(ctx, 5*time.Second)
+			err := p.wait(one)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
