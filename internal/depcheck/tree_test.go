@@ -124,7 +124,7 @@ func leaves() map[string][]string {
 		"k8s.io/apiserver":               {"apiserver/audit"}, // the types of policies and events
 		"k8s.io/klog/v2":                 {},
 		"go.etcd.io":                     {},
-		"google.golang.org/grpc":         {"cri/internal/wire", "cri/remote", "cri/serve"},
+		"google.golang.org/grpc":         {"cri/internal/wire", "cri/remote", "cri/serve", "internal/containerd"},
 		"sigs.k8s.io/controller-runtime": {"controllers/reconciler", "examples/controller"},
 		"github.com/google/go-cmp":       {"admission/admissiontest"},
 		"testing":                        {"admission/admissiontest", "internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "cni/internal/", "informer/informertest", "registry/registrytest"},
