@@ -1,6 +1,9 @@
 package cgroup_test
 
 import (
+	"io"
+	"log/slog"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,3 +40,5 @@ func burstable(uid types.UID) *corev1.Pod {
 }
 
 func bestEffort(uid types.UID) *corev1.Pod { return pod(uid, container("a", nil, nil)) }
+
+func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

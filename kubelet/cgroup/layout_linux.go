@@ -176,8 +176,10 @@ func (l unifiedLayout) limitsSwap() bool {
 func (l unifiedLayout) create(path string) error {
 	dir := filepath.Join(l.mount, path)
 	if err := os.Mkdir(dir, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
-		// The one above was made by this function, which gave it the controllers.
-		return l.hand(filepath.Dir(dir))
+		// What has been handed to the one above has been handed to all above it.
+		if missing, err := l.missing(filepath.Dir(dir)); err != nil || len(missing) == 0 {
+			return err
+		}
 	}
 	at := l.mount
 	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -192,28 +194,35 @@ func (l unifiedLayout) create(path string) error {
 	return nil
 }
 
-// hand turns the controllers on for the children of a cgroup.
-func (l unifiedLayout) hand(dir string) error {
-	const file = "cgroup.subtree_control"
-	on := map[string]bool{}
-	data, err := os.ReadFile(filepath.Join(dir, file))
+const subtreeControl = "cgroup.subtree_control"
+
+// missing are the controllers that the children of a cgroup do not have yet, with a plus in front.
+func (l unifiedLayout) missing(dir string) ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(dir, subtreeControl))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
-	for _, name := range strings.Fields(string(data)) {
-		on[name] = true
-	}
-	var missing []string
+	on := strings.Fields(string(data))
+	var out []string
 	for _, name := range controllers() {
-		if l.has(name) && !on[name] {
-			missing = append(missing, "+"+name)
+		if l.has(name) && !slices.Contains(on, name) {
+			out = append(out, "+"+name)
 		}
 	}
-	if len(missing) == 0 || libcgroups.WriteFile(dir, file, strings.Join(missing, " ")) == nil {
+	return out, nil
+}
+
+// hand turns the controllers on for the children of a cgroup.
+func (l unifiedLayout) hand(dir string) error {
+	missing, err := l.missing(dir)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	if libcgroups.WriteFile(dir, subtreeControl, strings.Join(missing, " ")) == nil {
 		return nil
 	}
 	for _, name := range missing { // what can be had; limits tell what is missing
-		if err := libcgroups.WriteFile(dir, file, name); err != nil {
+		if err := libcgroups.WriteFile(dir, subtreeControl, name); err != nil {
 			if _, before := l.warned.LoadOrStore(dir+name, true); !before {
 				l.log.Warn("a cgroup controller cannot be used", "controller", name[1:], "cgroup", dir, "error", err)
 			}
