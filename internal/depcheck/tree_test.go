@@ -106,6 +106,7 @@ func limits() map[string]int {
 		"internal/transcript":     150,
 		"kubelet":                 90,
 		"kubelet/cgroup":          100, // the library of cgroups
+		"kubelet/prober":          180, // gRPC and its health protocol
 		"pki":                     0,
 		"registry":                100,
 		"scheduler":               90,
@@ -124,7 +125,7 @@ func leaves() map[string][]string {
 		"k8s.io/apiserver":               {"apiserver/audit"}, // the types of policies and events
 		"k8s.io/klog/v2":                 {},
 		"go.etcd.io":                     {},
-		"google.golang.org/grpc":         {"cri/internal/wire", "cri/remote", "cri/serve", "internal/containerd"},
+		"google.golang.org/grpc":         {"cri/internal/wire", "cri/remote", "cri/serve", "internal/containerd", "kubelet/prober"},
 		"sigs.k8s.io/controller-runtime": {"controllers/reconciler", "examples/controller"},
 		"github.com/google/go-cmp":       {"admission/admissiontest"},
 		"testing":                        {"admission/admissiontest", "internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "cni/internal/", "informer/informertest", "registry/registrytest"},
