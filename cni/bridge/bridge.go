@@ -143,8 +143,9 @@ func mac(name string) net.HardwareAddr {
 	return append(net.HardwareAddr{0x0a, 0x58}, sum[:4]...)
 }
 
-// Down removes what Up and the plugins have left: the device with its ports, the rules, and the
-// addresses on record. It goes on after failures; what is not there does not matter.
+// Down removes what Up and the plugins have left: the device with its ports, the rules, port
+// mappings into the subnets, the addresses on record and cached results. Runtimes that could attach
+// more have ended. It goes on after failures; what is not there does not matter.
 func (b *Bridge) Down(ctx context.Context) error {
 	var errs []error
 	device, err := b.device(ctx)
@@ -154,7 +155,8 @@ func (b *Bridge) Down(ctx context.Context) error {
 	}
 	script := fmt.Sprintf("table inet %s\ndelete table inet %s\n", b.table(), b.table())
 	_, err = b.options.Run(ctx, []byte(script), "nft", "-f", "-")
-	errs = append(errs, err, os.RemoveAll(b.leaseDir()))
+	none := func(string) bool { return false }
+	errs = append(errs, err, b.removeMappings(ctx, none), b.removeResults(none), os.RemoveAll(b.leaseDir()))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("removing bridge %s: %w", b.options.Bridge, err)
 	}

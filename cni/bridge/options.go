@@ -32,6 +32,9 @@ type Options struct {
 	// DataDir is where host-local keeps the addresses in use, in a directory named for the
 	// network; /var/lib/cni/networks when empty.
 	DataDir string
+	// CacheDir is where the libcni of the runtime caches results, for Down and Release to look
+	// after; /var/lib/cni when empty, as in containerd.
+	CacheDir string
 	// CNIVersion is that of the configuration; 1.0.0 when empty, which plugins since 1.0 speak.
 	// From 1.1.0 on runtimes ask the plugins for their status time and again.
 	CNIVersion string
@@ -53,6 +56,7 @@ func New(subnets []netip.Prefix, options Options) (*Bridge, error) {
 	options.Bridge = cmp.Or(options.Bridge, "keelson0")
 	options.PortMapBackend = cmp.Or(options.PortMapBackend, "nftables")
 	options.DataDir = cmp.Or(options.DataDir, "/var/lib/cni/networks")
+	options.CacheDir = cmp.Or(options.CacheDir, "/var/lib/cni")
 	options.CNIVersion = cmp.Or(options.CNIVersion, "1.0.0")
 	options.Internal = slices.Clone(options.Internal)
 	if options.Run == nil {

@@ -7,12 +7,18 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/cni/netns"
 	"github.com/keelson-dev/keelson/internal/nodetools"
@@ -45,6 +51,47 @@ func Plugins(t testing.TB) string {
 		lacks(err.Error())
 	}
 	return tools.CNI
+}
+
+// Host moves the test into a network namespace that stands in for a host: what the test's own
+// goroutine starts from now on, commands and sockets, is in there, up to the last clean-up
+// function. It needs no thought of what else runs on the machine, and anything left is the test's.
+func Host(t testing.TB) {
+	t.Helper()
+	runtime.LockOSThread() // and never unlocked: the thread ends with the test's goroutine
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	Run(t, "", "ip", "link", "set", "dev", "lo", "up")
+}
+
+// HostPath is the namespace of Host as other goroutines may enter it.
+func HostPath() string { return fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid()) }
+
+// Outside makes a namespace that stands in for the world beyond the host: it knows the host's
+// address, and no way to the pods behind it. It returns its path and both addresses.
+func Outside(t testing.TB, dir string) (ns string, host, outside netip.Addr) {
+	t.Helper()
+	ns = Namespace(t, dir, "outside")
+	Run(t, "", "ip", "link", "add", "uplink0", "type", "veth", "peer", "name", "world0", "netns", ns)
+	Run(t, "", "ip", "address", "add", "192.0.2.1/24", "dev", "uplink0")
+	Run(t, "", "ip", "link", "set", "dev", "uplink0", "up")
+	Run(t, ns, "ip", "address", "add", "192.0.2.2/24", "dev", "world0")
+	Run(t, ns, "ip", "link", "set", "dev", "world0", "up")
+	t.Cleanup(func() { Run(t, "", "ip", "link", "delete", "dev", "uplink0") })
+	return ns, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+}
+
+// Census is all that a host has of links, addresses, routes and rules, to be compared.
+func Census(t testing.TB) string {
+	t.Helper()
+	var all strings.Builder
+	for _, command := range []string{
+		"ip -o link show", "ip -o address show", "ip route show table all", "ip -6 route show table all", "nft list ruleset",
+	} {
+		all.WriteString("# " + command + "\n" + Run(t, "", strings.Fields(command)...))
+	}
+	return regexp.MustCompile(`(expires|valid_lft|preferred_lft) \S+`).ReplaceAllString(all.String(), "")
 }
 
 // Dir is a directory for namespaces that is outside of what the test framework removes by itself:
@@ -84,7 +131,7 @@ func Run(t testing.TB, ns string, command ...string) string {
 	if ns != "" {
 		command = append([]string{"nsenter", "--net=" + ns}, command...)
 	}
-	out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput() //nolint:gosec // the tests' own commands
+	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), command[0], command[1:]...).CombinedOutput() //nolint:gosec // the tests' own commands
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", command, err, out)
 	}
@@ -107,8 +154,8 @@ func Serve(t testing.TB, ns, address, name string) string {
 			if err != nil {
 				return
 			}
-			host, _, err := net.SplitHostPort(c.RemoteAddr().String())
-			_, _ = fmt.Fprintf(c, "%s to %s %v", name, host, err)
+			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+			_, _ = fmt.Fprintf(c, "%s to %s", name, strings.TrimPrefix(host, "::ffff:"))
 			_ = c.Close()
 		}
 	})
@@ -117,7 +164,9 @@ func Serve(t testing.TB, ns, address, name string) string {
 }
 
 // Greeting is what a server says to whom it sees as coming from the address.
-func Greeting(name, from string) string { return fmt.Sprintf("%s to %s %v", name, from, nil) }
+func Greeting(name string, from netip.Addr) string {
+	return fmt.Sprintf("%s to %s", name, from)
+}
 
 // Fetch returns what the server at the address says to the namespace.
 func Fetch(t testing.TB, ns, address string) (string, error) {
