@@ -168,12 +168,16 @@ func (n *Node) options() kubelet.Options {
 		prepare(node)
 	}
 	return kubelet.Options{
-		NodeName: n.name, Labels: node.Labels, Taints: node.Spec.Taints, Capacity: node.Status.Capacity,
-		PodCIDRs: []string{n.cidr.String()}, Logger: n.cluster.log,
-		Addresses: []corev1.NodeAddress{
-			{Type: corev1.NodeInternalIP, Address: n.cidr.Addr().Next().String()},
-			{Type: corev1.NodeHostName, Address: n.name},
+		NodeName: n.name,
+		Registration: kubelet.Registration{
+			Labels: node.Labels, Taints: node.Spec.Taints, Capacity: node.Status.Capacity,
+			PodCIDRs: []string{n.cidr.String()},
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: n.cidr.Addr().Next().String()},
+				{Type: corev1.NodeHostName, Address: n.name},
+			},
 		},
+		Logger: n.cluster.log,
 	}
 }
 

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"strconv"
@@ -23,8 +24,9 @@ const (
 	quotaPeriod                 int64 = 100_000
 )
 
-// sandboxConfig is what the runtime needs to make the pod's sandbox.
-func sandboxConfig(pod *corev1.Pod, attempt uint32) cri.SandboxConfig {
+// sandboxConfig is what the runtime needs to make the pod's sandbox, as far as the pod's spec
+// says it.
+func sandboxConfig(pod *corev1.Pod, attempt uint32, logDir string) cri.SandboxConfig {
 	labels := maps.Clone(pod.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -36,7 +38,7 @@ func sandboxConfig(pod *corev1.Pod, attempt uint32) cri.SandboxConfig {
 		Metadata: cri.SandboxMetadata{
 			Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Attempt: attempt,
 		},
-		LogDirectory: path.Join(podLogsDirectory, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID)),
+		LogDirectory: podLogDir(logDir, pod),
 		Labels:       labels,
 		Annotations:  maps.Clone(pod.Annotations),
 		Namespaces:   namespaces(pod),
@@ -52,6 +54,11 @@ func sandboxConfig(pod *corev1.Pod, attempt uint32) cri.SandboxConfig {
 		}
 	}
 	return config
+}
+
+// podLogDir is where the logs of a pod's containers are.
+func podLogDir(dir string, pod *corev1.Pod) string {
+	return path.Join(cmp.Or(dir, podLogsDirectory), pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 }
 
 // hostname is the pod's, cut to the 63 bytes that Linux takes.
@@ -100,7 +107,7 @@ func namespaces(pod *corev1.Pod) cri.Namespaces {
 }
 
 // containerConfig is what the runtime needs to make a container, its attempt-th restart, from the
-// image with that reference.
+// image with that reference, as far as the pod's spec says it.
 func containerConfig(pod *corev1.Pod, c *corev1.Container, attempt uint32, ref string) cri.ContainerConfig {
 	messagePath := c.TerminationMessagePath
 	if messagePath == "" {
@@ -115,7 +122,7 @@ func containerConfig(pod *corev1.Pod, c *corev1.Container, attempt uint32, ref s
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 		annotations[annotationPodGrace] = strconv.FormatInt(*grace, 10)
 	}
-	config := cri.ContainerConfig{
+	return cri.ContainerConfig{
 		Metadata: cri.ContainerMetadata{Name: c.Name, Attempt: attempt},
 		Image:    cri.ImageSpec{Image: ref, UserSpecified: c.Image},
 		Process:  cri.Process{Command: c.Command, Args: c.Args, WorkingDir: c.WorkingDir},
@@ -129,28 +136,5 @@ func containerConfig(pod *corev1.Pod, c *corev1.Container, attempt uint32, ref s
 		Annotations: annotations,
 		LogPath:     path.Join(c.Name, strconv.FormatUint(uint64(attempt), 10)+".log"),
 		Namespaces:  namespaces(pod),
-		Resources:   resources(c.Resources),
 	}
-	for _, e := range c.Env {
-		if e.ValueFrom == nil {
-			config.Env = append(config.Env, cri.EnvVar{Name: e.Name, Value: e.Value})
-		}
-	}
-	return config
-}
-
-// resources turns requests and limits into what cgroups take.
-func resources(r corev1.ResourceRequirements) cri.Resources {
-	var out cri.Resources
-	if cpu, ok := r.Requests[corev1.ResourceCPU]; ok {
-		out.CPUShares = max(cpu.MilliValue()*sharesPerCPU/1000, 2)
-	}
-	if cpu, ok := r.Limits[corev1.ResourceCPU]; ok && !cpu.IsZero() {
-		out.CPUPeriod = quotaPeriod
-		out.CPUQuota = max(cpu.MilliValue()*quotaPeriod/1000, 1000)
-	}
-	if memory, ok := r.Limits[corev1.ResourceMemory]; ok {
-		out.MemoryLimit = memory.Value()
-	}
-	return out
 }

@@ -21,21 +21,31 @@ func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o observation) (p
 		pod: pod, observed: o, probes: w.probes.result, backoff: w.crash, now: now,
 	})
 	if a.none() {
+		w.prepare(ctx, pod)
 		return false
 	}
-	if err := w.clear(ctx, pod, o, a); err != nil {
+	err := w.clear(ctx, pod, o, a)
+	if err != nil {
 		w.failed(ctx, pod, "error killing pod: %v", err)
 		return false
 	}
 	if a.KillPod && !a.CreateSandbox {
 		return len(o.running()) > 0 || slices.ContainsFunc(o.sandboxes, isReady)
 	}
-	if a.CreateSandbox && !w.createSandbox(ctx, pod, o, &a) {
+	if !w.prepare(ctx, pod) {
+		return len(a.Kill) > 0
+	}
+	l := launch{pod: pod, before: o, sandbox: a.SandboxID, ips: o.ips()}
+	l.config, err = w.sandboxConfig(ctx, pod, a.Attempt)
+	if err != nil {
+		return len(a.Kill) > 0
+	}
+	if a.CreateSandbox && !w.createSandbox(ctx, &l) {
 		return false
 	}
-	started, failed := w.startAll(ctx, launch{pod, o, a.SandboxID, sandboxConfig(pod, a.Attempt)}, a.Start)
+	started, failed := w.startAll(ctx, l, a.Start)
 	if a.CreateSandbox || len(a.Kill) > 0 || started || failed {
-		if fresh, err := observe(ctx, w.k.runtime, w.uid); err == nil {
+		if fresh, err := observe(ctx, w.k, w.uid); err == nil {
 			w.seen = fresh
 			w.probes.follow(ctx, pod, fresh)
 		}
@@ -78,13 +88,14 @@ func (w *worker) purgeInit(ctx context.Context, pod *corev1.Pod, o observation) 
 }
 
 // createSandbox makes the pod's sandbox and tells the API that its network is there.
-func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, before observation, a *actions) bool {
+func (w *worker) createSandbox(ctx context.Context, l *launch) bool {
+	pod := l.pod
 	if problem := w.k.node.networkProblem(); problem != "" && !isHostNetwork(pod) {
 		w.k.podEvent(pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: %s", problem)
 		w.lookAgain(time.Now().Add(plegPeriod))
 		return false
 	}
-	id, err := w.k.runtime.RunPodSandbox(ctx, sandboxConfig(pod, a.Attempt))
+	id, err := w.k.runtime.RunPodSandbox(ctx, l.config)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.k.podEvent(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
@@ -92,9 +103,10 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, before obse
 		}
 		return false
 	}
-	a.SandboxID = id
-	w.removeEmpty(ctx, before)
-	if o, err := observe(ctx, w.k.runtime, w.uid); err == nil {
+	l.sandbox = id
+	w.removeEmpty(ctx, l.before)
+	if o, err := observe(ctx, w.k, w.uid); err == nil {
+		l.ips = o.ips()
 		w.publish(pod, o, provisional)
 	}
 	return true
@@ -118,6 +130,7 @@ type launch struct {
 	pod     *corev1.Pod
 	before  observation // from before anything was started
 	sandbox string
+	ips     []string // the sandbox's
 	config  cri.SandboxConfig
 }
 
@@ -167,18 +180,24 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 	if exited := o.latestExited(c.Name); exited != nil {
 		w.crash.next(backoffKey(c), exited.FinishedAt, time.Now())
 	}
-	ref, err := w.ensureImage(ctx, pod, c)
+	image, err := w.ensureImage(ctx, pod, c)
 	if err != nil {
 		if f := (*failure)(nil); errors.As(err, &f) {
 			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "Failed", "Error: "+f.Reason)
 		}
 		return err
 	}
-	attempt := w.nextAttempt(o, c.Name)
 	if err := w.removeOld(ctx, o, c.Name); err != nil {
 		return err
 	}
-	id, err := w.k.runtime.CreateContainer(ctx, l.sandbox, containerConfig(pod, c, attempt, ref), l.config)
+	config, err := w.containerConfig(ctx, l, c, image)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
+		}
+		return &failure{waiting: waiting{"CreateContainerConfigError", err.Error()}}
+	}
+	id, err := w.k.runtime.CreateContainer(ctx, l.sandbox, config, l.config)
 	if err != nil {
 		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
 		return &failure{waiting: waiting{"CreateContainerError", err.Error()}}

@@ -159,7 +159,9 @@ func TestPodThatEndedBeforeTheKubeletStarted(t *testing.T) {
 }
 
 func TestAddressesOfTheNodeForItsPods(t *testing.T) {
-	o := kubelet.Options{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.9.9.9"}}}
+	o := kubelet.Options{Registration: kubelet.Registration{
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.9.9.9"}},
+	}}
 	simulate(t, simulated.Options{}, o, func(n *node) {
 		n.pods.Put(newPod("host", func(p *corev1.Pod) { p.Spec.HostNetwork = true }))
 		n.pods.Put(newPod("pod"))

@@ -65,7 +65,7 @@ func (w *worker) runHook(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 		}
 	case h.HTTPGet != nil:
 		probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: h.HTTPGet}}
-		return w.k.prober.Probe(ctx, ProbeTarget{Pod: pod, Container: c, ContainerID: id, IPs: w.seen.ips(), Probe: probe})
+		return w.k.options.Host.Hooks.Probe(ctx, ProbeTarget{Pod: pod, Container: c, ContainerID: id, IPs: w.seen.ips(), Probe: probe})
 	}
 	return nil
 }

@@ -18,8 +18,43 @@ type Host struct {
 	Cgroups     Cgroups
 	Credentials Credentials
 	Resolver    Resolver
-	// LogDir is where containers' logs are; empty is /var/log/pods.
+	// Prober runs HTTP, TCP and gRPC probes; nil lets them all succeed, which is right where
+	// nothing listens because nothing really runs. Hooks runs HTTP handlers of a container's
+	// lifecycle; nil is the Prober.
+	Prober, Hooks Prober
+	// Messages reads termination messages; nil takes those that the runtime has.
+	Messages Messages
+	// LogDir is where the containers' logs are. Empty is /var/log/pods, which is then taken to be
+	// the runtime's to make.
 	LogDir string
+}
+
+// complete puts parts that do nothing where there are none.
+func (h *Host) complete() {
+	if h.Volumes == nil {
+		h.Volumes = bare{}
+	}
+	if h.Environment == nil {
+		h.Environment = bare{}
+	}
+	if h.Cgroups == nil {
+		h.Cgroups = bare{}
+	}
+	if h.Credentials == nil {
+		h.Credentials = bare{}
+	}
+	if h.Resolver == nil {
+		h.Resolver = bare{}
+	}
+	if h.Prober == nil {
+		h.Prober = bare{}
+	}
+	if h.Hooks == nil {
+		h.Hooks = h.Prober
+	}
+	if h.Messages == nil {
+		h.Messages = bare{}
+	}
 }
 
 // Volumes are the files that the containers of pods see beside their image's: the volumes of the
@@ -78,6 +113,15 @@ type Cgroups interface {
 	// Remove ends what still runs in a pod's cgroup and removes it. It succeeds when there is
 	// none.
 	Remove(ctx context.Context, uid types.UID) error
+	// Resources are what a container may use, as its runtime takes it.
+	Resources(pod *corev1.Pod, container *corev1.Container) cri.Resources
+}
+
+// Messages reads what containers left to say at their end.
+type Messages interface {
+	// Message returns the termination message of a container that has exited: of its file, or of
+	// the end of its log where the container's policy wants that.
+	Message(status cri.ContainerStatus) string
 }
 
 // Credentials know what to tell registries.

@@ -21,8 +21,14 @@ type failure struct {
 
 func (f *failure) Error() string { return f.Reason + ": " + f.Message }
 
-// ensureImage makes sure that the container's image is there and returns its reference.
-func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (string, error) {
+// pulledImage is an image that is there, and the reference to make containers from.
+type pulledImage struct {
+	ref string
+	cri.Image
+}
+
+// ensureImage makes sure that the container's image is there.
+func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (pulledImage, error) {
 	image := defaultTag(c.Image)
 	spec := cri.ImageSpec{Image: image}
 	policy := c.ImagePullPolicy
@@ -32,22 +38,22 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 		case err == nil:
 			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeNormal, "Pulled",
 				fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image))
-			return imageRef(present), nil
+			return pulledImage{imageRef(present), present}, nil
 		case !errors.Is(err, cri.ErrNotFound):
 			message := fmt.Sprintf("Failed to inspect image %q: %v", "", err)
 			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "InspectFailed", message)
-			return "", &failure{waiting: waiting{"ImageInspectError", message}}
+			return pulledImage{}, &failure{waiting: waiting{"ImageInspectError", message}}
 		case policy == corev1.PullNever:
 			message := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
 			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "ErrImageNeverPull", message)
-			return "", &failure{waiting: waiting{"ErrImageNeverPull", message}}
+			return pulledImage{}, &failure{waiting: waiting{"ErrImageNeverPull", message}}
 		}
 	}
 	return w.pullImage(ctx, pod, c, spec)
 }
 
 // pullImage pulls an image, or refuses to do so too soon after it failed.
-func (w *worker) pullImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, spec cri.ImageSpec) (string, error) {
+func (w *worker) pullImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, spec cri.ImageSpec) (pulledImage, error) {
 	start := time.Now()
 	if until, _ := w.pulls.sinceUpdate(c.Image, start); !until.IsZero() {
 		message := fmt.Sprintf("Back-off pulling image %q", c.Image)
@@ -55,13 +61,13 @@ func (w *worker) pullImage(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 		if before, ok := w.pullErrors[c.Image]; ok {
 			message += ": " + before
 		}
-		return "", &failure{waiting: waiting{"ImagePullBackOff", message}, retry: until}
+		return pulledImage{}, &failure{waiting: waiting{"ImagePullBackOff", message}, retry: until}
 	}
 	delete(w.pullErrors, c.Image)
 	w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
-	ref, err := w.k.images.PullImage(ctx, spec, nil)
+	ref, err := w.pullWithCredentials(ctx, pod, spec)
 	if ctx.Err() != nil {
-		return "", ctx.Err()
+		return pulledImage{}, ctx.Err()
 	}
 	now := time.Now()
 	if err != nil {
@@ -71,16 +77,36 @@ func (w *worker) pullImage(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 		why := pullFailure(c.Image, err)
 		w.pullErrors[c.Image] = why.Reason + ": " + why.Message
 		// Look again soon to say that it is backing off.
-		return "", &failure{waiting: why, retry: now.Add(plegPeriod)}
+		return pulledImage{}, &failure{waiting: why, retry: now.Add(plegPeriod)}
 	}
 	took := now.Sub(start).Truncate(time.Millisecond)
-	var size uint64
+	pulled := pulledImage{ref: ref}
 	if image, err := w.k.images.ImageStatus(ctx, cri.ImageSpec{Image: ref}); err == nil {
-		size = image.Size
+		pulled.Image = image
 	}
 	w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeNormal, "Pulled",
-		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", c.Image, took, took, size))
-	return ref, nil
+		fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.", c.Image, took, took, pulled.Size))
+	return pulled, nil
+}
+
+// pullWithCredentials tries the credentials that there are for an image in turn, or goes without.
+func (w *worker) pullWithCredentials(ctx context.Context, pod *corev1.Pod, spec cri.ImageSpec) (string, error) {
+	list, err := w.k.options.Host.Credentials.For(ctx, pod, spec.Image)
+	if err != nil {
+		w.k.podEvent(pod, corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret", "%v", err)
+	}
+	if len(list) == 0 {
+		return w.k.images.PullImage(ctx, spec, nil)
+	}
+	var errs []error
+	for i := range list {
+		ref, err := w.k.images.PullImage(ctx, spec, &list[i])
+		if err == nil || ctx.Err() != nil {
+			return ref, err
+		}
+		errs = append(errs, err)
+	}
+	return "", join(errs)
 }
 
 // pullFailure turns the runtime's error into the reason and message of a waiting container.

@@ -86,7 +86,6 @@ type Kubelet struct {
 	images   cri.ImageService
 	source   cri.EventSource // nil when the runtime tells nothing
 	recorder events.Recorder
-	prober   Prober
 	log      *slog.Logger
 	sender   *sender
 	hostIPs  []string
@@ -125,7 +124,7 @@ func New(in Sources, c Client, runtime Runtime, r events.Recorder, o Options) (*
 	}
 	k := &Kubelet{
 		name: o.NodeName, options: o, sources: in, client: c, recorder: r,
-		prober: o.Prober, log: o.Logger.With("node", o.NodeName),
+		log:  o.Logger.With("node", o.NodeName),
 		pods: podSet{workers: map[types.UID]*worker{}, wake: make(chan struct{}, 1)},
 	}
 	limited := bounded{runtime: runtime, limit: runtimeTimeout}

@@ -43,6 +43,20 @@ func (n *news) take() (pod *corev1.Pod, gone, changed bool) {
 	return pod, gone, changed
 }
 
+// newest returns the newest state of the pod, without taking note of it.
+func (n *news) newest() *corev1.Pod {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pod
+}
+
+// touch makes the worker look at its pod although nothing of it has changed.
+func (n *news) touch() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.changed = true
+}
+
 // interruptWith says how to interrupt the worker; nil while it does nothing.
 func (n *news) interruptWith(cancel context.CancelFunc) {
 	n.mu.Lock()

@@ -36,7 +36,7 @@ func conditions(node *corev1.Node) []string {
 }
 
 func TestNodeIsRegistered(t *testing.T) {
-	o := kubelet.Options{
+	o := kubelet.Options{Registration: kubelet.Registration{
 		Labels: map[string]string{"zone": "a"},
 		Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}},
 		Info:   corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", MachineID: "m"},
@@ -45,7 +45,7 @@ func TestNodeIsRegistered(t *testing.T) {
 		},
 		Capacity:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
 		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3500m")},
-	}
+	}}
 	simulate(t, simulated.Options{Images: []string{"nginx"}}, o, func(n *node) {
 		node := n.node()
 		wantLabels := map[string]string{
@@ -195,7 +195,7 @@ func TestNodeThatExistsIsTakenOver(t *testing.T) {
 }
 
 func TestNodeMayRegisterUnready(t *testing.T) {
-	simulate(t, simulated.Options{}, kubelet.Options{RegisterUnready: true}, func(n *node) {
+	simulate(t, simulated.Options{}, kubelet.Options{Registration: kubelet.Registration{RegisterUnready: true}}, func(n *node) {
 		n.expectEventsAbout("Ready",
 			"0s n1 Normal NodeNotReady: Node n1 status is now: NodeNotReady",
 			"0s n1 Normal NodeReady: Node n1 status is now: NodeReady",
@@ -204,9 +204,9 @@ func TestNodeMayRegisterUnready(t *testing.T) {
 }
 
 func TestPodsThatTheNodeRefuses(t *testing.T) {
-	o := kubelet.Options{Capacity: corev1.ResourceList{
+	o := kubelet.Options{Registration: kubelet.Registration{Capacity: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("3"),
-	}}
+	}}}
 	asks := func(cpu string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}

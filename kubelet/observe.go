@@ -19,7 +19,8 @@ type observation struct {
 }
 
 // observe asks the runtime about a pod. Only the newest sandbox comes with its addresses.
-func observe(ctx context.Context, runtime cri.RuntimeService, uid types.UID) (observation, error) {
+func observe(ctx context.Context, k *Kubelet, uid types.UID) (observation, error) {
+	runtime := k.runtime
 	filter := cri.Filter{Labels: map[string]string{cri.LabelPodUID: string(uid)}}
 	sandboxes, err := runtime.ListSandboxes(ctx, filter)
 	if err != nil {
@@ -52,6 +53,9 @@ func observe(ctx context.Context, runtime cri.RuntimeService, uid types.UID) (ob
 		}
 		if err != nil {
 			return observation{}, err
+		}
+		if status.State == cri.ContainerExited {
+			status.Message = k.options.Host.Messages.Message(status)
 		}
 		o.containers = append(o.containers, status)
 	}

@@ -16,6 +16,21 @@ import (
 type Options struct {
 	// NodeName names the node.
 	NodeName string
+	Registration
+	// Host is what the kubelet has of the machine to run real containers on it.
+	Host Host
+	// Periods override upstream's timings.
+	Periods Periods
+	// MaxRestartDelay is the longest back-off between restarts of a container; 0 is 300 s.
+	MaxRestartDelay time.Duration
+	// OnRegistered is called once the node is registered.
+	OnRegistered func(*corev1.Node)
+	// Logger is told about failures; nil discards.
+	Logger *slog.Logger
+}
+
+// Registration is what a kubelet says of its node.
+type Registration struct {
 	// Labels and Taints are put on the node when it is registered, besides the usual labels.
 	Labels map[string]string
 	Taints []corev1.Taint
@@ -25,6 +40,8 @@ type Options struct {
 	ProviderID string
 	// Addresses are the node's; empty is 127.0.0.1 as InternalIP, and the node's name as Hostname.
 	Addresses []corev1.NodeAddress
+	// ServerPort is where the kubelet's own server listens; 0 is that there is none.
+	ServerPort int32
 	// Capacity is what the node has; unset entries are 8 CPUs, 32Gi of memory, 256Gi of ephemeral
 	// storage and 110 pods. Allocatable is what pods may use of it; unset entries are all.
 	Capacity, Allocatable corev1.ResourceList
@@ -33,17 +50,6 @@ type Options struct {
 	// RegisterUnready registers the node as not ready, as upstream's kubelet does, and reports it
 	// ready with the status that follows. Otherwise a node is ready from the first moment.
 	RegisterUnready bool
-	// Periods override upstream's timings.
-	Periods Periods
-	// MaxRestartDelay is the longest back-off between restarts of a container; 0 is 300 s.
-	MaxRestartDelay time.Duration
-	// Prober runs HTTP, TCP and gRPC probes; nil lets them all succeed, which is right where
-	// nothing listens because nothing really runs.
-	Prober Prober
-	// OnRegistered is called once the node is registered.
-	OnRegistered func(*corev1.Node)
-	// Logger is told about failures; nil discards.
-	Logger *slog.Logger
 }
 
 // Periods are how often a kubelet reports; zero values are upstream's.
@@ -72,9 +78,7 @@ func (o Options) complete() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Prober == nil {
-		o.Prober = alwaysHealthy()
-	}
+	o.Host.complete()
 	if len(o.Addresses) == 0 {
 		o.Addresses = []corev1.NodeAddress{
 			{Type: corev1.NodeInternalIP, Address: "127.0.0.1"},

@@ -261,7 +261,7 @@ func (r probeRun) once(ctx context.Context) probeResult {
 	if spec.Exec == nil {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		if err := k.prober.Probe(limited, r.target); err != nil {
+		if err := k.options.Host.Prober.Probe(limited, r.target); err != nil {
 			return failed(err.Error())
 		}
 		return probeSuccess
@@ -280,9 +280,4 @@ func (r probeRun) once(ctx context.Context) probeResult {
 		return failed(string(result.Stdout) + string(result.Stderr))
 	}
 	return probeSuccess
-}
-
-// alwaysHealthy is the prober of a node on which nothing really listens.
-func alwaysHealthy() Prober {
-	return ProbeFunc(func(context.Context, ProbeTarget) error { return nil })
 }

@@ -84,7 +84,7 @@ func TestStartupProbeHoldsTheOthersBack(t *testing.T) {
 			HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(80)},
 		}}
 	}
-	simulate(t, simulated.Options{}, kubelet.Options{Prober: prober}, func(n *node) {
+	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{Prober: prober}}, func(n *node) {
 		n.pods.Put(newPod("web", func(p *corev1.Pod) {
 			p.Spec.Containers[0].StartupProbe = get("/started")
 			p.Spec.Containers[0].ReadinessProbe = get("/ready")

@@ -213,7 +213,7 @@ func TestQOSClass(t *testing.T) {
 func TestSandboxConfig(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-pod-with-a-name-that-is-a-good-deal-longer-than-linux-takes-for-x.y", Namespace: "ns", UID: "u", Labels: map[string]string{"app": "a"}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080, Protocol: corev1.ProtocolTCP}}}}
-	config := sandboxConfig(pod, 2)
+	config := sandboxConfig(pod, 2, "")
 	if len(config.Hostname) > 63 || config.Metadata.Attempt != 2 || config.Labels["app"] != "a" || len(config.Ports) != 1 ||
 		config.LogDirectory != "/var/log/pods/ns_"+pod.Name+"_u" {
 		t.Errorf("%+v", config)
@@ -224,10 +224,10 @@ func TestSandboxConfig(t *testing.T) {
 }
 
 func TestResourcesForTheRuntime(t *testing.T) {
-	got := resources(corev1.ResourceRequirements{
+	got := bare{}.Resources(nil, &corev1.Container{Resources: corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")},
 		Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-	})
+	}})
 	if got.CPUShares != 256 || got.CPUQuota != 50_000 || got.CPUPeriod != 100_000 || got.MemoryLimit != 64<<20 {
 		t.Errorf("%+v", got)
 	}

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,7 @@ type attempts struct {
 	pulls      *backoff
 	pullErrors map[string]string  // by image
 	waiting    map[string]waiting // by container
+	mountWait  time.Duration      // before volumes are tried again
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
@@ -145,7 +147,7 @@ func (w *worker) lookAgain(at time.Time) {
 func (w *worker) sync(ctx context.Context, pod *corev1.Pod, forced bool) {
 	created := 0
 	for {
-		o, err := observe(ctx, w.k.runtime, w.uid)
+		o, err := observe(ctx, w.k, w.uid)
 		if err != nil {
 			w.failed(ctx, pod, "error determining status: %v", err)
 			return
@@ -212,13 +214,13 @@ func (w *worker) publish(pod *corev1.Pod, o observation, u urgency) {
 
 // terminate ends all that runs, and makes sure of it.
 func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) {
-	o, err := observe(ctx, w.k.runtime, w.uid)
+	o, err := observe(ctx, w.k, w.uid)
 	if err != nil {
 		w.failed(ctx, pod, "error determining status: %v", err)
 		return
 	}
 	idle := len(o.running()) == 0 && o.activeSandbox() == nil
-	if idle && (w.rejected || isTerminal(pod.Status.Phase)) {
+	if idle && (w.rejected || isTerminal(pod.Status.Phase)) && w.release(ctx) == nil {
 		w.stage = over // how it ended has been said already
 		return
 	}
@@ -234,12 +236,19 @@ func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) {
 		}
 		return
 	}
-	o, err = observe(ctx, w.k.runtime, w.uid)
+	o, err = observe(ctx, w.k, w.uid)
 	if err != nil || len(o.running()) > 0 {
 		w.lookAgain(time.Now().Add(retryPeriod))
 		return
 	}
 	w.probes.stop()
+	if err := w.release(ctx); err != nil {
+		if ctx.Err() == nil {
+			w.k.log.Warn("releasing what a pod had failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+			w.lookAgain(time.Now().Add(plegPeriod))
+		}
+		return
+	}
 	w.stage = over
 	if !w.rejected {
 		w.publish(pod, o, settled)
@@ -248,7 +257,7 @@ func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) {
 
 // bury removes what the runtime still has of a pod that is gone.
 func (w *worker) bury(ctx context.Context) (done bool) {
-	o, err := observe(ctx, w.k.runtime, w.uid)
+	o, err := observe(ctx, w.k, w.uid)
 	for _, s := range o.sandboxes {
 		if err == nil {
 			err = w.k.runtime.RemovePodSandbox(ctx, s.ID)
@@ -258,6 +267,12 @@ func (w *worker) bury(ctx context.Context) (done bool) {
 		if err == nil {
 			err = w.k.runtime.RemoveContainer(ctx, c.ID)
 		}
+	}
+	if err == nil {
+		err = w.release(ctx)
+	}
+	if err == nil && w.k.options.Host.LogDir != "" {
+		err = os.RemoveAll(podLogDir(w.k.options.Host.LogDir, w.news.newest()))
 	}
 	if err != nil {
 		w.k.log.Warn("removing what is left of a pod failed", "uid", w.uid, "error", err)

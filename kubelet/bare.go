@@ -1,0 +1,59 @@
+package kubelet
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// bare is a host of containers that run in name only: it has nothing to give them.
+type bare struct{}
+
+var (
+	_ Volumes     = bare{}
+	_ Environment = bare{}
+	_ Cgroups     = bare{}
+	_ Credentials = bare{}
+	_ Resolver    = bare{}
+	_ Prober      = bare{}
+	_ Messages    = bare{}
+)
+
+func (bare) Prepare(context.Context, *corev1.Pod) error                   { return nil }
+func (bare) Mounts(context.Context, MountRequest) ([]cri.Mount, error)    { return nil, nil }
+func (bare) Release(context.Context, types.UID) error                     { return nil }
+func (bare) Ensure(context.Context, *corev1.Pod) (string, error)          { return "", nil }
+func (bare) Remove(context.Context, types.UID) error                      { return nil }
+func (bare) For(context.Context, *corev1.Pod, string) ([]cri.Auth, error) { return nil, nil }
+func (bare) Resolve(*corev1.Pod) (cri.DNS, []string, error)               { return cri.DNS{}, nil, nil }
+func (bare) Probe(context.Context, ProbeTarget) error                     { return nil }
+func (bare) Message(status cri.ContainerStatus) string                    { return status.Message }
+
+// Environment is what the spec spells out.
+func (bare) Environment(_ context.Context, r EnvironmentRequest) (env []cri.EnvVar, warnings []string, err error) {
+	for _, e := range r.Container.Env {
+		if e.ValueFrom == nil {
+			env = append(env, cri.EnvVar{Name: e.Name, Value: e.Value})
+		}
+	}
+	return env, nil, nil
+}
+
+// Resources turns requests and limits into what cgroups take.
+func (bare) Resources(_ *corev1.Pod, c *corev1.Container) cri.Resources {
+	var out cri.Resources
+	if cpu, ok := c.Resources.Requests[corev1.ResourceCPU]; ok {
+		out.CPUShares = max(cpu.MilliValue()*sharesPerCPU/1000, 2)
+	}
+	if cpu, ok := c.Resources.Limits[corev1.ResourceCPU]; ok && !cpu.IsZero() {
+		out.CPUPeriod = quotaPeriod
+		out.CPUQuota = max(cpu.MilliValue()*quotaPeriod/1000, 1000)
+	}
+	if memory, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+		out.MemoryLimit = memory.Value()
+	}
+	return out
+}
