@@ -3,6 +3,7 @@ package ociimage
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -79,32 +79,26 @@ func parseReference(name string) (reference, error) {
 
 // writeArchive writes the images over the tree's layer, and returns the archive's size.
 func writeArchive(to, scratch string, tree *Tree, images []Image) (size int64, err error) {
-	layerPath := filepath.Join(scratch, "draft.layer")
-	layer, err := writeLayer(layerPath, tree)
-	if err != nil {
-		return 0, err
-	}
 	file, err := os.Create(to)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	a := archive{tar: tar.NewWriter(file), have: map[string]bool{}}
-	content, err := os.Open(layerPath)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = content.Close() }()
+	a := archive{tar: tar.NewWriter(file), scratch: scratch, have: map[string]bool{}}
 	a.dir("blobs/")
 	a.dir(blobs)
-	a.file(blobs+strings.TrimPrefix(layer.Digest, "sha256:"), content, layer.Size)
+	common := a.layer(tree)
 	all := index{SchemaVersion: 2, MediaType: typeIndex}
 	for _, i := range images {
-		config := a.blob(typeConfig, imageConfig{
-			Created: written(), Architecture: runtime.GOARCH, OS: "linux", Config: i.Config,
-			RootFS: rootFS{Type: "layers", DiffIDs: []string{layer.Digest}},
-		})
-		one := a.blob(typeManifest, manifest{SchemaVersion: 2, MediaType: typeManifest, Config: config, Layers: []descriptor{layer}})
+		layers := []descriptor{common}
+		if i.Extra != nil {
+			over := &Tree{}
+			if err := i.Extra(over); err != nil {
+				return 0, err
+			}
+			layers = append(layers, a.layer(over))
+		}
+		one := a.image(i.Config, layers)
 		for _, name := range i.References {
 			r, err := parseReference(name)
 			if err != nil {
@@ -141,9 +135,40 @@ func writeLayer(path string, tree *Tree) (_ descriptor, err error) {
 
 // archive writes the parts of an archive and keeps the first error.
 type archive struct {
-	tar  *tar.Writer
-	have map[string]bool
-	err  error
+	tar     *tar.Writer
+	scratch string
+	have    map[string]bool
+	err     error
+}
+
+// layer writes a tree as a layer.
+func (a *archive) layer(tree *Tree) descriptor {
+	path := filepath.Join(a.scratch, "draft.layer")
+	layer, err := writeLayer(path, tree)
+	if err != nil {
+		a.err = errors.Join(a.err, err)
+		return layer
+	}
+	content, err := os.Open(path)
+	if err != nil {
+		a.err = errors.Join(a.err, err)
+		return layer
+	}
+	defer func() { _ = content.Close() }()
+	a.file(blobs+strings.TrimPrefix(layer.Digest, "sha256:"), content, layer.Size)
+	return layer
+}
+
+// image writes the configuration and the manifest of an image.
+func (a *archive) image(config Config, layers []descriptor) descriptor {
+	system := rootFS{Type: "layers"}
+	for _, l := range layers {
+		system.DiffIDs = append(system.DiffIDs, l.Digest)
+	}
+	described := a.blob(typeConfig, imageConfig{
+		Created: written(), Architecture: runtime.GOARCH, OS: "linux", Config: config, RootFS: system,
+	})
+	return a.blob(typeManifest, manifest{SchemaVersion: 2, MediaType: typeManifest, Config: described, Layers: layers})
 }
 
 func (a *archive) dir(name string) {
@@ -162,13 +187,12 @@ func (a *archive) file(name string, content io.Reader, size int64) {
 	}
 }
 
-func (a *archive) json(name string, content any) int64 {
+func (a *archive) json(name string, content any) {
 	data, err := json.Marshal(content)
 	if err != nil {
 		a.err = errors.Join(a.err, err)
 	}
-	a.file(name, strings.NewReader(string(data)), int64(len(data)))
-	return int64(len(data))
+	a.file(name, bytes.NewReader(data), int64(len(data)))
 }
 
 // blob writes content under its digest.
@@ -179,6 +203,6 @@ func (a *archive) blob(mediaType string, content any) descriptor {
 	}
 	sum := sha256.Sum256(data)
 	digest := hex.EncodeToString(sum[:])
-	a.file(path.Join(blobs, digest), strings.NewReader(string(data)), int64(len(data)))
+	a.file(blobs+digest, bytes.NewReader(data), int64(len(data)))
 	return descriptor{MediaType: mediaType, Digest: "sha256:" + digest, Size: int64(len(data))}
 }

@@ -32,7 +32,7 @@ var ErrRecipe = errors.New("bad recipe")
 type Recipe struct {
 	// Name is of the archive's file, without .tar.
 	Name string
-	// Images are those in the archive. They share one layer and differ in their configuration.
+	// Images are those in the archive. They share the layer that Fill makes.
 	Images []Image
 	// Version is part of what tells whether an archive is current: another one whenever Fill would make something else.
 	Version string
@@ -45,6 +45,8 @@ type Image struct {
 	// References are its full names, such as docker.io/library/nginx:latest.
 	References []string
 	Config     Config
+	// Extra, if set, puts further files over the common ones. A change of what it does takes another Version.
+	Extra func(t *Tree) error `json:"-"`
 }
 
 // Config is how containers of an image run, as an OCI image configuration has it.

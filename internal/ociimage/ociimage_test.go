@@ -27,7 +27,10 @@ func recipe(count *int) ociimage.Recipe {
 		Name: "small", Version: "1",
 		Images: []ociimage.Image{
 			{References: []string{"docker.io/library/small:latest", "example.com/small:1"}, Config: ociimage.Config{Cmd: []string{"/run"}}},
-			{References: []string{"example.com/small:2"}, Config: ociimage.Config{Cmd: []string{"/run"}, Labels: map[string]string{"a": "b"}}},
+			{References: []string{"example.com/small:2"}, Config: ociimage.Config{Cmd: []string{"/run"}, Labels: map[string]string{"a": "b"}}, Extra: func(t *ociimage.Tree) error {
+				t.File("extra", 0o644, nil)
+				return nil
+			}},
 		},
 		Fill: func(_ context.Context, scratch string, t *ociimage.Tree) error {
 			*count++
@@ -109,7 +112,14 @@ func TestBuild(t *testing.T) {
 	}
 	var names []string
 	digests := map[string]bool{}
-	for _, m := range manifest.Manifests {
+	for i, m := range manifest.Manifests {
+		image, err := index.Image(m.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if layers, err := image.Layers(); err != nil || len(layers) != i/2+1 {
+			t.Errorf("image %d has %d layers, %v", i, len(layers), err)
+		}
 		names = append(names, m.Annotations["io.containerd.image.name"]+" "+m.Annotations["org.opencontainers.image.ref.name"])
 		digests[m.Digest.String()] = true
 	}
@@ -214,6 +224,7 @@ func TestRefused(t *testing.T) {
 		"no images":       {func(r *ociimage.Recipe) { r.Images = nil }, ociimage.ErrRecipe},
 		"no reference":    {func(r *ociimage.Recipe) { r.Images[0].References = nil }, ociimage.ErrRecipe},
 		"a short name":    {func(r *ociimage.Recipe) { r.Images[0].References = []string{"nginx:latest"} }, ociimage.ErrRecipe},
+		"an extra fails":  {func(r *ociimage.Recipe) { r.Images[1].Extra = func(*ociimage.Tree) error { return broken } }, broken},
 		"no tag":          {func(r *ociimage.Recipe) { r.Images[0].References = []string{"docker.io/library/nginx"} }, ociimage.ErrRecipe},
 		"nothing to fill": {func(r *ociimage.Recipe) { r.Fill = nil }, ociimage.ErrRecipe},
 		"filling fails":   {fill(func(*ociimage.Tree) error { return broken }), broken},
