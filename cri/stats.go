@@ -33,8 +33,8 @@ type ContainerStats struct {
 	Memory      MemoryUsage
 	// WritableLayer is what the container has written outside its volumes.
 	WritableLayer FilesystemUsage
-	// Swap is in bytes.
-	Swap uint64
+	Swap          SwapUsage
+	IO            IOUsage
 }
 
 // SandboxStats is what one sandbox uses in all.
@@ -48,6 +48,7 @@ type SandboxStats struct {
 	// Network are its interfaces, the default one first.
 	Network    []InterfaceUsage
 	NetworkAt  time.Time
+	IO         IOUsage
 	Processes  uint64
 	Containers []ContainerStats
 }
@@ -59,6 +60,8 @@ type CPUUsage struct {
 	CoreNanoSeconds   uint64
 	NanoCores         uint64
 	NanoCoresMeasured bool // whether NanoCores is known
+	// Pressure is nil where the kernel does not tell.
+	Pressure *Pressure
 }
 
 // MemoryUsage is in bytes.
@@ -66,6 +69,31 @@ type MemoryUsage struct {
 	At                                time.Time
 	WorkingSet, Available, Usage, RSS uint64
 	PageFaults, MajorPageFaults       uint64
+	// Pressure is nil where the kernel does not tell.
+	Pressure *Pressure
+}
+
+// SwapUsage is in bytes.
+type SwapUsage struct {
+	At              time.Time
+	Available, Used uint64
+}
+
+// IOUsage is how long tasks have waited for input and output.
+type IOUsage struct {
+	At time.Time
+	// Pressure is nil where the kernel does not tell.
+	Pressure *Pressure
+}
+
+// Pressure is how long all tasks, and some task, have waited for a resource (PSI).
+type Pressure struct{ Full, Some Stall }
+
+// Stall is the time that was lost, in nanoseconds, and its share of the last 10, 60 and 300
+// seconds, in percent.
+type Stall struct {
+	Total                uint64
+	Avg10, Avg60, Avg300 float64
 }
 
 // FilesystemUsage is in bytes and inodes.

@@ -206,6 +206,9 @@ type Mount struct {
 	// Image, if set, is mounted instead of a host path: its content below ImageSubPath.
 	Image        *ImageSpec
 	ImageSubPath string
+	// Options are further options of a bind mount, such as "noexec"; only runtimes with the feature
+	// MountOptions take them.
+	Options []string
 }
 
 // MountPropagation says which later mounts are seen on the other side.
@@ -327,7 +330,9 @@ type ImageSpec struct {
 	Image string
 	// UserSpecified is the name as the pod wrote it, where Image is a reference.
 	UserSpecified string
-	Annotations   map[string]string
+	// Ref is the digest of an image that is mounted, told by its container's status.
+	Ref         string
+	Annotations map[string]string
 	// RuntimeHandler is the runtime class's handler; empty is the default.
 	RuntimeHandler string
 }

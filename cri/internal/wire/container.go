@@ -82,7 +82,7 @@ func encodeMount(m cri.Mount) *v1.Mount {
 		ContainerPath: m.ContainerPath, HostPath: m.HostPath, Readonly: m.ReadOnly, RecursiveReadOnly: m.RecursiveReadOnly,
 		Propagation: v1.MountPropagation(m.Propagation), SelinuxRelabel: m.SELinuxRelabel,
 		UidMappings: each(m.UIDMappings, encodeMapping), GidMappings: each(m.GIDMappings, encodeMapping),
-		ImageSubPath: m.ImageSubPath,
+		ImageSubPath: m.ImageSubPath, MountOptions: m.Options,
 	}
 	if m.Image != nil {
 		mount.Image = EncodeImageSpec(*m.Image)
@@ -95,7 +95,7 @@ func decodeMount(m *v1.Mount) cri.Mount {
 		ContainerPath: m.GetContainerPath(), HostPath: m.GetHostPath(), ReadOnly: m.GetReadonly(), RecursiveReadOnly: m.GetRecursiveReadOnly(),
 		Propagation: cri.MountPropagation(m.GetPropagation()), SELinuxRelabel: m.GetSelinuxRelabel(),
 		UIDMappings: each(m.GetUidMappings(), decodeMapping), GIDMappings: each(m.GetGidMappings(), decodeMapping),
-		ImageSubPath: m.GetImageSubPath(),
+		ImageSubPath: m.GetImageSubPath(), Options: m.GetMountOptions(),
 	}
 	if m.GetImage() != nil {
 		image := DecodeImageSpec(m.GetImage())

@@ -24,7 +24,7 @@ func (e *Error) Error() string { return e.status.Error() }
 func (e *Error) Unwrap() []error { return []error{e.status, e.kind} }
 
 // DecodeError reads an error that a call returned. Its kind is cri.ErrNotFound, ErrUnavailable,
-// ErrInvalid, ErrUnsupported, ErrRegistryUnavailable, ErrSignatureValidation,
+// ErrInvalid, ErrUnsupported, ErrEventsLost, ErrRegistryUnavailable, ErrSignatureValidation,
 // context.DeadlineExceeded or context.Canceled; an error that is none of these is returned as it
 // came.
 func DecodeError(err error) error {
@@ -51,6 +51,8 @@ func kindOf(s *status.Status) error {
 		return cri.ErrInvalid
 	case codes.Unimplemented:
 		return cri.ErrUnsupported
+	case codes.DataLoss:
+		return cri.ErrEventsLost
 	case codes.DeadlineExceeded:
 		return context.DeadlineExceeded
 	case codes.Canceled:
@@ -79,6 +81,7 @@ func EncodeError(err error) error {
 		{cri.ErrUnavailable, codes.Unavailable},
 		{cri.ErrInvalid, codes.FailedPrecondition},
 		{cri.ErrUnsupported, codes.Unimplemented},
+		{cri.ErrEventsLost, codes.DataLoss},
 		{context.DeadlineExceeded, codes.DeadlineExceeded},
 		{context.Canceled, codes.Canceled},
 	} {

@@ -8,12 +8,17 @@ import (
 
 // EncodeImageSpec makes the message.
 func EncodeImageSpec(s cri.ImageSpec) *v1.ImageSpec {
-	return &v1.ImageSpec{Image: s.Image, UserSpecifiedImage: s.UserSpecified, Annotations: s.Annotations, RuntimeHandler: s.RuntimeHandler}
+	return &v1.ImageSpec{
+		Image: s.Image, UserSpecifiedImage: s.UserSpecified, ImageRef: s.Ref, Annotations: s.Annotations, RuntimeHandler: s.RuntimeHandler,
+	}
 }
 
 // DecodeImageSpec reads the message.
 func DecodeImageSpec(s *v1.ImageSpec) cri.ImageSpec {
-	return cri.ImageSpec{Image: s.GetImage(), UserSpecified: s.GetUserSpecifiedImage(), Annotations: s.GetAnnotations(), RuntimeHandler: s.GetRuntimeHandler()}
+	return cri.ImageSpec{
+		Image: s.GetImage(), UserSpecified: s.GetUserSpecifiedImage(), Ref: s.GetImageRef(),
+		Annotations: s.GetAnnotations(), RuntimeHandler: s.GetRuntimeHandler(),
+	}
 }
 
 // EncodeAuth makes the message; nil is nil.

@@ -30,10 +30,12 @@ func DecodeSandboxStatsFilter(f *v1.PodSandboxStatsFilter) cri.Filter {
 func EncodeContainerStats(s cri.ContainerStats) *v1.ContainerStats {
 	stats := &v1.ContainerStats{
 		Attributes: &v1.ContainerAttributes{Id: s.ID, Metadata: encodeMetadata(s.Metadata), Labels: s.Labels, Annotations: s.Annotations},
-		Cpu:        encodeCPU(s.CPU), Memory: encodeMemory(s.Memory), WritableLayer: EncodeFilesystem(s.WritableLayer),
+		Cpu:        encodeCPU(s.CPU), Memory: encodeMemory(s.Memory), WritableLayer: EncodeFilesystem(s.WritableLayer), Io: encodeIO(s.IO),
 	}
-	if s.Swap > 0 {
-		stats.Swap = &v1.SwapUsage{Timestamp: encodeTime(s.Memory.At), SwapUsageBytes: number(s.Swap)}
+	if !s.Swap.At.IsZero() {
+		stats.Swap = &v1.SwapUsage{
+			Timestamp: encodeTime(s.Swap.At), SwapAvailableBytes: number(s.Swap.Available), SwapUsageBytes: number(s.Swap.Used),
+		}
 	}
 	return stats
 }
@@ -44,7 +46,10 @@ func DecodeContainerStats(s *v1.ContainerStats) cri.ContainerStats {
 	return cri.ContainerStats{
 		ID: a.GetId(), Metadata: decodeMetadata(a.GetMetadata()), Labels: a.GetLabels(), Annotations: a.GetAnnotations(),
 		CPU: decodeCPU(s.GetCpu()), Memory: decodeMemory(s.GetMemory()), WritableLayer: DecodeFilesystem(s.GetWritableLayer()),
-		Swap: s.GetSwap().GetSwapUsageBytes().GetValue(),
+		Swap: cri.SwapUsage{
+			At: decodeTime(s.GetSwap().GetTimestamp()), Available: s.GetSwap().GetSwapAvailableBytes().GetValue(), Used: s.GetSwap().GetSwapUsageBytes().GetValue(),
+		},
+		IO: decodeIO(s.GetIo()),
 	}
 }
 
@@ -52,7 +57,7 @@ func DecodeContainerStats(s *v1.ContainerStats) cri.ContainerStats {
 func EncodeSandboxStats(s cri.SandboxStats) *v1.PodSandboxStats {
 	linux := &v1.LinuxPodSandboxStats{
 		Cpu: encodeCPU(s.CPU), Memory: encodeMemory(s.Memory), Containers: each(s.Containers, EncodeContainerStats),
-		Process: &v1.ProcessUsage{Timestamp: encodeTime(s.CPU.At), ProcessCount: number(s.Processes)},
+		Process: &v1.ProcessUsage{Timestamp: encodeTime(s.CPU.At), ProcessCount: number(s.Processes)}, Io: encodeIO(s.IO),
 	}
 	if !s.NetworkAt.IsZero() || len(s.Network) > 0 {
 		linux.Network = &v1.NetworkUsage{Timestamp: encodeTime(s.NetworkAt)}
@@ -73,7 +78,7 @@ func DecodeSandboxStats(s *v1.PodSandboxStats) cri.SandboxStats {
 	stats := cri.SandboxStats{
 		ID: a.GetId(), Metadata: decodePodMetadata(a.GetMetadata()), Labels: a.GetLabels(), Annotations: a.GetAnnotations(),
 		CPU: decodeCPU(linux.GetCpu()), Memory: decodeMemory(linux.GetMemory()),
-		NetworkAt: decodeTime(linux.GetNetwork().GetTimestamp()), Processes: linux.GetProcess().GetProcessCount().GetValue(),
+		NetworkAt: decodeTime(linux.GetNetwork().GetTimestamp()), IO: decodeIO(linux.GetIo()), Processes: linux.GetProcess().GetProcessCount().GetValue(),
 		Containers: each(linux.GetContainers(), DecodeContainerStats),
 	}
 	if first := linux.GetNetwork().GetDefaultInterface(); first != nil {
@@ -87,7 +92,7 @@ func encodeCPU(c cri.CPUUsage) *v1.CpuUsage {
 	if c.At.IsZero() {
 		return nil
 	}
-	usage := &v1.CpuUsage{Timestamp: encodeTime(c.At), UsageCoreNanoSeconds: number(c.CoreNanoSeconds)}
+	usage := &v1.CpuUsage{Timestamp: encodeTime(c.At), UsageCoreNanoSeconds: number(c.CoreNanoSeconds), Psi: encodePressure(c.Pressure)}
 	if c.NanoCoresMeasured {
 		usage.UsageNanoCores = number(c.NanoCores)
 	}
@@ -98,6 +103,7 @@ func decodeCPU(c *v1.CpuUsage) cri.CPUUsage {
 	return cri.CPUUsage{
 		At: decodeTime(c.GetTimestamp()), CoreNanoSeconds: c.GetUsageCoreNanoSeconds().GetValue(),
 		NanoCores: c.GetUsageNanoCores().GetValue(), NanoCoresMeasured: c.GetUsageNanoCores() != nil,
+		Pressure: decodePressure(c.GetPsi()),
 	}
 }
 
@@ -108,6 +114,7 @@ func encodeMemory(m cri.MemoryUsage) *v1.MemoryUsage {
 	return &v1.MemoryUsage{
 		Timestamp: encodeTime(m.At), WorkingSetBytes: number(m.WorkingSet), AvailableBytes: number(m.Available), UsageBytes: number(m.Usage),
 		RssBytes: number(m.RSS), PageFaults: number(m.PageFaults), MajorPageFaults: number(m.MajorPageFaults),
+		Psi: encodePressure(m.Pressure),
 	}
 }
 
@@ -116,7 +123,41 @@ func decodeMemory(m *v1.MemoryUsage) cri.MemoryUsage {
 		At: decodeTime(m.GetTimestamp()), WorkingSet: m.GetWorkingSetBytes().GetValue(), Available: m.GetAvailableBytes().GetValue(),
 		Usage: m.GetUsageBytes().GetValue(), RSS: m.GetRssBytes().GetValue(),
 		PageFaults: m.GetPageFaults().GetValue(), MajorPageFaults: m.GetMajorPageFaults().GetValue(),
+		Pressure: decodePressure(m.GetPsi()),
 	}
+}
+
+func encodeIO(u cri.IOUsage) *v1.IoUsage {
+	if u.At.IsZero() {
+		return nil
+	}
+	return &v1.IoUsage{Timestamp: encodeTime(u.At), Psi: encodePressure(u.Pressure)}
+}
+
+func decodeIO(u *v1.IoUsage) cri.IOUsage {
+	return cri.IOUsage{At: decodeTime(u.GetTimestamp()), Pressure: decodePressure(u.GetPsi())}
+}
+
+func encodePressure(p *cri.Pressure) *v1.PsiStats {
+	if p == nil {
+		return nil
+	}
+	return &v1.PsiStats{Full: encodeStall(p.Full), Some: encodeStall(p.Some)}
+}
+
+func decodePressure(p *v1.PsiStats) *cri.Pressure {
+	if p == nil {
+		return nil
+	}
+	return &cri.Pressure{Full: decodeStall(p.GetFull()), Some: decodeStall(p.GetSome())}
+}
+
+func encodeStall(s cri.Stall) *v1.PsiData {
+	return &v1.PsiData{Total: s.Total, Avg10: s.Avg10, Avg60: s.Avg60, Avg300: s.Avg300}
+}
+
+func decodeStall(d *v1.PsiData) cri.Stall {
+	return cri.Stall{Total: d.GetTotal(), Avg10: d.GetAvg10(), Avg60: d.GetAvg60(), Avg300: d.GetAvg300()}
 }
 
 // EncodeFilesystem makes the message; what is not known is nil.
