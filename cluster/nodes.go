@@ -22,12 +22,14 @@ import (
 // maxNodes is how many pod networks of 254 addresses fit into 10.64.0.0/10.
 const maxNodes = 1 << 14
 
-// Node is one simulated node. It is safe for concurrent use.
+// Node is one node, simulated unless Nodes.Run runs it. It is safe for concurrent use.
 type Node struct {
 	name    string
 	cluster *Cluster
 	runtime *simulated.Runtime
 	cidr    netip.Prefix
+	// services is nil for simulated nodes.
+	services *informer.Informer[*corev1.Service]
 
 	mu     sync.Mutex
 	want   bool               // whether the kubelet should run
@@ -81,8 +83,16 @@ func (n *Node) set(want bool) {
 }
 
 func (c *Cluster) addNodes() error {
+	var services *informer.Informer[*corev1.Service]
+	if c.options.Nodes.Run != nil {
+		var err error
+		if services = shared[*corev1.Service](c.informers, coreResource("services"), &err); err != nil {
+			return err
+		}
+	}
 	for i := range c.options.Nodes.Count {
 		n := c.newNode(i)
+		n.services = services
 		c.nodes = append(c.nodes, n)
 		c.parts = append(c.parts, part{n.name, controllers.RunnableFunc(n.run)})
 	}
@@ -91,7 +101,8 @@ func (c *Cluster) addNodes() error {
 
 func (c *Cluster) newNode(i int) *Node {
 	name := fmt.Sprintf("node-%d", i)
-	cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(64 + i>>8), byte(i), 0}), 24)
+	network := c.options.Nodes.network().Addr().As4()
+	cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{network[0], network[1] + byte(i>>8), network[2] + byte(i), 0}), 24)
 	var o simulated.Options
 	if c.options.Nodes.Runtime != nil {
 		o = c.options.Nodes.Runtime(name)
@@ -154,6 +165,15 @@ func (n *Node) kubelet(ctx context.Context) error {
 		return err
 	}
 	recorder := publish.New(api, publish.Options{Component: "kubelet", Host: n.name, Logger: c.log, Grace: -1})
+	if run := c.options.Nodes.Run; run != nil {
+		parts := NodeParts{
+			Name: n.name, CIDR: n.cidr, Client: api, Recorder: recorder, Pods: pods, Node: self, Services: n.services,
+			Capacity: c.options.Nodes.Capacity.DeepCopy(), Logger: c.log,
+		}
+		return controllers.Group(pods, self, recorder, controllers.RunnableFunc(func(ctx context.Context) error {
+			return run(ctx, parts)
+		})).Run(ctx)
+	}
 	k, err := kubelet.New(kubelet.Sources{Pods: pods, Nodes: self}, api, n.runtime, recorder, n.options())
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -15,7 +16,10 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
 	"github.com/keelson-dev/keelson/scheduler"
@@ -119,13 +123,29 @@ func (o *Options) check() error {
 	case o.Nodes.Count < 0 || o.Nodes.Count > maxNodes:
 		return fmt.Errorf("%w: Nodes.Count is %d: must lie between 0 and %d", ErrOptions, o.Nodes.Count, maxNodes)
 	}
+	network := o.Nodes.network()
+	if !network.Addr().Is4() || network.Bits() > 24 || o.Nodes.Count > 1<<(24-network.Bits()) {
+		return fmt.Errorf("%w: Nodes.Network is %v: must be an IPv4 network with room for %d networks of 254 addresses", ErrOptions, network, o.Nodes.Count)
+	}
 	return nil
 }
 
-// Nodes are simulated nodes: a kubelet each, over a runtime that keeps state and starts nothing.
+// network is what nodes' pod networks are cut out of.
+func (n *Nodes) network() netip.Prefix {
+	if n.Network.IsValid() {
+		return n.Network.Masked()
+	}
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 64, 0, 0}), 10)
+}
+
+// Nodes are a kubelet each, over a runtime that keeps state and starts nothing unless Run says
+// otherwise.
 type Nodes struct {
 	// Count is how many there are; they are called node-0, node-1 and so on.
 	Count int
+	// Network is what the nodes' pod networks of 254 addresses are cut out of, in their order; the
+	// zero value is 10.64.0.0/10.
+	Network netip.Prefix
 	// Capacity of each; empty is 8 CPUs, 32 GiB and 110 pods.
 	Capacity corev1.ResourceList
 	// Prepare, if set, may change a node's labels, taints and capacity before it registers.
@@ -133,6 +153,26 @@ type Nodes struct {
 	// Runtime returns the options of a node's runtime, to make it fail, hang or slow; nil is
 	// the zero ones.
 	Runtime func(node string) simulated.Options
+	// Run, if set, runs the nodes instead, each as long as the context lasts; it starts nothing
+	// that the parts do not offer. Runtime and Prepare are then not asked.
+	Run func(ctx context.Context, parts NodeParts) error
+}
+
+// NodeParts are what the cluster has for a node that somebody else runs.
+type NodeParts struct {
+	// Name is the node's, CIDR the network of its pods.
+	Name string
+	CIDR netip.Prefix
+	// Client acts as the node, Recorder publishes events that it reports.
+	Client   client.Client
+	Recorder events.Recorder
+	// Pods are the node's, Node is itself, Services are all; they are kept up to date by the
+	// cluster.
+	Pods     *informer.Informer[*corev1.Pod]
+	Node     *informer.Informer[*corev1.Node]
+	Services *informer.Informer[*corev1.Service]
+	Capacity corev1.ResourceList
+	Logger   *slog.Logger
 }
 
 // Scheduler options. The zero value is upstream's default profile.
