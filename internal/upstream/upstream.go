@@ -18,6 +18,10 @@ const (
 	Kubectl           = "kubectl"
 	Scheduler         = "kube-scheduler"
 	Suite             = "e2e.test"
+
+	// What is in images of the suite, linked statically.
+	Agnhost    = "agnhost"
+	NoNewPrivs = "nonewprivs"
 )
 
 // ErrUnknown: there is no such program.
@@ -60,22 +64,31 @@ func list(ctx context.Context, dir, format, module string) (string, error) {
 // Build compiles a program, unless it is there and current, and returns its path.
 func (k Kubernetes) Build(ctx context.Context, name string) (string, error) {
 	var args []string
+	// The linker takes gigabytes: not many at once.
+	env := append(os.Environ(), "GOFLAGS=-p=2 "+os.Getenv("GOFLAGS"))
 	switch name {
 	case ControllerManager, Kubectl, Scheduler:
 		args = []string{"build", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/cmd/" + name}
 	case Suite:
 		args = []string{"test", "-c", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/test/e2e"}
+	case Agnhost, NoNewPrivs:
+		args = []string{"build", "-o", k.Path(name), "-trimpath", "-ldflags", "-s -w", "k8s.io/kubernetes/test/images/" + name}
+		env = append(env, "CGO_ENABLED=0")
 	default:
 		return "", fmt.Errorf("%w %q", ErrUnknown, name)
 	}
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = filepath.Join(k.root, "conformance", "upstream")
-	// The linker takes gigabytes: not many at once.
-	command.Env = append(os.Environ(), "GOFLAGS=-p=2 "+os.Getenv("GOFLAGS"))
+	command.Env = env
 	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s %s: %w\n%s", name, k.Version, err, out)
 	}
 	return k.Path(name), nil
+}
+
+// Dir is where the module cache keeps the source of the version.
+func (k Kubernetes) Dir(ctx context.Context) (string, error) {
+	return list(ctx, filepath.Join(k.root, "conformance", "upstream"), "{{.Dir}}", "k8s.io/kubernetes")
 }
 
 // Root is the repository's directory.

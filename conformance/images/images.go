@@ -1,0 +1,180 @@
+// Package images makes stand-ins for the images that upstream's conformance suite runs, under upstream's names: the
+// registries that have the originals are not reachable. Programs of the suite are upstream's own, built from the
+// version that conformance/upstream pins; the systems around them are Debian's instead of Alpine's.
+//
+//	agnhost        upstream's program; curl, dig, nc, ip and a shell from Debian. Both versions that the suite names
+//	               hold the same and differ in a label, for their digests to differ.
+//	glibc-dns-testing  the same without a program to run by itself
+//	nautilus, kitten   agnhost as a web server over upstream's pages. Kitten says what upstream's is built on in
+//	               its os-release, for which a test of image volumes looks.
+//	nonewprivs     upstream's program, setuid root
+//	nginx          Debian's
+//	busybox, pause those of internal/ociimage
+package images
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/internal/ociimage/debian"
+	"github.com/keelson-dev/keelson/internal/upstream"
+)
+
+// registry is where upstream's images of tests come from.
+const registry = "registry.k8s.io/e2e-test-images/"
+
+// Dir is where the archives are kept: in the repository's bin directory.
+func Dir(k upstream.Kubernetes) string { return filepath.Join(k.Root(), "bin", "images") }
+
+// Build makes the archives of all stand-ins in dir, unless they are there, and returns their paths. Upstream's programs
+// are built first, which takes minutes the first time.
+func Build(ctx context.Context, kubernetes upstream.Kubernetes, dir string, progress io.Writer) ([]string, error) {
+	programs, err := build(ctx, kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, make := range []func(context.Context, string, io.Writer) (string, error){
+		ociimage.Pause, ociimage.Busybox, programs.agnhost, programs.noNewPrivs, nginx,
+	} {
+		path, err := make(ctx, dir, progress)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// built are upstream's programs and sources.
+type built struct{ version, source, agnhostPath, noNewPrivsPath string }
+
+func build(ctx context.Context, k upstream.Kubernetes) (b built, err error) {
+	b.version = k.Version
+	if b.source, err = k.Dir(ctx); err != nil {
+		return built{}, err
+	}
+	if b.agnhostPath, err = k.Build(ctx, upstream.Agnhost); err != nil {
+		return built{}, err
+	}
+	b.noNewPrivsPath, err = k.Build(ctx, upstream.NoNewPrivs)
+	return b, err
+}
+
+func env() []string {
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+}
+
+func (b built) agnhost(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	ports := map[string]struct{}{"80/tcp": {}, "8080/tcp": {}, "8081/tcp": {}, "9376/tcp": {}, "5000/tcp": {}}
+	config := func(version string, args ...string) ociimage.Config {
+		return ociimage.Config{
+			ExposedPorts: ports, Env: env(), Entrypoint: []string{"/agnhost"}, Cmd: args, WorkingDir: "/",
+			Labels: map[string]string{"image": version},
+		}
+	}
+	named := func(name string, c ociimage.Config, extra func(*ociimage.Tree) error) ociimage.Image {
+		return ociimage.Image{References: []string{registry + name}, Config: c, Extra: extra}
+	}
+	return ociimage.Build(ctx, dir, ociimage.Recipe{
+		Name: "agnhost", Version: b.version + "-1",
+		Images: []ociimage.Image{
+			named("agnhost:2.63.0", config("agnhost:2.63.0", "pause"), nil),
+			named("agnhost:2.55", config("agnhost:2.55", "pause"), nil),
+			named("glibc-dns-testing:2.0.0", ociimage.Config{Env: env(), Cmd: []string{"bash"}}, nil),
+			named("nautilus:1.8", config("nautilus:1.8", "test-webserver"), b.pages("nautilus", "")),
+			named("kitten:1.8", config("kitten:1.8", "test-webserver"), b.pages("kitten", "NAME=\"Alpine Linux\"\nID=alpine\n")),
+		},
+		Fill: b.fillAgnhost,
+	}, progress)
+}
+
+// pages puts the pages of one of upstream's small web servers into the root.
+func (b built) pages(name, system string) func(*ociimage.Tree) error {
+	return func(t *ociimage.Tree) error {
+		html := filepath.Join(b.source, "test", "images", name, "html")
+		entries, err := os.ReadDir(html)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			t.Copy(e.Name(), 0o644, filepath.Join(html, e.Name()))
+		}
+		if system != "" {
+			t.File("etc/os-release", 0o644, []byte(system))
+		}
+		return nil
+	}
+}
+
+func (b built) fillAgnhost(ctx context.Context, scratch string, t *ociimage.Tree) error {
+	packages, err := debian.Unpack(ctx, scratch, packages()...)
+	if err != nil {
+		return err
+	}
+	ociimage.Base(t, "user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh")
+	paths := []string{
+		"bin/bash", "bin/dash", "bin/grep", "bin/hostname", "bin/ip", "bin/nc.openbsd", "bin/sed", "bin/ss", "bin/tar",
+		"usr/bin/curl", "usr/bin/dig", "usr/bin/getent", "usr/bin/host", "usr/bin/nslookup",
+	}
+	if err := ociimage.Add(t, packages, append(paths, ociimage.Coreutils()...)...); err != nil {
+		return err
+	}
+	t.Symlink("usr/bin/sh", "dash")
+	t.Symlink("usr/bin/nc", "nc.openbsd")
+	t.Copy("agnhost", 0o755, b.agnhostPath)
+	t.Symlink("agnhost-2", "agnhost")
+	t.Dir("uploads", 0o755)
+	t.Dir("home/user-defined-in-image", 0o755)
+	for _, name := range []string{"localhost.crt", "localhost.key"} {
+		t.Copy(name, 0o644, filepath.Join(b.source, "test", "images", "agnhost", "porter", name))
+	}
+	return nil
+}
+
+// packages are those that the tools around agnhost come from, with their libraries.
+func packages() []string {
+	return []string{
+		"bash", "bind9-dnsutils", "bind9-host", "coreutils", "curl", "dash", "grep", "hostname", "iproute2", "libc-bin", "netcat-openbsd", "sed", "tar",
+		"bind9-libs", "libacl1", "libattr1", "libbpf1", "libbrotli1", "libbsd0", "libc6", "libcap2", "libcom-err2", "libcurl4", "libedit2",
+		"libelf1", "libffi8", "libfstrm0", "libgcc-s1", "libgmp10", "libgnutls30", "libgssapi-krb5-2", "libhogweed6", "libicu72", "libidn2-0",
+		"libjemalloc2", "libjson-c5", "libk5crypto3", "libkeyutils1", "libkrb5-3", "libkrb5support0", "libldap-2.5-0", "liblmdb0", "liblzma5",
+		"libmaxminddb0", "libmd0", "libmnl0", "libnettle8", "libnghttp2-14", "libp11-kit0", "libpcre2-8-0", "libprotobuf-c1", "libpsl5",
+		"libreadline8", "librtmp1", "libsasl2-2", "libselinux1", "libssh2-1", "libssl3", "libstdc++6", "libtasn1-6", "libtinfo6", "libtirpc3",
+		"libunistring2", "libuv1", "libxml2", "libxtables12", "libzstd1", "zlib1g",
+	}
+}
+
+func (b built) noNewPrivs(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	return ociimage.Build(ctx, dir, ociimage.Recipe{
+		Name: "nonewprivs", Version: b.version + "-1",
+		Images: []ociimage.Image{{
+			References: []string{registry + "nonewprivs:1.4"},
+			Config:     ociimage.Config{Env: env(), Cmd: []string{"nnp"}},
+		}},
+		Fill: func(_ context.Context, _ string, t *ociimage.Tree) error {
+			ociimage.Base(t)
+			t.Copy("usr/local/bin/nnp", 0o755|fs.ModeSetuid|fs.ModeSetgid, b.noNewPrivsPath)
+			return nil
+		},
+	}, progress)
+}
+
+// nginx is the web server under the names of the suite, with different digests.
+func nginx(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	var images []ociimage.Image
+	for _, version := range []string{"1.15-4", "1.27-0"} {
+		images = append(images, ociimage.Image{
+			References: []string{registry + "nginx:" + version},
+			Config: ociimage.Config{
+				ExposedPorts: map[string]struct{}{"80/tcp": {}}, Env: env(), Cmd: []string{"nginx", "-g", "daemon off;"},
+				StopSignal: "SIGQUIT", Labels: map[string]string{"image": "nginx:" + version},
+			},
+		})
+	}
+	return ociimage.Build(ctx, dir, ociimage.Recipe{Name: "e2e-nginx", Version: "1", Images: images, Fill: ociimage.FillNginx}, progress)
+}
