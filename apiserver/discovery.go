@@ -82,6 +82,13 @@ func (d *discovery) add(e *endpoint) {
 		}
 		list.APIResources = append(list.APIResources, a)
 	}
+	for name, connect := range e.Sub.Connects {
+		a := sub(name, connectVerbs(connect.Methods)...)
+		if !connect.Reads {
+			a.Kind = connect.GroupVersionKind.Kind
+		}
+		list.APIResources = append(list.APIResources, a)
+	}
 }
 
 func (d *discovery) addVersion(gv schema.GroupVersion) {

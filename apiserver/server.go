@@ -49,8 +49,11 @@ type Options struct {
 	MaxInFlight, MaxMutatingInFlight int
 	// Paths are served beside the API, after authentication and authorization: by exact path, or
 	// by prefix when the pattern ends in a slash. The API's own paths cannot be taken.
-	Paths  map[string]http.Handler
-	Logger *slog.Logger
+	Paths map[string]http.Handler
+	// Connector leads to containers and ports: logs, exec, attach, port-forward and proxy. nil says that
+	// there is no way.
+	Connector Connector
+	Logger    *slog.Logger
 }
 
 // Server is an API server as an http.Handler. It starts nothing and is safe for concurrent use.
@@ -67,6 +70,7 @@ type Server struct {
 	paths     *paths
 	scheme    *runtime.Scheme // the types of all kinds that are served
 	owners    owners
+	connector Connector
 	chain
 }
 
@@ -83,7 +87,7 @@ type chain struct {
 func New(r *registry.Registry, o Options) *Server {
 	s := &Server{
 		registry: r, authn: o.Authenticator, authz: o.Authorizer, admission: o.Admission,
-		version: FillVersion(o.Version), maxBody: o.MaxBody, log: o.Logger,
+		version: FillVersion(o.Version), maxBody: o.MaxBody, log: o.Logger, connector: o.Connector,
 		endpoints: map[schema.GroupVersionResource]*endpoint{},
 	}
 	if s.authn == nil {
@@ -170,9 +174,12 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, q Request) {
 	}
 	c := &call{endpoint: e, q: q, w: w, r: r}
 	handle, found := c.handler()
+	_, connects := c.connects()
 	switch {
 	case !found:
 		s.discovery.notFound(w, r, q.Group)
+	case connects && handle != nil:
+		handle(r.Context())
 	case handle == nil || r.Method == http.MethodHead || q.Verb == "watch" && r.Method != http.MethodGet:
 		c.fail(noRoute(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
 	default:

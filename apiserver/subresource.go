@@ -19,6 +19,9 @@ var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 // subresource finds what stands behind the name in the path. found is false when there is no
 // such subresource, handle is nil when it does not take the method.
 func (c *call) subresource() (handle func(context.Context), found bool) {
+	if connect, ok := c.connects(); ok {
+		return c.connection(connect), true
+	}
 	if len(c.q.Rest) > 0 || c.Namespaced && c.q.Namespace == "" {
 		return nil, false
 	}

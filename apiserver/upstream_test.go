@@ -69,8 +69,7 @@ func compare(t *testing.T, file string, want []transcript.Answer, intended func(
 	}
 }
 
-// onlyServed leaves out of a recorded discovery document the kinds that are not served here, and
-// the subresources of a later day.
+// onlyServed leaves out of a recorded discovery document the kinds that are not served here.
 func onlyServed(want, got transcript.Answer) {
 	document, ok1 := want.Body.(map[string]any)
 	here, ok2 := got.Body.(map[string]any)
@@ -81,10 +80,9 @@ func onlyServed(want, got transcript.Answer) {
 	for _, r := range here["resources"].([]any) {
 		served[r.(map[string]any)["name"].(string)] = true
 	}
-	later := []string{"attach", "exec", "log", "portforward", "proxy"}
 	document["resources"] = slices.DeleteFunc(document["resources"].([]any), func(r any) bool {
-		resource, sub, _ := strings.Cut(r.(map[string]any)["name"].(string), "/")
-		return !served[resource] || slices.Contains(later, sub)
+		resource, _, _ := strings.Cut(r.(map[string]any)["name"].(string), "/")
+		return !served[resource]
 	})
 }
 

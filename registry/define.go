@@ -74,7 +74,7 @@ func (d Deletion[T]) erase() Deletion[Object] {
 }
 
 func (s Subresources[T]) erase() Subresources[Object] {
-	e := Subresources[Object]{Actions: s.Actions}
+	e := Subresources[Object]{Actions: s.Actions, Connects: s.Connects}
 	if s.Views != nil {
 		e.Views = make(map[string]View[Object], len(s.Views))
 	}

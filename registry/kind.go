@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"net/url"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -137,6 +138,8 @@ type Subresources[T Object] struct {
 	Scale *Scale[T]
 	// Actions act on an object when posted to, such as "binding" and "eviction".
 	Actions map[string]Action
+	// Connects lead to what runs behind an object, such as "log", "exec" and "proxy".
+	Connects map[string]Connect
 }
 
 // View is a subresource with the object's own type.
@@ -166,6 +169,24 @@ type Action struct {
 	// Run acts on the named object and returns the answer's body. The body is in the object's
 	// namespace; whether its name fits is Run's to judge.
 	Run func(ctx context.Context, a Access, at ObjectKey, body runtime.Object, dryRun bool) (runtime.Object, error)
+}
+
+// Connect is a subresource that is answered by what runs behind the object: its processes, its
+// ports. The server knows the way there, not the registry.
+type Connect struct {
+	// GroupVersionKind is of the parameters, by which discovery and admission know it.
+	GroupVersionKind schema.GroupVersionKind
+	// Methods are the HTTP methods that it takes.
+	Methods []string
+	// Below tells that any path may follow the subresource's name.
+	Below bool
+	// Reads tells that this reads the object, as "log" does: discovery shows it under the object's
+	// own kind, and admission does not see it.
+	Reads bool
+	// Parameters reads them from a query, and from the path that follows. An error is the client's.
+	Parameters func(query url.Values, path string) (runtime.Object, error)
+	// Validate judges the parameters; unset, any are good.
+	Validate func(parameters runtime.Object) field.ErrorList
 }
 
 // Version is a further group-version of a kind.

@@ -45,7 +45,7 @@ func nodes() registry.Kind {
 				}
 			},
 			ValidateUpdate: validateNodeStatus,
-		}}},
+		}}, Connects: nodeConnects()},
 		Columns: nodeColumns(),
 	}.Kind()
 }

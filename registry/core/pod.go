@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/registry/core/podspec"
 )
 
-// pods is the kind Pod with the subresources status, ephemeralcontainers, resize, binding and
-// eviction.
+// pods is the kind Pod with the subresources status, ephemeralcontainers, resize, binding,
+// eviction, log, exec, attach, portforward and proxy.
 func pods() registry.Kind {
 	return registry.Definition[*corev1.Pod]{
 		Names: registry.Names{
@@ -47,7 +47,8 @@ func pods() registry.Kind {
 					Resets: []string{},
 				},
 			},
-			Actions: map[string]registry.Action{"binding": binding(), "eviction": eviction()},
+			Actions:  map[string]registry.Action{"binding": binding(), "eviction": eviction()},
+			Connects: podConnects(),
 		},
 		Columns: podColumns(),
 	}.Kind()

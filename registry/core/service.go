@@ -47,7 +47,7 @@ func services(o Services) registry.Kind {
 				svc.Spec = *old.Spec.DeepCopy()
 			},
 			ValidateUpdate: validateServiceStatus,
-		}}},
+		}}, Connects: serviceConnects()},
 		Columns: serviceColumns(),
 	}.Kind()
 }

@@ -1,0 +1,251 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/apiserver"
+	"github.com/keelson-dev/keelson/internal/upgrade"
+	"github.com/keelson-dev/keelson/registry"
+)
+
+const (
+	kubeletPort = 10250
+	dialTimeout = 30 * time.Second
+	idleTimeout = 90 * time.Second
+)
+
+// Options of a Connector.
+type Options struct {
+	// TLS is how kubelets are spoken to: by Certificates, the API server's client certificate, and
+	// RootCAs, the authorities of kubelets' certificates. nil has none, and the system's.
+	TLS *tls.Config
+	// AddressTypes are those of a node's addresses that are used, the best first; empty is
+	// InternalIP, ExternalIP, Hostname.
+	AddressTypes []corev1.NodeAddressType
+}
+
+// Connector is an apiserver.Connector.
+type Connector struct {
+	addresses []corev1.NodeAddressType
+	kubelets  peer // those whose certificates are verified
+	trusting  peer // kubelets whose certificates are not, for logs of clients who ask for that
+	ports     peer // whatever serves behind pods and services
+}
+
+// peer is a kind of server and how to speak to it.
+type peer struct {
+	tls       *tls.Config
+	transport *http.Transport
+}
+
+func newPeer(config *tls.Config) peer {
+	config.NextProtos = nil
+	return peer{config, &http.Transport{
+		DialContext:     (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: idleTimeout,
+	}}
+}
+
+// New returns a Connector. It connects to nobody yet.
+func New(o Options) *Connector {
+	if len(o.AddressTypes) == 0 {
+		o.AddressTypes = []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeHostName}
+	}
+	config := o.TLS.Clone()
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	trusting := config.Clone()
+	trusting.InsecureSkipVerify = true
+	return &Connector{
+		addresses: slices.Clone(o.AddressTypes), kubelets: newPeer(config), trusting: newPeer(trusting),
+		// Nobody knows the authorities of what runs in pods.
+		ports: newPeer(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}), //nolint:gosec // as upstream
+	}
+}
+
+// Close closes the connections that are idle.
+func (c *Connector) Close() {
+	for _, p := range []peer{c.kubelets, c.trusting, c.ports} {
+		p.transport.CloseIdleConnections()
+	}
+}
+
+// Connect implements apiserver.Connector.
+func (c *Connector) Connect(ctx context.Context, objects apiserver.Objects, to apiserver.Target) (apiserver.Connection, error) {
+	switch o := to.Options.(type) {
+	case *corev1.PodLogOptions:
+		return c.logs(ctx, objects, to, o)
+	case *corev1.PodExecOptions:
+		s := streams{o.Stdin, o.Stdout, o.Stderr && !o.TTY, o.TTY}
+		return c.stream(ctx, objects, to, command{"exec", o.Container, o.Command, s})
+	case *corev1.PodAttachOptions:
+		s := streams{o.Stdin, o.Stdout, o.Stderr && !o.TTY, o.TTY}
+		return c.stream(ctx, objects, to, command{"attach", o.Container, nil, s})
+	case *corev1.PodPortForwardOptions:
+		return c.portForward(ctx, objects, to, o)
+	case *corev1.PodProxyOptions:
+		return c.podProxy(ctx, objects, to, o.Path)
+	case *corev1.ServiceProxyOptions:
+		return c.serviceProxy(ctx, objects, to, o.Path)
+	case *corev1.NodeProxyOptions:
+		return c.nodeProxy(ctx, objects, to, o.Path)
+	}
+	return nil, fmt.Errorf("nothing is known of %T", to.Options)
+}
+
+// get looks an object up.
+func get[T registry.Object](ctx context.Context, objects apiserver.Objects, resource, namespace, name string) (T, error) {
+	var none T
+	obj, err := objects.Get(ctx, registry.ObjectKey{Resource: schema.GroupResource{Resource: resource}, Namespace: namespace, Name: name})
+	if err != nil {
+		return none, err
+	}
+	typed, ok := obj.(T)
+	if !ok {
+		return none, fmt.Errorf("%s %q is a %T", resource, name, obj)
+	}
+	return typed, nil
+}
+
+// kubelet is the address of a node's kubelet: scheme, host and port.
+func (c *Connector) kubelet(ctx context.Context, objects apiserver.Objects, name string) (*url.URL, error) {
+	node, err := get[*corev1.Node](ctx, objects, "nodes", "", name)
+	if err != nil {
+		return nil, err
+	}
+	port := int(cmp.Or(max(node.Status.DaemonEndpoints.KubeletEndpoint.Port, 0), kubeletPort))
+	for _, kind := range c.addresses {
+		for _, a := range node.Status.Addresses {
+			if a.Type == kind {
+				return &url.URL{Scheme: "https", Host: net.JoinHostPort(a.Address, strconv.Itoa(port))}, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no preferred addresses found; known addresses: %v", node.Status.Addresses)
+}
+
+// podOn looks up a pod and where its node's kubelet is; no URL if it has no node yet.
+func (c *Connector) podOn(ctx context.Context, objects apiserver.Objects, to apiserver.Target) (*corev1.Pod, *url.URL, error) {
+	pod, err := get[*corev1.Pod](ctx, objects, "pods", to.Namespace, to.Name)
+	if err != nil || pod.Spec.NodeName == "" {
+		return pod, nil, err
+	}
+	at, err := c.kubelet(ctx, objects, pod.Spec.NodeName)
+	return pod, at, err
+}
+
+// containerOf finds the container that is meant: the one named, or the only one.
+func containerOf(pod *corev1.Pod, name string) (string, error) {
+	var names []string
+	for _, c := range pod.Spec.InitContainers {
+		names = append(names, c.Name)
+	}
+	for _, c := range pod.Spec.Containers {
+		names = append(names, c.Name)
+	}
+	for _, c := range pod.Spec.EphemeralContainers {
+		names = append(names, c.Name)
+	}
+	switch {
+	case name != "" && !slices.Contains(names, name):
+		return "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", name, pod.Name))
+	case name != "":
+		return name, nil
+	case len(pod.Spec.Containers) == 1:
+		return pod.Spec.Containers[0].Name, nil
+	case len(pod.Spec.Containers) == 0:
+		return "", apierrors.NewBadRequest("a container name must be specified for pod " + pod.Name)
+	}
+	return "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: [%s]", pod.Name, strings.Join(names, " ")))
+}
+
+// command is what an upgraded request to a container asks for.
+type command struct {
+	verb, container string
+	args            []string
+	streams
+}
+
+func (c *Connector) stream(ctx context.Context, objects apiserver.Objects, to apiserver.Target, run command) (apiserver.Connection, error) {
+	pod, err := get[*corev1.Pod](ctx, objects, "pods", to.Namespace, to.Name)
+	if err != nil {
+		return nil, err
+	}
+	container, err := containerOf(pod, run.container)
+	if err != nil {
+		return nil, err
+	}
+	if pod.Spec.NodeName == "" {
+		return nil, noHost(to.Name)
+	}
+	at, err := c.kubelet(ctx, objects, pod.Spec.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	at.Path = "/" + run.verb + "/" + pod.Namespace + "/" + pod.Name + "/" + container
+	query := run.query()
+	if len(run.args) > 0 {
+		query["command"] = run.args
+	}
+	at.RawQuery = query.Encode()
+	backend := upgrade.Backend{URL: at, TLS: c.kubelets.tls}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		switch {
+		case !upgrade.Wanted(r):
+			return upgradeRequired()
+		case offers(r, protocolV5):
+			return translate(w, r, backend, run.streams)
+		}
+		return backend.Proxy(w, r)
+	}, nil
+}
+
+func (c *Connector) portForward(ctx context.Context, objects apiserver.Objects, to apiserver.Target, o *corev1.PodPortForwardOptions) (apiserver.Connection, error) {
+	pod, at, err := c.podOn(ctx, objects, to)
+	if err != nil {
+		return nil, err
+	}
+	if at == nil {
+		return nil, noHost(to.Name)
+	}
+	at.Path = "/portForward/" + pod.Namespace + "/" + pod.Name
+	if len(o.Ports) > 0 {
+		var ports []string
+		for _, p := range o.Ports {
+			ports = append(ports, strconv.Itoa(int(p)))
+		}
+		at.RawQuery = url.Values{"port": {strings.Join(ports, ",")}}.Encode()
+	}
+	backend := upgrade.Backend{URL: at, TLS: c.kubelets.tls}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		switch {
+		case !upgrade.Wanted(r):
+			return upgradeRequired()
+		case len(tunneled(r)) > 0:
+			return tunnel(w, r, backend)
+		}
+		return backend.Proxy(w, r)
+	}, nil
+}
+
+func noHost(pod string) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod))
+}
+
+func upgradeRequired() error { return apierrors.NewBadRequest("Upgrade request required") }

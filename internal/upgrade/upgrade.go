@@ -1,0 +1,203 @@
+package upgrade
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	dialTimeout = 30 * time.Second
+	// answerTimeout is how long the other side may take to answer the request for an upgrade.
+	answerTimeout = 30 * time.Second
+	// maxRefusal bounds the body of a refusal.
+	maxRefusal = 64 << 10
+)
+
+// Wanted tells whether a request asks for an upgrade.
+func Wanted(r *http.Request) bool {
+	for _, values := range r.Header.Values("Connection") {
+		for value := range strings.SplitSeq(values, ",") {
+			if strings.EqualFold(strings.TrimSpace(value), "Upgrade") {
+				return r.Header.Get("Upgrade") != ""
+			}
+		}
+	}
+	return false
+}
+
+// Backend is where a request goes on to.
+type Backend struct {
+	// URL with scheme http or https, path and query.
+	URL *url.URL
+	// TLS is for https; nil verifies by the system's authorities.
+	TLS *tls.Config
+}
+
+// Dial connects to the backend.
+func (b Backend) Dial(ctx context.Context) (net.Conn, error) {
+	port := b.URL.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[b.URL.Scheme]
+	}
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", net.JoinHostPort(b.URL.Hostname(), port))
+	if err != nil || b.URL.Scheme != "https" {
+		return conn, err
+	}
+	config := b.TLS.Clone()
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	config.NextProtos = []string{"http/1.1"} // HTTP/2 upgrades nothing
+	if config.ServerName == "" {
+		config.ServerName = b.URL.Hostname()
+	}
+	secure := tls.Client(conn, config)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return secure, nil
+}
+
+// Ask connects to the backend and asks for an upgrade by the method and headers given. It returns
+// the answer, whatever it is, and the connection: after code 101 that of the new protocol, else one
+// to close when the answer's body was read.
+func (b Backend) Ask(ctx context.Context, method string, header http.Header) (*http.Response, net.Conn, error) {
+	conn, err := b.Dial(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("error dialing backend: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	fail := func(err error) (*http.Response, net.Conn, error) {
+		_ = conn.Close() // the error is the one that counts
+		return nil, nil, fmt.Errorf("error upgrading connection: %w", err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
+	// Only its fields are written: it has no body, and its context is this function's.
+	r := &http.Request{Method: method, URL: b.URL, Host: b.URL.Host, Header: header, ProtoMajor: 1, ProtoMinor: 1}
+	if err := r.Write(conn); err != nil {
+		return fail(err)
+	}
+	reader := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(reader, r)
+	if err != nil {
+		return fail(err)
+	}
+	if !stop() {
+		return fail(context.Cause(ctx))
+	}
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		_ = conn.SetDeadline(time.Time{})
+	}
+	return answer, &buffered{conn, reader}, nil
+}
+
+// buffered is a connection of which something may have been read already.
+type buffered struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+func (b *buffered) Read(p []byte) (int, error) { return b.reader.Read(p) }
+
+// Refusal reads the text of an answer that is no upgrade.
+func Refusal(answer *http.Response) string {
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
+	if err != nil || len(text) == 0 {
+		return answer.Status
+	}
+	return string(text)
+}
+
+// Proxy passes a request for an upgrade on to the backend, with its headers, and then the bytes of
+// either side to the other, until one side ends or the request's context does. An answer that is no
+// upgrade is passed on, too. An error says that nothing was answered.
+func (b Backend) Proxy(w http.ResponseWriter, r *http.Request) error {
+	header := r.Header.Clone()
+	header.Del("Authorization") // is for us
+	answer, backend, err := b.Ask(r.Context(), r.Method, header)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		defer func() { _ = backend.Close() }()
+		refuse(w, answer)
+		return nil
+	}
+	client, err := Hijack(w)
+	if err != nil {
+		return errors.Join(err, backend.Close())
+	}
+	if err := writeHead(client, answer); err != nil {
+		return errors.Join(client.Close(), backend.Close(), nil)
+	}
+	Join(r.Context(), client, backend)
+	return nil
+}
+
+// refuse passes an answer on that is no upgrade.
+func refuse(w http.ResponseWriter, answer *http.Response) {
+	for _, name := range []string{"Content-Type", "Retry-After"} {
+		if v := answer.Header.Get(name); v != "" {
+			w.Header().Set(name, v)
+		}
+	}
+	text := Refusal(answer)
+	w.WriteHeader(answer.StatusCode)
+	_, _ = io.WriteString(w, text) // a client that is gone is no error of ours
+}
+
+// writeHead tells a hijacked client that the protocol is switched.
+func writeHead(client net.Conn, answer *http.Response) error {
+	var b strings.Builder
+	b.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
+	if err := answer.Header.Write(&b); err != nil {
+		return err
+	}
+	b.WriteString("\r\n")
+	_, err := io.WriteString(client, b.String())
+	return err
+}
+
+// Hijack takes over the client's connection.
+func Hijack(w http.ResponseWriter) (net.Conn, error) {
+	conn, buffer, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, fmt.Errorf("unable to upgrade: %w; it needs HTTP/1.1 over a connection of its own", err)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	return &buffered{conn, buffer.Reader}, nil
+}
+
+// Join copies from each connection to the other until one of them ends, or ctx, and closes both.
+func Join(ctx context.Context, a, b io.ReadWriteCloser) {
+	done := make(chan struct{}, 2)
+	pipe := func(to io.Writer, from io.Reader) {
+		_, _ = io.Copy(to, from) // how a connection ends says nothing here: the protocol in it does
+		done <- struct{}{}
+	}
+	go pipe(a, b)
+	go pipe(b, a)
+	left := 2
+	select {
+	case <-done:
+		left--
+	case <-ctx.Done():
+	}
+	_ = a.Close()
+	_ = b.Close()
+	for ; left > 0; left-- {
+		<-done
+	}
+}
