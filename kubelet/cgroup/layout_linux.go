@@ -65,17 +65,18 @@ func readable(file string) bool {
 type common struct {
 	log         *slog.Logger
 	controllers map[string]bool
-	warned      *sync.Map
+	warned      *sync.Map // what was warned of: controllers that are missing or cannot be used
 }
 
 func (c common) has(controller string) bool { return c.controllers[controller] }
 
 // can says whether a limit can be set, and warns once when it cannot.
 func (c common) can(controller string) bool {
+	_, before := c.warned.Load(controller)
 	if c.controllers[controller] {
-		return true
+		return !before
 	}
-	if _, before := c.warned.LoadOrStore(controller, true); !before {
+	if _, before = c.warned.LoadOrStore(controller, true); !before {
 		c.log.Warn("a cgroup controller is missing: its limits are not enforced", "controller", controller)
 	}
 	return false
@@ -223,7 +224,7 @@ func (l unifiedLayout) hand(dir string) error {
 	}
 	for _, name := range missing { // what can be had; limits tell what is missing
 		if err := libcgroups.WriteFile(dir, subtreeControl, name); err != nil {
-			if _, before := l.warned.LoadOrStore(dir+name, true); !before {
+			if _, before := l.warned.LoadOrStore(name[1:], true); !before {
 				l.log.Warn("a cgroup controller cannot be used", "controller", name[1:], "cgroup", dir, "error", err)
 			}
 		}
