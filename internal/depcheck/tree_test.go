@@ -107,6 +107,8 @@ func limits() map[string]int {
 		"kubelet":                 90,
 		"kubelet/cgroup":          100, // the library of cgroups
 		"kubelet/prober":          180, // gRPC and its health protocol
+		"kubelet/volume/atomic":   1,   // x/sys
+		"kubelet/volume/internal": 1,
 		"pki":                     0,
 		"registry":                100,
 		"scheduler":               90,

@@ -1,0 +1,136 @@
+package downward
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Field returns a field of the pod's metadata: metadata.name, .namespace, .uid, .labels and
+// .annotations, the latter two also one of them with ['key'].
+func Field(pod *corev1.Pod, path string) (string, error) {
+	if field, key, ok := subscript(path); ok {
+		switch field {
+		case "metadata.annotations":
+			if errs := validation.IsQualifiedName(strings.ToLower(key)); len(errs) > 0 {
+				return "", fmt.Errorf("invalid key subscript in %s: %s", path, strings.Join(errs, ";"))
+			}
+			return pod.Annotations[key], nil
+		case "metadata.labels":
+			if errs := validation.IsQualifiedName(key); len(errs) > 0 {
+				return "", fmt.Errorf("invalid key subscript in %s: %s", path, strings.Join(errs, ";"))
+			}
+			return pod.Labels[key], nil
+		default:
+			return "", fmt.Errorf("fieldPath %q does not support subscript", path)
+		}
+	}
+	switch path {
+	case "metadata.annotations":
+		return FormatMap(pod.Annotations), nil
+	case "metadata.labels":
+		return FormatMap(pod.Labels), nil
+	case "metadata.name":
+		return pod.Name, nil
+	case "metadata.namespace":
+		return pod.Namespace, nil
+	case "metadata.uid":
+		return string(pod.UID), nil
+	default:
+		return "", fmt.Errorf("unsupported fieldPath: %v", path)
+	}
+}
+
+// subscript takes apart field['key'].
+func subscript(path string) (field, key string, ok bool) {
+	rest, ok := strings.CutSuffix(path, "']")
+	if !ok {
+		return path, "", false
+	}
+	field, key, ok = strings.Cut(rest, "['")
+	if !ok || field == "" {
+		return path, "", false
+	}
+	return field, key, true
+}
+
+// FormatMap writes labels or annotations, one key="value" to a line, sorted by key.
+func FormatMap(m map[string]string) string {
+	var out []byte
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if len(out) > 0 {
+			out = append(out, '\n')
+		}
+		out = append(out, k...)
+		out = append(out, '=')
+		out = strconv.AppendQuote(out, m[k])
+	}
+	return string(out)
+}
+
+// Limits are what bounds the containers of a pod that have no limits of their own: the pod's
+// limits, or else what the node has for pods.
+func Limits(pod *corev1.Pod, allocatable corev1.ResourceList) corev1.ResourceList {
+	if pod.Spec.Resources == nil || len(pod.Spec.Resources.Limits) == 0 {
+		return allocatable
+	}
+	out := maps.Clone(allocatable)
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q, ok := pod.Spec.Resources.Limits[name]; ok && !q.IsZero() {
+			if _, known := out[name]; known {
+				out[name] = q
+			}
+		}
+	}
+	return out
+}
+
+// Container returns the container of the pod, or init container, of that name.
+func Container(pod *corev1.Pod, name string) (*corev1.Container, error) {
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
+			return &list[i], nil
+		}
+	}
+	return nil, fmt.Errorf("container %s not found", name)
+}
+
+// Resource returns a request or limit of a container in units of the selector's divisor, rounded
+// up. Where the container has no limit of CPU, memory or ephemeral storage it is that in bounds.
+func Resource(selector *corev1.ResourceFieldSelector, c *corev1.Container, bounds corev1.ResourceList) (string, error) {
+	part, name, _ := strings.Cut(selector.Resource, ".")
+	var list corev1.ResourceList
+	switch part {
+	case "limits":
+		list = c.Resources.Limits
+	case "requests":
+		list = c.Resources.Requests
+	}
+	known := name == "cpu" || name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, corev1.ResourceHugePagesPrefix)
+	if !known || part != "limits" && part != "requests" {
+		return "", fmt.Errorf("unsupported container resource : %v", selector.Resource)
+	}
+	value := list[corev1.ResourceName(name)]
+	if part == "limits" && value.IsZero() && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) {
+		value = bounds[corev1.ResourceName(name)]
+	}
+	divisor := selector.Divisor
+	if divisor.IsZero() {
+		divisor = *resource.NewQuantity(1, resource.DecimalSI)
+	}
+	if name == "cpu" {
+		return ratio(value.MilliValue(), divisor.MilliValue()), nil
+	}
+	return ratio(value.Value(), divisor.Value()), nil
+}
+
+func ratio(value, divisor int64) string {
+	return strconv.FormatInt(int64(math.Ceil(float64(value)/float64(divisor))), 10)
+}

@@ -1,0 +1,74 @@
+package environment
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// Expand replaces each $(NAME) in the arguments by the value of that variable, and leaves it as it is
+// where there is no such variable. $$ is a $ that begins no reference. Of no arguments it makes
+// none.
+func Expand(args []string, env []cri.EnvVar) []string {
+	if len(args) == 0 {
+		return nil
+	}
+	values := make(map[string]string, len(env))
+	for _, e := range env {
+		values[e.Name] = e.Value
+	}
+	out := make([]string, len(args))
+	for i, a := range args {
+		out[i] = ExpandFunc(a, func(name string) (string, bool) {
+			value, ok := values[name]
+			return value, ok
+		})
+	}
+	return out
+}
+
+// ExpandFunc replaces each $(NAME) by what lookup returns for it, and leaves it as it is where
+// lookup returns false. $$ is a $ that begins no reference.
+func ExpandFunc(s string, lookup func(name string) (value string, ok bool)) string {
+	if !strings.Contains(s, "$") {
+		return s
+	}
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "$")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		if rest == "" { // the last character stands for itself
+			out.WriteByte('$')
+			return out.String()
+		}
+		switch rest[0] {
+		case '$':
+			out.WriteByte('$')
+			s = rest[1:]
+		case '(':
+			name, after, closed := strings.Cut(rest[1:], ")")
+			if !closed {
+				out.WriteString("$(")
+				s = rest[1:]
+				continue
+			}
+			value, ok := lookup(name)
+			if !ok {
+				value = "$(" + name + ")"
+			}
+			out.WriteString(value)
+			s = after
+		default:
+			// Upstream takes the character after the $ along with it; what is no character becomes
+			// the one that stands for such.
+			r, size := utf8.DecodeRuneInString(rest)
+			out.WriteByte('$')
+			out.WriteRune(r)
+			s = rest[size:]
+		}
+	}
+}

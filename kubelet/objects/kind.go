@@ -1,0 +1,305 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/pause"
+)
+
+// maxRetry is the longest pause between attempts to watch an object.
+const maxRetry = 30 * time.Second
+
+// kind keeps the objects of one kind.
+type kind[T informer.Object] struct {
+	resource string
+	server   client.Getter
+	open     func(namespace, name string) (informer.Source[T], error)
+	options  Options
+
+	mu      sync.Mutex
+	entries map[key]*entry[T]
+	// begin starts the watch of an entry; nil while nothing runs.
+	begin func(*entry[T])
+}
+
+// entry is one object that pods refer to.
+type entry[T informer.Object] struct {
+	key
+	// pods refer to it, those with true as files.
+	pods map[types.UID]bool
+	// stop ends the watch; nil when there is none.
+	stop context.CancelFunc
+	// asked is closed when the server answered for the first time, or would not.
+	asked   chan struct{}
+	watched bool // the watch has listed: object is what the server has, or had when it was last reached
+	object  T
+	known   bool // object is set
+	missed  bool // somebody was told that it is not there
+}
+
+func newKind[T informer.Object](resource string, server client.Getter, open func(string, string) (informer.Source[T], error), o Options) *kind[T] {
+	return &kind[T]{resource: resource, server: server, open: open, options: o, entries: map[key]*entry[T]{}}
+}
+
+// run watches what is to be watched, now and later, until the context ends.
+func (k *kind[T]) run(ctx context.Context) {
+	var watches sync.WaitGroup
+	k.mu.Lock()
+	k.begin = func(e *entry[T]) {
+		watching, stop := context.WithCancel(ctx)
+		e.stop, e.asked = stop, make(chan struct{})
+		asked := e.asked
+		watches.Go(func() {
+			defer stop()
+			k.watch(watching, e, asked)
+		})
+	}
+	for _, e := range k.entries {
+		k.startIfNeeded(e)
+	}
+	k.mu.Unlock()
+	<-ctx.Done()
+	k.mu.Lock()
+	k.begin = nil
+	k.mu.Unlock()
+	watches.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.entries {
+		e.stop, e.watched = nil, false
+	}
+}
+
+// replace makes the references of a pod those of now.
+func (k *kind[T]) replace(uid types.UID, old, now references) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for at := range old {
+		if _, still := now[at]; still {
+			continue
+		}
+		e := k.entries[at]
+		if e == nil {
+			continue
+		}
+		delete(e.pods, uid)
+		k.stopIfUnused(e)
+	}
+	for at, asFile := range now {
+		e := k.entries[at]
+		if e == nil {
+			e = &entry[T]{key: at, pods: map[types.UID]bool{}}
+			k.entries[at] = e
+		}
+		e.pods[uid] = asFile
+		k.startIfNeeded(e)
+	}
+}
+
+func (k *kind[T]) startIfNeeded(e *entry[T]) {
+	if k.begin == nil || k.open == nil || e.stop != nil {
+		return
+	}
+	for _, asFile := range e.pods {
+		if asFile {
+			k.begin(e)
+			return
+		}
+	}
+}
+
+func (k *kind[T]) stopIfUnused(e *entry[T]) {
+	if len(e.pods) > 0 {
+		return
+	}
+	if e.stop != nil {
+		e.stop()
+	}
+	delete(k.entries, e.key)
+}
+
+// get returns the object as the watch has it, or else as the server has it now.
+func (k *kind[T]) get(ctx context.Context, at key) (T, error) {
+	var none T
+	k.mu.Lock()
+	e := k.entries[at]
+	var asked chan struct{}
+	if e != nil && e.stop != nil {
+		asked = e.asked
+	}
+	k.mu.Unlock()
+	if asked != nil {
+		select {
+		case <-asked:
+		case <-ctx.Done():
+			return none, ctx.Err()
+		}
+		k.mu.Lock()
+		object, good := e.object, e.watched && e.known
+		k.mu.Unlock()
+		if good {
+			return object, nil
+		}
+	}
+	return k.ask(ctx, at, e)
+}
+
+// ask reads the object from the server, and falls back on what it was when the server cannot be
+// reached.
+func (k *kind[T]) ask(ctx context.Context, at key, e *entry[T]) (T, error) {
+	object, err := client.As[T](k.server.Get(ctx, client.Target{
+		Resource: corev1.SchemeGroupVersion.WithResource(k.resource), Namespace: at.namespace, Name: at.name,
+	}))
+	if e == nil {
+		return object, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case err == nil && !e.watched:
+		e.object, e.known = object, true
+	case err != nil && isUnreachable(err) && e.known && ctx.Err() == nil:
+		return e.object, nil
+	case apierrors.IsNotFound(err) && !e.watched:
+		var none T
+		e.object, e.known = none, false
+	}
+	e.missed = e.missed || err != nil
+	return object, err
+}
+
+// isUnreachable reports whether the server did not answer, or not about the object.
+func isUnreachable(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return true
+	}
+	return apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
+}
+
+// watch follows one object until the context ends or the object cannot change any more.
+func (k *kind[T]) watch(ctx context.Context, e *entry[T], asked chan struct{}) {
+	delay := k.options.RetryAfter
+	var once sync.Once
+	answered := func() { once.Do(func() { close(asked) }) }
+	defer answered()
+	for ctx.Err() == nil {
+		final, err := k.follow(ctx, e, func() {
+			answered()
+			delay = k.options.RetryAfter
+		})
+		answered()
+		if final || ctx.Err() != nil {
+			return
+		}
+		if !errors.Is(err, informer.ErrExpired) {
+			k.options.Logger.Warn("watching an object failed", "resource", k.resource, "object", e.namespace+"/"+e.name, "error", err)
+		}
+		if pause.For(ctx, delay) != nil {
+			return
+		}
+		delay = min(2*delay, maxRetry)
+	}
+}
+
+// follow lists the object and watches it from there, for as long as that works. It reports
+// whether there is no more to see.
+func (k *kind[T]) follow(ctx context.Context, e *entry[T], listed func()) (final bool, err error) {
+	source, err := k.open(e.namespace, e.name)
+	if err != nil {
+		return false, err
+	}
+	items, version, err := source.List(ctx)
+	if err != nil {
+		return false, err
+	}
+	var object T
+	found := false
+	for _, item := range items {
+		if item.GetNamespace() == e.namespace && item.GetName() == e.name {
+			object, found = item, true
+		}
+	}
+	k.take(e, object, found)
+	listed()
+	for {
+		if found && isImmutable(object) {
+			return true, nil
+		}
+		stream, err := source.Watch(ctx, version)
+		if err != nil {
+			return false, err
+		}
+		for err == nil {
+			var events []informer.Event[T]
+			events, err = stream.Next(ctx)
+			for _, event := range events {
+				version = event.Version
+				if event.Type == informer.Bookmark || event.Object.GetName() != e.name || event.Object.GetNamespace() != e.namespace {
+					continue
+				}
+				object, found = event.Object, event.Type != informer.Deleted
+				k.take(e, object, found)
+			}
+			if found && isImmutable(object) {
+				stream.Close()
+				return true, nil
+			}
+		}
+		stream.Close()
+		if !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if err := pause.For(ctx, k.options.RetryAfter); err != nil {
+			return false, err
+		}
+	}
+}
+
+// take notes what the server has now and tells about it when it is another than before.
+func (k *kind[T]) take(e *entry[T], object T, found bool) {
+	k.mu.Lock()
+	same := e.known == found && (!found || e.object.GetUID() == object.GetUID() && e.object.GetResourceVersion() == object.GetResourceVersion())
+	asked := e.watched || e.known || e.missed
+	if !found {
+		var none T
+		object = none
+	}
+	e.object, e.known, e.watched = object, found, true
+	e.missed = e.missed && !found
+	var uids []types.UID
+	if !same && asked {
+		for uid, asFile := range e.pods {
+			if asFile {
+				uids = append(uids, uid)
+			}
+		}
+	}
+	k.mu.Unlock()
+	if len(uids) > 0 {
+		k.options.Changed(uids)
+	}
+}
+
+// isImmutable reports whether the object stays as it is until it is deleted.
+func isImmutable(object any) bool {
+	var immutable *bool
+	switch o := object.(type) {
+	case *corev1.ConfigMap:
+		immutable = o.Immutable
+	case *corev1.Secret:
+		immutable = o.Immutable
+	}
+	return immutable != nil && *immutable
+}

@@ -1,0 +1,121 @@
+// Package disk changes the file system in steps that a test can make fail, so that it can see
+// what a process leaves behind that is killed between any two of them.
+//
+// A Disk is safe for concurrent use when its Step is.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// ErrCrosses: a tree was not removed because something is mounted in it.
+var ErrCrosses = errors.New("something is mounted there")
+
+// Disk is the file system. The zero value is ready to use.
+type Disk struct {
+	// Step, if set, is called before every change; its error is returned instead of doing it.
+	Step func(op, path string) error
+}
+
+func (d Disk) step(op, path string) error {
+	if d.Step == nil {
+		return nil
+	}
+	return d.Step(op, path)
+}
+
+// MkdirAll makes a directory and those above it, those that it makes with exactly the mode.
+func (d Disk) MkdirAll(path string, mode fs.FileMode) error {
+	if info, err := os.Stat(path); err == nil {
+		if info.IsDir() {
+			return nil
+		}
+		return fmt.Errorf("%s is not a directory", path)
+	}
+	if parent := filepath.Dir(path); parent != path {
+		if err := d.MkdirAll(parent, mode); err != nil {
+			return err
+		}
+	}
+	if err := d.step("mkdir", path); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.Chmod(path, mode)
+}
+
+// Chmod sets the mode of a file if it is another.
+func (d Disk) Chmod(path string, mode fs.FileMode) error {
+	const bits = fs.ModePerm | fs.ModeSetgid | fs.ModeSetuid | fs.ModeSticky
+	if info, err := os.Stat(path); err == nil && info.Mode()&bits == mode&bits {
+		return nil
+	}
+	if err := d.step("chmod", path); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
+// Lchown sets the owner and group of a file or link; -1 leaves one as it is.
+func (d Disk) Lchown(path string, uid, gid int) error {
+	if err := d.step("chown", path); err != nil {
+		return err
+	}
+	return os.Lchown(path, uid, gid)
+}
+
+// WriteFile writes a file in place with exactly the mode, whatever the process' mask.
+func (d Disk) WriteFile(path string, data []byte, mode fs.FileMode) error {
+	if err := d.step("write", path); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, data, mode); err != nil {
+		return err
+	}
+	return d.Chmod(path, mode)
+}
+
+// Symlink makes a symbolic link.
+func (d Disk) Symlink(target, path string) error {
+	if err := d.step("symlink", path); err != nil {
+		return err
+	}
+	return os.Symlink(target, path)
+}
+
+// Rename renames a file, replacing what has the name.
+func (d Disk) Rename(from, to string) error {
+	if err := d.step("rename", to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// Remove removes a file or an empty directory, or does nothing when there is none.
+func (d Disk) Remove(path string) error {
+	if err := d.step("remove", path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// MkdirTemp makes a directory with a new name.
+func (d Disk) MkdirTemp(dir, pattern string, mode fs.FileMode) (string, error) {
+	if err := d.step("mkdir", filepath.Join(dir, pattern)); err != nil {
+		return "", err
+	}
+	path, err := os.MkdirTemp(dir, pattern)
+	if err != nil {
+		return "", err
+	}
+	return path, d.Chmod(path, mode)
+}

@@ -1,0 +1,120 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// canMount reports whether the system has the mounts that this package makes.
+const canMount = true
+
+// noWait keeps an open of a pipe from waiting for its other end.
+const noWait = unix.O_NONBLOCK
+
+// unmountRounds is how often mounts are looked for again: more than anybody stacks on one place.
+const unmountRounds = 16
+
+// isMountPoint reports whether something is mounted at the path.
+func isMountPoint(path string) (bool, error) { return mountinfo.Mounted(path) }
+
+// mount mounts a file system that is of nothing, such as tmpfs.
+func mount(kind, dir, options string) error {
+	if kind == "tmpfs" { // not to be written to swap, where the kernel can do that
+		with := strings.TrimPrefix(options+",noswap", ",")
+		err := unix.Mount(kind, dir, kind, 0, with)
+		if !errors.Is(err, unix.EINVAL) {
+			return wrap("mount", dir, err)
+		}
+	}
+	return wrap("mount", dir, unix.Mount(kind, dir, kind, 0, options))
+}
+
+func wrap(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
+
+// bindMount shows an open file or directory at the target, which is there and of the same sort.
+func bindMount(file *os.File, target string) error {
+	source := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
+	return wrap("bind", target, unix.Mount(source, target, "", unix.MS_BIND, ""))
+}
+
+// unmountBelow unmounts all that is mounted below the directory. Afterwards nothing is.
+func (v *Volumes) unmountBelow(dir string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	for range unmountRounds {
+		mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(real))
+		if err != nil {
+			return err
+		}
+		points := make([]string, 0, len(mounts))
+		for _, m := range mounts {
+			if m.Mountpoint == real {
+				return fmt.Errorf("%s itself is a mount", real)
+			}
+			points = append(points, m.Mountpoint)
+		}
+		if len(points) == 0 {
+			return nil
+		}
+		slices.Reverse(points) // the latest first: it may be a mount of what is in an earlier one
+		for _, p := range points {
+			if isWithin(p, points) {
+				continue
+			}
+			if err := v.unmount(p); err != nil {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("still mounted after %d rounds", unmountRounds)
+}
+
+// isWithin reports whether a path is below another of the list.
+func isWithin(path string, list []string) bool {
+	return slices.ContainsFunc(list, func(o string) bool { return strings.HasPrefix(path, o+"/") })
+}
+
+// unmount takes away what is mounted at the path, with all that is mounted below it. What others
+// see of these mounts elsewhere stays.
+func (v *Volumes) unmount(path string) error {
+	if v.disk.Step != nil {
+		if err := v.disk.Step("unmount", path); err != nil {
+			return err
+		}
+	}
+	err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
+	switch {
+	case err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT):
+		return nil // or it was not mounted any more
+	case !errors.Is(err, unix.EBUSY):
+		return wrap("unmount", path, err)
+	}
+	below, err := mountinfo.GetMounts(mountinfo.PrefixFilter(path))
+	if err != nil {
+		return err
+	}
+	if len(below) <= 1 {
+		v.log.Warn("a mount is in use by a process on the node, it goes when that ends", "path", path)
+	}
+	// A bind mount of a shared mount is its peer: without this, what is mounted below would be
+	// unmounted there, too, which may be the host.
+	if err := unix.Mount("", path, "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return wrap("make private", path, err)
+	}
+	return wrap("unmount", path, unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW))
+}

@@ -1,0 +1,51 @@
+//go:build !linux
+
+package volume
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Elsewhere nothing is mounted: volumes are directories, so that the package can be used in tests.
+const (
+	canMount = false
+	noWait   = 0
+)
+
+var errNoMounts = errors.New("mounting needs Linux")
+
+func isMountPoint(string) (bool, error)      { return false, nil }
+func mount(_, _, _ string) error             { return errNoMounts }
+func bindMount(*os.File, string) error       { return errNoMounts }
+func (v *Volumes) unmountBelow(string) error { return nil }
+func (v *Volumes) unmount(string) error      { return nil }
+
+// openSubPath opens a path in a volume, making it as a directory where there is nothing.
+func (v *Volumes) openSubPath(root, subPath string) (*os.File, error) {
+	base, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = base.Close() }()
+	f, err := base.Open(filepath.FromSlash(subPath))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := base.MkdirAll(filepath.FromSlash(subPath), 0o777); err != nil {
+		return nil, errors.Join(errMaking, err)
+	}
+	return base.Open(filepath.FromSlash(subPath))
+}
+
+// openInRoot opens a file in a volume for reading.
+func openInRoot(root, name string) (*os.File, error) {
+	base, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = base.Close() }()
+	return base.Open(filepath.FromSlash(name))
+}

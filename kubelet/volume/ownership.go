@@ -1,0 +1,66 @@
+package volume
+
+import (
+	"io/fs"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func fsGroup(pod *corev1.Pod) *int64 {
+	if pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	return pod.Spec.SecurityContext.FSGroup
+}
+
+// fsUser is whom all containers of the pod run as, or nil when they differ or it is not known.
+func fsUser(pod *corev1.Pod) *int64 {
+	var user *int64
+	for c := range containers(pod) {
+		var own *int64
+		if sc := pod.Spec.SecurityContext; sc != nil {
+			own = sc.RunAsUser
+		}
+		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
+			own = c.SecurityContext.RunAsUser
+		}
+		if own == nil || user != nil && *user != *own {
+			return nil
+		}
+		user = own
+	}
+	return user
+}
+
+// own gives a volume and all that is in it to the pod's group, if it has one. What is made in it
+// later belongs to the group, too.
+func (v *Volumes) own(dir string, pod *corev1.Pod, readOnly bool) error {
+	group := fsGroup(pod)
+	if group == nil || v.options.Rootless {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if err := v.disk.Lchown(path, -1, int(*group)); err != nil {
+			return err
+		}
+		if d.Type()&fs.ModeSymlink != 0 {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		mode := info.Mode() | 0o660
+		if readOnly {
+			mode = info.Mode() | 0o440
+		}
+		if d.IsDir() {
+			mode |= fs.ModeSetgid | 0o110
+		}
+		return v.disk.Chmod(path, mode)
+	})
+}

@@ -1,0 +1,109 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/client"
+)
+
+// maxTokenAge is after how long a token is replaced that is good for longer.
+const maxTokenAge = 24 * time.Hour
+
+// defaultTokenLife is how long a token is good for, in seconds, when the pod does not say.
+const defaultTokenLife int64 = 3600
+
+// tokenKey names a token of a pod: the volume and which of its sources.
+type tokenKey struct {
+	volume string
+	source int
+}
+
+// token is a token with the moments when to ask for the next and when it is worth nothing.
+type token struct {
+	value            string
+	refresh, expires time.Time
+}
+
+// addToken adds a token of the pod's service account: the one there is while it is fresh. When no
+// new one can be had an old one is used as long as it is good.
+func (c *collector) addToken(ctx context.Context, key tokenKey, s *corev1.ServiceAccountTokenProjection) error {
+	t, ok := c.state.tokens[key]
+	if !ok || !time.Now().Before(t.refresh) {
+		fresh, err := c.v.requestToken(ctx, c.pod, s)
+		switch {
+		case err == nil:
+			t = fresh
+			c.state.tokens[key] = t
+		case !ok:
+			return fmt.Errorf("failed to fetch token: %w", err)
+		case !time.Now().Before(t.expires):
+			return fmt.Errorf("token of service account %s/%s expired and refresh failed: %w", c.pod.Namespace, c.pod.Spec.ServiceAccountName, err)
+		default:
+			c.v.log.Warn("refreshing a token failed, the old one stays", "pod", c.pod.Namespace+"/"+c.pod.Name, "error", err)
+		}
+	}
+	c.addPrivate(s.Path, []byte(t.value))
+	return nil
+}
+
+var errNoTokens = errors.New("there is no source of service account tokens")
+
+func (v *Volumes) requestToken(ctx context.Context, pod *corev1.Pod, s *corev1.ServiceAccountTokenProjection) (token, error) {
+	if v.in.Tokens == nil {
+		return token{}, errNoTokens
+	}
+	life := defaultTokenLife
+	if s.ExpirationSeconds != nil {
+		life = *s.ExpirationSeconds
+	}
+	request := authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &life,
+		BoundObjectRef: &authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
+		},
+	}
+	if s.Audience != "" {
+		request.Audiences = []string{s.Audience}
+	}
+	status, err := v.in.Tokens.Token(ctx, pod.Namespace, pod.Spec.ServiceAccountName, request)
+	if err != nil {
+		return token{}, err
+	}
+	return newToken(status, time.Duration(life)*time.Second), nil
+}
+
+// newToken plans a token's replacement: after 80 % of its life, or a day if that is sooner. The
+// server may have made the life longer or shorter than asked for.
+func newToken(status authenticationv1.TokenRequestStatus, asked time.Duration) token {
+	expires := status.ExpirationTimestamp.Time
+	issued := expires.Add(-asked)
+	if now := time.Now(); issued.After(now) {
+		issued = now
+	}
+	life := expires.Sub(issued)
+	return token{value: status.Token, expires: expires, refresh: issued.Add(min(life*8/10, maxTokenAge))}
+}
+
+// TokensOf makes the Tokens of an API server.
+func TokensOf(c client.Creator) Tokens { return serverTokens{c} }
+
+type serverTokens struct{ client client.Creator }
+
+func (s serverTokens) Token(ctx context.Context, namespace, account string, request authenticationv1.TokenRequestSpec) (authenticationv1.TokenRequestStatus, error) {
+	target := client.Target{
+		Resource: corev1.SchemeGroupVersion.WithResource("serviceaccounts"), Namespace: namespace, Name: account, Subresource: "token",
+	}
+	answer, err := client.As[*authenticationv1.TokenRequest](
+		s.client.Create(ctx, target, &authenticationv1.TokenRequest{Spec: request}, metav1.CreateOptions{}))
+	if err != nil {
+		return authenticationv1.TokenRequestStatus{}, err
+	}
+	return answer.Status, nil
+}
