@@ -1,0 +1,77 @@
+package security
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// Namespaces are what a pod's sandbox and containers share with the node and each other. For a pod
+// with users of its own it takes a range of them, once; handler is the runtime class's.
+func (p *Policy) Namespaces(pod *corev1.Pod, handler string) (cri.Namespaces, error) {
+	out := cri.Namespaces{PID: cri.NamespaceContainer}
+	if isTrue(pod.Spec.ShareProcessNamespace) {
+		out.PID = cri.NamespacePod
+	}
+	if pod.Spec.HostPID {
+		out.PID = cri.NamespaceNode
+	}
+	if pod.Spec.HostIPC {
+		out.IPC = cri.NamespaceNode
+	}
+	if pod.Spec.HostNetwork {
+		out.Network = cri.NamespaceNode
+	}
+	user, err := p.users(pod, handler)
+	out.User = user
+	return out, err
+}
+
+// Targeting is what an ephemeral container shares that is to see the processes of another, which
+// has that id.
+func Targeting(n cri.Namespaces, id string) cri.Namespaces {
+	if n.PID == cri.NamespaceContainer && id != "" {
+		n.PID, n.Target = cri.NamespaceTarget, id
+	}
+	return n
+}
+
+func (p *Policy) users(pod *corev1.Pod, handler string) (*cri.UserNamespace, error) {
+	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
+		return &cri.UserNamespace{Mode: cri.NamespaceNode}, nil
+	}
+	if err := p.canMapUsers(handler); err != nil {
+		return nil, err
+	}
+	if p.options.Users == nil {
+		return nil, errors.New("create user namespace: the node has no users for pods")
+	}
+	mapping, err := p.options.Users.Take(pod.UID)
+	if err != nil {
+		return nil, fmt.Errorf("create user namespace: %w", err)
+	}
+	return &cri.UserNamespace{
+		Mode: cri.NamespacePod, UIDs: []cri.IDMapping{mapping}, GIDs: []cri.IDMapping{mapping},
+	}, nil
+}
+
+func (p *Policy) canMapUsers(handler string) error {
+	if p.options.UserNamespaces == nil {
+		return nil
+	}
+	can, err := p.options.UserNamespaces(handler)
+	if can && err == nil {
+		return nil
+	}
+	message := "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
+	if handler != "" {
+		message = fmt.Sprintf("can't set `spec.hostUsers: false`, RuntimeClass handler %q does not support user namespaces", handler)
+	}
+	if err != nil {
+		return fmt.Errorf("%v: %w", message, err)
+	}
+	return errors.New(message)
+}
