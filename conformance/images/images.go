@@ -81,7 +81,7 @@ func (b built) agnhost(ctx context.Context, dir string, progress io.Writer) (str
 		return ociimage.Image{References: []string{registry + name}, Config: c, Extra: extra}
 	}
 	return ociimage.Build(ctx, dir, ociimage.Recipe{
-		Name: "agnhost", Version: b.version + "-1",
+		Name: "agnhost", Version: b.version + "-2",
 		Images: []ociimage.Image{
 			named("agnhost:2.63.0", config("agnhost:2.63.0", "pause"), nil),
 			named("agnhost:2.55", config("agnhost:2.55", "pause"), nil),
@@ -116,7 +116,8 @@ func (b built) fillAgnhost(ctx context.Context, scratch string, t *ociimage.Tree
 	if err != nil {
 		return err
 	}
-	ociimage.Base(t, "user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh")
+	ociimage.Base(t, []string{"user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh"},
+		[]string{"user-defined-in-image:x:1000:", "group-defined-in-image:x:50000:user-defined-in-image"})
 	paths := []string{
 		"bin/bash", "bin/dash", "bin/grep", "bin/hostname", "bin/ip", "bin/nc.openbsd", "bin/sed", "bin/ss", "bin/tar",
 		"usr/bin/curl", "usr/bin/dig", "usr/bin/getent", "usr/bin/host", "usr/bin/nslookup",
@@ -157,7 +158,7 @@ func (b built) noNewPrivs(ctx context.Context, dir string, progress io.Writer) (
 			Config:     ociimage.Config{Env: env(), Cmd: []string{"nnp"}},
 		}},
 		Fill: func(_ context.Context, _ string, t *ociimage.Tree) error {
-			ociimage.Base(t)
+			ociimage.Base(t, nil, nil)
 			t.Copy("usr/local/bin/nnp", 0o755|fs.ModeSetuid|fs.ModeSetgid, b.noNewPrivsPath)
 			return nil
 		},

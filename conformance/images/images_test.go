@@ -1,20 +1,23 @@
-package images_test
+package images
 
 import (
+	"archive/tar"
+	"errors"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 
-	"github.com/keelson-dev/keelson/conformance/images"
 	"github.com/keelson-dev/keelson/internal/ociimage"
-	"github.com/keelson-dev/keelson/internal/upstream"
 )
 
-// TestBuild makes the stand-ins, once into the repository's bin directory, and finds upstream's names in them.
-func TestBuild(t *testing.T) {
-	for _, program := range []string{"apt-get", "dpkg-deb", "gcc"} {
+// TestImages: the archives have upstream's names, the two versions of agnhost can be told apart, and files are where
+// the suite looks for them. In place of upstream's programs and pages, which take minutes to build, are others.
+func TestImages(t *testing.T) {
+	for _, program := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("CI") == "true" {
 				t.Fatal(err)
@@ -22,32 +25,81 @@ func TestBuild(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	kubernetes, err := upstream.Find(t.Context())
+	b := built{version: "v1", source: t.TempDir(), agnhostPath: "/bin/true", noNewPrivsPath: "/bin/true"}
+	for _, name := range []string{"agnhost/porter/localhost.crt", "agnhost/porter/localhost.key", "nautilus/html/data.json", "kitten/html/data.json"} {
+		path := filepath.Join(b.source, "test", "images", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(name), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	agnhost, err := b.agnhost(t.Context(), dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	paths, err := images.Build(t.Context(), kubernetes, images.Dir(kubernetes), os.Stderr)
+	noNewPrivs, err := b.noNewPrivs(t.Context(), dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	have := map[string]string{}
-	for _, path := range paths {
+	for _, path := range []string{agnhost, noNewPrivs} {
 		digests, err := ociimage.Digests(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		maps.Copy(have, digests)
 	}
-	const tests = "registry.k8s.io/e2e-test-images/"
-	for _, name := range []string{
-		tests + "agnhost:2.63.0", tests + "agnhost:2.55", tests + "busybox:1.37.0-1", tests + "glibc-dns-testing:2.0.0", tests + "kitten:1.8",
-		tests + "nautilus:1.8", tests + "nginx:1.15-4", tests + "nginx:1.27-0", tests + "nonewprivs:1.4", "registry.k8s.io/pause:3.10.2",
-	} {
-		if have[name] == "" {
+	for _, name := range []string{"agnhost:2.63.0", "agnhost:2.55", "glibc-dns-testing:2.0.0", "kitten:1.8", "nautilus:1.8", "nonewprivs:1.4"} {
+		if have[registry+name] == "" {
 			t.Errorf("no %s among %v", name, slices.Sorted(maps.Keys(have)))
 		}
 	}
-	if have[tests+"agnhost:2.63.0"] == have[tests+"agnhost:2.55"] {
-		t.Error("the two versions of agnhost cannot be told apart")
+	if have[registry+"agnhost:2.63.0"] == have[registry+"agnhost:2.55"] {
+		t.Error("the two versions of agnhost have one digest")
+	}
+	for archive, names := range map[string][]string{
+		agnhost:    {"agnhost", "agnhost-2", "localhost.crt", "usr/bin/curl", "usr/bin/nc", "usr/bin/dig", "usr/bin/sh", "uploads/"},
+		noNewPrivs: {"usr/local/bin/nnp"},
+	} {
+		layer := largestLayer(t, archive)
+		for _, name := range names {
+			if _, ok := layer[name]; !ok {
+				t.Errorf("%s has no %s", archive, name)
+			}
+		}
+		if h := layer["usr/local/bin/nnp"]; h != nil && h.Mode != 0o6755 {
+			t.Errorf("nnp has mode %o", h.Mode)
+		}
+	}
+}
+
+// largestLayer is what the layer of an archive holds that is the largest.
+func largestLayer(t *testing.T, archive string) map[string]*tar.Header {
+	t.Helper()
+	file, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	layer := map[string]*tar.Header{}
+	for r, most := tar.NewReader(file), int64(0); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return layer
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Size <= most {
+			continue
+		}
+		most = h.Size
+		for inner := tar.NewReader(r); ; {
+			h, err := inner.Next()
+			if err != nil {
+				break
+			}
+			layer[h.Name] = h
+		}
 	}
 }

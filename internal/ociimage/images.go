@@ -100,7 +100,7 @@ func fillBusybox(ctx context.Context, scratch string, t *Tree) error {
 	if err != nil {
 		return err
 	}
-	Base(t)
+	Base(t, nil, nil)
 	const busybox = "usr/bin/busybox"
 	if err := Add(t, packages, busybox); err != nil {
 		return err
@@ -155,7 +155,7 @@ func FillNginx(ctx context.Context, scratch string, t *Tree) error {
 	if err != nil {
 		return err
 	}
-	Base(t, "nginx:x:101:101:nginx:/nonexistent:/bin/false")
+	Base(t, []string{"nginx:x:101:101:nginx:/nonexistent:/bin/false"}, []string{"nginx:x:101:"})
 	programs := []string{"usr/sbin/nginx", "etc/nginx/mime.types", "usr/bin/bash", "usr/bin/dash", "usr/bin/grep", "usr/bin/hostname", "usr/bin/sed", "usr/bin/tar"}
 	if err := Add(t, packages, append(programs, Coreutils()...)...); err != nil {
 		return err
@@ -190,8 +190,8 @@ func Coreutils() []string {
 }
 
 // Base gives a tree what every small system has: the directories, with /bin and its like in /usr, and root, nobody and
-// the further users of /etc/passwd, each with a group of its own.
-func Base(t *Tree, users ...string) {
+// further lines of /etc/passwd and /etc/group.
+func Base(t *Tree, users, groups []string) {
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		t.Symlink(name, "usr/"+name)
 		t.Dir("usr/"+name, 0o755)
@@ -203,16 +203,10 @@ func Base(t *Tree, users ...string) {
 	t.Dir("tmp", 0o777|fs.ModeSticky)
 	t.Dir("var/tmp", 0o777|fs.ModeSticky)
 	t.Symlink("var/run", "/run")
-	passwd := append([]string{"root:x:0:0:root:/root:/bin/sh", "nobody:x:65534:65534:nobody:/nonexistent:/bin/false"}, users...)
-	group := []string{"root:x:0:", "tty:x:5:", "nogroup:x:65534:"}
-	for _, line := range users {
-		if cells := strings.Split(line, ":"); len(cells) > 3 {
-			group = append(group, cells[0]+":x:"+cells[3]+":")
-		}
-	}
-	t.File("etc/passwd", 0o644, []byte(strings.Join(passwd, "\n")+"\n"))
-	t.File("etc/group", 0o644, []byte(strings.Join(group, "\n")+"\n"))
-	t.File("etc/nsswitch.conf", 0o644, []byte("passwd: files\ngroup: files\nhosts: files dns\n"))
+	table := func(lines ...string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
+	t.File("etc/passwd", 0o644, table(append([]string{"root:x:0:0:root:/root:/bin/sh", "nobody:x:65534:65534:nobody:/nonexistent:/bin/false"}, users...)...))
+	t.File("etc/group", 0o644, table(append([]string{"root:x:0:", "tty:x:5:", "nogroup:x:65534:"}, groups...)...))
+	t.File("etc/nsswitch.conf", 0o644, table("passwd: files", "group: files", "hosts: files dns"))
 }
 
 // Add puts files of packages and all they need into a tree.

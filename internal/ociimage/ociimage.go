@@ -23,6 +23,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/nodetools/filelock"
 )
 
 // ErrRecipe: a recipe lacks something, or an image has a name that is not of the form host/repository:tag.
@@ -62,7 +64,7 @@ type Config struct {
 }
 
 // format changes when archives of the same recipes come out different.
-const format = "1"
+const format = "2"
 
 // Build makes the recipe's archive in dir, unless it is there and current, and returns its path. It tells progress what
 // takes time; nil discards that. It waits for another builder of the same archive, or until the context ends.
@@ -76,11 +78,13 @@ func Build(ctx context.Context, dir string, r Recipe, progress io.Writer) (path 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("image %s: %w", r.Name, err)
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, "."+r.Name+".lock"))
+	unlock, err := filelock.Take(ctx, filepath.Join(dir, "."+r.Name+".lock"), func() {
+		fmt.Fprintf(progress, "waiting for another process that makes image %s\n", r.Images[0].References[0])
+	})
 	if err != nil {
 		return "", fmt.Errorf("image %s: %w", r.Name, err)
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	defer unlock()
 	path = filepath.Join(dir, r.Name+".tar")
 	stamp := filepath.Join(dir, "."+r.Name+".stamp")
 	if current(path, stamp, r.key()) {

@@ -139,7 +139,7 @@ func TestBuild(t *testing.T) {
 	}
 	want := []string{
 		"bin/ 5 755  0:0 0", "etc/ 5 755  0:0 0", "etc/run 2 777 /run 0:0 0", "run 0 4755  0:0 10",
-		"srv/ 5 755  0:0 0", "srv/data 0 640  0:0 4", "tmp/ 5 1777  0:0 0", "bin/again 1 0 run 0:0 0",
+		"srv/ 5 755  0:0 0", "srv/data 0 640  0:0 4", "tmp/ 5 1777  0:0 0", "bin/again 1 4755 run 0:0 0",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("layer:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

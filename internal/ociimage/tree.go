@@ -106,7 +106,11 @@ func (t *Tree) write(w io.Writer) error {
 	})
 	layer := tar.NewWriter(w)
 	for _, name := range names {
-		if err := t.entries[name].write(layer, name); err != nil {
+		e := t.entries[name]
+		if e.hard {
+			e.mode = t.entries[e.target].mode // unpackers set it for each name
+		}
+		if err := e.write(layer, name); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
