@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/pki"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
 	"github.com/keelson-dev/keelson/registry/vacant"
@@ -36,6 +37,13 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	}()
 	if err := claim(s.dataDir); err != nil {
 		return err
+	}
+	real, err := s.machines(ctx, out)
+	if err != nil {
+		return err
+	}
+	if s.down {
+		return real.down(ctx)
 	}
 	authority, err := pki.Open(filepath.Join(s.dataDir, "pki"), "kubernetes")
 	if err != nil {
@@ -63,6 +71,9 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 		return err
 	}
 	o := s.options(authority)
+	if real != nil {
+		o.Nodes.Run = real.run
+	}
 	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
 	o.Authenticators = people.authenticators
 	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
@@ -78,6 +89,19 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	}, func() {
 		fmt.Fprintln(out, "ending: requests finish, watches end")
 	})
+}
+
+// machines are the nodes of real containers, nil where they are simulated.
+func (s *settings) machines(ctx context.Context, out io.Writer) (*machines, error) {
+	if s.runtime != "containerd" && !s.down {
+		return nil, nil
+	}
+	m, err := newMachines(ctx, *s, out)
+	if errors.Is(err, nodetools.ErrUnsupported) && !s.down {
+		fmt.Fprintf(out, "containers are simulated: %v\n", err)
+		return nil, nil
+	}
+	return m, err
 }
 
 // together runs the cluster and what serves it to others. When ctx ends, or one of them, the servers end
@@ -122,7 +146,7 @@ func (s *settings) logger() *slog.Logger {
 
 // options are those of the cluster.
 func (s *settings) options(authority *pki.Authority) cluster.Options {
-	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM(), ClientCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes}}
+	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM(), ClientCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes, Network: s.network}}
 	if s.storage == "embedded" {
 		o.Dir = filepath.Join(s.dataDir, "store")
 	}
@@ -178,8 +202,8 @@ func advertised(address net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(at, listen.Port())
 }
 
-// url is where clients on this machine find the server.
-func url(address net.Addr) string {
+// serverURL is where clients on this machine find the server.
+func serverURL(address net.Addr) string {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
 		return "https://" + address.String()
@@ -206,7 +230,7 @@ func (s *settings) credentials(ctx context.Context, authority *pki.Authority, ad
 			return err
 		}
 		if err := kubeconfig.Add(ctx, path, kubeconfig.Entry{
-			Name: "keelson", User: subject.Name, Server: url(address), CA: authority.PEM(), Certificate: pair.Certificate, Key: pair.Key,
+			Name: "keelson", User: subject.Name, Server: serverURL(address), CA: authority.PEM(), Certificate: pair.Certificate, Key: pair.Key,
 		}); err != nil {
 			return err
 		}
@@ -215,7 +239,7 @@ func (s *settings) credentials(ctx context.Context, authority *pki.Authority, ad
 }
 
 func (s *settings) welcome(out io.Writer, address net.Addr, took time.Duration) {
-	fmt.Fprintf(out, "ready in %d ms: Kubernetes v1.37 API at %s\n", took.Milliseconds(), url(address))
+	fmt.Fprintf(out, "ready in %d ms: Kubernetes v1.37 API at %s\n", took.Milliseconds(), serverURL(address))
 	fmt.Fprintf(out, "kubeconfig: %s\n\n", s.kubeconfig)
 	fmt.Fprintf(out, "try, in another terminal:\n  export KUBECONFIG=%s\n", s.kubeconfig)
 	fmt.Fprint(out, "  kubectl create deployment nginx --image=nginx --replicas=3\n  kubectl get pods --watch\n  kubectl explain deployment.spec.strategy\n\n")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +21,11 @@ type settings struct {
 	listen     string
 	storage    string
 	nodes      int
+	runtime    string
+	images     string
+	mirror     string
+	network    netip.Prefix
+	down       bool
 	disable    []string
 	auditLog   string
 	policy     string
@@ -44,7 +51,13 @@ Flags:
                         memory: gone when the program ends (default embedded)
   --nodes N             how many nodes there are (default 1)
   --runtime KIND        simulated: pods run in name only (default simulated)
-                        containerd: real containers; not in this version yet
+                        containerd: real containers, for root on Linux; elsewhere simulated ones, and why.
+                        make up installs what it takes
+  --images PATH         archives of images (OCI layout in a *.tar), or a directory of some, to load at start
+  --registry-mirror URL where images are looked for before their own registry
+  --cluster-cidr CIDR   the pods' addresses, 254 for each node (default %s)
+  --down                remove all that nodes of real containers have on this machine, and end the cluster that
+                        runs them; the API's state stays
   --disable LIST        leave out some of scheduler, controllers, nodes, separated by commas, so that other
                         programs can take their place; their kubeconfig files are written to DIR
   --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
@@ -65,7 +78,10 @@ Examples:
 Ctrl-C ends it: requests finish, watches end, nothing is lost.
 `
 
-const defaultListen = "127.0.0.1:6443"
+const (
+	defaultListen  = "127.0.0.1:6443"
+	defaultNetwork = "10.64.0.0/10"
+)
 
 // components are what --disable knows.
 func components() []string { return []string{"scheduler", "controllers", "nodes"} }
@@ -78,7 +94,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 		home = h
 	}
 	dataDir := filepath.Join(home, ".keelson")
-	var disable, runtime string
+	var disable, network string
 	f := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&s.dataDir, "data-dir", dataDir, "")
@@ -86,7 +102,11 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.StringVar(&s.listen, "listen", defaultListen, "")
 	f.StringVar(&s.storage, "storage", "embedded", "")
 	f.IntVar(&s.nodes, "nodes", 1, "")
-	f.StringVar(&runtime, "runtime", "simulated", "")
+	f.StringVar(&s.runtime, "runtime", "simulated", "")
+	f.StringVar(&s.images, "images", "", "")
+	f.StringVar(&s.mirror, "registry-mirror", "", "")
+	f.StringVar(&network, "cluster-cidr", defaultNetwork, "")
+	f.BoolVar(&s.down, "down", false, "")
 	f.StringVar(&disable, "disable", "", "")
 	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
 	f.StringVar(&s.policy, "audit-policy", "", "")
@@ -95,7 +115,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(help, usage, dataDir, defaultListen)
+		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultNetwork)
 		return s, err
 	case err != nil:
 		return s, fmt.Errorf("%w; --help lists the flags", err)
@@ -111,13 +131,13 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	if s.auditLog == "DIR/audit.log" {
 		s.auditLog = filepath.Join(s.dataDir, "audit.log")
 	}
-	return s, s.check(runtime)
+	return s, errors.Join(s.checkNodes(network), s.check())
 }
 
 // maxNodes keeps a slip of the finger from filling the memory.
 const maxNodes = 5000
 
-func (s *settings) check(runtime string) error {
+func (s *settings) check() error {
 	if err := checkListen(s.listen); err != nil {
 		return err
 	}
@@ -126,10 +146,6 @@ func (s *settings) check(runtime string) error {
 		return errors.New("--data-dir is empty: name a directory")
 	case s.storage != "memory" && s.storage != "embedded":
 		return fmt.Errorf("--storage %q: choose memory or embedded", s.storage)
-	case runtime == "containerd":
-		return errors.New("--runtime containerd: real containers are not in this version yet; use --runtime simulated")
-	case runtime != "simulated":
-		return fmt.Errorf("--runtime %q: choose simulated", runtime)
 	case s.nodes < 0 || s.nodes > maxNodes:
 		return fmt.Errorf("--nodes %d: choose a number from 0 to %d", s.nodes, maxNodes)
 	}
@@ -140,6 +156,29 @@ func (s *settings) check(runtime string) error {
 	}
 	if strings.HasPrefix(s.dataDir, "~") {
 		return fmt.Errorf("--data-dir %q: ~ is the shell's word, or HOME is not set; name the directory in full", s.dataDir)
+	}
+	return nil
+}
+
+// checkNodes checks what is said of nodes and their containers.
+func (s *settings) checkNodes(network string) error {
+	var err error
+	if s.network, err = netip.ParsePrefix(network); err != nil || !s.network.Addr().Is4() || s.network.Bits() > 24 {
+		return fmt.Errorf("--cluster-cidr %q: write it as ADDRESS/BITS, IPv4 with at most 24 bits, as in %s", network, defaultNetwork)
+	}
+	if room := 1 << (24 - s.network.Bits()); s.nodes > room {
+		return fmt.Errorf("--cluster-cidr %s: has room for %d nodes, not for %d", network, room, s.nodes)
+	}
+	if s.runtime != "simulated" && s.runtime != "containerd" {
+		return fmt.Errorf("--runtime %q: choose simulated or containerd", s.runtime)
+	}
+	if s.runtime != "containerd" && (s.images != "" || s.mirror != "") {
+		return errors.New("--images and --registry-mirror are about real containers: add --runtime containerd")
+	}
+	if s.mirror != "" {
+		if u, err := url.Parse(s.mirror); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("--registry-mirror %q: write it as http://HOST:PORT or https://HOST", s.mirror)
+		}
 	}
 	return nil
 }

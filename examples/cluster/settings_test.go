@@ -40,11 +40,15 @@ func TestFlags(t *testing.T) {
 // TestBadFlags: each refusal names the flag and what to write instead.
 func TestBadFlags(t *testing.T) {
 	for args, want := range map[string][]string{
-		"--color":                  {"-color", "--help lists the flags"},
-		"--nodes many":             {"-nodes", "many"},
-		"--nodes -1":               {"--nodes -1", "from 0 to 5000"},
-		"--storage paper":          {`--storage "paper"`, "memory or embedded"},
-		"--runtime containerd":     {"--runtime containerd", "not in this version yet", "--runtime simulated"},
+		"--color":                              {"-color", "--help lists the flags"},
+		"--nodes many":                         {"-nodes", "many"},
+		"--nodes -1":                           {"--nodes -1", "from 0 to 5000"},
+		"--storage paper":                      {`--storage "paper"`, "memory or embedded"},
+		"--runtime docker":                     {"--runtime \"docker\"", "simulated or containerd"},
+		"--images x":                           {"--images", "--runtime containerd"},
+		"--cluster-cidr 10.0.0.0":              {"--cluster-cidr", "ADDRESS/BITS"},
+		"--nodes 3 --cluster-cidr 10.0.0.0/23": {"--cluster-cidr", "room for 2 nodes"},
+		"--runtime containerd --registry-mirror example.com": {"--registry-mirror", "http://HOST:PORT"},
 		"--runtime podman":         {`--runtime "podman"`, "simulated"},
 		"--listen 6443":            {`--listen "6443"`, "ADDRESS:PORT"},
 		"--listen 127.0.0.1:https": {"--listen", "from 0 to 65535"},

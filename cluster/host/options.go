@@ -1,0 +1,94 @@
+package host
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/kubelet"
+)
+
+// ErrOptions is wrapped by what New says about options that cannot work.
+var ErrOptions = errors.New("bad options of a node")
+
+// Parts are what a node has of its cluster. All are required but for the Recorder.
+type Parts struct {
+	// Name is the node's.
+	Name string
+	// Runtime runs its containers; its optional parts are used where it has them.
+	Runtime kubelet.Runtime
+	// Client acts as the node: system:node:NAME in the group system:nodes.
+	Client client.Client
+	// Pods are those of this node, Node is itself, Services are all. Whoever made them runs them.
+	Pods     *informer.Informer[*corev1.Pod]
+	Node     *informer.Informer[*corev1.Node]
+	Services *informer.Informer[*corev1.Service]
+	Recorder events.Recorder
+}
+
+// Options of a node. The zero value is upstream's layout of a machine with one node.
+type Options struct {
+	// Dir is where volumes and checkpoints are, LogDir where containers' logs are: /var/lib/kubelet
+	// and /var/log/pods when empty.
+	Dir, LogDir string
+	// CgroupRoot is the cgroup of all pods; /kubepods when empty.
+	CgroupRoot string
+	// Addresses are the node's.
+	Addresses []netip.Addr
+	// PodCIDRs are the networks of its pods.
+	PodCIDRs []netip.Prefix
+	DNS      DNS
+	// Capacity overrides what the machine has.
+	Capacity corev1.ResourceList
+	// Labels are put on the node when it is registered.
+	Labels map[string]string
+	Logger *slog.Logger
+}
+
+// DNS is how pods resolve names.
+type DNS struct {
+	// Servers are the cluster's; without any, pods get the machine's.
+	Servers []string
+	// Domain is the cluster's; cluster.local when empty.
+	Domain string
+	// ResolvConf is the machine's own file; /etc/resolv.conf when empty.
+	ResolvConf string
+}
+
+func (p *Parts) check() error {
+	switch {
+	case p.Name == "":
+		return fmt.Errorf("%w: the node has no name", ErrOptions)
+	case p.Runtime == nil || p.Client == nil:
+		return fmt.Errorf("%w: a node needs a runtime and a client", ErrOptions)
+	case p.Pods == nil || p.Node == nil || p.Services == nil:
+		return fmt.Errorf("%w: a node needs its pods, itself and the services", ErrOptions)
+	}
+	return nil
+}
+
+func (o Options) complete() (Options, error) {
+	o.Dir = cmp.Or(o.Dir, "/var/lib/kubelet")
+	o.LogDir = cmp.Or(o.LogDir, "/var/log/pods")
+	o.CgroupRoot = cmp.Or(o.CgroupRoot, "/kubepods")
+	o.DNS.Domain = cmp.Or(o.DNS.Domain, "cluster.local")
+	o.DNS.ResolvConf = cmp.Or(o.DNS.ResolvConf, "/etc/resolv.conf")
+	for name, path := range map[string]string{"Dir": o.Dir, "LogDir": o.LogDir, "CgroupRoot": o.CgroupRoot} {
+		if !filepath.IsAbs(path) || strings.Contains(path, "..") {
+			return o, fmt.Errorf("%w: %s is %q: must be an absolute path", ErrOptions, name, path)
+		}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
