@@ -38,10 +38,10 @@ func Build(ctx context.Context, kubernetes upstream.Kubernetes, dir string, prog
 		return nil, err
 	}
 	var paths []string
-	for _, make := range []func(context.Context, string, io.Writer) (string, error){
+	for _, archive := range []func(context.Context, string, io.Writer) (string, error){
 		ociimage.Pause, ociimage.Busybox, programs.agnhost, programs.noNewPrivs, nginx,
 	} {
-		path, err := make(ctx, dir, progress)
+		path, err := archive(ctx, dir, progress)
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +47,7 @@ type Image struct {
 	References []string
 	Config     Config
 	// Extra, if set, puts further files over the common ones. A change of what it does takes another Version.
-	Extra func(t *Tree) error `json:"-"`
+	Extra func(t *Tree) error
 }
 
 // Config is how containers of an image run, as an OCI image configuration has it.
@@ -120,7 +119,10 @@ func (r Recipe) check() error {
 // key tells recipes apart.
 func (r Recipe) key() string {
 	h := sha256.New()
-	_ = json.NewEncoder(h).Encode([]any{format, runtime.GOARCH, r.Name, r.Version, r.Images}) // strings only: cannot fail
+	fmt.Fprintf(h, "%s %s %q %q", format, runtime.GOARCH, r.Name, r.Version)
+	for _, i := range r.Images {
+		fmt.Fprintf(h, " %q %q", i.References, fmt.Sprintf("%+v", i.Config)) // maps are printed in the order of their keys
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -160,7 +160,16 @@ func (r *Registry) send(w http.ResponseWriter, req *http.Request, digest, mediaT
 func fail(w http.ResponseWriter, code int, name, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []map[string]string{{"code": name, "message": message}}})
+	fmt.Fprintf(w, "{\"errors\":[{\"code\":%q,\"message\":%s}]}\n", name, quoted(message))
+}
+
+// quoted is a string in JSON.
+func quoted(s string) []byte {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return []byte(`""`)
+	}
+	return data
 }
 
 // Private asks for a user's name and password before it lets requests through.

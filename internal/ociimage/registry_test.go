@@ -83,11 +83,10 @@ func TestPrivate(t *testing.T) {
 	} {
 		_, err := remote.Image(ref, remote.WithContext(t.Context()), remote.WithAuth(c.auth))
 		var failure *transport.Error
-		if code := 0; errors.As(err, &failure) {
-			if code = failure.StatusCode; code != c.code {
-				t.Errorf("%+v: %d, want %d", c.auth, code, c.code)
-			}
-		} else if err != nil || c.code != 0 {
+		switch {
+		case errors.As(err, &failure) && failure.StatusCode != c.code:
+			t.Errorf("%+v: %d, want %d", c.auth, failure.StatusCode, c.code)
+		case failure == nil && (err != nil || c.code != 0):
 			t.Errorf("%+v: %v, want %d", c.auth, err, c.code)
 		}
 	}
