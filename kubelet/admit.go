@@ -13,25 +13,25 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// refusal is why a node does not take a pod.
-type refusal struct{ Reason, Message string }
+// Refusal is why a node does not take a pod.
+type Refusal struct{ Reason, Message string }
 
 // admit decides whether the node takes the pod besides the others that it has. The scheduler has
 // decided so before; but it may have been by-passed, or have decided by what is no longer so.
 // Allocatable is what the node has, whatever the API says of it.
-func admit(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node, allocatable corev1.ResourceList) *refusal {
+func admit(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node, allocatable corev1.ResourceList) *Refusal {
 	if want, ok := pod.Labels[corev1.LabelOSStable]; ok && want != runtime.GOOS {
-		return &refusal{"PodOSSelectorNodeLabelDoesNotMatch",
+		return &Refusal{"PodOSSelectorNodeLabelDoesNotMatch",
 			"Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}
 	}
 	if os := pod.Spec.OS; os != nil && string(os.Name) != runtime.GOOS {
-		return &refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}
+		return &Refusal{"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"}
 	}
 	if r := insufficient(pod, others, allocatable); r != nil {
 		return r
 	}
-	predicate := func(name, why string) *refusal {
-		return &refusal{name, fmt.Sprintf("Predicate %s failed: %s", name, why)}
+	predicate := func(name, why string) *Refusal {
+		return &Refusal{name, fmt.Sprintf("Predicate %s failed: %s", name, why)}
 	}
 	if fits, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !fits {
 		return predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
@@ -51,9 +51,9 @@ func admit(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node, allocatable
 }
 
 // insufficient names the first resource that the node has too little of.
-func insufficient(pod *corev1.Pod, others []*corev1.Pod, allocatable corev1.ResourceList) *refusal {
-	lacks := func(name corev1.ResourceName, requested, used, capacity int64) *refusal {
-		return &refusal{"OutOf" + string(name), fmt.Sprintf(
+func insufficient(pod *corev1.Pod, others []*corev1.Pod, allocatable corev1.ResourceList) *Refusal {
+	lacks := func(name corev1.ResourceName, requested, used, capacity int64) *Refusal {
+		return &Refusal{"OutOf" + string(name), fmt.Sprintf(
 			"Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, requested, used, capacity)}
 	}
 	if room := allocatable.Pods().Value(); int64(len(others))+1 > room {

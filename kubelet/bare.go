@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ var (
 	_ Cgroups     = bare{}
 	_ Credentials = bare{}
 	_ Resolver    = bare{}
+	_ Security    = bare{}
 	_ Prober      = bare{}
 	_ Messages    = bare{}
 )
@@ -29,8 +31,19 @@ func (bare) Ensure(context.Context, *corev1.Pod) (string, error)          { retu
 func (bare) Remove(context.Context, types.UID) error                      { return nil }
 func (bare) For(context.Context, *corev1.Pod, string) ([]cri.Auth, error) { return nil, nil }
 func (bare) Resolve(*corev1.Pod) (cri.DNS, []string, error)               { return cri.DNS{}, nil, nil }
-func (bare) Probe(context.Context, ProbeTarget) error                     { return nil }
-func (bare) Message(status cri.ContainerStatus) string                    { return status.Message }
+func (bare) NextRefresh(types.UID) time.Time                              { return time.Time{} }
+func (bare) Sandbox(*corev1.Pod) (cri.SandboxSecurity, error)             { return cri.SandboxSecurity{}, nil }
+func (bare) Namespaces(pod *corev1.Pod, _ string) (cri.Namespaces, error) {
+	return namespaces(pod), nil
+}
+func (bare) Hostname(pod *corev1.Pod) (name, domain string, err error) { return hostname(pod), "", nil }
+func (bare) Probe(context.Context, ProbeTarget) error                  { return nil }
+func (bare) Message(status cri.ContainerStatus) string                 { return status.Message }
+
+// Container is what the runtime and the image say.
+func (bare) Container(*corev1.Pod, *corev1.Container, cri.Image) (cri.Security, error) {
+	return cri.Security{}, nil
+}
 
 // Environment is what the spec spells out.
 func (bare) Environment(_ context.Context, r EnvironmentRequest) (env []cri.EnvVar, warnings []string, err error) {

@@ -41,10 +41,8 @@ func sandboxConfig(pod *corev1.Pod, attempt uint32, logDir string) cri.SandboxCo
 		LogDirectory: podLogDir(logDir, pod),
 		Labels:       labels,
 		Annotations:  maps.Clone(pod.Annotations),
-		Namespaces:   namespaces(pod),
 	}
 	if !isHostNetwork(pod) {
-		config.Hostname = hostname(pod)
 		config.Ports = portMappings(pod)
 	}
 	if sc := pod.Spec.SecurityContext; sc != nil && len(sc.Sysctls) > 0 {
@@ -135,6 +133,5 @@ func containerConfig(pod *corev1.Pod, c *corev1.Container, attempt uint32, ref s
 		},
 		Annotations: annotations,
 		LogPath:     path.Join(c.Name, strconv.FormatUint(uint64(attempt), 10)+".log"),
-		Namespaces:  namespaces(pod),
 	}
 }

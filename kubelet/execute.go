@@ -195,6 +195,9 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 		if ctx.Err() == nil {
 			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
 		}
+		if f := (*failure)(nil); errors.As(err, &f) {
+			return err // of an image volume
+		}
 		return &failure{waiting: waiting{"CreateContainerConfigError", err.Error()}}
 	}
 	id, err := w.k.runtime.CreateContainer(ctx, l.sandbox, config, l.config)

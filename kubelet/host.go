@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,10 @@ type Host struct {
 	Cgroups     Cgroups
 	Credentials Credentials
 	Resolver    Resolver
+	Security    Security
+	// Admitters are asked, in this order, whether the node takes a pod, after its resources are
+	// known to suffice.
+	Admitters []Admitter
 	// Prober runs HTTP, TCP and gRPC probes; nil lets them all succeed, which is right where
 	// nothing listens because nothing really runs. Hooks runs HTTP handlers of a container's
 	// lifecycle; nil is the Prober.
@@ -46,6 +51,9 @@ func (h *Host) complete() {
 	if h.Resolver == nil {
 		h.Resolver = bare{}
 	}
+	if h.Security == nil {
+		h.Security = bare{}
+	}
 	if h.Prober == nil {
 		h.Prober = bare{}
 	}
@@ -67,6 +75,9 @@ type Volumes interface {
 	Prepare(ctx context.Context, pod *corev1.Pod) error
 	// Mounts are what one container sees of them. The volumes are ready.
 	Mounts(ctx context.Context, request MountRequest) ([]cri.Mount, error)
+	// NextRefresh is when Prepare is to be called again at the latest, because a token gets old; zero
+	// is whenever something changes.
+	NextRefresh(uid types.UID) time.Time
 	// Release takes away all that was made for a pod, whose containers do not run any more. It
 	// succeeds when nothing is left, also for a pod it never heard of.
 	Release(ctx context.Context, uid types.UID) error
@@ -133,6 +144,34 @@ type Credentials interface {
 // Resolver makes the resolv.conf of pods.
 type Resolver interface {
 	// Resolve returns what a pod's DNS policy and configuration come to on this node. Problems
-	// that do not keep the pod from starting are returned as warnings, which become events.
+	// that do not keep the pod from starting are returned as warnings, which become events; each
+	// is the event's reason, a colon with a space, and its message.
 	Resolve(pod *corev1.Pod) (dns cri.DNS, warnings []string, err error)
+	// Hostname is the pod's name on its network and its domain, empty without a subdomain.
+	Hostname(pod *corev1.Pod) (hostname, domain string, err error)
 }
+
+// Security turns what a pod says of its security into what a runtime is told. Errors are texts for
+// people and keep the pod, or the container, from starting.
+type Security interface {
+	// Namespaces are what a pod's sandbox and containers share with the node and each other;
+	// handler is the runtime class's.
+	Namespaces(pod *corev1.Pod, handler string) (cri.Namespaces, error)
+	// Sandbox is what a pod's sandbox may do.
+	Sandbox(pod *corev1.Pod) (cri.SandboxSecurity, error)
+	// Container is what a container may do that runs an image.
+	Container(pod *corev1.Pod, container *corev1.Container, image cri.Image) (cri.Security, error)
+}
+
+// Admitter decides whether the node takes a pod.
+type Admitter interface {
+	// Admit returns nil for yes. It is called once for each pod, and again after a restart of the
+	// kubelet.
+	Admit(pod *corev1.Pod) *Refusal
+}
+
+// AdmitFunc is an Admitter made of a function.
+type AdmitFunc func(pod *corev1.Pod) *Refusal
+
+// Admit calls f.
+func (f AdmitFunc) Admit(pod *corev1.Pod) *Refusal { return f(pod) }

@@ -256,7 +256,13 @@ func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Po
 	if pod.DeletionTimestamp == nil && !isTerminal(pod.Status.Phase) {
 		node := k.node.current()
 		allocatable := fillResources(k.options.Allocatable, node.Status.Allocatable)
-		if refusal := admit(pod, k.active(), node, allocatable); refusal != nil {
+		refusal := admit(pod, k.active(), node, allocatable)
+		for _, a := range k.options.Host.Admitters {
+			if refusal == nil {
+				refusal = a.Admit(pod)
+			}
+		}
+		if refusal != nil {
 			k.podEvent(pod, corev1.EventTypeWarning, refusal.Reason, "%s", refusal.Message)
 			w.reject(pod, *refusal)
 		}
@@ -285,6 +291,15 @@ func (k *Kubelet) worker(uid types.UID) (*worker, bool) {
 	defer k.pods.mu.Unlock()
 	w, ok := k.pods.workers[uid]
 	return w, ok
+}
+
+// Sync makes the kubelet look at a pod again although nothing of it has changed in the API: what
+// its volumes are filled with has, say.
+func (k *Kubelet) Sync(uid types.UID) {
+	if w, ok := k.worker(uid); ok {
+		w.news.touch()
+		w.poke()
+	}
 }
 
 // forget ends the life of a worker.

@@ -157,7 +157,7 @@ func (k *Kubelet) adopt(ctx context.Context, group *sync.WaitGroup, uid types.UI
 }
 
 // reject makes the worker refuse its pod: nothing of it may run, and it has failed.
-func (w *worker) reject(pod *corev1.Pod, why refusal) {
+func (w *worker) reject(pod *corev1.Pod, why Refusal) {
 	start := pod.Status.StartTime.DeepCopy()
 	if start.IsZero() {
 		now := metav1.NewTime(time.Now().Truncate(time.Second).UTC())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,18 +22,32 @@ const (
 // prepare makes the pod's volumes ready, or brings them up to date. When that fails nothing new
 // is started, and it is tried again later.
 func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) bool {
-	err := w.k.options.Host.Volumes.Prepare(ctx, pod)
+	volumes := w.k.options.Host.Volumes
+	err := volumes.Prepare(ctx, pod)
 	if err == nil {
 		w.mountWait = 0
+		if at := volumes.NextRefresh(w.uid); !at.IsZero() {
+			w.lookAgain(at)
+		}
 		return true
 	}
 	if ctx.Err() == nil {
-		w.k.podEvent(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
+		for _, err := range parts(err) {
+			w.k.podEvent(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
+		}
 		w.mountWait = min(max(2*w.mountWait, mountDelay), maxMountDelay)
 		w.retry = true
 		w.lookAgain(time.Now().Add(w.mountWait))
 	}
 	return false
+}
+
+// parts are the errors that were joined to one.
+func parts(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of this error alone
+		return joined.Unwrap()
+	}
+	return []error{err}
 }
 
 // release takes away what the host keeps for a pod of which nothing runs any more.
@@ -61,11 +76,7 @@ func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uin
 	if config.CgroupParent, err = host.Cgroups.Ensure(ctx, pod); err != nil {
 		return failed("FailedCreatePodContainer", "unable to ensure pod container exists: %v", err)
 	}
-	var warnings []string
-	config.DNS, warnings, err = host.Resolver.Resolve(pod)
-	for _, warning := range warnings {
-		w.k.podEvent(pod, corev1.EventTypeWarning, "DNSConfigForming", "%s", warning)
-	}
+	err = w.fillSandbox(&config, pod)
 	if err == nil && host.LogDir != "" {
 		err = os.MkdirAll(config.LogDirectory, 0o755)
 	}
@@ -73,6 +84,30 @@ func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uin
 		return failed("FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 	}
 	return config, nil
+}
+
+// fillSandbox adds what the host decides: names and security.
+func (w *worker) fillSandbox(config *cri.SandboxConfig, pod *corev1.Pod) error {
+	host := w.k.options.Host
+	dns, warnings, err := host.Resolver.Resolve(pod)
+	for _, warning := range warnings {
+		reason, message, _ := strings.Cut(warning, ": ")
+		w.k.podEvent(pod, corev1.EventTypeWarning, reason, "%s", message)
+	}
+	if err != nil {
+		return err
+	}
+	config.DNS = dns
+	if !isHostNetwork(pod) {
+		if config.Hostname, _, err = host.Resolver.Hostname(pod); err != nil {
+			return err
+		}
+	}
+	if config.Namespaces, err = host.Security.Namespaces(pod, config.RuntimeHandler); err != nil {
+		return err
+	}
+	config.Security, err = host.Security.Sandbox(pod)
+	return err
 }
 
 // containerConfig is what the runtime needs to make a container. Its number among the container's
@@ -97,10 +132,10 @@ func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Contai
 	}
 	config.Env = env
 	config.Command, config.Args = expandAll(c.Command, env), expandAll(c.Args, env)
-	config.Mounts, err = host.Volumes.Mounts(ctx, MountRequest{
-		Pod: pod, Container: c, Env: env, IPs: ips, Hostname: l.config.Hostname,
-	})
-	if err != nil {
+	if err := w.secure(&config, l, c, image); err != nil {
+		return config, err
+	}
+	if err := w.mount(ctx, &config, l, MountRequest{Pod: pod, Container: c, Env: env, IPs: ips}); err != nil {
 		return config, err
 	}
 	if host.LogDir != "" {
@@ -109,4 +144,64 @@ func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Contai
 		}
 	}
 	return config, nil
+}
+
+// secure adds what the container may do and whom it shares namespaces with.
+func (w *worker) secure(config *cri.ContainerConfig, l launch, c *corev1.Container, image pulledImage) (err error) {
+	config.Namespaces = l.config.Namespaces
+	if target := targetOf(l.pod, c.Name); target != "" {
+		seen := l.before.latest(target)
+		if seen == nil {
+			return fmt.Errorf("unable to find target container %s", target)
+		}
+		config.Namespaces.PID, config.Namespaces.Target = cri.NamespaceTarget, seen.ID
+	}
+	config.Security, err = w.k.options.Host.Security.Container(l.pod, c, image.Image)
+	return err
+}
+
+// targetOf is the container whose processes an ephemeral container is to see.
+func targetOf(pod *corev1.Pod, name string) string {
+	for _, e := range pod.Spec.EphemeralContainers {
+		if e.Name == name {
+			return e.TargetContainerName
+		}
+	}
+	return ""
+}
+
+// mount adds what the container sees of the pod's volumes.
+func (w *worker) mount(ctx context.Context, config *cri.ContainerConfig, l launch, r MountRequest) (err error) {
+	host := w.k.options.Host
+	if r.Hostname, r.Domain, err = host.Resolver.Hostname(l.pod); err != nil {
+		return err
+	}
+	config.Mounts, err = host.Volumes.Mounts(ctx, r)
+	if err != nil {
+		return err
+	}
+	for i := range config.Mounts {
+		m := &config.Mounts[i]
+		if m.Image == nil {
+			continue
+		}
+		image := *r.Container
+		image.Image, image.ImagePullPolicy = m.Image.Image, pullPolicyOf(l.pod, m.Image.Image)
+		pulled, err := w.ensureImage(ctx, l.pod, &image)
+		if err != nil {
+			return err
+		}
+		m.Image = &cri.ImageSpec{Image: pulled.ref, UserSpecified: image.Image}
+	}
+	return nil
+}
+
+// pullPolicyOf is when the image of an image volume is pulled.
+func pullPolicyOf(pod *corev1.Pod, reference string) corev1.PullPolicy {
+	for _, v := range pod.Spec.Volumes {
+		if v.Image != nil && v.Image.Reference == reference {
+			return v.Image.PullPolicy
+		}
+	}
+	return corev1.PullIfNotPresent
 }
