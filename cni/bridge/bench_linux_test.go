@@ -42,7 +42,12 @@ func BenchmarkAttachment(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			nettest.Plugins(b)
 			nettest.Host(b)
-			n, dir := startNode(b, 9, bench.options), nettest.Dir(b)
+			bench.options.DataDir = b.TempDir()
+			v4, err := bridge.New(subnets(9)[:1], bench.options)
+			if err != nil {
+				b.Fatal(err)
+			}
+			n, dir := start(b, v4, b.TempDir()), nettest.Dir(b)
 			if _, err := bridge.WriteFile(n.conf, bench.change(n.bridge.Config())); err != nil {
 				b.Fatal(err)
 			}

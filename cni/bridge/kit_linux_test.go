@@ -40,6 +40,13 @@ type node struct {
 	conf    string
 }
 
+// subnets are one of each family.
+func subnets(number int) []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix(fmt.Sprintf("10.199.%d.0/24", number)), netip.MustParsePrefix(fmt.Sprintf("fd99:%d::/64", number)),
+	}
+}
+
 // describe is a node's bridge with the number in its names and its subnet.
 func describe(t testing.TB, number int, dir string, options bridge.Options) *bridge.Bridge {
 	t.Helper()
@@ -48,9 +55,7 @@ func describe(t testing.TB, number int, dir string, options bridge.Options) *bri
 	options.DataDir = filepath.Join(dir, "ipam")
 	options.CacheDir = filepath.Join(dir, "state")
 	options.Internal = append(options.Internal, netip.MustParsePrefix("10.199.0.0/16"))
-	b, err := bridge.New([]netip.Prefix{
-		netip.MustParsePrefix(fmt.Sprintf("10.199.%d.0/24", number)), netip.MustParsePrefix(fmt.Sprintf("fd99:%d::/64", number)),
-	}, options)
+	b, err := bridge.New(subnets(number), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +65,13 @@ func describe(t testing.TB, number int, dir string, options bridge.Options) *bri
 // startNode sets up a node that is gone at the end of the test.
 func startNode(t testing.TB, number int, options bridge.Options) *node {
 	t.Helper()
-	bins := nettest.Plugins(t)
 	dir := t.TempDir()
-	b := describe(t, number, dir, options)
+	return start(t, describe(t, number, dir, options), dir)
+}
+
+func start(t testing.TB, b *bridge.Bridge, dir string) *node {
+	t.Helper()
+	bins := nettest.Plugins(t)
 	n := &node{bridge: b, dir: dir, conf: filepath.Join(dir, "net.d", "10-keelson.conflist")}
 	if _, err := bridge.WriteFile(n.conf, b.Config()); err != nil {
 		t.Fatal(err)

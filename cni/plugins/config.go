@@ -130,8 +130,8 @@ func configOf(file string, list *libcni.NetworkConfigList) (Config, error) {
 	return c, nil
 }
 
-// bytes are the whole configuration as one list, whatever files it was read from.
-func (c Config) bytes() ([]byte, error) {
+// Bytes are the whole configuration as one list, whatever files it was read from.
+func (c Config) Bytes() ([]byte, error) {
 	list := struct {
 		Name         string            `json:"name"`
 		CNIVersion   string            `json:"cniVersion"`

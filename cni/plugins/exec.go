@@ -55,6 +55,7 @@ func (e *executor) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 		case ctx.Err() != nil:
 			return nil, &cni.TimeoutError{Plugin: name, Command: command, After: time.Since(start), Err: ctx.Err()}
 		case errors.Is(err, syscall.ETXTBSY):
+			e.log.Debug("A network plugin is being written; it is tried again", "plugin", name)
 			select {
 			case <-time.After(busyRetry):
 				continue
@@ -71,8 +72,7 @@ func run(ctx context.Context, path string, stdin []byte, environ []string) (stdo
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = environ, bytes.NewReader(stdin), &out, &errs
 	cmd.WaitDelay = linger
-	inGroup(cmd)
-	err = cmd.Run()
+	err = runInGroup(cmd)
 	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
 		err = nil // it ended well, and left a child behind that holds its output open
 	}

@@ -4,5 +4,6 @@ package plugins
 
 import "os/exec"
 
-// inGroup does nothing where there are no process groups: only the command itself is killed.
-func inGroup(*exec.Cmd) {}
+// runInGroup runs the command, and where there are no process groups only itself is killed when
+// its context ends.
+func runInGroup(cmd *exec.Cmd) error { return cmd.Run() }

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !linux
 
 package plugins
 
@@ -7,9 +7,10 @@ import (
 	"syscall"
 )
 
-// inGroup gives the command a process group of its own, and has all of it killed when the
+// runInGroup runs the command in a process group of its own, and has all of it killed when the
 // command's context ends: plugins start others, for addresses say.
-func inGroup(cmd *exec.Cmd) {
+func runInGroup(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd.Run()
 }

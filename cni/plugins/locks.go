@@ -20,6 +20,9 @@ type lock struct {
 
 // acquire waits for its turn and returns how to end it, or the context's error.
 func (l *locks) acquire(ctx context.Context, key cni.Key) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	if l.held == nil {
 		l.held = map[cni.Key]*lock{}

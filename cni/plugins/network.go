@@ -116,15 +116,21 @@ func (n *Network) makeWay(ctx context.Context, key cni.Key) error {
 	if err != nil {
 		return n.records.remove(key)
 	}
-	if done, err := n.libcni().GetNetworkListCachedResult(c.list, runtimeConf(rec.Attachment)); err == nil && done != nil {
+	if n.complete(c, rec.Attachment) {
 		return fmt.Errorf("%w: %s", cni.ErrExists, key)
 	}
 	n.log.Info("An attachment was left half-made; it is taken back first", "attachment", key.String())
 	return n.detach(ctx, c, rec.Attachment)
 }
 
+// complete tells that all plugins have succeeded: only then libcni caches their result.
+func (n *Network) complete(c Config, a cni.Attachment) bool {
+	result, err := n.libcni().GetNetworkListCachedResult(c.list, runtimeConf(a))
+	return err == nil && result != nil
+}
+
 func (n *Network) attach(ctx context.Context, c Config, a cni.Attachment) (cni.Result, error) {
-	config, err := c.bytes()
+	config, err := c.Bytes()
 	if err != nil {
 		return cni.Result{}, err
 	}
@@ -187,7 +193,7 @@ func (n *Network) Delete(ctx context.Context, a cni.Attachment) error {
 		return n.detach(ctx, c, *recorded)
 	}
 	// The record may have been lost: with what there is now it is tried all the same.
-	if c, err = n.dir.current(); errors.Is(err, cni.ErrNoConfig) {
+	if c, err = n.ready(); errors.Is(err, cni.ErrNotReady) {
 		return nil
 	}
 	if err != nil {
@@ -228,6 +234,9 @@ func (n *Network) Check(ctx context.Context, a cni.Attachment) error {
 	}
 	if recorded == nil {
 		return fmt.Errorf("%w: %s", cni.ErrNotFound, a.Key())
+	}
+	if !n.complete(c, *recorded) {
+		return fmt.Errorf("%w: %s was left half-made", cni.ErrNotFound, a.Key())
 	}
 	err = n.libcni().CheckNetworkList(ctx, c.list, runtimeConf(*recorded))
 	if errors.Is(err, libcni.ErrorCheckNotSupp) {
