@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,37 +14,86 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// TestServed: the table is of the 121 tests that need nothing but an API server, and the expression made of it
-// selects those that have to pass.
-func TestServed(t *testing.T) {
-	rows, err := served()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(rows) != 121 || !slices.IsSortedFunc(rows, func(a, b row) int { return strings.Compare(a.test, b.test) }) {
-		t.Errorf("%d rows, or not in order", len(rows))
-	}
-	selected, err := regexp.Compile(expect(rows))
-	if err != nil {
-		t.Fatal(err)
-	}
-	expected := 0
-	for i, r := range rows {
-		if i > 0 && rows[i-1].test == r.test {
-			t.Errorf("twice: %s", r.test)
+// TestClasses: the tables are of the tests of their classes, and the expressions made of them select those that have to
+// pass, each once.
+func TestClasses(t *testing.T) {
+	for name, count := range map[string]int{"served": 121, "pods": 163} {
+		c, err := classOf(name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if r.about == "" || r.missing == "" || !strings.Contains(r.test, "[Conformance]") {
-			t.Errorf("%+v", r)
+		if len(c.rows) != count || !slices.IsSortedFunc(c.rows, func(a, b row) int { return strings.Compare(a.test, b.test) }) {
+			t.Errorf("%s: %d rows, or not in order", name, len(c.rows))
 		}
-		if selected.MatchString(r.test) != r.expected() {
-			t.Errorf("expected to pass: %t, selected: %t: %s", r.expected(), !r.expected(), r.test)
+		batches, err := c.batches("")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if r.expected() {
-			expected++
+		total := 0
+		for _, b := range batches {
+			total += b.tests
+		}
+		expected := 0
+		for i, r := range c.rows {
+			if i > 0 && c.rows[i-1].test == r.test {
+				t.Errorf("twice: %s", r.test)
+			}
+			if r.about == "" || r.missing == "" || !strings.Contains(r.test, "[Conformance]") {
+				t.Errorf("%+v", r)
+			}
+			if n := selections(t, batches, r.test); n > 1 || (n == 1) != r.expected() {
+				t.Errorf("expected to pass: %t, selected %d times: %s", r.expected(), n, r.test)
+			}
+			if r.expected() {
+				expected++
+			}
+		}
+		if expected == 0 || expected != total || len(c.leftOut()) != count-expected {
+			t.Errorf("%s: %d are expected to pass, %d selected, %d left out", name, expected, total, len(c.leftOut()))
 		}
 	}
-	if expected == 0 {
-		t.Error("nothing is expected to pass")
+	if _, err := classOf("other"); !errors.Is(err, errClass) {
+		t.Errorf("an unknown class: %v", err)
+	}
+}
+
+// selections counts the batches that a test is in, and fails when one has to be alone and is not.
+func selections(t *testing.T, batches []batch, test string) int {
+	t.Helper()
+	n := 0
+	for _, b := range batches {
+		if !regexp.MustCompile(b.focus).MatchString(test) {
+			continue
+		}
+		n++
+		if strings.Contains(test, "[Serial]") && !b.alone {
+			t.Errorf("not alone: %s", test)
+		}
+	}
+	return n
+}
+
+func TestBatches(t *testing.T) {
+	c := class{rows: []row{{"a1", "x", "-"}, {"a2 [Serial]", "x", "-"}, {"b1", "x", "y"}, {"b2", "x", "-"}}, parallel: 2}
+	for focus, want := range map[string][]batch{
+		"":     {{"(a1|b2)", 2, false}, {`(a2 \[Serial\])`, 1, true}},
+		"b":    {{"(b1|b2)", 2, false}},
+		"else": {{"else", 0, true}},
+	} {
+		if got, err := c.batches(focus); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v; want %v", focus, got, err, want)
+		}
+	}
+	c.parallel = 1
+	if got, err := c.batches("a"); err != nil || len(got) != 1 || got[0].tests != 2 {
+		t.Errorf("one at a time: %v, %v", got, err)
+	}
+	for range 20 {
+		c.rows = append(c.rows, row{"c" + strings.Repeat("x", len(c.rows)), "x", "-"})
+	}
+	c.parallel = 2
+	if got, err := c.batches(""); err != nil || len(got) != 5 {
+		t.Errorf("22 tests and one alone: %v, %v", got, err)
 	}
 }
 
@@ -87,8 +137,9 @@ func TestReadReport(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	rows := []row{{"a", "x", "-"}, {"b", "x", "-"}, {"c", "y", "y"}}
-	for name, c := range map[string]struct {
+	c := class{file: "served.tsv", rows: []row{{"a", "x", "-"}, {"b", "x", "-"}, {"c", "y", "y"}}}
+	left := []evidence.Failure{{Test: "c", Message: "y"}}
+	for name, k := range map[string]struct {
 		tests []test
 		part  bool
 		want  evidence.Tests
@@ -111,14 +162,18 @@ func TestJudge(t *testing.T) {
 		"nothing": {part: true, words: []string{"no test was selected"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := judge(c.tests, rows, !c.part)
-			if d := cmp.Diff(c.want, got); d != "" {
+			want := k.want
+			if !k.part {
+				want.LeftOut = left
+			}
+			got, err := judge(k.tests, c, !k.part)
+			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
-			if (err == nil) != (len(c.words) == 0) {
+			if (err == nil) != (len(k.words) == 0) {
 				t.Errorf("broken: %v", err)
 			}
-			for _, w := range c.words {
+			for _, w := range k.words {
 				if err != nil && !strings.Contains(err.Error(), w) {
 					t.Errorf("%v does not say %q", err, w)
 				}
@@ -147,7 +202,7 @@ SSSSS
 [sig-node] Pods [It] should [Serial] run [Conformance] [sig-node, Conformance]
 `
 	var out strings.Builder
-	if err := follow(strings.NewReader(words), &out); err != nil {
+	if err := follow(strings.NewReader(words), &progress{out: &out}); err != nil {
 		t.Fatal(err)
 	}
 	want := "  1/2 [sig-auth] Accounts should work [Conformance] [0.034 seconds]\n" +

@@ -2,12 +2,14 @@
 // examples/cluster, and writes what came of it to results/.
 //
 //	go run ./conformance/e2e                              # the tests of served.tsv that keelson has to pass
+//	go run ./conformance/e2e -class pods                  # those of pods.tsv, on a node of real containers
 //	go run ./conformance/e2e -focus 'sig-network.*Service' # those whose name matches
 //	go run ./conformance/e2e -focus FILE                  # the expression is in the file
 //
-// served.tsv lists the tests that need nothing but an API server, what each is about, and what those need that
-// keelson does not have. The program fails when a test that lacks nothing fails. Programs are built into bin/,
-// which takes minutes the first time; the suite's own words are in .cache/e2e/.
+// served.tsv lists the tests that need nothing but an API server; pods.tsv those of nodes and of storage that need
+// pods on one node. A table says what each test is about, and what those need that keelson does not have. The program
+// fails when a test that lacks nothing fails. Programs are built into bin/, which takes minutes the first time, and
+// so are stand-ins for the suite's images; the suite's own words are in .cache/e2e/CLASS.
 package main
 
 import (
@@ -20,20 +22,30 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/keelson-dev/keelson/conformance/images"
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 	"github.com/keelson-dev/keelson/internal/evidence"
+	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/upstream"
 )
 
 func main() {
-	focus := flag.String("focus", "", "regular expression of names of tests, or a file with one (default: the tests of served.tsv that lack nothing)")
-	results := flag.String("results", "results", "directory to write conformance.json to, or with -focus conformance-part.json")
+	name := flag.String("class", "served", "of tests: served, for which an API server suffices, or pods")
+	focus := flag.String("focus", "", "regular expression of names of tests, or a file with one (default: the tests of the class that lack nothing)")
+	results := flag.String("results", "results", "directory to write the results to; those of -focus have names that end in -part")
 	seed := flag.Uint64("seed", 1, "of the order of the tests")
+	parallel := flag.Int("parallel", 0, "how many tests of pods run at a time (default 4)")
 	flag.Parse()
 	// The first Ctrl-C lets the suite clean up, a second one ends everything at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	err := run(ctx, *focus, *results, *seed)
+	c, err := classOf(*name)
+	if err == nil {
+		if *parallel > 0 && c.containers {
+			c.parallel = *parallel
+		}
+		err = run(ctx, c, *focus, *results, *seed)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -41,38 +53,38 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, focus, results string, seed uint64) error {
-	rows, err := served()
+func run(ctx context.Context, c class, focus, results string, seed uint64) error {
+	expression, err := expressionOf(focus)
 	if err != nil {
 		return err
 	}
-	name, expression := "conformance", expect(rows)
-	if focus != "" {
-		name = "conformance-part"
-		if expression, err = expressionOf(focus); err != nil {
-			return err
-		}
-	}
-	dir, err := filepath.Abs(filepath.Join(".cache", "e2e"))
+	dir, err := filepath.Abs(filepath.Join(".cache", "e2e", c.result))
 	if err != nil {
 		return err
 	}
-	s := suite{focus: expression, seed: seed, dir: dir, out: os.Stdout}
+	s := suite{class: c, seed: seed, dir: dir, out: os.Stdout}
+	if s.batches, err = c.batches(expression); err != nil {
+		return err
+	}
 	commit := evidence.Commit()
 	if err := s.build(ctx); err != nil {
 		return err
 	}
 	tests, err := s.run(ctx)
-	if err != nil {
+	if err != nil && (ctx.Err() != nil || len(tests) == 0) {
 		return err
 	}
-	report, broken := judge(tests, rows, focus == "")
-	fmt.Printf("\n%d selected, %d passed, %d failed; the suite's words are in %s\n", report.Selected, report.Passed, report.Failed, s.log())
-	err = evidence.Write(results, evidence.Result{Name: name, Commit: commit, Seed: seed, Upstream: s.version, Tests: &report})
-	return errors.Join(err, broken)
+	report, broken := judge(tests, c, focus == "")
+	fmt.Printf("\n%d selected, %d passed, %d failed; the suite's words are in %s\n", report.Selected, report.Passed, report.Failed, dir)
+	name := c.result
+	if focus != "" {
+		name += "-part"
+	}
+	written := evidence.Write(results, evidence.Result{Name: name, Commit: commit, Seed: seed, Upstream: s.version, Tests: &report})
+	return errors.Join(err, written, broken)
 }
 
-// build makes the programs. Those of upstream are kept in the repository.
+// build makes the programs, and for real containers what these need. What is of upstream is kept in the repository.
 func (s *suite) build(ctx context.Context) error {
 	fmt.Fprintln(s.out, "building upstream's suite and kubectl, which takes minutes the first time")
 	kubernetes, err := upstream.Find(ctx)
@@ -86,12 +98,36 @@ func (s *suite) build(ctx context.Context) error {
 	if s.path, err = kubernetes.Build(ctx, upstream.Suite); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(s.dir); err != nil {
-		return err
+	if s.class.containers {
+		if err := s.prepare(ctx, kubernetes); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}
-	s.cluster, err = clusterprocess.Build(ctx, s.dir)
+	if s.cluster, err = clusterprocess.Build(ctx, filepath.Dir(s.dir)); err != nil {
+		return err
+	}
+	// An earlier run that was killed may have left containers.
+	if err := s.down(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(s.dir, 0o755)
+}
+
+// prepare makes what a node of real containers needs: its tools and the stand-ins for the suite's images.
+func (s *suite) prepare(ctx context.Context, kubernetes upstream.Kubernetes) error {
+	if err := nodetools.Supported(ctx); err != nil {
+		return err
+	}
+	if _, err := nodetools.Install(ctx, nodetools.Options{Progress: func(line string) { fmt.Fprintln(s.out, line) }}); err != nil {
+		return err
+	}
+	s.images = images.Dir(kubernetes)
+	_, err := images.Build(ctx, kubernetes, s.images, s.out)
 	return err
 }

@@ -63,8 +63,12 @@ func readReport(r io.Reader) ([]test, error) {
 			return nil, fmt.Errorf("%s: %s", c.Name, t.failure)
 		}
 	}
-	slices.SortFunc(tests, func(a, b test) int { return strings.Compare(a.name, b.name) })
+	sortTests(tests)
 	return tests, nil
+}
+
+func sortTests(tests []test) {
+	slices.SortFunc(tests, func(a, b test) int { return strings.Compare(a.name, b.name) })
 }
 
 func firstLine(s string) string {
@@ -78,9 +82,9 @@ func firstLine(s string) string {
 
 // judge counts, and says what should not be: a test that failed and lacks nothing, and, where all of these were
 // asked for, one that did not run.
-func judge(tests []test, rows []row, all bool) (evidence.Tests, error) {
+func judge(tests []test, c class, all bool) (evidence.Tests, error) {
 	must := map[string]bool{}
-	for _, r := range rows {
+	for _, r := range c.rows {
 		if r.expected() {
 			must[r.test] = true
 		}
@@ -100,9 +104,10 @@ func judge(tests []test, rows []row, all bool) (evidence.Tests, error) {
 		delete(must, t.name)
 	}
 	if all {
-		for _, r := range rows {
+		counts.LeftOut = c.leftOut()
+		for _, r := range c.rows {
 			if must[r.test] {
-				broken = append(broken, fmt.Errorf("%s is in served.tsv and did not run: does the suite have it under another name?", r.test))
+				broken = append(broken, fmt.Errorf("%s is in %s and did not run: does the suite have it under another name?", r.test, c.file))
 			}
 		}
 	}

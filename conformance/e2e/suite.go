@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,9 +19,11 @@ import (
 
 // suite is upstream's e2e.test and what it runs against.
 type suite struct {
-	focus   string
+	class   class
+	batches []batch
 	seed    uint64
 	dir     string
+	images  string // where stand-ins for its images are
 	version string
 	path    string
 	kubectl string
@@ -28,43 +31,102 @@ type suite struct {
 	out     io.Writer
 }
 
-// leave is how long the suite has to clean up after Ctrl-C.
-const leave = 30 * time.Second
+const (
+	// leave is how long the suite has to clean up after Ctrl-C.
+	leave = 30 * time.Second
+	// longest is how long a batch may take where others wait for it: its tests are ended then, and fail.
+	longest = 40 * time.Minute
+)
 
-func (s *suite) log() string { return filepath.Join(s.dir, "e2e.log") }
-
-// run starts a cluster, runs the suite on it, and returns the tests that ran.
+// run starts a cluster, runs the suite on it, and returns the tests that ran, also where some batches did not end well.
 func (s *suite) run(ctx context.Context) (_ []test, err error) {
+	flags := []string{"--nodes", "2"}
+	if s.class.containers {
+		flags = []string{"--nodes", "1", "--runtime", "containerd", "--images", s.images, "--verbose"}
+	}
 	// It outlives Ctrl-C, for the suite to clean up.
-	process, err := s.cluster.Start(context.WithoutCancel(ctx), filepath.Join(s.dir, "data"), "--nodes", "2")
+	process, err := s.cluster.Start(context.WithoutCancel(ctx), s.data(), flags...)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.down(context.WithoutCancel(ctx)))
 	}
-	defer func() { err = errors.Join(err, process.Interrupt()) }()
-	if err := s.test(ctx, process.Kubeconfig); err != nil {
-		return nil, err
-	}
-	report, err := os.Open(filepath.Join(s.dir, "junit_01.xml"))
-	if err != nil {
-		return nil, fmt.Errorf("the suite wrote no report: %w; what it says is in %s", err, s.log())
-	}
-	defer func() { _ = report.Close() }()
-	return readReport(report)
+	defer func() {
+		err = errors.Join(err, process.Interrupt(), os.WriteFile(filepath.Join(s.dir, "cluster.log"), []byte(process.Output()), 0o644),
+			s.down(context.WithoutCancel(ctx)))
+	}()
+	return s.all(ctx, process.Kubeconfig)
 }
 
-// test runs the suite and shows how it gets on. That tests failed is no error: the report tells.
-func (s *suite) test(ctx context.Context, kubeconfig string) error {
-	log, err := os.Create(s.log())
+// data is the cluster's directory.
+func (s *suite) data() string { return filepath.Join(s.dir, "data") }
+
+// down removes what nodes of real containers leave running.
+func (s *suite) down(ctx context.Context) error {
+	if !s.class.containers {
+		return nil
+	}
+	if _, err := os.Stat(s.data()); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if text, code, err := s.cluster.Fail(ctx, "--data-dir", s.data(), "--down"); err != nil || code != 0 {
+		return fmt.Errorf("remove the nodes: exit code %d: %w\n%s", code, err, text)
+	}
+	return nil
+}
+
+// all runs the batches, several at a time and those that have to be alone at the end.
+func (s *suite) all(ctx context.Context, kubeconfig string) ([]test, error) {
+	shown := &progress{out: s.out}
+	for _, b := range s.batches {
+		shown.total += b.tests
+	}
+	var mu sync.Mutex
+	var tests []test
+	var failures []error
+	one := func(i int) {
+		ran, err := s.test(ctx, kubeconfig, i, shown)
+		mu.Lock()
+		defer mu.Unlock()
+		tests = append(tests, ran...)
+		failures = append(failures, err)
+	}
+	var running sync.WaitGroup
+	places := make(chan struct{}, s.class.parallel)
+	for i, b := range s.batches {
+		if b.alone {
+			running.Wait()
+			one(i)
+			continue
+		}
+		places <- struct{}{}
+		running.Go(func() {
+			one(i)
+			<-places
+		})
+	}
+	running.Wait()
+	if ctx.Err() != nil {
+		return nil, errors.New("interrupted")
+	}
+	sortTests(tests)
+	return tests, errors.Join(failures...)
+}
+
+// test runs the suite for one batch and shows how it gets on. That tests failed is no error: the report tells.
+func (s *suite) test(ctx context.Context, kubeconfig string, i int, shown *progress) ([]test, error) {
+	dir := filepath.Join(s.dir, fmt.Sprintf("batch-%02d", i+1))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "e2e.log"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	command := exec.CommandContext(ctx, s.path,
-		"--kubeconfig="+kubeconfig, "--provider=skeleton", "--kubectl-path="+s.kubectl,
-		"--num-nodes=1", "--allowed-not-ready-nodes=-1", // its checks of nodes and system pods are of clusters with real ones
-		"--ginkgo.focus="+s.focus, fmt.Sprintf("--ginkgo.seed=%d", s.seed), "--ginkgo.timeout=24h",
-		"--ginkgo.no-color", "--ginkgo.v", "--disable-log-dump", "--dump-logs-on-failure=false", "--report-dir="+s.dir)
-	command.Dir = s.dir
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	command := exec.CommandContext(ctx, s.path, s.arguments(kubeconfig, dir, s.batches[i])...)
+	command.Dir = dir
 	// In a group of its own Ctrl-C reaches it through this program alone, and what it started ends with it.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
@@ -72,18 +134,40 @@ func (s *suite) test(ctx context.Context, kubeconfig string) error {
 	words, writer := io.Pipe()
 	command.Stdout, command.Stderr = writer, writer
 	done := make(chan error, 1)
-	go func() { done <- follow(io.TeeReader(words, log), s.out) }()
+	go func() { done <- follow(io.TeeReader(words, log), shown) }()
 	if err := command.Start(); err != nil {
-		return err
+		return nil, errors.Join(err, writer.Close(), <-done)
 	}
 	err = command.Wait()
 	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // what it left running
 	_ = writer.Close()
-	err = errors.Join(<-done, ignoreExit(err))
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
+	if err := errors.Join(<-done, ignoreExit(err)); err != nil {
+		return nil, err
 	}
-	return err
+	report, err := os.Open(filepath.Join(dir, "junit_01.xml"))
+	if err != nil {
+		return nil, fmt.Errorf("the suite wrote no report: %w; what it says is in %s", err, log.Name())
+	}
+	defer func() { _ = report.Close() }()
+	tests, err := readReport(report)
+	if err != nil {
+		err = fmt.Errorf("%w; what the suite says is in %s", err, log.Name())
+	}
+	return tests, err
+}
+
+// arguments are those of the suite for a batch.
+func (s *suite) arguments(kubeconfig, dir string, b batch) []string {
+	limit := 24 * time.Hour
+	nodes := []string{"--num-nodes=1", "--allowed-not-ready-nodes=-1"} // its checks of nodes and system pods are of clusters with real ones
+	if s.class.containers {
+		limit = longest
+		nodes = []string{"--node-schedulable-timeout=2m", "--system-pods-startup-timeout=1m", "--system-daemonsets-startup-timeout=1m"}
+	}
+	return append(nodes,
+		"--kubeconfig="+kubeconfig, "--provider=skeleton", "--kubectl-path="+s.kubectl,
+		"--ginkgo.focus="+b.focus, fmt.Sprintf("--ginkgo.seed=%d", s.seed), "--ginkgo.timeout="+limit.String(),
+		"--ginkgo.no-color", "--ginkgo.v", "--disable-log-dump", "--dump-logs-on-failure=false", "--report-dir="+dir)
 }
 
 // ignoreExit drops the error that says that the suite ended with failures.
@@ -95,11 +179,35 @@ func ignoreExit(err error) error {
 	return err
 }
 
-// follow shows a line for each test, with its name when it begins and how it went when it ended. In the verbose words of
-// the suite a test begins with its name below a rule and ends with a bullet.
-func follow(words io.Reader, out io.Writer) error {
+// progress shows a line for each test that ended. Several batches may write to it.
+type progress struct {
+	out io.Writer
+
+	mu           sync.Mutex
+	total, ended int
+}
+
+// planned says how many tests a batch has, for where nobody knew.
+func (p *progress) planned(n string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.total == 0 {
+		_, _ = fmt.Sscan(n, &p.total)
+	}
+}
+
+func (p *progress) end(name, how string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended++
+	fmt.Fprintf(p.out, "%3d/%d %s %s\n", p.ended, p.total, name, how)
+}
+
+// follow tells the progress of each test that ended. In the verbose words of the suite a test begins with its name below
+// a rule and ends with a bullet.
+func follow(words io.Reader, shown *progress) error {
 	lines := bufio.NewReader(words)
-	begun, total, rule := 0, "?", false
+	name, rule := "", false
 	for {
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) {
@@ -111,12 +219,11 @@ func follow(words io.Reader, out io.Writer) error {
 		line = strings.TrimRight(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "Will run "):
-			total = strings.Fields(line)[2]
+			shown.planned(strings.Fields(line)[2])
 		case rule && strings.HasPrefix(line, "[sig-"):
-			begun++
-			fmt.Fprintf(out, "%3d/%s %s ", begun, total, withoutLabels(line))
+			name = withoutLabels(line)
 		case strings.HasPrefix(line, "• "), strings.HasPrefix(line, "S ["): // a test may skip itself
-			fmt.Fprintln(out, strings.TrimLeft(line, "•S "))
+			shown.end(name, strings.TrimLeft(line, "•S "))
 		}
 		rule = strings.HasPrefix(line, "-----")
 	}

@@ -53,6 +53,8 @@ type Tests struct {
 	Passed   int       `json:"passed"`
 	Failed   int       `json:"failed"`
 	Failures []Failure `json:"failures,omitempty"`
+	// LeftOut are those of the same class that were not selected, each with the reason as its message.
+	LeftOut []Failure `json:"leftOut,omitempty"`
 }
 
 // Failure is a test that failed, and the first line of what it said.

@@ -1,0 +1,153 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/internal/evidence"
+)
+
+//go:embed served.tsv
+var servedTable string
+
+//go:embed pods.tsv
+var podsTable string
+
+// errClass: there is no such class of tests.
+var errClass = errors.New("-class is served or pods")
+
+// class is a kind of tests and what they run on.
+type class struct {
+	// file is the name of the table, result that of the file of results.
+	file, result string
+	rows         []row
+	// containers tells that pods have to run for real.
+	containers bool
+	// parallel is how many tests run at a time.
+	parallel int
+}
+
+// classOf finds a class by its name and reads its table.
+func classOf(name string) (class, error) {
+	var c class
+	var text string
+	switch name {
+	case "served":
+		c, text = class{file: "served.tsv", result: "conformance", parallel: 1}, servedTable
+	case "pods":
+		c, text = class{file: "pods.tsv", result: "conformance-pods", containers: true, parallel: 4}, podsTable
+	default:
+		return class{}, fmt.Errorf("%w, not %q", errClass, name)
+	}
+	var err error
+	c.rows, err = readTable(c.file, text)
+	return c, err
+}
+
+// row is a line of a table: a test by its name in the suite, what it is about, and what it needs that keelson does not
+// have.
+type row struct{ test, about, missing string }
+
+// expected tells whether the test has to pass.
+func (r row) expected() bool { return r.missing == "-" }
+
+func readTable(file, text string) ([]row, error) {
+	var rows []row
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines[1:] {
+		cells := strings.Split(line, "\t")
+		if len(cells) != 3 {
+			return nil, fmt.Errorf("%s:%d has %d cells, not test, about and missing", file, i+2, len(cells))
+		}
+		rows = append(rows, row{cells[0], cells[1], cells[2]})
+	}
+	return rows, nil
+}
+
+// batch is what one run of the suite is asked for.
+type batch struct {
+	focus string
+	// tests is how many that are; 0 means that the suite will tell.
+	tests int
+	// alone tells that nothing else may run meanwhile.
+	alone bool
+}
+
+// most is how many tests are in a batch where several batches run at a time: enough for the suite's start to cost little, few
+// enough for batches to end at about the same time.
+const most = 6
+
+// batches divides the tests to run: those that focus names, or without it those that have to pass. What has to run
+// alone comes last. An expression that matches no test of the table is left to the suite.
+func (c class) batches(focus string) ([]batch, error) {
+	expression, err := regexp.Compile(focus)
+	if err != nil {
+		return nil, fmt.Errorf("-focus: %w; it is a regular expression, or a file with one", err)
+	}
+	var together, alone []string
+	for _, r := range c.rows {
+		switch {
+		case focus == "" && !r.expected(), !expression.MatchString(r.test):
+		case strings.Contains(r.test, "[Serial]"), strings.Contains(r.test, "[Disruptive]"):
+			alone = append(alone, r.test)
+		default:
+			together = append(together, r.test)
+		}
+	}
+	if len(together)+len(alone) == 0 {
+		return []batch{{focus: focus, alone: true}}, nil
+	}
+	if c.parallel == 1 {
+		together, alone = nil, slices.Concat(together, alone)
+	}
+	var all []batch
+	// Neighbours in the table take alike long: each batch gets some of everything.
+	n := (len(together) + most - 1) / most
+	for i := range n {
+		var names []string
+		for at := i; at < len(together); at += n {
+			names = append(names, together[at])
+		}
+		all = append(all, batch{focus: exactly(names), tests: len(names)})
+	}
+	if len(alone) > 0 {
+		all = append(all, batch{focus: exactly(alone), tests: len(alone), alone: true})
+	}
+	return all, nil
+}
+
+// leftOut are the tests of the class that lack something, with what they lack.
+func (c class) leftOut() []evidence.Failure {
+	var out []evidence.Failure
+	for _, r := range c.rows {
+		if !r.expected() {
+			out = append(out, evidence.Failure{Test: r.test, Message: r.missing})
+		}
+	}
+	return out
+}
+
+// exactly is the expression that selects the tests of these names, and no others.
+func exactly(names []string) string {
+	quoted := make([]string, 0, len(names))
+	for _, n := range names {
+		quoted = append(quoted, regexp.QuoteMeta(n))
+	}
+	return "(" + strings.Join(quoted, "|") + ")"
+}
+
+// expressionOf takes an expression, or the name of a file with one.
+func expressionOf(focus string) (string, error) {
+	if content, err := os.ReadFile(focus); err == nil {
+		focus = strings.TrimSpace(string(content))
+	}
+	if _, err := regexp.Compile(focus); err != nil {
+		return "", fmt.Errorf("-focus: %w; it is a regular expression, or a file with one", err)
+	}
+	return focus, nil
+}
