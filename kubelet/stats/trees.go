@@ -1,0 +1,110 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// maxEntries is how many files of one directory are looked at: enough for all that is usual, and
+// few enough not to keep a disk busy for long. What has more counts as large as these.
+const maxEntries = 500_000
+
+// size is the room that a directory takes with all below it.
+type size struct{ bytes, inodes uint64 }
+
+// measured is a size at a time.
+type measured struct {
+	size
+	at   time.Time // when it was measured
+	used time.Time // when it was asked for last
+}
+
+// trees measures directories and remembers what they take.
+type trees struct {
+	age time.Duration
+
+	mu    sync.Mutex // one measurement at a time is enough work for a disk
+	known map[string]measured
+}
+
+// measure is the size of a directory, not much older than age; false when it cannot be read.
+func (t *trees) measure(ctx context.Context, dir string, now time.Time) (size, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m, ok := t.known[dir]; ok && now.Sub(m.at) < t.age {
+		m.used = now
+		t.known[dir] = m
+		return m.size, true
+	}
+	s, err := walk(ctx, dir)
+	if err != nil {
+		delete(t.known, dir)
+		return size{}, false
+	}
+	t.known[dir] = measured{size: s, at: now, used: now}
+	return s, true
+}
+
+// forget drops what nobody has asked for lately.
+func (t *trees) forget(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for dir, m := range t.known {
+		if now.Sub(m.used) > 2*t.age {
+			delete(t.known, dir)
+		}
+	}
+}
+
+// walk adds up the files below a directory, on its own filesystem, each once however many names it
+// has. Files that vanish meanwhile do not count.
+func walk(ctx context.Context, dir string) (size, error) {
+	var out size
+	entries := 0
+	device := uint64(0)
+	seen := map[uint64]bool{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			if path != dir && errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		if entries++; entries > maxEntries {
+			return fs.SkipAll
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil //nolint:nilerr // the file is gone
+		}
+		file := place(info)
+		if path == dir {
+			device = file.device
+		} else if file.device != device {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if file.links > 1 && !entry.IsDir() {
+			if seen[file.inode] {
+				return nil
+			}
+			seen[file.inode] = true
+		}
+		out.bytes += file.bytes
+		out.inodes++
+		return nil
+	})
+	return out, err
+}
+
+// file is where a file is and what it takes.
+type file struct{ device, inode, links, bytes uint64 }
