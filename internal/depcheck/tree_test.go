@@ -26,6 +26,7 @@ func siblings() map[string][]string {
 		"apiserver": {"admission", "authn", "authz", "informer", "registry",
 			"authz/selector", // how selectors of a request are told to authorizers: part of the contract
 			"registry/codec", // the encodings in which the registry keeps and hands out objects
+			"internal/upgrade",
 		},
 		"authn":       {},
 		"authz":       {"authn", "client"},
@@ -46,7 +47,7 @@ func siblings() map[string][]string {
 			"client/kubeconfig",                                                             // clusterprocess is a client
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
-		"kubelet": {"client", "cri", "events", "informer", "internal/pause"},
+		"kubelet": {"authn", "authz", "client", "cri", "events", "informer", "internal/pause", "internal/upgrade"},
 		"pki":     {},
 		"registry": {"authn", "authz", "informer", "storage",
 			"authz/selector", // the review kinds read selectors as requests carry them
@@ -65,6 +66,7 @@ func limits() map[string]int {
 		"admission/admissiontest": 160, // go-cmp and YAML
 		"apiserver":               170,
 		"apiserver/audit":         90,
+		"apiserver/connect":       180, // WebSocket and SPDY
 		"apiserver/health":        0,
 		"apiserver/managedfields": 80,
 		"apiserver/metrics":       200, // Prometheus' client
@@ -109,6 +111,7 @@ func limits() map[string]int {
 		"kubelet/prober":          180, // gRPC and its health protocol
 		"kubelet/volume/atomic":   1,   // x/sys
 		"kubelet/volume/internal": 1,
+		"kubelet/logs":            3,
 		"pki":                     0,
 		"registry":                100,
 		"scheduler":               90,

@@ -1,0 +1,338 @@
+package connect_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/apiserver"
+	"github.com/keelson-dev/keelson/apiserver/connect"
+	"github.com/keelson-dev/keelson/apiserver/openapi"
+	"github.com/keelson-dev/keelson/apiserver/serving"
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/x509"
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/internal/kubectl"
+	"github.com/keelson-dev/keelson/kubelet/server"
+	"github.com/keelson-dev/keelson/pki"
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/core"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+const hour = time.Hour
+
+// world is an API server and a kubelet, each behind TLS, and what a kubectl needs to speak to them.
+type world struct {
+	*host
+	registry *registry.Registry
+	ca       *pki.Authority
+	address  string // of the API server
+	kubelet  string
+	drain    *apiserver.Drain
+	admitted *recorded
+
+	mu   sync.Mutex
+	pods map[string]*corev1.Pod
+}
+
+// recorded are the connections that were admitted.
+type recorded struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *recorded) add(s string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, s)
+}
+
+func (r *recorded) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all)
+}
+
+func (w *world) Pods() []*corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []*corev1.Pod
+	for _, pod := range w.pods {
+		all = append(all, pod)
+	}
+	return all
+}
+
+func (w *world) Pod(namespace, name string) (*corev1.Pod, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pod, ok := w.pods[namespace+"/"+name]
+	return pod, ok
+}
+
+// start starts everything. It ends with the test, which fails if something does not end.
+func start(t *testing.T) *world {
+	t.Helper()
+	w := &world{host: newHost(t), pods: map[string]*corev1.Pod{}, drain: apiserver.NewDrain(), admitted: &recorded{}}
+	var err error
+	if w.ca, err = pki.New("test"); err != nil {
+		t.Fatal(err)
+	}
+	w.startKubelet(t)
+	w.startServer(t)
+	host, port, err := net.SplitHostPort(w.kubelet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	w.create(t, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node"},
+		Status: corev1.NodeStatus{
+			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "no.such.host"}, {Type: corev1.NodeInternalIP, Address: host}},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(n)}},
+		},
+	})
+	return w
+}
+
+// run runs something until the test ends.
+func run(t *testing.T, f func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("it does not end")
+		}
+	})
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (w *world) certificate(t *testing.T, s pki.Subject) tls.Certificate {
+	t.Helper()
+	pair, err := w.ca.Issue(s, hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := pair.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) startKubelet(t *testing.T) {
+	t.Helper()
+	logDir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(logDir, "syslog"), []byte("a line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(w, w.host, server.Options{
+		NodeName: "node", Authenticator: x509.New(x509.Static{Roots: w.ca.Pool()}), LogDir: logDir,
+		Authorizer: authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, error) {
+			if slices.Contains(a.User.Groups, authn.GroupMasters) {
+				return authz.Decision{Verdict: authz.Allow}, nil
+			}
+			return authz.Decision{}, nil
+		}),
+	})
+	l := listen(t)
+	w.kubelet = l.Addr().String()
+	certificate := w.certificate(t, pki.Subject{Name: "system:node:node", Hosts: []string{"127.0.0.1"}})
+	run(t, func(ctx context.Context) error {
+		return s.Run(ctx, l, func() (*tls.Certificate, error) { return &certificate, nil })
+	})
+}
+
+func (w *world) startServer(t *testing.T) {
+	t.Helper()
+	store := memory.New(memory.Options{})
+	t.Cleanup(func() { _ = store.Close() })
+	kinds := core.Kinds(core.Options{})
+	var err error
+	if w.registry, err = registry.New(store, kinds, registry.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, w.registry.Run)
+	if err := w.registry.WaitSynced(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	client := w.certificate(t, pki.Subject{Name: "kube-apiserver-kubelet-client", Groups: []string{authn.GroupMasters}})
+	connector := connect.New(connect.Options{TLS: &tls.Config{Certificates: []tls.Certificate{client}, RootCAs: w.ca.Pool(), MinVersion: tls.VersionTLS12}})
+	t.Cleanup(connector.Close)
+	handler := apiserver.New(w.registry, apiserver.Options{
+		Authenticator: authn.WithGroup(x509.New(x509.Static{Roots: w.ca.Pool()}), authn.GroupAuthenticated),
+		Authorizer:    authz.Func(allow), Connector: connector, Paths: openapi.New(kinds, openapi.Options{}).Paths(),
+		Admission: admission.Chain{admission.ValidatorFunc("Recorder", func(_ context.Context, r *admission.Request) error {
+			w.admitted.add(fmt.Sprintf("%s %s %s/%s %s", r.Operation, r.Kind.Kind, r.Resource.Resource, r.Subresource, r.Name))
+			if r.Name == "forbidden" {
+				return admission.Forbidden(r, "not this one")
+			}
+			return nil
+		}, admission.Connect)},
+	})
+	l := listen(t)
+	w.address = l.Addr().String()
+	s := serving.New(l, w.certificate(t, pki.Subject{Name: "apiserver", Hosts: []string{"127.0.0.1"}}), w.drain.Handler(handler), serving.Options{Drain: w.drain.EndStreams})
+	run(t, s.Run)
+}
+
+// allow lets masters do everything, and "reader" read, to which belongs the GET of exec.
+func allow(_ context.Context, a authz.Attributes) (authz.Decision, error) {
+	switch {
+	case slices.Contains(a.User.Groups, authn.GroupMasters),
+		a.User.Name == "reader" && (!a.ResourceRequest || a.Verb == "get" || a.Verb == "list"):
+		return authz.Decision{Verdict: authz.Allow}, nil
+	}
+	return authz.Decision{}, nil
+}
+
+func (w *world) create(t *testing.T, obj registry.Object) {
+	t.Helper()
+	plural := map[string]string{"Namespace": "namespaces", "Node": "nodes", "Pod": "pods", "Service": "services", "Endpoints": "endpoints"}[strings.TrimPrefix(fmt.Sprintf("%T", obj), "*v1.")]
+	res, ok := w.registry.Resource(schema.GroupResource{Resource: plural})
+	if !ok {
+		t.Fatalf("no resource of %T", obj)
+	}
+	stored := obj.DeepCopyObject().(registry.Object)
+	if res.Rules.Default != nil {
+		res.Rules.Default(stored)
+	}
+	item, err := res.Create(t.Context(), stored, registry.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj.SetUID(item.Object.GetUID())
+}
+
+// setStatus makes the kubelet and the API server know a pod's status.
+func (w *world) setStatus(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	w.mu.Lock()
+	w.pods[pod.Namespace+"/"+pod.Name] = pod
+	w.mu.Unlock()
+	err := w.client(t).Put().AbsPath("/api/v1/namespaces", pod.Namespace, "pods", pod.Name, "status").Body(pod).Do(t.Context()).Error()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// client is the administrator's.
+func (w *world) client(t *testing.T) *rest.RESTClient {
+	t.Helper()
+	c, err := rest.UnversionedRESTClientFor(w.config(t, "admin", authn.GroupMasters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) config(t *testing.T, name string, groups ...string) *rest.Config {
+	t.Helper()
+	pair, err := w.ca.Issue(pki.Subject{Name: name, Groups: groups}, hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rest.Config{
+		Host:            "https://" + w.address,
+		TLSClientConfig: rest.TLSClientConfig{CAData: w.ca.PEM(), CertData: pair.Certificate, KeyData: pair.Key},
+		ContentConfig:   rest.ContentConfig{GroupVersion: &corev1.SchemeGroupVersion, NegotiatedSerializer: codecs()},
+	}
+}
+
+// pod returns a pod with these containers, all running.
+func (w *world) pod(t *testing.T, name string, containers ...string) (*corev1.Pod, []*cri.ContainerStatus) {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec:       corev1.PodSpec{NodeName: "node"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, c := range containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c, Image: "image", Stdin: true, TTY: strings.HasPrefix(c, "tty")})
+	}
+	w.create(t, pod)
+	var all []*cri.ContainerStatus
+	for _, c := range containers {
+		one := w.add(pod, c, cri.ContainerRunning)
+		all = append(all, one)
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c, ContainerID: "host://" + one.ID, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		})
+	}
+	w.setStatus(t, pod)
+	return pod, all
+}
+
+// kubectl returns a kubectl of a user.
+func (w *world) kubectl(t *testing.T, user string, groups ...string) kubectl.Kubectl {
+	t.Helper()
+	path, err := kubectl.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := w.config(t, user, groups...)
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	kubeconfig := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+"clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority":%q}}],
+"users":[{"name":"c","user":{"client-certificate":%q,"client-key":%q}}],
+"contexts":[{"name":"c","context":{"cluster":"c","user":"c","namespace":"default"}}]}`,
+		config.Host, write("ca", config.CAData), write("crt", config.CertData), write("key", config.KeyData))
+	return kubectl.Kubectl{Path: path, Kubeconfig: write("config", []byte(kubeconfig)), Home: dir}
+}
+
+// web is an HTTP server on this host, as a pod's.
+func web(t *testing.T, h http.Handler) (port string) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}

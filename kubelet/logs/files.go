@@ -1,0 +1,252 @@
+package logs
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	compressed = ".gz"
+	unfinished = ".tmp" // of a compression that broke off
+)
+
+// Rotated returns the files that were rotated away from the log at path, the oldest first.
+func Rotated(path string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	prefix := filepath.Base(path) + "."
+	for _, e := range entries {
+		if name := e.Name(); strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, unfinished) {
+			names[name] = true
+		}
+	}
+	var all []string
+	for name := range names {
+		if !names[name+compressed] { // else it is compressed and about to be removed
+			all = append(all, filepath.Join(filepath.Dir(path), name))
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		return strings.Compare(strings.TrimSuffix(a, compressed), strings.TrimSuffix(b, compressed))
+	})
+	return all, nil
+}
+
+// files are the files of one log, of which the current is being read.
+type files struct {
+	path    string
+	older   []string // that are still to be read, the oldest first
+	newest  *file    // opened before older was listed, so that no rotation falls between
+	current *file
+	skip    int64 // lines of the first of older
+	wanted  func(Stream) bool
+}
+
+// open opens the log at path.
+func open(path string) (*files, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &files{path: path}
+	if f.newest, err = openPlain(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	older, err := Rotated(path)
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	for _, name := range older {
+		if f.newest != nil && f.newest.is(name) {
+			break // rotated just now
+		}
+		f.older = append(f.older, name)
+	}
+	if f.newest == nil && len(f.older) == 0 {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return f, nil
+}
+
+func (f *files) close() {
+	for _, one := range []*file{f.newest, f.current} {
+		if one != nil {
+			_ = one.closer() // it was read
+		}
+	}
+}
+
+func openPlain(path string) (*file, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := newFile(f, f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return opened, nil
+}
+
+// openOlder opens a file that was rotated away, and may have been compressed since it was listed.
+func openOlder(path string) (*file, error) {
+	if !strings.HasSuffix(path, compressed) {
+		f, err := openPlain(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+		path += compressed
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", filepath.Base(path), err), f.Close())
+	}
+	opened, err := newFile(f, z)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return opened, nil
+}
+
+// is tells whether the file is the one at path.
+func (f *file) is(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && os.SameFile(f.info, info)
+}
+
+// next makes the next file the current one; false when the newest was.
+func (f *files) next() bool {
+	for len(f.older) > 0 {
+		name := f.older[0]
+		f.older = f.older[1:]
+		older, err := openOlder(name)
+		if err != nil {
+			f.skip = 0
+			continue // removed in the meantime, or damaged: the rest is worth reading
+		}
+		if err := older.pass(f.skip, f.wanted); err != nil {
+			_ = older.closer()
+			continue
+		}
+		f.skip = 0
+		f.become(older)
+		return true
+	}
+	if f.newest == nil {
+		return false
+	}
+	f.become(f.newest)
+	f.newest = nil
+	return true
+}
+
+func (f *files) become(next *file) {
+	if f.current != nil {
+		_ = f.current.closer() // it was read
+	}
+	f.current = next
+}
+
+// seek goes to the last n lines.
+func (f *files) seek(n int64, wanted func(Stream) bool) error {
+	f.wanted = wanted
+	if f.newest != nil {
+		plain, ok := f.newest.Reader.(*os.File)
+		if !ok {
+			return fmt.Errorf("%s is no plain file", f.path)
+		}
+		size, err := plain.Seek(0, io.SeekEnd)
+		if err != nil {
+			return err
+		}
+		at, found, err := tail(plain, size, n, wanted)
+		if err != nil {
+			return fmt.Errorf("find the last lines: %w", err)
+		}
+		if _, err := plain.Seek(at, io.SeekStart); err != nil {
+			return err
+		}
+		n -= found
+	}
+	for i := len(f.older) - 1; i >= 0; i-- {
+		if n == 0 {
+			f.older = f.older[i+1:]
+			return nil
+		}
+		has, err := count(f.older[i], wanted)
+		if err != nil {
+			continue // as in next
+		}
+		if has >= n {
+			f.older, f.skip = f.older[i:], has-n
+			return nil
+		}
+		n -= has
+	}
+	return nil
+}
+
+// count counts the lines of a file.
+func count(path string, wanted func(Stream) bool) (int64, error) {
+	f, err := openOlder(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.closer() }()
+	var n int64
+	for {
+		line, err := f.line()
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if ends(line, wanted) {
+			n++
+		}
+	}
+}
+
+// pass reads n lines and drops them.
+func (f *file) pass(n int64, wanted func(Stream) bool) error {
+	for n > 0 {
+		line, err := f.line()
+		if err != nil {
+			return err
+		}
+		if ends(line, wanted) {
+			n--
+		}
+	}
+	return nil
+}
+
+// line reads the beginning of a line, up to what the reader buffers, and drops what follows.
+func (f *file) line() ([]byte, error) {
+	line, err := f.lines.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	line = slices.Clone(line)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = f.lines.ReadSlice('\n')
+	}
+	return line, err
+}

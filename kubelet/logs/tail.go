@@ -1,0 +1,100 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// chunk is how much is read at once from the end of a file.
+const chunk = 64 << 10
+
+// ends tells whether a line of a file ends a line of output on a stream that is wanted.
+func ends(line []byte, wanted func(Stream) bool) bool {
+	stream, partial, ok := peek(line)
+	return ok && !partial && wanted(stream)
+}
+
+// peek reads stream and tag of a line, of which it needs no more than the beginning.
+func peek(line []byte) (s Stream, partial, ok bool) {
+	_, rest, ok1 := bytes.Cut(line, []byte{' '})
+	stream, rest, ok2 := bytes.Cut(rest, []byte{' '})
+	tags, _, ok3 := bytes.Cut(rest, []byte{' '})
+	first, _, _ := bytes.Cut(tags, []byte{':'})
+	return Stream(stream), string(first) == "P", ok1 && ok2 && ok3
+}
+
+// tail finds where the last n lines of output begin in a file of that size, and how many there are
+// if the file has fewer. It reads from the end, and no more than it needs.
+func tail(r io.ReaderAt, size, n int64, wanted func(Stream) bool) (at, found int64, err error) {
+	b := backwards{r: r, at: size}
+	first := true
+	for {
+		start, line, err := b.line()
+		if errors.Is(err, io.EOF) {
+			return 0, found, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		stream, partial, ok := peek(line)
+		switch {
+		case !ok || !wanted(stream):
+			continue
+		case partial && first:
+			found++ // the line that is being written
+		case !partial:
+			if found == n {
+				return start + int64(len(line)), found, nil
+			}
+			found++
+		}
+		first = false
+		if n == 0 {
+			return size, 0, nil
+		}
+	}
+}
+
+// backwards reads lines from the end of a file.
+type backwards struct {
+	r   io.ReaderAt
+	at  int64  // where buf begins in the file
+	buf []byte // what was read and is not returned yet
+}
+
+// line returns the line before the last one returned, with its line end, and where it begins. What
+// stands after the last line end of the file is left out.
+func (b *backwards) line() (start int64, line []byte, err error) {
+	searched := 0 // bytes of buf's end that hold no line end but the line's own
+	for {
+		end := bytes.LastIndexByte(b.buf, '\n')
+		if end < 0 && b.at == 0 {
+			return 0, nil, io.EOF
+		}
+		if end >= 0 {
+			head := b.buf[:max(end-searched, 0)]
+			if begin := bytes.LastIndexByte(head, '\n'); begin >= 0 || b.at == 0 {
+				line = b.buf[begin+1 : end+1]
+				start = b.at + int64(begin) + 1
+				b.buf = b.buf[:begin+1]
+				return start, line, nil
+			}
+			searched = end
+		}
+		if err := b.more(); err != nil {
+			return 0, nil, err
+		}
+	}
+}
+
+// more reads the chunk before the buffer.
+func (b *backwards) more() error {
+	size := min(b.at, chunk)
+	grown := make([]byte, size, size+int64(len(b.buf)))
+	if _, err := b.r.ReadAt(grown, b.at-size); err != nil {
+		return err
+	}
+	b.buf, b.at = append(grown, b.buf...), b.at-size
+	return nil
+}

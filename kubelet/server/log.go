@@ -1,0 +1,216 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/logs"
+)
+
+// logRequest is what a client asks of a log.
+type logRequest struct {
+	follow, previous, timestamps bool
+	tail, limit, sinceSeconds    *int64
+	since                        time.Time
+	stream                       string
+}
+
+var errInvalid = errors.New("invalid")
+
+func parseLog(query url.Values) (logRequest, error) {
+	q := logRequest{stream: corev1.LogStreamAll}
+	if all := query.Get("tail"); all != "" {
+		query.Set("tailLines", all)
+		if all == "all" {
+			query.Del("tailLines")
+		}
+	}
+	for name, into := range map[string]*bool{"follow": &q.follow, "previous": &q.previous, "timestamps": &q.timestamps} {
+		v := query.Get(name)
+		*into = query.Has(name) && v != "0" && !strings.EqualFold(v, "false")
+	}
+	for name, into := range map[string]**int64{"tailLines": &q.tail, "limitBytes": &q.limit, "sinceSeconds": &q.sinceSeconds} {
+		if !query.Has(name) {
+			continue
+		}
+		n, err := strconv.ParseInt(query.Get(name), 10, 64)
+		if err != nil {
+			return q, err
+		}
+		*into = &n
+	}
+	if query.Has("stream") {
+		q.stream = query.Get("stream")
+	}
+	if since := query.Get("sinceTime"); since != "" {
+		var err error
+		if q.since, err = time.Parse(time.RFC3339, since); err != nil {
+			return q, err
+		}
+	}
+	return q, q.judge()
+}
+
+// judge says whether what is asked makes sense, as the API server does.
+func (q *logRequest) judge() error {
+	part := q.stream == corev1.LogStreamStdout || q.stream == corev1.LogStreamStderr
+	switch {
+	case q.tail != nil && *q.tail < 0, q.limit != nil && *q.limit < 1, q.sinceSeconds != nil && *q.sinceSeconds < 1,
+		q.sinceSeconds != nil && !q.since.IsZero(), !part && q.stream != corev1.LogStreamAll, part && q.tail != nil:
+		return errInvalid
+	}
+	return nil
+}
+
+func (s *Server) serveLog(w http.ResponseWriter, r *http.Request) {
+	q, err := parseLog(r.URL.Query())
+	switch {
+	case errors.Is(err, errInvalid):
+		text(w, http.StatusUnprocessableEntity, `{"message": "Invalid request."}`)
+		return
+	case err != nil:
+		text(w, http.StatusBadRequest, `{"message": "Unable to decode query."}`)
+		return
+	}
+	podName, name := r.PathValue("pod"), r.PathValue("container")
+	pod, ok := s.pods.Pod(r.PathValue("namespace"), podName)
+	if !ok {
+		text(w, http.StatusNotFound, "pod %q does not exist", podName)
+		return
+	}
+	if _, found := ttyOf(pod, name); !found {
+		text(w, http.StatusNotFound, "container %q not found in pod %q", name, podName)
+		return
+	}
+	id, err := logOf(pod, name, q.previous)
+	if err != nil {
+		text(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	_, bare, ok := strings.Cut(id, "://")
+	if !ok {
+		bare = id
+	}
+	status, err := s.runtime.ContainerStatus(r.Context(), bare)
+	if err != nil {
+		s.log.Info("no status of a container whose log is wanted", "container", id, "error", err)
+		text(w, http.StatusBadRequest, "unable to retrieve container logs for %s", id)
+		return
+	}
+	s.copyLog(w, r, status, q)
+}
+
+// copyLog answers with a log.
+func (s *Server) copyLog(w http.ResponseWriter, r *http.Request, c cri.ContainerStatus, q logRequest) {
+	out := &response{to: bufio.NewWriterSize(w, 32<<10), flush: http.NewResponseController(w).Flush}
+	o := logs.Options{Tail: q.tail, Limit: q.limit, Since: q.since, Timestamps: q.timestamps, Follow: q.follow}
+	if q.sinceSeconds != nil {
+		o.Since = time.Now().Add(-time.Duration(*q.sinceSeconds) * time.Second)
+	}
+	if q.stream != corev1.LogStreamStderr {
+		o.Stdout = out
+	}
+	if q.stream != corev1.LogStreamStdout {
+		o.Stderr = out
+	}
+	o.Running = func(ctx context.Context) (bool, error) {
+		status, err := s.runtime.ContainerStatus(ctx, c.ID)
+		switch {
+		case errors.Is(err, cri.ErrUnavailable):
+			return true, nil // containers outlive their runtime
+		case errors.Is(err, cri.ErrNotFound):
+			return false, nil
+		}
+		return status.State == cri.ContainerRunning, err
+	}
+	o.Idle = out.send // at first, too: the client is to know that it is connected
+	err := logs.Read(r.Context(), c.LogPath, o)
+	if err == nil {
+		err = out.to.Flush()
+	}
+	switch {
+	case err == nil || r.Context().Err() != nil:
+	case out.begun:
+		s.log.Info("log broke off", "container", c.ID, "error", err)
+	default:
+		text(w, http.StatusBadRequest, "failed to try resolving symlinks in path %q: %v", c.LogPath, err)
+	}
+}
+
+// response is sent to a client when its buffer is full, or there is nothing more for now.
+type response struct {
+	to    *bufio.Writer
+	flush func() error
+	begun bool // something may have been sent
+}
+
+func (o *response) Write(p []byte) (int, error) {
+	o.begun = true
+	return o.to.Write(p)
+}
+
+func (o *response) send() error {
+	o.begun = true
+	if err := o.to.Flush(); err != nil {
+		return err
+	}
+	return o.flush()
+}
+
+// logOf finds whose log is wanted among the containers that the pod's status tells of: the one that
+// runs or ran last, or the one before.
+func logOf(pod *corev1.Pod, name string, previous bool) (id string, err error) {
+	c := statusOf(pod, name)
+	if c == nil {
+		return "", fmt.Errorf("container %q in pod %q is not available", name, pod.Name)
+	}
+	last, state := c.LastTerminationState.Terminated, c.State
+	switch {
+	case previous:
+		if last == nil || last.ContainerID == "" {
+			return "", fmt.Errorf("previous terminated container %q in pod %q not found", name, pod.Name)
+		}
+		return last.ContainerID, nil
+	case state.Running != nil:
+		return c.ContainerID, nil
+	case state.Terminated != nil && state.Terminated.ContainerID != "":
+		return state.Terminated.ContainerID, nil
+	case last != nil && last.ContainerID != "":
+		return last.ContainerID, nil
+	case state.Terminated != nil || last != nil:
+		return "", fmt.Errorf("container %q in pod %q is terminated", name, pod.Name)
+	case state.Waiting == nil:
+		return "", fmt.Errorf("container %q in pod %q is waiting to start - no logs yet", name, pod.Name)
+	}
+	reason := state.Waiting.Reason
+	switch reason {
+	case "ErrImagePull":
+		reason = "image can't be pulled"
+	case "ImagePullBackOff":
+		reason = "trying and failing to pull image"
+	}
+	return "", fmt.Errorf("container %q in pod %q is waiting to start: %s", name, pod.Name, reason)
+}
+
+func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+	for _, all := range [][]corev1.ContainerStatus{
+		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses,
+	} {
+		for i := range all {
+			if all[i].Name == name {
+				return &all[i]
+			}
+		}
+	}
+	return nil
+}
