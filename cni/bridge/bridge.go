@@ -91,12 +91,7 @@ func (b *Bridge) Up(ctx context.Context) error {
 		return fmt.Errorf("bridge %s: %w", b.options.Bridge, err)
 	}
 	for _, s := range b.subnets {
-		setting := "/proc/sys/net/ipv4/ip_forward"
-		if s.Addr().Is6() {
-			setting = "/proc/sys/net/ipv6/conf/all/forwarding"
-		}
-		// By a command and not by a write, so that it happens in the namespace where Run runs.
-		if _, err := b.options.Run(ctx, []byte("1\n"), "tee", setting); err != nil {
+		if err := b.forward(ctx, s); err != nil {
 			return fmt.Errorf("turning IP forwarding on: %w", err)
 		}
 	}
@@ -104,6 +99,21 @@ func (b *Bridge) Up(ctx context.Context) error {
 		return fmt.Errorf("masquerading of bridge %s: %w", b.options.Bridge, err)
 	}
 	return nil
+}
+
+// forward turns forwarding on by commands and not by a write, so that it happens in the namespace
+// where Run runs.
+func (b *Bridge) forward(ctx context.Context, subnet netip.Prefix) error {
+	setting := "/proc/sys/net/ipv4/ip_forward"
+	if subnet.Addr().Is6() {
+		setting = "/proc/sys/net/ipv6/conf/all/forwarding"
+	}
+	now, err := b.options.Run(ctx, nil, "cat", setting)
+	if err != nil || strings.TrimSpace(string(now)) == "1" { // perhaps nobody may write here
+		return err
+	}
+	_, err = b.options.Run(ctx, []byte("1\n"), "tee", setting)
+	return err
 }
 
 // setUp is what ip is to do, given the device as it is or nil.

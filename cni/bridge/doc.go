@@ -15,9 +15,12 @@
 //
 // # What changes on the host
 //
-// Up turns IP forwarding on and Down leaves it on, since others may have come to rely on it.
+// Up turns IP forwarding on, and Down leaves it on, since others may have come to rely on it.
 // Everything else Down removes: the device with its ports, the table, the addresses on record and
 // port mappings that lead into the subnet. Both run the commands ip and nft, which need root.
+//
+// A host whose own firewall drops what it forwards has to make an exception for the device: no
+// other table can overrule one that drops.
 //
 // A Bridge is safe for concurrent use as long as Up and Down do not run at the same time.
 package bridge
