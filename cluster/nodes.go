@@ -168,6 +168,7 @@ func (n *Node) kubelet(ctx context.Context) error {
 	if run := c.options.Nodes.Run; run != nil {
 		parts := NodeParts{
 			Name: n.name, CIDR: n.cidr, Client: api, Recorder: recorder, Pods: pods, Node: self, Services: n.services,
+			ConfigMap: single[*corev1.ConfigMap](c.registry, "configmaps"), Secret: single[*corev1.Secret](c.registry, "secrets"),
 			Capacity: c.options.Nodes.Capacity.DeepCopy(), Logger: c.log,
 		}
 		return controllers.Group(pods, self, recorder, controllers.RunnableFunc(func(ctx context.Context) error {
@@ -179,6 +180,15 @@ func (n *Node) kubelet(ctx context.Context) error {
 		return err
 	}
 	return controllers.Group(pods, self, recorder, k).Run(ctx)
+}
+
+// single makes sources of single objects of a resource.
+func single[T informer.Object](r *registry.Registry, resource string) func(namespace, name string) (informer.Source[T], error) {
+	return func(namespace, name string) (informer.Source[T], error) {
+		return registry.Source[T](r, coreResource(resource), registry.Selection{
+			Namespace: namespace, Fields: fields.OneTermEqualSelector("metadata.name", name),
+		})
+	}
 }
 
 func (n *Node) options() kubelet.Options {

@@ -171,8 +171,12 @@ type NodeParts struct {
 	Pods     *informer.Informer[*corev1.Pod]
 	Node     *informer.Informer[*corev1.Node]
 	Services *informer.Informer[*corev1.Service]
-	Capacity corev1.ResourceList
-	Logger   *slog.Logger
+	// ConfigMap and Secret open what is told of single objects: sources that show the one of that
+	// name alone.
+	ConfigMap func(namespace, name string) (informer.Source[*corev1.ConfigMap], error)
+	Secret    func(namespace, name string) (informer.Source[*corev1.Secret], error)
+	Capacity  corev1.ResourceList
+	Logger    *slog.Logger
 }
 
 // Scheduler options. The zero value is upstream's default profile.

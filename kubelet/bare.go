@@ -36,9 +36,13 @@ func (bare) Sandbox(*corev1.Pod) (cri.SandboxSecurity, error)             { retu
 func (bare) Namespaces(pod *corev1.Pod, _ string) (cri.Namespaces, error) {
 	return namespaces(pod), nil
 }
-func (bare) Hostname(pod *corev1.Pod) (name, domain string, err error) { return hostname(pod), "", nil }
-func (bare) Probe(context.Context, ProbeTarget) error                  { return nil }
-func (bare) Message(status cri.ContainerStatus) string                 { return status.Message }
+func (bare) Probe(context.Context, ProbeTarget) error  { return nil }
+func (bare) Message(status cri.ContainerStatus) string { return status.Message }
+
+// Names are all the pod's hostname.
+func (bare) Names(pod *corev1.Pod) (Names, error) {
+	return Names{Hostname: hostname(pod), Kernel: hostname(pod)}, nil
+}
 
 // Container is what the runtime and the image say.
 func (bare) Container(*corev1.Pod, *corev1.Container, cri.Image) (cri.Security, error) {

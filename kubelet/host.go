@@ -147,9 +147,13 @@ type Resolver interface {
 	// that do not keep the pod from starting are returned as warnings, which become events; each
 	// is the event's reason, a colon with a space, and its message.
 	Resolve(pod *corev1.Pod) (dns cri.DNS, warnings []string, err error)
-	// Hostname is the pod's name on its network and its domain, empty without a subdomain.
-	Hostname(pod *corev1.Pod) (hostname, domain string, err error)
+	// Names are what the pod is called.
+	Names(pod *corev1.Pod) (Names, error)
 }
+
+// Names are what a pod is called: Hostname on its network, in Domain, which is empty without a
+// subdomain; Kernel is the hostname that its processes see.
+type Names struct{ Hostname, Domain, Kernel string }
 
 // Security turns what a pod says of its security into what a runtime is told. Errors are texts for
 // people and keep the pod, or the container, from starting.

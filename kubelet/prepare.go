@@ -99,9 +99,11 @@ func (w *worker) fillSandbox(config *cri.SandboxConfig, pod *corev1.Pod) error {
 	}
 	config.DNS = dns
 	if !isHostNetwork(pod) {
-		if config.Hostname, _, err = host.Resolver.Hostname(pod); err != nil {
+		names, err := host.Resolver.Names(pod)
+		if err != nil {
 			return err
 		}
+		config.Hostname = names.Kernel
 	}
 	if config.Namespaces, err = host.Security.Namespaces(pod, config.RuntimeHandler); err != nil {
 		return err
@@ -173,9 +175,11 @@ func targetOf(pod *corev1.Pod, name string) string {
 // mount adds what the container sees of the pod's volumes.
 func (w *worker) mount(ctx context.Context, config *cri.ContainerConfig, l launch, r MountRequest) (err error) {
 	host := w.k.options.Host
-	if r.Hostname, r.Domain, err = host.Resolver.Hostname(l.pod); err != nil {
+	names, err := host.Resolver.Names(l.pod)
+	if err != nil {
 		return err
 	}
+	r.Hostname, r.Domain = names.Hostname, names.Domain
 	config.Mounts, err = host.Volumes.Mounts(ctx, r)
 	if err != nil {
 		return err

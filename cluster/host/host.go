@@ -4,16 +4,23 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
 	"path"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
+	"github.com/keelson-dev/keelson/kubelet/environment"
 	"github.com/keelson-dev/keelson/kubelet/machine"
+	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/kubelet/prober"
+	"github.com/keelson-dev/keelson/kubelet/resolv"
+	"github.com/keelson-dev/keelson/kubelet/security"
+	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
 // Host is one node of real containers. Make one with New.
@@ -87,21 +94,62 @@ const maxPods = 110
 
 // host is what the kubelet has of the machine.
 func (h *Host) host(r kubelet.Registration) (kubelet.Host, error) {
+	log := h.options.Logger
 	tree, err := cgroup.New(path.Clean(h.options.CgroupRoot), cgroup.Options{
-		Offered: r.Allocatable, MemoryCapacity: r.Capacity.Memory().Value(), Logger: h.options.Logger,
+		Offered: r.Allocatable, MemoryCapacity: r.Capacity.Memory().Value(), Logger: log,
 	})
 	if err != nil {
 		return kubelet.Host{}, fmt.Errorf("cgroups of node %s: %w", h.parts.Name, err)
 	}
+	cache := objects.New(h.parts.Client, h.parts.Watches, objects.Options{Changed: h.changed, Logger: log})
+	h.runs = append(h.runs, cache)
+	files, err := volume.New(h.options.Dir, volume.Sources{Objects: cache, Tokens: volume.TokensOf(h.parts.Client)}, volume.Options{
+		Allocatable: func() corev1.ResourceList { return r.Allocatable }, Logger: log,
+	})
+	if err != nil {
+		return kubelet.Host{}, err
+	}
+	policy, users, err := h.security()
+	if err != nil {
+		return kubelet.Host{}, err
+	}
 	probes := prober.New(prober.Options{HostIP: h.hostIP(), Recorder: h.parts.Recorder})
 	return kubelet.Host{
+		Volumes: referring{files, cache, users},
+		Environment: environment.New(environment.Sources{Objects: cache, Services: h.parts.Services, Files: files},
+			environment.Options{Logger: log}),
 		Cgroups: tree,
-		Prober:  probes,
+		Resolver: resolv.New(resolv.Options{
+			Servers: h.options.DNS.Servers, Domain: h.options.DNS.Domain, File: h.options.DNS.ResolvConf, NodeIPs: h.options.Addresses,
+		}),
+		Security:  policy,
+		Admitters: []kubelet.Admitter{admitter{policy}},
+		Prober:    probes,
 		Hooks: kubelet.ProbeFunc(func(ctx context.Context, target kubelet.ProbeTarget) error {
 			return probes.Hook(ctx, target, target.Probe.HTTPGet)
 		}),
-		LogDir: h.options.LogDir,
+		Messages: messages{},
+		LogDir:   h.options.LogDir,
 	}, nil
+}
+
+// security is what pods may do on this machine, and the users that it can give to pods.
+func (h *Host) security() (*security.Policy, *security.Allocator, error) {
+	users, err := security.NewAllocator(security.Users{})
+	if err != nil {
+		return nil, nil, err
+	}
+	policy, err := security.New(security.Options{
+		SeccompRoot: filepath.Join(h.options.Dir, "seccomp"), Host: security.Inspect(os.DirFS("/")), Users: users,
+	})
+	return policy, users, err
+}
+
+// changed is told of pods whose configmaps or secrets have changed.
+func (h *Host) changed(pods []types.UID) {
+	for _, uid := range pods {
+		h.kubelet.Sync(uid)
+	}
 }
 
 func (h *Host) hostIP() string {

@@ -15,6 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/kubelet/objects"
 )
 
 // ErrOptions is wrapped by what New says about options that cannot work.
@@ -33,6 +34,8 @@ type Parts struct {
 	Node     *informer.Informer[*corev1.Node]
 	Services *informer.Informer[*corev1.Service]
 	Recorder events.Recorder
+	// Watches open what is watched of configmaps and secrets; without them they are read each time.
+	Watches objects.Watches
 }
 
 // Options of a node. The zero value is upstream's layout of a machine with one node.
@@ -57,7 +60,7 @@ type Options struct {
 // DNS is how pods resolve names.
 type DNS struct {
 	// Servers are the cluster's; without any, pods get the machine's.
-	Servers []string
+	Servers []netip.Addr
 	// Domain is the cluster's; cluster.local when empty.
 	Domain string
 	// ResolvConf is the machine's own file; /etc/resolv.conf when empty.

@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerd"
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/kubelet/objects"
 )
 
 // pauseImage holds the namespaces of pods.
@@ -103,6 +104,7 @@ func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
 	h, err := host.New(host.Parts{
 		Name: parts.Name, Runtime: runtime, Client: parts.Client,
 		Pods: parts.Pods, Node: parts.Node, Services: parts.Services, Recorder: parts.Recorder,
+		Watches: objects.Watches{ConfigMap: parts.ConfigMap, Secret: parts.Secret},
 	}, host.Options{
 		Dir: filepath.Join(n.dir, "kubelet"), LogDir: filepath.Join(n.dir, "logs"), CgroupRoot: n.cgroup + "/kubepods",
 		Addresses: n.addresses(), PodCIDRs: []netip.Prefix{parts.CIDR}, Capacity: parts.Capacity, Logger: parts.Logger,

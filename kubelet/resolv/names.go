@@ -1,8 +1,17 @@
 package resolv
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
 
-// Hostname implements kubelet.Resolver: the name that the pod's network has, and its domain.
-func (r *Resolver) Hostname(pod *corev1.Pod) (hostname, domain string, err error) {
-	return Hostname(pod, r.options.Domain)
+	"github.com/keelson-dev/keelson/kubelet"
+)
+
+// Names implements kubelet.Resolver.
+func (r *Resolver) Names(pod *corev1.Pod) (kubelet.Names, error) {
+	hostname, domain, err := Hostname(pod, r.options.Domain)
+	if err != nil {
+		return kubelet.Names{}, err
+	}
+	kernel, err := KernelHostname(pod, hostname, domain)
+	return kubelet.Names{Hostname: hostname, Domain: domain, Kernel: kernel}, err
 }
