@@ -53,7 +53,23 @@ func (s *suite) run(ctx context.Context) (_ []test, err error) {
 		err = errors.Join(err, process.Interrupt(), os.WriteFile(filepath.Join(s.dir, "cluster.log"), []byte(process.Output()), 0o644),
 			s.down(context.WithoutCancel(ctx)))
 	}()
+	if s.class.containers {
+		if err := s.node(ctx, process.Kubeconfig); err != nil {
+			return nil, err
+		}
+	}
 	return s.all(ctx, process.Kubeconfig)
+}
+
+// node waits until the cluster's node is ready, which the suite takes for granted.
+func (s *suite) node(ctx context.Context, kubeconfig string) error {
+	for _, what := range []string{"create", "condition=Ready"} {
+		wait := exec.CommandContext(ctx, s.kubectl, "--kubeconfig", kubeconfig, "wait", "--for="+what, "--timeout=2m", "node/node-0")
+		if out, err := wait.CombinedOutput(); err != nil {
+			return fmt.Errorf("wait for the node: %w\n%s", err, out)
+		}
+	}
+	return nil
 }
 
 // data is the cluster's directory.
