@@ -269,3 +269,5 @@ func mode(t testing.TB, path ...string) fs.FileMode {
 	}
 	return info.Mode()
 }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -76,19 +76,14 @@ func (v *Volumes) requestToken(ctx context.Context, pod *corev1.Pod, s *corev1.S
 	if err != nil {
 		return token{}, err
 	}
-	return newToken(status, time.Duration(life)*time.Second), nil
+	return newToken(status), nil
 }
 
-// newToken plans a token's replacement: after 80 % of its life, or a day if that is sooner. The
-// server may have made the life longer or shorter than asked for.
-func newToken(status authenticationv1.TokenRequestStatus, asked time.Duration) token {
+// newToken plans a token's replacement: after 80 % of the life that it really has, or a day if that
+// is sooner.
+func newToken(status authenticationv1.TokenRequestStatus) token {
 	expires := status.ExpirationTimestamp.Time
-	issued := expires.Add(-asked)
-	if now := time.Now(); issued.After(now) {
-		issued = now
-	}
-	life := expires.Sub(issued)
-	return token{value: status.Token, expires: expires, refresh: issued.Add(min(life*8/10, maxTokenAge))}
+	return token{value: status.Token, expires: expires, refresh: time.Now().Add(min(time.Until(expires)*8/10, maxTokenAge))}
 }
 
 // TokensOf makes the Tokens of an API server.

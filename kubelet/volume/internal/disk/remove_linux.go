@@ -3,12 +3,17 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
+
+// maxDepth is how many directories are held open within each other. What is deeper is moved up
+// first, so that nobody can exhaust this process' files by the depth of a tree.
+const maxDepth = 64
 
 // RemoveTree removes a file or directory with all that is in it, or does nothing when there is
 // none. It never follows a link and never goes beyond a mount: where something is mounted it stops
@@ -22,57 +27,113 @@ func (d Disk) RemoveTree(path string) error {
 		return &fs.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
 	}
 	defer func() { _ = parent.Close() }()
-	return d.removeAt(parent, filepath.Base(path), path)
+	r := remover{Disk: d}
+	return r.remove(parent, filepath.Base(path), path)
 }
 
-func (d Disk) removeAt(parent *os.File, name, path string) error {
-	err := d.unlink(parent, name, path, 0)
+// remover removes one tree.
+type remover struct {
+	Disk
+	top   *os.File // the tree's root
+	depth int
+	moved int
+}
+
+// remove removes a file or tree by its name in a directory; path is only for messages.
+func (r *remover) remove(parent *os.File, name, path string) error {
+	err := r.unlink(parent, name, path, 0)
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
 		return err
 	}
-	dir, err := openDir(int(parent.Fd()), name, unix.RESOLVE_NO_XDEV|unix.RESOLVE_BENEATH)
+	dir, openErr := openDir(int(parent.Fd()), name, unix.RESOLVE_NO_XDEV|unix.RESOLVE_BENEATH)
 	switch {
-	case errors.Is(err, unix.ENOENT):
+	case errors.Is(openErr, unix.ENOENT):
 		return nil
-	case errors.Is(err, unix.EXDEV):
+	case errors.Is(openErr, unix.EXDEV):
 		return fmt.Errorf("removing %s: %w", path, ErrCrosses)
-	case err != nil:
-		return &fs.PathError{Op: "open", Path: path, Err: err}
+	case errors.Is(openErr, unix.ENOTDIR):
+		return err
+	case openErr != nil:
+		return &fs.PathError{Op: "open", Path: path, Err: openErr}
 	}
 	defer func() { _ = dir.Close() }()
+	if r.top == nil {
+		r.top = dir
+	}
+	if r.depth >= maxDepth {
+		return r.moveUp(parent, name, path)
+	}
+	r.depth++
+	err = r.empty(dir, path)
+	r.depth--
+	if err != nil {
+		return err
+	}
+	err = r.unlink(parent, name, path, unix.AT_REMOVEDIR)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// empty removes all that is in a directory.
+func (r *remover) empty(dir *os.File, path string) error {
 	for {
 		names, err := dir.Readdirnames(256)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
 		for _, n := range names {
-			if err := d.removeAt(dir, n, filepath.Join(path, n)); err != nil {
+			if err := r.remove(dir, n, filepath.Join(path, n)); err != nil {
 				return err
 			}
 		}
-		if len(names) == 0 {
-			if err := d.unlink(parent, name, path, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTEMPTY) {
-				return err
-			}
-			if _, err := dir.Seek(0, 0); err != nil {
-				return err
-			}
-			if rest, _ := dir.Readdirnames(1); len(rest) == 0 {
-				return &fs.PathError{Op: "remove", Path: path, Err: unix.ENOTEMPTY}
-			}
-			if _, err := dir.Seek(0, 0); err != nil {
-				return err
-			}
+		if len(names) > 0 {
 			continue
 		}
-		if err != nil {
+		// From the beginning, until that finds nothing: something may have been moved here.
+		if _, err := dir.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		first, err := dir.Readdirnames(1)
+		if len(first) == 0 {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if _, err := dir.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
 	}
 }
 
-func (d Disk) unlink(parent *os.File, name, path string, flags int) error {
-	if err := d.step("unlink", path); err != nil {
+// moveUp moves a directory to the root of the tree, where it is found again.
+func (r *remover) moveUp(parent *os.File, name, path string) error {
+	if err := r.step("rename", path); err != nil {
+		return err
+	}
+	for {
+		r.moved++
+		err := unix.Renameat2(int(parent.Fd()), name, int(r.top.Fd()), fmt.Sprintf("..deep-%d", r.moved), unix.RENAME_NOREPLACE)
+		if errors.Is(err, unix.EEXIST) {
+			continue
+		}
+		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EXDEV) {
+			return fmt.Errorf("removing %s: %w", path, ErrCrosses)
+		}
+		if err != nil {
+			return &fs.PathError{Op: "rename", Path: path, Err: err}
+		}
+		return nil
+	}
+}
+
+func (r *remover) unlink(parent *os.File, name, path string, flags int) error {
+	if err := r.step("unlink", path); err != nil {
 		return err
 	}
 	err := unix.Unlinkat(int(parent.Fd()), name, flags)
