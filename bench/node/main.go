@@ -1,0 +1,125 @@
+// Node measures real containers: how long from the creation of a deployment of nginx until its pods are ready,
+// and from its deletion until they are gone, of 3 and of 30. It runs examples/cluster with containerd, as root,
+// prints the figures, writes results/node.json and fails when one is over its limit, which is what upstream's whole
+// stack took on such a machine.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/keelson-dev/keelson/internal/clusterprocess"
+	"github.com/keelson-dev/keelson/internal/evidence"
+	"github.com/keelson-dev/keelson/internal/nodetools"
+	"github.com/keelson-dev/keelson/internal/ociimage"
+)
+
+func main() {
+	results := flag.String("results", "results", "directory to write node.json to")
+	runs := flag.Int("runs", 10, "how often to measure; the median counts")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := measure(ctx, *runs, *results)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// sizes are how many replicas are measured, with the limits in milliseconds.
+type size struct {
+	replicas    int32
+	ready, gone float64
+}
+
+func sizes() []size {
+	return []size{{3, 459, 1555}, {30, 4350, 8100}}
+}
+
+func measure(ctx context.Context, runs int, results string) (err error) {
+	tools, err := nodetools.Install(ctx, nodetools.Options{Progress: func(line string) { fmt.Println(line) }})
+	if err != nil {
+		return err
+	}
+	image, err := ociimage.Nginx(ctx, tools.Images, os.Stdout)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "keelson-node-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	program, err := clusterprocess.Build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(dir, "data")
+	flags := []string{"--runtime", "containerd", "--cluster-cidr", "10.68.0.0/16"}
+	p, err := program.Start(ctx, data, append(flags, "--images", image)...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, p.Interrupt())
+		if text, code, downErr := program.Fail(context.WithoutCancel(ctx), append(flags, "--data-dir", data, "--down")...); downErr != nil || code != 0 {
+			err = errors.Join(err, downErr, fmt.Errorf("--down: exit code %d: %s", code, text))
+		}
+	}()
+	config, err := p.Config()
+	if err != nil {
+		return err
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	var figures []evidence.Figure
+	for _, s := range sizes() {
+		more, err := rounds(ctx, api, s, runs)
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, p.Output())
+		}
+		figures = append(figures, more...)
+	}
+	var over error
+	for _, f := range figures {
+		if f.Value > f.Limit {
+			over = errors.Join(over, fmt.Errorf("%s: %.0f %s is over the limit of %g", f.What, f.Value, f.Unit, f.Limit))
+		}
+	}
+	return errors.Join(evidence.Write(results, evidence.Result{Name: "node", Figures: figures}), over)
+}
+
+// rounds measures one size, after a round that does not count: the first pod of a node waits for the node.
+func rounds(ctx context.Context, api kubernetes.Interface, s size, runs int) ([]evidence.Figure, error) {
+	var ready, gone []float64
+	for i := range runs + 1 {
+		r, g, err := round(ctx, api, s.replicas)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Printf("%d replicas: ready in %d ms, gone in %d ms\n", s.replicas, r.Milliseconds(), g.Milliseconds())
+		if i > 0 {
+			ready, gone = append(ready, milliseconds(r)), append(gone, milliseconds(g))
+		}
+	}
+	slices.Sort(ready)
+	slices.Sort(gone)
+	return []evidence.Figure{
+		{What: fmt.Sprintf("deployment of nginx created to %d replicas ready", s.replicas), Of: "median", Value: ready[runs/2], Unit: "ms", Limit: s.ready, Runs: runs},
+		{What: fmt.Sprintf("deployment deleted to %d pods gone", s.replicas), Of: "median", Value: gone[runs/2], Unit: "ms", Limit: s.gone, Runs: runs},
+	}, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
