@@ -98,7 +98,7 @@ func hosts(mirrors []string) string {
 
 func (o Options) check() error {
 	for registry, mirrors := range o.Mirrors {
-		if registry == "" || strings.ContainsAny(registry, "/\\") || strings.ContainsFunc(registry, unicode.IsControl) {
+		if registry == "" || strings.HasPrefix(registry, ".") || strings.ContainsAny(registry, "/\\") || strings.ContainsFunc(registry, unicode.IsControl) {
 			return fmt.Errorf("%w: %q names no registry", ErrConfig, registry)
 		}
 		for _, m := range mirrors {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/nodetools/filelock"
@@ -71,6 +72,9 @@ func New(dir string, tools nodetools.Tools, o Options) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	if strings.ContainsAny(dir, ":,\\") || strings.ContainsFunc(dir, unicode.IsControl) {
+		return nil, fmt.Errorf("%w: overlayfs cannot take a directory with a colon, comma, backslash or control character: %q", ErrConfig, dir)
+	}
 	if o.RunDir == "" {
 		o.RunDir = defaultRunDir
 	}
@@ -80,7 +84,7 @@ func New(dir string, tools nodetools.Tools, o Options) (*Daemon, error) {
 	if len(o.RunDir) > 29 || !filepath.IsAbs(o.RunDir) {
 		return nil, fmt.Errorf("%w: %q is no absolute path of at most 29 bytes", ErrConfig, o.RunDir)
 	}
-	if o.CgroupRoot = strings.Trim(o.CgroupRoot, "/"); strings.Contains(o.CgroupRoot, "..") {
+	if o.CgroupRoot = strings.Trim(o.CgroupRoot, "/"); o.CgroupRoot == "." || strings.Contains(o.CgroupRoot, "..") {
 		return nil, fmt.Errorf("%w: cgroup %q", ErrConfig, o.CgroupRoot)
 	}
 	if err := o.check(); err != nil {
@@ -134,7 +138,7 @@ func (d *Daemon) Start(ctx context.Context) error {
 }
 
 func (d *Daemon) start(ctx context.Context) error {
-	r, err := d.load()
+	r, err := d.running()
 	if err != nil {
 		return err
 	}
@@ -145,7 +149,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		return err
 	}
 	if r.Process.alive() {
-		switch err := d.ready(ctx, r.Process, 10*time.Second); {
+		switch err := d.ready(ctx, r.Process, 5*time.Second); {
 		case err == nil && r.Config == config:
 			d.log.Debug("containerd runs already", "pid", r.Process.PID)
 			return nil
@@ -184,7 +188,7 @@ func (d *Daemon) Stop(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	r, err := d.load()
+	r, err := d.running()
 	if err != nil {
 		return err
 	}
@@ -193,7 +197,7 @@ func (d *Daemon) Stop(ctx context.Context) error {
 
 // Kill ends the daemon as kill -9 does and returns when it is gone.
 func (d *Daemon) Kill(ctx context.Context) error {
-	r, err := d.load()
+	r, err := d.running()
 	if err != nil || !r.Process.alive() {
 		return err
 	}
@@ -207,7 +211,7 @@ func (d *Daemon) Kill(ctx context.Context) error {
 // still running. Failures to start are logged and tried again, ever less often.
 func (d *Daemon) Run(ctx context.Context) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
-	for delay := least; ; {
+	for delay := least; ctx.Err() == nil; {
 		err := d.Start(ctx)
 		if err == nil {
 			delay = least
@@ -219,11 +223,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 		} else if ctx.Err() == nil {
 			d.log.Error("containerd does not start", "err", err, "again", delay)
 		}
-		if pause.For(ctx, delay) != nil {
-			return nil
-		}
+		_ = pause.For(ctx, delay) // the loop looks at the context
 		delay = min(2*delay, most)
 	}
+	return nil
 }
 
 // end stops the process of r: politely, and by force when that takes too long.
@@ -256,17 +259,32 @@ func (d *Daemon) exclude(ctx context.Context) (unlock func(), err error) {
 // load reads what was left running. Where it was started with another RunDir, that stays.
 func (d *Daemon) load() (record, error) {
 	b, err := os.ReadFile(d.paths.record())
+	none := record{Run: d.paths.run}
 	if errors.Is(err, fs.ErrNotExist) {
-		return record{Run: d.paths.run}, nil
+		return none, nil
 	}
 	if err != nil {
 		return record{}, fmt.Errorf("read which containerd runs: %w", err)
 	}
 	var r record
-	if err := json.Unmarshal(b, &r); err != nil || r.Run == "" {
-		return record{Run: d.paths.run}, nil // torn by a crash: its daemon is found by its command line
+	if json.Unmarshal(b, &r) != nil || r.Run == "" {
+		return none, nil //nolint:nilerr // torn by a crash: as if there were none
 	}
 	return r, nil
+}
+
+// running is load, and looks for the daemon by its command line when what is recorded does not run: the record may
+// have been lost.
+func (d *Daemon) running() (record, error) {
+	r, err := d.load()
+	if err != nil || r.Process.alive() {
+		return r, err
+	}
+	found, err := d.daemons()
+	if err != nil || len(found) == 0 {
+		return r, err
+	}
+	return record{Run: r.Run, Process: found[0]}, nil
 }
 
 func (d *Daemon) store(r record) error {

@@ -35,11 +35,13 @@ func Supported(ctx context.Context) error {
 
 // namespaces tries what a sandbox is made of, a bridge and a veth pair included, in a process that ends at once.
 func namespaces(ctx context.Context) string {
-	program, args := "/proc/self/exe", []string(nil)
-	if ip, err := exec.LookPath("ip"); err == nil {
-		program, args = ip, []string{"-batch", "-"}
-	} else if program, err = exec.LookPath("true"); err != nil {
-		return "" // nothing to try it with
+	args := []string{"-batch", "-"}
+	program, err := exec.LookPath("ip")
+	if err != nil {
+		if program, err = exec.LookPath("true"); err != nil {
+			return "" // nothing to try it with
+		}
+		args = nil
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = strings.NewReader("link add name br0 type bridge\nlink add name v0 type veth peer name v1\nlink set v0 master br0\n")

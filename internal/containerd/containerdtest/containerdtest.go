@@ -76,7 +76,7 @@ func Start(t testing.TB, o Options) *containerd.Daemon {
 		c.Logger = slog.New(slog.NewTextHandler(logTo{t}, nil))
 	}
 	if c.CNIConfDir == "" {
-		c.CNIConfDir = bridge(t, o.Dir, "kt"+id)
+		c.CNIConfDir = Bridge(t, t.TempDir())
 	}
 	d, err := containerd.New(o.Dir, tools, *c)
 	if err != nil {
@@ -101,8 +101,8 @@ func Start(t testing.TB, o Options) *containerd.Daemon {
 
 func archives(ctx context.Context, t testing.TB, dir string) []string {
 	var all []string
-	for _, make := range []func(context.Context, string, io.Writer) (string, error){ociimage.Pause, ociimage.Busybox} {
-		archive, err := make(ctx, dir, logTo{t})
+	for _, image := range []func(context.Context, string, io.Writer) (string, error){ociimage.Pause, ociimage.Busybox} {
+		archive, err := image(ctx, dir, logTo{t})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,10 +124,11 @@ func destroy(t testing.TB, d *containerd.Daemon) {
 	}
 }
 
-// bridge writes the configuration of a network of the test's own and removes what is left of it after the test. Its
-// addresses must all have been given back by then.
-func bridge(t testing.TB, dir, name string) (confDir string) {
+// Bridge writes the configuration of a network of the test's own below dir, a bridge with a subnet that is free, and
+// removes the bridge after the test. All its addresses must have been given back by then.
+func Bridge(t testing.TB, dir string) (confDir string) {
 	t.Helper()
+	name := "kt" + unique()
 	confDir = filepath.Join(dir, "cni")
 	addresses := filepath.Join(dir, "addresses")
 	if err := os.MkdirAll(confDir, 0o755); err != nil {
@@ -135,8 +136,7 @@ func bridge(t testing.TB, dir, name string) (confDir string) {
 	}
 	conf := fmt.Sprintf(`{"cniVersion": "1.0.0", "name": %q, "plugins": [
 	{"type": "bridge", "bridge": %q, "isGateway": true, "hairpinMode": true,
-	 "ipam": {"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}]}},
-	{"type": "portmap", "capabilities": {"portMappings": true}}]}`, name, name, addresses, subnet(t))
+	 "ipam": {"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}`, name, name, addresses, subnet(t))
 	if err := os.WriteFile(filepath.Join(confDir, "10-bridge.conflist"), []byte(conf), 0o644); err != nil {
 		t.Fatal(err)
 	}
