@@ -272,3 +272,27 @@ func Example() {
 	// keelson [{bridge host-local [ips mac]} {portmap  [portMappings]}] <nil>
 	// [10.64.0.1/24]
 }
+
+// FuzzAnswers: whatever ip and nft say, nothing but rules of the plugin's table and ports of the
+// bridge is removed.
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte(`[{"ifname": "keelson0", "linkinfo": {"info_kind": "bridge"}}, {"ifname": "v"}]`), []byte(`{"nftables": [{"table": {"family": "ip", "name": "cni_hostport"}}]}`),
+		[]byte(`{"nftables": [{"rule": {"chain": "hostports", "handle": 7, "expr": [{"dnat": {"addr": "10.0.0.2"}}]}}]}`))
+	f.Add([]byte(`null`), []byte(`{"nftables": [null, {"table": null}]}`), []byte(`{"nftables": [{"rule": {"chain": "masquerading", "expr": 3}}]}`))
+	f.Fuzz(func(t *testing.T, links, tables, table []byte) {
+		host := &fakeHost{answers: map[string]string{
+			"ip -json -details address show": string(links), "ip -json -details address show master keelson0": string(links),
+			"nft -j list tables": string(tables), "nft -j list table ip cni_hostport": string(table),
+		}}
+		b, err := bridge.New(prefixes("10.0.0.0/24"), bridge.Options{Run: host.run, DataDir: "/does/not/exist", CacheDir: "/does/not/exist"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = b.Up(t.Context()), b.Down(t.Context())
+		for line := range strings.Lines(host.told.String()) {
+			if fields := strings.Fields(line); len(fields) > 3 && fields[0] == "delete" && fields[1] == "rule" && (fields[2] != "ip" || fields[3] != "cni_hostport" || len(fields) != 7) {
+				t.Errorf("told: %s", line)
+			}
+		}
+	})
+}
