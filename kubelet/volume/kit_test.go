@@ -104,8 +104,12 @@ func node(t testing.TB, s *server, o volume.Options) (v *volume.Volumes, dir str
 // scratch is a directory that must have no mounts when the test ends.
 func scratch(t testing.TB) string {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	dir, err := os.MkdirTemp("/dev/shm", "volume") // some tests make and remove hundreds of pods
 	if err != nil {
+		dir = t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // after the mounts, which are looked at first
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
