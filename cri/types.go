@@ -142,6 +142,7 @@ type PortMapping struct {
 // SandboxConfig is all that a runtime needs to make a sandbox.
 type SandboxConfig struct {
 	Metadata SandboxMetadata
+	// Hostname is empty where the pod has the node's network, and so the node's name.
 	Hostname string
 	// LogDirectory is the host directory that the containers' log paths are relative to.
 	LogDirectory string

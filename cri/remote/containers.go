@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/cri"
@@ -37,6 +39,13 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, config 
 // StartContainer starts a container that was created.
 func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 	_, err := r.runtime.StartContainer(ctx, &v1.StartContainerRequest{ContainerId: id})
+	if code := status.Code(err); code != codes.Unknown && code != codes.Internal {
+		return r.failed(ctx, err)
+	}
+	// Runtimes have no code for a container that was started before, but it shows.
+	if c, statusErr := r.ContainerStatus(ctx, id); statusErr == nil && !c.StartedAt.IsZero() {
+		return wire.Named(err, cri.ErrInvalid)
+	}
 	return r.failed(ctx, err)
 }
 
@@ -69,15 +78,15 @@ func (r *Runtime) ContainerStatus(ctx context.Context, id string) (cri.Container
 	if err != nil {
 		return cri.ContainerStatus{}, r.failed(ctx, err)
 	}
-	status := wire.DecodeContainerStatus(response.GetStatus())
-	sandbox, known := r.owners.get(status.ID)
+	found := wire.DecodeContainerStatus(response.GetStatus())
+	sandbox, known := r.owners.get(found.ID)
 	if !known {
-		if sandbox, err = r.owner(ctx, status.ID); err != nil {
+		if sandbox, err = r.owner(ctx, found.ID); err != nil {
 			return cri.ContainerStatus{}, err
 		}
 	}
-	status.SandboxID = sandbox
-	return status, nil
+	found.SandboxID = sandbox
+	return found, nil
 }
 
 // owner asks for the sandbox of a container, which lists tell.

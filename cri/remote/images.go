@@ -21,7 +21,7 @@ func (r *Runtime) PullImage(ctx context.Context, image cri.ImageSpec, auth *cri.
 	response, err := r.images.PullImage(ctx, &v1.PullImageRequest{Image: wire.EncodeImageSpec(image), Auth: wire.EncodeAuth(auth)})
 	switch {
 	case status.Code(err) == codes.Unknown:
-		return "", plain(r.failed(ctx, err))
+		return "", described{r.failed(ctx, err), status.Convert(err).Message()}
 	case err != nil:
 		return "", r.failed(ctx, err)
 	case response.GetImageRef() == "":
@@ -30,13 +30,14 @@ func (r *Runtime) PullImage(ctx context.Context, image cri.ImageSpec, auth *cri.
 	return response.GetImageRef(), nil
 }
 
-// described is an error with the description of its status as its text.
-type described struct{ error }
+// described is an error with a text of its own.
+type described struct {
+	error
+	text string
+}
 
-func (d described) Error() string { return status.Convert(d.error).Message() }
+func (d described) Error() string { return d.text }
 func (d described) Unwrap() error { return d.error }
-
-func plain(err error) error { return described{err} }
 
 // RemoveImage drops an image.
 func (r *Runtime) RemoveImage(ctx context.Context, image cri.ImageSpec) error {

@@ -119,6 +119,7 @@ func (s suite) sandboxAddresses(t *testing.T) {
 		seen[status.IPs[0]] = true
 	}
 	host := pod(t, "host")
+	host.Hostname = "" // it has the node's
 	host.Namespaces.Network = cri.NamespaceNode
 	status, err := s.runtime.SandboxStatus(ctx, s.sandbox(t, host))
 	if err != nil || len(status.IPs) != 0 || status.Namespaces.Network != cri.NamespaceNode {

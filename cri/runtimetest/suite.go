@@ -20,6 +20,8 @@ type Runtime interface {
 type Program struct {
 	Image         string
 	Command, Args []string
+	// Ready is a command that fails in it until it behaves as it should; nil is at once.
+	Ready []string
 }
 
 // Options say what the tests may use and how patient they are.
@@ -38,6 +40,21 @@ type Options struct {
 	// its output.
 	Exec       []string
 	ExecOutput string
+	// Shell is an image with a shell and the usual tools, such as busybox. Without it the runtime
+	// is taken for one that runs no processes, and what they would see is not tested.
+	Shell string
+	// Pullable and Private are images that can be pulled and that nobody else uses, the second with
+	// Auth only; empty leaves those tests out.
+	Pullable, Private string
+	Auth              *cri.Auth
+	// Connect makes connections of URLs of a cri.Streamer; nil leaves those tests out.
+	Connect Connector
+	// Restart ends the runtime by force, calls away, and starts it again, while containers run on; nil
+	// leaves those tests out.
+	Restart func(t *testing.T, away func())
+	// Prepare changes the configuration of every sandbox before it is used, such as its cgroup
+	// parent; nil does nothing.
+	Prepare func(*cri.SandboxConfig)
 	// Patience is how long to wait for something to happen; 0 is 10 s.
 	Patience time.Duration
 }
@@ -54,10 +71,23 @@ func Run(t *testing.T, open func(t *testing.T) Runtime, o Options) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second
 	}
-	for _, test := range []struct {
-		name string
-		run  func(suite, *testing.T)
-	}{
+	tests := contract()
+	if o.Shell != "" {
+		tests = append(tests, processes()...)
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.run(suite{o, open(t), map[string]*cri.SandboxConfig{}}, t) })
+	}
+}
+
+type test struct {
+	name string
+	run  func(suite, *testing.T)
+}
+
+// contract are the tests that every runtime passes.
+func contract() []test {
+	return []test{
 		{"Status", suite.status},
 		{"SandboxLife", suite.sandboxLife},
 		{"SandboxUnknown", suite.sandboxUnknown},
@@ -80,8 +110,64 @@ func Run(t *testing.T, open func(t *testing.T) Runtime, o Options) {
 		{"Events", suite.events},
 		{"ValuesAreCopies", suite.copies},
 		{"ConcurrentPods", suite.concurrent},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(suite{o, open(t), map[string]*cri.SandboxConfig{}}, t) })
+		{"ContainerNamesAreUnique", suite.containerNames},
+		{"SandboxEvents", suite.sandboxEvents},
+		{"Stats", suite.stats},
+		{"StatsFilters", suite.statsFilters},
+		{"ImageFilesystem", suite.filesystem},
+		{"ReopenLog", suite.reopenLog},
+		{"Resize", suite.resize},
+		{"Configured", suite.configured},
+		{"StreamURLs", suite.streamURLs},
+		{"PullAndRemove", suite.pullAndRemove},
+		{"PullWithAuth", suite.pullPrivate},
+		{"Restart", suite.restart},
+	}
+}
+
+// processes are the tests of runtimes that run real processes.
+func processes() []test {
+	return []test{
+		{"Environment", suite.environment},
+		{"WorkingDir", suite.workingDir},
+		{"ImageDefaults", suite.imageDefaults},
+		{"ExitBySignal", suite.exitBySignal},
+		{"StartFails", suite.startFails},
+		{"StopSignal", suite.stopSignal},
+		{"OutOfMemory", suite.outOfMemory},
+		{"ExecOutput", suite.execOutput},
+		{"ExecTimeout", suite.execTimeout},
+		{"Terminal", suite.terminal},
+		{"UsersAndGroups", suite.users},
+		{"Username", suite.username},
+		{"Capabilities", suite.capabilities},
+		{"Privileged", suite.privileged},
+		{"ReadOnlyRootfs", suite.readOnlyRootfs},
+		{"NoNewPrivileges", suite.noNewPrivileges},
+		{"HiddenPaths", suite.hiddenPaths},
+		{"Seccomp", suite.seccomp},
+		{"Mounts", suite.mounts},
+		{"MountPropagation", suite.propagation},
+		{"ImageMount", suite.imageMount},
+		{"Devices", suite.devices},
+		{"LogFormat", suite.logFormat},
+		{"LogRotation", suite.logRotation},
+		{"ResourcesInForce", suite.resources},
+		{"CPUGrows", suite.cpuGrows},
+		{"HostNamespaces", suite.hostNamespaces},
+		{"SharedPIDs", suite.sharedPIDs},
+		{"TargetPIDs", suite.targetPIDs},
+		{"UserNamespace", suite.userNamespace},
+		{"Sysctls", suite.sysctls},
+		{"HostnameAndDNS", suite.hostnameAndDNS},
+		{"PodNetwork", suite.podNetwork},
+		{"PortMappings", suite.portMappings},
+		{"FailedSandboxLeavesNothing", suite.failedSandbox},
+		{"ExecStream", suite.execStream},
+		{"ExecTerminal", suite.execTerminal},
+		{"AttachStream", suite.attachStream},
+		{"PortForward", suite.portForward},
+		{"RestartWithProcesses", suite.restartProcesses},
 	}
 }
 
@@ -108,6 +194,12 @@ func pod(t *testing.T, name string) cri.SandboxConfig {
 // sandbox runs a sandbox that is removed after the test.
 func (s suite) sandbox(t *testing.T, config cri.SandboxConfig) string {
 	t.Helper()
+	if s.Shell != "" && config.LogDirectory == "" {
+		config.LogDirectory = t.TempDir()
+	}
+	if s.Prepare != nil {
+		s.Prepare(&config)
+	}
 	id, err := s.runtime.RunPodSandbox(s.context(t), config)
 	if err != nil {
 		t.Fatalf("RunPodSandbox: %v", err)
@@ -174,7 +266,21 @@ func (s suite) running(t *testing.T, p Program) (sandbox, container string) {
 	t.Helper()
 	config0 := pod(t, "pod")
 	sandbox = s.sandbox(t, config0)
-	return sandbox, s.container(t, sandbox, config(config0, "main", p, s.pull(t, p)), true)
+	container = s.container(t, sandbox, config(config0, "main", p, s.pull(t, p)), true)
+	s.settle(t, container, p)
+	return sandbox, container
+}
+
+// settle waits until a program behaves as it should.
+func (s suite) settle(t *testing.T, id string, p Program) {
+	t.Helper()
+	if p.Ready == nil {
+		return
+	}
+	s.eventually(t, "the program is ready", func() bool {
+		result, err := s.runtime.ExecSync(s.context(t), id, p.Ready, s.Patience)
+		return err == nil && result.ExitCode == 0
+	})
 }
 
 // state returns a container's status.

@@ -49,7 +49,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, config 
 				State: cri.ContainerCreated, Image: config.Image, ImageRef: reference(image),
 				CreatedAt: time.Now(), Labels: config.Labels, Annotations: config.Annotations,
 			},
-			LogPath: config.LogPath,
+			LogPath: config.LogPath, Mounts: config.Mounts, Resources: &config.Resources, StopSignal: config.StopSignal,
 		}),
 	}
 	r.containers[id] = c
@@ -263,6 +263,16 @@ func (r *Runtime) ListContainers(ctx context.Context, filter cri.Filter) ([]cri.
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	found := r.selected(filter)
+	list := make([]cri.Container, 0, len(found))
+	for _, c := range found {
+		list = append(list, copyContainer(c.status).Container)
+	}
+	return list, nil
+}
+
+// selected are the containers that match, newest first. The lock is held.
+func (r *Runtime) selected(filter cri.Filter) []*container {
 	var found []*container
 	for id, c := range r.containers {
 		if (filter.ID == "" || filter.ID == id) &&
@@ -272,11 +282,7 @@ func (r *Runtime) ListContainers(ctx context.Context, filter cri.Filter) ([]cri.
 		}
 	}
 	newestFirst(found, func(c *container) uint64 { return c.sequence })
-	list := make([]cri.Container, 0, len(found))
-	for _, c := range found {
-		list = append(list, copyContainer(c.status).Container)
-	}
-	return list, nil
+	return found
 }
 
 // ExecSync asks the container's program for an answer.

@@ -21,6 +21,7 @@ const (
 	RemoveContainer Verb = "RemoveContainer"
 	PullImage       Verb = "PullImage"
 	Exec            Verb = "ExecSync"
+	UpdateResources Verb = "UpdateContainerResources"
 	// List covers every method that only reads: lists, statuses and the runtime's own status.
 	List Verb = "List"
 )
@@ -70,6 +71,9 @@ type Program struct {
 	ReadyAfter time.Duration
 	// Exec answers commands; nil succeeds with no output once ReadyAfter has passed.
 	Exec func(command []string) cri.ExecResult
+	// NanoCores, in billionths of a core, and Memory, in bytes, are what statistics tell of it; 0 is
+	// a thousandth of a core and 1 MiB.
+	NanoCores, Memory uint64
 }
 
 // Process is a container that asks for its program.

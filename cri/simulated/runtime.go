@@ -22,9 +22,14 @@ const (
 )
 
 var (
-	_ cri.RuntimeService = (*Runtime)(nil)
-	_ cri.ImageService   = (*Runtime)(nil)
-	_ cri.EventSource    = (*Runtime)(nil)
+	_ cri.RuntimeService   = (*Runtime)(nil)
+	_ cri.ImageService     = (*Runtime)(nil)
+	_ cri.EventSource      = (*Runtime)(nil)
+	_ cri.StatsReader      = (*Runtime)(nil)
+	_ cri.FilesystemReader = (*Runtime)(nil)
+	_ cri.LogReopener      = (*Runtime)(nil)
+	_ cri.Resizer          = (*Runtime)(nil)
+	_ cri.Streamer         = (*Runtime)(nil)
 )
 
 // Runtime is a simulated container runtime. Make one with New.
@@ -210,5 +215,15 @@ func copySandbox(s cri.SandboxStatus) cri.SandboxStatus {
 
 func copyContainer(c cri.ContainerStatus) cri.ContainerStatus {
 	c.Labels, c.Annotations = maps.Clone(c.Labels), maps.Clone(c.Annotations)
+	c.Mounts = slices.Clone(c.Mounts)
+	if c.Resources != nil {
+		resources := copyResources(*c.Resources)
+		c.Resources = &resources
+	}
 	return c
+}
+
+func copyResources(r cri.Resources) cri.Resources {
+	r.Hugepages, r.Unified = slices.Clone(r.Hugepages), maps.Clone(r.Unified)
+	return r
 }

@@ -26,7 +26,7 @@ func (r *Runtime) RunPodSandbox(ctx context.Context, config cri.SandboxConfig) (
 	status := cri.SandboxStatus{
 		Sandbox: cri.Sandbox{
 			ID: identify(name), Metadata: m, CreatedAt: time.Now(),
-			Labels: config.Labels, Annotations: config.Annotations,
+			Labels: config.Labels, Annotations: config.Annotations, RuntimeHandler: config.RuntimeHandler,
 		},
 		Namespaces: config.Namespaces,
 	}

@@ -58,6 +58,7 @@ func TestConformance(t *testing.T) {
 		Failure:      runtimetest.Program{Image: "failure"},
 		Success:      runtimetest.Program{Image: "success"},
 		MissingImage: "missing",
+		Pullable:     "pullable",
 		Exec:         []string{"echo", "hello"}, ExecOutput: "[echo hello]\n",
 	})
 }

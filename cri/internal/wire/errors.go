@@ -20,6 +20,9 @@ type Error struct {
 
 func (e *Error) Error() string { return e.status.Error() }
 
+// Named makes an error of a call one of the given kind. Its text stays.
+func Named(err, kind error) error { return &Error{status: err, kind: kind} }
+
 // Unwrap returns the status and the sentinel.
 func (e *Error) Unwrap() []error { return []error{e.status, e.kind} }
 

@@ -1,0 +1,107 @@
+package simulated
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"time"
+
+	"github.com/keelson-dev/keelson/cri"
+)
+
+// What a running container is said to use, unless its Program says otherwise.
+const (
+	usualNanoCores = 1_000_000 // a thousandth of a core
+	usualMemory    = 1 << 20
+)
+
+// ListContainerStats tells what the running containers that match are said to use.
+func (r *Runtime) ListContainerStats(ctx context.Context, filter cri.Filter) ([]cri.ContainerStats, error) {
+	if err := r.perform(ctx, Operation{Verb: List}); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []cri.ContainerStats
+	for _, c := range r.selected(filter) {
+		if c.status.State == cri.ContainerRunning {
+			list = append(list, c.stats(time.Now()))
+		}
+	}
+	return list, nil
+}
+
+// ListSandboxStats tells what the sandboxes that match are said to use: what their containers do.
+func (r *Runtime) ListSandboxStats(ctx context.Context, filter cri.Filter) ([]cri.SandboxStats, error) {
+	if err := r.perform(ctx, Operation{Verb: List}); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	var list []cri.SandboxStats
+	for _, s := range r.sandboxes {
+		if s.status.State != cri.SandboxReady || filter.ID != "" && filter.ID != s.status.ID || !matches(s.status.Labels, filter.Labels) {
+			continue
+		}
+		stats := cri.SandboxStats{
+			ID: s.status.ID, Metadata: s.status.Metadata,
+			Labels: maps.Clone(s.status.Labels), Annotations: maps.Clone(s.status.Annotations),
+			CPU:    cri.CPUUsage{At: now, NanoCoresMeasured: true},
+			Memory: cri.MemoryUsage{At: now},
+		}
+		if s.status.Namespaces.Network != cri.NamespaceNode {
+			stats.Network, stats.NetworkAt = []cri.InterfaceUsage{{Name: "eth0"}}, now
+		}
+		for _, c := range r.containersOf(s) {
+			if c.status.State != cri.ContainerRunning {
+				continue
+			}
+			one := c.stats(now)
+			stats.Containers = append(stats.Containers, one)
+			stats.Processes++
+			stats.CPU.CoreNanoSeconds += one.CPU.CoreNanoSeconds
+			stats.CPU.NanoCores += one.CPU.NanoCores
+			stats.Memory.WorkingSet += one.Memory.WorkingSet
+			stats.Memory.Usage += one.Memory.Usage
+			stats.Memory.RSS += one.Memory.RSS
+		}
+		list = append(list, stats)
+	}
+	newestFirst(list, func(s cri.SandboxStats) uint64 { return r.sandboxes[s.ID].sequence })
+	return list, nil
+}
+
+// stats follow from the program and how long it has run.
+func (c *container) stats(now time.Time) cri.ContainerStats {
+	rate := cmp.Or(c.program.NanoCores, usualNanoCores)
+	memory := cmp.Or(c.program.Memory, usualMemory)
+	ran := max(now.Sub(c.status.StartedAt), 0)
+	stats := cri.ContainerStats{
+		ID: c.status.ID, Metadata: c.status.Metadata,
+		Labels: maps.Clone(c.status.Labels), Annotations: maps.Clone(c.status.Annotations),
+		CPU: cri.CPUUsage{
+			At: now, CoreNanoSeconds: uint64(ran.Seconds() * float64(rate)), NanoCores: rate, NanoCoresMeasured: true,
+		},
+		Memory:        cri.MemoryUsage{At: now, WorkingSet: memory, Usage: memory, RSS: memory},
+		WritableLayer: cri.FilesystemUsage{At: now, Mountpoint: "/"},
+	}
+	if r := c.status.Resources; r != nil && uint64(r.MemoryLimit) > memory { //nolint:gosec // limits are not negative
+		stats.Memory.Available = uint64(r.MemoryLimit) - memory
+	}
+	return stats
+}
+
+// ImageFilesystem counts the images.
+func (r *Runtime) ImageFilesystem(ctx context.Context) (images, containers cri.FilesystemUsage, err error) {
+	if err := r.perform(ctx, Operation{Verb: List}); err != nil {
+		return images, containers, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	images = cri.FilesystemUsage{At: time.Now(), Mountpoint: "/", InodesUsed: uint64(len(r.images.byName))}
+	for _, image := range r.images.byName {
+		images.UsedBytes += image.Size
+	}
+	return images, cri.FilesystemUsage{At: images.At, Mountpoint: "/"}, nil
+}
