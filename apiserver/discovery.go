@@ -55,7 +55,7 @@ func (d *discovery) add(e *endpoint) {
 		Name: e.names.Plural, SingularName: e.names.Singular, Namespaced: e.Namespaced, Kind: e.names.Kind,
 		Verbs: e.verbs(), ShortNames: e.names.Short, Categories: e.names.Categories,
 	}
-	if e.Answer == nil {
+	if e.Stored() {
 		resource.StorageVersionHash = storageVersionHash(e.GroupVersion.WithKind(e.Names.Kind))
 	}
 	list.APIResources = append(list.APIResources, resource)

@@ -198,6 +198,9 @@ func (e *endpoint) verbs() metav1.Verbs {
 	if e.Answer != nil {
 		return metav1.Verbs{"create"}
 	}
+	if e.Read != nil {
+		return metav1.Verbs{"get", "list"}
+	}
 	if e.Rules.Deletion.Singly {
 		return strings.Fields("create delete get list patch update watch")
 	}

@@ -234,9 +234,13 @@ func (c *call) one() (handle func(context.Context), found bool) {
 	if c.Answer != nil || c.Namespaced && c.q.Namespace == "" {
 		return nil, false
 	}
-	switch c.q.Verb {
-	case "get":
+	switch verb := c.q.Verb; {
+	case verb == "get":
 		return c.get, true
+	case c.Read != nil:
+		return nil, true
+	}
+	switch c.q.Verb {
 	case "watch":
 		return c.watch, true
 	case "update":
@@ -255,6 +259,8 @@ func (c *call) collection() (handle func(context.Context), found bool) {
 	switch verb := c.q.Verb; {
 	case c.Answer != nil && everywhere:
 		return nil, false
+	case c.Read != nil && verb != "list":
+		return nil, true
 	case verb == "create" && !everywhere:
 		return c.create, true
 	case c.Answer != nil:

@@ -47,6 +47,25 @@ func (r Review[T]) Kind() Kind {
 	}
 }
 
+// Computed is a kind whose objects are worked out when they are read.
+type Computed[T Object] struct {
+	Names
+	GroupVersion schema.GroupVersion
+	Namespaced   bool
+	New          func() T
+	NewList      func() runtime.Object
+	Read         Reader
+	Columns      Columns[T]
+}
+
+// Kind erases the type.
+func (c Computed[T]) Kind() Kind {
+	return Kind{
+		Names: c.Names, GroupVersion: c.GroupVersion, Namespaced: c.Namespaced,
+		New: func() Object { return c.New() }, NewList: c.NewList, Read: c.Read, Columns: c.Columns.erase(),
+	}
+}
+
 func (r Rules[T]) erase() Rules[Object] {
 	return Rules[Object]{
 		Default:        erase1(r.Default),

@@ -54,7 +54,23 @@ type Kind struct {
 	Answer func(ctx context.Context, a Access, namespace string, obj runtime.Object) (runtime.Object, error)
 	// NewRequest makes the object that Answer takes.
 	NewRequest func() runtime.Object
+	// Read makes this a kind that is not stored but worked out when it is read: get and list are its
+	// only verbs.
+	Read Reader
 }
+
+// Reader works out the objects of a kind that is not stored. What it returns is the caller's to
+// share and is not changed any more. It is safe for concurrent use.
+type Reader interface {
+	// Get returns one object, or nil when there is none.
+	Get(ctx context.Context, namespace, name string) (Object, error)
+	// List returns the objects of a namespace, or with "" of all, in the order of namespaces and
+	// names.
+	List(ctx context.Context, namespace string) ([]Object, error)
+}
+
+// Stored tells whether objects of the kind are stored; others are answered or worked out.
+func (k Kind) Stored() bool { return k.Answer == nil && k.Read == nil }
 
 // Definition is the typed form in which a kind is written down.
 type Definition[T Object] struct {

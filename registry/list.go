@@ -52,6 +52,9 @@ func FutureRevision(err error) bool { _, ok := errors.AsType[*errTooLarge](err);
 // Get returns one object. An empty resource version reads the newest state, "0" whatever the
 // cache has, any other a state not older than that.
 func (r *Resource) Get(ctx context.Context, namespace, name, resourceVersion string) (*Item, error) {
+	if r.Read != nil {
+		return r.compute(ctx, namespace, name)
+	}
 	if err := r.fresh(ctx, resourceVersion); err != nil {
 		return nil, err
 	}
@@ -63,6 +66,9 @@ func (r *Resource) Get(ctx context.Context, namespace, name, resourceVersion str
 
 // Len is how many objects there are.
 func (r *Resource) Len() int {
+	if r.table == nil {
+		return 0
+	}
 	r.table.mu.RLock()
 	defer r.table.mu.RUnlock()
 	return r.table.tree.Len()
@@ -70,6 +76,9 @@ func (r *Resource) Len() int {
 
 // List returns the selected objects.
 func (r *Resource) List(ctx context.Context, o ListOptions) (*List, error) {
+	if r.Read != nil {
+		return r.computeAll(ctx, o.Selection)
+	}
 	l, err := r.list(ctx, o)
 	return l, r.badList(err)
 }

@@ -107,6 +107,8 @@ func (r *Registry) install(k Kind, o *Options) error {
 		case !defined:
 			res.Columns = defaultColumns()
 		}
+	}
+	if k.Stored() {
 		if other := r.byPrefix[k.Prefix]; other != nil {
 			return fmt.Errorf("resources %s and %s share the storage prefix %q", gr, other.GroupResource(), k.Prefix)
 		}
