@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,8 +41,22 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 
 // bootstrapRBAC brings the policy into force, as upstream does at each start: what administrators added stays.
 func (c *Cluster) bootstrapRBAC(ctx context.Context) error {
-	return bootstrap.Ensure(ctx, direct{c.registry}, bootstrap.Policy())
+	if err := bootstrap.Ensure(ctx, direct{c.registry}, bootstrap.Policy()); err != nil {
+		return err
+	}
+	if c.options.Server.Connector == nil {
+		return nil
+	}
+	return c.ensure(ctx, rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: KubeletClient},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: KubeletClient}},
+	})
 }
+
+// KubeletClient is whom the API server is for the servers of nodes, as upstream's installers call
+// it.
+const KubeletClient = "kube-apiserver-kubelet-client"
 
 // ensure creates an object unless it is there.
 func (c *Cluster) ensure(ctx context.Context, resource schema.GroupVersionResource, obj registry.Object) error {

@@ -170,6 +170,7 @@ func (n *Node) kubelet(ctx context.Context) error {
 			Name: n.name, CIDR: n.cidr, Client: api, Recorder: recorder, Pods: pods, Node: self, Services: n.services,
 			ConfigMap: single[*corev1.ConfigMap](c.registry, "configmaps"), Secret: single[*corev1.Secret](c.registry, "secrets"),
 			Capacity: c.options.Nodes.Capacity.DeepCopy(), Logger: c.log,
+			Authenticator: c.authn, Authorizer: c.access.Authorizer,
 		}
 		return controllers.Group(pods, self, recorder, controllers.RunnableFunc(func(ctx context.Context) error {
 			return run(ctx, parts)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/apiserver"
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
@@ -103,6 +104,10 @@ type Server struct {
 	Audit *audit.Log
 	// Metrics serves /metrics.
 	Metrics bool
+	// Connector leads to containers of nodes that have servers: logs, exec and so on. nil says that
+	// there is no way. It connects as the user that kube-apiserver-kubelet-client is, who is then
+	// allowed all of a kubelet's API.
+	Connector apiserver.Connector
 	// Address is where nodes and pods reach the server, if they do: the service kubernetes in the
 	// namespace default leads there.
 	Address netip.AddrPort
@@ -176,7 +181,10 @@ type NodeParts struct {
 	ConfigMap func(namespace, name string) (informer.Source[*corev1.ConfigMap], error)
 	Secret    func(namespace, name string) (informer.Source[*corev1.Secret], error)
 	Capacity  corev1.ResourceList
-	Logger    *slog.Logger
+	// Authenticator and Authorizer are the API server's, for the node's own server.
+	Authenticator authn.Authenticator
+	Authorizer    authz.Authorizer
+	Logger        *slog.Logger
 }
 
 // Scheduler options. The zero value is upstream's default profile.

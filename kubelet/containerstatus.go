@@ -3,6 +3,7 @@ package kubelet
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +81,7 @@ func (p portrait) seenStatus(c *corev1.Container, o *cri.ContainerStatus, old *c
 	case o.State == cri.ContainerExited:
 		status.State.Terminated = &corev1.ContainerStateTerminated{
 			ExitCode: o.ExitCode, Reason: o.Reason, Message: o.Message,
-			StartedAt: metav1.NewTime(o.StartedAt), FinishedAt: metav1.NewTime(o.FinishedAt),
+			StartedAt: instant(o.StartedAt), FinishedAt: instant(o.FinishedAt),
 			ContainerID: id,
 		}
 	case o.State == cri.ContainerUnknown && old != nil && old.State.Running != nil:
@@ -93,6 +94,15 @@ func (p portrait) seenStatus(c *corev1.Container, o *cri.ContainerStatus, old *c
 		status.State.Waiting = &corev1.ContainerStateWaiting{}
 	}
 	return status
+}
+
+// instant is a time of the runtime's; one that it does not know is the beginning of 1970, as in
+// CRI.
+func instant(t time.Time) metav1.Time {
+	if t.IsZero() {
+		t = time.Unix(0, 0)
+	}
+	return metav1.NewTime(t)
 }
 
 // unseenStatus describes a container that the runtime knows nothing of.

@@ -296,6 +296,7 @@ func (n *nodeReporter) describe(ctx context.Context, node *corev1.Node) {
 	node.Status.Capacity = fillResources(o.Capacity, node.Status.Capacity)
 	node.Status.Allocatable = fillResources(o.Allocatable, node.Status.Allocatable)
 	node.Status.NodeInfo = o.Info
+	node.Status.DaemonEndpoints.KubeletEndpoint.Port = o.ServerPort
 	if v, err := n.k.runtime.Version(ctx); err == nil {
 		node.Status.NodeInfo.ContainerRuntimeVersion = v.Name + "://" + v.Version
 	}

@@ -18,7 +18,8 @@ import (
 // the runtime.
 type Prober interface {
 	// Probe returns nil when the container answers well, and an error that says what is wrong
-	// otherwise. It obeys the context, which carries the probe's time-out.
+	// otherwise. An error with the method ProbeState() string says that the container could not be
+	// asked, and counts neither way. It obeys the context, which carries the probe's time-out.
 	Probe(ctx context.Context, target ProbeTarget) error
 }
 
@@ -258,24 +259,33 @@ func (r probeRun) once(ctx context.Context) probeResult {
 		}
 		return probeFailure
 	}
+	errored := func(state string, err error) probeResult {
+		if ctx.Err() == nil {
+			k.containerEvent(subject{pod, name, r.target.ContainerID}, corev1.EventTypeWarning, "Unhealthy",
+				fmt.Sprintf("%s probe errored and resulted in %s state: %v", r.key.kind, state, err))
+		}
+		return probeUnknown
+	}
 	if spec.Exec == nil {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		if err := k.options.Host.Prober.Probe(limited, r.target); err != nil {
+		err := k.options.Host.Prober.Probe(limited, r.target)
+		var unasked interface{ ProbeState() string }
+		switch {
+		case err == nil:
+			return probeSuccess
+		case errors.As(err, &unasked):
+			return errored(unasked.ProbeState(), err)
+		default:
 			return failed(err.Error())
 		}
-		return probeSuccess
 	}
 	result, err := k.runtime.ExecSync(ctx, r.target.ContainerID, spec.Exec.Command, limit)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return failed(fmt.Sprintf("command timed out: %q timed out after %v", strings.Join(spec.Exec.Command, " "), limit))
 	case err != nil:
-		if ctx.Err() == nil {
-			k.containerEvent(subject{pod, name, r.target.ContainerID}, corev1.EventTypeWarning, "Unhealthy",
-				fmt.Sprintf("%s probe errored and resulted in unknown state: %v", r.key.kind, err))
-		}
-		return probeUnknown
+		return errored("unknown", err)
 	case result.ExitCode != 0:
 		return failed(string(result.Stdout) + string(result.Stderr))
 	}

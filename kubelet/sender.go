@@ -69,6 +69,17 @@ func (s *sender) finish(pod *corev1.Pod, status corev1.PodStatus) {
 	s.take(pod, status, settled, true)
 }
 
+// status is the newest that is known of a pod.
+func (s *sender) status(uid types.UID) (corev1.PodStatus, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, known := s.reports[uid]
+	if !known {
+		return corev1.PodStatus{}, false
+	}
+	return *r.status.DeepCopy(), true
+}
+
 func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finished bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

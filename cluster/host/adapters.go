@@ -9,6 +9,7 @@ import (
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/kubelet/logs"
 	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/kubelet/security"
 	"github.com/keelson-dev/keelson/kubelet/volume"
@@ -41,9 +42,23 @@ func (a admitter) Admit(pod *corev1.Pod) *kubelet.Refusal {
 	return nil
 }
 
-// messages reads termination messages.
+// messages reads termination messages, of files and of the ends of logs.
 type messages struct{}
 
 func (messages) Message(status cri.ContainerStatus) string {
-	return volume.TerminationMessage(status, nil)
+	return volume.TerminationMessage(status, func(path string) (string, error) {
+		var text tail
+		lines := int64(volume.MessageLogLines)
+		err := logs.Read(context.Background(), path, logs.Options{Stdout: &text, Stderr: &text, Tail: &lines})
+		return string(text), err
+	})
+}
+
+// tail keeps the last bytes that are written to it.
+type tail []byte
+
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p...)
+	*t = (*t)[max(0, len(*t)-volume.MessageLogBytes):]
+	return len(p), nil
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path"
@@ -14,12 +15,15 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
+	"github.com/keelson-dev/keelson/kubelet/credentials"
 	"github.com/keelson-dev/keelson/kubelet/environment"
+	"github.com/keelson-dev/keelson/kubelet/logs"
 	"github.com/keelson-dev/keelson/kubelet/machine"
 	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/kubelet/prober"
 	"github.com/keelson-dev/keelson/kubelet/resolv"
 	"github.com/keelson-dev/keelson/kubelet/security"
+	"github.com/keelson-dev/keelson/kubelet/server"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
@@ -57,6 +61,14 @@ func New(p Parts, o Options) (*Host, error) {
 		return nil, err
 	}
 	h.runs = append(h.runs, h.kubelet)
+	if s := o.Server; s.Listener != nil {
+		api := server.New(h.kubelet, p.Runtime, server.Options{
+			NodeName: p.Name, Authenticator: s.Authenticator, Authorizer: s.Authorizer, Logger: o.Logger,
+		})
+		h.runs = append(h.runs, controllers.RunnableFunc(func(ctx context.Context) error {
+			return api.Run(ctx, s.Listener, s.Certificate)
+		}))
+	}
 	return h, nil
 }
 
@@ -82,6 +94,11 @@ func (h *Host) registration() (kubelet.Registration, error) {
 	r := kubelet.Registration{
 		Labels: h.options.Labels, Capacity: capacity, Allocatable: machine.Allocatable(capacity),
 		Info: found.Info, Addresses: addresses(h.parts.Name, h.options.Addresses),
+	}
+	if l := h.options.Server.Listener; l != nil {
+		if at, ok := l.Addr().(*net.TCPAddr); ok {
+			r.ServerPort = int32(at.Port) //nolint:gosec // a port
+		}
 	}
 	for _, cidr := range h.options.PodCIDRs {
 		r.PodCIDRs = append(r.PodCIDRs, cidr.String())
@@ -113,12 +130,22 @@ func (h *Host) host(r kubelet.Registration) (kubelet.Host, error) {
 	if err != nil {
 		return kubelet.Host{}, err
 	}
+	keyring, err := credentials.New(cache, credentials.Options{
+		ConfigFile: filepath.Join(h.options.Dir, "config.json"), Recorder: h.parts.Recorder, Logger: log,
+	})
+	if err != nil {
+		return kubelet.Host{}, err
+	}
+	if runtime, ok := h.parts.Runtime.(logs.Runtime); ok {
+		h.runs = append(h.runs, logs.NewRotator(runtime, logs.RotatorOptions{Logger: log}))
+	}
 	probes := prober.New(prober.Options{HostIP: h.hostIP(), Recorder: h.parts.Recorder})
 	return kubelet.Host{
 		Volumes: referring{files, cache, users},
 		Environment: environment.New(environment.Sources{Objects: cache, Services: h.parts.Services, Files: files},
 			environment.Options{Logger: log}),
-		Cgroups: tree,
+		Cgroups:     tree,
+		Credentials: keyring,
 		Resolver: resolv.New(resolv.Options{
 			Servers: h.options.DNS.Servers, Domain: h.options.DNS.Domain, File: h.options.DNS.ResolvConf, NodeIPs: h.options.Addresses,
 		}),

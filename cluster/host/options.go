@@ -2,15 +2,19 @@ package host
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
@@ -52,9 +56,22 @@ type Options struct {
 	DNS      DNS
 	// Capacity overrides what the machine has.
 	Capacity corev1.ResourceList
+	// Server is the node's own, for logs, exec and so on.
+	Server Server
 	// Labels are put on the node when it is registered.
 	Labels map[string]string
 	Logger *slog.Logger
+}
+
+// Server is how the node's server is reached. The zero value is a node without one.
+type Server struct {
+	// Listener is where it listens; it is closed when the node's Run ends.
+	Listener net.Listener
+	// Certificate is asked for in every handshake.
+	Certificate func() (*tls.Certificate, error)
+	// Authenticator tells who a client is, Authorizer what it may do.
+	Authenticator authn.Authenticator
+	Authorizer    authz.Authorizer
 }
 
 // DNS is how pods resolve names.

@@ -3,15 +3,18 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"github.com/keelson-dev/keelson/apiserver/connect"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/host"
 	"github.com/keelson-dev/keelson/cni/bridge"
@@ -21,6 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/ociimage"
 	"github.com/keelson-dev/keelson/kubelet/objects"
+	"github.com/keelson-dev/keelson/pki"
 )
 
 // pauseImage holds the namespaces of pods.
@@ -31,7 +35,9 @@ type machines struct {
 	settings settings
 	tools    nodetools.Tools
 	archives []string // images to load at start
-	out      io.Writer
+	// authority makes the certificates of the nodes' servers.
+	authority *pki.Authority
+	out       io.Writer
 
 	mu sync.Mutex // writes to out
 }
@@ -101,6 +107,10 @@ func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
 		return err
 	}
 	defer func() { _ = runtime.Close() }()
+	server, err := m.server(ctx, n, parts)
+	if err != nil {
+		return err
+	}
 	h, err := host.New(host.Parts{
 		Name: parts.Name, Runtime: runtime, Client: parts.Client,
 		Pods: parts.Pods, Node: parts.Node, Services: parts.Services, Recorder: parts.Recorder,
@@ -108,11 +118,52 @@ func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
 	}, host.Options{
 		Dir: filepath.Join(n.dir, "kubelet"), LogDir: filepath.Join(n.dir, "logs"), CgroupRoot: n.cgroup + "/kubepods",
 		Addresses: n.addresses(), PodCIDRs: []netip.Prefix{parts.CIDR}, Capacity: parts.Capacity, Logger: parts.Logger,
+		Server: server,
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, server.Listener.Close())
 	}
 	return controllers.Group(n.daemon, h).Run(ctx)
+}
+
+// kubeletPort is where the servers of nodes listen, each at its node's address.
+const kubeletPort = "10250"
+
+// server is the node's own server, known by a certificate of the cluster's authority.
+func (m *machines) server(ctx context.Context, n *machine, parts cluster.NodeParts) (host.Server, error) {
+	s := host.Server{Authenticator: parts.Authenticator, Authorizer: parts.Authorizer}
+	names := []string{parts.Name}
+	for _, a := range n.addresses() {
+		names = append(names, a.String())
+	}
+	pair, err := m.authority.Keep("kubelet-"+parts.Name, pki.Subject{
+		Name: "system:node:" + parts.Name, Groups: []string{"system:nodes"}, Hosts: names,
+	}, life)
+	if err != nil {
+		return s, err
+	}
+	certificate, err := pair.TLS()
+	if err != nil {
+		return s, err
+	}
+	s.Certificate = func() (*tls.Certificate, error) { return &certificate, nil }
+	s.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(names[1], kubeletPort))
+	return s, err
+}
+
+// connector leads the API server to nodes' servers.
+func connector(authority *pki.Authority) (*connect.Connector, error) {
+	pair, err := authority.Keep("apiserver-kubelet-client", pki.Subject{Name: cluster.KubeletClient}, life)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := pair.TLS()
+	if err != nil {
+		return nil, err
+	}
+	return connect.New(connect.Options{TLS: &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, RootCAs: authority.Pool(),
+	}}), nil
 }
 
 // machine is one node's part of this machine.

@@ -72,7 +72,12 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	}
 	o := s.options(authority)
 	if real != nil {
-		o.Nodes.Run = real.run
+		way, err := connector(authority)
+		if err != nil {
+			return err
+		}
+		defer way.Close()
+		real.authority, o.Nodes.Run, o.Server.Connector = authority, real.run, way
 	}
 	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
 	o.Authenticators = people.authenticators
