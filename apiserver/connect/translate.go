@@ -74,7 +74,9 @@ func translate(w http.ResponseWriter, r *http.Request, to upgrade.Backend, s str
 	}
 	t := &translation{streams: s, ws: ws, out: map[byte]httpstream.Stream{}}
 	defer func() { _ = ws.Close() }()
-	stop := context.AfterFunc(r.Context(), func() { _ = ws.Close() })
+	stop := context.AfterFunc(r.Context(), func() {
+		time.AfterFunc(goodbyeTimeout, func() { _ = ws.Close() }) // the client may not read the goodbye
+	})
 	defer stop()
 	if err := t.greet(); err != nil {
 		return nil //nolint:nilerr // the client is gone
@@ -141,7 +143,7 @@ func (t *translation) run(ctx context.Context, to upgrade.Backend) metav1.Status
 	for channel, from := range t.out {
 		copying.Go(func() { _, _ = io.Copy(channelWriter{t, channel}, from) })
 	}
-	status := t.outcome()
+	status := t.outcome(ctx)
 	copying.Wait()
 	return status
 }
@@ -212,10 +214,12 @@ func (t *translation) input(channel byte) io.WriteCloser {
 }
 
 // outcome reads how the command ended.
-func (t *translation) outcome() metav1.Status {
+func (t *translation) outcome(ctx context.Context) metav1.Status {
 	data, err := io.ReadAll(io.LimitReader(t.end, maxStatus))
 	var status metav1.Status
 	switch {
+	case len(data) == 0 && ctx.Err() != nil:
+		return failed(errors.New("the API server has ended the connection"))
 	case err != nil:
 		return failed(fmt.Errorf("error reading from error stream: %w", err))
 	case len(data) == 0:

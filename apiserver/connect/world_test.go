@@ -99,23 +99,28 @@ func start(t *testing.T) *world {
 	}
 	w.startKubelet(t)
 	w.startServer(t)
-	host, port, err := net.SplitHostPort(w.kubelet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	w.create(t, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node"},
 		Status: corev1.NodeStatus{
-			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "no.such.host"}, {Type: corev1.NodeInternalIP, Address: host}},
-			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(n)}},
+			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "no.such.host"}, {Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: w.kubeletPort(t)}},
 		},
 	})
 	return w
+}
+
+func (w *world) kubeletPort(t *testing.T) int32 {
+	t.Helper()
+	_, port, err := net.SplitHostPort(w.kubelet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int32(n)
 }
 
 // run runs something until the test ends.
