@@ -1,0 +1,125 @@
+package static
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Annotations of static pods and their mirrors.
+const (
+	annotationHash   = "kubernetes.io/config.hash"
+	annotationSource = "kubernetes.io/config.source"
+	annotationSeen   = "kubernetes.io/config.seen"
+	annotationMirror = corev1.MirrorPodAnnotationKey
+
+	sourceFile = "file"
+	sourceAPI  = "api"
+)
+
+// origin is where a pod comes from.
+type origin struct{ file, node string }
+
+// decode makes a pod of a manifest's content.
+func decode(content []byte, from origin, prepare func(*corev1.Pod) error) (*corev1.Pod, error) {
+	data, err := yaml.YAMLToJSON(content)
+	if err != nil {
+		return nil, fmt.Errorf("couldn't parse as pod(%w), please check config file", err)
+	}
+	var kind metav1.TypeMeta
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &kind); err != nil {
+		return nil, fmt.Errorf("couldn't parse as pod(%w), please check config file", err)
+	}
+	if kind.APIVersion != "v1" || kind.Kind != "Pod" {
+		return nil, fmt.Errorf("couldn't parse as pod(it is of apiVersion %q and kind %q), please check config file", kind.APIVersion, kind.Kind)
+	}
+	pod := &corev1.Pod{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, pod); err != nil {
+		return nil, fmt.Errorf("couldn't parse as pod(%w), please check config file", err)
+	}
+	if pod.Name == "" {
+		return nil, errors.New("invalid pod: name is needed for the pod")
+	}
+	if err := adapt(pod, from); err != nil {
+		return nil, err
+	}
+	if prepare != nil {
+		if err := prepare(pod); err != nil {
+			return nil, fmt.Errorf("invalid pod: %w", err)
+		}
+	}
+	if resource, err := apiReference(pod); err != nil {
+		return nil, err
+	} else if resource != "" {
+		return nil, fmt.Errorf("static pods may not reference %s", resource)
+	}
+	return pod, nil
+}
+
+// adapt makes a pod as it was written into one of this node.
+func adapt(pod *corev1.Pod, from origin) error {
+	pod.TypeMeta = metav1.TypeMeta{}
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.ResourceVersion = nil, nil, "" // of an API's pod
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	if pod.UID == "" {
+		uid, err := uidOf(pod, from)
+		if err != nil {
+			return err
+		}
+		pod.UID = uid
+	}
+	pod.Name += "-" + strings.ToLower(from.node)
+	if pod.Namespace == "" {
+		pod.Namespace = metav1.NamespaceDefault
+	}
+	pod.Spec.NodeName = from.node
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	delete(pod.Annotations, annotationMirror)
+	pod.Annotations[annotationHash] = string(pod.UID)
+	pod.Annotations[annotationSource] = sourceFile
+	tolerateNoExecute(pod)
+	return nil
+}
+
+// uidOf makes a UID of what a manifest says and where it is: the same after every restart, and
+// another when it says something else.
+func uidOf(pod *corev1.Pod, from origin) (types.UID, error) {
+	data, err := json.Marshal(pod)
+	if err != nil {
+		return "", fmt.Errorf("invalid pod: %w", err)
+	}
+	h := fnv.New128a()
+	_, _ = h.Write(data)
+	fmt.Fprintf(h, "host:%s", from.node)
+	fmt.Fprintf(h, "file:%s", from.file)
+	return types.UID(hex.EncodeToString(h.Sum(nil))), nil
+}
+
+// tolerateNoExecute keeps a pod on its node whatever is wrong with the node.
+func tolerateNoExecute(pod *corev1.Pod) {
+	all := corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
+	for i, t := range pod.Spec.Tolerations {
+		if t.MatchToleration(&all) {
+			pod.Spec.Tolerations[i] = all
+			return
+		}
+	}
+	pod.Spec.Tolerations = append(pod.Spec.Tolerations, all)
+}
+
+func isRegular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
