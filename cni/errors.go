@@ -64,7 +64,7 @@ func (e *PluginError) Is(target error) bool {
 	return false
 }
 
-// TimeoutError: a plugin had not ended when its time was over, and was killed.
+// TimeoutError tells that a plugin had not ended when its time was over, and was killed.
 type TimeoutError struct {
 	Plugin, Command string
 	// After is how long the plugin had run.
@@ -81,7 +81,7 @@ func (e *TimeoutError) Error() string {
 // Unwrap returns the context's error.
 func (e *TimeoutError) Unwrap() error { return e.Err }
 
-// ConfigError: a configuration of the network cannot be used.
+// ConfigError tells that a configuration of the network cannot be used, and why.
 type ConfigError struct {
 	// File is where it stands, Field what of it is wrong: a path such as plugins[1].type, empty
 	// when the file as a whole is.

@@ -258,7 +258,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // an example
+	defer os.RemoveAll(dir)
 	for range 2 {
 		changed, err := bridge.WriteFile(filepath.Join(dir, "10-keelson.conflist"), node.Config())
 		fmt.Println(changed, err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,5 +120,46 @@ func TestAddressesRunOut(t *testing.T) {
 	n.detach(t, pod{Attachment: all[0]})
 	if _, err := n.network.Add(ctx(t), all[1]); err != nil {
 		t.Errorf("Add with the address that was given back: %v", err)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := host(t)
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	b, err := bridge.New(prefixes("10.199.9.0/24"), bridge.Options{Bridge: "kltest9", Network: "kltest9", DataDir: disk, CacheDir: disk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, b, t.TempDir())
+	bins := nettest.Plugins(t)
+	for _, test := range []struct{ name, state string }{
+		{"everything on it", filepath.Join(disk, "state")}, {"the addresses on it", t.TempDir()},
+	} {
+		n.network = plugins.New(filepath.Dir(n.conf), plugins.Options{BinDirs: []string{bins}, StateDir: test.state})
+		a := cni.Attachment{ContainerID: "one", NetNS: nettest.Namespace(t, dir, filepath.Base(t.TempDir()))}
+		filler := filepath.Join(disk, "filler")
+		if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("the disk takes more than it has: %v", err)
+		}
+		if _, err := n.network.Add(ctx(t), a); err == nil || !strings.Contains(err.Error(), "no space left on device") {
+			t.Errorf("%s: Add: %v", test.name, err)
+		}
+		n.nothingLeft(t)
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.network.Add(ctx(t), a); err != nil {
+			t.Errorf("%s: Add with room again: %v", test.name, err)
+		}
+		n.detach(t, pod{Attachment: a})
+		n.nothingLeft(t)
 	}
 }

@@ -108,7 +108,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // an example
+	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "pod")
 	if err := netns.Create(path); err != nil {
 		fmt.Println(err) // it takes root

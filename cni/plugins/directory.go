@@ -105,7 +105,7 @@ func (c Config) addFiles(dir string) (Config, error) {
 func (c Config) missing(bins []string) error {
 	for i, p := range c.Plugins {
 		for field, name := range map[string]string{"type": p.Type, "ipam.type": p.IPAM} {
-			if name != "" && !executable(name, bins) {
+			if name != "" && executable(name, bins) == "" {
 				return fmt.Errorf("%w: %w", cni.ErrNotReady, &cni.ConfigError{
 					File: c.File, Field: fmt.Sprintf("plugins[%d].%s", i, field),
 					Reason: fmt.Sprintf("no executable %q in %s: install the plugin there", name, strings.Join(bins, ", ")),
@@ -116,9 +116,13 @@ func (c Config) missing(bins []string) error {
 	return nil
 }
 
-func executable(name string, bins []string) bool {
-	return slices.ContainsFunc(bins, func(dir string) bool {
-		info, err := os.Stat(filepath.Join(dir, name))
-		return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
-	})
+// executable is the path of a plugin, or empty.
+func executable(name string, bins []string) string {
+	for _, dir := range bins {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
 }

@@ -19,7 +19,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // an example
+	defer os.RemoveAll(dir)
 	network := plugins.New(dir, plugins.Options{BinDirs: []string{"/opt/none"}, StateDir: filepath.Join(dir, "state")})
 	status := func() {
 		err := network.Status(context.Background())

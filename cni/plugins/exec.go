@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
 
@@ -38,7 +37,10 @@ type executor struct {
 
 // FindInPath returns the path of a plugin's executable.
 func (*executor) FindInPath(plugin string, paths []string) (string, error) {
-	return invoke.FindInPath(plugin, paths)
+	if path := executable(plugin, paths); path != "" {
+		return path, nil
+	}
+	return "", fmt.Errorf("%w: no executable %q in %s: install the plugin there", cni.ErrNotReady, plugin, strings.Join(paths, ", "))
 }
 
 // ExecPlugin runs a plugin and returns what it wrote.

@@ -106,7 +106,8 @@ func (n *Network) ready() (Config, error) {
 	return c, err
 }
 
-// makeWay fails when the attachment is there, and takes back what a crash has left of it.
+// makeWay fails when the attachment is there, and takes back what a crash or a restart of the host
+// has left of it.
 func (n *Network) makeWay(ctx context.Context, key cni.Key) error {
 	rec, err := n.records.read(key)
 	if err != nil || rec == nil {
@@ -116,10 +117,10 @@ func (n *Network) makeWay(ctx context.Context, key cni.Key) error {
 	if err != nil {
 		return n.records.remove(key)
 	}
-	if n.complete(c, rec.Attachment) {
+	if n.complete(c, rec.Attachment) && netns.Check(rec.Attachment.NetNS) == nil {
 		return fmt.Errorf("%w: %s", cni.ErrExists, key)
 	}
-	n.log.Info("An attachment was left half-made; it is taken back first", "attachment", key.String())
+	n.log.Info("What is left of an attachment is taken back before it is made anew", "attachment", key.String())
 	return n.detach(ctx, c, rec.Attachment)
 }
 
@@ -292,7 +293,7 @@ func (n *Network) Collect(ctx context.Context, live []cni.Key) error {
 func (n *Network) collectPlugins(ctx context.Context, live []cni.Key) error {
 	c, err := n.ready()
 	if err != nil {
-		return nil //nolint:nilerr // there are no plugins to be told
+		return nil // there are no plugins to be told
 	}
 	valid := []types.GCAttachment{}
 	for _, key := range live {

@@ -329,6 +329,45 @@ func TestDeleteGoesByWhatAddWentBy(t *testing.T) {
 	l.ran("")
 }
 
+// After a restart of the host the namespaces are gone, and what is on record is not.
+func TestAddAfterTheNamespaceIsGone(t *testing.T) {
+	l := newLab(t, "main")
+	l.configure("10.conflist", `"name": "net", "cniVersion": "1.0.0"`, `{"type": "main"}`)
+	before := one()
+	before.NetNS = filepath.Join(t.TempDir(), "ns")
+	if err := os.Symlink(someNamespace, before.NetNS); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.network.Add(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(before.NetNS); err != nil {
+		t.Fatal(err)
+	}
+	l.order()
+	if _, err := l.network.Add(t.Context(), one()); err != nil {
+		t.Error(err)
+	}
+	l.ran("DEL main, ADD main")
+	if got := l.environment("DEL-main", "CNI_NETNS"); got != "" {
+		t.Errorf("DEL was told of the namespace %q, which is gone", got)
+	}
+}
+
+func TestNoRoomForRecords(t *testing.T) {
+	l := newLab(t, "main")
+	l.configure("10.conflist", `"name": "net", "cniVersion": "1.0.0"`, `{"type": "main"}`)
+	if err := os.WriteFile(l.options.StateDir, nil, 0o600); err != nil { // a file where a directory has to be
+		t.Fatal(err)
+	}
+	if _, err := l.network.Add(t.Context(), one()); err == nil || !strings.Contains(err.Error(), l.options.StateDir) {
+		t.Errorf("Add: %v", err)
+	}
+	if order := l.order(); strings.Contains(order, "ADD") {
+		t.Errorf("what nobody could remember was made: %s", order)
+	}
+}
+
 func TestLostRecord(t *testing.T) {
 	l := newLab(t, "main")
 	l.configure("10.conflist", `"name": "net", "cniVersion": "1.0.0"`, `{"type": "main"}`)

@@ -84,7 +84,7 @@ func TestExecutableThatIsBeingWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // the handler has closed it
+	defer file.Close() // for when the handler did not
 	l.options.Logger = slog.New(closing{slog.DiscardHandler, file})
 	l.restart()
 	if _, err := l.network.Add(t.Context(), one()); err != nil {

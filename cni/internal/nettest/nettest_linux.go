@@ -178,11 +178,11 @@ func Fetch(t testing.TB, ns, address string) (string, error) {
 		c, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		return err
 	}
-	if ns == "" {
-		if err := dial(); err != nil {
-			return "", err
-		}
-	} else if err := netns.Do(ns, dial); err != nil {
+	inside := dial
+	if ns != "" {
+		inside = func() error { return netns.Do(ns, dial) }
+	}
+	if err := inside(); err != nil {
 		return "", err
 	}
 	defer c.Close() //nolint:errcheck // it is only read
@@ -203,13 +203,11 @@ func Hears(t testing.TB, ns, address, want string) {
 
 func within(t testing.TB, ns string, f func() error) {
 	t.Helper()
-	err := error(nil)
-	if ns == "" {
-		err = f()
-	} else {
-		err = netns.Do(ns, f)
+	if ns != "" {
+		outside := f
+		f = func() error { return netns.Do(ns, outside) }
 	}
-	if err != nil {
+	if err := f(); err != nil {
 		t.Fatal(err)
 	}
 }
