@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -59,7 +60,7 @@ func (s *stream) read() {
 	defer s.cancel()
 	for {
 		message, err := s.source.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = &unavailable{fmt.Errorf("the stream of events has ended: %w", err), s.runtime.endpoint}
 		} else if err != nil {
 			err = s.runtime.failed(context.WithoutCancel(s.life), err)
