@@ -52,19 +52,19 @@ func bindMount(file *os.File, target string) error {
 
 // unmountBelow unmounts all that is mounted below the directory. Afterwards nothing is.
 func (v *Volumes) unmountBelow(dir string) error {
-	real, err := filepath.EvalSymlinks(dir)
+	at, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return err
 	}
 	for range unmountRounds {
-		mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(real))
+		mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(at))
 		if err != nil {
 			return err
 		}
 		points := make([]string, 0, len(mounts))
 		for _, m := range mounts {
-			if m.Mountpoint == real {
-				return fmt.Errorf("%s itself is a mount", real)
+			if m.Mountpoint == at {
+				return fmt.Errorf("%s itself is a mount", at)
 			}
 			points = append(points, m.Mountpoint)
 		}

@@ -239,11 +239,11 @@ func TestSubPathOutlivesTheVolumesTricks(t *testing.T) {
 	prepare(t, v, p)
 	got := mounts(t, v, request(p))
 	write(t, "mine", got["/e"].HostPath, "file")
-	real := v.Path(p, "e")
-	if err := os.Rename(real+"/dir", real+"/moved"); err != nil {
+	inside := v.Path(p, "e")
+	if err := os.Rename(inside+"/dir", inside+"/moved"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Dir(host), real+"/dir"); err != nil {
+	if err := os.Symlink(filepath.Dir(host), inside+"/dir"); err != nil {
 		t.Fatal(err)
 	}
 	if read(t, got["/e"].HostPath, "file") != "mine" {
@@ -252,17 +252,17 @@ func TestSubPathOutlivesTheVolumesTricks(t *testing.T) {
 	if _, err := v.Mounts(t.Context(), request(p)); err == nil {
 		t.Error("the next instance would see the host")
 	}
-	if err := os.Remove(real + "/dir"); err != nil {
+	if err := os.Remove(inside + "/dir"); err != nil {
 		t.Fatal(err)
 	}
 	got = mounts(t, v, request(p)) // made anew: the old one is replaced
-	if entries, _ := os.ReadDir(got["/e"].HostPath); len(entries) != 0 || mode(t, real, "dir") != os.ModeDir|0o777 {
+	if entries, _ := os.ReadDir(got["/e"].HostPath); len(entries) != 0 || mode(t, inside, "dir") != os.ModeDir|0o777 {
 		t.Errorf("found %v", entries)
 	}
-	if err := os.RemoveAll(real + "/dir"); err != nil {
+	if err := os.RemoveAll(inside + "/dir"); err != nil {
 		t.Fatal(err)
 	}
-	write(t, "a file", real, "dir")
+	write(t, "a file", inside, "dir")
 	got = mounts(t, v, request(p)) // another sort
 	if read(t, got["/e"].HostPath) != "a file" {
 		t.Error("a directory did not become a file")
@@ -281,9 +281,9 @@ func TestSubPathRace(t *testing.T) {
 	write(t, "secret", host, "x/marker")
 	p := subPathPod(emptyDirVolume("e", ""), "a/x", "a/x/new")
 	prepare(t, v, p)
-	real := v.Path(p, "e")
-	write(t, "", real, "a/x/own")
-	if err := os.Symlink(host, real+"/evil"); err != nil {
+	inside := v.Path(p, "e")
+	write(t, "", inside, "a/x/own")
+	if err := os.Symlink(host, inside+"/evil"); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})
@@ -294,7 +294,7 @@ func TestSubPathRace(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_ = unix.Renameat2(unix.AT_FDCWD, real+"/a", unix.AT_FDCWD, real+"/evil", unix.RENAME_EXCHANGE)
+				_ = unix.Renameat2(unix.AT_FDCWD, inside+"/a", unix.AT_FDCWD, inside+"/evil", unix.RENAME_EXCHANGE)
 			}
 		}
 	})

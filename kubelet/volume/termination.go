@@ -23,8 +23,10 @@ const (
 	messagesKept = 10
 	// messageLength is how much of a message file is told, from its end.
 	messageLength = 4096
-	// MessageLogBytes and MessageLogLines are how much of the end of its log stands in for the
-	// message of a container that left none.
+)
+
+// How much of the end of its log stands in for the message of a container that left none.
+const (
 	MessageLogBytes = 2048
 	MessageLogLines = 80
 )

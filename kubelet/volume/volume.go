@@ -143,7 +143,7 @@ func (e *SetUpError) Unwrap() error { return e.Err }
 // Failures lists the volumes that an error of Prepare is about.
 func Failures(err error) []*SetUpError {
 	var one *SetUpError
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each of them is looked into
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []*SetUpError
 		for _, e := range joined.Unwrap() {
 			all = append(all, Failures(e)...)
