@@ -77,6 +77,22 @@ func TestPodIPs(t *testing.T) {
 	}
 }
 
+func TestReady(t *testing.T) {
+	up := cni.ReporterFunc(func(context.Context) error { return nil })
+	down := simulated.New(simulated.Options{Behave: func(context.Context, simulated.Operation, cni.Attachment) error { return cni.ErrNotReady }})
+	never := cni.ReporterFunc(func(context.Context) error { t.Error("asked after one that is not ready"); return nil })
+	if err := cni.Ready(up, up).Status(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := cni.Ready(up, down, never).Status(t.Context()); !errors.Is(err, cni.ErrNotReady) {
+		t.Errorf("got %v", err)
+	}
+	failed := cni.CheckerFunc(func(context.Context, cni.Attachment) error { return cni.ErrNotFound })
+	if err := failed.Check(t.Context(), cni.Attachment{}); !errors.Is(err, cni.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // attach needs no more of a network than that it attaches.
 func attach(ctx context.Context, network cni.Attacher, pod cni.Pod) error {
 	result, err := network.Add(ctx, cni.Attachment{ContainerID: pod.UID, NetNS: "/run/netns/" + pod.UID, Pod: pod})

@@ -42,6 +42,30 @@ type Reporter interface {
 	Status(ctx context.Context) error
 }
 
+// CheckerFunc is a Checker made of a function.
+type CheckerFunc func(ctx context.Context, a Attachment) error
+
+// Check calls the function.
+func (f CheckerFunc) Check(ctx context.Context, a Attachment) error { return f(ctx, a) }
+
+// ReporterFunc is a Reporter made of a function.
+type ReporterFunc func(ctx context.Context) error
+
+// Status calls the function.
+func (f ReporterFunc) Status(ctx context.Context) error { return f(ctx) }
+
+// Ready is a Reporter of several: its status is that of the first that is not ready.
+func Ready(all ...Reporter) Reporter {
+	return ReporterFunc(func(ctx context.Context) error {
+		for _, r := range all {
+			if err := r.Status(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Collector is what a Network may have besides: it knows its attachments and takes back those
 // that nobody wants any more, after a crash say. It is found by a type assertion; Collect does so.
 type Collector interface {

@@ -125,11 +125,13 @@ func (b *Bridge) setUp(device *link) string {
 	}
 	if device == nil {
 		// A fixed address: otherwise the device takes the lowest of its ports', and changes it as
-		// pods come and go. What one port sends another passes the host's rules, so that the
-		// answers of services find their way back.
-		fmt.Fprintf(&s, "link add name %s address %s type bridge nf_call_iptables 1 nf_call_ip6tables 1\n", name, mac(name))
+		// pods come and go.
+		fmt.Fprintf(&s, "link add name %s address %s type bridge\n", name, mac(name))
 		device = &link{}
 	}
+	// What one port sends another passes the host's rules, so that the answers of services find
+	// their way back.
+	fmt.Fprintf(&s, "link set dev %s type bridge nf_call_iptables 1 nf_call_ip6tables 1\n", name)
 	fmt.Fprintf(&s, "link set dev %s%s up\n", name, mtu)
 	for _, a := range device.Addresses {
 		addr, err := netip.ParseAddr(a.Local)

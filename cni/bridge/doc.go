@@ -16,7 +16,8 @@
 // # What changes on the host
 //
 // Up turns IP forwarding on, and Down leaves it on, since others may have come to rely on it.
-// Everything else Down removes: the device with its ports, the table, the addresses on record and
+// With IPv6 that ends the host's listening to router advertisements, unless its uplink is told to go
+// on (accept_ra = 2). Everything else Down removes: the device with its ports, the table, the addresses on record and
 // port mappings that lead into the subnet. Both run the commands ip and nft, which need root.
 //
 // A host whose own firewall drops what it forwards has to make an exception for the device: no

@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/keelson-dev/keelson/cni"
@@ -195,6 +197,38 @@ func TestReleaseAfterTheRuntimeIsGone(t *testing.T) {
 	gateway := n.bridge.Gateways()[0].Addr()
 	nettest.Hears(t, "", at(gateway, 28080), nettest.Greeting("live", gateway))
 	nettest.Hears(t, live.NetNS, at(gateway, 28082), nettest.Greeting("other", live.v4))
+}
+
+func TestReleaseWaitsForHostLocal(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "keelson", "lock")
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	b, err := bridge.New(prefixes("10.0.0.0/24"), bridge.Options{Run: (&fakeHost{}).run, DataDir: dir, CacheDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func(string) bool { return false }
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Release(over, none); !errors.Is(err, context.Canceled) {
+		t.Errorf("Release while host-local is at it: %v", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Release(t.Context(), none); err != nil {
+		t.Errorf("Release: %v", err)
+	}
 }
 
 func TestDownWithPodsLeavesNothing(t *testing.T) {

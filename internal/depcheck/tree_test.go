@@ -84,7 +84,9 @@ func limits() map[string]int {
 		"client/printer":          85,
 		"client/rest":             120,
 		"cluster":                 240,
-		"cni":                     1,  // x/sys, to make and enter namespaces
+		"cni":                     0,
+		"cni/internal":            1,
+		"cni/netns":               1,  // x/sys, to make and enter namespaces
 		"cni/plugins":             32, // libcni and the tracing that it knows
 		"conformance":             220,
 		"controllers":             90,
