@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,7 @@ type call struct {
 	stdout string
 	stderr string // is contained
 	code   int
+	any    bool // the lines may come in any order
 }
 
 func split(s string) []string {
@@ -58,10 +60,19 @@ func check(t *testing.T, k kubectl.Kubectl, calls []call) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if c.any {
+			got.Stdout = sorted(got.Stdout)
+		}
 		if got.Code != c.code || got.Stdout != c.stdout || !strings.Contains(got.Stderr, c.stderr) || c.stderr == "" && got.Stderr != "" {
 			t.Errorf("kubectl %s\n got code %d\n%.500q\n%q\nwant code %d\n%.500q\n%q", c.args, got.Code, got.Stdout, got.Stderr, c.code, c.stdout, c.stderr)
 		}
 	}
+}
+
+func sorted(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 const day = "2026-01-02T"
@@ -78,7 +89,7 @@ func TestLogs(t *testing.T) {
 		{args: "logs p -c main", stdout: "one\ntwo\nthree\n"},
 		{args: "logs p", stdout: "one\ntwo\nthree\n", stderr: "Defaulted container \"main\" out of: main, side"},
 		{args: "logs p -c side", stdout: "beside\n"},
-		{args: "logs p --all-containers --prefix", stdout: "[pod/p/main] one\n[pod/p/main] two\n[pod/p/main] three\n[pod/p/side] beside\n"},
+		{args: "logs p --all-containers --prefix", stdout: "[pod/p/main] one\n[pod/p/main] three\n[pod/p/main] two\n[pod/p/side] beside\n", any: true},
 		{args: "logs p -c main --tail=2", stdout: "two\nthree\n"},
 		{args: "logs p -c main --tail=0"},
 		{args: "logs p -c main --timestamps --tail=1", stdout: day + "03:04:07.000000000Z three\n"},
