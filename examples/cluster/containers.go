@@ -37,7 +37,10 @@ type machines struct {
 	archives []string // images to load at start
 	// authority makes the certificates of the nodes' servers.
 	authority *pki.Authority
-	out       io.Writer
+	// mirror serves the archives to the nodes' containerds, so that pods whose images are pulled
+	// always find them; nil without archives.
+	mirror *mirror
+	out    io.Writer
 
 	mu sync.Mutex // writes to out
 }
@@ -64,6 +67,9 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 			return nil, err
 		}
 		m.archives = append(m.archives, more...)
+		if m.mirror, err = newMirror(ctx, more); err != nil {
+			return nil, err
+		}
 	}
 	return m, nil
 }
@@ -194,8 +200,15 @@ func (m *machines) node(name string, cidr netip.Prefix) (*machine, error) {
 	o := containerd.Options{
 		CNIConfDir: confDir, SandboxImage: pauseImage, CgroupRoot: n.cgroup, Logger: m.settings.logger(),
 	}
+	var mirrors []string
+	if m.mirror != nil {
+		mirrors = append(mirrors, m.mirror.url())
+	}
 	if m.settings.mirror != "" {
-		o.Mirrors = map[string][]string{"_default": {m.settings.mirror}}
+		mirrors = append(mirrors, m.settings.mirror)
+	}
+	if len(mirrors) > 0 {
+		o.Mirrors = map[string][]string{"_default": mirrors}
 	}
 	n.daemon, err = containerd.New(filepath.Join(dir, "containerd"), m.tools, o)
 	return n, err
@@ -279,12 +292,16 @@ func keys(m map[string]string) []string {
 // down removes what nodes of a data directory have on this machine: containers, networks, mounts,
 // cgroups and their directories. It goes on after failures.
 func (m *machines) down(ctx context.Context) error {
+	release, err := end(ctx, m.settings.dataDir, m.say)
+	if err != nil {
+		return err
+	}
+	defer release()
 	entries, err := os.ReadDir(filepath.Join(m.settings.dataDir, "nodes"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	var errs []error
-	errs = append(errs, err)
 	for _, e := range entries {
 		m.say("removing node %s", e.Name())
 		errs = append(errs, m.remove(ctx, e.Name()))

@@ -45,6 +45,13 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	if s.down {
 		return real.down(ctx)
 	}
+	if real != nil {
+		release, err := hold(ctx, s.dataDir)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	authority, err := pki.Open(filepath.Join(s.dataDir, "pki"), "kubernetes")
 	if err != nil {
 		return err
@@ -71,6 +78,7 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 		return err
 	}
 	o := s.options(authority)
+	beside := []controllers.Runnable{people}
 	if real != nil {
 		way, err := connector(authority)
 		if err != nil {
@@ -78,6 +86,9 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 		}
 		defer way.Close()
 		real.authority, o.Nodes.Run, o.Server.Connector = authority, real.run, way
+		if real.mirror != nil {
+			beside = append(beside, real.mirror)
+		}
 	}
 	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
 	o.Authenticators = people.authenticators
@@ -89,7 +100,7 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 		return err
 	}
 	server := serving.New(listener, shown, c.Handler(), serving.Options{Drain: c.Drain, Logger: s.logger()})
-	return together(ctx, c, controllers.Group(server, people), func() {
+	return together(ctx, c, controllers.Group(append(beside, server)...), func() {
 		s.welcome(out, listener.Addr(), time.Since(began))
 	}, func() {
 		fmt.Fprintln(out, "ending: requests finish, watches end")

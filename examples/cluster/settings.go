@@ -53,7 +53,9 @@ Flags:
   --runtime KIND        simulated: pods run in name only (default simulated)
                         containerd: real containers, for root on Linux; elsewhere simulated ones, and why.
                         make up installs what it takes
-  --images PATH         archives of images (OCI layout in a *.tar), or a directory of some, to load at start
+  --images PATH         archives of images (OCI layout in a *.tar), or a directory of some, to load at start; they
+                        are also served to the nodes as a registry, over plain HTTP on the loopback interface,
+                        for pods that always pull
   --registry-mirror URL where images are looked for before their own registry
   --cluster-cidr CIDR   the pods' addresses, 254 for each node (default %s)
   --down                remove all that nodes of real containers have on this machine, and end the cluster that

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/ociimage"
+)
+
+// mirror is a registry on the loopback interface that only hands out the images of --images.
+type mirror struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+func newMirror(ctx context.Context, archives []string) (*mirror, error) {
+	registry, err := ociimage.NewRegistry(archives...)
+	if err != nil {
+		return nil, err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return &mirror{l, &http.Server{Handler: registry, ReadHeaderTimeout: 10 * time.Second}}, nil
+}
+
+func (m *mirror) url() string { return "http://" + m.listener.Addr().String() }
+
+// Run serves until the context ends. What is being pulled then is pulled again later.
+func (m *mirror) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = m.server.Close() })
+	defer stop()
+	if err := m.server.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

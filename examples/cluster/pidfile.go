@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/keelson-dev/keelson/internal/nodetools/filelock"
+)
+
+// errRuns: a cluster runs on the data directory.
+var errRuns = errors.New("another cluster runs on it: end it first, or choose another directory")
+
+// hold makes sure that one process alone runs the nodes of a data directory, and leaves word which, so that
+// --down can end it. The lock ends with the process at the latest.
+func hold(ctx context.Context, dir string) (release func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	unlock, err := filelock.Take(ctx, filepath.Join(dir, "cluster.lock"), func() { cancel(errRuns) })
+	if err != nil {
+		if errors.Is(context.Cause(ctx), errRuns) {
+			err = errRuns
+		}
+		return nil, fmt.Errorf("--data-dir %s: %w", dir, err)
+	}
+	self := identity(os.Getpid())
+	if err := os.WriteFile(filepath.Join(dir, "cluster.pid"), []byte(self), 0o600); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// identity is a process's number and when it started, so that a later one with its number is not taken for it;
+// empty when there is none.
+func identity(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// The name in parentheses may hold anything; the start time is the 20th field behind it.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 20 {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", pid, fields[19])
+}
+
+// end ends the cluster that runs on the data directory, if one does, and waits for it.
+func end(ctx context.Context, dir string, say func(format string, args ...any)) (release func(), err error) {
+	word, err := os.ReadFile(filepath.Join(dir, "cluster.pid"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(word), &pid); err == nil && identity(pid) == string(word) {
+		say("ending the cluster, process %d", pid)
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Errorf("end process %d: %w", pid, err)
+		}
+	}
+	return filelock.Take(ctx, filepath.Join(dir, "cluster.lock"), nil)
+}
