@@ -42,7 +42,8 @@ const (
 func (s *suite) run(ctx context.Context) (_ []test, err error) {
 	flags := []string{"--nodes", "2"}
 	if s.class.containers {
-		flags = []string{"--nodes", "1", "--runtime", "containerd", "--images", s.images, "--verbose"}
+		// Another cluster of this machine, such as that of make up, has the usual addresses.
+		flags = []string{"--nodes", "1", "--runtime", "containerd", "--images", s.images, "--cluster-cidr", "10.160.0.0/16", "--verbose"}
 	}
 	// It outlives Ctrl-C, for the suite to clean up.
 	process, err := s.cluster.Start(context.WithoutCancel(ctx), s.data(), flags...)
