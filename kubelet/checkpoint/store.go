@@ -1,0 +1,188 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// The errors of a Store. Test with errors.Is.
+var (
+	// ErrNotFound: nothing was saved under the name.
+	ErrNotFound = errors.New("no checkpoint")
+	// ErrCorrupt: what was saved cannot be read any more.
+	ErrCorrupt = errors.New("corrupt checkpoint")
+)
+
+// version of the files' form. It changes when an older reader would misunderstand a newer file.
+const version = 1
+
+// envelope is what a file contains.
+type envelope struct {
+	Version  int             `json:"version"`
+	Checksum string          `json:"checksum"` // SHA-256 of Data, in hexadecimal
+	Data     json.RawMessage `json:"data"`
+}
+
+// Store keeps values in the files of a directory, one per name. Make one with New.
+type Store struct {
+	dir string
+	mu  sync.Mutex
+}
+
+// New makes a Store in a directory, which is made when something is saved.
+func New(dir string) (*Store, error) {
+	if dir == "" {
+		return nil, errors.New("checkpoints need a directory")
+	}
+	return &Store{dir: filepath.Clean(dir)}, nil
+}
+
+// Save writes a value that encoding/json can encode. When it returns nil the value is what Load
+// returns from then on, whatever happens to the machine; when it fails Load returns what it did
+// before.
+func (s *Store) Save(name string, value any) error {
+	path, err := s.path(name)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: %w", name, err)
+	}
+	content, err := json.Marshal(envelope{Version: version, Checksum: checksum(data), Data: data})
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: %w", name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("checkpoint %s: %w", name, err)
+	}
+	if err := replace(path, append(content, '\n')); err != nil {
+		return fmt.Errorf("checkpoint %s: %w", name, err)
+	}
+	return nil
+}
+
+// replace makes content that of a file, at once. A new file that was left half written by a crash
+// is written over.
+func replace(path string, content []byte) error {
+	next := path + ".new"
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		_ = os.Remove(next) // it is overwritten the next time anyway
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// Load reads what was saved last into value, a pointer. It fails with ErrNotFound when nothing was,
+// and with ErrCorrupt when it cannot be read, after setting it aside; value is unchanged then.
+func (s *Store) Load(name string, value any) error {
+	path, err := s.path(name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s", ErrNotFound, name)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: %w", name, err)
+	}
+	data, problem := open(content)
+	if problem == nil {
+		problem = json.Unmarshal(data, value)
+	}
+	if problem == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w: %s: %w", ErrCorrupt, path, problem)
+	return errors.Join(err, os.Rename(path, path+".corrupt"))
+}
+
+// open takes the data out of a file's content, if it is as it was written.
+func open(content []byte) (json.RawMessage, error) {
+	var e envelope
+	if err := json.Unmarshal(content, &e); err != nil {
+		return nil, err
+	}
+	switch {
+	case e.Version != version:
+		return nil, fmt.Errorf("it is of version %d, not %d", e.Version, version)
+	case e.Checksum != checksum(e.Data):
+		return nil, errors.New("its checksum is wrong")
+	default:
+		return e.Data, nil
+	}
+}
+
+// Delete removes what was saved under a name. That there is nothing is fine.
+func (s *Store) Delete(name string) error {
+	path, err := s.path(name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = syncDir(s.dir)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: %w", name, err)
+	}
+	return nil
+}
+
+// path is where the value of a name is.
+func (s *Store) path(name string) (string, error) {
+	if name == "" || strings.ContainsAny(name, "./\\\x00") {
+		return "", fmt.Errorf("checkpoint %q: not a name", name)
+	}
+	return filepath.Join(s.dir, name+".json"), nil
+}
+
+func checksum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
