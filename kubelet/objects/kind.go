@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ const maxRetry = 30 * time.Second
 // kind keeps the objects of one kind.
 type kind[T informer.Object] struct {
 	resource string
+	singular string // as messages name it
 	server   client.Getter
 	open     func(namespace, name string) (informer.Source[T], error)
 	options  Options
@@ -48,7 +50,7 @@ type entry[T informer.Object] struct {
 }
 
 func newKind[T informer.Object](resource string, server client.Getter, open func(string, string) (informer.Source[T], error), o Options) *kind[T] {
-	return &kind[T]{resource: resource, server: server, open: open, options: o, entries: map[key]*entry[T]{}}
+	return &kind[T]{resource: resource, singular: strings.TrimSuffix(resource, "s"), server: server, open: open, options: o, entries: map[key]*entry[T]{}}
 }
 
 // run watches what is to be watched, now and later, until the context ends.
@@ -160,6 +162,9 @@ func (k *kind[T]) ask(ctx context.Context, at key, e *entry[T]) (T, error) {
 	object, err := client.As[T](k.server.Get(ctx, client.Target{
 		Resource: corev1.SchemeGroupVersion.WithResource(k.resource), Namespace: at.namespace, Name: at.name,
 	}))
+	if apierrors.IsNotFound(err) {
+		err = apierrors.NewNotFound(corev1.Resource(k.singular), at.name)
+	}
 	if e == nil {
 		return object, err
 	}

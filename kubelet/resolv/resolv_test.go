@@ -1,0 +1,248 @@
+package resolv_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/resolv"
+)
+
+func Example() {
+	r := resolv.New(resolv.Options{Servers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Domain: "cluster.local"})
+	dns, warnings, err := r.Resolve(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.PodSpec{DNSPolicy: corev1.DNSClusterFirst},
+	})
+	fmt.Println(dns.Servers, dns.Searches, dns.Options, warnings, err)
+	// Output: [10.96.0.10] [shop.svc.cluster.local svc.cluster.local cluster.local] [ndots:5] [] <nil>
+}
+
+// TestParse has upstream's table of resolv.conf files.
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                       "[] [] []",
+		" ":                                      "[] [] []",
+		"\n":                                     "[] [] []",
+		"\t\n\t":                                 "[] [] []",
+		"#comment\n":                             "[] [] []",
+		" #comment\n":                            "[] [] []",
+		"#comment\n#comment":                     "[] [] []",
+		"#comment\nnameserver":                   "error",
+		"#comment\nnameserver\nsearch":           "error",
+		"nameserver 1.2.3.4":                     "[1.2.3.4] [] []",
+		" nameserver 1.2.3.4":                    "[1.2.3.4] [] []",
+		"\tnameserver 1.2.3.4":                   "[1.2.3.4] [] []",
+		"nameserver\t1.2.3.4":                    "[1.2.3.4] [] []",
+		"nameserver \t 1.2.3.4":                  "[1.2.3.4] [] []",
+		"nameserver 1.2.3.4\nnameserver 5.6.7.8": "[1.2.3.4 5.6.7.8] [] []",
+		"nameserver 1.2.3.4 #comment":            "[1.2.3.4] [] []",
+		"search ":                                "[] [] []",
+		"search .":                               "[] [] []",
+		"search foo":                             "[] [foo] []",
+		"search foo bar":                         "[] [foo bar] []",
+		"search foo. bar":                        "[] [foo bar] []",
+		"search foo bar bat\n":                   "[] [foo bar bat] []",
+		"search foo\nsearch bar":                 "[] [bar] []",
+		"nameserver 1.2.3.4\nsearch foo bar":     "[1.2.3.4] [foo bar] []",
+		"nameserver 1.2.3.4\nsearch foo\nnameserver 5.6.7.8\nsearch bar": "[1.2.3.4 5.6.7.8] [bar] []",
+		"#comment\nnameserver 1.2.3.4\n#comment\nsearch foo\ncomment":    "[1.2.3.4] [foo] []",
+		"options ":                   "[] [] []",
+		"options ndots:5 attempts:2": "[] [] [ndots:5 attempts:2]",
+		"options ndots:1\noptions ndots:5 attempts:3":  "[] [] [ndots:5 attempts:3]",
+		"options ndots:5 edns0 ndots:2\noptions edns0": "[] [] [ndots:2 edns0]",
+		"; comment\nsortlist 1.2.3.4\ndomain x":        "[] [] []",
+	} {
+		dns, err := resolv.Parse(strings.NewReader(text))
+		got := fmt.Sprint(dns.Servers, dns.Searches, dns.Options)
+		if err != nil {
+			got = "error"
+		}
+		if got = strings.ReplaceAll(got, "] [", "] ["); got != want {
+			t.Errorf("%q: %s (%v), want %s", text, got, err, want)
+		}
+	}
+	if _, err := resolv.Parse(strings.NewReader(strings.Repeat("#", 10<<20+1))); err == nil {
+		t.Error("a file of any size is read")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"nameserver 1.1.1.1\nsearch a b.\noptions x:1 y", "nameserver\n", "search .\n", "options a:b:c a"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		dns, err := resolv.Parse(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		// What it understood it understands again.
+		var b strings.Builder
+		for _, s := range dns.Servers {
+			fmt.Fprintf(&b, "nameserver %s\n", s)
+		}
+		fmt.Fprintf(&b, "search %s\noptions %s\n", strings.Join(dns.Searches, " "), strings.Join(dns.Options, " "))
+		again, err := resolv.Parse(strings.NewReader(b.String()))
+		if slices.ContainsFunc(dns.Searches, func(s string) bool { return s == "" || strings.HasSuffix(s, ".") }) {
+			return // only one dot at the end is taken away
+		}
+		if err != nil || !slices.Equal(again.Servers, dns.Servers) || !slices.Equal(again.Searches, dns.Searches) || !slices.Equal(again.Options, dns.Options) {
+			t.Errorf("%+v became %+v, %v", dns, again, err)
+		}
+	})
+}
+
+func addrs(list ...string) (out []netip.Addr) {
+	for _, s := range list {
+		out = append(out, netip.MustParseAddr(s))
+	}
+	return out
+}
+
+func TestResolve(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	if err := os.WriteFile(file, []byte("nameserver 8.8.8.8\nsearch corp.example cluster.local\noptions timeout:1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cluster := resolv.Options{Servers: addrs("10.0.0.10", "fd00::10"), Domain: "cluster.local", File: file}
+	missing := []string{`MissingClusterDNS: pod: "web_ns(uid)". kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.`}
+	const searches = "ns.svc.cluster.local svc.cluster.local cluster.local corp.example"
+	for name, c := range map[string]struct {
+		options  resolv.Options
+		policy   corev1.DNSPolicy
+		host     bool
+		config   *corev1.PodDNSConfig
+		want     string
+		warnings []string
+	}{
+		"clusterFirst": {options: cluster, policy: corev1.DNSClusterFirst, want: "[10.0.0.10 fd00::10] [" + searches + "] [ndots:5]"},
+		"hostNetwork":  {options: cluster, policy: corev1.DNSClusterFirst, host: true, want: "[8.8.8.8] [corp.example cluster.local] [timeout:1]"},
+		"withHostNet":  {options: cluster, policy: corev1.DNSClusterFirstWithHostNet, host: true, want: "[10.0.0.10 fd00::10] [" + searches + "] [ndots:5]"},
+		"default":      {options: cluster, policy: corev1.DNSDefault, want: "[8.8.8.8] [corp.example cluster.local] [timeout:1]"},
+		"none":         {options: cluster, policy: corev1.DNSNone, want: "[] [] []"},
+		"unknown":      {options: cluster, policy: "Whatever", want: "[10.0.0.10 fd00::10] [" + searches + "] [ndots:5]"},
+		"unset":        {options: cluster, want: "[10.0.0.10 fd00::10] [" + searches + "] [ndots:5]"},
+		"noDomain":     {options: resolv.Options{Servers: cluster.Servers[:1], File: file}, policy: corev1.DNSClusterFirst, want: "[10.0.0.10] [corp.example cluster.local] [ndots:5]"},
+		"noCluster":    {options: resolv.Options{File: file}, policy: corev1.DNSClusterFirst, want: "[8.8.8.8] [corp.example cluster.local] [timeout:1]", warnings: missing},
+		"nothing":      {policy: corev1.DNSDefault, want: "[127.0.0.1] [.] []"},
+		"nothing6":     {options: resolv.Options{NodeIPs: addrs("fd00::1", "192.168.0.1", "::ffff:1.2.3.4")}, policy: corev1.DNSDefault, want: "[::1 127.0.0.1 127.0.0.1] [.] []"},
+		"nothingAtAll": {policy: corev1.DNSClusterFirst, want: "[127.0.0.1] [.] []", warnings: missing},
+		"config": {options: cluster, policy: corev1.DNSClusterFirst, config: &corev1.PodDNSConfig{
+			Nameservers: []string{"1.1.1.1", "10.0.0.10"}, Searches: []string{"more", "cluster.local"},
+			Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: new("2")}, {Name: "edns0"}, {Name: "empty", Value: new("")}},
+		}, want: "[10.0.0.10 fd00::10 1.1.1.1] [" + searches + " more] [ndots:2 edns0 empty]"},
+		"onlyConfig": {options: cluster, policy: corev1.DNSNone, config: &corev1.PodDNSConfig{Nameservers: []string{"1.1.1.1"}, Searches: []string{"a"}}, want: "[1.1.1.1] [a] []"},
+		"tooManyServers": {options: cluster, policy: corev1.DNSNone, config: &corev1.PodDNSConfig{Nameservers: []string{"1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"}}, want: "[1.1.1.1 1.1.1.2 1.1.1.3] [] []",
+			warnings: []string{"DNSConfigForming: Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 1.1.1.1 1.1.1.2 1.1.1.3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "uid"}, Spec: corev1.PodSpec{DNSPolicy: c.policy, HostNetwork: c.host, DNSConfig: c.config}}
+			dns, warnings, err := resolv.New(c.options).Resolve(pod)
+			if got := fmt.Sprint(dns.Servers, dns.Searches, dns.Options); err != nil || got != c.want || !slices.Equal(warnings, c.warnings) {
+				t.Errorf("%s %q, %v\nwant %s %q", got, warnings, err, c.want, c.warnings)
+			}
+		})
+	}
+}
+
+func TestSearchLimits(t *testing.T) {
+	search := func(n, length int) (list []string) {
+		for i := range n {
+			list = append(list, fmt.Sprintf("%0*d", length, i))
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		searches []string
+		want     int
+	}{
+		"fit":     {search(32, 63), 32},
+		"many":    {search(40, 4), 32},
+		"exactly": {append(search(8, 227), search(1, 224)...), 9}, // 8*227 + 224 + 8 spaces = 2048
+		"long":    {append(search(8, 227), search(1, 225)...), 8},
+		"much":    {search(32, 100), 20},
+		"domain":  {append(search(2, 10), search(1, 254)...), 2},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSNone, DNSConfig: &corev1.PodDNSConfig{Searches: c.searches}}}
+		dns, warnings, err := resolv.New(resolv.Options{}).Resolve(pod)
+		if err != nil || !slices.Equal(dns.Searches, c.searches[:c.want]) {
+			t.Errorf("%s: %d, %v", name, len(dns.Searches), err)
+		}
+		line := "DNSConfigForming: Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(dns.Searches, " ")
+		if c.want < len(c.searches) != slices.Equal(warnings, []string{line}) {
+			t.Errorf("%s: %.100q", name, warnings)
+		}
+	}
+}
+
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	pod := &corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSDefault}}
+	r := resolv.New(resolv.Options{File: dir + "/resolv.conf"})
+	if _, _, err := r.Resolve(pod); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	for text, want := range map[string]string{"nameserver 1.1.1.1": "1.1.1.1", "nameserver 2.2.2.2": "2.2.2.2", "nameserver": ""} {
+		if err := os.WriteFile(dir+"/resolv.conf", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		dns, _, err := r.Resolve(pod)
+		if (err != nil) != (want == "") || want != "" && !slices.Equal(dns.Servers, []string{want}) {
+			t.Errorf("%s: %+v, %v", text, dns, err)
+		}
+	}
+	var none cri.DNS
+	if dns, _, err := r.Resolve(pod); err == nil && !slices.Equal(dns.Servers, none.Servers) {
+		t.Log("read in another order")
+	}
+}
+
+func TestHostname(t *testing.T) {
+	long := strings.Repeat("a", 62) + "-bcd"
+	for name, c := range map[string]struct {
+		pod              corev1.PodSpec
+		name             string
+		host, domain     string
+		kernel           string
+		err, kernelError string
+	}{
+		"name":       {name: "web", host: "web", kernel: "web"},
+		"hostname":   {name: "web", pod: corev1.PodSpec{Hostname: "other"}, host: "other", kernel: "other"},
+		"subdomain":  {name: "web", pod: corev1.PodSpec{Hostname: "h", Subdomain: "sub"}, host: "h", domain: "sub.ns.svc.cluster.local", kernel: "h"},
+		"fqdn":       {name: "web", pod: corev1.PodSpec{Subdomain: "sub", SetHostnameAsFQDN: new(true)}, host: "web", domain: "sub.ns.svc.cluster.local", kernel: "web.sub.ns.svc.cluster.local"},
+		"fqdnNoSub":  {name: "web", pod: corev1.PodSpec{SetHostnameAsFQDN: new(true)}, host: "web", kernel: "web"},
+		"long":       {name: long, host: strings.Repeat("a", 62), kernel: strings.Repeat("a", 62)},
+		"override":   {name: "web", pod: corev1.PodSpec{HostnameOverride: new("over.ride"), Hostname: "h", Subdomain: "sub"}, host: "over.ride", kernel: "over.ride"},
+		"badHost":    {name: "web", pod: corev1.PodSpec{Hostname: "A.b"}, err: `pod Hostname "A.b" is not a valid DNS label: `},
+		"badSub":     {name: "web", pod: corev1.PodSpec{Subdomain: "A.b"}, err: `pod Subdomain "A.b" is not a valid DNS label: `},
+		"badOver":    {name: "web", pod: corev1.PodSpec{HostnameOverride: new("A_")}, err: `pod HostnameOverride "A_" is not a valid DNS subdomain: `},
+		"onlyDashes": {name: strings.Repeat("-", 64), err: `hostname for pod "` + strings.Repeat("-", 64) + `" was invalid: `},
+		"fqdnLong": {name: strings.Repeat("w", 50), pod: corev1.PodSpec{Subdomain: "sub", SetHostnameAsFQDN: new(true)}, host: strings.Repeat("w", 50), domain: "sub.ns.svc.cluster.local",
+			kernelError: "failed to construct FQDN from pod hostname and cluster domain, FQDN " + strings.Repeat("w", 50) + ".sub.ns.svc.cluster.local is too long (64 characters is the max, 75 characters requested)"},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: c.name}, Spec: c.pod}
+		host, domain, err := resolv.Hostname(pod, "cluster.local")
+		if c.err != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), c.err) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || host != c.host || domain != c.domain {
+			t.Errorf("%s: %q %q, %v", name, host, domain, err)
+		}
+		kernel, err := resolv.KernelHostname(pod, host, domain)
+		if kernel != c.kernel || (err == nil) != (c.kernelError == "") || err != nil && err.Error() != c.kernelError {
+			t.Errorf("%s: %q, %v", name, kernel, err)
+		}
+	}
+}
