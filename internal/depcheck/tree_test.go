@@ -72,10 +72,12 @@ func limits() map[string]int {
 		"apiserver/metrics":       200, // Prometheus' client
 		"authn":                   0,
 		"authn/serviceaccount":    75, // API types and go-jose
+		"authn/webhook":           70, // API types
 		"authz":                   0,
 		"authz/node":              90,
 		"authz/rbac":              90,
 		"authz/selector":          30,
+		"authz/webhook":           70,
 		"bench":                   420,
 		"client":                  80,
 		"client/discovery":        255, // client-go's discovery knows all kinds of the API

@@ -1,0 +1,127 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/token"
+)
+
+// ErrReview: whose token it is could not be found out.
+var ErrReview = errors.New("token review failed")
+
+const (
+	keep    = 2 * time.Minute // upstream's kubelet
+	timeout = 10 * time.Second
+	entries = 4096
+)
+
+// Reviewer asks an API server whose token it is.
+type Reviewer interface {
+	// Review creates the review and returns the server's answer. It keeps the review to itself: there is
+	// a token in it.
+	Review(ctx context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error)
+}
+
+// ReviewerFunc is a Reviewer made of a function.
+type ReviewerFunc func(ctx context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error)
+
+// Review calls f.
+func (f ReviewerFunc) Review(ctx context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
+	return f(ctx, review)
+}
+
+// Options of New. The zero value is upstream's kubelet's.
+type Options struct {
+	// Audiences are those that a token must name one of; empty leaves it to the API server. A context
+	// of authn.WithAudiences goes before.
+	Audiences []string
+	// Keep is how long answers are kept: 2 min; below 0 none are.
+	Keep time.Duration
+	// Timeout is how long a review may take: 10 s.
+	Timeout time.Duration
+}
+
+// New returns a Verifier that asks reviewer. Tokens that the API server does not know are none it
+// judges (authn.ErrNoCredentials, with what the server said).
+func New(reviewer Reviewer, o Options) token.Verifier {
+	o.Keep, o.Timeout = cmp.Or(o.Keep, keep), cmp.Or(max(o.Timeout, 0), timeout)
+	v := &verifier{reviewer: reviewer, options: o, known: cache.NewLRUExpireCache(entries)}
+	v.options.Audiences = slices.Clone(o.Audiences)
+	return v
+}
+
+type verifier struct {
+	reviewer Reviewer
+	options  Options
+	known    *cache.LRUExpireCache // outcome by hash of token and audiences
+}
+
+// outcome is an answer of the API server.
+type outcome struct {
+	identity *authn.Identity // nil: it does not know the token
+	reason   string
+}
+
+func (v *verifier) Verify(ctx context.Context, token string) (*authn.Identity, error) {
+	audiences, ok := authn.Audiences(ctx)
+	if !ok {
+		audiences = v.options.Audiences
+	}
+	key := sha256.Sum256([]byte(strings.Join(append([]string{token}, audiences...), "\x00")))
+	if kept, ok := v.known.Get(key); ok {
+		return kept.(outcome).answer()
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.options.Timeout)
+	defer cancel()
+	review, err := v.reviewer.Review(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrReview, err)
+	case review == nil:
+		return nil, fmt.Errorf("%w: no answer", ErrReview)
+	}
+	found := read(review.Status, audiences)
+	if v.options.Keep > 0 {
+		v.known.Add(key, found, v.options.Keep)
+	}
+	return found.answer()
+}
+
+func (o outcome) answer() (*authn.Identity, error) {
+	switch {
+	case o.identity != nil:
+		return o.identity, nil
+	case o.reason != "":
+		return nil, fmt.Errorf("%w: %s", authn.ErrNoCredentials, o.reason)
+	}
+	return nil, authn.ErrNoCredentials
+}
+
+// read makes an outcome of a review's status.
+func read(s authenticationv1.TokenReviewStatus, audiences []string) outcome {
+	if !s.Authenticated {
+		return outcome{reason: s.Error}
+	}
+	if len(audiences) > 0 && !slices.ContainsFunc(s.Audiences, func(a string) bool { return slices.Contains(audiences, a) }) {
+		return outcome{reason: "the token is not for these audiences"} // a server that knows of none says nothing of them
+	}
+	id := &authn.Identity{Name: s.User.Username, UID: s.User.UID, Groups: slices.Clone(s.User.Groups), Audiences: slices.Clone(s.Audiences)}
+	for name, values := range s.User.Extra {
+		if id.Extra == nil {
+			id.Extra = map[string][]string{}
+		}
+		id.Extra[name] = slices.Clone(values)
+	}
+	return outcome{identity: id}
+}

@@ -1,0 +1,130 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/authntest"
+	"github.com/keelson-dev/keelson/authn/token"
+	"github.com/keelson-dev/keelson/authn/webhook"
+)
+
+// server knows the token "good", for the audiences "api" and "node".
+type server struct {
+	asked int
+	err   error
+}
+
+func (s *server) Review(_ context.Context, r *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
+	s.asked++
+	if s.err != nil {
+		return nil, s.err
+	}
+	answer := &authenticationv1.TokenReview{}
+	switch r.Spec.Token {
+	case "good":
+		answer.Status = authenticationv1.TokenReviewStatus{
+			Authenticated: true, Audiences: []string{"api", "node"},
+			User: authenticationv1.UserInfo{Username: "jane", UID: "1", Groups: []string{"dev"}, Extra: map[string]authenticationv1.ExtraValue{"a": {"b"}}},
+		}
+	case "old-one":
+		answer.Status.Error = "token has expired"
+	}
+	return answer, nil
+}
+
+func bearing(token string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+func TestContract(t *testing.T) {
+	basic := httptest.NewRequest(http.MethodGet, "/", nil)
+	basic.SetBasicAuth("jane", "secret")
+	authntest.Run(t, token.New(webhook.New(&server{}, webhook.Options{})), authntest.Samples{
+		Good: []authntest.Sample{{Request: bearing("good"), Want: authn.Identity{
+			Name: "jane", UID: "1", Groups: []string{"dev"}, Extra: map[string][]string{"a": {"b"}}, Audiences: []string{"api", "node"},
+		}}},
+		Bad:     []*http.Request{bearing("bad"), bearing("old-one")},
+		Foreign: []*http.Request{basic},
+	})
+}
+
+func TestAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		token     string
+		audiences []string
+		asked     []string
+		err       error
+		want      string // of the error
+	}{
+		"good":             {token: "good"},
+		"audience":         {token: "good", audiences: []string{"node", "other"}},
+		"audience asked":   {token: "good", audiences: []string{"other"}, asked: []string{"api"}},
+		"another audience": {token: "good", audiences: []string{"other"}, want: "not for these audiences"},
+		"unknown":          {token: "x", want: "no credentials"},
+		"expired":          {token: "old-one", want: "token has expired"},
+		"no server":        {token: "good", err: errors.New("connection refused"), want: "token review failed: connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := webhook.New(&server{err: c.err}, webhook.Options{Audiences: c.audiences})
+			ctx := t.Context()
+			if c.asked != nil {
+				ctx = authn.WithAudiences(ctx, c.asked)
+			}
+			id, err := v.Verify(ctx, c.token)
+			if c.want == "" && (err != nil || id.Name != "jane") || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, %v", id, err)
+			}
+			if failed := errors.Is(err, webhook.ErrReview); failed != (c.err != nil) || err != nil && errors.Is(err, authn.ErrNoCredentials) == failed {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// TestKept: answers are kept for a while, failures are not.
+func TestKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		v := webhook.New(s, webhook.Options{})
+		ask := func(token string) {
+			_, _ = v.Verify(t.Context(), token)
+		}
+		for range 3 {
+			ask("good")
+			ask("x")
+		}
+		if s.asked != 2 {
+			t.Errorf("asked %d times", s.asked)
+		}
+		time.Sleep(2*time.Minute + time.Second)
+		ask("good")
+		if s.asked != 3 {
+			t.Errorf("asked %d times after two minutes", s.asked)
+		}
+		s.err = errors.New("down")
+		ask("y")
+		ask("y")
+		if s.asked != 5 {
+			t.Errorf("asked %d times while it is down", s.asked)
+		}
+		s = &server{}
+		v = webhook.New(s, webhook.Options{Keep: -1})
+		ask("good")
+		ask("good")
+		if s.asked != 2 {
+			t.Errorf("asked %d times without keeping", s.asked)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/keelson-dev/keelson/authz"
+)
+
+// ErrReview: whether it is allowed could not be found out.
+var ErrReview = errors.New("access review failed")
+
+const (
+	keepAllowed = 5 * time.Minute // upstream's kubelet
+	keepOthers  = 30 * time.Second
+	timeout     = 10 * time.Second
+	entries     = 8192
+	maxKey      = 10000 // bytes: who asks with more than this is not kept, as upstream's
+)
+
+// Reviewer asks an API server whether something is allowed.
+type Reviewer interface {
+	// Review creates the review and returns the server's answer.
+	Review(ctx context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error)
+}
+
+// ReviewerFunc is a Reviewer made of a function.
+type ReviewerFunc func(ctx context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error)
+
+// Review calls f.
+func (f ReviewerFunc) Review(ctx context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+	return f(ctx, review)
+}
+
+// Options of New. The zero value is upstream's kubelet's; below 0 nothing is kept.
+type Options struct {
+	// KeepAllowed is how long it is kept that something is allowed: 5 min.
+	KeepAllowed time.Duration
+	// KeepOthers is how long other answers are kept: 30 s.
+	KeepOthers time.Duration
+	// Timeout is how long a review may take: 10 s.
+	Timeout time.Duration
+}
+
+// New returns an Authorizer that asks reviewer.
+func New(reviewer Reviewer, o Options) authz.Authorizer {
+	o.KeepAllowed, o.KeepOthers = cmp.Or(o.KeepAllowed, keepAllowed), cmp.Or(o.KeepOthers, keepOthers)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), timeout)
+	return &authorizer{reviewer, o, cache.NewLRUExpireCache(entries)}
+}
+
+type authorizer struct {
+	reviewer Reviewer
+	options  Options
+	known    *cache.LRUExpireCache // SubjectAccessReviewStatus by its spec
+}
+
+func (z *authorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
+	if a.User == nil {
+		return authz.Decision{}, authz.ErrNoUser
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: specOf(a)}
+	key, err := json.Marshal(review.Spec)
+	if err != nil {
+		return authz.Decision{}, fmt.Errorf("%w: %w", ErrReview, err)
+	}
+	if kept, ok := z.known.Get(string(key)); ok {
+		return decide(kept.(authorizationv1.SubjectAccessReviewStatus))
+	}
+	ctx, cancel := context.WithTimeout(ctx, z.options.Timeout)
+	defer cancel()
+	answer, err := z.reviewer.Review(ctx, review)
+	switch {
+	case err != nil:
+		return authz.Decision{}, fmt.Errorf("%w: %w", ErrReview, err)
+	case answer == nil:
+		return authz.Decision{}, fmt.Errorf("%w: no answer", ErrReview)
+	}
+	keep := z.options.KeepOthers
+	if answer.Status.Allowed {
+		keep = z.options.KeepAllowed
+	}
+	if keep > 0 && len(key) <= maxKey {
+		z.known.Add(string(key), answer.Status, keep)
+	}
+	return decide(answer.Status)
+}
+
+func decide(s authorizationv1.SubjectAccessReviewStatus) (authz.Decision, error) {
+	switch {
+	case s.Denied && s.Allowed:
+		return authz.Decision{Verdict: authz.Deny, Reason: s.Reason}, fmt.Errorf("%w: it is both allowed and denied", ErrReview)
+	case s.Denied:
+		return authz.Decision{Verdict: authz.Deny, Reason: s.Reason}, nil
+	case s.Allowed:
+		return authz.Decision{Verdict: authz.Allow, Reason: s.Reason}, nil
+	}
+	return authz.Decision{Reason: s.Reason}, nil
+}
+
+// specOf says in a review what the attributes say.
+func specOf(a authz.Attributes) authorizationv1.SubjectAccessReviewSpec {
+	spec := authorizationv1.SubjectAccessReviewSpec{User: a.User.Name, UID: a.User.UID, Groups: slices.Clone(a.User.Groups)}
+	for name, values := range a.User.Extra {
+		if spec.Extra == nil {
+			spec.Extra = map[string]authorizationv1.ExtraValue{}
+		}
+		spec.Extra[name] = slices.Clone(values)
+	}
+	if !a.ResourceRequest {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.Path, Verb: a.Verb}
+		return spec
+	}
+	r := &authorizationv1.ResourceAttributes{
+		Namespace: a.Namespace, Verb: a.Verb, Group: a.Group, Version: a.Version, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name,
+	}
+	if fields := fieldTerms(a.FieldSelector); len(fields) > 0 {
+		r.FieldSelector = &authorizationv1.FieldSelectorAttributes{Requirements: fields}
+	}
+	if labels := labelTerms(a.LabelSelector); len(labels) > 0 {
+		r.LabelSelector = &authorizationv1.LabelSelectorAttributes{Requirements: labels}
+	}
+	spec.ResourceAttributes = r
+	return spec
+}
+
+// fieldTerms are the terms as a review writes them. One that it cannot write is left out: what is
+// asked for is more then, never less.
+func fieldTerms(terms []authz.Requirement) []metav1.FieldSelectorRequirement {
+	operators := map[string]metav1.FieldSelectorOperator{"=": metav1.FieldSelectorOpIn, "!=": metav1.FieldSelectorOpNotIn}
+	var all []metav1.FieldSelectorRequirement
+	for _, t := range terms {
+		if operator, ok := operators[t.Operator]; ok {
+			all = append(all, metav1.FieldSelectorRequirement{Key: t.Key, Operator: operator, Values: slices.Clone(t.Values)})
+		}
+	}
+	return all
+}
+
+func labelTerms(terms []authz.Requirement) []metav1.LabelSelectorRequirement {
+	operators := map[string]metav1.LabelSelectorOperator{
+		"=": metav1.LabelSelectorOpIn, "in": metav1.LabelSelectorOpIn, "!=": metav1.LabelSelectorOpNotIn, "notin": metav1.LabelSelectorOpNotIn,
+		"exists": metav1.LabelSelectorOpExists, "!": metav1.LabelSelectorOpDoesNotExist,
+	}
+	var all []metav1.LabelSelectorRequirement
+	for _, t := range terms {
+		if operator, ok := operators[t.Operator]; ok {
+			all = append(all, metav1.LabelSelectorRequirement{Key: t.Key, Operator: operator, Values: slices.Clone(t.Values)})
+		}
+	}
+	return all
+}

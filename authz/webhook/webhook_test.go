@@ -1,0 +1,118 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/authztest"
+	"github.com/keelson-dev/keelson/authz/webhook"
+)
+
+// answers decides by the verb.
+func answers(_ context.Context, r *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+	verb := ""
+	if r.Spec.ResourceAttributes != nil {
+		verb = r.Spec.ResourceAttributes.Verb
+	} else {
+		verb = r.Spec.NonResourceAttributes.Verb
+	}
+	answer := &authorizationv1.SubjectAccessReview{}
+	switch verb {
+	case "get":
+		answer.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: "readers may"}
+	case "delete":
+		answer.Status = authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: "never"}
+	case "both":
+		answer.Status = authorizationv1.SubjectAccessReviewStatus{Denied: true, Allowed: true}
+	case "fail":
+		return nil, errors.New("connection refused")
+	case "silence":
+		return nil, nil
+	}
+	return answer, nil
+}
+
+func TestContract(t *testing.T) {
+	jane := &authn.Identity{Name: "jane"}
+	z := webhook.New(webhook.ReviewerFunc(answers), webhook.Options{})
+	authztest.Run(t, z, []authztest.Case{
+		{Name: "allowed", Attributes: authz.Attributes{User: jane, Verb: "get", Resource: "nodes", ResourceRequest: true}, Want: authz.Allow, Reason: "readers may"},
+		{Name: "path", Attributes: authz.Attributes{User: jane, Verb: "get", Path: "/healthz"}, Want: authz.Allow},
+		{Name: "no opinion", Attributes: authz.Attributes{User: jane, Verb: "create", Resource: "nodes", ResourceRequest: true}},
+		{Name: "denied", Attributes: authz.Attributes{User: jane, Verb: "delete", Resource: "nodes", ResourceRequest: true}, Want: authz.Deny, Reason: "never"},
+		{Name: "both", Attributes: authz.Attributes{User: jane, Verb: "both", Resource: "nodes", ResourceRequest: true}, Want: authz.Deny, Fails: true},
+		{Name: "failure", Attributes: authz.Attributes{User: jane, Verb: "fail", Resource: "nodes", ResourceRequest: true}, Fails: true},
+		{Name: "silence", Attributes: authz.Attributes{User: jane, Verb: "silence", Resource: "nodes", ResourceRequest: true}, Fails: true},
+		{Name: "nobody", Attributes: authz.Attributes{Verb: "get", Resource: "nodes", ResourceRequest: true}, Fails: true},
+	})
+}
+
+func TestReview(t *testing.T) {
+	var got authorizationv1.SubjectAccessReviewSpec
+	z := webhook.New(webhook.ReviewerFunc(func(ctx context.Context, r *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+		got = r.Spec
+		return answers(ctx, r)
+	}), webhook.Options{})
+	_, err := z.Authorize(t.Context(), authz.Attributes{
+		User: &authn.Identity{Name: "jane", UID: "1", Groups: []string{"dev"}, Extra: map[string][]string{"a": {"b"}}},
+		Verb: "get", Version: "v1", Resource: "pods", Subresource: "log", Namespace: "ns", Name: "p", ResourceRequest: true,
+		FieldSelector: []authz.Requirement{{Key: "f", Operator: "=", Values: []string{"x"}}, {Key: "g", Operator: "!=", Values: []string{"y"}}},
+		LabelSelector: []authz.Requirement{
+			{Key: "l", Operator: "in", Values: []string{"x", "y"}}, {Key: "m", Operator: "!"}, {Key: "n", Operator: "exists"}, {Key: "o", Operator: "gt", Values: []string{"1"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"resourceAttributes":{"namespace":"ns","verb":"get","version":"v1","resource":"pods","subresource":"log","name":"p",` +
+		`"fieldSelector":{"requirements":[{"key":"f","operator":"In","values":["x"]},{"key":"g","operator":"NotIn","values":["y"]}]},` +
+		`"labelSelector":{"requirements":[{"key":"l","operator":"In","values":["x","y"]},{"key":"m","operator":"DoesNotExist"},{"key":"n","operator":"Exists"}]}},` +
+		`"user":"jane","groups":["dev"],"extra":{"a":["b"]},"uid":"1"}`
+	data, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(data)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestKept: what is allowed is kept for longer than what is not, failures not at all.
+func TestKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		z := webhook.New(webhook.ReviewerFunc(func(ctx context.Context, r *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+			asked++
+			return answers(ctx, r)
+		}), webhook.Options{})
+		ask := func(verb, name string, want int) {
+			t.Helper()
+			for range 2 {
+				_, _ = z.Authorize(t.Context(), authz.Attributes{User: &authn.Identity{Name: "jane"}, Verb: verb, Resource: "nodes", Name: name, ResourceRequest: true})
+			}
+			if asked != want {
+				t.Errorf("%s %s: asked %d times, want %d", verb, name, asked, want)
+			}
+		}
+		ask("get", "n", 1)
+		ask("create", "n", 2)
+		ask("get", "m", 3)
+		time.Sleep(31 * time.Second)
+		ask("get", "n", 3)
+		ask("create", "n", 4)
+		time.Sleep(5 * time.Minute)
+		ask("get", "n", 5)
+		ask("fail", "n", 7)
+		ask("get", strings.Repeat("n", 20000), 9)
+	})
+}
