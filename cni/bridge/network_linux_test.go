@@ -92,6 +92,22 @@ func TestPortMappings(t *testing.T) {
 	nettest.Hears(t, outside, at(hostIP, 28081), nettest.Greeting("other", world))
 }
 
+func TestBandwidth(t *testing.T) {
+	dir := host(t)
+	n := startNode(t, 1, bridge.Options{Bandwidth: true})
+	a := cni.Attachment{ContainerID: "one", NetNS: nettest.Namespace(t, dir, "one"), Bandwidth: cni.Bandwidth{IngressRate: 8e6, EgressRate: 16e6}}
+	t.Cleanup(func() { n.detach(t, pod{Attachment: a}) })
+	if _, err := n.network.Add(ctx(t), a); err != nil {
+		t.Fatal(err)
+	}
+	limits := nettest.Run(t, "", "tc", "qdisc", "show")
+	for _, want := range []string{"tbf", "rate 8Mbit", "rate 16Mbit"} {
+		if !strings.Contains(limits, want) {
+			t.Errorf("no %s in\n%s", want, limits)
+		}
+	}
+}
+
 func TestDeleteFreesAddresses(t *testing.T) {
 	dir := host(t)
 	n := startNode(t, 1, bridge.Options{})

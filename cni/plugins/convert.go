@@ -136,9 +136,10 @@ func resultOf(r types.Result) (cni.Result, error) {
 		Nameservers: from.DNS.Nameservers, Domain: from.DNS.Domain, Search: from.DNS.Search, Options: from.DNS.Options,
 	}}
 	for _, i := range from.Interfaces {
-		if i != nil {
-			to.Interfaces = append(to.Interfaces, cni.Interface{Name: i.Name, MAC: i.Mac, MTU: i.Mtu, Sandbox: i.Sandbox})
+		if i == nil {
+			i = &types100.Interface{} // addresses count it all the same
 		}
+		to.Interfaces = append(to.Interfaces, cni.Interface{Name: i.Name, MAC: i.Mac, MTU: i.Mtu, Sandbox: i.Sandbox})
 	}
 	for _, ip := range from.IPs {
 		if ip == nil {
