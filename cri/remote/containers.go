@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -103,12 +104,19 @@ func (r *Runtime) owner(ctx context.Context, id string) (string, error) {
 
 // ListContainers returns the containers that match, newest first.
 func (r *Runtime) ListContainers(ctx context.Context, filter cri.Filter) ([]cri.Container, error) {
-	response, err := r.runtime.ListContainers(ctx, &v1.ListContainersRequest{Filter: wire.EncodeContainerFilter(filter)})
+	selection := wire.EncodeContainerFilter(filter)
+	response, err := r.runtime.ListContainers(ctx, &v1.ListContainersRequest{Filter: selection})
+	items := response.GetContainers()
+	if tooLong(err) {
+		items, err = streamed(err, func() (grpc.ServerStreamingClient[v1.StreamContainersResponse], error) {
+			return r.runtime.StreamContainers(ctx, &v1.StreamContainersRequest{Filter: selection})
+		}, (*v1.StreamContainersResponse).GetContainers)
+	}
 	if err != nil {
 		return nil, r.failed(ctx, err)
 	}
-	list := make([]cri.Container, 0, len(response.GetContainers()))
-	for _, item := range response.GetContainers() {
+	list := make([]cri.Container, 0, len(items))
+	for _, item := range items {
 		c := wire.DecodeContainer(item)
 		r.owners.put(c.ID, c.SandboxID)
 		list = append(list, c)

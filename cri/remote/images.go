@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -62,11 +63,17 @@ func (r *Runtime) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Ima
 // ListImages returns the images that are there, by id.
 func (r *Runtime) ListImages(ctx context.Context) ([]cri.Image, error) {
 	response, err := r.images.ListImages(ctx, &v1.ListImagesRequest{})
+	items := response.GetImages()
+	if tooLong(err) {
+		items, err = streamed(err, func() (grpc.ServerStreamingClient[v1.StreamImagesResponse], error) {
+			return r.images.StreamImages(ctx, &v1.StreamImagesRequest{})
+		}, (*v1.StreamImagesResponse).GetImages)
+	}
 	if err != nil {
 		return nil, r.failed(ctx, err)
 	}
-	list := make([]cri.Image, 0, len(response.GetImages()))
-	for _, item := range response.GetImages() {
+	list := make([]cri.Image, 0, len(items))
+	for _, item := range items {
 		list = append(list, wire.DecodeImage(item))
 	}
 	slices.SortFunc(list, func(a, b cri.Image) int { return cmp.Compare(a.ID, b.ID) })

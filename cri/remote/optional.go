@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 
+	"google.golang.org/grpc"
 	v1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/cri"
@@ -11,12 +12,19 @@ import (
 
 // ListContainerStats returns what the containers that match use.
 func (r *Runtime) ListContainerStats(ctx context.Context, filter cri.Filter) ([]cri.ContainerStats, error) {
-	response, err := r.runtime.ListContainerStats(ctx, &v1.ListContainerStatsRequest{Filter: wire.EncodeContainerStatsFilter(filter)})
+	selection := wire.EncodeContainerStatsFilter(filter)
+	response, err := r.runtime.ListContainerStats(ctx, &v1.ListContainerStatsRequest{Filter: selection})
+	items := response.GetStats()
+	if tooLong(err) {
+		items, err = streamed(err, func() (grpc.ServerStreamingClient[v1.StreamContainerStatsResponse], error) {
+			return r.runtime.StreamContainerStats(ctx, &v1.StreamContainerStatsRequest{Filter: selection})
+		}, (*v1.StreamContainerStatsResponse).GetContainerStats)
+	}
 	if err != nil {
 		return nil, r.failed(ctx, err)
 	}
-	list := make([]cri.ContainerStats, 0, len(response.GetStats()))
-	for _, item := range response.GetStats() {
+	list := make([]cri.ContainerStats, 0, len(items))
+	for _, item := range items {
 		list = append(list, wire.DecodeContainerStats(item))
 	}
 	return list, nil
@@ -24,12 +32,19 @@ func (r *Runtime) ListContainerStats(ctx context.Context, filter cri.Filter) ([]
 
 // ListSandboxStats returns what the sandboxes that match use.
 func (r *Runtime) ListSandboxStats(ctx context.Context, filter cri.Filter) ([]cri.SandboxStats, error) {
-	response, err := r.runtime.ListPodSandboxStats(ctx, &v1.ListPodSandboxStatsRequest{Filter: wire.EncodeSandboxStatsFilter(filter)})
+	selection := wire.EncodeSandboxStatsFilter(filter)
+	response, err := r.runtime.ListPodSandboxStats(ctx, &v1.ListPodSandboxStatsRequest{Filter: selection})
+	items := response.GetStats()
+	if tooLong(err) {
+		items, err = streamed(err, func() (grpc.ServerStreamingClient[v1.StreamPodSandboxStatsResponse], error) {
+			return r.runtime.StreamPodSandboxStats(ctx, &v1.StreamPodSandboxStatsRequest{Filter: selection})
+		}, (*v1.StreamPodSandboxStatsResponse).GetPodSandboxStats)
+	}
 	if err != nil {
 		return nil, r.failed(ctx, err)
 	}
-	list := make([]cri.SandboxStats, 0, len(response.GetStats()))
-	for _, item := range response.GetStats() {
+	list := make([]cri.SandboxStats, 0, len(items))
+	for _, item := range items {
 		list = append(list, wire.DecodeSandboxStats(item))
 	}
 	return list, nil

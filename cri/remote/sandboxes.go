@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"google.golang.org/grpc"
 	v1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/cri"
@@ -63,12 +64,19 @@ func (r *Runtime) SandboxStatus(ctx context.Context, id string) (cri.SandboxStat
 
 // ListSandboxes returns the sandboxes that match, newest first.
 func (r *Runtime) ListSandboxes(ctx context.Context, filter cri.Filter) ([]cri.Sandbox, error) {
-	response, err := r.runtime.ListPodSandbox(ctx, &v1.ListPodSandboxRequest{Filter: wire.EncodeSandboxFilter(filter)})
+	selection := wire.EncodeSandboxFilter(filter)
+	response, err := r.runtime.ListPodSandbox(ctx, &v1.ListPodSandboxRequest{Filter: selection})
+	items := response.GetItems()
+	if tooLong(err) {
+		items, err = streamed(err, func() (grpc.ServerStreamingClient[v1.StreamPodSandboxesResponse], error) {
+			return r.runtime.StreamPodSandboxes(ctx, &v1.StreamPodSandboxesRequest{Filter: selection})
+		}, (*v1.StreamPodSandboxesResponse).GetPodSandboxes)
+	}
 	if err != nil {
 		return nil, r.failed(ctx, err)
 	}
-	list := make([]cri.Sandbox, 0, len(response.GetItems()))
-	for _, item := range response.GetItems() {
+	list := make([]cri.Sandbox, 0, len(items))
+	for _, item := range items {
 		list = append(list, wire.DecodeSandbox(item))
 	}
 	slices.SortStableFunc(list, func(a, b cri.Sandbox) int {

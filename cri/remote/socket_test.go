@@ -193,6 +193,56 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
+// TestLongLists: a list that does not fit into the largest message arrives whole all the same.
+func TestLongLists(t *testing.T) {
+	r := simulated.New(simulated.Options{})
+	defer r.Close()
+	client := dial(t, serveAt(t, r).path)
+	const pods = 60
+	long := map[string]string{"long": strings.Repeat("x", 300_000)}
+	ref, err := client.PullImage(t.Context(), cri.ImageSpec{Image: "app"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods {
+		pod := cri.SandboxConfig{Metadata: cri.SandboxMetadata{Name: "a", Namespace: "b", UID: fmt.Sprint(i)}, Annotations: long}
+		id, err := client.RunPodSandbox(t.Context(), pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cri.ContainerConfig{Metadata: cri.ContainerMetadata{Name: "c"}, Image: cri.ImageSpec{Image: ref}, Annotations: long}
+		if id, err = client.CreateContainer(t.Context(), id, c, pod); err == nil {
+			err = client.StartContainer(t.Context(), id)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[string]bool{}
+	count := func(n int, ids func(int) string, err error) {
+		t.Helper()
+		if err != nil || n != pods {
+			t.Errorf("%d of %d, %v", n, pods, err)
+		}
+		for i := range n {
+			if id := ids(i); seen[id] {
+				t.Errorf("%s is told twice", id)
+			} else {
+				seen[id] = true
+			}
+		}
+		clear(seen)
+	}
+	sandboxes, err := client.ListSandboxes(t.Context(), cri.Filter{})
+	count(len(sandboxes), func(i int) string { return sandboxes[i].ID }, err)
+	containers, err := client.ListContainers(t.Context(), cri.Filter{})
+	count(len(containers), func(i int) string { return containers[i].ID }, err)
+	stats, err := client.ListContainerStats(t.Context(), cri.Filter{})
+	count(len(stats), func(i int) string { return stats[i].ID }, err)
+	sandboxStats, err := client.ListSandboxStats(t.Context(), cri.Filter{})
+	count(len(sandboxStats), func(i int) string { return sandboxStats[i].ID }, err)
+}
+
 // bare serves nothing but a version.
 type bare struct {
 	v1.UnimplementedRuntimeServiceServer
