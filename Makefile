@@ -9,12 +9,19 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: up
-up: ## Start a cluster for kubectl on https://127.0.0.1:6443, kept in ~/.keelson; Ctrl-C ends it.
-	$(GO) run ./examples/cluster
+UPFLAGS ?=
+up: ## Start a cluster on https://127.0.0.1:6443, kept in ~/.keelson; as root on Linux with real containers. Ctrl-C ends it.
+	$(GO) build -o $(BIN)/cluster ./examples/cluster
+	$(BIN)/cluster --runtime containerd --install $(UPFLAGS)
+
+.PHONY: down
+down: ## End it, and remove its containers, networks, mounts and cgroups; the API's state stays.
+	$(GO) build -o $(BIN)/cluster ./examples/cluster
+	$(BIN)/cluster --down
 
 .PHONY: demo
-demo: ## Play a rollout in the terminal: API server, controllers, scheduler, three simulated nodes.
-	$(GO) run ./examples/rollout
+demo: ## Play the story with the real kubectl: a deployment of nginx, its pages, exec, logs, scale, delete.
+	$(GO) run ./examples/demo
 
 .PHONY: test
 test: vet lint unit race ## Everything that must hold: vet, linter, tests, race detector.

@@ -52,8 +52,7 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 		return nil, err
 	}
 	m := &machines{settings: s, out: out}
-	var err error
-	if m.tools, err = nodetools.Find(nodetools.Options{}); err != nil {
+	if err := m.equip(ctx); err != nil {
 		return nil, err
 	}
 	pause, err := ociimage.Pause(ctx, m.tools.Images, out)
@@ -61,33 +60,13 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 		return nil, err
 	}
 	m.archives = []string{pause}
-	if s.images != "" {
-		more, err := archivesAt(s.images)
-		if err != nil {
-			return nil, err
-		}
-		m.archives = append(m.archives, more...)
-		if m.mirror, err = newMirror(ctx, more); err != nil {
-			return nil, err
-		}
+	more, err := m.images(ctx)
+	if err != nil || len(more) == 0 || s.down {
+		return m, err
 	}
-	return m, nil
-}
-
-// archivesAt are the archives that a path names: itself, or those in the directory.
-func archivesAt(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("--images: %w; name an archive of images or a directory of some", err)
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	list, err := filepath.Glob(filepath.Join(path, "*.tar"))
-	if err == nil && len(list) == 0 {
-		err = fmt.Errorf("--images: %s has no *.tar; name an archive of images or a directory of some", path)
-	}
-	return list, err
+	m.archives = append(m.archives, more...)
+	m.mirror, err = newMirror(ctx, more)
+	return m, err
 }
 
 func (m *machines) say(format string, args ...any) {

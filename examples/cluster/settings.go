@@ -26,6 +26,7 @@ type settings struct {
 	mirror     string
 	network    netip.Prefix
 	down       bool
+	install    bool
 	disable    []string
 	auditLog   string
 	policy     string
@@ -52,12 +53,14 @@ Flags:
   --nodes N             how many nodes there are (default 1)
   --runtime KIND        simulated: pods run in name only (default simulated)
                         containerd: real containers, for root on Linux; elsewhere simulated ones, and why.
-                        make up installs what it takes
+                        --install gets what it takes
   --images PATH         archives of images (OCI layout in a *.tar), or a directory of some, to load at start; they
                         are also served to the nodes as a registry, over plain HTTP on the loopback interface,
                         for pods that always pull
   --registry-mirror URL where images are looked for before their own registry
   --cluster-cidr CIDR   the pods' addresses, 254 for each node (default %s)
+  --install             build and install what real containers take, from a checkout of this repository; where no
+                        registry of images can be reached, make images of nginx and busybox, too
   --down                remove all that nodes of real containers have on this machine, and end the cluster that
                         runs them; the API's state stays
   --disable LIST        leave out some of scheduler, controllers, nodes, separated by commas, so that other
@@ -109,6 +112,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.StringVar(&s.mirror, "registry-mirror", "", "")
 	f.StringVar(&network, "cluster-cidr", defaultNetwork, "")
 	f.BoolVar(&s.down, "down", false, "")
+	f.BoolVar(&s.install, "install", false, "")
 	f.StringVar(&disable, "disable", "", "")
 	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
 	f.StringVar(&s.policy, "audit-policy", "", "")

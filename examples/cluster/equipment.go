@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/nodetools"
+	"github.com/keelson-dev/keelson/internal/ociimage"
+)
+
+// equip finds the programs of a node, or installs them.
+func (m *machines) equip(ctx context.Context) (err error) {
+	if !m.settings.install {
+		m.tools, err = nodetools.Find(nodetools.Options{})
+		return err
+	}
+	m.tools, err = nodetools.Install(ctx, nodetools.Options{Progress: func(line string) { m.say("%s", line) }})
+	return err
+}
+
+// images are the archives to start with: those of --images, or some for a first deployment where an
+// installation has no registry.
+func (m *machines) images(ctx context.Context) ([]string, error) {
+	if m.settings.images != "" {
+		return archivesAt(m.settings.images)
+	}
+	if !m.settings.install || m.settings.mirror != "" || reachable(ctx) {
+		return nil, nil
+	}
+	m.say("no registry of images can be reached: making images of nginx and busybox")
+	nginx, err := ociimage.Nginx(ctx, m.tools.Images, m.out)
+	if err != nil {
+		return nil, err
+	}
+	busybox, err := ociimage.Busybox(ctx, m.tools.Images, m.out)
+	return []string{nginx, busybox}, err
+}
+
+// dockerHub is where images are that are called by a bare name.
+const dockerHub = "https://registry-1.docker.io/v2/"
+
+// reachable tells whether Docker Hub answers, whatever it says.
+func reachable(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, dockerHub, nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode < http.StatusInternalServerError
+}
+
+// archivesAt are the archives that a path names: itself, or those in the directory.
+func archivesAt(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("--images: %w; name an archive of images or a directory of some", err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	list, err := filepath.Glob(filepath.Join(path, "*.tar"))
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("--images: %s has no *.tar; name an archive of images or a directory of some", path)
+	}
+	return list, err
+}
