@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	libcgroups "github.com/opencontainers/cgroups"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
 )
 
@@ -177,5 +179,46 @@ func TestNew(t *testing.T) {
 		if err := c.Remove(t.Context(), types.UID(uid)); !errors.Is(err, cgroup.ErrInvalid) {
 			t.Errorf("removing UID %q: %v", uid, err)
 		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	now := time.Unix(1, 0)
+	for name, unified := range map[string]bool{"v1": false, "v2": true} {
+		t.Run(name, func(t *testing.T) {
+			mount := fakeMount(t, unified, "memory")
+			dir := filepath.Join(mount, "memory", root)
+			if unified {
+				dir = filepath.Join(mount, root)
+				write(t, filepath.Join(dir, "memory.current"), "1000\n")
+				write(t, filepath.Join(dir, "memory.stat"), "anon 5\ninactive_file 300\n")
+			} else {
+				write(t, filepath.Join(dir, "memory.usage_in_bytes"), "1000\n")
+				write(t, filepath.Join(dir, "memory.stat"), "inactive_file 1\ntotal_inactive_file 300\n")
+			}
+			c, err := cgroup.New(root, cgroup.Options{Mount: mount})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit, most := filepath.Join(dir, "memory.limit_in_bytes"), "9223372036854771712"
+			if unified {
+				limit, most = filepath.Join(dir, "memory.max"), "max"
+			}
+			want := cri.MemoryUsage{At: now, Usage: 1000, WorkingSet: 700}
+			for value, available := range map[string]uint64{most: 0, "1700": 1000, "600": 0} {
+				write(t, limit, value+"\n")
+				want.Available = available
+				if got, err := c.Memory(now); err != nil || got != want {
+					t.Errorf("limit %s: %+v, %v", value, got, err)
+				}
+			}
+		})
+	}
+	c, err := cgroup.New(root, cgroup.Options{Mount: fakeMount(t, false, "cpu")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Memory(now); !errors.Is(err, cgroup.ErrUnsupported) {
+		t.Errorf("no controller: %v", err)
 	}
 }

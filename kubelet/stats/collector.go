@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/cri"
@@ -37,6 +38,9 @@ type Options struct {
 	Images cri.FilesystemReader
 	// Pods are the node's pods, whose volumes are measured; nil measures none.
 	Pods func() []*corev1.Pod
+	// PodsMemory is what all pods together use, as cgroup.Tree's Memory tells; nil leaves that out,
+	// and so do errors.
+	PodsMemory func(now time.Time) (cri.MemoryUsage, error)
 	// Volume is the directory of a pod's volume, or empty; nil knows none. VolumeDir makes one.
 	Volume func(pod *corev1.Pod, volume *corev1.Volume) string
 	// NodeDir is on the node's main filesystem; empty leaves that out. LogDir is where containers'
@@ -113,6 +117,7 @@ func (c *Collector) Summary(ctx context.Context) (*v1alpha1.Summary, error) {
 		return nil, err
 	}
 	out := summarise(s)
+	c.addPods(out, s.at)
 	c.addFilesystems(ctx, out, s)
 	return out, nil
 }
@@ -124,9 +129,25 @@ func (c *Collector) Resources(ctx context.Context) (*v1alpha1.Summary, error) {
 		return nil, err
 	}
 	out := summarise(s)
+	c.addPods(out, s.at)
 	out.Node.Network, out.Node.Rlimit = nil, nil
 	for i := range out.Pods {
 		out.Pods[i].Network, out.Pods[i].ProcessStats = nil, nil
 	}
 	return out, nil
+}
+
+// addPods tells of all pods as of one container.
+func (c *Collector) addPods(out *v1alpha1.Summary, at time.Time) {
+	if c.options.PodsMemory == nil {
+		return
+	}
+	use, err := c.options.PodsMemory(at)
+	if err != nil {
+		c.log.Debug("what all pods use is not known", "error", err)
+		return
+	}
+	out.Node.SystemContainers = append(out.Node.SystemContainers, v1alpha1.ContainerStats{
+		Name: v1alpha1.SystemContainerPods, StartTime: metav1.NewTime(c.options.Started), Memory: memory(use, use.Available > 0),
+	})
 }

@@ -50,7 +50,12 @@ func TestSummary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		r := &runtime{}
-		c := collector(t, r, idle{start}, stats.Options{Started: start, MaxProcesses: 100})
+		c := collector(t, r, idle{start}, stats.Options{
+			Started: start, MaxProcesses: 100,
+			PodsMemory: func(now time.Time) (cri.MemoryUsage, error) {
+				return cri.MemoryUsage{At: now, WorkingSet: 6 << 20, Available: 1 << 20}, nil
+			},
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }()
@@ -70,6 +75,11 @@ func TestSummary(t *testing.T) {
 		equal(t, "the node's rate", s.Node.CPU.UsageNanoCores, 100_000_000)
 		equal(t, "the node's CPU time", s.Node.CPU.UsageCoreNanoSeconds, 2_500_000_000)
 		equal(t, "the node's memory", s.Node.Memory.AvailableBytes, 12<<20)
+		if list := s.Node.SystemContainers; len(list) != 1 || list[0].Name != "pods" {
+			t.Errorf("system containers %+v", list)
+		} else {
+			equal(t, "the pods' memory", list[0].Memory.AvailableBytes, 1<<20)
+		}
 		if len(s.Pods) != 1 || s.Pods[0].PodRef.Name != "web" || len(s.Pods[0].Containers) != 2 {
 			t.Fatalf("pods %+v", s.Pods)
 		}
