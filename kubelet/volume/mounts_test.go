@@ -220,16 +220,18 @@ func TestManyInstances(t *testing.T) {
 	v, dir := node(t, nil, volume.Options{})
 	p := pod()
 	p.Spec.Containers[0].TerminationMessagePath = "/tmp/message"
+	said := mounts(t, v, request(p))["/tmp/message"].HostPath
+	write(t, "why it ended", said)
 	last := ""
 	for range 40 {
 		last = mounts(t, v, request(p))["/tmp/message"].HostPath
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "pods/uid-1/containers/main"))
-	if err != nil || len(entries) != 10 {
+	if err != nil || len(entries) != 11 {
 		t.Errorf("%d files, %v", len(entries), err)
 	}
-	if _, err := os.Stat(last); err != nil {
-		t.Error(err)
+	if read(t, last) != "" || read(t, said) != "why it ended" {
+		t.Error("a message is gone")
 	}
 	release(t, v, dir, p.UID)
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,11 +41,11 @@ func (v *Volumes) project(ctx context.Context, p *podState, pod *corev1.Pod, vol
 		return err
 	}
 	mark := c.files.fingerprint(v.seed)
-	if p.written[vol.Name] == mark {
-		return nil
-	}
 	k := kindOf(vol)
 	dir := v.volumeDir(pod.UID, k, vol.Name)
+	if p.written[vol.Name] == mark && exists(filepath.Join(dir, "..data")) {
+		return nil
+	}
 	if err := v.makeDir(dir); err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/kubelet/volume/internal/disk"
 )
 
 // Release implements kubelet.Volumes.
@@ -53,3 +55,7 @@ func (v *Volumes) Orphans(live func(types.UID) bool) ([]types.UID, error) {
 	}
 	return uids, nil
 }
+
+// RemoveAll removes a directory with all that is in it, as os.RemoveAll does, but stops with an
+// error where something is mounted, and leaves what is mounted alone.
+func RemoveAll(dir string) error { return disk.Disk{}.RemoveTree(dir) }

@@ -18,8 +18,8 @@ import (
 
 const (
 	defaultMessagePath = "/dev/termination-log"
-	// messagesKept is how many files of a container's instances are kept: more than a runtime keeps
-	// instances of it.
+	// messagesKept is how many files of a container's instances are kept, with a message and
+	// without: more than a runtime keeps instances of it.
 	messagesKept = 10
 	// messageLength is how much of a message file is told, from its end.
 	messageLength = 4096
@@ -56,7 +56,8 @@ func (v *Volumes) messageMount(pod *corev1.Pod, c *corev1.Container) (cri.Mount,
 	}, nil
 }
 
-// pruneMessages removes the files of instances that are long gone.
+// pruneMessages removes the files of instances that are long gone. Those that have a message are
+// counted for themselves: attempts that fail leave empty files, however many.
 func (v *Volumes) pruneMessages(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) < messagesKept {
@@ -69,7 +70,12 @@ func (v *Volumes) pruneMessages(dir string) error {
 		}
 	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, f := range files[min(len(files), messagesKept-1):] {
+	kept := map[bool]int{}
+	for _, f := range files {
+		empty := f.Size() == 0
+		if kept[empty]++; kept[empty] < messagesKept {
+			continue
+		}
 		if err := v.disk.Remove(filepath.Join(dir, f.Name())); err != nil {
 			return err
 		}

@@ -151,35 +151,51 @@ func (w *writer) replace(prepare func(string) error) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	err = w.fill(next)
+	if err == nil && prepare != nil {
+		err = prepare(w.dir)
+	}
+	if err == nil {
+		err = w.publish(filepath.Base(next))
+	}
+	if err != nil {
+		_ = w.disk.RemoveTree(next) // or a disk that is full gets fuller with each try
+		return "", err
+	}
+	return filepath.Base(next), nil
+}
+
+// fill writes the files to a directory that nobody looks into yet.
+func (w *writer) fill(dir string) error {
 	for p, f := range w.files {
-		at := filepath.Join(next, filepath.FromSlash(p))
+		at := filepath.Join(dir, filepath.FromSlash(p))
 		if err := w.disk.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			return "", err
+			return err
 		}
 		if err := w.disk.WriteFile(at, f.Data, f.Mode); err != nil {
-			return "", err
+			return err
 		}
 		if f.Owner != nil {
 			if err := w.disk.Lchown(at, int(*f.Owner), -1); err != nil {
-				return "", err
+				return err
 			}
 		}
 	}
-	if prepare != nil {
-		if err := prepare(w.dir); err != nil {
-			return "", err
-		}
-	}
+	return nil
+}
+
+// publish makes the directory of that name the current one.
+func (w *writer) publish(name string) error {
 	link := filepath.Join(w.dir, nextLink)
 	if _, err := os.Lstat(link); err == nil {
 		if err := w.disk.Remove(link); err != nil {
-			return "", err
+			return err
 		}
 	}
-	if err := w.disk.Symlink(filepath.Base(next), link); err != nil {
-		return "", err
+	if err := w.disk.Symlink(name, link); err != nil {
+		return err
 	}
-	return filepath.Base(next), w.disk.Rename(link, filepath.Join(w.dir, dataLink))
+	return w.disk.Rename(link, filepath.Join(w.dir, dataLink))
 }
 
 // tidy makes the links that are missing and takes away the ones that lead nowhere any more, and

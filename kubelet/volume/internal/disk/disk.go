@@ -70,12 +70,21 @@ func (d Disk) Lchown(path string, uid, gid int) error {
 	return os.Lchown(path, uid, gid)
 }
 
-// WriteFile writes a file in place with exactly the mode, whatever the process' mask.
+// WriteFile writes a file in place with exactly the mode, whatever the process' mask. A file that is
+// there is overwritten before it is cut: readers never find it empty, not even on a full disk.
 func (d Disk) WriteFile(path string, data []byte, mode fs.FileMode) error {
 	if err := d.step("write", path); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, data, mode); err != nil {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return d.Chmod(path, mode)
