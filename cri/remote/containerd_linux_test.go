@@ -8,8 +8,13 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/cni/bridge"
 	"github.com/keelson-dev/keelson/cri"
@@ -129,4 +134,103 @@ func TestContainerd(t *testing.T) {
 			}
 		},
 	})
+}
+
+// TestContainerdWebsocket: streams of a real runtime over websockets.
+func TestContainerdWebsocket(t *testing.T) {
+	daemon := containerdtest.Start(t, containerdtest.Options{})
+	client := dial(t, daemon.Socket())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pod := cri.SandboxConfig{
+		Metadata: cri.SandboxMetadata{Name: "a", Namespace: "b", UID: "c"}, CgroupParent: daemon.CgroupRoot() + "/pod",
+		Namespaces: cri.Namespaces{Network: cri.NamespaceNode},
+	}
+	sandbox, err := client.RunPodSandbox(ctx, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.RemovePodSandbox(context.Background(), sandbox); err != nil {
+			t.Error(err)
+		}
+	})
+	container, err := client.CreateContainer(ctx, sandbox, cri.ContainerConfig{
+		Metadata: cri.ContainerMetadata{Name: "main"}, Image: cri.ImageSpec{Image: containerdtest.Busybox},
+		Process: cri.Process{Command: []string{"sleep", "1000"}}, Namespaces: pod.Namespaces,
+	}, pod)
+	if err == nil {
+		err = client.StartContainer(ctx, container)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, err := client.Exec(ctx, cri.ExecRequest{
+		ContainerID: container, Command: []string{"sh", "-c", "echo out; echo err >&2; exit 4"}, Streams: cri.Streams{Stdout: true, Stderr: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr strings.Builder
+	code, err := connector{websocket: true}.Stream(ctx, url, runtimetest.Streams{Stdout: &stdout, Stderr: &stderr})
+	if err != nil || code != 4 || stdout.String() != "out\n" || stderr.String() != "err\n" {
+		t.Errorf("code %d, stdout %q, stderr %q, %v", code, &stdout, &stderr, err)
+	}
+}
+
+// BenchmarkContainerd is what calls to a real runtime take: those of this client, and bare ones.
+func BenchmarkContainerd(b *testing.B) {
+	daemon := containerdtest.Start(b, containerdtest.Options{})
+	client := dial(b, daemon.Socket())
+	pod := cri.SandboxConfig{
+		Metadata: cri.SandboxMetadata{Name: "a", Namespace: "b", UID: "c"}, CgroupParent: daemon.CgroupRoot() + "/pod",
+		Namespaces: cri.Namespaces{Network: cri.NamespaceNode},
+	}
+	sandbox, err := client.RunPodSandbox(b.Context(), pod)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := client.RemovePodSandbox(context.Background(), sandbox); err != nil {
+			b.Error(err)
+		}
+	})
+	container, err := client.CreateContainer(b.Context(), sandbox, cri.ContainerConfig{
+		Metadata: cri.ContainerMetadata{Name: "main"}, Image: cri.ImageSpec{Image: containerdtest.Busybox},
+		Process: cri.Process{Command: []string{"sleep", "1000"}}, Namespaces: pod.Namespaces,
+	}, pod)
+	if err == nil {
+		err = client.StartContainer(b.Context(), container)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	conn, err := grpc.NewClient("unix:"+daemon.Socket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() })
+	bare := v1.NewRuntimeServiceClient(conn)
+	for name, call := range map[string]func() error{
+		"ContainerStatus/client": func() error { _, err := client.ContainerStatus(b.Context(), container); return err },
+		"ContainerStatus/bare": func() error {
+			_, err := bare.ContainerStatus(b.Context(), &v1.ContainerStatusRequest{ContainerId: container})
+			return err
+		},
+		"SandboxStatus/client":  func() error { _, err := client.SandboxStatus(b.Context(), sandbox); return err },
+		"ListContainers/client": func() error { _, err := client.ListContainers(b.Context(), cri.Filter{}); return err },
+		"ContainerStats/client": func() error { _, err := client.ListContainerStats(b.Context(), cri.Filter{}); return err },
+		"ExecSync/client": func() error {
+			_, err := client.ExecSync(b.Context(), container, []string{"true"}, 0)
+			return err
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := call(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
