@@ -133,7 +133,11 @@ func contents(v any) []string {
 	var all []string
 	byMedia, _ := v.(map[string]any)
 	for _, media := range slices.Sorted(maps.Keys(byMedia)) {
-		ref := byMedia[media].(map[string]any)["schema"].(map[string]any)["$ref"].(string)
+		schema := byMedia[media].(map[string]any)["schema"].(map[string]any)
+		ref, ok := schema["$ref"].(string)
+		if !ok {
+			ref = schema["type"].(string)
+		}
 		all = append(all, ref[strings.LastIndex(ref, ".")+1:]+" as "+media)
 	}
 	return all

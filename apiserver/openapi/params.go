@@ -14,8 +14,12 @@ func fieldParams(options any, without ...string) []param {
 	if d, ok := options.(interface{ SwaggerDoc() map[string]string }); ok {
 		docs = d.SwaggerDoc()
 	}
+	t := reflect.TypeOf(options)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	var all []param
-	for field := range fields(reflect.TypeOf(options)) {
+	for field := range fields(t) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		kind := paramKind(field.Type)
 		if name == "" || name == "-" || kind == "" || slices.Contains(without, name) {

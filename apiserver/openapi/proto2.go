@@ -19,7 +19,8 @@ func tables2() tables {
 		"schemes": {10, texts},
 	}})
 	item := &message{extensions: 10, fields: map[string]field{
-		"get": {2, operation}, "put": {3, operation}, "post": {4, operation}, "delete": {5, operation}, "patch": {8, operation},
+		"get": {2, operation}, "put": {3, operation}, "post": {4, operation}, "delete": {5, operation}, "options": {6, operation},
+		"head": {7, operation}, "patch": {8, operation},
 		"parameters": {9, items},
 	}}
 	return tables{path: 2, item: item, definition: schema, document: document2}

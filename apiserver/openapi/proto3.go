@@ -19,7 +19,8 @@ func tables3() tables {
 		"parameters": {6, each(inner(parameter))}, "requestBody": {7, inner(body)}, "responses": {8, inner(responses)},
 	}})
 	item := &message{extensions: 14, fields: map[string]field{
-		"get": {4, operation}, "put": {5, operation}, "post": {6, operation}, "delete": {7, operation}, "patch": {10, operation},
+		"get": {4, operation}, "put": {5, operation}, "post": {6, operation}, "delete": {7, operation}, "options": {8, operation},
+		"head": {9, operation}, "patch": {10, operation},
 		"parameters": {13, each(inner(parameter))},
 	}}
 	return tables{path: 1, item: item, definition: schema, document: document3}

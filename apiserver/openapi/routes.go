@@ -83,6 +83,9 @@ func (r *resource) routes() []route {
 		s.sub, s.object = name, action.definition
 		all = append(all, s.create(s.item(action.kind.Kind), action.kind))
 	}
+	for name, connect := range r.Sub.Connects {
+		all = append(all, r.connect(name, connect)...)
+	}
 	return all
 }
 

@@ -17,6 +17,8 @@ type path2 struct {
 	Put        *operation2  `json:"put,omitempty"`
 	Post       *operation2  `json:"post,omitempty"`
 	Delete     *operation2  `json:"delete,omitempty"`
+	Options    *operation2  `json:"options,omitempty"`
+	Head       *operation2  `json:"head,omitempty"`
 	Patch      *operation2  `json:"patch,omitempty"`
 	Parameters []parameter2 `json:"parameters,omitempty"`
 }
@@ -84,6 +86,10 @@ func (s parameters2) newPath2(routes []route) (path2, error) {
 			p.Post = op
 		case http.MethodDelete:
 			p.Delete = op
+		case http.MethodOptions:
+			p.Options = op
+		case http.MethodHead:
+			p.Head = op
 		case http.MethodPatch:
 			p.Patch = op
 		}

@@ -14,6 +14,8 @@ type path3 struct {
 	Put        *operation3  `json:"put,omitempty"`
 	Post       *operation3  `json:"post,omitempty"`
 	Delete     *operation3  `json:"delete,omitempty"`
+	Options    *operation3  `json:"options,omitempty"`
+	Head       *operation3  `json:"head,omitempty"`
 	Patch      *operation3  `json:"patch,omitempty"`
 	Parameters []parameter3 `json:"parameters,omitempty"`
 }
@@ -90,6 +92,10 @@ func newPath3(routes []route) path3 {
 			p.Post = op
 		case http.MethodDelete:
 			p.Delete = op
+		case http.MethodOptions:
+			p.Options = op
+		case http.MethodHead:
+			p.Head = op
 		case http.MethodPatch:
 			p.Patch = op
 		}
