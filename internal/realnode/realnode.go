@@ -1,0 +1,221 @@
+// Package realnode runs a node of real containers in a directory: a containerd, a bridge with the node's subnet
+// and a kubelet over them. Several nodes, of one cluster or of many, share a machine: what they are called on it
+// follows from their directories.
+//
+// Containers and containerd outlive the process that runs a Node; a later Node of the same directory picks them up.
+// Remove leaves nothing.
+package realnode
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/keelson-dev/keelson/cluster/host"
+	"github.com/keelson-dev/keelson/cni/bridge"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/cri/remote"
+	"github.com/keelson-dev/keelson/internal/containerd"
+	"github.com/keelson-dev/keelson/internal/nodetools"
+)
+
+// PauseImage holds the namespaces of pods. One of Options.Archives has it.
+const PauseImage = "registry.k8s.io/pause:3.10.2"
+
+// Options of a Node.
+type Options struct {
+	// Network is what the pods of all nodes have their addresses from, which they keep among each other.
+	Network netip.Prefix
+	// Archives are images to load at start.
+	Archives []string
+	// Mirrors are URLs that are asked before an image's own registry.
+	Mirrors []string
+	// Progress is told what takes time; nil tells nobody.
+	Progress func(format string, args ...any)
+	Logger   *slog.Logger
+}
+
+// Node is the machine's part of one node.
+type Node struct {
+	dir     string
+	cgroup  string
+	options Options
+	cidr    netip.Prefix
+	bridge  *bridge.Bridge
+	daemon  *containerd.Daemon
+}
+
+// New describes the node of a directory whose pods get addresses of cidr. It changes nothing.
+func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, ...any) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	id := fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:8]
+	n := &Node{dir: dir, cgroup: "/keelson/" + id, options: o, cidr: cidr}
+	network := bridge.Options{Network: "keelson-" + id, Bridge: "keel" + id, DataDir: filepath.Join(dir, "cni", "networks")}
+	if o.Network.IsValid() {
+		network.Internal = []netip.Prefix{o.Network}
+	}
+	if n.bridge, err = bridge.New([]netip.Prefix{cidr}, network); err != nil {
+		return nil, err
+	}
+	c := containerd.Options{
+		CNIConfDir: filepath.Join(dir, "cni", "net.d"), SandboxImage: PauseImage, CgroupRoot: n.cgroup, Logger: o.Logger,
+	}
+	if len(o.Mirrors) > 0 {
+		c.Mirrors = map[string][]string{"_default": o.Mirrors}
+	}
+	n.daemon, err = containerd.New(filepath.Join(dir, "containerd"), tools, c)
+	return n, err
+}
+
+// Open is New for a directory that a Node was started in.
+func Open(dir string, tools nodetools.Tools, o Options) (*Node, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "cidr"))
+	if err != nil {
+		return nil, err
+	}
+	cidr, err := netip.ParsePrefix(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, "cidr"), err)
+	}
+	return New(dir, cidr, tools, o)
+}
+
+// Addresses are the node's own, in its pods' network.
+func (n *Node) Addresses() []netip.Addr {
+	var list []netip.Addr
+	for _, gateway := range n.bridge.Gateways() {
+		list = append(list, gateway.Addr())
+	}
+	return list
+}
+
+// Daemon is the node's containerd, Bridge its network.
+func (n *Node) Daemon() *containerd.Daemon { return n.daemon }
+
+// Bridge is the node's network.
+func (n *Node) Bridge() *bridge.Bridge { return n.bridge }
+
+// Start makes the network and the runtime ready and loads images. It may be called again.
+func (n *Node) Start(ctx context.Context) error {
+	// What is about to be made is found again by its directory and this.
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(n.dir, "cidr"), []byte(n.cidr.String()), 0o600); err != nil {
+		return err
+	}
+	if err := n.bridge.Up(ctx); err != nil {
+		return err
+	}
+	path := filepath.Join(n.dir, "cni", "net.d", "10-keelson.conflist")
+	if _, err := bridge.WriteFile(path, n.bridge.Config()); err != nil {
+		return err
+	}
+	if err := n.daemon.Start(ctx); err != nil {
+		return err
+	}
+	if err := n.releaseAddresses(ctx); err != nil {
+		n.options.Logger.Warn("freeing addresses of sandboxes that are gone failed", "error", err)
+	}
+	return n.load(ctx)
+}
+
+// Runtime is a client of the node's runtime, which the caller closes.
+func (n *Node) Runtime() (*remote.Runtime, error) {
+	return remote.New("unix://"+n.daemon.Socket(), remote.Options{})
+}
+
+// releaseAddresses frees what sandboxes had that the runtime no longer knows: it was killed at the wrong moment.
+func (n *Node) releaseAddresses(ctx context.Context) error {
+	runtime, err := n.Runtime()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = runtime.Close() }()
+	list, err := runtime.ListSandboxes(ctx, cri.Filter{})
+	if err != nil {
+		return err
+	}
+	live := map[string]bool{}
+	for _, s := range list {
+		live[s.ID] = true
+	}
+	_, err = n.bridge.Release(ctx, func(id string) bool { return live[id] })
+	return err
+}
+
+// Run runs the node, which was started, until the context ends, and returns nil then. The parts' runtime is the
+// node's own unless it is set.
+func (n *Node) Run(ctx context.Context, parts host.Parts, o host.Options) error {
+	if parts.Runtime == nil {
+		runtime, err := n.Runtime()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = runtime.Close() }()
+		parts.Runtime = runtime
+	}
+	o.Dir, o.LogDir, o.CgroupRoot = filepath.Join(n.dir, "kubelet"), filepath.Join(n.dir, "logs"), n.cgroup+"/kubepods"
+	o.Addresses, o.PodCIDRs, o.Logger = n.Addresses(), []netip.Prefix{n.cidr}, n.options.Logger
+	h, err := host.New(parts, o)
+	if err != nil {
+		return err
+	}
+	return controllers.Group(n.daemon, h).Run(ctx)
+}
+
+// Remove removes all that the node has on the machine, and its directory. It may be called again after a failure.
+func (n *Node) Remove(ctx context.Context) error {
+	if err := n.daemon.Destroy(ctx); err != nil {
+		return err
+	}
+	if err := n.bridge.Down(ctx); err != nil {
+		return err
+	}
+	if err := host.Clean(ctx, filepath.Join(n.dir, "kubelet")); err != nil {
+		return err
+	}
+	return os.RemoveAll(n.dir)
+}
+
+// Leftovers names what pods have left behind on a node of which none is known any more: processes, mounts, network
+// namespaces, cgroups, addresses and directories. The node itself is not named.
+func (n *Node) Leftovers(ctx context.Context) ([]string, error) {
+	list, err := n.daemon.Leftovers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := n.bridge.Leases()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range leases {
+		list = append(list, fmt.Sprintf("address %s of sandbox %s", l.Address, l.ContainerID))
+	}
+	for _, dir := range []string{filepath.Join(n.dir, "kubelet", "pods"), filepath.Join(n.dir, "logs")} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			list = append(list, "directory "+filepath.Join(dir, e.Name()))
+		}
+	}
+	return list, nil
+}
