@@ -115,8 +115,11 @@ func TestKilledAnywhere(t *testing.T) {
 	if total < 100 {
 		t.Fatalf("only %d steps", total)
 	}
-	for n := range 2 * total {
-		dieAt, goOn := n/2+1, n%2 == 0
+	for n := range total + total/3 { // another goes on after each step, and cleans up after every third
+		dieAt, goOn := n+1, true
+		if n >= total {
+			dieAt, goOn = 3*(n-total)+2, false
+		}
 		s := newServer(rootCA(), secret)
 		v, dir := node(t, s, volume.Options{})
 		p := everything(host)

@@ -334,3 +334,34 @@ func TestOpen(t *testing.T) {
 	}
 	release(t, v, dir, p.UID)
 }
+
+// TestRootless: without mounts a sub-path is the path itself, which was checked.
+func TestRootless(t *testing.T) {
+	v, dir := node(t, newServer(rootCA()), volume.Options{Rootless: true})
+	host := write(t, "secret", t.TempDir(), "file")
+	p := pod(emptyDirVolume("e", ""), emptyDirVolume("m", corev1.StorageMediumMemory), apiAccess())
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(4242)), RunAsUser: new(int64(4242))}
+	p.Spec.Containers[0].VolumeMounts[0].SubPath = "a/b"
+	prepare(t, v, p)
+	got := mounts(t, v, request(p))
+	if want := filepath.Join(v.Path(p, "e"), "a/b"); got["/e"].HostPath != want || !mode(t, want).IsDir() {
+		t.Errorf("%+v", got["/e"])
+	}
+	if m := mode(t, got["/kube-api-access-x"].HostPath, "token"); m != 0o600 {
+		t.Errorf("token: %v", m)
+	}
+	if on := mountsBelow(t, dir); len(on) > 0 {
+		t.Errorf("mounted: %v", on)
+	}
+	if err := os.Symlink(filepath.Dir(host), filepath.Join(v.Path(p, "e"), "out")); err != nil {
+		t.Fatal(err)
+	}
+	p.Spec.Containers[0].VolumeMounts[0].SubPath = "out"
+	if _, err := v.Mounts(t.Context(), request(p)); err == nil {
+		t.Error("a link out of the volume was followed")
+	}
+	release(t, v, dir, p.UID)
+	if read(t, host) != "secret" {
+		t.Error("the host's file is gone")
+	}
+}
