@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/keelson-dev/keelson/internal/containerd/containerdtest"
 )
 
@@ -50,8 +52,8 @@ func (c client) once(b *testing.B, steps map[string][]time.Duration, mu *sync.Mu
 	}
 	var p *pod
 	step("all", func() {
-		step("sandbox", func() { p = c.sandbox(ctx, b) })
-		step("start", func() { c.start(ctx, b, p) })
+		step("sandbox", func() { p = c.sandbox(ctx, b, c.config(b)) })
+		step("start", func() { c.start(ctx, b, p, &runtime.LinuxContainerSecurityContext{}) })
 		step("exec", func() { c.exec(ctx, b, p, "true") })
 		step("stop", func() { c.stop(ctx, b, p) })
 		step("remove", func() { c.remove(ctx, b, p) })

@@ -49,6 +49,7 @@ func (s settings) toml() string {
 	line("[plugins.'io.containerd.server.v1.grpc']\n  address = %s", quote(p.socket()))
 	line("[plugins.'io.containerd.server.v1.ttrpc']\n  address = %s", quote(p.socket()+".ttrpc"))
 	line("[plugins.'io.containerd.shim.v1.manager']\n  socket_dir = %s", quote(p.shimSockets()))
+	line("[plugins.'io.containerd.metadata.v1.bolt']\n  no_sync = %t", o.NoSync)
 	line("[plugins.'io.containerd.grpc.v1.cri']\n  disable_tcp_service = true\n  stream_server_address = '127.0.0.1'\n  stream_server_port = '0'")
 	line("[plugins.'io.containerd.cri.v1.images']\n  snapshotter = 'overlayfs'")
 	line("[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = %s", quote(o.SandboxImage))
@@ -61,6 +62,7 @@ func (s settings) toml() string {
 	line("  enable_unprivileged_icmp = true")
 	line("  cdi_spec_dirs = []")
 	line("  enable_criu = false")
+	line("  stats_collect_period = '10s'") // each second by default, which asks every shim of the node
 	line("[plugins.'io.containerd.cri.v1.runtime'.cni]")
 	line("  bin_dirs = %s\n  conf_dir = %s\n  max_conf_num = 1", list(s.cniBinDirs()), quote(s.cniConfDir()))
 	line("  use_internal_loopback = true")

@@ -287,7 +287,7 @@ func TestConfigurationIsUnderstood(t *testing.T) {
 	for line := range strings.Lines(string(b)) {
 		known := slices.ContainsFunc([]string{
 			"fsverity", "cgroup v1 is deprecated", // of the host
-			"skip loading plugin", // debug, metrics, TCP: not asked for
+			"skip loading plugin", "async mode for boltdb", // asked for
 		}, func(s string) bool { return strings.Contains(line, s) })
 		if !known && !strings.Contains(line, "level=info") && !strings.Contains(line, "level=debug") {
 			t.Error(line)

@@ -237,7 +237,7 @@ func removeCgroup(dir string) error {
 
 // removeFiles removes what the daemon made, and its directory if nothing else is in it.
 func (d *Daemon) removeFiles() error {
-	for _, path := range []string{d.paths.run, d.paths.root(), d.paths.registries(), d.paths.config(), d.paths.log(), d.paths.record()} {
+	for _, path := range []string{d.paths.run, d.paths.root(), d.paths.registries(), d.paths.config(), d.paths.log(), d.paths.record(), d.paths.sandbox()} {
 		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("%w: %w", ErrLeft, err)
 		}

@@ -40,10 +40,11 @@ type pod struct {
 	sandbox, container string
 }
 
-func (c client) sandbox(ctx context.Context, t testing.TB) *pod {
+// config is that of a sandbox with a name of its own.
+func (c client) config(t testing.TB) *runtime.PodSandboxConfig {
 	n := pods.Add(1)
 	uid := fmt.Sprintf("%08d-0000-0000-0000-%012d", n, time.Now().UnixNano()%1e12)
-	config := &runtime.PodSandboxConfig{
+	return &runtime.PodSandboxConfig{
 		Metadata:     &runtime.PodSandboxMetadata{Name: fmt.Sprintf("pod-%d", n), Uid: uid, Namespace: "default"},
 		Hostname:     fmt.Sprintf("pod-%d", n),
 		LogDirectory: t.TempDir(),
@@ -52,10 +53,14 @@ func (c client) sandbox(ctx context.Context, t testing.TB) *pod {
 			CgroupParent: c.d.CgroupRoot() + "/pod" + uid,
 			SecurityContext: &runtime.LinuxSandboxSecurityContext{
 				NamespaceOptions: &runtime.NamespaceOption{Pid: runtime.NamespaceMode_CONTAINER},
-				Seccomp:          &runtime.SecurityProfile{ProfileType: runtime.SecurityProfile_RuntimeDefault},
+				Seccomp:          &runtime.SecurityProfile{ProfileType: runtime.SecurityProfile_Localhost, LocalhostRef: c.d.SandboxSeccomp()},
 			},
 		},
 	}
+}
+
+func (c client) sandbox(ctx context.Context, t testing.TB, config *runtime.PodSandboxConfig) *pod {
+	t.Helper()
 	answer, err := c.RunPodSandbox(ctx, &runtime.RunPodSandboxRequest{Config: config})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +68,11 @@ func (c client) sandbox(ctx context.Context, t testing.TB) *pod {
 	return &pod{config: config, sandbox: answer.PodSandboxId}
 }
 
-func (c client) start(ctx context.Context, t testing.TB, p *pod) {
+func (c client) start(ctx context.Context, t testing.TB, p *pod, security *runtime.LinuxContainerSecurityContext, mounts ...*runtime.Mount) {
+	t.Helper()
+	if security.NamespaceOptions == nil {
+		security.NamespaceOptions = p.config.Linux.SecurityContext.NamespaceOptions
+	}
 	created, err := c.CreateContainer(ctx, &runtime.CreateContainerRequest{
 		PodSandboxId:  p.sandbox,
 		SandboxConfig: p.config,
@@ -72,7 +81,8 @@ func (c client) start(ctx context.Context, t testing.TB, p *pod) {
 			Image:    &runtime.ImageSpec{Image: containerdtest.Busybox},
 			Command:  []string{"sleep", "100000"},
 			LogPath:  "main.log",
-			Linux:    &runtime.LinuxContainerConfig{SecurityContext: &runtime.LinuxContainerSecurityContext{}},
+			Mounts:   mounts,
+			Linux:    &runtime.LinuxContainerConfig{SecurityContext: security},
 		},
 	})
 	if err != nil {
@@ -87,8 +97,8 @@ func (c client) start(ctx context.Context, t testing.TB, p *pod) {
 // run starts a pod and its container.
 func (c client) run(ctx context.Context, t testing.TB) *pod {
 	t.Helper()
-	p := c.sandbox(ctx, t)
-	c.start(ctx, t, p)
+	p := c.sandbox(ctx, t, c.config(t))
+	c.start(ctx, t, p, &runtime.LinuxContainerSecurityContext{})
 	return p
 }
 

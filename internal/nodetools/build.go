@@ -28,18 +28,21 @@ type build struct {
 const pluginPath = "github.com/containernetworking/plugins/plugins/"
 
 // builds are all programs with their flags. They change the stamp: a change here builds anew.
-func builds() []build {
+func builds(version string) []build {
 	const small = "-s -w" // no symbols: a third less to map for every start of a shim
 	// Snapshotters that no node here uses, and the exporters of traces.
 	const tags = "no_btrfs no_devmapper no_zfs no_tracing urfave_cli_no_docs netgo osusergo"
 	const ctrd = "github.com/containerd/containerd/v2"
-	daemon := small + " -X " + ctrd + "/version.Version=v2.4.2"
+	daemon := small + " -X " + ctrd + "/version.Version=" + version
 	var cni []string
 	for _, dir := range []string{"main/bridge", "main/loopback", "ipam/host-local", "meta/bandwidth", "meta/firewall", "meta/portmap"} {
 		cni = append(cni, pluginPath+dir)
 	}
 	return []build{
-		{Packages: []string{ctrd + "/cmd/containerd", ctrd + "/cmd/containerd-shim-runc-v2", ctrd + "/cmd/ctr"}, Tags: tags, LDFlags: daemon},
+		{Packages: []string{ctrd + "/cmd/containerd", ctrd + "/cmd/ctr"}, Tags: tags, LDFlags: daemon},
+		// One runs for every pod, two more to start and to clean up: without gRPC it has half the size and starts in
+		// two thirds of the time.
+		{Packages: []string{ctrd + "/cmd/containerd-shim-runc-v2"}, Tags: "no_grpc " + tags, LDFlags: daemon},
 		{Into: "cni", Packages: cni, Tags: tags, LDFlags: small},
 		// runc enters namespaces in C before Go starts and needs libseccomp. Static: it is executed several
 		// times for every container, and each time the dynamic loader would cost.
@@ -67,12 +70,26 @@ func source(root string) (string, error) {
 		}
 		h.Write(b)
 	}
-	b, err := json.Marshal(builds())
+	b, err := json.Marshal(builds(""))
 	if err != nil {
 		return "", fmt.Errorf("encode the flags: %w", err)
 	}
 	h.Write(b)
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// containerdVersion is what tools/node pins, for the daemon to tell: go build -trimpath does not.
+func containerdVersion(root string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(root, "tools/node/go.mod"))
+	if err != nil {
+		return "", fmt.Errorf("read what tools/node pins: %w", err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == "github.com/containerd/containerd/v2" {
+			return f[1], nil
+		}
+	}
+	return "", fmt.Errorf("tools/node pins no containerd: %w", ErrMissing)
 }
 
 // identify is how a program is recognised without reading it.
@@ -131,7 +148,11 @@ func compile(ctx context.Context, root, bin string, progress func(string)) error
 	if err := os.Remove(filepath.Join(bin, "stamp.json")); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("remove the stamp: %w", err)
 	}
-	for _, b := range builds() {
+	version, err := containerdVersion(root)
+	if err != nil {
+		return err
+	}
+	for _, b := range builds(version) {
 		start := time.Now()
 		var names []string
 		for _, p := range b.Packages {

@@ -72,8 +72,8 @@ func TestInstall(t *testing.T) {
 			builds++
 		}
 	}
-	if builds != 3 {
-		t.Errorf("%d builds, want 3: %q", builds, told)
+	if builds != 4 {
+		t.Errorf("%d builds, want 4: %q", builds, told)
 	}
 	tools, lines := installs(t, root)
 	if len(lines) > 0 {

@@ -27,7 +27,8 @@ import (
 // Options change what Start starts. The zero value serves most tests.
 type Options struct {
 	// Containerd are the daemon's options. Without a CNIConfDir there is a bridge of the test with a subnet of its
-	// own, without a CgroupRoot one of the test, without a Logger the test's log.
+	// own, without a CgroupRoot one of the test, without a Logger the test's log. NoSync is set: tests survive no power
+	// failure.
 	Containerd containerd.Options
 	// Dir is the daemon's directory; empty means one of the test.
 	Dir string
@@ -72,6 +73,7 @@ func Start(t testing.TB, o Options) *containerd.Daemon {
 	if c.CgroupRoot == "" {
 		c.CgroupRoot = "keelson-test-" + id
 	}
+	c.NoSync = true
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewTextHandler(logTo{t}, nil))
 	}

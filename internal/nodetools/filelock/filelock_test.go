@@ -41,8 +41,13 @@ func TestTake(t *testing.T) {
 }
 
 func Example() {
-	path := filepath.Join(os.TempDir(), "example.lock")
-	unlock, err := filelock.Take(context.Background(), path, nil)
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	unlock, err := filelock.Take(context.Background(), filepath.Join(dir, "lock"), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
