@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
@@ -36,7 +37,8 @@ type Services interface {
 
 // Files reads files of pods' volumes; *volume.Volumes is one.
 type Files interface {
-	// Open opens a regular file that is in the volume, whatever links there are.
+	// Open opens a regular file that is in the volume, whatever links there are; fs.ErrNotExist
+	// when there is none.
 	Open(pod *corev1.Pod, volume, path string) (io.ReadCloser, error)
 }
 
@@ -296,6 +298,9 @@ func (m *maker) fileKey(ref *corev1.FileKeySelector) (value string, skip bool, e
 		return "", false, fmt.Errorf("cannot find the volume %q referenced by FileKeyRef", ref.VolumeName)
 	}
 	file, err := m.in.Files.Open(m.Pod, ref.VolumeName, ref.Path)
+	if errors.Is(err, fs.ErrNotExist) && isTrue(ref.Optional) {
+		return "", true, nil
+	}
 	if err == nil {
 		defer func() { _ = file.Close() }()
 		value, err = ParseFile(file, ref.Key)

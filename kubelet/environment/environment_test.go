@@ -2,9 +2,9 @@ package environment_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,7 +73,7 @@ func (f envFiles) Open(_ *corev1.Pod, volume, path string) (io.ReadCloser, error
 	if text, ok := f[volume+"/"+path]; ok {
 		return io.NopCloser(strings.NewReader(text)), nil
 	}
-	return nil, errors.New("no such file")
+	return nil, fs.ErrNotExist
 }
 
 func service(ns, name, ip string, ports ...corev1.ServicePort) *corev1.Service {
@@ -157,21 +157,22 @@ func TestEnvironment(t *testing.T) {
 			field("N", "metadata.name"), field("L", "metadata.labels['l']"), field("NODE", "spec.nodeName"), field("HOST", "spec.host"), field("SA", "spec.serviceAccountName"),
 			field("IP", "status.podIP"), field("IPS", "status.podIPs"), field("H", "status.hostIP"), field("HS", "status.hostIPs"),
 		}, want: "N=web L=v NODE=node HOST=node SA=default IP=10.0.0.5 IPS=10.0.0.5,fd00::5 H=192.168.0.1 HS=192.168.0.1,fd01::1"},
-		"badField":      {env: []corev1.EnvVar{field("A", "status.phase")}, err: "unsupported fieldPath: status.phase"},
-		"badVersion":    {env: []corev1.EnvVar{from("A", corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v2", FieldPath: "metadata.name"}})}, err: "unsupported pod version: v2"},
-		"own":           {env: []corev1.EnvVar{resourceOf("", "limits.cpu", "1m")}, want: "R=250"},
-		"otherNode":     {env: []corev1.EnvVar{resourceOf("other", "limits.memory", "1Gi")}, want: "R=4"},
-		"ofInit":        {env: []corev1.EnvVar{resourceOf("init", "limits.memory", "1Gi")}, want: "R=0"},
-		"noContainer":   {env: []corev1.EnvVar{resourceOf("nobody", "limits.cpu", "1")}, err: "container nobody not found"},
-		"badResource":   {env: []corev1.EnvVar{resourceOf("", "limits.gpu", "1")}, err: "unsupported container resource : limits.gpu"},
-		"file":          {env: []corev1.EnvVar{fileKey("A", "v", "f", "KEY", nil)}, want: "A=from file"},
-		"fileNoKey":     {env: []corev1.EnvVar{fileKey("A", "v", "f", "NO", nil)}, err: `environment variable key "NO" not found in file "f"`},
-		"fileOptional":  {env: []corev1.EnvVar{fileKey("A", "v", "f", "NO", yes)}},
-		"fileNoVolume":  {env: []corev1.EnvVar{fileKey("A", "w", "f", "KEY", yes)}, err: `cannot find the volume "w" referenced by FileKeyRef`},
-		"fileBad":       {env: []corev1.EnvVar{fileKey("A", "v", "bad", "KEY", nil)}, err: "couldn't parse env file"},
-		"fileMissing":   {env: []corev1.EnvVar{fileKey("A", "v", "no", "KEY", nil)}, err: "couldn't parse env file"},
-		"emptyConfig":   {env: []corev1.EnvVar{from("A", corev1.EnvVarSource{})}, want: "A="},
-		"emptyEnvFroms": {from: []corev1.EnvFromSource{{Prefix: "X"}}},
+		"badField":            {env: []corev1.EnvVar{field("A", "status.phase")}, err: "unsupported fieldPath: status.phase"},
+		"badVersion":          {env: []corev1.EnvVar{from("A", corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v2", FieldPath: "metadata.name"}})}, err: "unsupported pod version: v2"},
+		"own":                 {env: []corev1.EnvVar{resourceOf("", "limits.cpu", "1m")}, want: "R=250"},
+		"otherNode":           {env: []corev1.EnvVar{resourceOf("other", "limits.memory", "1Gi")}, want: "R=4"},
+		"ofInit":              {env: []corev1.EnvVar{resourceOf("init", "limits.memory", "1Gi")}, want: "R=0"},
+		"noContainer":         {env: []corev1.EnvVar{resourceOf("nobody", "limits.cpu", "1")}, err: "container nobody not found"},
+		"badResource":         {env: []corev1.EnvVar{resourceOf("", "limits.gpu", "1")}, err: "unsupported container resource : limits.gpu"},
+		"file":                {env: []corev1.EnvVar{fileKey("A", "v", "f", "KEY", nil)}, want: "A=from file"},
+		"fileNoKey":           {env: []corev1.EnvVar{fileKey("A", "v", "f", "NO", nil)}, err: `environment variable key "NO" not found in file "f"`},
+		"fileOptional":        {env: []corev1.EnvVar{fileKey("A", "v", "f", "NO", yes)}},
+		"fileNoVolume":        {env: []corev1.EnvVar{fileKey("A", "w", "f", "KEY", yes)}, err: `cannot find the volume "w" referenced by FileKeyRef`},
+		"fileBad":             {env: []corev1.EnvVar{fileKey("A", "v", "bad", "KEY", nil)}, err: "couldn't parse env file"},
+		"fileMissing":         {env: []corev1.EnvVar{fileKey("A", "v", "no", "KEY", nil)}, err: "couldn't parse env file"},
+		"fileOptionalMissing": {env: []corev1.EnvVar{fileKey("A", "v", "no", "KEY", yes)}},
+		"emptyConfig":         {env: []corev1.EnvVar{from("A", corev1.EnvVarSource{})}, want: "A="},
+		"emptyEnvFroms":       {from: []corev1.EnvFromSource{{Prefix: "X"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{

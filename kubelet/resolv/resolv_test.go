@@ -206,6 +206,39 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestMachineFile finds the file that does not lead to the machine itself.
+func TestMachineFile(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine, resolved string
+		want              string
+	}{
+		"plain":    {"nameserver 1.1.1.1", "nameserver 2.2.2.2", "etc/resolv.conf"},
+		"stub":     {"nameserver 127.0.0.53\noptions edns0", "nameserver 2.2.2.2", "run/systemd/resolve/resolv.conf"},
+		"mixed":    {"nameserver 127.0.0.53\nnameserver 1.1.1.1", "nameserver 2.2.2.2", "etc/resolv.conf"},
+		"loopback": {"nameserver ::1", "", "etc/resolv.conf"},
+		"empty":    {"#", "nameserver 2.2.2.2", "etc/resolv.conf"},
+		"missing":  {"", "nameserver 2.2.2.2", "etc/resolv.conf"},
+		"name":     {"nameserver localhost", "nameserver 2.2.2.2", "etc/resolv.conf"},
+	} {
+		root := t.TempDir()
+		for path, text := range map[string]string{"etc/resolv.conf": c.machine, "run/systemd/resolve/resolv.conf": c.resolved} {
+			if text == "" {
+				continue
+			}
+			file := filepath.Join(root, path)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := resolv.File(root); got != filepath.Join(root, c.want) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 func TestHostname(t *testing.T) {
 	long := strings.Repeat("a", 62) + "-bcd"
 	for name, c := range map[string]struct {

@@ -16,6 +16,8 @@
 //	pods/UID/containers/NAME/ID                         a termination message
 //	pods/UID/etc-hosts                                  what containers have as /etc/hosts
 //
+// On Linux it needs the kernel's openat2, of version 5.6.
+//
 // # Errors
 //
 // Prepare fails with one SetUpError for each volume that is not ready; Failures lists them, each
