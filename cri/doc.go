@@ -5,7 +5,13 @@
 //
 // A RuntimeService is the union of the parts that start and stop things, an ImageService that of
 // the parts that deal with images. Consumers ask for the narrowest part they need. Parts that not
-// every runtime has, such as EventSource, are found by a type assertion.
+// every runtime has are found by a type assertion, and may yet fail with ErrUnsupported:
+// EventSource, StatsReader, Streamer, LogReopener, Resizer and Configured beside a RuntimeService,
+// FilesystemReader beside an ImageService.
+//
+// Package remote is a client of runtimes such as containerd, package serve makes a server of any
+// runtime, package simulated is one without containers, and package runtimetest holds all of them to
+// this contract.
 //
 // # Errors
 //

@@ -1,6 +1,9 @@
 package cri
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // The errors that callers tell apart. Test with errors.Is.
 var (
@@ -23,3 +26,22 @@ var (
 	// that CRI prescribes.
 	ErrSignatureValidation = errors.New("SignatureValidationFailed")
 )
+
+// Described is an error whose text begins with the words of a protocol, such as
+// "rpc error: code = NotFound desc = ".
+type Described interface {
+	error
+	// Description is the text without those words.
+	Description() string
+}
+
+// Description is the text of an error without the words of a protocol, wherever in the text they
+// are. A kubelet tells by it why a container could not be created or started, and by the whole text
+// why an image could not be pulled or a sandbox not be made. The error must not be nil.
+func Description(err error) string {
+	var d Described
+	if !errors.As(err, &d) {
+		return err.Error()
+	}
+	return strings.Replace(err.Error(), d.Error(), d.Description(), 1)
+}

@@ -30,3 +30,11 @@ func Example() {
 	// nginx true <nil>
 	// redis false <nil>
 }
+
+// What a runtime said, without the words of the protocol that it came by.
+func ExampleDescription() {
+	err := fmt.Errorf("image %q: %w", "redis", cri.ErrNotFound)
+	fmt.Println(cri.Description(err))
+	// Output:
+	// image "redis": not found
+}

@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -175,6 +176,44 @@ func TestContainerdWebsocket(t *testing.T) {
 	code, err := connector{websocket: true}.Stream(ctx, url, runtimetest.Streams{Stdout: &stdout, Stderr: &stderr})
 	if err != nil || code != 4 || stdout.String() != "out\n" || stderr.String() != "err\n" {
 		t.Errorf("code %d, stdout %q, stderr %q, %v", code, &stdout, &stderr, err)
+	}
+}
+
+// TestContainerdErrors: the texts are those that users of Kubernetes know, and their kinds show.
+func TestContainerdErrors(t *testing.T) {
+	daemon := containerdtest.Start(t, containerdtest.Options{Containerd: containerd.Options{Mirrors: registry(t)}})
+	client := dial(t, daemon.Socket())
+	ctx := t.Context()
+	config := cri.SandboxConfig{Metadata: cri.SandboxMetadata{Name: "a", Namespace: "b", UID: "c"}}
+	call := func(_ any, err error) error { return err }
+	for _, c := range []struct {
+		err, want error
+		text      string
+	}{
+		{
+			call(client.PullImage(ctx, cri.ImageSpec{Image: "public.example/no/such:1"}, nil)), cri.ErrNotFound,
+			`rpc error: code = NotFound desc = failed to pull and unpack image "public.example/no/such:1": `,
+		},
+		{
+			call(client.PullImage(ctx, cri.ImageSpec{Image: "127.0.0.1:1/no/such:1"}, nil)), nil,
+			`failed to pull and unpack image "127.0.0.1:1/no/such:1": `,
+		},
+		{
+			call(client.ContainerStatus(ctx, "missing")), cri.ErrNotFound,
+			`rpc error: code = NotFound desc = an error occurred when try to find container "missing": not found`,
+		},
+		{
+			call(client.CreateContainer(ctx, "missing", cri.ContainerConfig{}, config)), cri.ErrNotFound,
+			`rpc error: code = NotFound desc = failed to find sandbox id "missing": not found`,
+		},
+		{
+			call(client.Exec(ctx, cri.ExecRequest{ContainerID: "missing", Streams: cri.Streams{Stdout: true}})), cri.ErrNotFound,
+			`rpc error: code = NotFound desc = failed to find container "missing" in store: `,
+		},
+	} {
+		if c.err == nil || !strings.HasPrefix(c.err.Error(), c.text) || c.want != nil && !errors.Is(c.err, c.want) {
+			t.Errorf("error %v, want %v as %q", c.err, c.want, c.text)
+		}
 	}
 }
 

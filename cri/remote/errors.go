@@ -18,9 +18,13 @@ type unavailable struct {
 	endpoint string
 }
 
-func (e *unavailable) Error() string {
-	text := e.cause.Error()
-	return text + " (container runtime at " + e.endpoint + ": " + advice(text) + ")"
+func (e *unavailable) Error() string { return e.cause.Error() + e.where() }
+
+// Description implements cri.Described.
+func (e *unavailable) Description() string { return status.Convert(e.cause).Message() + e.where() }
+
+func (e *unavailable) where() string {
+	return " (container runtime at " + e.endpoint + ": " + advice(e.cause.Error()) + ")"
 }
 
 func (e *unavailable) Unwrap() []error { return []error{e.cause, cri.ErrUnavailable} }

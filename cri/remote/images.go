@@ -37,8 +37,9 @@ type described struct {
 	text string
 }
 
-func (d described) Error() string { return d.text }
-func (d described) Unwrap() error { return d.error }
+func (d described) Error() string       { return d.text }
+func (d described) Description() string { return d.text }
+func (d described) Unwrap() error       { return d.error }
 
 // RemoveImage drops an image.
 func (r *Runtime) RemoveImage(ctx context.Context, image cri.ImageSpec) error {

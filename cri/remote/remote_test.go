@@ -72,6 +72,9 @@ func TestUnavailable(t *testing.T) {
 				t.Errorf("error %q does not say %q", err, want)
 			}
 		}
+		if d := cri.Description(err); strings.Contains(d, "rpc error") || !strings.Contains(d, cause) {
+			t.Errorf("it is described as %q", d)
+		}
 		if _, err := r.Events(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
 			t.Errorf("Events: %v", err)
 		}

@@ -163,6 +163,9 @@ func TestOutcomes(t *testing.T) {
 			err  error
 			text string
 		}{{list, c.list}, {pull, c.pull}} {
+			if want := c.err.Error(); got.err == nil || cri.Description(fmt.Errorf("wrapped: %w", got.err)) != "wrapped: "+want {
+				t.Errorf("described as %q, want %q", cri.Description(got.err), want)
+			}
 			if got.err == nil || got.err.Error() != got.text || c.want != nil && !errors.Is(got.err, c.want) {
 				t.Errorf("error %v, want %v as %q", got.err, c.want, got.text)
 			}

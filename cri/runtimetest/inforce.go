@@ -2,6 +2,7 @@ package runtimetest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/keelson-dev/keelson/cri"
@@ -53,5 +54,25 @@ func (s suite) cpuGrows(t *testing.T) {
 	}
 	if err != nil || len(pods) != 1 || pods[0].CPU.CoreNanoSeconds == 0 || len(pods[0].Network) == 0 || pods[0].Network[0].Name != "eth0" {
 		t.Errorf("ListSandboxStats: %+v, %v", pods, err)
+	}
+}
+
+// cgroupParent checks that a container is below the cgroup that its pod was given, as far as it can
+// see that: with version 2 it has a view of its own.
+func (s suite) cgroupParent(t *testing.T) {
+	sandbox, id := s.shell(t, idle, nil)
+	parent := s.pods[sandbox].CgroupParent
+	if parent == "" {
+		t.Log("pods have no cgroup parent here")
+		return
+	}
+	for _, line := range strings.Split(s.sh(t, id, "cat /proc/1/cgroup"), "\n") {
+		parts := strings.SplitN(line, ":", 3)
+		if len(parts) != 3 || parts[1] == "" || strings.HasPrefix(parts[1], "name=") {
+			continue
+		}
+		if !strings.HasPrefix(parts[2], parent+"/") && parts[2] != "/" {
+			t.Errorf("the cgroup of %s is %s, not below %s", parts[1], parts[2], parent)
+		}
 	}
 }

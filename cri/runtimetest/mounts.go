@@ -71,6 +71,46 @@ func (s suite) propagation(t *testing.T) {
 	}
 }
 
+// able reports whether the default handler can do something.
+func (s suite) able(t *testing.T, what func(cri.RuntimeHandler) bool) bool {
+	t.Helper()
+	status, err := s.runtime.Status(s.context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range status.Handlers {
+		if h.Name == "" && what(h) {
+			return true
+		}
+	}
+	return false
+}
+
+// recursiveReadOnly needs a runtime that says it can.
+func (s suite) recursiveReadOnly(t *testing.T) {
+	if !s.able(t, func(h cri.RuntimeHandler) bool { return h.RecursiveReadOnlyMounts }) {
+		t.Log("this runtime makes no mounts read-only recursively")
+		return
+	}
+	dir := t.TempDir()
+	run(t, "mount", "-t", "tmpfs", "runtimetest", dir)
+	t.Cleanup(func() { run(t, "umount", "-R", dir) })
+	if err := os.Mkdir(filepath.Join(dir, "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "mount", "-t", "tmpfs", "runtimetest", filepath.Join(dir, "below"))
+	_, id := s.shell(t, idle, func(_ *cri.SandboxConfig, c *cri.ContainerConfig) {
+		c.Mounts = []cri.Mount{
+			{ContainerPath: "/shallow", HostPath: dir, ReadOnly: true},
+			{ContainerPath: "/deep", HostPath: dir, ReadOnly: true, RecursiveReadOnly: true},
+		}
+	})
+	s.fails(t, id, "touch /shallow/file")
+	s.sh(t, id, "touch /shallow/below/file")
+	s.fails(t, id, "touch /deep/file")
+	s.fails(t, id, "touch /deep/below/other")
+}
+
 func (s suite) imageMount(t *testing.T) {
 	ref := s.pull(t, Program{Image: s.Shell})
 	_, id := s.shell(t, idle, func(_ *cri.SandboxConfig, c *cri.ContainerConfig) {

@@ -83,15 +83,7 @@ func (s suite) targetPIDs(t *testing.T) {
 
 // userNamespace needs a runtime that says it can.
 func (s suite) userNamespace(t *testing.T) {
-	status, err := s.runtime.Status(s.context(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	able := false
-	for _, h := range status.Handlers {
-		able = able || h.Name == "" && h.UserNamespaces
-	}
-	if !able {
+	if !s.able(t, func(h cri.RuntimeHandler) bool { return h.UserNamespaces }) {
 		t.Log("this runtime makes no user namespaces")
 		return
 	}

@@ -210,4 +210,22 @@ func (s suite) username(t *testing.T) {
 	s.says(t, id, "id -u", uid)
 }
 
+// strictGroups needs a runtime that says it can: groups of the image are not added.
+func (s suite) strictGroups(t *testing.T) {
+	status, err := s.runtime.Status(s.context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !status.Features.SupplementalGroupsPolicy {
+		t.Log("this runtime always merges groups")
+		return
+	}
+	_, id := s.shell(t, idle, func(_ *cri.SandboxConfig, c *cri.ContainerConfig) {
+		c.Security.RunAsUser, c.Security.RunAsGroup = n(0), n(2345)
+		c.Security.SupplementalGroups = []int64{3456}
+		c.Security.SupplementalGroupsPolicy = cri.SupplementalGroupsStrict
+	})
+	s.says(t, id, "grep ^Groups: /proc/1/status | tr -s '\t ' '  ' | sed 's/ $//'", "Groups: 2345 3456")
+}
+
 func n(v int64) *int64 { return &v }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,6 +257,47 @@ func TestNormalize(t *testing.T) {
 	} {
 		if got := simulated.Normalize(in); got != want {
 			t.Errorf("%s is %s, want %s", in, got, want)
+		}
+	}
+}
+
+// TestUsage: what a container is said to use follows from its program and the time.
+func TestUsage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := simulated.New(simulated.Options{Program: func(simulated.Process) simulated.Program {
+			return simulated.Program{NanoCores: 250_000_000, Memory: 64 << 20}
+		}})
+		defer r.Close()
+		sandbox, id := start(t, r)
+		time.Sleep(time.Minute)
+		list, err := r.ListContainerStats(t.Context(), cri.Filter{})
+		if err != nil || len(list) != 1 || list[0].CPU.CoreNanoSeconds != 15e9 || list[0].CPU.NanoCores != 250_000_000 || list[0].Memory.WorkingSet != 64<<20 {
+			t.Errorf("after a minute: %+v, %v", list, err)
+		}
+		pods, err := r.ListSandboxStats(t.Context(), cri.Filter{ID: sandbox})
+		if err != nil || len(pods) != 1 || pods[0].CPU.CoreNanoSeconds != 15e9 || pods[0].Memory.WorkingSet != 64<<20 || len(pods[0].Network) != 1 {
+			t.Errorf("after a minute: %+v, %v", pods, err)
+		}
+		if err := r.Exit(id, 0); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := r.ListContainerStats(t.Context(), cri.Filter{}); err != nil || len(list) != 0 {
+			t.Errorf("after its end: %+v, %v", list, err)
+		}
+	})
+}
+
+// TestNoStreams: nothing can be connected to a simulated container, and it says so.
+func TestNoStreams(t *testing.T) {
+	r := simulated.New(simulated.Options{})
+	defer r.Close()
+	sandbox, id := start(t, r)
+	_, exec := r.Exec(t.Context(), cri.ExecRequest{ContainerID: id, Command: []string{"sh"}})
+	_, attach := r.Attach(t.Context(), cri.AttachRequest{ContainerID: id})
+	_, forward := r.PortForward(t.Context(), sandbox, []int32{80})
+	for _, err := range []error{exec, attach, forward} {
+		if !errors.Is(err, cri.ErrUnsupported) || !strings.Contains(err.Error(), "simulated") {
+			t.Errorf("error %v, want %v", err, cri.ErrUnsupported)
 		}
 	}
 }

@@ -15,21 +15,29 @@ import (
 // description, and it is what package cri or package context calls such an error.
 type Error struct {
 	status error
-	kind   error
+	kind   error // nil where there is no name for it
 }
 
 func (e *Error) Error() string { return e.status.Error() }
+
+// Description implements cri.Described.
+func (e *Error) Description() string { return status.Convert(e.status).Message() }
 
 // Named makes an error of a call one of the given kind. Its text stays.
 func Named(err, kind error) error { return &Error{status: err, kind: kind} }
 
 // Unwrap returns the status and the sentinel.
-func (e *Error) Unwrap() []error { return []error{e.status, e.kind} }
+func (e *Error) Unwrap() []error {
+	if e.kind == nil {
+		return []error{e.status}
+	}
+	return []error{e.status, e.kind}
+}
 
 // DecodeError reads an error that a call returned. Its kind is cri.ErrNotFound, ErrUnavailable,
 // ErrInvalid, ErrUnsupported, ErrEventsLost, ErrRegistryUnavailable, ErrSignatureValidation,
-// context.DeadlineExceeded or context.Canceled; an error that is none of these is returned as it
-// came.
+// context.DeadlineExceeded, context.Canceled or none of these. An error that is no status is
+// returned as it came.
 func DecodeError(err error) error {
 	if err == nil {
 		return nil
@@ -38,10 +46,7 @@ func DecodeError(err error) error {
 	if !ok {
 		return err
 	}
-	if kind := kindOf(s); kind != nil {
-		return &Error{status: err, kind: kind}
-	}
-	return err
+	return &Error{status: err, kind: kindOf(s)}
 }
 
 func kindOf(s *status.Status) error {

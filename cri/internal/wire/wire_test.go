@@ -362,6 +362,9 @@ func TestErrors(t *testing.T) {
 		if !errors.Is(got, kind) || !strings.HasPrefix(got.Error(), "rpc error: code = ") {
 			t.Errorf("%v arrived as %v", kind, got)
 		}
+		if d := cri.Description(got); !strings.HasSuffix(d, `container "a": `+kind.Error()) || strings.Contains(d, "rpc error") {
+			t.Errorf("%v is described as %q", kind, d)
+		}
 		if code := status.Code(got); code != status.Code(sent) {
 			t.Errorf("%v: code %s", kind, code)
 		}
