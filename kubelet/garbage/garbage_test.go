@@ -154,7 +154,9 @@ func TestContainersAreCollected(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t, w, "stop container g2", "remove container g2", "event ContainerGCFailed: removing container g1: device or resource busy")
 
+		w.mu.Lock()
 		delete(w.broken, "g1")
+		w.mu.Unlock()
 		time.Sleep(time.Minute)
 		expect(t, w, "remove container g1", "stop sandbox s-g", "remove sandbox s-g")
 		time.Sleep(time.Hour)
@@ -167,7 +169,7 @@ func TestContainersAreCollected(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, w, "remove container a2")
-		w.err = cri.ErrUnavailable
+		w.fail(cri.ErrUnavailable)
 		if err := c.CollectContainers(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
 			t.Errorf("the runtime is gone: %v", err)
 		}
@@ -254,7 +256,7 @@ func TestReclaimImages(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, w, "remove image a", "remove image b")
-		w.err = cri.ErrUnavailable
+		w.fail(cri.ErrUnavailable)
 		if err := c.ReclaimImages(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
 			t.Errorf("the runtime is gone: %v", err)
 		}

@@ -33,6 +33,13 @@ func (w *world) note(format string, args ...any) {
 	w.did = append(w.did, fmt.Sprintf(format, args...))
 }
 
+// fail makes lists fail.
+func (w *world) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+}
+
 func (w *world) told() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

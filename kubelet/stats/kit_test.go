@@ -18,6 +18,33 @@ type runtime struct {
 	podsErr    error // of ListSandboxStats
 }
 
+// live is a runtime that is another whenever somebody asks it.
+type live struct{ now func() *runtime }
+
+func (l live) SandboxStatus(ctx context.Context, id string) (cri.SandboxStatus, error) {
+	return l.now().SandboxStatus(ctx, id)
+}
+
+func (l live) ListSandboxes(ctx context.Context, f cri.Filter) ([]cri.Sandbox, error) {
+	return l.now().ListSandboxes(ctx, f)
+}
+
+func (l live) ContainerStatus(ctx context.Context, id string) (cri.ContainerStatus, error) {
+	return l.now().ContainerStatus(ctx, id)
+}
+
+func (l live) ListContainers(ctx context.Context, f cri.Filter) ([]cri.Container, error) {
+	return l.now().ListContainers(ctx, f)
+}
+
+func (l live) ListContainerStats(ctx context.Context, f cri.Filter) ([]cri.ContainerStats, error) {
+	return l.now().ListContainerStats(ctx, f)
+}
+
+func (l live) ListSandboxStats(ctx context.Context, f cri.Filter) ([]cri.SandboxStats, error) {
+	return l.now().ListSandboxStats(ctx, f)
+}
+
 func (r *runtime) SandboxStatus(context.Context, string) (cri.SandboxStatus, error) {
 	return cri.SandboxStatus{}, cri.ErrUnsupported
 }
