@@ -273,6 +273,10 @@ func TestHostname(t *testing.T) {
 		if err != nil || host != c.host || domain != c.domain {
 			t.Errorf("%s: %q %q, %v", name, host, domain, err)
 		}
+		names, _ := resolv.New(resolv.Options{Domain: "cluster.local"}).Names(pod)
+		if c.kernelError == "" && (names.Hostname != c.host || names.Domain != c.domain || names.Kernel != c.kernel) {
+			t.Errorf("%s: %+v", name, names)
+		}
 		kernel, err := resolv.KernelHostname(pod, host, domain)
 		if kernel != c.kernel || (err == nil) != (c.kernelError == "") || err != nil && err.Error() != c.kernelError {
 			t.Errorf("%s: %q, %v", name, kernel, err)

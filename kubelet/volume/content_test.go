@@ -150,6 +150,42 @@ func TestUpdates(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
+// TestUsedVolumes: whatever kind of container mounts a volume, or has a variable from it.
+func TestUsedVolumes(t *testing.T) {
+	v, dir := node(t, nil, volume.Options{})
+	p := pod(emptyDirVolume("main", ""))
+	for _, name := range []string{"init", "debug", "env", "unused"} {
+		p.Spec.Volumes = append(p.Spec.Volumes, emptyDirVolume(name, ""))
+	}
+	mount := func(name string) []corev1.VolumeMount { return []corev1.VolumeMount{{Name: name, MountPath: "/x"}} }
+	p.Spec.InitContainers = []corev1.Container{{Name: "init", VolumeMounts: mount("init"), Env: []corev1.EnvVar{
+		{Name: "A"}, {Name: "B", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "env"}}},
+	}}}
+	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", VolumeMounts: mount("debug")}}}
+	prepare(t, v, p)
+	for name, want := range map[string]bool{"main": true, "init": true, "debug": true, "env": true, "unused": false} {
+		if _, err := os.Stat(v.Path(p, name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	release(t, v, dir, p.UID)
+}
+
+// TestModeBits: modes of the API are numbers, those beyond the permissions too.
+func TestModeBits(t *testing.T) {
+	v, dir := node(t, newServer(config("c", "a", "1", "b", "2", "c", "3")), volume.Options{})
+	p := pod(configMapVolume("c",
+		corev1.KeyToPath{Key: "a", Path: "a", Mode: new(int32(0o4755))}, corev1.KeyToPath{Key: "b", Path: "b", Mode: new(int32(0o2700))},
+		corev1.KeyToPath{Key: "c", Path: "c", Mode: new(int32(0o1600))}))
+	prepare(t, v, p)
+	for file, want := range map[string]os.FileMode{"a": os.ModeSetuid | 0o755, "b": os.ModeSetgid | 0o700, "c": os.ModeSticky | 0o600} {
+		if got := mode(t, v.Path(p, "c"), file); got != want {
+			t.Errorf("%s: %v, want %v", file, got, want)
+		}
+	}
+	release(t, v, dir, p.UID)
+}
+
 func TestTokens(t *testing.T) {
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {

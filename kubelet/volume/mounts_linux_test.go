@@ -557,3 +557,77 @@ func TestRemoveAll(t *testing.T) {
 		t.Error("something is left")
 	}
 }
+
+func TestHugePages(t *testing.T) {
+	needMounts(t)
+	const magic = 0x958458f6
+	huge := func(sizes ...string) corev1.ResourceList {
+		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+		for _, s := range sizes {
+			list[corev1.ResourceName("hugepages-"+s)] = resource.MustParse("4Mi")
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		medium    corev1.StorageMedium
+		main      corev1.ResourceList
+		init, pod corev1.ResourceList
+		want      string
+	}{
+		"any":      {medium: "HugePages", main: huge("2Mi")},
+		"size":     {medium: "HugePages-2Mi", main: huge("2Mi", "1Gi")},
+		"init":     {medium: "HugePages-2Mi", init: huge("2Mi")},
+		"pod":      {medium: "HugePages", pod: huge("2Mi")},
+		"several":  {medium: "HugePages", main: huge("2Mi"), init: huge("1Gi"), want: "medium: HugePages can't be used if container requests multiple huge page sizes"},
+		"another":  {medium: "HugePages-2Mi", main: huge("1Gi"), want: "medium HugePages-2Mi: hugePages storage requested, but there is no resource request for huge pages"},
+		"none":     {medium: "HugePages", main: huge(), want: "medium HugePages: hugePages storage requested, but there is no resource request for huge pages"},
+		"nonsense": {medium: "HugePages-x", main: huge("2Mi"), want: `storage medium "HugePages-x": `},
+		"badName":  {medium: "HugePages", main: corev1.ResourceList{"hugepages-x": resource.MustParse("1")}, want: `resource "hugepages-x": `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, dir := node(t, nil, volume.Options{})
+			p := pod(emptyDirVolume("h", c.medium))
+			p.Spec.Containers[0].Resources.Requests = c.main
+			p.Spec.InitContainers = []corev1.Container{{Name: "init", Resources: corev1.ResourceRequirements{Requests: c.init}}}
+			if c.pod != nil {
+				p.Spec.Resources = &corev1.ResourceRequirements{Requests: c.pod}
+			}
+			err := v.Prepare(t.Context(), p)
+			if c.want != "" {
+				if failed := volume.Failures(err); len(failed) != 1 || !strings.HasPrefix(failed[0].Err.Error(), c.want) {
+					t.Errorf("got %v", err)
+				}
+			} else if err != nil {
+				t.Error(err)
+			} else {
+				var st unix.Statfs_t
+				if err := unix.Statfs(v.Path(p, "h"), &st); err != nil || uint32(st.Type) != magic || st.Bsize != 2<<20 {
+					t.Errorf("type %x, pages of %d, %v", st.Type, st.Bsize, err)
+				}
+			}
+			release(t, v, dir, p.UID)
+		})
+	}
+}
+
+// TestGroups: all files of a volume are the group's to read, and stay what they are otherwise.
+func TestGroups(t *testing.T) {
+	needMounts(t)
+	v, dir := node(t, newServer(config("c", "a", "1", "b", "2")), volume.Options{})
+	p := pod(configMapVolume("c", corev1.KeyToPath{Key: "a", Path: "a", Mode: new(int32(0o4700))}, corev1.KeyToPath{Key: "b", Path: "d/b", Mode: new(int32(0o400))}))
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(77))}
+	prepare(t, v, p)
+	root := v.Path(p, "c")
+	for file, want := range map[string]os.FileMode{
+		"a": os.ModeSetuid | 0o740, "d/b": 0o440, "d": os.ModeDir | os.ModeSetgid | 0o755, "..data": os.ModeDir | os.ModeSetgid | 0o755, ".": os.ModeDir | os.ModeSetgid | 0o777,
+	} {
+		at, err := filepath.EvalSymlinks(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, gid := owner(t, at); gid != 77 || mode(t, at) != want {
+			t.Errorf("%s: group %d, %v, want %v", file, gid, mode(t, at), want)
+		}
+	}
+	release(t, v, dir, p.UID)
+}

@@ -44,15 +44,15 @@ func (v *Volumes) own(dir string, pod *corev1.Pod, readOnly bool) error {
 		if err != nil {
 			return err
 		}
+		info, err := d.Info() // before the change of the group, which takes bits away
+		if err != nil {
+			return err
+		}
 		if err := v.disk.Lchown(path, -1, int(*group)); err != nil {
 			return err
 		}
 		if d.Type()&fs.ModeSymlink != 0 {
 			return nil
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
 		}
 		mode := info.Mode() | 0o660
 		if readOnly {
