@@ -54,6 +54,9 @@ func New(p Parts, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Adapt != nil {
+		o.Adapt(&host)
+	}
 	h.kubelet, err = kubelet.New(kubelet.Sources{Pods: p.Pods, Nodes: p.Node}, p.Client, p.Runtime, p.Recorder, kubelet.Options{
 		NodeName: p.Name, Registration: registration, Host: host, Logger: o.Logger,
 	})

@@ -60,6 +60,8 @@ type Options struct {
 	Server Server
 	// Labels are put on the node when it is registered.
 	Labels map[string]string
+	// Adapt, if set, may exchange parts of the machine before the kubelet has them.
+	Adapt  func(parts *kubelet.Host)
 	Logger *slog.Logger
 }
 

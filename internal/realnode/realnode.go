@@ -9,9 +9,7 @@ package realnode
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -46,6 +44,7 @@ type Options struct {
 type Node struct {
 	dir     string
 	cgroup  string
+	device  string // the bridge
 	options Options
 	cidr    netip.Prefix
 	bridge  *bridge.Bridge
@@ -65,8 +64,8 @@ func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	id := fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:8]
-	n := &Node{dir: dir, cgroup: "/keelson/" + id, options: o, cidr: cidr}
-	network := bridge.Options{Network: "keelson-" + id, Bridge: "keel" + id, DataDir: filepath.Join(dir, "cni", "networks")}
+	n := &Node{dir: dir, cgroup: "/keelson/" + id, device: "keel" + id, options: o, cidr: cidr}
+	network := bridge.Options{Network: "keelson-" + id, Bridge: n.device, DataDir: filepath.Join(dir, "cni", "networks")}
 	if o.Network.IsValid() {
 		network.Internal = []netip.Prefix{o.Network}
 	}
@@ -192,30 +191,4 @@ func (n *Node) Remove(ctx context.Context) error {
 		return err
 	}
 	return os.RemoveAll(n.dir)
-}
-
-// Leftovers names what pods have left behind on a node of which none is known any more: processes, mounts, network
-// namespaces, cgroups, addresses and directories. The node itself is not named.
-func (n *Node) Leftovers(ctx context.Context) ([]string, error) {
-	list, err := n.daemon.Leftovers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	leases, err := n.bridge.Leases()
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range leases {
-		list = append(list, fmt.Sprintf("address %s of sandbox %s", l.Address, l.ContainerID))
-	}
-	for _, dir := range []string{filepath.Join(n.dir, "kubelet", "pods"), filepath.Join(n.dir, "logs")} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, e := range entries {
-			list = append(list, "directory "+filepath.Join(dir, e.Name()))
-		}
-	}
-	return list, nil
 }

@@ -1,0 +1,45 @@
+package host_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/realnode/realnodetest"
+)
+
+// TestContainerdKilled: containers go on while their runtime is gone, the node says so, and what was asked for
+// meanwhile happens afterwards.
+func TestContainerdKilled(t *testing.T) {
+	w := realnodetest.Start(t, realnodetest.Options{})
+	w.Create(realnodetest.Pod("before", realnodetest.Sleeper("c")))
+	w.Create(realnodetest.Pod("doomed", realnodetest.Sleeper("c")))
+	before := w.Ready("before")
+	w.Ready("doomed")
+	pid := w.PID(before, "c")
+
+	release := w.HoldContainerd()
+	w.KillContainerd()
+	w.Create(realnodetest.Pod("meanwhile", realnodetest.Sleeper("c")))
+	w.Delete("doomed")
+	if c := w.UntilReady(false); c.Reason != "KubeletNotReady" || c.Message != "container runtime is down" {
+		t.Errorf("the node says %s: %s", c.Reason, c.Message)
+	}
+	if now := w.PID(before, "c"); now != pid {
+		t.Errorf("process %d has become %d", pid, now)
+	}
+	release()
+	w.UntilReady(true)
+	w.Gone("doomed")
+	w.Until("meanwhile", "running", realnodetest.IsReady)
+	now := w.Ready("before")
+	if got := w.PID(now, "c"); got != pid {
+		t.Errorf("process %d has become %d", pid, got)
+	}
+	for name, pod := range map[string]*corev1.Pod{"before": now, "meanwhile": w.Ready("meanwhile")} {
+		if n := pod.Status.ContainerStatuses[0].RestartCount; n != 0 {
+			t.Errorf("%s: %d restarts", name, n)
+		}
+	}
+	w.DeleteAll("before", "meanwhile")
+}
