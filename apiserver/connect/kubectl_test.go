@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -26,6 +27,8 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/internal/kubectl"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func codecs() runtime.NegotiatedSerializer {
 	return serializer.WithoutConversionCodecFactory{CodecFactory: clientscheme.Codecs}
@@ -78,6 +81,7 @@ func sorted(text string) string {
 const day = "2026-01-02T"
 
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	pod, cs := w.pod(t, "p", "main", "side")
 	w.write(t, cs[0], day+"03:04:05.1Z stdout F one", day+"03:04:06Z stderr F two", day+"03:04:07Z stdout P thr", day+"03:04:08Z stdout F ee")
@@ -121,6 +125,7 @@ func TestLogs(t *testing.T) {
 
 // TestFollow: what is written appears, over a rotation too, and the end of the container is the end.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	_, cs := w.pod(t, "p", "main")
 	w.write(t, cs[0], day+"03:04:05Z stdout F one")
@@ -176,6 +181,7 @@ func expect(t *testing.T, lines <-chan string, want string) {
 }
 
 func TestExec(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	w.pod(t, "gone", "main")
@@ -209,6 +215,7 @@ func TestExec(t *testing.T) {
 
 // TestTerminal: kubectl with a terminal of its own gives the command one of the same size.
 func TestTerminal(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	k := w.kubectl(t, "admin", authn.GroupMasters)
@@ -242,6 +249,7 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestAttach(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	_, cs := w.pod(t, "p", "main", "tty")
 	k := w.kubectl(t, "admin", authn.GroupMasters)
@@ -255,6 +263,7 @@ func TestAttach(t *testing.T) {
 }
 
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	k := w.kubectl(t, "admin", authn.GroupMasters)
@@ -273,6 +282,7 @@ func TestCopy(t *testing.T) {
 }
 
 func TestPortForward(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	echo := listen(t)
@@ -335,6 +345,7 @@ func roundTrip(t *testing.T, address string, data []byte) {
 
 // TestPermissions: who may read a pod's log must not run commands in it.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	_, cs := w.pod(t, "p", "main")
 	w.write(t, cs[0], day+"03:04:05Z stdout F one")

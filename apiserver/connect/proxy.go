@@ -105,7 +105,7 @@ func (c *Connector) serviceProxy(ctx context.Context, objects apiserver.Objects,
 		}
 		n.port = svc.Spec.Ports[i].Name
 	}
-	endpoints, err := get[*corev1.Endpoints](ctx, objects, "endpoints", to.Namespace, n.name) //nolint:staticcheck // what upstream looks at
+	endpoints, err := get[*corev1.Endpoints](ctx, objects, "endpoints", to.Namespace, n.name)
 	switch {
 	case err != nil:
 		return nil, err
@@ -120,7 +120,7 @@ func (c *Connector) serviceProxy(ctx context.Context, objects apiserver.Objects,
 }
 
 // pick chooses an address at random that a pod of the namespace really has, at the port of that name.
-func pick(ctx context.Context, objects apiserver.Objects, namespace, port string, subsets []corev1.EndpointSubset) (host, at string, ok bool) { //nolint:staticcheck // as above
+func pick(ctx context.Context, objects apiserver.Objects, namespace, port string, subsets []corev1.EndpointSubset) (host, at string, ok bool) {
 	for _, i := range rand.Perm(len(subsets)) {
 		for _, p := range subsets[i].Ports {
 			if p.Name != port {
@@ -136,7 +136,7 @@ func pick(ctx context.Context, objects apiserver.Objects, namespace, port string
 	return "", "", false
 }
 
-func podHas(ctx context.Context, objects apiserver.Objects, namespace string, a corev1.EndpointAddress) bool { //nolint:staticcheck // as above
+func podHas(ctx context.Context, objects apiserver.Objects, namespace string, a corev1.EndpointAddress) bool {
 	if a.TargetRef == nil || a.TargetRef.Namespace != namespace {
 		return false
 	}

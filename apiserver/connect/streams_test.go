@@ -22,7 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // the type of client-go's dialers
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
@@ -61,6 +61,7 @@ func executors(t *testing.T, config *rest.Config, u *url.URL) map[string]remotec
 }
 
 func TestExecutors(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	config := w.config(t, "admin", authn.GroupMasters)
@@ -100,6 +101,7 @@ func TestExecutors(t *testing.T) {
 
 // TestExecErrors: what is wrong is told in the same words whatever the client speaks.
 func TestExecErrors(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "i"}}}}
@@ -125,6 +127,7 @@ func TestExecErrors(t *testing.T) {
 
 // TestOldWebSocket: browsers' clients speak subprotocols that pass as they are.
 func TestOldWebSocket(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	config, err := rest.TLSConfigFor(w.config(t, "admin", authn.GroupMasters))
@@ -157,6 +160,7 @@ func TestOldWebSocket(t *testing.T) {
 
 // TestPortForwardDialers: through a tunnel, and without.
 func TestPortForwardDialers(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	port := web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
@@ -210,6 +214,7 @@ func forward(t *testing.T, dialer httpstream.Dialer, port string) {
 
 // TestDrain: the end of the server ends what lasts.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	config := w.config(t, "admin", authn.GroupMasters)
@@ -253,6 +258,7 @@ func (f *firstWrite) Write(p []byte) (int, error) {
 
 // TestConnectorErrors: a node without an address, and a kubelet that is not there or another.
 func TestConnectorErrors(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	pod, _ := w.pod(t, "p", "main")
 	get := func(pod string) error {
@@ -309,6 +315,7 @@ func (w *world) raw(t *testing.T) func(path string) (code int, text string) {
 
 // TestPortProxies: what pods and services serve is passed on, and links in it lead through the proxy.
 func TestPortProxies(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	ip := ownAddress(t)
 	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
@@ -345,11 +352,11 @@ func TestPortProxies(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "default"},
 		Spec:       corev1.ServiceSpec{ClusterIP: "None", ClusterIPs: []string{"None"}, Ports: []corev1.ServicePort{{Name: "web", Port: 80, Protocol: "TCP"}}},
 	})
-	w.create(t, &corev1.Endpoints{ //nolint:staticcheck // what the proxy looks at
+	w.create(t, &corev1.Endpoints{
 		ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "default"},
-		Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // as above
-			Addresses: []corev1.EndpointAddress{{IP: ip, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p"}}}, //nolint:staticcheck // as above
-			Ports:     []corev1.EndpointPort{{Name: "web", Port: int32(n), Protocol: "TCP"}},                                                //nolint:staticcheck // as above
+		Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: ip, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p"}}},
+			Ports:     []corev1.EndpointPort{{Name: "web", Port: int32(n), Protocol: "TCP"}},
 		}},
 	})
 	const base = "/api/v1/namespaces/default/"
@@ -394,6 +401,7 @@ func ownAddress(t *testing.T) string {
 
 // TestProxies: nodes, pods and services pass requests on, and nothing else.
 func TestProxies(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.pod(t, "p", "main")
 	raw := w.raw(t)

@@ -70,7 +70,7 @@ type translation struct {
 func translate(w http.ResponseWriter, r *http.Request, to upgrade.Backend, s streams) error {
 	ws, err := accept(w, r, protocolV5)
 	if err != nil {
-		return nil //nolint:nilerr // it was answered
+		return nil // it was answered
 	}
 	t := &translation{streams: s, ws: ws, out: map[byte]httpstream.Stream{}}
 	defer func() { _ = ws.Close() }()
@@ -79,7 +79,7 @@ func translate(w http.ResponseWriter, r *http.Request, to upgrade.Backend, s str
 	})
 	defer stop()
 	if err := t.greet(); err != nil {
-		return nil //nolint:nilerr // the client is gone
+		return nil // the client is gone
 	}
 	t.goodbye(t.run(r.Context(), to))
 	t.receiving.Wait()
@@ -117,14 +117,15 @@ func (t *translation) write(channel byte, data []byte) error {
 
 // run connects to the backend and carries everything to and fro until the command has ended.
 func (t *translation) run(ctx context.Context, to upgrade.Backend) metav1.Status {
-	answer, raw, err := to.Ask(ctx, http.MethodPost, spdyHeader(protocolV4))
-	if err != nil {
+	_, raw, err := to.Ask(ctx, http.MethodPost, spdyHeader(protocolV4))
+	var refused *upgrade.Refused
+	switch {
+	case errors.As(err, &refused):
+		return failed(fmt.Errorf("unable to upgrade connection: %s", message(refused.Text)))
+	case err != nil:
 		return failed(err)
 	}
 	defer func() { _ = raw.Close() }()
-	if answer.StatusCode != http.StatusSwitchingProtocols {
-		return failed(fmt.Errorf("unable to upgrade connection: %s", message(upgrade.Refusal(answer))))
-	}
 	conn, err := spdy.NewClientConnectionWithPings(raw, pingPeriod)
 	if err != nil {
 		return failed(err)

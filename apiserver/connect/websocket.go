@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -71,15 +72,15 @@ func spdyHeader(protocols ...string) http.Header {
 // tunnel carries a SPDY connection with a kubelet through the messages of a WebSocket.
 func tunnel(w http.ResponseWriter, r *http.Request, to upgrade.Backend) error {
 	answer, backend, err := to.Ask(r.Context(), http.MethodPost, spdyHeader(tunneled(r)...))
-	if err != nil {
+	var refused *upgrade.Refused
+	switch {
+	case errors.As(err, &refused):
+		refused.Write(w)
+		return nil
+	case err != nil:
 		return err
 	}
-	if answer.StatusCode != http.StatusSwitchingProtocols {
-		defer func() { _ = backend.Close() }()
-		http.Error(w, upgrade.Refusal(answer), answer.StatusCode)
-		return nil
-	}
-	ws, err := accept(w, r, tunnelPrefix+answer.Header.Get(versionHeader))
+	ws, err := accept(w, r, tunnelPrefix+answer.Get(versionHeader))
 	if err != nil {
 		_ = backend.Close()
 		return nil //nolint:nilerr // it was answered

@@ -306,10 +306,13 @@ func (w *world) pod(t *testing.T, name string, containers ...string) (*corev1.Po
 	return pod, all
 }
 
+// built is the kubectl, built once.
+var built = sync.OnceValues(func() (string, error) { return kubectl.Build(context.Background()) })
+
 // kubectl returns a kubectl of a user.
 func (w *world) kubectl(t *testing.T, user string, groups ...string) kubectl.Kubectl {
 	t.Helper()
-	path, err := kubectl.Build(t.Context())
+	path, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 // answers decides by the verb.
 func answers(_ context.Context, r *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
-	verb := ""
+	var verb string
 	if r.Spec.ResourceAttributes != nil {
 		verb = r.Spec.ResourceAttributes.Verb
 	} else {

@@ -69,38 +69,75 @@ func (b Backend) Dial(ctx context.Context) (net.Conn, error) {
 	return secure, nil
 }
 
+// Refused is an answer that is no upgrade.
+type Refused struct {
+	Code   int
+	Header http.Header
+	// Text is the answer's body, or what the code means if there is none.
+	Text string
+}
+
+// Error implements error.
+func (r *Refused) Error() string { return strings.TrimSpace(r.Text) }
+
+// Write passes the answer on.
+func (r *Refused) Write(w http.ResponseWriter) {
+	for _, name := range []string{"Content-Type", "Retry-After"} {
+		if v := r.Header.Get(name); v != "" {
+			w.Header().Set(name, v)
+		}
+	}
+	w.WriteHeader(r.Code)
+	_, _ = io.WriteString(w, r.Text) // a client that is gone is no error of ours
+}
+
 // Ask connects to the backend and asks for an upgrade by the method and headers given. It returns
-// the answer, whatever it is, and the connection: after code 101 that of the new protocol, else one
-// to close when the answer's body was read.
-func (b Backend) Ask(ctx context.Context, method string, header http.Header) (*http.Response, net.Conn, error) {
+// the answer's headers and the connection, which is that of the new protocol; or *Refused.
+func (b Backend) Ask(ctx context.Context, method string, header http.Header) (http.Header, net.Conn, error) {
 	conn, err := b.Dial(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("error dialing backend: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	fail := func(err error) (*http.Response, net.Conn, error) {
-		_ = conn.Close() // the error is the one that counts
-		return nil, nil, fmt.Errorf("error upgrading connection: %w", err)
-	}
 	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
-	// Only its fields are written: it has no body, and its context is this function's.
+	answer, reader, err := b.ask(conn, method, header)
+	switch {
+	case err != nil:
+	case !stop():
+		err = context.Cause(ctx)
+	default:
+		_ = conn.SetDeadline(time.Time{})
+		return answer, &buffered{conn, reader}, nil
+	}
+	_ = conn.Close() // the error is the one that counts
+	var refused *Refused
+	if !errors.As(err, &refused) {
+		err = fmt.Errorf("error upgrading connection: %w", err)
+	}
+	return nil, nil, err
+}
+
+func (b Backend) ask(conn net.Conn, method string, header http.Header) (http.Header, *bufio.Reader, error) {
+	// Only its fields are written: it has no body, and its context is the caller's.
 	r := &http.Request{Method: method, URL: b.URL, Host: b.URL.Host, Header: header, ProtoMajor: 1, ProtoMinor: 1}
 	if err := r.Write(conn); err != nil {
-		return fail(err)
+		return nil, nil, err
 	}
 	reader := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(reader, r)
 	if err != nil {
-		return fail(err)
+		return nil, nil, err
 	}
-	if !stop() {
-		return fail(context.Cause(ctx))
-	}
+	defer func() { _ = answer.Body.Close() }() // the connection is closed, or not HTTP's any more
 	if answer.StatusCode == http.StatusSwitchingProtocols {
-		_ = conn.SetDeadline(time.Time{})
+		return answer.Header, reader, nil
 	}
-	return answer, &buffered{conn, reader}, nil
+	refused := &Refused{Code: answer.StatusCode, Header: answer.Header, Text: answer.Status}
+	if text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)); err == nil && len(text) > 0 {
+		refused.Text = string(text)
+	}
+	return nil, nil, refused
 }
 
 // buffered is a connection of which something may have been read already.
@@ -111,15 +148,6 @@ type buffered struct {
 
 func (b *buffered) Read(p []byte) (int, error) { return b.reader.Read(p) }
 
-// Refusal reads the text of an answer that is no upgrade.
-func Refusal(answer *http.Response) string {
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-	if err != nil || len(text) == 0 {
-		return answer.Status
-	}
-	return string(text)
-}
-
 // Proxy passes a request for an upgrade on to the backend, with its headers, and then the bytes of
 // either side to the other, until one side ends or the request's context does. An answer that is no
 // upgrade is passed on, too. An error says that nothing was answered.
@@ -127,42 +155,31 @@ func (b Backend) Proxy(w http.ResponseWriter, r *http.Request) error {
 	header := r.Header.Clone()
 	header.Del("Authorization") // is for us
 	answer, backend, err := b.Ask(r.Context(), r.Method, header)
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode != http.StatusSwitchingProtocols {
-		defer func() { _ = backend.Close() }()
-		refuse(w, answer)
+	var refused *Refused
+	switch {
+	case errors.As(err, &refused):
+		refused.Write(w)
 		return nil
+	case err != nil:
+		return err
 	}
 	client, err := Hijack(w)
 	if err != nil {
 		return errors.Join(err, backend.Close())
 	}
 	if err := writeHead(client, answer); err != nil {
-		return errors.Join(client.Close(), backend.Close(), nil)
+		_, _ = client.Close(), backend.Close()
+		return nil //nolint:nilerr // the client is gone
 	}
 	Join(r.Context(), client, backend)
 	return nil
 }
 
-// refuse passes an answer on that is no upgrade.
-func refuse(w http.ResponseWriter, answer *http.Response) {
-	for _, name := range []string{"Content-Type", "Retry-After"} {
-		if v := answer.Header.Get(name); v != "" {
-			w.Header().Set(name, v)
-		}
-	}
-	text := Refusal(answer)
-	w.WriteHeader(answer.StatusCode)
-	_, _ = io.WriteString(w, text) // a client that is gone is no error of ours
-}
-
 // writeHead tells a hijacked client that the protocol is switched.
-func writeHead(client net.Conn, answer *http.Response) error {
+func writeHead(client net.Conn, header http.Header) error {
 	var b strings.Builder
 	b.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
-	if err := answer.Header.Write(&b); err != nil {
+	if err := header.Write(&b); err != nil {
 		return err
 	}
 	b.WriteString("\r\n")
