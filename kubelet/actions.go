@@ -159,7 +159,10 @@ func (s situation) hasRegular() bool {
 // carryOn decides what happens in the sandbox there is.
 func (s situation) carryOn(a *actions) {
 	for i := range s.pod.Spec.EphemeralContainers {
-		if s.observed.latest(s.pod.Spec.EphemeralContainers[i].Name) == nil {
+		// One that has ended does not run again, even where the runtime has forgotten it.
+		name := s.pod.Spec.EphemeralContainers[i].Name
+		said := findStatus(s.pod.Status.EphemeralContainerStatuses, name)
+		if s.observed.latest(name) == nil && (said == nil || said.State.Terminated == nil) {
 			a.Start = append(a.Start, starting{Kind: ephemeral, Index: i})
 		}
 	}

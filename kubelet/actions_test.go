@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,5 +246,26 @@ func TestBackoff(t *testing.T) {
 	b.next("k", at, at)
 	if _, delay := b.since("k", at, at); delay != 10*time.Second {
 		t.Errorf("after a long calm the wait is %v", delay)
+	}
+}
+
+func TestEphemeralContainerThatEndedStaysSo(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		Containers:          []corev1.Container{{Name: "main"}},
+		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "look"}}},
+	}}
+	o := observation{sandboxes: []cri.SandboxStatus{{Sandbox: cri.Sandbox{ID: "s", State: cri.SandboxReady}, IPs: []string{"10.0.0.1"}}}}
+	starts := func() bool {
+		a := computeActions(situation{pod: pod, observed: o, backoff: newBackoff(1, 1, 1)})
+		return slices.ContainsFunc(a.Start, func(s starting) bool { return s.Kind == ephemeral })
+	}
+	if !starts() {
+		t.Error("a new ephemeral container is not started")
+	}
+	pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{
+		Name: "look", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
+	}}
+	if starts() {
+		t.Error("one that has ended is started again")
 	}
 }
