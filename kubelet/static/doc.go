@@ -10,7 +10,8 @@
 // is another pod; it tolerates all NoExecute taints, and annotations say where it comes from. It may
 // not refer to objects of the API: it has to run without one.
 //
-// [Mirrors] keeps a mirror pod in the API for each static pod; what it does is decided by [Decide].
+// [Mirrors] keeps a mirror pod in the API for each static pod, for as long as Run runs; what it does
+// is decided by [Decide].
 //
 // # Errors
 //

@@ -2,7 +2,6 @@ package static
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -73,45 +72,42 @@ type Client interface {
 	client.Deleter
 }
 
-// Mirrors keeps mirror pods in the API. The zero value is not usable; make one with NewMirrors.
-type Mirrors struct{ client Client }
-
-// NewMirrors makes a Mirrors that acts as the node's own user.
-func NewMirrors(c Client) (*Mirrors, error) {
-	if c == nil {
-		return nil, errors.New("mirror pods need a client")
-	}
-	return &Mirrors{client: c}, nil
-}
-
-// Reconcile does what Decide says. A mirror that is gone already, or is another by now, needs no
-// deletion; one that somebody else has just made needs no creation and will be looked at when it
-// is seen. It fails with the server's errors.
-func (m *Mirrors) Reconcile(ctx context.Context, pod, mirror *corev1.Pod, node *corev1.Node) error {
+// Reconcile does what Decide says, as the node's own user, and returns the mirror that it made, if it
+// did. A mirror that is gone already, or is another by now, needs no deletion; one that somebody else
+// has just made needs no creation and will be looked at when it is seen. It fails with the server's
+// errors.
+func Reconcile(ctx context.Context, c Client, pod, mirror *corev1.Pod, node *corev1.Node) (made *corev1.Pod, err error) {
 	action := Decide(pod, mirror, node)
 	if action.Delete {
-		deleted, err := m.delete(ctx, mirror)
+		deleted, err := deleteMirror(ctx, c, mirror)
 		if err != nil {
-			return fmt.Errorf("deleting mirror pod %s/%s: %w", mirror.Namespace, mirror.Name, err)
+			return nil, fmt.Errorf("deleting mirror pod %s/%s: %w", mirror.Namespace, mirror.Name, err)
 		}
 		if !deleted {
-			return nil
+			return nil, nil
 		}
 	}
 	if !action.Create {
-		return nil
+		return nil, nil
 	}
-	_, err := m.client.Create(ctx, target(pod, ""), MirrorOf(pod, node), metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating mirror pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	obj, err := c.Create(ctx, target(pod, ""), MirrorOf(pod, node), metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("creating mirror pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return nil
+	made, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("creating mirror pod %s/%s: the server returned a %T", pod.Namespace, pod.Name, obj)
+	}
+	return made, nil
 }
 
-// delete removes just this mirror, at once: nothing of it runs.
-func (m *Mirrors) delete(ctx context.Context, mirror *corev1.Pod) (bool, error) {
+// deleteMirror removes just this mirror, at once: nothing of it runs.
+func deleteMirror(ctx context.Context, c Client, mirror *corev1.Pod) (bool, error) {
 	now := int64(0)
-	err := m.client.Delete(ctx, target(mirror, mirror.Name), metav1.DeleteOptions{
+	err := c.Delete(ctx, target(mirror, mirror.Name), metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &mirror.UID},
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

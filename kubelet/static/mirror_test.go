@@ -133,19 +133,17 @@ func TestReconcile(t *testing.T) {
 		"of nobody's concern": {pod: staticPod("h"), mirror: mirrored("h", ordinary)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := static.NewMirrors(&test.server)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Reconcile(t.Context(), test.pod, test.mirror, node()); !errors.Is(err, test.err) {
+			made, err := static.Reconcile(t.Context(), &test.server, test.pod, test.mirror, node())
+			if !errors.Is(err, test.err) {
 				t.Errorf("got %v, want %v", err, test.err)
+			}
+			created := len(test.want) > 0 && test.want[len(test.want)-1] == create && test.server.createErr == nil
+			if (made != nil) != created {
+				t.Errorf("made %v", made)
 			}
 			if !reflect.DeepEqual(test.server.requests, test.want) {
 				t.Errorf("got %q, want %q", test.server.requests, test.want)
 			}
 		})
-	}
-	if _, err := static.NewMirrors(nil); err == nil {
-		t.Error("mirrors without a client")
 	}
 }
