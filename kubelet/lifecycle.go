@@ -16,22 +16,32 @@ import (
 
 // follow wakes the workers of pods that the runtime tells something about.
 func (k *Kubelet) follow(ctx context.Context) {
+	down := false
 	for ctx.Err() == nil {
-		if err := k.followOnce(ctx); err != nil && ctx.Err() == nil {
+		err := k.followOnce(ctx, func() {
+			if down {
+				k.node.hurry()
+			}
+			down = false
+			k.pokeAll() // of what has happened before nobody told
+		})
+		if ctx.Err() == nil && !down {
 			k.log.Warn("the container runtime's events broke off", "error", err)
+			k.node.hurry()
+			down = true
 		}
-		if pause.For(ctx, plegPeriod) == nil {
-			k.pokeAll()
-		}
+		_ = pause.For(ctx, plegPeriod) // the loop looks at the context
 	}
 }
 
-func (k *Kubelet) followOnce(ctx context.Context) error {
+// followOnce follows until the events break off, and calls open when they have begun.
+func (k *Kubelet) followOnce(ctx context.Context, open func()) error {
 	stream, err := k.source.Events(ctx)
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
+	open()
 	for {
 		list, err := stream.Next(ctx)
 		if err != nil {

@@ -24,6 +24,7 @@ type nodeReporter struct {
 	k *Kubelet
 
 	registered chan struct{} // closed once the node is in the API
+	soon       chan struct{} // holds one token while the status is to be looked at now
 
 	mu      sync.Mutex
 	node    *corev1.Node // newest known state
@@ -35,7 +36,7 @@ type nodeReporter struct {
 }
 
 func newNodeReporter(k *Kubelet) *nodeReporter {
-	return &nodeReporter{k: k, registered: make(chan struct{})}
+	return &nodeReporter{k: k, registered: make(chan struct{}), soon: make(chan struct{}, 1)}
 }
 
 // current is the node as far as it is known; before it is registered, as it is going to be.
@@ -101,9 +102,29 @@ func (n *nodeReporter) run(ctx context.Context) {
 			}
 		}
 		fresh = false
-		if pause.For(ctx, n.k.options.Periods.StatusUpdate) != nil {
+		if n.wait(ctx) != nil {
 			return
 		}
+	}
+}
+
+// wait waits for when the node's status is to be looked at again.
+func (n *nodeReporter) wait(ctx context.Context) error {
+	timer := time.NewTimer(n.k.options.Periods.StatusUpdate)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-n.soon:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// hurry makes the node's status be looked at now: something about it has changed.
+func (n *nodeReporter) hurry() {
+	select {
+	case n.soon <- struct{}{}:
+	default:
 	}
 }
 

@@ -2,11 +2,14 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/cri"
 )
 
 // stage is how far a pod's life has come. It only moves forward.
@@ -189,9 +192,12 @@ func (w *worker) failed(ctx context.Context, pod *corev1.Pod, format string, err
 		return
 	}
 	w.retry = true
+	w.lookAgain(time.Now().Add(retryPeriod))
+	if errors.Is(err, cri.ErrUnavailable) {
+		return // the node says so; the pod is no worse off
+	}
 	w.k.log.Warn("looking after a pod failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 	w.k.podEvent(pod, corev1.EventTypeWarning, "FailedSync", format, err)
-	w.lookAgain(time.Now().Add(retryPeriod))
 }
 
 // publish generates the pod's status and hands it to the sender.

@@ -41,5 +41,10 @@ func TestContainerdKilled(t *testing.T) {
 			t.Errorf("%s: %d restarts", name, n)
 		}
 	}
+	for _, e := range w.Events("before") {
+		if e.Type == corev1.EventTypeWarning {
+			t.Errorf("event about a pod that fared well: %s: %s", e.Reason, e.Message)
+		}
+	}
 	w.DeleteAll("before", "meanwhile")
 }
