@@ -49,7 +49,7 @@ type Mirrors struct {
 
 	mu      sync.Mutex
 	waiting map[podKey]time.Time // when to look at it
-	made    map[podKey]making     // mirrors that were made and not seen yet
+	made    map[podKey]making    // mirrors that were made and not seen yet
 }
 
 // making is when a mirror with that UID was made.
