@@ -179,9 +179,9 @@ var varies = []struct {
 	{regexp.MustCompile(`/tmp/[^\s"':]+`), "PATH"},
 	{regexp.MustCompile(`\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}`), "TIME"},
 	{regexp.MustCompile(`\b[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ `), "LOG "},
-	{regexp.MustCompile(`simulated://[0-9a-f]{64}`), "simulated://ID"},
+	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "ID"},
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-SUFFIX"},
-	{regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`), "X509SHA256=HASH"},
+	{regexp.MustCompile(`X509SHA256=ID`), "X509SHA256=HASH"},
 	{regexp.MustCompile(`([^\n ]) {2,}`), "${1}  "}, // columns are as wide as what stands in them
 	{regexp.MustCompile(`[ \t]+\n`), "\n"},
 }
