@@ -12,6 +12,6 @@
 // and its text is what the event says after "Liveness probe failed: ". An answer that is neither
 // good nor bad, a redirect to another host, counts as good and is told in an event.
 //
-// A Prober is safe for concurrent use. When a call has returned, none of its goroutines works for
-// it any more.
+// A Prober is safe for concurrent use. A call ends all that it began before it returns: nothing goes on
+// dialing a container that did not answer in time.
 package prober

@@ -21,7 +21,7 @@ func hookTransport() *http.Transport {
 	return &http.Transport{
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // as for probes
 		DisableKeepAlives: true,
-		DialContext:       newDialer().DialContext,
+		DialContext:       dial,
 	}
 }
 
@@ -38,6 +38,8 @@ func (p *Prober) Hook(ctx context.Context, target kubelet.ProbeTarget, action *c
 	if err != nil {
 		return err
 	}
+	ctx, stop := joined(ctx)
+	defer stop()
 	err = p.call(req.WithContext(ctx))
 	if !isPlainHTTP(err) {
 		return err

@@ -27,7 +27,7 @@ func probeTransport() *http.Transport {
 		ForceAttemptHTTP2:   true,
 		DisableKeepAlives:   true,
 		DisableCompression:  true,
-		DialContext:         newDialer().DialContext,
+		DialContext:         dial,
 	}
 }
 
@@ -44,9 +44,11 @@ func (p *Prober) get(l limits, target kubelet.ProbeTarget) error {
 		if err != nil {
 			return unknown(err)
 		}
+		ctx, stop := joined(l.ctx)
 		client := &http.Client{Transport: p.transport, CheckRedirect: withinHost, Timeout: max(time.Until(end), 1)}
 		var warning string
-		warning, err = ask(client, req.WithContext(l.ctx))
+		warning, err = ask(client, req.WithContext(ctx))
+		stop()
 		if warning != "" {
 			p.warn(target, warning)
 		}
