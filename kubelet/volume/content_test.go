@@ -223,7 +223,16 @@ func TestTokens(t *testing.T) {
 			if got := read(t, file); got != "token-1 of ns/default" {
 				t.Errorf("%+v: %s", c, got)
 			}
+			asked := len(s.asked)
+			if next := v.NextRefresh(p.UID); time.Until(next) != 30*time.Second {
+				t.Errorf("%+v: asked again after %v", c, time.Until(next))
+			}
+			prepare(t, v, p)
+			if len(s.asked) != asked {
+				t.Error("a server that is away is asked again at once")
+			}
 			s.err = nil
+			time.Sleep(30 * time.Second)
 			prepare(t, v, p)
 			if got := read(t, file); got != "token-2 of ns/default" {
 				t.Errorf("%+v: %s", c, got)

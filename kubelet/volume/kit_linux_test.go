@@ -33,3 +33,5 @@ func owner(t testing.TB, path string) (uid, gid int) {
 	st := info.Sys().(*syscall.Stat_t)
 	return int(st.Uid), int(st.Gid)
 }
+
+func makePipe(path string) error { return unix.Mkfifo(path, 0o600) }

@@ -6,3 +6,4 @@ import "testing"
 
 func mountsBelow(testing.TB, string) []string { return nil }
 func detach(string)                           {}
+func makePipe(string) error                   { return nil }

@@ -4,6 +4,7 @@ package volume
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,12 +41,19 @@ func (v *Volumes) openSubPath(root, subPath string) (*os.File, error) {
 	return base.Open(filepath.FromSlash(subPath))
 }
 
-// openInRoot opens a file in a volume for reading.
+// openInRoot opens a regular file in a volume for reading.
 func openInRoot(root, name string) (*os.File, error) {
 	base, err := os.OpenRoot(root)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = base.Close() }()
+	info, err := base.Stat(filepath.FromSlash(name))
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return base.Open(filepath.FromSlash(name))
 }

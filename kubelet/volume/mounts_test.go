@@ -314,7 +314,10 @@ func TestOpen(t *testing.T) {
 	if err := os.Symlink(host, root+"/out"); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"dir/env": "A='1'", "link": "A='1'", "out": "", "dir": "", "no": "", "../../../etc-hosts": ""} {
+	if err := makePipe(root + "/pipe"); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"pipe": "", "dir/env": "A='1'", "link": "A='1'", "out": "", "dir": "", "no": "", "../../../etc-hosts": ""} {
 		f, err := v.Open(p, "e", path)
 		if (err == nil) != (want != "") {
 			t.Errorf("%s: %v", path, err)

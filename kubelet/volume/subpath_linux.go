@@ -36,7 +36,12 @@ func (v *Volumes) openSubPath(root, subPath string) (*os.File, error) {
 
 // openBeneath opens a path relative to a directory without ever leaving that.
 func openBeneath(base *os.File, name string, flags uint64) (*os.File, error) {
-	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	return openAt(base, name, unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_BENEATH})
+}
+
+func openAt(base *os.File, name string, how unix.OpenHow) (*os.File, error) {
+	how.Flags |= unix.O_CLOEXEC
+	how.Resolve |= unix.RESOLVE_NO_MAGICLINKS
 	var err error
 	for range resolveTries {
 		var fd int
@@ -100,26 +105,26 @@ func (v *Volumes) makeIn(dir *os.File, name string, mode fs.FileMode) (*os.File,
 	return made, nil
 }
 
-// openInRoot opens a file in a volume for reading. Links are resolved as if the
-// volume were the whole file system, so that the file is always in it.
+// openInRoot opens a regular file in a volume for reading. Links are resolved as if the volume were
+// the whole file system, so that the file is always in it. Nothing else is opened: that could
+// wait, and devices can do things when they are opened.
 func openInRoot(root, name string) (*os.File, error) {
 	base, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = base.Close() }()
-	how := unix.OpenHow{
-		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	at, err := openAt(base, name, unix.OpenHow{Flags: unix.O_PATH, Resolve: unix.RESOLVE_IN_ROOT})
+	if err != nil {
+		return nil, err
 	}
-	for range resolveTries {
-		var fd int
-		fd, err = unix.Openat2(int(base.Fd()), name, &how)
-		if err == nil {
-			return os.NewFile(uintptr(fd), filepath.Join(root, name)), nil
-		}
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			break
-		}
+	defer func() { _ = at.Close() }()
+	info, err := at.Stat()
+	if err != nil {
+		return nil, err
 	}
-	return nil, wrap("open", filepath.Join(root, name), err)
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", at.Fd()))
 }

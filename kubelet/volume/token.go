@@ -16,6 +16,9 @@ import (
 // maxTokenAge is after how long a token is replaced that is good for longer.
 const maxTokenAge = 24 * time.Hour
 
+// tokenRetry is how soon a token is asked for again when that failed and the old one is still good.
+const tokenRetry = 30 * time.Second
+
 // defaultTokenLife is how long a token is good for, in seconds, when the pod does not say.
 const defaultTokenLife int64 = 3600
 
@@ -47,6 +50,8 @@ func (c *collector) addToken(ctx context.Context, key tokenKey, s *corev1.Servic
 			return fmt.Errorf("token of service account %s/%s expired and refresh failed: %w", c.pod.Namespace, c.pod.Spec.ServiceAccountName, err)
 		default:
 			c.v.log.Warn("refreshing a token failed, the old one stays", "pod", c.pod.Namespace+"/"+c.pod.Name, "error", err)
+			t.refresh = time.Now().Add(min(tokenRetry, time.Until(t.expires)))
+			c.state.tokens[key] = t
 		}
 	}
 	c.addPrivate(s.Path, []byte(t.value))

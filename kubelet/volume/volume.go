@@ -263,13 +263,5 @@ func (v *Volumes) Open(pod *corev1.Pod, volume, file string) (io.ReadCloser, err
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", file)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
 	return f, nil
 }
