@@ -68,14 +68,7 @@ func Quota(milliCPU, period int64) int64 {
 func PodLimits(pod *corev1.Pod, quotas Quotas) Limits {
 	requests := helpers.PodRequests(pod, helpers.PodResourcesOptions{})
 	limits := helpers.PodLimits(pod, helpers.PodResourcesOptions{})
-	cpuLimited, memoryLimited := true, true
-	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range list {
-			own := list[i].Resources.Limits
-			cpuLimited = cpuLimited && !own.Cpu().IsZero()
-			memoryLimited = memoryLimited && !own.Memory().IsZero()
-		}
-	}
+	cpuLimited, memoryLimited := limited(pod, corev1.ResourceCPU), limited(pod, corev1.ResourceMemory)
 	if helpers.IsPodLevelResourcesSet(pod) {
 		own := pod.Spec.Resources.Limits
 		cpuLimited = cpuLimited || !own.Cpu().IsZero()
@@ -98,6 +91,25 @@ func PodLimits(pod *corev1.Pod, quotas Quotas) Limits {
 		out.Memory = limits.Memory().Value()
 	}
 	return out
+}
+
+// limited tells whether every container has a limit. As upstream, an init container that has none is
+// limited where a sidecar before it is.
+func limited(pod *corev1.Pod, name corev1.ResourceName) bool {
+	for i := range pod.Spec.Containers {
+		if limit := pod.Spec.Containers[i].Resources.Limits[name]; limit.IsZero() {
+			return false
+		}
+	}
+	before := false
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if limit := c.Resources.Limits[name]; limit.IsZero() && !before {
+			return false
+		}
+		before = before || sidecar(pod, c)
+	}
+	return true
 }
 
 // NodeLimits is what all pods of a node are limited to together, from what the node offers them.

@@ -57,6 +57,9 @@ func TestPodLimits(t *testing.T) {
 			want: cgroup.Limits{CPUShares: 307, CPUQuota: 30000, CPUPeriod: 100000, Memory: 300 * mebi}},
 		"an init container without limits": {pod: with(pod("a", container("a", half, half)), nil, container("i", nil, nil)),
 			want: cgroup.Limits{CPUShares: 102}},
+		"an init container without limits after a sidecar": {
+			pod:  with(pod("a", container("a", half, half)), nil, always(container("s", full, full)), container("i", nil, nil)),
+			want: cgroup.Limits{CPUShares: 307, CPUQuota: 30000, CPUPeriod: 100000, Memory: 300 * mebi}},
 		"overhead adds": {pod: overhead(pod("a", container("a", half, half))),
 			want: cgroup.Limits{CPUShares: 204, CPUQuota: 20000, CPUPeriod: 100000, Memory: 110 * mebi}},
 		"the pod's own requests": {pod: with(bestEffort("a"), &corev1.ResourceRequirements{Requests: half}),
