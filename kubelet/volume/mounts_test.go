@@ -277,7 +277,15 @@ func TestTerminationMessage(t *testing.T) {
 			if got := volume.TerminationMessage(status, logs); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
-			status.LogPath = "/other"
+			status.Message = "killed"
+			both := "killed: " + c.want
+			if c.want == "" {
+				both = "killed"
+			}
+			if got := volume.TerminationMessage(status, logs); got != both {
+				t.Errorf("%q, want %q", got, both)
+			}
+			status.Message, status.LogPath = "", "/other"
 			if got := volume.TerminationMessage(status, logs); c.want == "from the log" && got != "Error on reading termination message from logs: no log at /other" {
 				t.Errorf("%q", got)
 			}

@@ -83,11 +83,21 @@ func (v *Volumes) pruneMessages(dir string) error {
 	return nil
 }
 
-// TerminationMessage is what an exited container says about its end: the file of its message or,
-// where that is empty, its policy asks for it and it failed, the end of its log. The function
-// tail reads the log at a path on the host, at most MessageLogLines lines and MessageLogBytes
-// bytes from its end; nil is a node without logs.
+// TerminationMessage is the message of a container that has exited: what the runtime says of its
+// end, and after that what it said itself, in the file of its message or, where that is empty, its
+// policy asks for it and it failed, at the end of its log. The function tail reads the log at a
+// path on the host, at most MessageLogLines lines and MessageLogBytes bytes from its end; nil is a
+// node without logs.
 func TerminationMessage(status cri.ContainerStatus, tail func(path string) (string, error)) string {
+	said := lastWords(status, tail)
+	if status.Message != "" && said != "" {
+		return status.Message + ": " + said
+	}
+	return status.Message + said
+}
+
+// lastWords are what the container said itself.
+func lastWords(status cri.ContainerStatus, tail func(path string) (string, error)) string {
 	if status.State != cri.ContainerExited {
 		return ""
 	}
