@@ -65,6 +65,7 @@ type record struct {
 	Run     string  // the directory below /run
 	Process process // zero when none was left running
 	Config  string  // hash of the configuration it runs with
+	Cgroup  string  // the option CgroupRoot, for who destroys the node without knowing it
 }
 
 // New returns the daemon of a directory, which need not exist. It starts nothing. The error is ErrConfig.
@@ -104,6 +105,9 @@ func New(dir string, tools nodetools.Tools, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	d.paths.run = r.Run // where it was started before, whatever the options say
+	if o.CgroupRoot == "" {
+		d.options.CgroupRoot = r.Cgroup
+	}
 	return d, nil
 }
 
@@ -182,7 +186,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.store(record{Run: d.paths.run, Process: p, Config: config}); err != nil {
+	if err := d.store(record{Run: d.paths.run, Process: p, Config: config, Cgroup: d.options.CgroupRoot}); err != nil {
 		return errors.Join(err, p.kill())
 	}
 	if err := d.ready(ctx, p, time.Minute); err != nil {
@@ -295,7 +299,8 @@ func (d *Daemon) running() (record, error) {
 	if err != nil || len(found) == 0 {
 		return r, err
 	}
-	return record{Run: r.Run, Process: found[0]}, nil
+	r.Process, r.Config = found[0], ""
+	return r, nil
 }
 
 func (d *Daemon) store(r record) error {

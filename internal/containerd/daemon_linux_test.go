@@ -58,7 +58,7 @@ func must(t testing.TB, err error) {
 
 func TestContainersOutliveDaemon(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
-	o := containerd.Options{CgroupRoot: "keelson-test-outlive"}
+	o := containerd.Options{CgroupRoot: "keelson-test-outlive", NoSync: true}
 	o.CNIConfDir = containerdtest.Bridge(t, t.TempDir())
 	d := containerdtest.Start(t, containerdtest.Options{Dir: dir, Containerd: o})
 	c := connect(t, d)
@@ -265,6 +265,48 @@ func parent(t *testing.T, pid int) int {
 	return ppid
 }
 
+func TestDestroyInTheMiddleOfAttaching(t *testing.T) {
+	for _, when := range []string{"both run", "the daemon is killed", "both are killed"} {
+		t.Run(when, func(t *testing.T) { destroyAttaching(t, when) })
+	}
+}
+
+func destroyAttaching(t *testing.T, when string) {
+	t.Helper()
+	ctx, bin := t.Context(), t.TempDir()
+	tools := containerdtest.Tools(t)
+	reached := filepath.Join(bin, "reached")
+	plugin := "#!/bin/sh\nif [ $CNI_COMMAND = ADD ]; then echo $$ > " + reached + "; exec sleep 1000; fi\n"
+	must(t, os.WriteFile(filepath.Join(bin, "hang"), []byte(plugin), 0o755))
+	confDir := containerdtest.Bridge(t, t.TempDir()) // fails the test unless its addresses are given back
+	conf := filepath.Join(confDir, "10-bridge.conflist")
+	b, err := os.ReadFile(conf)
+	must(t, err)
+	must(t, os.WriteFile(conf, []byte(strings.TrimSuffix(strings.TrimSpace(string(b)), "]}")+`, {"type": "hang"}]}`), 0o644))
+	d := containerdtest.Start(t, containerdtest.Options{Containerd: containerd.Options{CNIConfDir: confDir, CNIBinDirs: []string{bin, tools.CNI}}})
+	c := connect(t, d)
+	failed := make(chan error)
+	go func() {
+		_, err := c.RunPodSandbox(ctx, &runtime.RunPodSandboxRequest{Config: c.config(t)})
+		failed <- err
+	}()
+	within(t, func() bool { b, err := os.ReadFile(reached); return err == nil && strings.HasSuffix(string(b), "\n") })
+	if when != "both run" {
+		must(t, d.Kill(ctx))
+	}
+	if when == "both are killed" {
+		b, err := os.ReadFile(reached)
+		must(t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		must(t, err)
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	must(t, d.Destroy(ctx))
+	if err := <-failed; err == nil {
+		t.Error("a sandbox without a network")
+	}
+}
+
 func TestLongDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("very long ", 12), strings.Repeat("ü\"", 20))
 	d := containerdtest.Start(t, containerdtest.Options{Dir: dir})
@@ -304,7 +346,7 @@ func TestMirrorsChangeWithoutRestart(t *testing.T) {
 	must(t, err)
 	server := httptest.NewServer(registry)
 	defer server.Close()
-	o := containerd.Options{CgroupRoot: "keelson-test-mirrors", CNIConfDir: t.TempDir(), Mirrors: map[string][]string{"docker.io": {"http://127.0.0.1:1"}, "quay.io": {"http://127.0.0.1:1"}}}
+	o := containerd.Options{CgroupRoot: "keelson-test-mirrors", NoSync: true, CNIConfDir: t.TempDir(), Mirrors: map[string][]string{"docker.io": {"http://127.0.0.1:1"}, "quay.io": {"http://127.0.0.1:1"}}}
 	d := containerdtest.Start(t, containerdtest.Options{Dir: dir, NoImages: true, Containerd: o})
 	pid := d.PID()
 	o.Mirrors = map[string][]string{"docker.io": {server.URL}}

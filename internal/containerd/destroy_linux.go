@@ -3,7 +3,6 @@ package containerd
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/containernetworking/cni/libcni"
 )
 
 // side is how many containers or networks are removed side by side.
@@ -31,13 +28,21 @@ func (d *Daemon) Destroy(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := endAll(ctx, d.daemons); err != nil {
+	sandboxes := d.sandboxes(ctx)
+	plugins, err := d.plugins()
+	if err != nil {
+		return err
+	}
+	for _, p := range plugins {
+		sandboxes = append(sandboxes, p.sandbox)
+	}
+	if err := endAll(ctx, d.family); err != nil {
 		return err
 	}
 	err = errors.Join(
 		endAll(ctx, d.shims), // first: runc forgets at once what has ended, and takes 0.1 s to end it
 		d.deleteContainers(ctx),
-		d.detachNetworks(ctx),
+		d.detachNetworks(ctx, sandboxes),
 		unmountBelow(d.paths.run, d.paths.root()),
 		d.removeCgroups(ctx),
 	)
@@ -58,7 +63,7 @@ func (d *Daemon) Destroy(ctx context.Context) error {
 // network namespaces among them, cgroups below CgroupRoot, network attachments. It is empty after Destroy.
 func (d *Daemon) Leftovers(context.Context) ([]string, error) {
 	var left []string
-	for what, find := range map[string]func() ([]process, error){"process": d.shims, "containerd": d.daemons} {
+	for what, find := range map[string]func() ([]process, error){"process": d.shims, "containerd": d.family} {
 		all, err := find()
 		if err != nil {
 			return nil, err
@@ -109,64 +114,6 @@ func (d *Daemon) deleteContainers(ctx context.Context) error {
 		out, err := exec.CommandContext(ctx, d.tools.Runc, append(remove, "--force")...).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("delete container %s: %w: %s", filepath.Base(dir), err, bytes.TrimSpace(out))
-		}
-		return nil
-	})
-}
-
-// attachment is what libcni keeps of an attachment that was not taken back.
-type attachment struct {
-	path           string
-	Kind           string `json:"kind"`
-	ContainerID    string `json:"containerId"`
-	Config         []byte `json:"config"`
-	IfName         string `json:"ifName"`
-	Network        string `json:"networkName"`
-	NetNS          string `json:"netns"`
-	CniArgs        [][2]string
-	CapabilityArgs map[string]any `json:"capabilityArgs"`
-}
-
-// attachments are those whose network namespace is pinned in our directory.
-func (d *Daemon) attachments() ([]attachment, error) {
-	paths, err := filepath.Glob(filepath.Join(libcni.CacheDir, "results", "*"))
-	if err != nil {
-		return nil, fmt.Errorf("list network attachments: %w", err)
-	}
-	var ours []attachment
-	for _, path := range paths {
-		b, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // taken back meanwhile
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read a network attachment: %w", err)
-		}
-		a := attachment{path: path}
-		if json.Unmarshal(b, &a) == nil && strings.HasPrefix(a.NetNS, d.paths.run+"/") {
-			ours = append(ours, a)
-		}
-	}
-	return ours, nil
-}
-
-// detachNetworks takes addresses and rules back as the plugins that gave them do it.
-func (d *Daemon) detachNetworks(ctx context.Context) error {
-	all, err := d.attachments()
-	if err != nil {
-		return err
-	}
-	bins := settings{tools: d.tools, options: d.options}.cniBinDirs()
-	return each(all, func(a attachment) error {
-		list, err := libcni.NetworkConfFromBytes(a.Config)
-		if err != nil {
-			return fmt.Errorf("detach %s from network %s: %w", a.ContainerID, a.Network, err)
-		}
-		rt := &libcni.RuntimeConf{ContainerID: a.ContainerID, NetNS: a.NetNS, IfName: a.IfName, Args: a.CniArgs, CapabilityArgs: a.CapabilityArgs}
-		one, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		if err := libcni.NewCNIConfig(bins, nil).DelNetworkList(one, list, rt); err != nil {
-			return fmt.Errorf("detach %s from network %s: %w", a.ContainerID, a.Network, err)
 		}
 		return nil
 	})

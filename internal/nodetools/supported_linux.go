@@ -59,6 +59,9 @@ func namespaces(ctx context.Context) string {
 // cgroups looks for the controllers that limits and metrics of pods need, in either version.
 func cgroups() string {
 	want := []string{"cpu", "memory", "pids"}
+	if err := syscall.Access("/sys/fs/cgroup", 2); err != nil {
+		return "no groups can be made in /sys/fs/cgroup: " + err.Error()
+	}
 	if b, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return missingOf("cgroup v2 is mounted without the controllers", want, strings.Fields(string(b)))
 	}
