@@ -8,8 +8,10 @@
 //	nautilus, kitten   agnhost as a web server over upstream's pages. Kitten says what upstream's is built on in
 //	               its os-release, for which a test of image volumes looks.
 //	nonewprivs     upstream's program, setuid root
+//	busybox        Debian's, with bash as the shell: tests have variables whose names are no identifiers, which
+//	               Debian's older ash keeps from what it runs
 //	nginx          Debian's
-//	busybox, pause those of internal/ociimage
+//	pause          that of internal/ociimage
 package images
 
 import (
@@ -27,8 +29,8 @@ import (
 // registry is where upstream's images of tests come from.
 const registry = "registry.k8s.io/e2e-test-images/"
 
-// Dir is where the archives are kept: in the repository's bin directory.
-func Dir(k upstream.Kubernetes) string { return filepath.Join(k.Root(), "bin", "images") }
+// Dir is where the archives are kept: a directory of their own in the repository's bin directory.
+func Dir(k upstream.Kubernetes) string { return filepath.Join(k.Root(), "bin", "images-"+k.Version) }
 
 // Build makes the archives of all stand-ins in dir, unless they are there, and returns their paths. Upstream's programs
 // are built first, which takes minutes the first time.
@@ -39,7 +41,7 @@ func Build(ctx context.Context, kubernetes upstream.Kubernetes, dir string, prog
 	}
 	var paths []string
 	for _, archive := range []func(context.Context, string, io.Writer) (string, error){
-		ociimage.Pause, ociimage.Busybox, programs.agnhost, programs.noNewPrivs, nginx,
+		ociimage.Pause, busybox, programs.agnhost, programs.noNewPrivs, nginx,
 	} {
 		path, err := archive(ctx, dir, progress)
 		if err != nil {
@@ -81,7 +83,7 @@ func (b built) agnhost(ctx context.Context, dir string, progress io.Writer) (str
 		return ociimage.Image{References: []string{registry + name}, Config: c, Extra: extra}
 	}
 	return ociimage.Build(ctx, dir, ociimage.Recipe{
-		Name: "agnhost", Version: b.version + "-2",
+		Name: "agnhost", Version: b.version + "-1",
 		Images: []ociimage.Image{
 			named("agnhost:2.63.0", config("agnhost:2.63.0", "pause"), nil),
 			named("agnhost:2.55", config("agnhost:2.55", "pause"), nil),
@@ -165,6 +167,44 @@ func (b built) noNewPrivs(ctx context.Context, dir string, progress io.Writer) (
 	}, progress)
 }
 
+// busybox has a layer with another shell.
+func busybox(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	var shell []debian.File
+	return ociimage.Build(ctx, dir, ociimage.Recipe{
+		Name: "busybox", Version: "1",
+		Images: []ociimage.Image{{
+			References: []string{registry + "busybox:1.37.0-1"},
+			Config:     ociimage.Config{Env: env(), Cmd: []string{"sh"}},
+			Extra: func(t *ociimage.Tree) error {
+				for _, f := range shell {
+					switch {
+					case f.Path == bash:
+						t.Copy("usr/bin/sh", 0o755, f.Host)
+					case f.Host == "":
+						t.Symlink(f.Path, f.Target)
+					default:
+						t.Copy(f.Path, f.Mode, f.Host)
+					}
+				}
+				return nil
+			},
+		}},
+		Fill: func(ctx context.Context, scratch string, t *ociimage.Tree) error {
+			if err := ociimage.FillBusybox(ctx, filepath.Join(scratch, "busybox"), t); err != nil {
+				return err
+			}
+			packages, err := debian.Unpack(ctx, filepath.Join(scratch, "bash"), "bash", "libc6", "libtinfo6")
+			if err != nil {
+				return err
+			}
+			shell, err = packages.Need(bash)
+			return err
+		},
+	}, progress)
+}
+
+const bash = "usr/bin/bash"
+
 // nginx is the web server under the names of the suite, with different digests.
 func nginx(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	var images []ociimage.Image
@@ -177,5 +217,5 @@ func nginx(ctx context.Context, dir string, progress io.Writer) (string, error) 
 			},
 		})
 	}
-	return ociimage.Build(ctx, dir, ociimage.Recipe{Name: "e2e-nginx", Version: "1", Images: images, Fill: ociimage.FillNginx}, progress)
+	return ociimage.Build(ctx, dir, ociimage.Recipe{Name: "nginx", Version: "1", Images: images, Fill: ociimage.FillNginx}, progress)
 }

@@ -43,13 +43,10 @@ func Busybox(ctx context.Context, dir string, progress io.Writer) (string, error
 	return Build(ctx, dir, Recipe{
 		Name: "busybox", Version: "1",
 		Images: []Image{{
-			References: []string{
-				"docker.io/library/busybox:latest", "docker.io/library/busybox:1.36", "docker.io/library/busybox:1.37",
-				"registry.k8s.io/e2e-test-images/busybox:1.37.0-1",
-			},
-			Config: Config{Env: search(), Cmd: []string{"sh"}},
+			References: []string{"docker.io/library/busybox:latest", "docker.io/library/busybox:1.36", "docker.io/library/busybox:1.37"},
+			Config:     Config{Env: search(), Cmd: []string{"sh"}},
 		}},
-		Fill: fillBusybox,
+		Fill: FillBusybox,
 	}, progress)
 }
 
@@ -95,7 +92,8 @@ func compile(ctx context.Context, scratch, name string) (string, error) {
 	return out, nil
 }
 
-func fillBusybox(ctx context.Context, scratch string, t *Tree) error {
+// FillBusybox puts the tools and the little they need into a tree.
+func FillBusybox(ctx context.Context, scratch string, t *Tree) error {
 	packages, err := debian.Unpack(ctx, scratch, "busybox", "libc6")
 	if err != nil {
 		return err
