@@ -34,6 +34,11 @@ func (p portrait) setConditions(status *corev1.PodStatus) {
 			status.Conditions = append(status.Conditions, c)
 		}
 	}
+	if p.evicted != nil && p.evicted.Condition != nil {
+		status.Conditions = append(slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == p.evicted.Condition.Type
+		}), *p.evicted.Condition)
+	}
 	initialized := p.initializedCondition(status)
 	containersReady := p.containersReadyCondition(status)
 	ready := p.readyCondition(status.Conditions, containersReady)

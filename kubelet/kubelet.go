@@ -52,6 +52,10 @@ const (
 type Sources struct {
 	// Pods are the pods of this node (spec.nodeName); others are ignored.
 	Pods *informer.Informer[*corev1.Pod]
+	// Static, if set, are pods that run whatever the API says, such as those of package static.
+	// Their mirrors are among Pods and stand for them; who makes these is not the kubelet's
+	// concern.
+	Static *informer.Informer[*corev1.Pod]
 	// Nodes hold at least the kubelet's own node. It may be nil: the kubelet then reads its node
 	// from the server every time it looks at it.
 	Nodes *informer.Informer[*corev1.Node]
@@ -99,14 +103,21 @@ type Kubelet struct {
 type podSet struct {
 	mu      sync.Mutex
 	started bool
+	known   bool // all pods of the API are known
 	workers map[types.UID]*worker
 	queue   []podChange
+	// delayed are static pods by their names that wait for the end of others of the same names.
+	delayed map[types.NamespacedName]podChange
 	wake    chan struct{}
 }
 
 type podChange struct {
 	pod  *corev1.Pod
 	gone bool
+}
+
+func nameOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
 // New makes a kubelet for the node Options.NodeName. It does nothing until Run. A nil recorder
@@ -124,8 +135,10 @@ func New(in Sources, c Client, runtime Runtime, r events.Recorder, o Options) (*
 	}
 	k := &Kubelet{
 		name: o.NodeName, options: o, sources: in, client: c, recorder: r,
-		log:  o.Logger.With("node", o.NodeName),
-		pods: podSet{workers: map[types.UID]*worker{}, wake: make(chan struct{}, 1)},
+		log: o.Logger.With("node", o.NodeName),
+		pods: podSet{
+			workers: map[types.UID]*worker{}, delayed: map[types.NamespacedName]podChange{}, wake: make(chan struct{}, 1),
+		},
 	}
 	limited := bounded{runtime: runtime, limit: runtimeTimeout}
 	k.runtime, k.images = limited, limited
@@ -133,11 +146,15 @@ func New(in Sources, c Client, runtime Runtime, r events.Recorder, o Options) (*
 	k.sender = newSender(c, k.log)
 	k.hostIPs = o.hostIPs()
 	k.node = newNodeReporter(k)
-	in.Pods.AddHandler(informer.Handler[*corev1.Pod]{
+	handler := informer.Handler[*corev1.Pod]{
 		Added:   func(pod *corev1.Pod) { k.enqueue(pod, false) },
 		Updated: func(_, pod *corev1.Pod) { k.enqueue(pod, false) },
 		Deleted: func(pod *corev1.Pod) { k.enqueue(pod, true) },
-	})
+	}
+	in.Pods.AddHandler(handler)
+	if in.Static != nil {
+		in.Static.AddHandler(handler)
+	}
 	return k, nil
 }
 
@@ -167,14 +184,8 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	group.Go(func() { k.node.run(stop) })
 	group.Go(func() { k.node.renewLease(stop) })
 	group.Go(func() { k.sender.run(stop) })
-	if err := k.sources.Pods.WaitSynced(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return fmt.Errorf("reading the pods of node %s: %w", k.name, err)
-	}
-	if k.node.known(ctx) != nil {
-		return nil // the context has ended
+	if err := k.waitForPods(stop, &group); err != nil || ctx.Err() != nil {
+		return err
 	}
 	k.dispatch(stop, &group)
 	group.Go(func() { k.relist(stop, &group) })
@@ -187,6 +198,36 @@ func (k *Kubelet) Run(ctx context.Context) error {
 			return nil
 		case <-k.pods.wake:
 			k.dispatch(stop, &group)
+		}
+	}
+}
+
+// waitForPods waits until the pods of the API and the node are known, and looks after static pods
+// meanwhile: these have to run without an API. When the context ends it returns nil.
+func (k *Kubelet) waitForPods(ctx context.Context, group *sync.WaitGroup) error {
+	known := make(chan error, 1)
+	group.Go(func() {
+		err := k.sources.Pods.WaitSynced(ctx)
+		if err == nil && k.sources.Static != nil {
+			err = k.sources.Static.WaitSynced(ctx)
+		}
+		if err == nil {
+			err = k.node.known(ctx)
+		}
+		known <- err
+	})
+	for {
+		select {
+		case err := <-known:
+			if err != nil && ctx.Err() == nil {
+				return fmt.Errorf("reading the pods of node %s: %w", k.name, err)
+			}
+			k.pods.mu.Lock()
+			k.pods.known = true
+			k.pods.mu.Unlock()
+			return nil
+		case <-k.pods.wake:
+			k.dispatch(ctx, group)
 		}
 	}
 }
@@ -210,6 +251,14 @@ func (k *Kubelet) enqueue(pod *corev1.Pod, gone bool) {
 	if pod.Spec.NodeName != k.name {
 		return
 	}
+	if isMirror(pod) {
+		uid := types.UID(pod.Annotations[annotationMirror])
+		if gone {
+			pod = nil
+		}
+		k.sender.mirror(uid, pod)
+		return
+	}
 	k.pods.mu.Lock()
 	k.pods.queue = append(k.pods.queue, podChange{pod, gone})
 	k.pods.mu.Unlock()
@@ -219,13 +268,51 @@ func (k *Kubelet) enqueue(pod *corev1.Pod, gone bool) {
 	}
 }
 
+// changes takes those that came in and can be looked at: pods of the API once all of them are
+// known, static ones when no other of the same name is ending.
+func (k *Kubelet) changes() []podChange {
+	k.pods.mu.Lock()
+	defer k.pods.mu.Unlock()
+	var now, later []podChange
+	for _, c := range k.pods.queue {
+		switch {
+		case !isStatic(c.pod) && !k.pods.known:
+			later = append(later, c)
+		case isStatic(c.pod) && k.delay(c):
+		default:
+			now = append(now, c)
+		}
+	}
+	k.pods.queue = later
+	return now
+}
+
+// delay puts a new static pod aside while another of its name is there, or drops one that was. The
+// lock is held.
+func (k *Kubelet) delay(c podChange) bool {
+	name := nameOf(c.pod)
+	if _, known := k.pods.workers[c.pod.UID]; known {
+		return false
+	}
+	if c.gone {
+		if k.pods.delayed[name].pod != nil && k.pods.delayed[name].pod.UID == c.pod.UID {
+			delete(k.pods.delayed, name)
+		}
+		return false
+	}
+	for _, w := range k.pods.workers {
+		if pod := w.news.newest(); nameOf(pod) == name && isStatic(pod) {
+			k.pods.delayed[name] = c
+			return true
+		}
+	}
+	return false
+}
+
 // dispatch hands the changes that came in to the workers. New pods are admitted in the order of
 // their creation.
 func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
-	k.pods.mu.Lock()
-	changes := k.pods.queue
-	k.pods.queue = nil
-	k.pods.mu.Unlock()
+	changes := k.changes()
 
 	var added []*corev1.Pod
 	for _, c := range changes {
@@ -307,4 +394,13 @@ func (k *Kubelet) forget(w *worker) {
 	k.pods.mu.Lock()
 	defer k.pods.mu.Unlock()
 	delete(k.pods.workers, w.uid)
+	name := nameOf(w.news.newest())
+	if next, waits := k.pods.delayed[name]; waits {
+		delete(k.pods.delayed, name)
+		k.pods.queue = append(k.pods.queue, next)
+		select {
+		case k.pods.wake <- struct{}{}:
+		default:
+		}
+	}
 }

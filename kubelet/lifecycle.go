@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
@@ -145,8 +146,13 @@ func (k *Kubelet) survey(ctx context.Context) (map[types.UID]podStates, error) {
 // adopt starts a worker that ends and removes a pod that the runtime has and the API has not: it
 // was deleted while no kubelet ran. A pod whose addition is under way is left alone.
 func (k *Kubelet) adopt(ctx context.Context, group *sync.WaitGroup, uid types.UID, state podStates) {
-	if pod, ok := k.sources.Pods.Get(state.namespace, state.name); ok && pod.UID == uid {
-		return
+	for _, source := range []*informer.Informer[*corev1.Pod]{k.sources.Pods, k.sources.Static} {
+		if source == nil {
+			continue
+		}
+		if pod, ok := source.Get(state.namespace, state.name); ok && pod.UID == uid {
+			return
+		}
 	}
 	now := metav1.Now()
 	second := int64(1)
@@ -173,7 +179,8 @@ func (w *worker) reject(pod *corev1.Pod, why Refusal) {
 		now := metav1.NewTime(time.Now().Truncate(time.Second).UTC())
 		start = &now
 	}
-	w.rejected, w.news.released = true, true
+	w.rejected = true
+	w.news.release()
 	w.stage = terminating
 	w.status = corev1.PodStatus{
 		ObservedGeneration: pod.Generation,

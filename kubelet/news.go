@@ -11,10 +11,12 @@ import (
 // news is what a worker is told from outside. It is safe for concurrent use.
 type news struct {
 	mu        sync.Mutex
-	pod       *corev1.Pod // newest known
-	gone      bool        // no longer in the API
-	changed   bool        // since the worker last took it
-	released  bool        // nothing of it runs any more
+	pod       *corev1.Pod   // newest known
+	gone      bool          // no longer in the API
+	changed   bool          // since the worker last took it
+	released  bool          // nothing of it runs any more
+	idle      chan struct{} // closed with released, or when the worker ends
+	eviction  *Eviction
 	interrupt context.CancelFunc
 }
 
@@ -68,7 +70,29 @@ func (n *news) interruptWith(cancel context.CancelFunc) {
 func (n *news) release() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.released = true
+	if !n.released {
+		n.released = true
+		close(n.idle)
+	}
+}
+
+// evict asks for the end of the pod, unless it is ending already, and interrupts what is under way.
+func (n *news) evict(e Eviction) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.eviction == nil && !n.released {
+		n.eviction = &e
+		if n.interrupt != nil {
+			n.interrupt()
+		}
+	}
+}
+
+// evicted returns what evict was told.
+func (n *news) evicted() *Eviction {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.eviction
 }
 
 // usesResources reports whether the pod counts against the node's resources.

@@ -21,6 +21,25 @@ const (
 	ephemeral
 )
 
+// Annotations that tell static pods and their mirrors from other pods.
+const (
+	annotationSource = "kubernetes.io/config.source"
+	annotationMirror = "kubernetes.io/config.mirror"
+)
+
+// isStatic reports whether a pod comes from elsewhere than the API.
+func isStatic(pod *corev1.Pod) bool {
+	source, said := pod.Annotations[annotationSource]
+	return said && source != "api" && !isMirror(pod)
+}
+
+// isMirror reports whether a pod only stands for a static one, which has the UID that its
+// annotation says.
+func isMirror(pod *corev1.Pod) bool {
+	_, is := pod.Annotations[annotationMirror]
+	return is
+}
+
 // isSidecar reports whether an init container keeps running beside the others (KEP-753).
 func isSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways

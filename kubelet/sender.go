@@ -46,8 +46,11 @@ type sender struct {
 type report struct {
 	pod      *corev1.Pod // newest known state of the object
 	status   corev1.PodStatus
+	uid      types.UID
 	finished bool // nothing of the pod runs any more
-	gone     bool // the object is no longer in the API: there is nobody to tell
+	// static pods are told through their mirrors; absent while there is none.
+	static, absent bool
+	gone           bool // the object is no longer in the API: there is nobody to tell
 	// version counts statuses, sent is the last one that the API took.
 	version, sent uint64
 	due           time.Time // when to send; zero is never
@@ -85,7 +88,7 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 	defer s.mu.Unlock()
 	r, known := s.reports[pod.UID]
 	if !known {
-		r = &report{pod: pod}
+		r = &report{uid: pod.UID, pod: pod, static: isStatic(pod), absent: isStatic(pod)}
 		s.reports[pod.UID] = r
 	}
 	if r.gone {
@@ -98,7 +101,7 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 		r.status = *status.DeepCopy()
 		r.version++
 	}
-	if r.version == r.sent && !r.deletable() {
+	if r.version == r.sent && !r.deletable() || r.absent {
 		return
 	}
 	at := time.Now().Add(settledDelay)
@@ -113,6 +116,9 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 
 // learn takes note of a newer state of the object.
 func (r *report) learn(pod *corev1.Pod) {
+	if r.static && !isMirror(pod) {
+		return
+	}
 	if newer(pod.ResourceVersion, r.pod.ResourceVersion) {
 		r.pod = pod
 	}
@@ -127,7 +133,35 @@ func newer(a, b string) bool {
 
 // deletable reports whether the object may go: it was asked to, and nothing of it is left.
 func (r *report) deletable() bool {
-	return r.finished && r.pod.DeletionTimestamp != nil
+	return r.finished && r.pod.DeletionTimestamp != nil && !r.static
+}
+
+// mirror takes note of the pod in the API that stands for a static one, nil when it is gone. It is
+// told all that is known.
+func (s *sender) mirror(uid types.UID, mirror *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, known := s.reports[uid]
+	switch {
+	case !known && mirror == nil:
+		return
+	case mirror == nil:
+		r.absent, r.due = true, time.Time{}
+		return
+	case !known:
+		r = &report{uid: uid, pod: mirror, static: true}
+		s.reports[uid] = r
+		return
+	}
+	r.absent = false
+	if r.pod.UID != mirror.UID {
+		r.pod, r.sent, r.failures = mirror, 0, 0
+	}
+	r.learn(mirror)
+	if r.version > r.sent {
+		r.due = time.Now().Add(settledDelay)
+		s.poke()
+	}
 }
 
 // observe takes note of a pod's newest state in the API. When somebody else has changed what the
@@ -208,7 +242,7 @@ func (s *sender) ready(now time.Time) (uids []types.UID, next time.Time) {
 			cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.pod.UID, b.pod.UID))
 	})
 	for _, r := range due {
-		uids = append(uids, r.pod.UID)
+		uids = append(uids, r.uid)
 	}
 	return uids, next
 }
@@ -232,7 +266,7 @@ func (s *sender) send(ctx context.Context, uid types.UID) {
 	if apierrors.IsConflict(err) {
 		updated, err = s.refresh(ctx, pod, err)
 	}
-	if err == nil && finished && updated.DeletionTimestamp != nil {
+	if err == nil && finished && updated.DeletionTimestamp != nil && !isMirror(pod) {
 		err = s.delete(ctx, pod)
 		if err == nil {
 			err = apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
@@ -268,6 +302,8 @@ func (s *sender) done(uid types.UID, updated *corev1.Pod, version uint64, err er
 	}
 	r.learn(updated)
 	switch {
+	case apierrors.IsNotFound(err) && r.static:
+		r.absent, r.due = true, time.Time{} // until there is another mirror
 	case apierrors.IsNotFound(err):
 		r.gone, r.due = true, time.Time{}
 	case err != nil:
@@ -332,7 +368,7 @@ func mergeStatus(pod *corev1.Pod, status corev1.PodStatus, mayRun bool) corev1.P
 	merged.Resources, merged.AllocatedResources = own.Resources, own.AllocatedResources
 	merged.Conditions = slices.DeleteFunc(merged.Conditions, func(c corev1.PodCondition) bool { return ownedCondition(c.Type) })
 	for _, c := range own.Conditions {
-		if ownedCondition(c.Type) {
+		if c.Type == corev1.DisruptionTarget && findCondition(merged.Conditions, c.Type) == nil || ownedCondition(c.Type) {
 			merged.Conditions = append(merged.Conditions, c)
 		}
 	}

@@ -28,6 +28,7 @@ type portrait struct {
 	previous corev1.PodStatus // the status that this kubelet generated last, or the API's
 	observed observation
 	waiting  map[string]waiting // by container name
+	evicted  *Eviction
 	probes   func(containerID string, k probeKind) probeResult
 	// ending is set once the pod is to end, over once nothing of it runs and nothing will.
 	ending, over bool

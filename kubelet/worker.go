@@ -53,7 +53,7 @@ type attempts struct {
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	w := &worker{
 		k: k, uid: pod.UID, wake: make(chan struct{}, 1),
-		news:   news{pod: pod, changed: true},
+		news:   news{pod: pod, changed: true, idle: make(chan struct{})},
 		status: *pod.Status.DeepCopy(),
 		attempts: attempts{
 			crash:      newBackoff(restartDelay, k.options.MaxRestartDelay, restartCalm),
@@ -85,6 +85,7 @@ func (w *worker) update(pod *corev1.Pod, gone bool) {
 // run works until the pod is gone for good or the context ends.
 func (w *worker) run(ctx context.Context) {
 	defer w.probes.stop()
+	defer w.news.release()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -122,6 +123,7 @@ func (w *worker) turn(parent context.Context) (buried bool) {
 	if gone || pod.DeletionTimestamp != nil || isTerminal(pod.Status.Phase) {
 		w.stage = max(w.stage, terminating)
 	}
+	w.obeyEviction()
 	if w.stage == running {
 		w.sync(ctx, pod, forced)
 	}
@@ -205,7 +207,8 @@ func (w *worker) publish(pod *corev1.Pod, o observation, u urgency) {
 	w.seen = o
 	status := generateStatus(portrait{
 		pod: pod, previous: w.status, observed: o, waiting: w.waiting, probes: w.probes.result,
-		ending: w.stage >= terminating, over: w.stage == over, hostIPs: w.k.hostIPs, runtime: w.k.runtimeName, now: time.Now(),
+		evicted: w.news.evicted(),
+		ending:  w.stage >= terminating, over: w.stage == over, hostIPs: w.k.hostIPs, runtime: w.k.runtimeName, now: time.Now(),
 	})
 	if status.Reason == reasonDeadlineExceeded && w.status.Reason != reasonDeadlineExceeded {
 		w.k.podEvent(pod, corev1.EventTypeNormal, reasonDeadlineExceeded, messageDeadlineExceeded)
@@ -234,7 +237,7 @@ func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) {
 		w.publish(pod, o, provisional)
 	}
 	w.probes.hush()
-	if err := w.killPod(ctx, pod, o, gracePeriod(pod)); err != nil {
+	if err := w.killPod(ctx, pod, o, w.grace(pod)); err != nil {
 		if ctx.Err() == nil {
 			w.k.podEvent(pod, corev1.EventTypeWarning, "FailedKillPod", "error killing pod: %v", err)
 			w.k.log.Warn("killing a pod failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
