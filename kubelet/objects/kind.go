@@ -175,6 +175,8 @@ func (k *kind[T]) ask(ctx context.Context, at key, e *entry[T]) (T, error) {
 		e.object, e.known = object, true
 	case err != nil && isUnreachable(err) && e.known && ctx.Err() == nil:
 		return e.object, nil
+	case err != nil && isUnreachable(err) && e.watched && ctx.Err() == nil:
+		err = apierrors.NewNotFound(corev1.Resource(k.singular), at.name)
 	case apierrors.IsNotFound(err) && !e.watched:
 		var none T
 		e.object, e.known = none, false

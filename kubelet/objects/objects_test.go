@@ -332,7 +332,7 @@ func TestServerAway(t *testing.T) {
 	within(t, func(t *testing.T, s *server, c *objects.Cache) {
 		s.configMaps.Put(config("a", "1"))
 		s.secrets.Put(secretOf("s"))
-		p := filePod("p1", "a")
+		p := filePod("p1", "a", "optional")
 		p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}}
 		c.Register(p)
 		read := func() error {
@@ -353,6 +353,9 @@ func TestServerAway(t *testing.T) {
 			}
 			if _, err := c.ConfigMap(t.Context(), "ns", "b"); !errors.Is(err, away) {
 				t.Errorf("of an object that was never read: %v", err)
+			}
+			if got := value(t, c, "optional"); got != `configmap "optional" not found` {
+				t.Errorf("what was not there is: %s", got)
 			}
 			s.fail(nil)
 			s.configMaps.Put(config("a", "while away"))

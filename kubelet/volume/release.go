@@ -38,7 +38,8 @@ func (v *Volumes) Release(ctx context.Context, uid types.UID) error {
 }
 
 // Orphans lists the pods that something is left of but that live does not report: those that
-// ended while no kubelet ran. They can be released.
+// ended while no kubelet ran. They can be released. Live is asked about what is there already, so
+// that a pod is never listed which it reports before the pod is prepared.
 func (v *Volumes) Orphans(live func(types.UID) bool) ([]types.UID, error) {
 	entries, err := os.ReadDir(v.podsDir())
 	if errors.Is(err, fs.ErrNotExist) {
