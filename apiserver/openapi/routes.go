@@ -92,6 +92,13 @@ func (r *resource) routes() []route {
 // objects are the operations on the resource itself.
 func (r *resource) objects() []route {
 	collection, item := r.collection(), r.item(r.gvk.Kind)
+	if r.Read != nil {
+		all := []route{r.list(collection, ""), r.read(item, r.gvk)}
+		if r.Namespaced {
+			all = append(all, r.list(place{path: r.plural}, "ForAllNamespaces"))
+		}
+		return all
+	}
 	all := []route{
 		r.list(collection, ""), r.create(collection, r.gvk),
 		r.read(item, r.gvk), r.replace(item, r.gvk), r.patch(item, r.gvk), r.remove(item),

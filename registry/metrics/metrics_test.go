@@ -19,6 +19,7 @@ import (
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/keelson-dev/keelson/apiserver"
+	"github.com/keelson-dev/keelson/apiserver/openapi"
 	"github.com/keelson-dev/keelson/authz/alwaysallow"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/core"
@@ -168,6 +169,30 @@ func TestServed(t *testing.T) {
 	}
 	if res, ok := reg.Resource(schema.GroupResource{Group: "metrics.k8s.io", Resource: "pods"}); !ok || res.Stored() || res.Len() != 0 {
 		t.Error("metrics are stored")
+	}
+}
+
+// TestOpenAPI: the documents tell of what can be done, and of nothing else.
+func TestOpenAPI(t *testing.T) {
+	w := httptest.NewRecorder()
+	openapi.New(metrics.Kinds(fixed{}), openapi.Options{}).Paths()["/openapi/v3/"].ServeHTTP(
+		w, httptest.NewRequest(http.MethodGet, "/openapi/v3/apis/metrics.k8s.io/v1beta1", http.NoBody))
+	var document struct {
+		Paths map[string]map[string]any
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%d: %v", w.Code, err)
+	}
+	const group = "/apis/metrics.k8s.io/v1beta1/"
+	for _, path := range []string{"nodes", "nodes/{name}", "pods", "namespaces/{namespace}/pods", "namespaces/{namespace}/pods/{name}"} {
+		methods := document.Paths[group+path]
+		delete(methods, "parameters")
+		if len(methods) != 1 || methods["get"] == nil {
+			t.Errorf("%s: %v", path, methods)
+		}
+	}
+	if len(document.Paths) != 6 {
+		t.Errorf("%d paths", len(document.Paths))
 	}
 }
 
