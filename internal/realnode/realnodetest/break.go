@@ -20,17 +20,20 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// Hook is told of each call of a kubelet that changes something, after it took effect. When it returns true the kubelet
-// is as dead as if it had been killed in the moment before it heard of the effect: nothing that it does from then on
-// reaches anything.
-type Hook func(call string) (dead bool)
+// Hook is told of calls of a kubelet that change something. A kubelet that it kills is as dead as after kill -9: nothing
+// that it does from then on reaches anything.
+type Hook struct {
+	// Before is called before a call with what kills the kubelet, whether or not the call has taken effect by then.
+	Before func(call string, kill func())
+	// After is called when a call has taken effect. When it returns true the kubelet dies before it hears of it.
+	After func(call string) (dead bool)
+}
 
 // life is one life of a kubelet, from its start to its end or death.
 type life struct {
-	dead  atomic.Bool
-	mu    sync.Mutex
-	hook  Hook
-	begin func(call string, cancel context.CancelFunc)
+	dead atomic.Bool
+	mu   sync.Mutex
+	hook Hook
 }
 
 // do makes a call that changes something, unless the kubelet is dead.
@@ -41,13 +44,16 @@ func (l *life) do(ctx context.Context, call string, f func(ctx context.Context) 
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.mu.Lock()
-	hook, begin := l.hook, l.begin
+	hook := l.hook
 	l.mu.Unlock()
-	if begin != nil {
-		begin(call, cancel)
+	if hook.Before != nil {
+		hook.Before(call, func() {
+			l.dead.Store(true)
+			cancel()
+		})
 	}
 	err := f(limited)
-	if hook != nil && hook(call) {
+	if hook.After != nil && hook.After(call) {
 		l.dead.Store(true)
 	}
 	if dead := l.alive(ctx); dead != nil {

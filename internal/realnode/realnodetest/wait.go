@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,7 +72,8 @@ func (w *World) Gone(name string) {
 }
 
 // watch calls see with every state of a pod until it returns true or an error.
-func (w *World) watch(name string, see func(pod *corev1.Pod, gone bool) (bool, error)) error {
+func (w *World) watch(name string, see func(pod *corev1.Pod, gone bool) (bool, error), other ...<-chan struct{}) error {
+	other = append(other, nil)
 	ctx, cancel := context.WithTimeout(w.Context, Limit)
 	defer cancel()
 	pods := w.Clients.CoreV1().Pods("default")
@@ -101,6 +103,8 @@ func (w *World) watch(name string, see func(pod *corev1.Pod, gone bool) (bool, e
 		select {
 		case <-ctx.Done():
 			return errors.New("it takes too long")
+		case <-other[0]:
+			return errOther
 		case e, open := <-stream.ResultChan():
 			pod, ok := e.Object.(*corev1.Pod)
 			if !open || !ok {
@@ -112,6 +116,33 @@ func (w *World) watch(name string, see func(pod *corev1.Pod, gone bool) (bool, e
 		}
 	}
 }
+
+// ReadyOr waits until a pod is ready, and returns false when something else happens first.
+func (w *World) ReadyOr(name string, other <-chan struct{}) bool {
+	w.t.Helper()
+	return w.or(other, name, func(pod *corev1.Pod, gone bool) (bool, error) { return !gone && IsReady(pod), nil })
+}
+
+// GoneOr waits until there is no pod of that name, and returns false when something else happens first.
+func (w *World) GoneOr(name string, other <-chan struct{}) bool {
+	w.t.Helper()
+	return w.or(other, name, func(_ *corev1.Pod, gone bool) (bool, error) { return gone, nil })
+}
+
+func (w *World) or(other <-chan struct{}, name string, see func(pod *corev1.Pod, gone bool) (bool, error)) bool {
+	w.t.Helper()
+	var last *corev1.Pod
+	err := w.watch(name, func(pod *corev1.Pod, gone bool) (bool, error) {
+		last = pod
+		return see(pod, gone)
+	}, other)
+	if err != nil && !errors.Is(err, errOther) {
+		w.t.Fatalf("waiting for pod %s: %v\n%s\n%s", name, err, text(last), w.told(name))
+	}
+	return err == nil
+}
+
+var errOther = errors.New("something else has happened")
 
 // Ready waits until a pod is ready.
 func (w *World) Ready(name string) *corev1.Pod {
@@ -271,6 +302,14 @@ func (w *World) DeleteAll(names ...string) {
 		w.Gone(name)
 	}
 	w.Clean()
+}
+
+// Sub is the world for a subtest.
+func (w *World) Sub(t *testing.T) *World {
+	return &World{
+		t: t, Context: w.Context, Cluster: w.Cluster, Clients: w.Clients, Dir: w.Dir, options: w.options, held: w.held, baseline: w.baseline,
+		shared: w.shared,
+	}
 }
 
 // PID is the first process of a pod's container, as the runtime's shims have it: the one whose cgroup has the id.

@@ -65,8 +65,12 @@ type World struct {
 	archives []string
 	held     string // while there is a file of this name, containerd does not start
 	baseline map[string]bool
-	serial   atomic.Int64
-	away     atomic.Bool // the API server does not answer the node
+	*shared
+}
+
+// shared is what the worlds of a test and its subtests share.
+type shared struct {
+	away atomic.Bool // the API server does not answer the node
 
 	mu   sync.Mutex
 	node *realnode.Node
@@ -80,7 +84,7 @@ func Start(t *testing.T, o Options) *World {
 	tools := containerdtest.Tools(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
-	w := &World{t: t, Context: ctx, options: o, tools: tools, Dir: o.Dir}
+	w := &World{t: t, Context: ctx, options: o, tools: tools, Dir: o.Dir, shared: &shared{}}
 	if w.Dir == "" {
 		w.Dir = filepath.Join(t.TempDir(), "node")
 	}
