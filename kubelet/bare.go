@@ -22,6 +22,8 @@ var (
 	_ Security    = bare{}
 	_ Prober      = bare{}
 	_ Messages    = bare{}
+	_ Pressure    = bare{}
+	_ Memory      = bare{}
 )
 
 func (bare) Prepare(context.Context, *corev1.Pod) error                   { return nil }
@@ -36,8 +38,24 @@ func (bare) Sandbox(*corev1.Pod) (cri.SandboxSecurity, error)             { retu
 func (bare) Namespaces(pod *corev1.Pod, _ string) (cri.Namespaces, error) {
 	return namespaces(pod), nil
 }
-func (bare) Probe(context.Context, ProbeTarget) error  { return nil }
-func (bare) Message(status cri.ContainerStatus) string { return status.Message }
+func (bare) Orphans(func(types.UID) bool) ([]types.UID, error) { return nil, nil }
+func (bare) Admitted(types.UID) bool                           { return false }
+func (bare) Admit(...*corev1.Pod) error                        { return nil }
+func (bare) Forget(...types.UID) error                         { return nil }
+func (bare) Probe(context.Context, ProbeTarget) error          { return nil }
+func (bare) Message(status cri.ContainerStatus) string         { return status.Message }
+
+// Conditions are those of a node that lacks nothing.
+func (bare) Conditions() []corev1.NodeCondition {
+	return []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse,
+			Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse,
+			Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse,
+			Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
+	}
+}
 
 // Names are all the pod's hostname.
 func (bare) Names(pod *corev1.Pod) (Names, error) {

@@ -29,6 +29,10 @@ type Host struct {
 	Prober, Hooks Prober
 	// Messages reads termination messages; nil takes those that the runtime has.
 	Messages Messages
+	// Pressure tells what the node runs short of; nil is nothing ever.
+	Pressure Pressure
+	// Memory remembers pods from one life of the kubelet to the next; nil forgets.
+	Memory Memory
 	// LogDir is where the containers' logs are. Empty is /var/log/pods, which is then taken to be
 	// the runtime's to make.
 	LogDir string
@@ -53,6 +57,12 @@ func (h *Host) complete() {
 	}
 	if h.Security == nil {
 		h.Security = bare{}
+	}
+	if h.Pressure == nil {
+		h.Pressure = bare{}
+	}
+	if h.Memory == nil {
+		h.Memory = bare{}
 	}
 	if h.Prober == nil {
 		h.Prober = bare{}
@@ -81,6 +91,14 @@ type Volumes interface {
 	// Release takes away all that was made for a pod, whose containers do not run any more. It
 	// succeeds when nothing is left, also for a pod it never heard of.
 	Release(ctx context.Context, uid types.UID) error
+	Orphans
+}
+
+// Orphans are pods that something is kept for and nobody wants any more.
+type Orphans interface {
+	// Orphans lists the pods that something is left of but that live does not report: they ended
+	// while no kubelet ran.
+	Orphans(live func(types.UID) bool) ([]types.UID, error)
 }
 
 // MountRequest is about a container that is about to be created. All of it is shared and must not
@@ -126,6 +144,24 @@ type Cgroups interface {
 	Remove(ctx context.Context, uid types.UID) error
 	// Resources are what a container may use, as its runtime takes it.
 	Resources(pod *corev1.Pod, container *corev1.Container) cri.Resources
+	Orphans
+}
+
+// Pressure tells what a node runs short of.
+type Pressure interface {
+	// Conditions are the node's MemoryPressure, DiskPressure and PIDPressure as they are now, without
+	// times. It is quick.
+	Conditions() []corev1.NodeCondition
+}
+
+// Memory remembers the pods that a node has admitted, so that a later kubelet does not ask again
+// whether they fit: the node may have shrunk, and refusing them would end what runs well.
+type Memory interface {
+	// Admitted reports whether the pod was admitted before.
+	Admitted(uid types.UID) bool
+	// Admit remembers pods that are admitted now, Forget those of which nothing is left.
+	Admit(pods ...*corev1.Pod) error
+	Forget(uids ...types.UID) error
 }
 
 // Messages reads what containers left to say at their end.

@@ -332,15 +332,26 @@ func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	var admitted []*corev1.Pod
 	for _, pod := range added {
-		k.add(ctx, group, pod)
+		if k.add(ctx, group, pod) {
+			admitted = append(admitted, pod)
+		}
+	}
+	if len(admitted) == 0 {
+		return
+	}
+	if err := k.options.Host.Memory.Admit(admitted...); err != nil {
+		k.log.Warn("pods were admitted that a restart will not know of", "error", err)
 	}
 }
 
-// add starts a worker for a pod that is new to this kubelet, or refuses the pod.
-func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) {
+// add starts a worker for a pod that is new to this kubelet, or refuses the pod. It reports whether
+// the pod was admitted now.
+func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) (admitted bool) {
 	w := newWorker(k, pod)
-	if pod.DeletionTimestamp == nil && !isTerminal(pod.Status.Phase) {
+	if pod.DeletionTimestamp == nil && !isTerminal(pod.Status.Phase) && !k.options.Host.Memory.Admitted(pod.UID) {
+		admitted = true
 		node := k.node.current()
 		allocatable := fillResources(k.options.Allocatable, node.Status.Allocatable)
 		refusal := admit(pod, k.active(), node, allocatable)
@@ -352,12 +363,14 @@ func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Po
 		if refusal != nil {
 			k.podEvent(pod, corev1.EventTypeWarning, refusal.Reason, "%s", refusal.Message)
 			w.reject(pod, *refusal)
+			admitted = false
 		}
 	}
 	k.pods.mu.Lock()
 	k.pods.workers[pod.UID] = w
 	k.pods.mu.Unlock()
 	group.Go(func() { w.run(ctx) })
+	return admitted
 }
 
 // active returns the pods that take up the node's resources.

@@ -93,9 +93,31 @@ func (k *Kubelet) relist(ctx context.Context, group *sync.WaitGroup) {
 				}
 			}
 			last = states
+			k.releaseOrphans(ctx)
 		}
 		if pause.For(ctx, period) != nil {
 			return
+		}
+	}
+}
+
+// releaseOrphans takes away what the host keeps for pods that neither the runtime nor the API
+// knows.
+func (k *Kubelet) releaseOrphans(ctx context.Context) {
+	host := k.options.Host
+	live := func(uid types.UID) bool { return !k.Gone(uid) }
+	for _, release := range []struct {
+		Orphans
+		of func(context.Context, types.UID) error
+	}{{host.Volumes, host.Volumes.Release}, {host.Cgroups, host.Cgroups.Remove}} {
+		uids, err := release.Orphans.Orphans(live)
+		if err != nil {
+			k.log.Warn("looking for what is left of pods failed", "error", err)
+		}
+		for _, uid := range uids {
+			if err := release.of(ctx, uid); err != nil && ctx.Err() == nil {
+				k.log.Warn("releasing what is left of a pod failed", "uid", uid, "error", err)
+			}
 		}
 	}
 }

@@ -322,15 +322,7 @@ func (n *nodeReporter) describe(ctx context.Context, node *corev1.Node) {
 		node.Status.NodeInfo.ContainerRuntimeVersion = v.Name + "://" + v.Version
 	}
 	node.Status.Images = n.images(ctx)
-	for _, c := range []corev1.NodeCondition{
-		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse,
-			Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
-		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse,
-			Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
-		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse,
-			Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
-		n.readiness(ctx),
-	} {
+	for _, c := range append(n.k.options.Host.Pressure.Conditions(), n.readiness(ctx)) {
 		setNodeCondition(node, c)
 	}
 }

@@ -280,6 +280,9 @@ func (w *worker) bury(ctx context.Context) (done bool) {
 	if err == nil {
 		err = w.release(ctx)
 	}
+	if err == nil {
+		err = w.k.options.Host.Memory.Forget(w.uid)
+	}
 	if err == nil && w.k.options.Host.LogDir != "" {
 		err = os.RemoveAll(podLogDir(w.k.options.Host.LogDir, w.news.newest()))
 	}
