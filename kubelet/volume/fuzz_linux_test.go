@@ -17,9 +17,7 @@ func FuzzSubPath(f *testing.F) {
 		f.Add(p)
 	}
 	f.Fuzz(func(t *testing.T, sub string) {
-		if os.Getuid() != 0 {
-			t.Skip("needs root")
-		}
+		needMounts(t)
 		v, dir := node(t, nil, volume.Options{Logger: quiet()})
 		host := filepath.Join(dir, "host")
 		root := filepath.Join(host, "root")
