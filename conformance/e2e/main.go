@@ -26,6 +26,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 	"github.com/keelson-dev/keelson/internal/evidence"
 	"github.com/keelson-dev/keelson/internal/nodetools"
+	"github.com/keelson-dev/keelson/internal/ociimage"
 	"github.com/keelson-dev/keelson/internal/upstream"
 )
 
@@ -128,6 +129,10 @@ func (s *suite) prepare(ctx context.Context, kubernetes upstream.Kubernetes) err
 		return err
 	}
 	s.images = images.Dir(kubernetes)
-	_, err := images.Build(ctx, kubernetes, s.images, s.out)
+	archives, err := images.Build(ctx, kubernetes, s.images, s.out)
+	if err != nil {
+		return err
+	}
+	s.registry, err = ociimage.NewRegistry(archives...)
 	return err
 }

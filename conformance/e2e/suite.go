@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,11 +26,13 @@ type suite struct {
 	seed    uint64
 	dir     string
 	images  string // where stand-ins for its images are
-	version string
-	path    string
-	kubectl string
-	cluster clusterprocess.Program
-	out     io.Writer
+	// registry has them as well, for tests that pull.
+	registry http.Handler
+	version  string
+	path     string
+	kubectl  string
+	cluster  clusterprocess.Program
+	out      io.Writer
 }
 
 const (
@@ -42,8 +46,11 @@ const (
 func (s *suite) run(ctx context.Context) (_ []test, err error) {
 	flags := []string{"--nodes", "2"}
 	if s.class.containers {
+		mirror := httptest.NewServer(s.registry)
+		defer mirror.Close()
 		// Another cluster of this machine, such as that of make up, has the usual addresses.
-		flags = []string{"--nodes", "1", "--runtime", "containerd", "--images", s.images, "--cluster-cidr", "10.160.0.0/16", "--verbose"}
+		flags = []string{"--nodes", "1", "--runtime", "containerd", "--images", s.images, "--registry-mirror", mirror.URL,
+			"--cluster-cidr", "10.160.0.0/16", "--verbose"}
 	}
 	// It outlives Ctrl-C, for the suite to clean up.
 	process, err := s.cluster.Start(context.WithoutCancel(ctx), s.data(), flags...)
