@@ -204,3 +204,23 @@ func BenchmarkEnsureAgain(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkEnsure(b *testing.B) {
+	c := tree(b, "", cgroup.Options{PodPids: 100})
+	if err := c.Prepare(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	for b.Loop() {
+		pod := burstable(types.UID(fmt.Sprint("pod-", n)))
+		n++
+		if _, err := c.Ensure(b.Context(), pod); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := c.Remove(b.Context(), pod.UID); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
