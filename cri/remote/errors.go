@@ -37,6 +37,8 @@ func advice(cause string) string {
 		return "nobody listens on the socket; start the runtime and look at its log if it does not stay up"
 	case strings.Contains(cause, "permission denied"):
 		return "the socket may not be used by this user; run as root or as a user whom the socket allows"
+	case strings.Contains(cause, "connection error"):
+		return "something listens on the socket but does not speak CRI or hangs; look at the runtime's log or correct the endpoint"
 	default:
 		return "it went away during the call or was closed; it is tried again at the next one"
 	}

@@ -21,6 +21,9 @@ const DefaultEndpoint = "unix:///run/containerd/containerd.sock"
 // maxMessage is how large a message CRI allows, in bytes.
 const maxMessage = 16 << 20
 
+// connectTimeout is how long a runtime that accepts connections may take to say something.
+const connectTimeout = 3 * time.Second
+
 var (
 	_ cri.RuntimeService   = (*Runtime)(nil)
 	_ cri.ImageService     = (*Runtime)(nil)
@@ -68,7 +71,7 @@ func New(endpoint string, o Options) (*Runtime, error) {
 			Backoff: backoff.Config{
 				BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: cmp.Or(o.MaxBackoff, time.Second),
 			},
-			MinConnectTimeout: 3 * time.Second,
+			MinConnectTimeout: connectTimeout,
 		}),
 		grpc.WithIdleTimeout(0),
 	)

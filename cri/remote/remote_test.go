@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/remote"
@@ -88,4 +89,23 @@ func TestUnavailable(t *testing.T) {
 		}
 	}
 	_ = os.Remove(stale)
+}
+
+// TestHungRuntime: a runtime that accepts connections and says nothing is not waited for for ever.
+func TestHungRuntime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hung.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	client := dial(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := client.Version(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("within a short time: %v", err)
+	}
+	if _, err := client.Version(t.Context()); !errors.Is(err, cri.ErrUnavailable) || !strings.Contains(err.Error(), "does not speak CRI or hangs") {
+		t.Errorf("with all the time: %v", err)
+	}
 }
