@@ -12,6 +12,9 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
+// reasonRunContainerError: a container was made and could not be started.
+const reasonRunContainerError = "RunContainerError"
+
 // execute does what is to be done for the pod now. It reports whether the runtime's state was
 // changed and there may be more to do at once; failures are kept as the containers' waiting
 // reasons and tried again later.
@@ -99,11 +102,12 @@ func (w *worker) createSandbox(ctx context.Context, l *launch) bool {
 	if err != nil {
 		if ctx.Err() == nil {
 			w.k.podEvent(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
-			w.lookAgain(time.Now().Add(retryPeriod))
+			w.sandboxWait = min(max(2*w.sandboxWait, plegPeriod), retryPeriod)
+			w.lookAgain(time.Now().Add(w.sandboxWait))
 		}
 		return false
 	}
-	l.sandbox = id
+	l.sandbox, w.sandboxWait = id, 0
 	w.removeEmpty(ctx, l.before)
 	if o, err := observe(ctx, w.k, w.uid); err == nil {
 		l.ips = o.ips()
@@ -159,7 +163,7 @@ func (w *worker) startAll(ctx context.Context, l launch, list []starting) (start
 
 func (w *worker) noteFailure(c *corev1.Container, err error) {
 	retry := time.Now().Add(retryPeriod)
-	why := waiting{"RunContainerError", err.Error()}
+	why := waiting{reasonRunContainerError, err.Error()}
 	var f *failure
 	if errors.As(err, &f) {
 		why = f.waiting
@@ -208,7 +212,7 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Created", "Container created")
 	if err := w.k.runtime.StartContainer(ctx, id); err != nil {
 		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
-		return &failure{waiting: waiting{"RunContainerError", err.Error()}}
+		return &failure{waiting: waiting{reasonRunContainerError, err.Error()}}
 	}
 	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Started", "Container started")
 	return w.postStart(ctx, pod, c, id)
@@ -218,6 +222,9 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 // what the status says where the runtime has lost that.
 func (w *worker) nextAttempt(o observation, name string) uint32 {
 	if latest := o.latest(name); latest != nil {
+		if w.neverStarted(latest) {
+			return latest.Metadata.Attempt
+		}
 		return latest.Metadata.Attempt + 1
 	}
 	for _, list := range [][]corev1.ContainerStatus{w.status.ContainerStatuses, w.status.InitContainerStatuses} {
@@ -228,6 +235,12 @@ func (w *worker) nextAttempt(o observation, name string) uint32 {
 		}
 	}
 	return 0
+}
+
+// neverStarted reports whether a kubelet of before ended between making the container and starting it: nobody knows
+// of it, and the next one takes its place.
+func (w *worker) neverStarted(c *cri.ContainerStatus) bool {
+	return c.State == cri.ContainerCreated && w.waiting[c.Metadata.Name].Reason != reasonRunContainerError
 }
 
 // backingOff says that a container waits before it is started again.
@@ -244,11 +257,12 @@ func (w *worker) backingOff(pod *corev1.Pod, c *corev1.Container, st starting) e
 // dead instance is kept for its logs and its end.
 func (w *worker) removeOld(ctx context.Context, o observation, name string) error {
 	kept := false
-	for _, c := range o.containers {
+	for i := range o.containers {
+		c := &o.containers[i]
 		if c.Metadata.Name != name || c.State == cri.ContainerRunning {
 			continue
 		}
-		if !kept {
+		if !kept && !w.neverStarted(c) {
 			kept = true
 			continue
 		}

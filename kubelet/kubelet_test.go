@@ -216,14 +216,14 @@ func TestFailingOperationsAreTriedAgain(t *testing.T) {
 		simulate(t, rt, kubelet.Options{}, func(n *node) {
 			n.pods.Put(newPod("web"))
 			n.after(15 * time.Second)
-			restarts := ""
-			if verb == simulated.StartContainer {
-				restarts = "#1"
+			ready := "10s web Running Ready main=running"
+			switch verb {
+			case simulated.StartContainer:
+				ready += "#1"
+			case simulated.RunSandbox:
+				want, ready = "0s web Pending main=ContainerCreating", "1s web Running Ready main=running"
 			}
-			if verb == simulated.RunSandbox {
-				want = "0s web Pending main=ContainerCreating"
-			}
-			n.expectStatuses(want, "10s web Running Ready main=running"+restarts)
+			n.expectStatuses(want, ready)
 		})
 	}
 }

@@ -47,7 +47,8 @@ type attempts struct {
 	pulls      *backoff
 	pullErrors map[string]string  // by image
 	waiting    map[string]waiting // by container
-	mountWait  time.Duration      // before volumes are tried again
+	// How long to wait before volumes, or a sandbox, are tried again.
+	mountWait, sandboxWait time.Duration
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
