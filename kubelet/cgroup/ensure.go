@@ -23,6 +23,7 @@ func (t *Tree) prepare() error {
 	if t.prepared {
 		return nil
 	}
+	t.adopt()
 	unbounded := map[int64]int64{}
 	for _, size := range pageSizes() {
 		unbounded[size] = 1 << 62
@@ -52,6 +53,22 @@ func (t *Tree) prepare() error {
 	t.shares = t.burstableShares()
 	t.prepared = true
 	return nil
+}
+
+// adopt counts the burstable pods that there are already, of before a restart: their class must not
+// lose its weight meanwhile.
+func (t *Tree) adopt() {
+	class := path.Join(t.root, burstableName)
+	found, err := t.podsBelow(class)
+	if err != nil {
+		t.log.Warn("looking for burstable pods failed", "error", err)
+	}
+	for uid := range found {
+		if _, known := t.pods[uid]; !known {
+			shares := t.layout.shares(path.Join(class, podPrefix+string(uid)))
+			t.pods[uid] = applied{burstable: int64(shares*1000+sharesPerCPU-1) / sharesPerCPU}
+		}
+	}
 }
 
 // Ensure makes a pod's cgroup with the limits of its spec, or changes those of the one that there is,
@@ -111,8 +128,8 @@ func (a applied) equal(b applied) bool {
 		x.Memory == y.Memory && x.Pids == y.Pids
 }
 
-// Weigh tells which pods run, for the weight of their class: after a restart they are not all
-// announced by Ensure. Pods that are not in the list do not count any more.
+// Weigh tells which pods run, for the weight of their class, where somebody else may have removed or
+// changed some. Pods that are not in the list do not count any more.
 func (t *Tree) Weigh(pods []*corev1.Pod) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

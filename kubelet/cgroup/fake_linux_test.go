@@ -137,6 +137,40 @@ func TestLegacyFiles(t *testing.T) {
 	files(t, at("cpu,cpuacct", "burstable"), map[string]string{"cpu.shares": "2"})
 }
 
+// TestRestart: the class keeps its weight when a kubelet starts that has not heard of its pods yet.
+func TestRestart(t *testing.T) {
+	for name, unified := range map[string]bool{"v1": false, "v2": true} {
+		t.Run(name, func(t *testing.T) {
+			mount := fakeMount(t, unified, "cpu")
+			start := func() *cgroup.Tree {
+				t.Helper()
+				c, err := cgroup.New(root, cgroup.Options{Mount: mount})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c
+			}
+			first := start()
+			dir, want := filepath.Join(mount, "cpu", root, "burstable"), map[string]string{"cpu.shares": "1280"}
+			if unified {
+				dir, want = filepath.Join(mount, root, "burstable"), map[string]string{"cpu.weight": "120"}
+				for _, path := range []string{"..", ".", "../besteffort", "poda", "podb", "podc", "podd", "pode"} {
+					write(t, filepath.Join(dir, path, "cgroup.controllers"), "cpu")
+				}
+			}
+			for _, uid := range []types.UID{"a", "b", "c", "d"} {
+				if _, err := first.Ensure(t.Context(), burstable(uid)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := start().Ensure(t.Context(), burstable("e")); err != nil {
+				t.Fatal(err)
+			}
+			files(t, dir, want)
+		})
+	}
+}
+
 // TestMissingControllers: what cannot be enforced is not, and the pod runs.
 func TestMissingControllers(t *testing.T) {
 	mount := fakeMount(t, false, "freezer", "systemd")

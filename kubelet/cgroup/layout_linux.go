@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,6 +129,11 @@ func (l legacyLayout) limitsSwap() bool {
 	return ok && readable(filepath.Join(dir, "memory.memsw.limit_in_bytes"))
 }
 
+func (l legacyLayout) shares(path string) uint64 {
+	n, _ := number(filepath.Join(l.hierarchies["cpu"], path, "cpu.shares"))
+	return n
+}
+
 // paths are the directories that a Tree itself needs; runtimes make others as they need them.
 func (l legacyLayout) paths(path string) map[string]string {
 	out := map[string]string{}
@@ -166,6 +172,17 @@ type unifiedLayout struct {
 func (unifiedLayout) unified() bool { return true }
 
 func (l unifiedLayout) dirs(path string) []string { return []string{filepath.Join(l.mount, path)} }
+
+// shares are the fewest that come to the weight that there is.
+func (l unifiedLayout) shares(path string) uint64 {
+	weight, ok := number(filepath.Join(l.mount, path, "cpu.weight"))
+	if !ok {
+		return 0
+	}
+	return minShares + uint64(sort.Search(maxShares-minShares, func(n int) bool {
+		return libcgroups.ConvertCPUSharesToCgroupV2Value(minShares+uint64(n)) >= weight
+	}))
+}
 
 // limitsSwap looks at the process's own cgroup: the root has no such file.
 func (l unifiedLayout) limitsSwap() bool {

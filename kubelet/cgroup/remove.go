@@ -18,11 +18,12 @@ import (
 const (
 	firstRetry = time.Millisecond
 	lastRetry  = 50 * time.Millisecond
+	patience   = 10 * time.Second // for processes that cannot be killed, as while a disk does not answer
 )
 
 // Remove kills what still runs in a pod's cgroup and removes it with all below it. It needs only the
 // UID, so that pods of before a restart can be removed too, and succeeds when there is nothing. It
-// tries until the context ends, and fails with ErrBusy and the context's error then.
+// tries for ten seconds or until the context ends, and fails with ErrBusy then.
 func (t *Tree) Remove(ctx context.Context, uid types.UID) error {
 	if err := checkUID(uid); err != nil {
 		return err
@@ -63,33 +64,44 @@ func (t *Tree) RemoveAll(ctx context.Context) error {
 
 // Orphans are the UIDs of the pods that have a cgroup but are not live, in order.
 func (t *Tree) Orphans(live func(types.UID) bool) ([]types.UID, error) {
-	found := map[types.UID]bool{}
-	for _, class := range t.classPaths() {
-		for _, dir := range t.layout.dirs(class) {
-			entries, err := os.ReadDir(dir)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("looking for pods' cgroups: %w", err)
-			}
-			for _, entry := range entries {
-				uid, ok := strings.CutPrefix(entry.Name(), podPrefix)
-				if ok && uid != "" && entry.IsDir() {
-					found[types.UID(uid)] = true
-				}
-			}
-		}
-	}
 	var out []types.UID
-	for uid := range found {
-		if !live(uid) {
-			out = append(out, uid)
+	for _, class := range t.classPaths() {
+		found, err := t.podsBelow(class)
+		if err != nil {
+			return nil, fmt.Errorf("looking for pods' cgroups: %w", err)
+		}
+		for uid := range found {
+			if !live(uid) {
+				out = append(out, uid)
+			}
 		}
 	}
 	slices.Sort(out)
-	return out, nil
+	return slices.Compact(out), nil
+}
+
+// podsBelow are the pods that have a cgroup in a class.
+func (t *Tree) podsBelow(class string) (map[types.UID]bool, error) {
+	found := map[types.UID]bool{}
+	for _, dir := range t.layout.dirs(class) {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, entry := range entries {
+			uid, ok := strings.CutPrefix(entry.Name(), podPrefix)
+			if ok && uid != "" && entry.IsDir() {
+				found[types.UID(uid)] = true
+			}
+		}
+	}
+	return found, nil
 }
 
 // removeAll removes directories of cgroups and what is below them.
 func removeAll(ctx context.Context, dirs []string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		var failed error
 		left := dirs[:0:0]

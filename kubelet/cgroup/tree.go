@@ -63,6 +63,8 @@ type layout interface {
 	// has says whether a controller is there.
 	has(controller string) bool
 	unified() bool
+	// shares are those of a cgroup, as far as its version can tell; 0 is not known.
+	shares(path string) uint64
 	// limitsSwap says whether the use of swap can be limited.
 	limitsSwap() bool
 }
