@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/cri-streaming/pkg/streaming"
@@ -194,7 +195,7 @@ func runWithTTY(c *exec.Cmd, in io.Reader, out io.Writer, resize <-chan remoteco
 	defer func() { _ = terminal.Close() }()
 	go func() {
 		for size := range resize {
-			_ = pty.Setsize(terminal, &pty.Winsize{Rows: size.Height, Cols: size.Width})
+			setSize(terminal, size)
 		}
 	}()
 	if in != nil {
@@ -202,6 +203,17 @@ func runWithTTY(c *exec.Cmd, in io.Reader, out io.Writer, resize <-chan remoteco
 	}
 	_, _ = io.Copy(out, terminal)
 	return exitOf(c.Wait())
+}
+
+// setSize is pty.Setsize for a file that may be closed at the same time.
+func setSize(terminal *os.File, size remotecommand.TerminalSize) {
+	conn, err := terminal.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Height, Col: size.Width})
+	})
 }
 
 func exitOf(err error) error {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -18,6 +19,8 @@ const (
 	dialTimeout = 30 * time.Second
 	// answerTimeout is how long the other side may take to answer the request for an upgrade.
 	answerTimeout = 30 * time.Second
+	// linger is how long a side may go on when the other has ended.
+	linger = time.Second
 	// maxRefusal bounds the body of a refusal.
 	maxRefusal = 64 << 10
 )
@@ -148,6 +151,14 @@ type buffered struct {
 
 func (b *buffered) Read(p []byte) (int, error) { return b.reader.Read(p) }
 
+// CloseWrite says that nothing more is sent.
+func (b *buffered) CloseWrite() error {
+	if half, ok := b.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
 // Proxy passes a request for an upgrade on to the backend, with its headers, and then the bytes of
 // either side to the other, until one side ends or the request's context does. An answer that is no
 // upgrade is passed on, too. An error says that nothing was answered.
@@ -197,24 +208,44 @@ func Hijack(w http.ResponseWriter) (net.Conn, error) {
 	return &buffered{conn, buffer.Reader}, nil
 }
 
-// Join copies from each connection to the other until one of them ends, or ctx, and closes both.
+// Join copies from each connection to the other until one of them ends, or ctx, and closes both. The
+// other side is left a moment to end, too, and what it still sends is read: a connection that is closed
+// with something unread may lose what was sent.
 func Join(ctx context.Context, a, b io.ReadWriteCloser) {
-	done := make(chan struct{}, 2)
-	pipe := func(to io.Writer, from io.Reader) {
+	ended := make(chan io.ReadWriteCloser, 2)
+	pipe := func(to, from io.ReadWriteCloser) {
 		_, _ = io.Copy(to, from) // how a connection ends says nothing here: the protocol in it does
-		done <- struct{}{}
+		ended <- to
+		_, _ = io.Copy(io.Discard, from)
 	}
-	go pipe(a, b)
-	go pipe(b, a)
-	left := 2
+	var pipes sync.WaitGroup
+	pipes.Go(func() { pipe(a, b) })
+	pipes.Go(func() { pipe(b, a) })
 	select {
-	case <-done:
-		left--
+	case to := <-ended:
+		if half, ok := to.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite() // who takes nothing more may still have something to say
+			await(ctx, &pipes)
+		}
 	case <-ctx.Done():
 	}
 	_ = a.Close()
 	_ = b.Close()
-	for ; left > 0; left-- {
-		<-done
+	pipes.Wait()
+}
+
+// await waits a moment for the pipes to end.
+func await(ctx context.Context, pipes *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		pipes.Wait()
+		close(ended)
+	}()
+	moment := time.NewTimer(linger)
+	defer moment.Stop()
+	select {
+	case <-ended:
+	case <-moment.C:
+	case <-ctx.Done():
 	}
 }
