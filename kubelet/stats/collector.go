@@ -68,8 +68,9 @@ type Collector struct {
 	options Options
 	log     *slog.Logger
 
-	mu    sync.Mutex
-	rates rates
+	mu       sync.Mutex
+	rates    rates
+	gathered time.Time // when somebody asked last
 
 	trees trees
 }
@@ -100,9 +101,18 @@ func New(node string, runtime Runtime, m Machine, o Options) (*Collector, error)
 	}, nil
 }
 
-// Run samples regularly until the context ends, and returns nil then.
+// Run samples regularly until the context ends, and returns nil then. Samples that others have asked for
+// count: asking costs the runtime some milliseconds for each pod.
 func (c *Collector) Run(ctx context.Context) error {
-	for more := true; more; more = pause.For(ctx, c.options.Period) == nil {
+	wait := time.Duration(0)
+	for pause.For(ctx, wait) == nil {
+		c.mu.Lock()
+		age := time.Since(c.gathered)
+		c.mu.Unlock()
+		if wait = c.options.Period - age; wait > 0 {
+			continue
+		}
+		wait = c.options.Period
 		if _, err := c.gather(ctx); err != nil && ctx.Err() == nil {
 			c.log.Warn("collecting statistics failed", "error", err)
 		}

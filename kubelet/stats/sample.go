@@ -83,6 +83,7 @@ func (c *Collector) gather(ctx context.Context) (*snapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rates.apply(out)
+	c.gathered = now
 	return out, nil
 }
 

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +99,38 @@ func TestSummary(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestRun: samples are taken regularly, but for those that somebody else has asked for.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var mu sync.Mutex
+		var asked []time.Duration
+		c := collector(t, live{func() *runtime {
+			mu.Lock()
+			defer mu.Unlock()
+			if at := time.Since(start); len(asked) == 0 || asked[len(asked)-1] != at {
+				asked = append(asked, at)
+			}
+			return busy(start)
+		}}, idle{start}, stats.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		time.Sleep(17 * time.Second)
+		if _, err := c.Resources(ctx); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(21 * time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if got := fmt.Sprint(asked); got != "[0s 10s 17s 27s 37s]" {
+			t.Errorf("asked at %s", got)
 		}
 	})
 }
