@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // side is how many containers or networks are removed side by side.
@@ -148,7 +150,7 @@ func (d *Daemon) removeCgroups(ctx context.Context) error {
 				failed = append(failed, err)
 				break
 			}
-			time.Sleep(10 * time.Millisecond) // the killed leave their groups a moment later
+			_ = pause.For(ctx, 10*time.Millisecond) // the killed leave their groups a moment later; the loop looks at ctx
 		}
 	}
 	return errors.Join(failed...)
@@ -184,7 +186,7 @@ func removeCgroup(dir string) error {
 
 // removeFiles removes what the daemon made, and its directory if nothing else is in it.
 func (d *Daemon) removeFiles() error {
-	for _, path := range []string{d.paths.run, d.paths.root(), d.paths.registries(), d.paths.config(), d.paths.log(), d.paths.record(), d.paths.sandbox()} {
+	for _, path := range []string{d.paths.run, d.paths.root(), d.paths.registries(), d.paths.config(), d.paths.log(), d.paths.oldLog(), d.paths.record(), d.paths.sandbox()} {
 		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("%w: %w", ErrLeft, err)
 		}

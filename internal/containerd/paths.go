@@ -21,6 +21,7 @@ func runFor(base, dir string) string {
 func (p paths) root() string        { return filepath.Join(p.dir, "root") }
 func (p paths) config() string      { return filepath.Join(p.dir, "config.toml") }
 func (p paths) log() string         { return filepath.Join(p.dir, "containerd.log") }
+func (p paths) oldLog() string      { return filepath.Join(p.dir, "containerd.log.1") }
 func (p paths) record() string      { return filepath.Join(p.dir, "daemon.json") }
 func (p paths) sandbox() string     { return filepath.Join(p.dir, "sandbox-seccomp.json") }
 func (p paths) lock() string        { return filepath.Join(p.dir, "lock") }

@@ -106,6 +106,12 @@ func (p process) wait(ctx context.Context) error {
 
 // launch starts the daemon so that it outlives this process and its terminal.
 func (d *Daemon) launch() (process, error) {
+	const most = 16 << 20 // it cannot be made to begin another one while it runs
+	if info, err := os.Stat(d.paths.log()); err == nil && info.Size() > most {
+		if err := os.Rename(d.paths.log(), d.paths.oldLog()); err != nil {
+			return process{}, fmt.Errorf("put containerd's old log aside: %w", err)
+		}
+	}
 	log, err := os.OpenFile(d.paths.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return process{}, fmt.Errorf("open containerd's log: %w", err)
