@@ -343,6 +343,40 @@ func roundTrip(t *testing.T, address string, data []byte) {
 	}
 }
 
+// TestDebug: an ephemeral container is added to a pod, run by its node, and attached to.
+func TestDebug(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.pod(t, "p", "main")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	changes, err := w.client(t).Get().AbsPath("/api/v1/namespaces/default/pods").Param("watch", "true").Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var node sync.WaitGroup
+	node.Go(func() {
+		for e := range changes.ResultChan() {
+			pod, ok := e.Object.(*corev1.Pod)
+			if !ok || len(pod.Spec.EphemeralContainers) == 0 || len(pod.Status.EphemeralContainerStatuses) > 0 {
+				continue
+			}
+			c := w.add(pod, "debugger", cri.ContainerRunning)
+			pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{
+				Name: "debugger", ContainerID: "host://" + c.ID, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}}
+			w.setStatus(t, pod)
+			return
+		}
+	})
+	check(t, w.kubectl(t, "admin", authn.GroupMasters), []call{{
+		args: "debug p -i --image=image -c debugger --profile=general", stdin: "said\n", stderr: "If you don't see a command prompt",
+		stdout: "attached to p-debugger-1, tty false\nsaid\n",
+	}})
+	changes.Stop()
+	node.Wait()
+}
+
 // TestPermissions: who may read a pod's log must not run commands in it.
 func TestPermissions(t *testing.T) {
 	t.Parallel()

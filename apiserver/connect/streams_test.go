@@ -435,3 +435,39 @@ func TestProxies(t *testing.T) {
 		t.Errorf("admission has seen %v", all)
 	}
 }
+
+// TestKubeletAsks: a kubelet knows people by their certificates and tokens, and lets them do what
+// the API server says they may.
+func TestKubeletAsks(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	config, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: w.ca.PEM()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
+	for _, c := range []struct {
+		token, path string
+		code        int
+	}{
+		{"the-token", "/healthz", http.StatusOK}, {"the-token", "/pods", http.StatusForbidden}, {"another-token", "/healthz", http.StatusForbidden},
+		{"guess", "/healthz", http.StatusUnauthorized}, {"", "/healthz", http.StatusUnauthorized},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+w.kubelet+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.token != "" {
+			r.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		answer, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != c.code {
+			t.Errorf("%q %s: %s, want %d", c.token, c.path, answer.Status, c.code)
+		}
+	}
+}

@@ -16,9 +16,12 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -27,13 +30,20 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/openapi"
 	"github.com/keelson-dev/keelson/apiserver/serving"
 	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/token"
+	webhookauthn "github.com/keelson-dev/keelson/authn/webhook"
 	"github.com/keelson-dev/keelson/authn/x509"
 	"github.com/keelson-dev/keelson/authz"
+	webhookauthz "github.com/keelson-dev/keelson/authz/webhook"
+	"github.com/keelson-dev/keelson/client"
+	clientrest "github.com/keelson-dev/keelson/client/rest"
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/internal/kubectl"
 	"github.com/keelson-dev/keelson/kubelet/server"
 	"github.com/keelson-dev/keelson/pki"
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/authentication"
+	"github.com/keelson-dev/keelson/registry/authorization"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
@@ -97,8 +107,8 @@ func start(t *testing.T) *world {
 	if w.ca, err = pki.New("test"); err != nil {
 		t.Fatal(err)
 	}
-	w.startKubelet(t)
 	w.startServer(t)
+	w.startKubelet(t)
 	w.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	w.create(t, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node"},
@@ -170,14 +180,15 @@ func (w *world) startKubelet(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(logDir, "syslog"), []byte("a line\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	api, err := clientrest.New(w.config(t, "system:node:node", authn.GroupNodes), scheme.Scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whose, may := reviewers(api)
 	s := server.New(w, w.host, server.Options{
-		NodeName: "node", Authenticator: x509.New(x509.Static{Roots: w.ca.Pool()}), LogDir: logDir,
-		Authorizer: authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, error) {
-			if slices.Contains(a.User.Groups, authn.GroupMasters) {
-				return authz.Decision{Verdict: authz.Allow}, nil
-			}
-			return authz.Decision{}, nil
-		}),
+		NodeName: "node", LogDir: logDir,
+		Authenticator: authn.Union(x509.New(x509.Static{Roots: w.ca.Pool()}), token.New(webhookauthn.New(whose, webhookauthn.Options{}))),
+		Authorizer:    webhookauthz.New(may, webhookauthz.Options{}),
 	})
 	l := listen(t)
 	w.kubelet = l.Addr().String()
@@ -187,11 +198,25 @@ func (w *world) startKubelet(t *testing.T) {
 	})
 }
 
+// reviewers ask the API server who somebody is and what they may.
+func reviewers(c client.Creator) (webhookauthn.Reviewer, webhookauthz.Reviewer) {
+	tokens := client.Target{Resource: authenticationv1.SchemeGroupVersion.WithResource("tokenreviews")}
+	accesses := client.Target{Resource: authorizationv1.SchemeGroupVersion.WithResource("subjectaccessreviews")}
+	return webhookauthn.ReviewerFunc(func(ctx context.Context, r *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
+			return client.As[*authenticationv1.TokenReview](c.Create(ctx, tokens, r, metav1.CreateOptions{}))
+		}), webhookauthz.ReviewerFunc(func(ctx context.Context, r *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+			return client.As[*authorizationv1.SubjectAccessReview](c.Create(ctx, accesses, r, metav1.CreateOptions{}))
+		})
+}
+
 func (w *world) startServer(t *testing.T) {
 	t.Helper()
 	store := memory.New(memory.Options{})
 	t.Cleanup(func() { _ = store.Close() })
-	kinds := core.Kinds(core.Options{})
+	known := authn.Union(x509.New(x509.Static{Roots: w.ca.Pool()}), token.New(token.Static(map[string]*authn.Identity{
+		"the-token": {Name: "prober"}, "another-token": {Name: "nobody"},
+	})))
+	kinds := slices.Concat(core.Kinds(core.Options{}), authentication.Kinds(known, authentication.Options{}), authorization.Kinds(authz.Func(allow), nil))
 	var err error
 	if w.registry, err = registry.New(store, kinds, registry.Options{}); err != nil {
 		t.Fatal(err)
@@ -200,11 +225,11 @@ func (w *world) startServer(t *testing.T) {
 	if err := w.registry.WaitSynced(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	client := w.certificate(t, pki.Subject{Name: "kube-apiserver-kubelet-client", Groups: []string{authn.GroupMasters}})
+	client := w.certificate(t, pki.Subject{Name: "kube-apiserver-kubelet-client"})
 	connector := connect.New(connect.Options{TLS: &tls.Config{Certificates: []tls.Certificate{client}, RootCAs: w.ca.Pool(), MinVersion: tls.VersionTLS12}})
 	t.Cleanup(connector.Close)
 	handler := apiserver.New(w.registry, apiserver.Options{
-		Authenticator: authn.WithGroup(x509.New(x509.Static{Roots: w.ca.Pool()}), authn.GroupAuthenticated),
+		Authenticator: authn.WithGroup(known, authn.GroupAuthenticated),
 		Authorizer:    authz.Func(allow), Connector: connector, Paths: openapi.New(kinds, openapi.Options{}).Paths(),
 		Admission: admission.Chain{admission.ValidatorFunc("Recorder", func(_ context.Context, r *admission.Request) error {
 			w.admitted.add(fmt.Sprintf("%s %s %s/%s %s", r.Operation, r.Kind.Kind, r.Resource.Resource, r.Subresource, r.Name))
@@ -220,10 +245,14 @@ func (w *world) startServer(t *testing.T) {
 	run(t, s.Run)
 }
 
-// allow lets masters do everything, and "reader" read, to which belongs the GET of exec.
+// allow lets masters do everything, and "reader" read, to which belongs the GET of exec; the kubelet
+// asks, the API server may everything on nodes, and "prober" their health.
 func allow(_ context.Context, a authz.Attributes) (authz.Decision, error) {
 	switch {
 	case slices.Contains(a.User.Groups, authn.GroupMasters),
+		a.User.Name == "kube-apiserver-kubelet-client" && a.Resource == "nodes",
+		a.User.Name == "prober" && a.Resource == "nodes" && a.Subresource == "healthz",
+		slices.Contains(a.User.Groups, authn.GroupNodes) && a.Verb == "create" && strings.HasSuffix(a.Resource, "reviews"),
 		a.User.Name == "reader" && (!a.ResourceRequest || a.Verb == "get" || a.Verb == "list"):
 		return authz.Decision{Verdict: authz.Allow}, nil
 	}
