@@ -53,6 +53,9 @@ allocatableMemory.available<150Mi+0 after 0s`
 	if got != want {
 		t.Errorf("%s\nnot\n%s", got, want)
 	}
+	if none := parse(t, eviction.Config{Hard: map[string]string{"nodefs.available": "0%"}}); none == nil || len(none) != 0 {
+		t.Errorf("what is turned off: %v", none)
+	}
 	one := func(value string) map[string]string { return map[string]string{"memory.available": value} }
 	for name, bad := range map[string]eviction.Config{
 		"no signal":           {Hard: map[string]string{"mem.available": "1Mi"}},

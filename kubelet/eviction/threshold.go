@@ -110,7 +110,8 @@ func Default() Config {
 }
 
 // Parse reads thresholds, in the order of their signals, hard ones first. Hard thresholds of memory
-// hold for what pods may use together too. It fails with ErrThreshold.
+// hold for what pods may use together too. Without any the list is empty, but not nil. It fails with
+// ErrThreshold.
 func Parse(c Config) ([]Threshold, error) {
 	hard, err := parseAll(c.Hard)
 	if err != nil {
@@ -135,7 +136,8 @@ func Parse(c Config) ([]Threshold, error) {
 			return nil, fmt.Errorf("%w: invalid eviction grace period specified: %s, must be a positive value", ErrThreshold, text)
 		}
 	}
-	all := append(hard, soft...)
+	all := append([]Threshold{}, hard...) // not nil, even if there are none
+	all = append(all, soft...)
 	for _, name := range slices.Sorted(maps.Keys(c.MinimumReclaim)) {
 		value, err := parseReclaim(name, c.MinimumReclaim[name])
 		if err != nil {
