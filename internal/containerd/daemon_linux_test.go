@@ -3,6 +3,7 @@ package containerd_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -103,6 +104,38 @@ func TestContainersOutliveDaemon(t *testing.T) {
 	}
 	c.stop(ctx, t, p)
 	c.remove(ctx, t, p)
+}
+
+func TestPowerFailure(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	o := containerd.Options{CgroupRoot: "keelson-test-power", NoSync: true, CNIConfDir: t.TempDir()}
+	d := containerdtest.Start(t, containerdtest.Options{Dir: dir, Containerd: o})
+	must(t, d.Stop(ctx))
+	// As after a boot, with pages of the database that did not reach the disk.
+	record := filepath.Join(dir, "daemon.json")
+	b, err := os.ReadFile(record)
+	must(t, err)
+	var fields map[string]any
+	must(t, json.Unmarshal(b, &fields))
+	fields["Process"].(map[string]any)["Boot"] = "another"
+	b, err = json.Marshal(fields)
+	must(t, err)
+	must(t, os.WriteFile(record, b, 0o644))
+	database := filepath.Join(dir, "root/io.containerd.metadata.v1.bolt/meta.db")
+	info, err := os.Stat(database)
+	must(t, err)
+	must(t, os.WriteFile(database, make([]byte, info.Size()), 0o600))
+	o.NoSync = false
+	if err := again(t, dir, o).Start(ctx); !errors.Is(err, containerd.ErrNotRunning) {
+		t.Errorf("files that should be safe are broken, and it starts: %v", err)
+	}
+	must(t, os.WriteFile(record, b, 0o644))
+	o.NoSync = true
+	d = again(t, dir, o)
+	must(t, d.Start(ctx))
+	if names, err := d.Images(ctx); err != nil || len(names) > 0 {
+		t.Errorf("images: %q %v", names, err)
+	}
 }
 
 func TestStopTwice(t *testing.T) {

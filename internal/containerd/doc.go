@@ -23,6 +23,7 @@ var (
 	ErrNotRunning = errors.New("containerd is not running")
 	// ErrConfig is wrapped by what New says about bad options.
 	ErrConfig = errors.New("bad configuration of containerd")
+	errEnded  = errors.New("it ended at once")
 	// ErrLeft is wrapped by Destroy when something of the daemon is still there.
 	ErrLeft = errors.New("something of the node is left")
 )

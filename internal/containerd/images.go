@@ -39,7 +39,7 @@ func (d *Daemon) ready(ctx context.Context, p process, most time.Duration) error
 			return fmt.Errorf("%w: it does not answer: %w", ErrNotRunning, errors.Join(err, last))
 		}
 	}
-	return fmt.Errorf("%w: it ended at once", ErrNotRunning)
+	return fmt.Errorf("%w: %w", ErrNotRunning, errEnded)
 }
 
 // version asks what answers only when everything behind it is there. Each try has its own connection: one that failed

@@ -13,6 +13,7 @@ import (
 type process struct{ PID int }
 
 func (process) alive() bool                { return false }
+func (process) otherBoot() bool            { return false }
 func (process) kill() error                { return nil }
 func (process) terminate() error           { return nil }
 func (process) wait(context.Context) error { return nil }

@@ -65,6 +65,12 @@ func (p process) alive() bool {
 	return false
 }
 
+// otherBoot tells that the process was one before the host started, the last time.
+func (p process) otherBoot() bool {
+	self, err := identify(os.Getpid())
+	return err == nil && p.Boot != "" && p.Boot != self.Boot
+}
+
 func (p process) signal(s syscall.Signal) error {
 	if !p.alive() {
 		return nil
