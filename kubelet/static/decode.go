@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -53,6 +54,9 @@ func decode(content []byte, from origin, prepare func(*corev1.Pod) error) (*core
 	if err := adapt(pod, from); err != nil {
 		return nil, err
 	}
+	if err := checkNames(pod); err != nil {
+		return nil, err
+	}
 	if prepare != nil {
 		if err := prepare(pod); err != nil {
 			return nil, fmt.Errorf("invalid pod: %w", err)
@@ -90,6 +94,21 @@ func adapt(pod *corev1.Pod, from origin) error {
 	pod.Annotations[annotationHash] = string(pod.UID)
 	pod.Annotations[annotationSource] = sourceFile
 	tolerateNoExecute(pod)
+	return nil
+}
+
+// checkNames refuses names that the API would refuse, and UIDs that could lead elsewhere where they are
+// parts of paths.
+func checkNames(pod *corev1.Pod) error {
+	if problems := validation.IsDNS1123Subdomain(pod.Name); len(problems) > 0 {
+		return fmt.Errorf("invalid pod: metadata.name: Invalid value: %q: %s", pod.Name, strings.Join(problems, "; "))
+	}
+	if problems := validation.IsDNS1123Label(pod.Namespace); len(problems) > 0 {
+		return fmt.Errorf("invalid pod: metadata.namespace: Invalid value: %q: %s", pod.Namespace, strings.Join(problems, "; "))
+	}
+	if uid := string(pod.UID); uid == "." || uid == ".." || strings.ContainsAny(uid, "/\\\x00") {
+		return fmt.Errorf("invalid pod: metadata.uid: Invalid value: %q: must not be a path", uid)
+	}
 	return nil
 }
 

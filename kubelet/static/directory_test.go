@@ -129,6 +129,9 @@ func TestFilesThatAreNoGood(t *testing.T) {
 		"h-secret.yaml": manifest("x", "  imagePullSecrets:\n  - name: s\n"),
 		"i-wrong.yaml":  manifest("refused", ""),
 		"j-type.yaml":   manifest("x", "  hostNetwork: perhaps\n"),
+		"k-name.yaml":   manifest("Not_A_Name", ""),
+		"l-space.yaml":  strings.Replace(manifest("x", ""), "metadata:\n", "metadata:\n  namespace: ../x\n", 1),
+		"m-uid.yaml":    strings.Replace(manifest("x", ""), "metadata:\n", "metadata:\n  uid: ../../x\n", 1),
 		".hidden.yaml":  manifest("hidden", ""),
 	} {
 		write(t, dir, name, content)
@@ -156,6 +159,8 @@ func TestFilesThatAreNoGood(t *testing.T) {
 		"c-broken": "couldn't parse as pod(", "d-kind": `of apiVersion \"v1\" and kind \"Service\"`, "e-empty": "kind",
 		"f-noname": "invalid pod: name is needed for the pod", "g-twice": "there is another pod good-node1 in namespace default",
 		"h-secret": "static pods may not reference secrets", "i-wrong": "invalid pod: I do not like it", "j-type": "couldn't parse as pod(",
+		"k-name": `metadata.name: Invalid value: \"Not_A_Name-node1\"`, "l-space": `metadata.namespace: Invalid value: \"../x\"`,
+		"m-uid": `metadata.uid: Invalid value: \"../../x\": must not be a path`,
 	} {
 		found := false
 		for line := range strings.Lines(log.String()) {
@@ -167,7 +172,7 @@ func TestFilesThatAreNoGood(t *testing.T) {
 	}
 	lines := strings.Count(log.String(), "\n")
 	list(t, d)
-	if lines != 8 || strings.Count(log.String(), "\n") != lines {
+	if lines != 11 || strings.Count(log.String(), "\n") != lines {
 		t.Errorf("told more than once: %d lines, then\n%s", lines, &log)
 	}
 }
