@@ -87,7 +87,7 @@ func newGarbageCollector(c *Cluster, k kit) (controllers.Runnable, error) {
 	var err error
 	var kinds []garbagecollector.Kind
 	for _, res := range c.registry.Resources() {
-		if res.Answer != nil {
+		if !res.Stored() {
 			continue
 		}
 		kind := garbagecollector.Kind{
@@ -137,7 +137,7 @@ func newClusterRoleAggregation(c *Cluster, k kit) (controllers.Runnable, error) 
 func (c *Cluster) deletable() ([]schema.GroupVersionResource, error) {
 	var list []schema.GroupVersionResource
 	for _, res := range c.registry.Resources() {
-		if res.Namespaced && res.Answer == nil {
+		if res.Namespaced && res.Stored() {
 			list = append(list, res.GroupVersion.WithResource(res.Plural))
 		}
 	}

@@ -30,7 +30,7 @@ func newDisruption(c *Cluster, k kit) (controllers.Runnable, error) {
 // served says how a kind is served, and whether its objects can be scaled.
 func (c *Cluster) served(gvk schema.GroupVersionKind) (disruption.Served, bool) {
 	for _, res := range c.registry.Resources() {
-		if res.Answer == nil && res.GroupVersion.Group == gvk.Group && res.Names.Kind == gvk.Kind {
+		if res.Stored() && res.GroupVersion.Group == gvk.Group && res.Names.Kind == gvk.Kind {
 			return disruption.Served{Resource: res.GroupVersion.WithResource(res.Plural), Scalable: res.Sub.Scale != nil}, true
 		}
 	}

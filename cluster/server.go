@@ -91,7 +91,7 @@ func (c *Cluster) figures(v version.Info) metrics.Options {
 	o := metrics.Options{Version: v, Objects: func() map[schema.GroupResource]int {
 		counts := map[schema.GroupResource]int{}
 		for _, res := range c.registry.Resources() {
-			if res.Answer == nil {
+			if res.Stored() {
 				counts[res.GroupResource()] = res.Len()
 			}
 		}

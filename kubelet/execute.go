@@ -206,8 +206,8 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 	}
 	id, err := w.k.runtime.CreateContainer(ctx, l.sandbox, config, l.config)
 	if err != nil {
-		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
-		return &failure{waiting: waiting{"CreateContainerError", err.Error()}}
+		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", "Error: "+cri.Description(err))
+		return &failure{waiting: waiting{"CreateContainerError", cri.Description(err)}}
 	}
 	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Created", "Container created")
 	if err := w.k.runtime.StartContainer(ctx, id); err != nil {

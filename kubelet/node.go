@@ -120,6 +120,9 @@ func (n *nodeReporter) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Report makes the kubelet look at its node now: something about it has changed.
+func (k *Kubelet) Report() { k.node.hurry() }
+
 // hurry makes the node's status be looked at now: something about it has changed.
 func (n *nodeReporter) hurry() {
 	select {

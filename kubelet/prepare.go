@@ -186,6 +186,9 @@ func (w *worker) mount(ctx context.Context, config *cri.ContainerConfig, l launc
 	}
 	for i := range config.Mounts {
 		m := &config.Mounts[i]
+		if user := config.Namespaces.User; user != nil && user.Mode == cri.NamespacePod {
+			m.UIDMappings, m.GIDMappings = user.UIDs, user.GIDs
+		}
 		if m.Image == nil {
 			continue
 		}

@@ -3,6 +3,9 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,4 +64,31 @@ func (t *tail) Write(p []byte) (int, error) {
 	*t = append(*t, p...)
 	*t = (*t)[max(0, len(*t)-volume.MessageLogBytes):]
 	return len(p), nil
+}
+
+// handlers are what the runtime's handlers can do, asked once.
+type handlers struct {
+	runtime cri.Node
+
+	mu   sync.Mutex
+	list []cri.RuntimeHandler
+}
+
+// askTimeout bounds the question; a runtime that does not answer cannot start the pod either.
+const askTimeout = 5 * time.Second
+
+// recursiveReadOnly reports whether a pod's mounts can be made read-only with all below them.
+func (h *handlers) recursiveReadOnly(*corev1.Pod) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.list == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+		defer cancel()
+		status, err := h.runtime.Status(ctx)
+		if err != nil {
+			return false
+		}
+		h.list = status.Handlers
+	}
+	return slices.ContainsFunc(h.list, func(r cri.RuntimeHandler) bool { return r.Name == "" && r.RecursiveReadOnlyMounts })
 }

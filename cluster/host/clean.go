@@ -30,5 +30,5 @@ func Clean(ctx context.Context, dir string) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("volumes of node's pods: %w", err)
 	}
-	return os.RemoveAll(dir)
+	return volume.RemoveAll(dir)
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,10 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
+	"github.com/keelson-dev/keelson/kubelet/checkpoint"
 	"github.com/keelson-dev/keelson/kubelet/credentials"
 	"github.com/keelson-dev/keelson/kubelet/environment"
 	"github.com/keelson-dev/keelson/kubelet/logs"
@@ -24,7 +28,9 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/resolv"
 	"github.com/keelson-dev/keelson/kubelet/security"
 	"github.com/keelson-dev/keelson/kubelet/server"
+	"github.com/keelson-dev/keelson/kubelet/static"
 	"github.com/keelson-dev/keelson/kubelet/volume"
+	"github.com/keelson-dev/keelson/registry/core/podspec"
 )
 
 // Host is one node of real containers. Make one with New.
@@ -32,6 +38,7 @@ type Host struct {
 	parts   Parts
 	options Options
 	kubelet *kubelet.Kubelet
+	upkeep  *upkeep
 	runs    []controllers.Runnable
 }
 
@@ -46,33 +53,91 @@ func New(p Parts, o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{parts: p, options: o}
-	registration, err := h.registration()
+	found, err := machine.Reader{}.Read()
 	if err != nil {
 		return nil, err
 	}
-	host, err := h.host(registration)
+	registration := h.registration(found)
+	tree, err := cgroup.New(path.Clean(o.CgroupRoot), cgroup.Options{
+		Offered: registration.Allocatable, MemoryCapacity: registration.Capacity.Memory().Value(), Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cgroups of node %s: %w", p.Name, err)
+	}
+	u := &upkeep{}
+	host, err := h.host(registration, tree, u)
 	if err != nil {
 		return nil, err
 	}
-	if o.Adapt != nil {
-		o.Adapt(&host)
+	sources := kubelet.Sources{Pods: p.Pods, Nodes: p.Node}
+	if sources.Static, err = h.static(); err != nil {
+		return nil, err
 	}
-	h.kubelet, err = kubelet.New(kubelet.Sources{Pods: p.Pods, Nodes: p.Node}, p.Client, p.Runtime, p.Recorder, kubelet.Options{
+	h.kubelet, err = kubelet.New(sources, p.Client, p.Runtime, p.Recorder, kubelet.Options{
 		NodeName: p.Name, Registration: registration, Host: host, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	h.runs = append(h.runs, h.kubelet)
-	if s := o.Server; s.Listener != nil {
-		api := server.New(h.kubelet, p.Runtime, server.Options{
-			NodeName: p.Name, Authenticator: s.Authenticator, Authorizer: s.Authorizer, Logger: o.Logger,
-		})
-		h.runs = append(h.runs, controllers.RunnableFunc(func(ctx context.Context) error {
-			return api.Run(ctx, s.Listener, s.Certificate)
-		}))
+	if err := h.startUpkeep(u, tree, found); err != nil {
+		return nil, err
 	}
+	h.upkeep = u
+	h.serve()
 	return h, nil
+}
+
+// serve adds the node's server.
+func (h *Host) serve() {
+	s := h.options.Server
+	if s.Listener == nil {
+		return
+	}
+	api := server.New(h.kubelet, h.parts.Runtime, server.Options{
+		NodeName: h.parts.Name, Authenticator: s.Authenticator, Authorizer: s.Authorizer, Logger: h.options.Logger,
+		Summary: h.upkeep.summary,
+		Metrics: server.Metrics{Cadvisor: h.upkeep.stats.ContainerMetrics(), Resource: h.upkeep.stats.ResourceMetrics()},
+	})
+	h.runs = append(h.runs, controllers.RunnableFunc(func(ctx context.Context) error {
+		return api.Run(ctx, s.Listener, s.Certificate)
+	}))
+}
+
+// static are the pods of Options.StaticDir, with their mirrors.
+func (h *Host) static() (*informer.Informer[*corev1.Pod], error) {
+	if h.options.StaticDir == "" {
+		return nil, nil
+	}
+	dir, err := static.New(h.options.StaticDir, h.parts.Name, static.Options{Prepare: prepareStatic, Logger: h.options.Logger})
+	if err != nil {
+		return nil, err
+	}
+	pods := informer.New(dir, informer.Options{Logger: h.options.Logger})
+	mirrors, err := static.NewMirrors(static.Sources{Static: pods, Pods: h.parts.Pods, Nodes: h.parts.Node}, h.parts.Client, h.parts.Name,
+		static.MirrorOptions{Busy: h.busy, Logger: h.options.Logger})
+	if err != nil {
+		return nil, err
+	}
+	h.runs = append(h.runs, pods, mirrors)
+	return pods, nil
+}
+
+// busy reports whether containers of a static pod still run.
+func (h *Host) busy(namespace, name string) bool {
+	pod, known := h.kubelet.Pod(namespace, name)
+	return known && static.IsStatic(pod) && !h.kubelet.Ended(pod.UID)
+}
+
+// prepareStatic does what the API server does with other pods.
+func prepareStatic(pod *corev1.Pod) error {
+	podspec.DefaultPod(pod)
+	return podspec.ValidateCreate(pod).ToAggregate()
+}
+
+// Resources are the CPU and memory that the node and its pods use now.
+func (h *Host) Resources(ctx context.Context) (*statsv1alpha1.Summary, error) {
+	return h.upkeep.stats.Resources(ctx)
 }
 
 // Run runs the node until the context ends, and returns nil then. Its containers go on.
@@ -81,11 +146,7 @@ func (h *Host) Run(ctx context.Context) error {
 }
 
 // registration is what the node says of itself.
-func (h *Host) registration() (kubelet.Registration, error) {
-	found, err := machine.Reader{}.Read()
-	if err != nil {
-		return kubelet.Registration{}, err
-	}
+func (h *Host) registration(found machine.Machine) kubelet.Registration {
 	var storage uint64
 	if disk, err := machine.Disk(nearest(h.options.Dir)); err == nil {
 		storage = disk.Capacity
@@ -106,30 +167,29 @@ func (h *Host) registration() (kubelet.Registration, error) {
 	for _, cidr := range h.options.PodCIDRs {
 		r.PodCIDRs = append(r.PodCIDRs, cidr.String())
 	}
-	return r, nil
+	return r
 }
 
 // maxPods is how many pods a node takes unless its capacity says otherwise, as upstream.
 const maxPods = 110
 
 // host is what the kubelet has of the machine.
-func (h *Host) host(r kubelet.Registration) (kubelet.Host, error) {
+func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubelet.Host, error) {
 	log := h.options.Logger
-	tree, err := cgroup.New(path.Clean(h.options.CgroupRoot), cgroup.Options{
-		Offered: r.Allocatable, MemoryCapacity: r.Capacity.Memory().Value(), Logger: log,
-	})
+	memory, store, err := h.memory()
 	if err != nil {
-		return kubelet.Host{}, fmt.Errorf("cgroups of node %s: %w", h.parts.Name, err)
+		return kubelet.Host{}, err
 	}
 	cache := objects.New(h.parts.Client, h.parts.Watches, objects.Options{Changed: h.changed, Logger: log})
 	h.runs = append(h.runs, cache)
 	files, err := volume.New(h.options.Dir, volume.Sources{Objects: cache, Tokens: volume.TokensOf(h.parts.Client)}, volume.Options{
 		Allocatable: func() corev1.ResourceList { return r.Allocatable }, Logger: log,
+		RecursiveReadOnly: (&handlers{runtime: h.parts.Runtime}).recursiveReadOnly,
 	})
 	if err != nil {
 		return kubelet.Host{}, err
 	}
-	policy, users, err := h.security()
+	policy, users, err := h.security(store)
 	if err != nil {
 		return kubelet.Host{}, err
 	}
@@ -153,7 +213,9 @@ func (h *Host) host(r kubelet.Registration) (kubelet.Host, error) {
 			Servers: h.options.DNS.Servers, Domain: h.options.DNS.Domain, File: h.options.DNS.ResolvConf, NodeIPs: h.options.Addresses,
 		}),
 		Security:  policy,
-		Admitters: []kubelet.Admitter{admitter{policy}},
+		Admitters: []kubelet.Admitter{u, admitter{policy}},
+		Pressure:  u,
+		Memory:    memory,
 		Prober:    probes,
 		Hooks: kubelet.ProbeFunc(func(ctx context.Context, target kubelet.ProbeTarget) error {
 			return probes.Hook(ctx, target, target.Probe.HTTPGet)
@@ -164,8 +226,15 @@ func (h *Host) host(r kubelet.Registration) (kubelet.Host, error) {
 }
 
 // security is what pods may do on this machine, and the users that it can give to pods.
-func (h *Host) security() (*security.Policy, *security.Allocator, error) {
-	users, err := security.NewAllocator(security.Users{})
+func (h *Host) security(store *checkpoint.Store) (*security.Policy, *security.Allocator, error) {
+	const name = "users"
+	taken := map[types.UID]uint32{}
+	if err := store.Load(name, &taken); err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+		h.options.Logger.Warn("starting without the checkpoint of pods' users", "error", err)
+	}
+	users, err := security.NewAllocator(security.Users{
+		Taken: taken, Save: func(now map[types.UID]uint32) error { return store.Save(name, now) },
+	})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/objects"
+	"github.com/keelson-dev/keelson/kubelet/resolv"
 )
 
 // ErrOptions is wrapped by what New says about options that cannot work.
@@ -47,6 +48,8 @@ type Options struct {
 	// Dir is where volumes and checkpoints are, LogDir where containers' logs are: /var/lib/kubelet
 	// and /var/log/pods when empty.
 	Dir, LogDir string
+	// StaticDir holds manifests of static pods; empty is none.
+	StaticDir string
 	// CgroupRoot is the cgroup of all pods; /kubepods when empty.
 	CgroupRoot string
 	// Addresses are the node's.
@@ -82,7 +85,7 @@ type DNS struct {
 	Servers []netip.Addr
 	// Domain is the cluster's; cluster.local when empty.
 	Domain string
-	// ResolvConf is the machine's own file; /etc/resolv.conf when empty.
+	// ResolvConf is the machine's own file; when empty /etc/resolv.conf, or what is behind it.
 	ResolvConf string
 }
 
@@ -103,7 +106,7 @@ func (o Options) complete() (Options, error) {
 	o.LogDir = cmp.Or(o.LogDir, "/var/log/pods")
 	o.CgroupRoot = cmp.Or(o.CgroupRoot, "/kubepods")
 	o.DNS.Domain = cmp.Or(o.DNS.Domain, "cluster.local")
-	o.DNS.ResolvConf = cmp.Or(o.DNS.ResolvConf, "/etc/resolv.conf")
+	o.DNS.ResolvConf = cmp.Or(o.DNS.ResolvConf, resolv.File("/"))
 	for name, path := range map[string]string{"Dir": o.Dir, "LogDir": o.LogDir, "CgroupRoot": o.CgroupRoot} {
 		if !filepath.IsAbs(path) || strings.Contains(path, "..") {
 			return o, fmt.Errorf("%w: %s is %q: must be an absolute path", ErrOptions, name, path)

@@ -45,6 +45,9 @@ type chained struct {
 	Capabilities map[string]bool `json:"capabilities"`
 }
 
+// Device is the name of the bridge on the machine.
+func (b *Bridge) Device() string { return b.options.Bridge }
+
 // Config is the CNI configuration that attaches pods to the bridge: the content of a *.conflist
 // file. It is the same for the same options.
 func (b *Bridge) Config() []byte {

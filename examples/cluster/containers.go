@@ -31,6 +31,7 @@ type machines struct {
 	// mirror serves the archives to the nodes' containerds, so that pods whose images are pulled
 	// always find them; nil without archives.
 	mirror *mirror
+	usage  consumption
 	out    io.Writer
 
 	mu sync.Mutex // writes to out
@@ -82,6 +83,7 @@ func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
 	if err != nil {
 		return err
 	}
+	m.usage.add(parts.Name, running{n, parts})
 	defer func() { _ = server.Listener.Close() }() // where serving did not
 	return n.Run(ctx, host.Parts{
 		Name: parts.Name, Client: parts.Client,

@@ -85,6 +85,7 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 			return err
 		}
 		defer way.Close()
+		o.Kinds = append(o.Kinds, real.usage.kinds(o.Logger)...)
 		real.authority, o.Nodes.Run, o.Server.Connector = authority, real.run, way
 		if real.mirror != nil {
 			beside = append(beside, real.mirror)

@@ -94,12 +94,7 @@ func (s *story) start(ctx context.Context) (end func() error, err error) {
 	}
 	data := filepath.Join(s.kubectl.Home, "data")
 	p, err := program.Start(ctx, data, "--runtime", "containerd", "--install", "--cluster-cidr", "10.72.0.0/16")
-	if err != nil {
-		return nil, err
-	}
-	s.kubectl.Kubeconfig = p.Kubeconfig
-	return func() error {
-		err := p.Interrupt()
+	remove := func(err error) error {
 		if _, statErr := os.Stat(filepath.Join(data, "nodes")); statErr != nil {
 			return err // simulated nodes leave nothing
 		}
@@ -110,7 +105,12 @@ func (s *story) start(ctx context.Context) (end func() error, err error) {
 			downErr = fmt.Errorf("removing the cluster: %s", text)
 		}
 		return errors.Join(err, downErr)
-	}, nil
+	}
+	if err != nil {
+		return nil, remove(err)
+	}
+	s.kubectl.Kubeconfig = p.Kubeconfig
+	return func() error { return remove(p.Interrupt()) }, nil
 }
 
 // story is the demo while it is played.

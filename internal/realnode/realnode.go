@@ -9,11 +9,16 @@ package realnode
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync/atomic"
+
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/cluster/host"
 	"github.com/keelson-dev/keelson/cni/bridge"
@@ -49,6 +54,7 @@ type Node struct {
 	cidr    netip.Prefix
 	bridge  *bridge.Bridge
 	daemon  *containerd.Daemon
+	host    atomic.Pointer[host.Host] // while the node runs
 }
 
 // New describes the node of a directory whose pods get addresses of cidr. It changes nothing.
@@ -119,6 +125,9 @@ func (n *Node) Start(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(n.dir, "cidr"), []byte(n.cidr.String()), 0o600); err != nil {
 		return err
 	}
+	if err := n.networkFree(); err != nil {
+		return err
+	}
 	if err := n.bridge.Up(ctx); err != nil {
 		return err
 	}
@@ -133,6 +142,34 @@ func (n *Node) Start(ctx context.Context) error {
 		n.options.Logger.Warn("freeing addresses of sandboxes that are gone failed", "error", err)
 	}
 	return n.load(ctx)
+}
+
+// ErrNetworkInUse: another device of the machine has addresses of the node's network.
+var ErrNetworkInUse = errors.New("network is in use on this machine")
+
+// networkFree fails when packets for the node's pods would go elsewhere: to another cluster, or to what a node
+// left behind that was not removed.
+func (n *Node) networkFree() error {
+	devices, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	for _, device := range devices {
+		if device.Name == n.bridge.Device() {
+			continue
+		}
+		addresses, err := device.Addrs()
+		if err != nil {
+			continue // it is going away
+		}
+		for _, address := range addresses {
+			if at, err := netip.ParsePrefix(address.String()); err == nil && at.Overlaps(n.cidr) && at.Bits() >= n.cidr.Bits() {
+				return fmt.Errorf("%w: %s belongs to device %s (%s); choose another network for the cluster, or remove the device",
+					ErrNetworkInUse, n.cidr, device.Name, at)
+			}
+		}
+	}
+	return nil
 }
 
 // Runtime is a client of the node's runtime, which the caller closes.
@@ -172,11 +209,26 @@ func (n *Node) Run(ctx context.Context, parts host.Parts, o host.Options) error 
 	}
 	o.Dir, o.LogDir, o.CgroupRoot = filepath.Join(n.dir, "kubelet"), filepath.Join(n.dir, "logs"), n.cgroup+"/kubepods"
 	o.Addresses, o.PodCIDRs, o.Logger = n.Addresses(), []netip.Prefix{n.cidr}, n.options.Logger
+	o.StaticDir = filepath.Join(n.dir, "manifests")
 	h, err := host.New(parts, o)
 	if err != nil {
 		return err
 	}
+	n.host.Store(h)
+	defer n.host.Store(nil)
 	return controllers.Group(n.daemon, h).Run(ctx)
+}
+
+// ErrNotRunning: the node is not run now.
+var ErrNotRunning = errors.New("the node does not run")
+
+// Resources are the CPU and memory that the node and its pods use now, or ErrNotRunning.
+func (n *Node) Resources(ctx context.Context) (*statsv1alpha1.Summary, error) {
+	h := n.host.Load()
+	if h == nil {
+		return nil, ErrNotRunning
+	}
+	return h.Resources(ctx)
 }
 
 // Remove removes all that the node has on the machine, and its directory. It may be called again after a failure.
