@@ -111,7 +111,8 @@ func syncDir(dir string) error {
 }
 
 // Load reads what was saved last into value, a pointer. It fails with ErrNotFound when nothing was,
-// and with ErrCorrupt when it cannot be read, after setting it aside; value is unchanged then.
+// and with ErrCorrupt when it cannot be read, after setting it aside; value is unchanged then, unless
+// something of another type was saved, of which it may have a part.
 func (s *Store) Load(name string, value any) error {
 	path, err := s.path(name)
 	if err != nil {
