@@ -7,7 +7,8 @@
 // mutating admission, the kind's rules, validating admission, and the store. Who sets which field
 // is tracked, and server-side apply answers by it. This package is the only place where errors become metav1.Status. What a client asks for in its Accept header
 // decides the form of an answer: the object, a table of it by the kind's columns, or its metadata
-// alone.
+// alone. What leads behind objects, such as a pod's log or exec, is answered through a Connector, which
+// package connect implements.
 //
 // The handler listens nowhere. NewTransport calls it in process, for clients that speak to it as
 // they would over a network; package serving below serves it to others, with TLS. Packages audit,

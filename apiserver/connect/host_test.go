@@ -41,7 +41,7 @@ type host struct {
 	containers map[string]*cri.ContainerStatus
 }
 
-func newHost(t *testing.T) *host {
+func newHost(t testing.TB) *host {
 	t.Helper()
 	h := &host{dir: t.TempDir(), containers: map[string]*cri.ContainerStatus{}}
 	h.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.streams.ServeHTTP(w, r) }))
@@ -248,7 +248,7 @@ func (r runtimeOf) PortForward(_ context.Context, _ string, port int32, stream i
 }
 
 // write appends lines to a container's log: "stdout F hello".
-func (h *host) write(t *testing.T, c *cri.ContainerStatus, lines ...string) {
+func (h *host) write(t testing.TB, c *cri.ContainerStatus, lines ...string) {
 	t.Helper()
 	f, err := os.OpenFile(c.LogPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -47,7 +47,7 @@ func command(o corev1.PodExecOptions) url.Values {
 }
 
 // executors are client-go's ways to run a command: that of today, and that of before.
-func executors(t *testing.T, config *rest.Config, u *url.URL) map[string]remotecommand.Executor {
+func executors(t testing.TB, config *rest.Config, u *url.URL) map[string]remotecommand.Executor {
 	t.Helper()
 	ws, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
 	if err != nil {

@@ -100,7 +100,7 @@ func (w *world) Pod(namespace, name string) (*corev1.Pod, bool) {
 }
 
 // start starts everything. It ends with the test, which fails if something does not end.
-func start(t *testing.T) *world {
+func start(t testing.TB) *world {
 	t.Helper()
 	w := &world{host: newHost(t), pods: map[string]*corev1.Pod{}, drain: apiserver.NewDrain(), admitted: &recorded{}}
 	var err error
@@ -120,7 +120,7 @@ func start(t *testing.T) *world {
 	return w
 }
 
-func (w *world) kubeletPort(t *testing.T) int32 {
+func (w *world) kubeletPort(t testing.TB) int32 {
 	t.Helper()
 	_, port, err := net.SplitHostPort(w.kubelet)
 	if err != nil {
@@ -134,7 +134,7 @@ func (w *world) kubeletPort(t *testing.T) int32 {
 }
 
 // run runs something until the test ends.
-func run(t *testing.T, f func(context.Context) error) {
+func run(t testing.TB, f func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -152,7 +152,7 @@ func run(t *testing.T, f func(context.Context) error) {
 	})
 }
 
-func listen(t *testing.T) net.Listener {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -161,7 +161,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-func (w *world) certificate(t *testing.T, s pki.Subject) tls.Certificate {
+func (w *world) certificate(t testing.TB, s pki.Subject) tls.Certificate {
 	t.Helper()
 	pair, err := w.ca.Issue(s, hour)
 	if err != nil {
@@ -174,7 +174,7 @@ func (w *world) certificate(t *testing.T, s pki.Subject) tls.Certificate {
 	return c
 }
 
-func (w *world) startKubelet(t *testing.T) {
+func (w *world) startKubelet(t testing.TB) {
 	t.Helper()
 	logDir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(logDir, "syslog"), []byte("a line\n"), 0o600); err != nil {
@@ -209,7 +209,7 @@ func reviewers(c client.Creator) (webhookauthn.Reviewer, webhookauthz.Reviewer) 
 		})
 }
 
-func (w *world) startServer(t *testing.T) {
+func (w *world) startServer(t testing.TB) {
 	t.Helper()
 	store := memory.New(memory.Options{})
 	t.Cleanup(func() { _ = store.Close() })
@@ -259,7 +259,7 @@ func allow(_ context.Context, a authz.Attributes) (authz.Decision, error) {
 	return authz.Decision{}, nil
 }
 
-func (w *world) create(t *testing.T, obj registry.Object) {
+func (w *world) create(t testing.TB, obj registry.Object) {
 	t.Helper()
 	plural := map[string]string{"Namespace": "namespaces", "Node": "nodes", "Pod": "pods", "Service": "services", "Endpoints": "endpoints"}[strings.TrimPrefix(fmt.Sprintf("%T", obj), "*v1.")]
 	res, ok := w.registry.Resource(schema.GroupResource{Resource: plural})
@@ -278,7 +278,7 @@ func (w *world) create(t *testing.T, obj registry.Object) {
 }
 
 // setStatus makes the kubelet and the API server know a pod's status.
-func (w *world) setStatus(t *testing.T, pod *corev1.Pod) {
+func (w *world) setStatus(t testing.TB, pod *corev1.Pod) {
 	t.Helper()
 	w.mu.Lock()
 	w.pods[pod.Namespace+"/"+pod.Name] = pod
@@ -290,7 +290,7 @@ func (w *world) setStatus(t *testing.T, pod *corev1.Pod) {
 }
 
 // client is the administrator's.
-func (w *world) client(t *testing.T) *rest.RESTClient {
+func (w *world) client(t testing.TB) *rest.RESTClient {
 	t.Helper()
 	c, err := rest.UnversionedRESTClientFor(w.config(t, "admin", authn.GroupMasters))
 	if err != nil {
@@ -299,21 +299,21 @@ func (w *world) client(t *testing.T) *rest.RESTClient {
 	return c
 }
 
-func (w *world) config(t *testing.T, name string, groups ...string) *rest.Config {
+func (w *world) config(t testing.TB, name string, groups ...string) *rest.Config {
 	t.Helper()
 	pair, err := w.ca.Issue(pki.Subject{Name: name, Groups: groups}, hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &rest.Config{
-		Host:            "https://" + w.address,
+		Host: "https://" + w.address, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAData: w.ca.PEM(), CertData: pair.Certificate, KeyData: pair.Key},
 		ContentConfig:   rest.ContentConfig{GroupVersion: &corev1.SchemeGroupVersion, NegotiatedSerializer: codecs()},
 	}
 }
 
 // pod returns a pod with these containers, all running.
-func (w *world) pod(t *testing.T, name string, containers ...string) (*corev1.Pod, []*cri.ContainerStatus) {
+func (w *world) pod(t testing.TB, name string, containers ...string) (*corev1.Pod, []*cri.ContainerStatus) {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
@@ -339,7 +339,7 @@ func (w *world) pod(t *testing.T, name string, containers ...string) (*corev1.Po
 var built = sync.OnceValues(func() (string, error) { return kubectl.Build(context.Background()) })
 
 // kubectl returns a kubectl of a user.
-func (w *world) kubectl(t *testing.T, user string, groups ...string) kubectl.Kubectl {
+func (w *world) kubectl(t testing.TB, user string, groups ...string) kubectl.Kubectl {
 	t.Helper()
 	path, err := built()
 	if err != nil {
@@ -363,7 +363,7 @@ func (w *world) kubectl(t *testing.T, user string, groups ...string) kubectl.Kub
 }
 
 // web is an HTTP server on this host, as a pod's.
-func web(t *testing.T, h http.Handler) (port string) {
+func web(t testing.TB, h http.Handler) (port string) {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
