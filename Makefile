@@ -19,6 +19,10 @@ down: ## End it, and remove its containers, networks, mounts and cgroups; the AP
 	$(GO) build -o $(BIN)/cluster ./examples/cluster
 	$(BIN)/cluster --down
 
+.PHONY: node-tools
+node-tools: ## Build and install what real containers take: containerd, runc, CNI plugins, Debian packages (as root, on Linux).
+	$(GO) run ./internal/nodetools/install
+
 .PHONY: demo
 demo: ## Play the story with the real kubectl: a deployment of nginx, its pages, exec, logs, scale, delete.
 	$(GO) run ./examples/demo

@@ -42,6 +42,9 @@ func (bare) Orphans(func(types.UID) bool) ([]types.UID, error) { return nil, nil
 func (bare) Admitted(types.UID) bool                           { return false }
 func (bare) Admit(...*corev1.Pod) error                        { return nil }
 func (bare) Forget(...types.UID) error                         { return nil }
+func (bare) PodStarted(created, seen, running time.Time)       {}
+func (bare) PodSynced(time.Duration)                           {}
+func (bare) Rejected(string)                                   {}
 func (bare) Probe(context.Context, ProbeTarget) error          { return nil }
 func (bare) Message(status cri.ContainerStatus) string         { return status.Message }
 

@@ -25,8 +25,21 @@ type Options struct {
 	MaxRestartDelay time.Duration
 	// OnRegistered is called once the node is registered.
 	OnRegistered func(*corev1.Node)
+	// Observer sees what happens, for metrics; nil is nobody.
+	Observer Observer
 	// Logger is told about failures; nil discards.
 	Logger *slog.Logger
+}
+
+// Observer sees what a kubelet does. It is called from many goroutines and must be quick.
+type Observer interface {
+	// PodStarted is told once of each pod, when all its containers run: when it was created, when the
+	// kubelet saw it first, and now.
+	PodStarted(created, seen, running time.Time)
+	// PodSynced is told how long a pass over a pod took.
+	PodSynced(took time.Duration)
+	// Rejected is told why a pod was not admitted.
+	Rejected(reason string)
 }
 
 // Registration is what a kubelet says of its node.
@@ -79,6 +92,9 @@ func (o Options) complete() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Host.complete()
+	if o.Observer == nil {
+		o.Observer = bare{}
+	}
 	if len(o.Addresses) == 0 {
 		o.Addresses = []corev1.NodeAddress{
 			{Type: corev1.NodeInternalIP, Address: "127.0.0.1"},

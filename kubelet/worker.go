@@ -37,6 +37,8 @@ type worker struct {
 	due      time.Time // when to look again without being woken; zero is never
 	retry    bool      // the last look at it failed
 	rejected bool      // refused by admission; its status says why
+	began    time.Time // when the kubelet saw the pod, if it had not started then
+	told     bool      // the observer knows that it has started
 	attempts
 	probes *probes
 }
@@ -62,6 +64,9 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 			pullErrors: map[string]string{},
 			waiting:    map[string]waiting{},
 		},
+	}
+	if len(pod.Status.ContainerStatuses) == 0 {
+		w.began = time.Now()
 	}
 	w.probes = newProbes(w, &pod.Status)
 	w.poke()
@@ -126,7 +131,10 @@ func (w *worker) turn(parent context.Context) (buried bool) {
 	}
 	w.obeyEviction()
 	if w.stage == running {
+		began := time.Now()
 		w.sync(ctx, pod, forced)
+		w.k.options.Observer.PodSynced(time.Since(began))
+		w.tellStart(pod)
 	}
 	if w.stage == terminating && ctx.Err() == nil {
 		w.due = time.Time{}
@@ -140,6 +148,23 @@ func (w *worker) turn(parent context.Context) (buried bool) {
 		w.k.sender.finish(pod, w.status)
 	}
 	return false
+}
+
+// tellStart tells once that all containers run.
+func (w *worker) tellStart(pod *corev1.Pod) {
+	if w.told || len(w.status.ContainerStatuses) < len(pod.Spec.Containers) {
+		return
+	}
+	for _, s := range w.status.ContainerStatuses {
+		if s.State.Running == nil {
+			return
+		}
+	}
+	w.told = true
+	if w.began.IsZero() {
+		return // they ran before this kubelet did
+	}
+	w.k.options.Observer.PodStarted(pod.CreationTimestamp.Time, w.began, time.Now())
 }
 
 // lookAgain makes the worker look at its pod at that time, or earlier.

@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/checkpoint"
 	"github.com/keelson-dev/keelson/kubelet/credentials"
 	"github.com/keelson-dev/keelson/kubelet/environment"
+	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/logs"
 	"github.com/keelson-dev/keelson/kubelet/machine"
 	"github.com/keelson-dev/keelson/kubelet/objects"
@@ -29,6 +30,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/security"
 	"github.com/keelson-dev/keelson/kubelet/server"
 	"github.com/keelson-dev/keelson/kubelet/static"
+	"github.com/keelson-dev/keelson/kubelet/stats/activity"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 	"github.com/keelson-dev/keelson/registry/core/podspec"
 )
@@ -59,12 +61,13 @@ func New(p Parts, o Options) (*Host, error) {
 	}
 	registration := h.registration(found)
 	tree, err := cgroup.New(path.Clean(o.CgroupRoot), cgroup.Options{
-		Offered: registration.Allocatable, MemoryCapacity: registration.Capacity.Memory().Value(), Logger: o.Logger,
+		Offered: machine.Allocatable(registration.Capacity), MemoryCapacity: registration.Capacity.Memory().Value(), Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cgroups of node %s: %w", p.Name, err)
 	}
 	u := &upkeep{}
+	u.activity = activity.New(p.Name, u.counts)
 	host, err := h.host(registration, tree, u)
 	if err != nil {
 		return nil, err
@@ -74,7 +77,7 @@ func New(p Parts, o Options) (*Host, error) {
 		return nil, err
 	}
 	h.kubelet, err = kubelet.New(sources, p.Client, p.Runtime, p.Recorder, kubelet.Options{
-		NodeName: p.Name, Registration: registration, Host: host, Logger: o.Logger,
+		NodeName: p.Name, Registration: registration, Host: host, Observer: u, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -97,7 +100,7 @@ func (h *Host) serve() {
 	api := server.New(h.kubelet, h.parts.Runtime, server.Options{
 		NodeName: h.parts.Name, Authenticator: s.Authenticator, Authorizer: s.Authorizer, Logger: h.options.Logger,
 		Summary: h.upkeep.summary,
-		Metrics: server.Metrics{Cadvisor: h.upkeep.stats.ContainerMetrics(), Resource: h.upkeep.stats.ResourceMetrics()},
+		Metrics: server.Metrics{Kubelet: h.upkeep.activity, Cadvisor: h.upkeep.stats.ContainerMetrics(), Resource: h.upkeep.stats.ResourceMetrics()},
 	})
 	h.runs = append(h.runs, controllers.RunnableFunc(func(ctx context.Context) error {
 		return api.Run(ctx, s.Listener, s.Certificate)
@@ -156,7 +159,7 @@ func (h *Host) registration(found machine.Machine) kubelet.Registration {
 		capacity[name] = quantity
 	}
 	r := kubelet.Registration{
-		Labels: h.options.Labels, Capacity: capacity, Allocatable: machine.Allocatable(capacity),
+		Labels: h.options.Labels, Capacity: capacity, Allocatable: machine.Allocatable(capacity, eviction.Reserved(h.options.Upkeep.Thresholds, capacity)),
 		Info: found.Info, Addresses: addresses(h.parts.Name, h.options.Addresses),
 	}
 	if l := h.options.Server.Listener; l != nil {

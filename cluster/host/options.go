@@ -19,6 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/kubelet/eviction"
+	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/kubelet/resolv"
 )
@@ -59,6 +61,7 @@ type Options struct {
 	DNS      DNS
 	// Capacity overrides what the machine has.
 	Capacity corev1.ResourceList
+	Upkeep   Upkeep
 	// Server is the node's own, for logs, exec and so on.
 	Server Server
 	// Labels are put on the node when it is registered.
@@ -66,6 +69,14 @@ type Options struct {
 	// Adapt, if set, may exchange parts of the machine before the kubelet has them.
 	Adapt  func(parts *kubelet.Host)
 	Logger *slog.Logger
+}
+
+// Upkeep is when a node runs short. The zero value is upstream's.
+type Upkeep struct {
+	// Thresholds are when pods are evicted; nil is upstream's, eviction.Parse makes others.
+	Thresholds []eviction.Threshold
+	// Images is when unused images are removed; nil is upstream's.
+	Images *garbage.ImagePolicy
 }
 
 // Server is how the node's server is reached. The zero value is a node without one.
@@ -110,6 +121,12 @@ func (o Options) complete() (Options, error) {
 	for name, path := range map[string]string{"Dir": o.Dir, "LogDir": o.LogDir, "CgroupRoot": o.CgroupRoot} {
 		if !filepath.IsAbs(path) || strings.Contains(path, "..") {
 			return o, fmt.Errorf("%w: %s is %q: must be an absolute path", ErrOptions, name, path)
+		}
+	}
+	if o.Upkeep.Thresholds == nil {
+		var err error
+		if o.Upkeep.Thresholds, err = eviction.Parse(eviction.Default()); err != nil {
+			return o, err
 		}
 	}
 	if o.Logger == nil {

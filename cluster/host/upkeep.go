@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/machine"
 	"github.com/keelson-dev/keelson/kubelet/stats"
+	"github.com/keelson-dev/keelson/kubelet/stats/activity"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
@@ -27,7 +28,41 @@ type upkeep struct {
 	stats     *stats.Collector
 	evictor   *eviction.Evictor
 	collector *garbage.Collector
+	activity  *activity.Metrics
 }
+
+// counts are what the kubelet has now.
+func (u *upkeep) counts() activity.Counts {
+	var c activity.Counts
+	c.Containers = map[string]int{}
+	for _, pod := range u.kubelet.Pods() {
+		running := false
+		for _, s := range pod.Status.ContainerStatuses {
+			switch {
+			case s.State.Running != nil:
+				running = true
+				c.Containers["running"]++
+			case s.State.Terminated != nil:
+				c.Containers["exited"]++
+			}
+		}
+		if running {
+			c.Pods++
+		}
+	}
+	return c
+}
+
+// PodStarted implements kubelet.Observer.
+func (u *upkeep) PodStarted(created, seen, running time.Time) {
+	u.activity.PodStarted(activity.Start{Created: created, Seen: seen, Running: running})
+}
+
+// PodSynced implements kubelet.Observer.
+func (u *upkeep) PodSynced(took time.Duration) { u.activity.PodSynced("sync", took) }
+
+// Rejected implements kubelet.Observer.
+func (u *upkeep) Rejected(reason string) { u.activity.Rejected(reason) }
 
 // startUpkeep measures what the node uses, evicts pods when it runs short, and removes what is no
 // longer needed.
@@ -45,12 +80,15 @@ func (h *Host) startUpkeep(u *upkeep, tree *cgroup.Tree, found machine.Machine) 
 	}
 	node := corev1.ObjectReference{Kind: "Node", Name: p.Name, UID: types.UID(p.Name)}
 	u.collector, err = garbage.New(p.Runtime, h.kubelet, garbage.Options{
-		ImageUses: u.imageVolumes, LogDir: o.LogDir, Recorder: p.Recorder, Node: node, Logger: o.Logger,
+		Images: o.Upkeep.Images, Collected: u.activity.ImageCollected, ImageUses: u.imageVolumes, LogDir: o.LogDir, Recorder: p.Recorder, Node: node, Logger: o.Logger,
 	})
 	if err != nil {
 		return err
 	}
-	settings := eviction.Options{Reclaimer: u.collector, Recorder: p.Recorder, Node: node, Changed: h.kubelet.Report, Logger: o.Logger}
+	settings := eviction.Options{
+		Thresholds: o.Upkeep.Thresholds, Evicted: u.activity.Evicted,
+		Reclaimer: u.collector, Recorder: p.Recorder, Node: node, Changed: h.kubelet.Report, Logger: o.Logger,
+	}
 	if images != nil {
 		settings.Layout = eviction.FindLayout(images, nearest(o.Dir), machine.Disk)
 	}

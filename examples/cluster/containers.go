@@ -47,13 +47,16 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 	if err := m.equip(ctx); err != nil {
 		return nil, err
 	}
+	if s.down {
+		return m, nil
+	}
 	pause, err := ociimage.Pause(ctx, m.tools.Images, out)
 	if err != nil {
 		return nil, err
 	}
 	m.archives = []string{pause}
 	more, err := m.images(ctx)
-	if err != nil || len(more) == 0 || s.down {
+	if err != nil || len(more) == 0 {
 		return m, err
 	}
 	m.archives = append(m.archives, more...)
@@ -73,10 +76,12 @@ func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
 	if err != nil {
 		return err
 	}
-	if err := n.Start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	switch err := n.Start(ctx); {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, realnode.ErrNetworkInUse):
+		return fmt.Errorf("%w: --cluster-cidr chooses another", err)
+	case err != nil:
 		return err
 	}
 	server, err := m.server(ctx, n, parts)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,6 +17,10 @@ import (
 func (m *machines) equip(ctx context.Context) (err error) {
 	if !m.settings.install {
 		m.tools, err = nodetools.Find(nodetools.Options{})
+		var missing *nodetools.MissingError
+		if m.settings.down && errors.As(err, &missing) {
+			return nil // what is to be removed may be older than the tools
+		}
 		return err
 	}
 	m.tools, err = nodetools.Install(ctx, nodetools.Options{Progress: func(line string) { m.say("%s", line) }})

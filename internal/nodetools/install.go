@@ -78,7 +78,7 @@ func Find(o Options) (Tools, error) {
 		wrong = append(wrong, "Debian's package "+p)
 	}
 	if len(wrong) > 0 {
-		return Tools{}, &MissingError{wrong, "`make node-tools` in " + root + " installs them"}
+		return toolsIn(bin), &MissingError{wrong, "`make node-tools` in " + root + " installs them"}
 	}
 	return toolsIn(bin), nil
 }

@@ -11,12 +11,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
@@ -27,6 +29,8 @@ import (
 	"github.com/keelson-dev/keelson/cri/remote"
 	"github.com/keelson-dev/keelson/internal/containerd"
 	"github.com/keelson-dev/keelson/internal/nodetools"
+	"github.com/keelson-dev/keelson/kubelet/eviction"
+	"github.com/keelson-dev/keelson/kubelet/garbage"
 )
 
 // PauseImage holds the namespaces of pods. One of Options.Archives has it.
@@ -91,6 +95,10 @@ func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node
 // Open is New for a directory that a Node was started in.
 func Open(dir string, tools nodetools.Tools, o Options) (*Node, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "cidr"))
+	if errors.Is(err, fs.ErrNotExist) {
+		// Nothing but what follows from the directory's name can be there.
+		return New(dir, netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, 0}), 24), tools, o)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +206,7 @@ func (n *Node) releaseAddresses(ctx context.Context) error {
 
 // Run runs the node, which was started, until the context ends, and returns nil then. The parts' runtime is the
 // node's own unless it is set.
-func (n *Node) Run(ctx context.Context, parts host.Parts, o host.Options) error {
+func (n *Node) Run(ctx context.Context, parts host.Parts, o host.Options) (err error) {
 	if parts.Runtime == nil {
 		runtime, err := n.Runtime()
 		if err != nil {
@@ -209,6 +217,10 @@ func (n *Node) Run(ctx context.Context, parts host.Parts, o host.Options) error 
 	}
 	o.Dir, o.LogDir, o.CgroupRoot = filepath.Join(n.dir, "kubelet"), filepath.Join(n.dir, "logs"), n.cgroup+"/kubepods"
 	o.Addresses, o.PodCIDRs, o.Logger = n.Addresses(), []netip.Prefix{n.cidr}, n.options.Logger
+	o.Upkeep, err = upkeep()
+	if err != nil {
+		return err
+	}
 	o.StaticDir = filepath.Join(n.dir, "manifests")
 	h, err := host.New(parts, o)
 	if err != nil {
@@ -231,6 +243,15 @@ func (n *Node) Resources(ctx context.Context) (*statsv1alpha1.Summary, error) {
 	return h.Resources(ctx)
 }
 
+// upkeep leaves the machine's disk out: it is shared with much else, and a test or a demonstration is not to fail
+// because it is nearly full.
+func upkeep() (host.Upkeep, error) {
+	thresholds, err := eviction.Parse(eviction.Config{Hard: map[string]string{"memory.available": "100Mi"}})
+	return host.Upkeep{
+		Thresholds: thresholds, Images: &garbage.ImagePolicy{High: 100, Low: 100, MinAge: 2 * time.Minute},
+	}, err
+}
+
 // Remove removes all that the node has on the machine, and its directory. It may be called again after a failure.
 func (n *Node) Remove(ctx context.Context) error {
 	if err := n.daemon.Destroy(ctx); err != nil {
@@ -241,6 +262,18 @@ func (n *Node) Remove(ctx context.Context) error {
 	}
 	if err := host.Clean(ctx, filepath.Join(n.dir, "kubelet")); err != nil {
 		return err
+	}
+	entries, err := os.ReadDir(n.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == "cidr" {
+			continue // the last to go: by it a second attempt knows the network
+		}
+		if err := os.RemoveAll(filepath.Join(n.dir, e.Name())); err != nil {
+			return err
+		}
 	}
 	return os.RemoveAll(n.dir)
 }
