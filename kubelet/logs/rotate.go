@@ -220,3 +220,19 @@ func compress(name string) error {
 	}
 	return os.Remove(name)
 }
+
+// Remove removes the log at path and all that was rotated away from it, when its container is removed. What is not there
+// is no error.
+func Remove(path string) error {
+	names, err := filepath.Glob(globbed(path) + ".*")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range append(names, path) {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -152,3 +152,17 @@ func TestRun(t *testing.T) {
 		}
 	})
 }
+
+func TestRemove(t *testing.T) {
+	log := rotated(t)
+	other := strings.Replace(log, "0.log", "10.log", 1)
+	store(t, other, day+"01Z stdout F 1")
+	for range 2 {
+		if err := logs.Remove(log); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := names(t, filepath.Dir(log)); len(got) != 1 || got[0] != "10.log" {
+		t.Errorf("files %v are left", got)
+	}
+}
