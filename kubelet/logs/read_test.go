@@ -15,8 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/keelson-dev/keelson/kubelet/logs"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const day = "2026-01-02T03:04:"
 

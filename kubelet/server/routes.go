@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,7 @@ func (s *Server) routes() *http.ServeMux {
 		}
 	}
 	if s.options.LogDir != "" {
-		mux.Handle("GET /logs/", http.StripPrefix("/logs/", http.FileServer(http.Dir(s.options.LogDir))))
+		mux.Handle("GET /logs/", http.StripPrefix("/logs/", http.HandlerFunc(s.serveFiles)))
 	}
 	return mux
 }
@@ -137,6 +138,18 @@ func (s *Server) serveConfig(w http.ResponseWriter, _ *http.Request) {
 		config["kubeletconfig"] = s.options.Config
 	}
 	writeJSON(w, config)
+}
+
+// serveFiles serves the log directory, and nothing that links in it lead to outside: pods may write
+// there.
+func (s *Server) serveFiles(w http.ResponseWriter, r *http.Request) {
+	root, err := os.OpenRoot(s.options.LogDir)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	defer func() { _ = root.Close() }() // it was read
+	http.FileServerFS(root.FS()).ServeHTTP(w, r)
 }
 
 func (s *Server) serveSummary(w http.ResponseWriter, r *http.Request) {

@@ -59,7 +59,8 @@ type Options struct {
 	Healthy func(ctx context.Context) error
 	// Config is shown at /configz as JSON; nil shows nothing.
 	Config any
-	// LogDir is the directory served at /logs/, usually /var/log; empty serves none.
+	// LogDir is the directory served at /logs/, usually /var/log; empty serves none. Links that lead out of
+	// it, and absolute ones, are not followed.
 	LogDir string
 	// Summary is for /stats/summary.
 	Summary func(ctx context.Context) (statsv1alpha1.Summary, error)

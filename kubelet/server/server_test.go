@@ -193,6 +193,11 @@ func start(t *testing.T, change func(*server.Options)) *node {
 			t.Fatal(err)
 		}
 	}
+	for link, to := range map[string]string{"escape": "/etc/hostname", "away": "..", "again": "syslog"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	n.runtime = &runtime{
 		containers: []cri.ContainerStatus{
 			container("a", "p", "c0", cri.ContainerRunning, n.log), container("t", "p", "c1", cri.ContainerRunning, n.log),
@@ -314,7 +319,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/healthz/none", 404, "404 page not found\n"},
 		{"GET", "/healthz?verbose", 200, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n"},
 		{"GET", "/configz", 200, `{"kubeletconfig":{"maxPods":110}}`},
-		{"GET", "/logs/syslog", 200, "a line\n"},
+		{"GET", "/logs/syslog", 200, "a line\n"}, {"GET", "/logs/again", 200, "a line\n"}, {"GET", "/logs/none", 404, "404 page not found\n"},
+		{"GET", "/logs/escape", 500, "500 Internal Server Error\n"}, {"GET", "/logs/away/", 500, "500 Internal Server Error\n"},
 		{"GET", "/metrics/resource", 200, "figures"},
 		{"GET", "/metrics", 404, "404 page not found\n"},
 		{"GET", "/none", 404, "404 page not found\n"},
