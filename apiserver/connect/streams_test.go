@@ -212,36 +212,67 @@ func forward(t *testing.T, dialer httpstream.Dialer, port string) {
 	}
 }
 
+// begin runs a command that lasts, by each way, and returns where their ends are told.
+func begin(t *testing.T, w *world) <-chan ending {
+	t.Helper()
+	w.pod(t, "p", "main")
+	u := w.at("p", "exec", command(corev1.PodExecOptions{Command: []string{"sh", "-c", "echo up; exec sleep 3600"}, Stdout: true}))
+	ended := make(chan ending, 2)
+	for name, e := range executors(t, w.config(t, "admin", authn.GroupMasters), u) {
+		up := &firstWrite{done: make(chan struct{})}
+		go func() {
+			ended <- ending{name, e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: up})}
+		}()
+		select {
+		case <-up.done:
+		case end := <-ended:
+			t.Fatal(end)
+		}
+	}
+	return ended
+}
+
+type ending struct {
+	by  string
+	err error
+}
+
+// ends waits for both, and holds the words of the one by WebSocket: the other client has none.
+func ends(t *testing.T, ended <-chan ending, want string) {
+	t.Helper()
+	for range 2 {
+		select {
+		case end := <-ended:
+			if end.by == "websocket" && (end.err == nil || !strings.Contains(end.err.Error(), want)) {
+				t.Errorf("%v, want %s", end.err, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the command's connection goes on")
+		}
+	}
+}
+
 // TestDrain: the end of the server ends what lasts.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	w.pod(t, "p", "main")
-	config := w.config(t, "admin", authn.GroupMasters)
-	u := w.at("p", "exec", command(corev1.PodExecOptions{Command: []string{"sh", "-c", "echo up; exec sleep 3600"}, Stdout: true}))
-	ended := make(chan error, 2)
-	for _, e := range executors(t, config, u) {
-		up := &firstWrite{done: make(chan struct{})}
-		go func() { ended <- e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: up}) }()
-		select {
-		case <-up.done:
-		case err := <-ended:
-			t.Fatal(err)
-		}
-	}
+	ended := begin(t, w)
 	w.drain.EndStreams()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := w.drain.Wait(ctx); err != nil {
 		t.Error(err)
 	}
-	for range 2 {
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			t.Error("the command's connection outlives the server")
-		}
-	}
+	ends(t, ended, "the API server has ended the connection")
+}
+
+// TestKubeletGoes: the end of a kubelet is not taken for the command's.
+func TestKubeletGoes(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ended := begin(t, w)
+	w.stopKubelet()
+	ends(t, ended, "the connection to the kubelet was lost before the command ended")
 }
 
 // firstWrite tells when something was written.

@@ -60,6 +60,8 @@ type world struct {
 	drain    *apiserver.Drain
 	admitted *recorded
 
+	stopKubelet func()
+
 	mu   sync.Mutex
 	pods map[string]*corev1.Pod
 }
@@ -133,13 +135,13 @@ func (w *world) kubeletPort(t testing.TB) int32 {
 	return int32(n)
 }
 
-// run runs something until the test ends.
-func run(t testing.TB, f func(context.Context) error) {
+// run runs something until the test ends, or it is stopped.
+func run(t testing.TB, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-done:
@@ -150,6 +152,8 @@ func run(t testing.TB, f func(context.Context) error) {
 			t.Error("it does not end")
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 func listen(t testing.TB) net.Listener {
@@ -193,7 +197,7 @@ func (w *world) startKubelet(t testing.TB) {
 	l := listen(t)
 	w.kubelet = l.Addr().String()
 	certificate := w.certificate(t, pki.Subject{Name: "system:node:node", Hosts: []string{"127.0.0.1"}})
-	run(t, func(ctx context.Context) error {
+	w.stopKubelet = run(t, func(ctx context.Context) error {
 		return s.Run(ctx, l, func() (*tls.Certificate, error) { return &certificate, nil })
 	})
 }
