@@ -28,7 +28,7 @@ demo: ## Play the story with the real kubectl: a deployment of nginx, its pages,
 	$(GO) run ./examples/demo
 
 .PHONY: test
-test: vet lint unit race ## Everything that must hold: vet, linter, tests, race detector.
+test: vet lint node-tools-if-possible unit race ## Everything that must hold: vet, linter, tests, race detector.
 
 .PHONY: vet
 vet: ## Compile everything and run go vet.

@@ -72,12 +72,7 @@ func (bare) Container(*corev1.Pod, *corev1.Container, cri.Image) (cri.Security, 
 
 // Environment is what the spec spells out.
 func (bare) Environment(_ context.Context, r EnvironmentRequest) (env []cri.EnvVar, warnings []string, err error) {
-	for _, e := range r.Container.Env {
-		if e.ValueFrom == nil {
-			env = append(env, cri.EnvVar{Name: e.Name, Value: e.Value})
-		}
-	}
-	return env, nil, nil
+	return literal(r.Container), nil, nil
 }
 
 // Resources turns requests and limits into what cgroups take.

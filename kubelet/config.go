@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/security"
 )
 
 // Annotations by which a kubelet finds again what it needs to know of a container.
@@ -45,12 +46,7 @@ func sandboxConfig(pod *corev1.Pod, attempt uint32, logDir string) cri.SandboxCo
 	if !isHostNetwork(pod) {
 		config.Ports = portMappings(pod)
 	}
-	if sc := pod.Spec.SecurityContext; sc != nil && len(sc.Sysctls) > 0 {
-		config.Sysctls = map[string]string{}
-		for _, s := range sc.Sysctls {
-			config.Sysctls[s.Name] = s.Value
-		}
-	}
+	config.Sysctls = security.Sysctls(pod)
 	return config
 }
 
@@ -123,8 +119,10 @@ func containerConfig(pod *corev1.Pod, c *corev1.Container, attempt uint32, ref s
 	return cri.ContainerConfig{
 		Metadata: cri.ContainerMetadata{Name: c.Name, Attempt: attempt},
 		Image:    cri.ImageSpec{Image: ref, UserSpecified: c.Image},
-		Process:  cri.Process{Command: c.Command, Args: c.Args, WorkingDir: c.WorkingDir},
-		Stdio:    cri.Stdio{Stdin: c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY},
+		Process: cri.Process{
+			Command: c.Command, Args: c.Args, WorkingDir: c.WorkingDir, StopSignal: security.StopSignal(c),
+		},
+		Stdio: cri.Stdio{Stdin: c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY},
 		Labels: map[string]string{
 			cri.LabelPodName:       pod.Name,
 			cri.LabelPodNamespace:  pod.Namespace,

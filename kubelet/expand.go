@@ -3,6 +3,8 @@ package kubelet
 import (
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/keelson-dev/keelson/cri"
 )
 
@@ -55,4 +57,15 @@ func expand(text string, values map[string]string) string {
 	}
 	out.WriteString(text)
 	return out.String()
+}
+
+// literal are the variables whose values the spec itself has.
+func literal(c *corev1.Container) []cri.EnvVar {
+	var env []cri.EnvVar
+	for _, e := range c.Env {
+		if e.ValueFrom == nil {
+			env = append(env, cri.EnvVar{Name: e.Name, Value: e.Value})
+		}
+	}
+	return env
 }

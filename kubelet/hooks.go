@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/pause"
 )
 
 // postStart runs a container's post-start hook. A container whose hook fails is killed.
@@ -42,30 +46,31 @@ func (w *worker) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 	return time.Since(start)
 }
 
-// runHook runs one handler. HTTP handlers go to the prober, like HTTP probes.
+// runHook runs one handler. HTTP handlers go to the host's Hooks.
 func (w *worker) runHook(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string, h *corev1.LifecycleHandler) error {
+	failed := func(what, how string, err error, more string) error {
+		return fmt.Errorf("%s lifecycle hook (%s) for Container %q in Pod %q failed - error: %w%s", what, how, c.Name, describe(pod), err, more)
+	}
 	switch {
 	case h.Exec != nil:
 		result, err := w.k.runtime.ExecSync(ctx, id, h.Exec.Command, 0)
+		if err == nil && result.ExitCode != 0 {
+			err = fmt.Errorf("command '%s' exited with %d: %s", strings.Join(h.Exec.Command, " "), result.ExitCode, result.Stderr)
+		}
 		if err != nil {
-			return err
+			output := slices.Concat(result.Stdout, result.Stderr)
+			return failed("Exec", fmt.Sprint(h.Exec.Command), err, fmt.Sprintf(", message: %q", output))
 		}
-		if result.ExitCode != 0 {
-			return fmt.Errorf("command '%v' exited with %d: %s", h.Exec.Command, result.ExitCode, result.Stderr)
-		}
-		return nil
 	case h.Sleep != nil:
-		timer := time.NewTimer(time.Duration(h.Sleep.Seconds) * time.Second)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause.For(ctx, time.Duration(h.Sleep.Seconds)*time.Second); err != nil {
+			return failed("Sleep", fmt.Sprint(h.Sleep.Seconds), err, "")
 		}
 	case h.HTTPGet != nil:
 		probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: h.HTTPGet}}
-		return w.k.options.Host.Hooks.Probe(ctx, ProbeTarget{Pod: pod, Container: c, ContainerID: id, IPs: w.seen.ips(), Probe: probe})
+		target := ProbeTarget{Pod: pod, Container: c, ContainerID: id, IPs: w.seen.ips(), Probe: probe}
+		if err := w.k.options.Host.Hooks.Probe(ctx, target); err != nil {
+			return failed("HTTP", h.HTTPGet.Path, err, "")
+		}
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (w *worker) pullImage(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 func (w *worker) pullWithCredentials(ctx context.Context, pod *corev1.Pod, spec cri.ImageSpec) (string, error) {
 	list, err := w.k.options.Host.Credentials.For(ctx, pod, spec.Image)
 	if err != nil {
-		w.k.podEvent(pod, corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret", "%v", err)
+		return "", err
 	}
 	if len(list) == 0 {
 		return w.k.images.PullImage(ctx, spec, nil)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/security"
 )
 
 // The waits between attempts to mount a pod's volumes.
@@ -156,7 +157,7 @@ func (w *worker) secure(config *cri.ContainerConfig, l launch, c *corev1.Contain
 		if seen == nil {
 			return fmt.Errorf("unable to find target container %s", target)
 		}
-		config.Namespaces.PID, config.Namespaces.Target = cri.NamespaceTarget, seen.ID
+		config.Namespaces = security.Targeting(config.Namespaces, seen.ID)
 	}
 	config.Security, err = w.k.options.Host.Security.Container(l.pod, c, image.Image)
 	return err

@@ -280,7 +280,7 @@ func (r probeRun) once(ctx context.Context) probeResult {
 			return failed(err.Error())
 		}
 	}
-	result, err := k.runtime.ExecSync(ctx, r.target.ContainerID, spec.Exec.Command, limit)
+	result, err := k.runtime.ExecSync(ctx, r.target.ContainerID, expandAll(spec.Exec.Command, literal(r.target.Container)), limit)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return failed(fmt.Sprintf("command timed out: %q timed out after %v", strings.Join(spec.Exec.Command, " "), limit))

@@ -72,6 +72,9 @@ func New(p Parts, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Adapt != nil {
+		o.Adapt(&host)
+	}
 	sources := kubelet.Sources{Pods: p.Pods, Nodes: p.Node}
 	if sources.Static, err = h.static(); err != nil {
 		return nil, err
@@ -215,7 +218,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 		Resolver: resolv.New(resolv.Options{
 			Servers: h.options.DNS.Servers, Domain: h.options.DNS.Domain, File: h.options.DNS.ResolvConf, NodeIPs: h.options.Addresses,
 		}),
-		Security:  policy,
+		Security:  cheaper{policy, h.options.SandboxSeccomp},
 		Admitters: []kubelet.Admitter{u, admitter{policy}},
 		Pressure:  u,
 		Memory:    memory,
@@ -235,9 +238,14 @@ func (h *Host) security(store *checkpoint.Store) (*security.Policy, *security.Al
 	if err := store.Load(name, &taken); err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
 		h.options.Logger.Warn("starting without the checkpoint of pods' users", "error", err)
 	}
-	users, err := security.NewAllocator(security.Users{
-		Taken: taken, Save: func(now map[types.UID]uint32) error { return store.Save(name, now) },
-	})
+	settings := h.options.Users
+	settings.Taken, settings.Save = taken, func(now map[types.UID]uint32) error { return store.Save(name, now) }
+	users, err := security.NewAllocator(settings)
+	if err != nil && len(taken) > 0 {
+		h.options.Logger.Warn("starting without the checkpoint of pods' users", "error", err)
+		settings.Taken = nil
+		users, err = security.NewAllocator(settings)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

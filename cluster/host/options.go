@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/kubelet/resolv"
+	"github.com/keelson-dev/keelson/kubelet/security"
 )
 
 // ErrOptions is wrapped by what New says about options that cannot work.
@@ -56,6 +57,12 @@ type Options struct {
 	CgroupRoot string
 	// Addresses are the node's.
 	Addresses []netip.Addr
+	// SandboxSeccomp, if set, is the seccomp profile (a path) of sandboxes that would have the
+	// runtime's, whose compilation takes long.
+	SandboxSeccomp string
+	// Users are those that are given to pods; the zero value is all of the machine, which nodes that
+	// share one divide.
+	Users security.Users
 	// PodCIDRs are the networks of its pods.
 	PodCIDRs []netip.Prefix
 	DNS      DNS

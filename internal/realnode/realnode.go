@@ -31,6 +31,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
+	"github.com/keelson-dev/keelson/kubelet/security"
 )
 
 // PauseImage holds the namespaces of pods. One of Options.Archives has it.
@@ -84,6 +85,7 @@ func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node
 	}
 	c := containerd.Options{
 		CNIConfDir: filepath.Join(dir, "cni", "net.d"), SandboxImage: PauseImage, CgroupRoot: n.cgroup, Logger: o.Logger,
+		NoSync: true, // after a loss of power there is nothing that runs, and images are loaded again
 	}
 	if len(o.Mirrors) > 0 {
 		c.Mirrors = map[string][]string{"_default": o.Mirrors}
@@ -221,6 +223,7 @@ func (n *Node) Run(ctx context.Context, parts host.Parts, o host.Options) (err e
 	if err != nil {
 		return err
 	}
+	o.SandboxSeccomp, o.Users = n.daemon.SandboxSeccomp(), n.users()
 	o.StaticDir = filepath.Join(n.dir, "manifests")
 	h, err := host.New(parts, o)
 	if err != nil {
@@ -241,6 +244,13 @@ func (n *Node) Resources(ctx context.Context) (*statsv1alpha1.Summary, error) {
 		return nil, ErrNotRunning
 	}
 	return h.Resources(ctx)
+}
+
+// users are those of the node's pods: nodes of one cluster, whose networks are apart, get ranges apart.
+func (n *Node) users() security.Users {
+	const each = 200
+	address := n.cidr.Addr().As4()
+	return security.Users{First: (1 + uint32(address[2])*each) << 16, Pods: each}
 }
 
 // upkeep leaves the machine's disk out: it is shared with much else, and a test or a demonstration is not to fail
