@@ -23,6 +23,8 @@ var (
 	_ Prober      = bare{}
 	_ Messages    = bare{}
 	_ Pressure    = bare{}
+	_ Logs        = bare{}
+	_ Observer    = bare{}
 	_ Memory      = bare{}
 )
 
@@ -45,6 +47,7 @@ func (bare) Forget(...types.UID) error                         { return nil }
 func (bare) PodStarted(created, seen, running time.Time)       {}
 func (bare) PodSynced(time.Duration)                           {}
 func (bare) Rejected(string)                                   {}
+func (bare) RemoveLog(string) error                            { return nil }
 func (bare) Probe(context.Context, ProbeTarget) error          { return nil }
 func (bare) Message(status cri.ContainerStatus) string         { return status.Message }
 

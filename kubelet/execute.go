@@ -82,12 +82,23 @@ func (w *worker) clear(ctx context.Context, pod *corev1.Pod, o observation, a ac
 func (w *worker) purgeInit(ctx context.Context, pod *corev1.Pod, o observation) error {
 	for _, c := range o.containers {
 		if _, k, ok := findContainer(pod, c.Metadata.Name); ok && k == initial {
-			if err := w.k.runtime.RemoveContainer(ctx, c.ID); err != nil {
+			if err := w.removeContainer(ctx, c); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// removeContainer removes a container with its log.
+func (w *worker) removeContainer(ctx context.Context, c cri.ContainerStatus) error {
+	if err := w.k.runtime.RemoveContainer(ctx, c.ID); err != nil {
+		return err
+	}
+	if c.LogPath == "" || w.k.options.Host.LogDir == "" {
+		return nil
+	}
+	return w.k.options.Host.Logs.RemoveLog(c.LogPath)
 }
 
 // createSandbox makes the pod's sandbox and tells the API that its network is there.
@@ -266,7 +277,7 @@ func (w *worker) removeOld(ctx context.Context, o observation, name string) erro
 			kept = true
 			continue
 		}
-		if err := w.k.runtime.RemoveContainer(ctx, c.ID); err != nil {
+		if err := w.removeContainer(ctx, *c); err != nil {
 			return err
 		}
 	}

@@ -33,6 +33,8 @@ type Host struct {
 	Pressure Pressure
 	// Memory remembers pods from one life of the kubelet to the next; nil forgets.
 	Memory Memory
+	// Logs removes what logs containers leave that are removed; nil leaves them.
+	Logs Logs
 	// LogDir is where the containers' logs are. Empty is /var/log/pods, which is then taken to be
 	// the runtime's to make.
 	LogDir string
@@ -60,6 +62,9 @@ func (h *Host) complete() {
 	}
 	if h.Pressure == nil {
 		h.Pressure = bare{}
+	}
+	if h.Logs == nil {
+		h.Logs = bare{}
 	}
 	if h.Memory == nil {
 		h.Memory = bare{}
@@ -162,6 +167,13 @@ type Memory interface {
 	// Admit remembers pods that are admitted now, Forget those of which nothing is left.
 	Admit(pods ...*corev1.Pod) error
 	Forget(uids ...types.UID) error
+}
+
+// Logs are those of containers.
+type Logs interface {
+	// RemoveLog removes the log at a path on the host with all that was rotated away from it. It
+	// succeeds when there is none.
+	RemoveLog(path string) error
 }
 
 // Messages reads what containers left to say at their end.

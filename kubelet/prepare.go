@@ -45,7 +45,7 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) bool {
 
 // parts are the errors that were joined to one.
 func parts(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of this error alone
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return []error{err}

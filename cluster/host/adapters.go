@@ -59,7 +59,8 @@ func (c cheaper) Sandbox(pod *corev1.Pod) (cri.SandboxSecurity, error) {
 	return s, err
 }
 
-// messages reads termination messages, of files and of the ends of logs.
+// messages are what containers leave to be read: termination messages, of files and of the ends of
+// logs, and the logs.
 type messages struct{}
 
 func (messages) Message(status cri.ContainerStatus) string {
@@ -70,6 +71,9 @@ func (messages) Message(status cri.ContainerStatus) string {
 		return string(text), err
 	})
 }
+
+// RemoveLog implements kubelet.Logs.
+func (messages) RemoveLog(path string) error { return logs.Remove(path) }
 
 // tail keeps the last bytes that are written to it.
 type tail []byte

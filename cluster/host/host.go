@@ -227,6 +227,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 			return probes.Hook(ctx, target, target.Probe.HTTPGet)
 		}),
 		Messages: messages{},
+		Logs:     messages{},
 		LogDir:   h.options.LogDir,
 	}, nil
 }

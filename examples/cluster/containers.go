@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/connect"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/host"
+	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/ociimage"
 	"github.com/keelson-dev/keelson/internal/realnode"
@@ -62,6 +63,20 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 	m.archives = append(m.archives, more...)
 	m.mirror, err = newMirror(ctx, more)
 	return m, err
+}
+
+// join puts the nodes into a cluster and returns what runs beside it.
+func (m *machines) join(authority *pki.Authority, o *cluster.Options) ([]controllers.Runnable, error) {
+	way, err := connector(authority)
+	if err != nil {
+		return nil, err
+	}
+	m.authority, o.Nodes.Run, o.Server.Connector = authority, m.run, way
+	o.Kinds = append(o.Kinds, m.usage.kinds(o.Logger)...)
+	if m.mirror == nil {
+		return nil, nil
+	}
+	return []controllers.Runnable{m.mirror}, nil
 }
 
 func (m *machines) say(format string, args ...any) {

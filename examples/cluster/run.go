@@ -38,14 +38,14 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	if err := claim(s.dataDir); err != nil {
 		return err
 	}
-	real, err := s.machines(ctx, out)
+	nodes, err := s.machines(ctx, out)
 	if err != nil {
 		return err
 	}
 	if s.down {
-		return real.down(ctx)
+		return nodes.down(ctx)
 	}
-	if real != nil {
+	if nodes != nil {
 		release, err := hold(ctx, s.dataDir)
 		if err != nil {
 			return err
@@ -61,11 +61,22 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 		return err
 	}
 	defer func() { _ = listener.Close() }() // where serving did not
-	shown, err := certificate(authority, listener.Addr())
-	if err != nil {
+	if err := s.credentials(ctx, authority, listener.Addr()); err != nil {
 		return err
 	}
-	if err := s.credentials(ctx, authority, listener.Addr()); err != nil {
+	return s.serve(ctx, authority, listener, nodes, console{out, began})
+}
+
+// console is whom a cluster tells that it is ready.
+type console struct {
+	out   io.Writer
+	began time.Time
+}
+
+// serve runs the cluster on the listener.
+func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener net.Listener, nodes *machines, to console) (err error) {
+	shown, err := certificate(authority, listener.Addr())
+	if err != nil {
 		return err
 	}
 	log, closeLog, err := s.audit()
@@ -79,17 +90,12 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	}
 	o := s.options(authority)
 	beside := []controllers.Runnable{people}
-	if real != nil {
-		way, err := connector(authority)
+	if nodes != nil {
+		more, err := nodes.join(authority, &o)
 		if err != nil {
 			return err
 		}
-		defer way.Close()
-		o.Kinds = append(o.Kinds, real.usage.kinds(o.Logger)...)
-		real.authority, o.Nodes.Run, o.Server.Connector = authority, real.run, way
-		if real.mirror != nil {
-			beside = append(beside, real.mirror)
-		}
+		beside = append(beside, more...)
 	}
 	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
 	o.Authenticators = people.authenticators
@@ -102,9 +108,9 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	}
 	server := serving.New(listener, shown, c.Handler(), serving.Options{Drain: c.Drain, Logger: s.logger()})
 	return together(ctx, c, controllers.Group(append(beside, server)...), func() {
-		s.welcome(out, listener.Addr(), time.Since(began))
+		s.welcome(to.out, listener.Addr(), time.Since(to.began))
 	}, func() {
-		fmt.Fprintln(out, "ending: requests finish, watches end")
+		fmt.Fprintln(to.out, "ending: requests finish, watches end")
 	})
 }
 

@@ -23,8 +23,8 @@ func (s *story) play(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	real := strings.HasPrefix(runtime, "containerd://")
-	if real {
+	genuine := strings.HasPrefix(runtime, "containerd://")
+	if genuine {
 		s.tell("pods are real containers here, by %s", runtime)
 	} else {
 		s.tell("pods run in name only here (%s): their pages, exec and logs are left out", runtime)
@@ -37,7 +37,7 @@ func (s *story) play(ctx context.Context) (err error) {
 	if err := s.rollOut(ctx); err != nil {
 		return err
 	}
-	if real {
+	if genuine {
 		if err := s.lookInside(ctx); err != nil {
 			return err
 		}
