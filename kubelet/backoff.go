@@ -19,7 +19,6 @@ type backoffEntry struct {
 	update time.Time
 }
 
-//nolint:unparam // that both waits are forgotten after the same time is chance
 func newBackoff(initial, limit, calm time.Duration) *backoff {
 	return &backoff{initial: initial, limit: limit, calm: calm, entries: map[string]backoffEntry{}}
 }
