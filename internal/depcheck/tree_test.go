@@ -48,8 +48,8 @@ func siblings() map[string][]string {
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
 		"internal/realnode": {everything}, // assembles a node, as cluster does a cluster
-		"kubelet": {"authn", "authz", "client", "cri", "events", "informer", "internal/pause", "internal/upgrade"},
-		"pki":     {},
+		"kubelet":           {"authn", "authz", "client", "cri", "events", "informer", "internal/pause", "internal/upgrade"},
+		"pki":               {},
 		"registry": {"authn", "authz", "informer", "storage",
 			"authz/selector", // the review kinds read selectors as requests carry them
 		},
