@@ -1,0 +1,158 @@
+// Kubelet makes this machine a node of any Kubernetes cluster: a kubelet alone, which knows the API server by nothing
+// but a kubeconfig and the containers by nothing but the socket of a runtime. Copy it and change what you like.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/keelson-dev/keelson/cluster/host"
+	"github.com/keelson-dev/keelson/cri/remote"
+	"github.com/keelson-dev/keelson/kubelet/eviction"
+)
+
+const usage = `kubelet makes this machine a node of a Kubernetes cluster and runs the pods that are bound to it.
+
+  kubelet --kubeconfig FILE [flags]
+
+It needs root, a container runtime that serves CRI (containerd, CRI-O), a CNI configuration of that runtime, and a
+kubeconfig by which the API server knows it as system:node:NAME in the group system:nodes:
+
+  openssl req -new -newkey rsa:2048 -noenc -keyout n1.key -subj /O=system:nodes/CN=system:node:n1 |
+    openssl x509 -req -CA ca.crt -CAkey ca.key -days 365 -out n1.crt
+  kubectl config --kubeconfig n1.conf set-cluster c --server https://SERVER:6443 --certificate-authority ca.crt
+  kubectl config --kubeconfig n1.conf set-credentials n1 --client-certificate n1.crt --client-key n1.key
+  kubectl config --kubeconfig n1.conf set-context c --cluster c --user n1
+  kubectl config --kubeconfig n1.conf use-context c
+  kubelet --kubeconfig n1.conf --node-name n1 --client-ca ca.crt
+
+Its own server (logs, exec, metrics) lets in whom the API server knows by token, and with --client-ca who has a
+certificate of that authority, and asks the API server what they may do. Nobody else is let in. The API server's own
+client certificate is usually one of the cluster's authority: without --client-ca, kubectl logs does not work.
+
+Ctrl-C and kill end the kubelet and leave the containers running; one that is started later on the same --root-dir
+picks them up.
+
+Flags:
+`
+
+// settings are what the flags say.
+type settings struct {
+	kubeconfig, name, endpoint string
+	root, logs, cgroups        string
+	static                     string
+	address                    net.IP
+	cidrs                      []string
+	dns                        []net.IP
+	domain                     string
+	evict                      map[string]string
+
+	listen, clientCA, certificate, key string
+	debug                              bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "kubelet:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	s, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	n, err := newNode(ctx, s, out)
+	if err != nil {
+		return err
+	}
+	return n.run(ctx)
+}
+
+func parse(args []string, out io.Writer) (settings, error) {
+	var s settings
+	hostname, _ := os.Hostname() // without one the name has to be given
+	f := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "file that leads to the API server as system:node:NAME (required)")
+	f.StringVar(&s.name, "node-name", hostname, "name of the node")
+	f.StringVar(&s.endpoint, "runtime-endpoint", remote.DefaultEndpoint, "socket of the container runtime")
+	f.StringVar(&s.root, "root-dir", "/var/lib/kubelet", "directory of volumes, checkpoints and the certificate made here")
+	f.StringVar(&s.logs, "pod-logs-dir", "/var/log/pods", "directory of the containers' logs")
+	f.StringVar(&s.cgroups, "cgroup-root", "/kubepods", "cgroup of all pods")
+	f.StringVar(&s.static, "static-pods", "", "directory with manifests of pods to run whatever the API server says")
+	f.IPVar(&s.address, "address", nil, "address of the node (default: the one from which the API server is reached)")
+	f.StringSliceVar(&s.cidrs, "pod-cidr", nil, "network of the node's pods, told to the API server; the runtime's CNI configuration decides")
+	f.IPSliceVar(&s.dns, "cluster-dns", nil, "name servers of the cluster (default: pods resolve as this machine does)")
+	f.StringVar(&s.domain, "cluster-domain", "cluster.local", "domain of the cluster")
+	f.StringToStringVar(&s.evict, "eviction-hard", eviction.Default().Hard, "amounts below which pods are evicted; empty for never")
+	f.StringVar(&s.listen, "listen", "", `address and port of the node's own server, "none" for no server (default: the node's address, port 10250)`)
+	f.StringVar(&s.clientCA, "client-ca", "", "authority whose client certificates the server accepts (default: tokens only)")
+	f.StringVar(&s.certificate, "tls-cert", "", "certificate of the server (default: one made in --root-dir)")
+	f.StringVar(&s.key, "tls-key", "", "key of the server's certificate")
+	f.BoolVarP(&s.debug, "verbose", "v", false, "tell more")
+	f.Usage = func() { fmt.Fprint(out, usage, f.FlagUsages()) }
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	switch {
+	case f.NArg() > 0:
+		return s, fmt.Errorf("%q is not a flag; see --help", f.Arg(0))
+	case s.kubeconfig == "":
+		return s, errors.New("--kubeconfig is required; see --help")
+	case s.name == "":
+		return s, errors.New("--node-name is required where the machine has no name; see --help")
+	case (s.certificate == "") != (s.key == ""):
+		return s, errors.New("--tls-cert and --tls-key go together; see --help")
+	}
+	return s, nil
+}
+
+// options are those of the node but for its server.
+func (s settings) options(address netip.Addr, log *slog.Logger) (host.Options, error) {
+	thresholds, err := eviction.Parse(eviction.Config{Hard: s.evict})
+	if err != nil {
+		return host.Options{}, fmt.Errorf("--eviction-hard: %w", err)
+	}
+	o := host.Options{
+		Dir: s.root, LogDir: s.logs, CgroupRoot: s.cgroups, StaticDir: s.static, Addresses: []netip.Addr{address},
+		DNS: host.DNS{Domain: s.domain}, Upkeep: host.Upkeep{Thresholds: thresholds}, Logger: log,
+	}
+	for _, text := range s.cidrs {
+		cidr, err := netip.ParsePrefix(text)
+		if err != nil {
+			return o, fmt.Errorf("--pod-cidr: %w", err)
+		}
+		o.PodCIDRs = append(o.PodCIDRs, cidr)
+	}
+	for _, ip := range s.dns {
+		server, _ := netip.AddrFromSlice(ip) // pflag has seen that it is one
+		o.DNS.Servers = append(o.DNS.Servers, server.Unmap())
+	}
+	return o, nil
+}
+
+// addressTo is the machine's address from which a host is reached. Nothing is sent.
+func addressTo(ctx context.Context, server string) (netip.Addr, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "udp", server)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("no address of this machine leads to the API server (--address names one): %w", err)
+	}
+	defer func() { _ = c.Close() }()
+	at, err := netip.ParseAddrPort(c.LocalAddr().String())
+	return at.Addr().Unmap().WithZone(""), err
+}
