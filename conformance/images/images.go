@@ -8,18 +8,23 @@
 //	nautilus, kitten   agnhost as a web server over upstream's pages. Kitten says what upstream's is built on in
 //	               its os-release, for which a test of image volumes looks.
 //	nonewprivs     upstream's program, setuid root
-//	busybox        Debian's, with bash as the shell: tests have variables whose names are no identifiers, which
-//	               Debian's older ash keeps from what it runs
+//	busybox        built as its authors release it: Debian's shell drops variables whose names are no identifiers,
+//	               and tests have such
 //	nginx          Debian's
 //	pause          that of internal/ociimage
 package images
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 
 	"github.com/keelson-dev/keelson/internal/ociimage"
 	"github.com/keelson-dev/keelson/internal/ociimage/debian"
@@ -167,43 +172,68 @@ func (b built) noNewPrivs(ctx context.Context, dir string, progress io.Writer) (
 	}, progress)
 }
 
-// busybox has a layer with another shell.
+// busybox has its usual configuration, and is linked statically as the images of others are.
 func busybox(ctx context.Context, dir string, progress io.Writer) (string, error) {
-	var shell []debian.File
 	return ociimage.Build(ctx, dir, ociimage.Recipe{
-		Name: "busybox", Version: "1",
+		Name: "busybox", Version: "2",
 		Images: []ociimage.Image{{
 			References: []string{registry + "busybox:1.37.0-1"},
 			Config:     ociimage.Config{Env: env(), Cmd: []string{"sh"}},
-			Extra: func(t *ociimage.Tree) error {
-				for _, f := range shell {
-					switch {
-					case f.Path == bash:
-						t.Copy("usr/bin/sh", 0o755, f.Host)
-					case f.Host == "":
-						t.Symlink(f.Path, f.Target)
-					default:
-						t.Copy(f.Path, f.Mode, f.Host)
-					}
-				}
-				return nil
-			},
 		}},
 		Fill: func(ctx context.Context, scratch string, t *ociimage.Tree) error {
-			if err := ociimage.FillBusybox(ctx, filepath.Join(scratch, "busybox"), t); err != nil {
-				return err
-			}
-			packages, err := debian.Unpack(ctx, filepath.Join(scratch, "bash"), "bash", "libc6", "libtinfo6")
+			source, err := debian.Source(ctx, scratch, "busybox")
 			if err != nil {
 				return err
 			}
-			shell, err = packages.Need(bash)
-			return err
+			if err := compile(ctx, source); err != nil {
+				return err
+			}
+			program := filepath.Join(source, "busybox")
+			names, err := exec.CommandContext(ctx, program, "--list").Output()
+			if err != nil {
+				return fmt.Errorf("list what busybox can do: %w", err)
+			}
+			const at = "usr/bin/busybox"
+			ociimage.Base(t, nil, nil)
+			t.Copy(at, 0o755, program)
+			for name := range strings.FieldsSeq(string(names)) {
+				if link := "usr/bin/" + name; link != at {
+					t.Link(link, at)
+				}
+			}
+			return nil
 		},
 	}, progress)
 }
 
-const bash = "usr/bin/bash"
+// compile builds busybox in its source, which takes a minute.
+func compile(ctx context.Context, source string) error {
+	if err := run(ctx, source, "make", "defconfig"); err != nil {
+		return err
+	}
+	file := filepath.Join(source, ".config")
+	config, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	// tc does not compile with the headers of newer kernels.
+	changed := strings.NewReplacer("# CONFIG_STATIC is not set", "CONFIG_STATIC=y", "CONFIG_TC=y", "# CONFIG_TC is not set").Replace(string(config))
+	if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
+		return err
+	}
+	return run(ctx, source, "make", "-j", strconv.Itoa(runtime.NumCPU()), "busybox")
+}
+
+func run(ctx context.Context, dir, name string, args ...string) error {
+	command := exec.CommandContext(ctx, name, args...)
+	command.Dir = dir
+	// Times in the program would make each build another one.
+	command.Env = append(os.Environ(), "KCONFIG_NOTIMESTAMP=1", "SOURCE_DATE_EPOCH=1767225600")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %v: %w\n%s", name, args, err, out)
+	}
+	return nil
+}
 
 // nginx is the web server under the names of the suite, with different digests.
 func nginx(ctx context.Context, dir string, progress io.Writer) (string, error) {

@@ -46,7 +46,7 @@ func Busybox(ctx context.Context, dir string, progress io.Writer) (string, error
 			References: []string{"docker.io/library/busybox:latest", "docker.io/library/busybox:1.36", "docker.io/library/busybox:1.37"},
 			Config:     Config{Env: search(), Cmd: []string{"sh"}},
 		}},
-		Fill: FillBusybox,
+		Fill: fillBusybox,
 	}, progress)
 }
 
@@ -92,8 +92,7 @@ func compile(ctx context.Context, scratch, name string) (string, error) {
 	return out, nil
 }
 
-// FillBusybox puts the tools and the little they need into a tree.
-func FillBusybox(ctx context.Context, scratch string, t *Tree) error {
+func fillBusybox(ctx context.Context, scratch string, t *Tree) error {
 	packages, err := debian.Unpack(ctx, scratch, "busybox", "libc6")
 	if err != nil {
 		return err

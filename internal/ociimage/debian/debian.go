@@ -1,6 +1,6 @@
 // Package debian unpacks packages of the Debian release that the host runs, without installing them, and finds the
-// files that programs in them need to run: their loader and their libraries. It needs apt-get and dpkg-deb, no
-// privileges, and sees /bin, /sbin, /lib and /lib64 as parts of /usr.
+// files that programs in them need to run: their loader and their libraries. It also fetches sources. It needs apt-get
+// and dpkg-deb, no privileges, and sees /bin, /sbin, /lib and /lib64 as parts of /usr.
 package debian
 
 import (
@@ -81,6 +81,64 @@ func run(ctx context.Context, dir string, words []string) error {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(words[:2], " "), err, out)
 	}
 	return nil
+}
+
+// Source fetches what the authors of a package released, without Debian's changes, and unpacks it into dir, which has to
+// be empty. It returns the directory that the source is in.
+func Source(ctx context.Context, dir, name string) (string, error) {
+	for _, program := range []string{"apt-get", "tar"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrNoDebian, err)
+		}
+	}
+	release, err := release()
+	if err != nil {
+		return "", err
+	}
+	state, fetched, content := filepath.Join(dir, "state"), filepath.Join(dir, "fetched"), filepath.Join(dir, "content")
+	for _, d := range []string{filepath.Join(state, "lists", "partial"), filepath.Join(state, "archives", "partial"), fetched, content} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return "", err
+		}
+	}
+	// Lists of sources are seldom among those of a host: they get a place of their own.
+	list := filepath.Join(dir, "sources.list")
+	line := "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian " + release + " main\n"
+	if err := os.WriteFile(list, []byte(line), 0o644); err != nil {
+		return "", err
+	}
+	apt := []string{
+		"apt-get", "-q", "-o", "Dir::Etc::sourcelist=" + list, "-o", "Dir::Etc::sourceparts=-", "-o", "Dir::State=" + state,
+		"-o", "Dir::State::status=/var/lib/dpkg/status", "-o", "Dir::Cache=" + state, "-o", "APT::Sandbox::User=root",
+	}
+	if err := run(ctx, fetched, append(slices.Clone(apt), "update")); err != nil {
+		return "", err
+	}
+	if err := run(ctx, fetched, append(apt, "source", "--download-only", name)); err != nil {
+		return "", err
+	}
+	original, err := filepath.Glob(filepath.Join(fetched, name+"_*.orig.tar.*"))
+	if err != nil || len(original) == 0 {
+		return "", errors.Join(fmt.Errorf("%w: the source of %s", ErrNotFound, name), err)
+	}
+	if err := run(ctx, content, []string{"tar", "--extract", "--strip-components=1", "--file", original[0]}); err != nil {
+		return "", err
+	}
+	return content, nil
+}
+
+// release is the name of the release that the host runs.
+func release() (string, error) {
+	content, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoDebian, err)
+	}
+	for line := range strings.Lines(string(content)) {
+		if name, ok := strings.CutPrefix(line, "VERSION_CODENAME="); ok {
+			return strings.Trim(name, "\"\n "), nil
+		}
+	}
+	return "", fmt.Errorf("%w: /etc/os-release names no release", ErrNoDebian)
 }
 
 // Open takes a directory into which packages are unpacked already.

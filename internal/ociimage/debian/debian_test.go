@@ -93,9 +93,34 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
+// TestSource: a package's source is that of its authors.
+func TestSource(t *testing.T) {
+	for _, program := range []string{"apt-get", "tar"} {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+	}
+	source, err := debian.Source(t.Context(), t.TempDir(), "hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(source, "src", "hello.c")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(source, "debian")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("with Debian's changes: %v", err)
+	}
+}
+
 func TestNoDebian(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if _, err := debian.Unpack(t.Context(), t.TempDir(), "dash"); !errors.Is(err, debian.ErrNoDebian) {
+		t.Errorf("without apt-get: %v", err)
+	}
+	if _, err := debian.Source(t.Context(), t.TempDir(), "dash"); !errors.Is(err, debian.ErrNoDebian) {
 		t.Errorf("without apt-get: %v", err)
 	}
 }
