@@ -84,32 +84,35 @@ func TestKubeletKilledAtEveryStep(t *testing.T) {
 			start := killAfter(n)
 			w.SetHook(realnodetest.Hook{After: start.after})
 			w.Create(pod)
-			starting = !w.ReadyOr(pod.Name, start.died)
-			restart(w, t, "start", n, start, starting)
+			w.ReadyOr(pod.Name, start.died)
+			starting = restart(w, t, "start", n, start)
 			started(w, t, w.Ready(pod.Name))
 
 			stop := killAfter(n)
 			w.SetHook(realnodetest.Hook{After: stop.after})
 			w.Delete(pod.Name)
-			stopping = !w.GoneOr(pod.Name, stop.died)
-			restart(w, t, "stop", n, stop, stopping)
+			w.GoneOr(pod.Name, stop.died)
+			stopping = restart(w, t, "stop", n, stop)
 			w.Gone(pod.Name)
 			w.Clean()
 		})
 	}
 }
 
-// restart starts a new kubelet where the old one has died.
-func restart(w *realnodetest.World, t *testing.T, what string, n int, s *steps, died bool) {
+// restart starts a new kubelet where the old one has died, and reports whether it has.
+func restart(w *realnodetest.World, t *testing.T, what string, n int, s *steps) bool {
 	t.Helper()
 	w.SetHook(realnodetest.Hook{})
-	if !died {
+	select {
+	case <-s.died:
+	default:
 		t.Logf("%s takes %d calls", what, len(s.calls))
-		return
+		return false
 	}
 	t.Logf("killed at %s after call %d: %s", what, n, s.call())
 	w.KillKubelet()
 	w.StartKubelet()
+	return true
 }
 
 // started fails unless all of a pod runs exactly once, and for the first time.
@@ -168,23 +171,25 @@ func interrupted(w *realnodetest.World, t *testing.T, n int, delay time.Duration
 	died := make(chan struct{})
 	var mu sync.Mutex
 	calls := 0
-	w.SetHook(realnodetest.Hook{Before: func(call string, kill func()) {
+	w.SetHook(realnodetest.Hook{Before: func(call string, kill func() bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		if calls++; calls == n+1 {
 			time.AfterFunc(delay, func() { // in the middle, or after it
-				kill()
-				close(died)
+				if kill() {
+					close(died)
+				}
 			})
 		}
 	}})
-	if wait(died) {
-		w.SetHook(realnodetest.Hook{})
-		return
-	}
+	wait(died)
 	w.SetHook(realnodetest.Hook{})
-	w.KillKubelet()
-	w.StartKubelet()
+	select {
+	case <-died:
+		w.KillKubelet()
+		w.StartKubelet()
+	default:
+	}
 }
 
 // TestDeletedWhileNoKubeletRuns: pods that nobody looked after when they were deleted, by force or not.
@@ -242,7 +247,7 @@ func TestBothKilled(t *testing.T) {
 	w.Ready("stopping")
 	died := make(chan struct{})
 	var once sync.Once
-	w.SetHook(realnodetest.Hook{Before: func(call string, kill func()) {
+	w.SetHook(realnodetest.Hook{Before: func(call string, kill func() bool) {
 		if call == "RunPodSandbox" {
 			once.Do(func() {
 				time.AfterFunc(30*time.Millisecond, func() { // somewhere in the middle

@@ -21,19 +21,27 @@ import (
 )
 
 // Hook is told of calls of a kubelet that change something. A kubelet that it kills is as dead as after kill -9: nothing
-// that it does from then on reaches anything.
+// that it does from then on reaches anything. Once SetHook has replaced a hook, that kills nobody any more.
 type Hook struct {
 	// Before is called before a call with what kills the kubelet, whether or not the call has taken effect by then.
-	Before func(call string, kill func())
+	Before func(call string, kill func() (killed bool))
 	// After is called when a call has taken effect. When it returns true the kubelet dies before it hears of it.
 	After func(call string) (dead bool)
 }
 
 // life is one life of a kubelet, from its start to its end or death.
 type life struct {
-	dead atomic.Bool
-	mu   sync.Mutex
-	hook Hook
+	dead  atomic.Bool
+	mu    sync.Mutex
+	hook  Hook
+	hooks int // how many there have been
+}
+
+func (l *life) set(hook Hook) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hook = hook
+	l.hooks++
 }
 
 // do makes a call that changes something, unless the kubelet is dead.
@@ -43,23 +51,40 @@ func (l *life) do(ctx context.Context, call string, f func(ctx context.Context) 
 	}
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l.mu.Lock()
-	hook := l.hook
-	l.mu.Unlock()
-	if hook.Before != nil {
-		hook.Before(call, func() {
-			l.dead.Store(true)
-			cancel()
-		})
-	}
+	l.before(call, cancel)
 	err := f(limited)
-	if hook.After != nil && hook.After(call) {
-		l.dead.Store(true)
-	}
+	l.after(call)
 	if dead := l.alive(ctx); dead != nil {
 		return dead
 	}
 	return err
+}
+
+func (l *life) before(call string, cancel context.CancelFunc) {
+	l.mu.Lock()
+	before, number := l.hook.Before, l.hooks
+	l.mu.Unlock()
+	if before == nil {
+		return
+	}
+	before(call, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.hooks != number {
+			return false
+		}
+		l.dead.Store(true)
+		cancel()
+		return true
+	})
+}
+
+func (l *life) after(call string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hook.After != nil && l.hook.After(call) {
+		l.dead.Store(true)
+	}
 }
 
 // alive returns at once for the living; the dead wait until somebody has noticed.
@@ -77,9 +102,7 @@ func (w *World) SetHook(hook Hook) {
 	defer w.mu.Unlock()
 	w.hook = hook
 	if w.life != nil {
-		w.life.mu.Lock()
-		w.life.hook = hook
-		w.life.mu.Unlock()
+		w.life.set(hook)
 	}
 }
 
