@@ -344,8 +344,9 @@ func (w *world) left() []string {
 	w.t.Helper()
 	list, err := w.daemon.Leftovers(w.ctx)
 	w.check(err)
+	own := "mount " + filepath.Dir(w.daemon.Socket())
 	list = slices.DeleteFunc(list, func(name string) bool {
-		return strings.HasPrefix(name, "containerd ") || strings.HasPrefix(name, "cgroup ")
+		return name == own || strings.HasPrefix(name, "containerd ") || strings.HasPrefix(name, "cgroup ")
 	})
 	for _, pattern := range []string{
 		w.root + "/pods/*", w.root + "/logs/*", "/sys/fs/cgroup/*" + w.daemon.CgroupRoot() + "/kubepods/*/pod*",
