@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/keelson-dev/keelson/apiserver"
 )
@@ -94,6 +96,12 @@ func copyLog(w http.ResponseWriter, r *http.Request, from logSource) error {
 	defer func() { _ = answer.Body.Close() }()
 	if err := refusal(answer, from.pod); err != nil {
 		return err
+	}
+	if wsstream.IsWebSocketRequest(r) {
+		// Buffered, since the library drops what it reads together with the end.
+		log := bufio.NewReader(answer.Body)
+		_ = wsstream.NewReader(log, true, wsstream.NewDefaultReaderProtocols()).Copy(w, r) // as below
+		return nil
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(answer.StatusCode)
