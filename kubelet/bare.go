@@ -93,3 +93,14 @@ func (bare) Resources(_ *corev1.Pod, c *corev1.Container) cri.Resources {
 	}
 	return out
 }
+
+// literal are the variables whose values the spec itself has.
+func literal(c *corev1.Container) []cri.EnvVar {
+	var env []cri.EnvVar
+	for _, e := range c.Env {
+		if e.ValueFrom == nil {
+			env = append(env, cri.EnvVar{Name: e.Name, Value: e.Value})
+		}
+	}
+	return env
+}

@@ -202,8 +202,8 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 		}
 		return err
 	}
-	if err := w.removeOld(ctx, o, c.Name); err != nil {
-		return err
+	if err := w.removeOld(ctx, o, c.Name); err != nil { // another call for it is not over yet
+		return &failure{waiting: waiting{"CreateContainerError", err.Error()}, retry: time.Now().Add(plegPeriod)}
 	}
 	config, err := w.containerConfig(ctx, l, c, image)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/environment/expansion"
 	"github.com/keelson-dev/keelson/kubelet/security"
 )
 
@@ -134,7 +135,7 @@ func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Contai
 		return config, err
 	}
 	config.Env = env
-	config.Command, config.Args = expandAll(c.Command, env), expandAll(c.Args, env)
+	config.Command, config.Args = expansion.Args(c.Command, env), expansion.Args(c.Args, env)
 	if err := w.secure(&config, l, c, image); err != nil {
 		return config, err
 	}

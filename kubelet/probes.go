@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/environment/expansion"
 )
 
 // Prober runs probes and hooks that go over the network: HTTP, TCP and gRPC. Exec probes go to
@@ -280,7 +281,7 @@ func (r probeRun) once(ctx context.Context) probeResult {
 			return failed(err.Error())
 		}
 	}
-	result, err := k.runtime.ExecSync(ctx, r.target.ContainerID, expandAll(spec.Exec.Command, literal(r.target.Container)), limit)
+	result, err := k.runtime.ExecSync(ctx, r.target.ContainerID, expansion.Args(spec.Exec.Command, literal(r.target.Container)), limit)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return failed(fmt.Sprintf("command timed out: %q timed out after %v", strings.Join(spec.Exec.Command, " "), limit))

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "kubelet", 90)
 	depcheck.Siblings(t, "kubelet", "client", "cri", "events", "informer", "internal/pause",
-		"kubelet/security") // pure: what a security context comes to
+		"kubelet/environment/expansion", "kubelet/security") // pure
 }
 
 // statusScenes are the situations that golden files describe.

@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/environment/downward"
+	"github.com/keelson-dev/keelson/kubelet/environment/expansion"
 )
 
 // Objects reads what variables come from. What is not there is an error by which
@@ -229,7 +230,7 @@ func (m *maker) add(ctx context.Context, e *corev1.EnvVar) error {
 	var err error
 	switch {
 	case value != "":
-		value = ExpandFunc(value, m.lookup)
+		value = expansion.Text(value, m.lookup)
 	case e.ValueFrom != nil:
 		value, skip, err = m.valueFrom(ctx, e.ValueFrom)
 	}

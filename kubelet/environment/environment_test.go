@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/environment"
+	"github.com/keelson-dev/keelson/kubelet/environment/expansion"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
@@ -281,7 +282,7 @@ func Example() {
 	e := environment.New(environment.Sources{}, environment.Options{})
 	vars, _, err := e.Environment(context.Background(), kubelet.EnvironmentRequest{Pod: pod, Container: &pod.Spec.Containers[0]})
 	fmt.Println(vars, err)
-	fmt.Printf("%q\n", environment.Expand(pod.Spec.Containers[0].Args, vars))
+	fmt.Printf("%q\n", expansion.Args(pod.Spec.Containers[0].Args, vars))
 	// Output:
 	// [{POD web} {GREETING hello from web}] <nil>
 	// ["echo" "hello from web" "$(HOME)"]

@@ -15,7 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/kubelet"
-	"github.com/keelson-dev/keelson/kubelet/environment"
+	"github.com/keelson-dev/keelson/kubelet/environment/expansion"
 )
 
 // Mounts implements kubelet.Volumes. An image volume's Image is the reference in the pod: the
@@ -134,7 +134,7 @@ func expandStrictly(expression string, env []cri.EnvVar) (string, error) {
 		values[e.Name] = e.Value
 	}
 	missing := map[string]bool{}
-	out := environment.ExpandFunc(expression, func(name string) (string, bool) {
+	out := expansion.Text(expression, func(name string) (string, bool) {
 		if values[name] == "" {
 			missing[name] = true
 		}

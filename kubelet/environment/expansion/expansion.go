@@ -1,4 +1,5 @@
-package environment
+// Package expansion resolves references to variables in texts of a pod's spec: $(NAME).
+package expansion
 
 import (
 	"strings"
@@ -7,10 +8,10 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Expand replaces each $(NAME) in the arguments by the value of that variable, and leaves it as it is
+// Args replaces each $(NAME) in the arguments by the value of that variable, and leaves it as it is
 // where there is no such variable. $$ is a $ that begins no reference. Of no arguments it makes
 // none.
-func Expand(args []string, env []cri.EnvVar) []string {
+func Args(args []string, env []cri.EnvVar) []string {
 	if len(args) == 0 {
 		return nil
 	}
@@ -20,7 +21,7 @@ func Expand(args []string, env []cri.EnvVar) []string {
 	}
 	out := make([]string, len(args))
 	for i, a := range args {
-		out[i] = ExpandFunc(a, func(name string) (string, bool) {
+		out[i] = Text(a, func(name string) (string, bool) {
 			value, ok := values[name]
 			return value, ok
 		})
@@ -28,9 +29,9 @@ func Expand(args []string, env []cri.EnvVar) []string {
 	return out
 }
 
-// ExpandFunc replaces each $(NAME) by what lookup returns for it, and leaves it as it is where
+// Text replaces each $(NAME) by what lookup returns for it, and leaves it as it is where
 // lookup returns false. $$ is a $ that begins no reference.
-func ExpandFunc(s string, lookup func(name string) (value string, ok bool)) string {
+func Text(s string, lookup func(name string) (value string, ok bool)) string {
 	if !strings.Contains(s, "$") {
 		return s
 	}
