@@ -162,18 +162,20 @@ func (d *Daemon) detachNetworks(ctx context.Context, sandboxes []string) error {
 	if err != nil {
 		return err
 	}
+	return each(append(all, more...), func(a attachment) error { return d.detach(ctx, a) })
+}
+
+func (d *Daemon) detach(ctx context.Context, a attachment) error {
+	list, err := libcni.NetworkConfFromBytes(a.Config)
+	if err != nil {
+		return fmt.Errorf("detach %s from network %s: %w", a.ContainerID, a.Network, err)
+	}
 	bins := settings{tools: d.tools, options: d.options}.cniBinDirs()
-	return each(append(all, more...), func(a attachment) error {
-		list, err := libcni.NetworkConfFromBytes(a.Config)
-		if err != nil {
-			return fmt.Errorf("detach %s from network %s: %w", a.ContainerID, a.Network, err)
-		}
-		rt := &libcni.RuntimeConf{ContainerID: a.ContainerID, NetNS: a.NetNS, IfName: a.IfName, Args: a.CniArgs, CapabilityArgs: a.CapabilityArgs}
-		one, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		if err := libcni.NewCNIConfig(bins, nil).DelNetworkList(one, list, rt); err != nil {
-			return fmt.Errorf("detach %s from network %s: %w", a.ContainerID, a.Network, err)
-		}
-		return nil
-	})
+	rt := &libcni.RuntimeConf{ContainerID: a.ContainerID, NetNS: a.NetNS, IfName: a.IfName, Args: a.CniArgs, CapabilityArgs: a.CapabilityArgs}
+	one, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if err := libcni.NewCNIConfig(bins, nil).DelNetworkList(one, list, rt); err != nil {
+		return fmt.Errorf("detach %s from network %s: %w", a.ContainerID, a.Network, err)
+	}
+	return nil
 }

@@ -30,3 +30,9 @@ func (d *Daemon) Destroy(context.Context) error { return nil }
 
 // Leftovers finds nothing.
 func (d *Daemon) Leftovers(context.Context) ([]string, error) { return nil, nil }
+
+// Strays finds nothing.
+func (d *Daemon) Strays(func(id string) bool) ([]string, error) { return nil, nil }
+
+// Clear has nothing to remove.
+func (d *Daemon) Clear(context.Context, string) error { return nil }

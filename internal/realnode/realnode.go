@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,8 +26,6 @@ import (
 	"github.com/keelson-dev/keelson/cluster/host"
 	"github.com/keelson-dev/keelson/cni/bridge"
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/cri"
-	"github.com/keelson-dev/keelson/cri/remote"
 	"github.com/keelson-dev/keelson/internal/containerd"
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
@@ -60,6 +59,7 @@ type Node struct {
 	bridge  *bridge.Bridge
 	daemon  *containerd.Daemon
 	host    atomic.Pointer[host.Host] // while the node runs
+	making  sync.RWMutex              // held for reading while a sandbox is being made
 }
 
 // New describes the node of a directory whose pods get addresses of cidr. It changes nothing.
@@ -148,9 +148,6 @@ func (n *Node) Start(ctx context.Context) error {
 	if err := n.daemon.Start(ctx); err != nil {
 		return err
 	}
-	if err := n.releaseAddresses(ctx); err != nil {
-		n.options.Logger.Warn("freeing addresses of sandboxes that are gone failed", "error", err)
-	}
 	return n.load(ctx)
 }
 
@@ -182,30 +179,6 @@ func (n *Node) networkFree() error {
 	return nil
 }
 
-// Runtime is a client of the node's runtime, which the caller closes.
-func (n *Node) Runtime() (*remote.Runtime, error) {
-	return remote.New("unix://"+n.daemon.Socket(), remote.Options{})
-}
-
-// releaseAddresses frees what sandboxes had that the runtime no longer knows: it was killed at the wrong moment.
-func (n *Node) releaseAddresses(ctx context.Context) error {
-	runtime, err := n.Runtime()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = runtime.Close() }()
-	list, err := runtime.ListSandboxes(ctx, cri.Filter{})
-	if err != nil {
-		return err
-	}
-	live := map[string]bool{}
-	for _, s := range list {
-		live[s.ID] = true
-	}
-	_, err = n.bridge.Release(ctx, func(id string) bool { return live[id] })
-	return err
-}
-
 // Run runs the node, which was started, until the context ends, and returns nil then. The parts' runtime is the
 // node's own unless it is set.
 func (n *Node) Run(ctx context.Context, parts host.Parts, o host.Options) (err error) {
@@ -231,7 +204,7 @@ func (n *Node) Run(ctx context.Context, parts host.Parts, o host.Options) (err e
 	}
 	n.host.Store(h)
 	defer n.host.Store(nil)
-	return controllers.Group(n.daemon, h).Run(ctx)
+	return controllers.Group(n.daemon, h, controllers.RunnableFunc(n.sweep)).Run(ctx)
 }
 
 // ErrNotRunning: the node is not run now.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/cri"
-	"github.com/keelson-dev/keelson/cri/remote"
+	"github.com/keelson-dev/keelson/internal/realnode"
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
@@ -149,7 +149,7 @@ func (w *World) ServerAway(away bool) { w.away.Store(away) }
 
 // gatedRuntime is the node's runtime for one life of its kubelet.
 type gatedRuntime struct {
-	*remote.Runtime
+	*realnode.Runtime
 	life *life
 }
 

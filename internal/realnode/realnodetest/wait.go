@@ -155,6 +155,17 @@ func IsReady(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && Condition(pod, corev1.PodReady) == corev1.ConditionTrue
 }
 
+// StartErrors are the containers of a pod whose last instance never ran, because the call that was to start it was given
+// up.
+func StartErrors(pod *corev1.Pod) (names []string) {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if last := s.LastTerminationState.Terminated; last != nil && last.Reason == "StartError" && s.RestartCount == 1 {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 // Condition is the status of a pod's condition.
 func Condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {
 	for _, c := range pod.Status.Conditions {

@@ -1,0 +1,163 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Strays are what is left on the machine of sandboxes and containers that known does not report: their ids, and the
+// paths of pinned network namespaces that nobody uses. Such are left when a call was given up, or the daemon was killed,
+// at the wrong moment: neither the daemon nor whoever uses it knows of them any more. What is being made just now is
+// among them, too.
+func (d *Daemon) Strays(known func(id string) bool) ([]string, error) {
+	shims, err := relatives(false, "-address", d.Socket())
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for _, p := range shims {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)) // it may have ended
+		_, after, _ := bytes.Cut(line, []byte("\x00-id\x00"))
+		id, _, _ := bytes.Cut(after, []byte{0})
+		ids[string(id)] = true
+	}
+	mounts, err := mountsBelow(d.paths.run)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range append(mounts, d.bundles()...) {
+		for name := range strings.SplitSeq(strings.TrimPrefix(path, d.paths.run), "/") {
+			ids[name] = true
+		}
+	}
+	attachments, err := d.attachments()
+	if err != nil {
+		return nil, err
+	}
+	attached := map[string]bool{}
+	for _, a := range attachments {
+		ids[a.ContainerID], attached[a.NetNS] = true, true
+	}
+	maps.DeleteFunc(ids, func(id string, _ bool) bool { return !isID(id) || known(id) })
+	list := slices.Sorted(maps.Keys(ids))
+	return append(list, d.unusedNamespaces(attached)...), nil
+}
+
+// bundles are the directories of containers that run, and what runc keeps of them.
+func (d *Daemon) bundles() []string {
+	shim, _ := filepath.Glob(filepath.Join(d.paths.state(), "io.containerd.runtime.v2.task", "*", "*")) // the patterns are good
+	runc, _ := filepath.Glob(filepath.Join(d.paths.runc(), "*", "*"))
+	return append(shim, runc...)
+}
+
+// isID tells whether a name is one that containerd gives to a sandbox or container.
+func isID(name string) bool {
+	return len(name) == 64 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// unusedNamespaces are pinned network namespaces without a process and without an attachment.
+func (d *Daemon) unusedNamespaces(attached map[string]bool) []string {
+	pinned, _ := filepath.Glob(filepath.Join(d.paths.state(), "io.containerd.grpc.v1.cri", "netns", "*"))
+	pinned = slices.DeleteFunc(pinned, func(path string) bool { return attached[path] })
+	if len(pinned) == 0 {
+		return nil
+	}
+	used := map[uint64]bool{}
+	processes, _ := filepath.Glob("/proc/[0-9]*/ns/net")
+	for _, path := range processes {
+		var s unix.Stat_t
+		if unix.Stat(path, &s) == nil {
+			used[s.Ino] = true
+		}
+	}
+	return slices.DeleteFunc(pinned, func(path string) bool {
+		var s unix.Stat_t
+		return unix.Stat(path, &s) != nil || used[s.Ino]
+	})
+}
+
+// Clear removes what is left of a stray, which Strays has named: its processes, its attachment to the network, its
+// mounts and what runc keeps of it.
+func (d *Daemon) Clear(ctx context.Context, stray string) error {
+	if filepath.IsAbs(stray) {
+		return unpin(stray)
+	}
+	if !isID(stray) {
+		return fmt.Errorf("%q is no id of a sandbox or container", stray)
+	}
+	if err := endAll(ctx, func() ([]process, error) { return relatives(true, "-id", stray, "-address", d.Socket()) }); err != nil {
+		return err
+	}
+	failed := []error{d.forget(ctx, stray), d.disconnect(ctx, stray)}
+	mounts, err := mountsBelow(d.paths.run)
+	failed = append(failed, err)
+	for _, m := range mounts {
+		if strings.Contains(m+"/", "/"+stray+"/") {
+			failed = append(failed, unmountBelow(m))
+		}
+	}
+	for _, dir := range d.bundles() {
+		if filepath.Base(dir) == stray {
+			failed = append(failed, os.RemoveAll(dir))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// forget lets runc forget a container.
+func (d *Daemon) forget(ctx context.Context, id string) error {
+	dirs, err := filepath.Glob(filepath.Join(d.paths.runc(), "*", id))
+	for _, dir := range dirs {
+		out, err := exec.CommandContext(ctx, d.tools.Runc, "--root", filepath.Dir(dir), "delete", "--force", id).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("delete container %s: %w: %s", id, err, bytes.TrimSpace(out))
+		}
+	}
+	return err
+}
+
+// disconnect ends the plugins that work on a sandbox and takes its attachments back.
+func (d *Daemon) disconnect(ctx context.Context, id string) error {
+	err := endAll(ctx, func() (all []process, err error) {
+		plugins, err := d.plugins()
+		for _, p := range plugins {
+			if p.sandbox == id {
+				all = append(all, p.process)
+			}
+		}
+		return all, err
+	})
+	if err != nil {
+		return err
+	}
+	attachments, err := d.attachments()
+	failed := []error{err}
+	for _, a := range attachments {
+		if a.ContainerID == id {
+			failed = append(failed, d.detach(ctx, a), unpin(a.NetNS))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// unpin lets a network namespace go with its last process.
+func unpin(path string) error {
+	if err := unmountBelow(path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("unpin network namespace: %w", err)
+	}
+	return nil
+}
