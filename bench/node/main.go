@@ -92,9 +92,14 @@ func measure(ctx context.Context, runs int, results string) (err error) {
 		}
 		figures = append(figures, more...)
 	}
+	calls, err := runtimeCalls(ctx, api)
+	if err != nil {
+		return err
+	}
+	figures = append(figures, calls...)
 	var over error
 	for _, f := range figures {
-		if f.Value > f.Limit {
+		if f.Limit > 0 && f.Value > f.Limit {
 			over = errors.Join(over, fmt.Errorf("%s: %.0f %s is over the limit of %g", f.What, f.Value, f.Unit, f.Limit))
 		}
 	}

@@ -79,7 +79,7 @@ func New(p Parts, o Options) (*Host, error) {
 	if sources.Static, err = h.static(); err != nil {
 		return nil, err
 	}
-	h.kubelet, err = kubelet.New(sources, p.Client, p.Runtime, p.Recorder, kubelet.Options{
+	h.kubelet, err = kubelet.New(sources, p.Client, timedRuntime(p.Runtime, u.activity.RuntimeOperation), p.Recorder, kubelet.Options{
 		NodeName: p.Name, Registration: registration, Host: host, Observer: u, Logger: o.Logger,
 	})
 	if err != nil {
