@@ -88,8 +88,8 @@ func Start(t *testing.T, o Options) *World {
 	if w.Dir == "" {
 		w.Dir = filepath.Join(t.TempDir(), "node")
 	}
-	for _, make := range []func(context.Context, string, io.Writer) (string, error){ociimage.Pause, ociimage.Busybox, ociimage.Nginx} {
-		archive, err := make(ctx, tools.Images, io.Discard)
+	for _, build := range []func(context.Context, string, io.Writer) (string, error){ociimage.Pause, ociimage.Busybox, ociimage.Nginx} {
+		archive, err := build(ctx, tools.Images, io.Discard)
 		w.Check(err)
 		w.archives = append(w.archives, archive)
 	}
