@@ -3,9 +3,7 @@ package host_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/keelson-dev/keelson/cri"
-	"github.com/keelson-dev/keelson/internal/realnode"
 	"github.com/keelson-dev/keelson/internal/realnode/realnodetest"
 )
 
@@ -31,11 +29,10 @@ type manifests struct {
 func withManifests(t *testing.T) manifests {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "node")
-	w := realnodetest.Start(t, realnodetest.Options{Dir: dir, Started: func(*realnode.Node) {
-		if err := os.Mkdir(filepath.Join(dir, "manifests"), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			t.Error(err)
-		}
-	}})
+	if err := os.MkdirAll(filepath.Join(dir, "manifests"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := realnodetest.Start(t, realnodetest.Options{Dir: dir})
 	return manifests{w, t, filepath.Join(dir, "manifests")}
 }
 
@@ -182,45 +179,43 @@ func (m manifests) self() *corev1.Node {
 // ready waits until there is a pod that is ready.
 func (m manifests) ready(name string) *corev1.Pod {
 	m.t.Helper()
-	return appears(m.t, m.World, name, "ready", realnodetest.IsReady)
+	return appears(m.Context, m.t, m.Clients, appearance{name, "ready", realnodetest.IsReady})
 }
 
 // another waits until another pod of the name is ready.
 func (m manifests) another(than *corev1.Pod) *corev1.Pod {
 	m.t.Helper()
-	return appears(m.t, m.World, than.Name, "another and ready", func(pod *corev1.Pod) bool {
+	return appears(m.Context, m.t, m.Clients, appearance{than.Name, "another and ready", func(pod *corev1.Pod) bool {
 		return pod.UID != than.UID && realnodetest.IsReady(pod)
-	})
+	}})
+}
+
+// appearance is what is waited for of a pod.
+type appearance struct {
+	name, what string
+	good       func(*corev1.Pod) bool
 }
 
 // appears waits until there is a pod that is as is wanted, whatever happens to others of its name.
-func appears(t *testing.T, w *realnodetest.World, name, what string, good func(*corev1.Pod) bool) *corev1.Pod {
+func appears(ctx context.Context, t *testing.T, clients kubernetes.Interface, a appearance) *corev1.Pod {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(w.Context, realnodetest.Limit)
+	ctx, cancel := context.WithTimeout(ctx, realnodetest.Limit)
 	defer cancel()
-	pods, o := w.Clients.CoreV1().Pods("default"), metav1.ListOptions{FieldSelector: "metadata.name=" + name}
-	list, err := pods.List(ctx, o)
-	w.Check(err)
-	var last *corev1.Pod
-	for i := range list.Items {
-		if last = &list.Items[i]; good(last) {
-			return last
-		}
+	changes, err := clients.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + a.name})
+	if err != nil {
+		t.Fatal(err)
 	}
-	o.ResourceVersion = list.ResourceVersion
-	changes, err := pods.Watch(ctx, o)
-	w.Check(err)
 	defer changes.Stop()
-	for change := range changes.ResultChan() {
-		pod, ok := change.Object.(*corev1.Pod)
-		if ok && change.Type != watch.Deleted {
-			if last = pod; good(pod) {
+	var last *corev1.Pod
+	for change := range changes.ResultChan() { // which begins with what there is
+		if pod, ok := change.Object.(*corev1.Pod); ok && change.Type != watch.Deleted {
+			if last = pod; a.good(pod) {
 				return pod
 			}
 		}
 	}
 	text, _ := json.MarshalIndent(last, "", " ")
-	t.Fatalf("pod %s does not become %s:\n%s", name, what, text)
+	t.Fatalf("pod %s does not become %s:\n%s", a.name, a.what, text)
 	return nil
 }
 
