@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,8 +20,9 @@ import (
 	"github.com/keelson-dev/keelson/internal/ociimage"
 )
 
-// containersHere gets what real containers take, and skips where they cannot run; in CI they can.
-func containersHere(t *testing.T) (images string) {
+// containersHere gets what real containers take, and skips where they cannot run; in CI they can. It returns an
+// archive for --images and a mirror that has another image.
+func containersHere(t *testing.T) (images, mirror string) {
 	t.Helper()
 	if err := nodetools.Supported(t.Context()); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -31,7 +34,6 @@ func containersHere(t *testing.T) (images string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	images = t.TempDir()
 	var log strings.Builder
 	nginx, err := ociimage.Nginx(t.Context(), tools.Images, &log)
 	if err != nil {
@@ -41,25 +43,48 @@ func containersHere(t *testing.T) (images string) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
-	for _, path := range []string{nginx, busybox} {
-		if err := os.Symlink(path, filepath.Join(images, filepath.Base(path))); err != nil {
+	registry, err := ociimage.NewRegistry(busybox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(registry)
+	t.Cleanup(server.Close)
+	return nginx, server.URL
+}
+
+// TestFallback: whoever may not run containers gets simulated ones, and learns why.
+func TestFallback(t *testing.T) {
+	p := program(t)
+	dir := t.TempDir()
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		p = p.As(nobody)
+		if err := errors.Join(os.Chown(dir, nobody, nobody), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return images
+	process := started(t, p, filepath.Join(dir, "data"), "--runtime", "containerd", "--storage", "memory")
+	if text := process.Output(); !strings.Contains(text, "containers are simulated: ") || !strings.Contains(text, "root") {
+		t.Errorf("it says %q", text)
+	}
+	_, api := clients(t, process)
+	waitForNodes(t, api, 1)
+	if err := process.Interrupt(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestContainers plays the scripts of testdata/containers, in the form that TestKubectl knows, on three nodes of real
 // containers; kills the cluster, whose next life finds everything as it was; and removes it without a trace.
 func TestContainers(t *testing.T) {
-	images := containersHere(t)
+	images, mirror := containersHere(t)
 	path, err := kubectl.Build(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := program(t)
 	dir := filepath.Join(t.TempDir(), "data")
-	args := []string{"--runtime", "containerd", "--nodes", "3", "--images", images, "--cluster-cidr", "10.80.0.0/16"}
+	args := []string{"--runtime", "containerd", "--nodes", "3", "--images", images, "--registry-mirror", mirror, "--cluster-cidr", "10.80.0.0/16"}
 	t.Cleanup(func() {
 		if text, code, err := p.Fail(context.Background(), "--data-dir", dir, "--down"); err != nil || code != 0 {
 			t.Errorf("--down: code %d, %v: %s", code, err, text)

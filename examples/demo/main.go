@@ -64,13 +64,16 @@ func run(ctx context.Context, file, home string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(s.kubectl.Home)) }()
 	if file == "" {
 		s.kubectl.Kubeconfig = filepath.Join(home, ".keelson", "kubeconfig")
-		if _, err := s.ask(ctx, "get", "--raw", "/readyz", "--request-timeout=2s"); err != nil {
-			end, err := s.start(ctx)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, end()) }()
+	}
+	switch _, absent := s.ask(ctx, "get", "--raw", "/readyz", "--request-timeout=2s"); {
+	case absent != nil && file != "":
+		return fmt.Errorf("--kubeconfig %s: no cluster answers: %w", file, absent)
+	case absent != nil:
+		end, err := s.start(ctx)
+		if err != nil {
+			return err
 		}
+		defer func() { err = errors.Join(err, end()) }()
 	}
 	s.began = time.Now()
 	if err := s.play(ctx); err != nil {

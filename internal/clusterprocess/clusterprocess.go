@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -22,7 +23,24 @@ import (
 )
 
 // Program is a built examples/cluster.
-type Program struct{ path string }
+type Program struct {
+	path string
+	user uint32 // 0 is whoever starts it
+}
+
+// As is the program run by another user, which root alone may do.
+func (p Program) As(user uint32) Program {
+	p.user = user
+	return p
+}
+
+func (p Program) command(ctx context.Context, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, p.path, args...)
+	if p.user != 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: p.user, Gid: p.user}}
+	}
+	return c
+}
 
 // Build compiles the program into dir.
 func Build(ctx context.Context, dir string) (Program, error) {
@@ -39,7 +57,7 @@ func Build(ctx context.Context, dir string) (Program, error) {
 	if err != nil {
 		return Program{}, fmt.Errorf("build examples/cluster: %w\n%s", err, out)
 	}
-	return Program{path}, nil
+	return Program{path: path}, nil
 }
 
 // Process is a running cluster. Whoever started it calls Kill or Interrupt.
@@ -67,7 +85,7 @@ func (p Program) Start(ctx context.Context, dir string, args ...string) (*Proces
 	}
 	began := time.Now()
 	r := &Process{
-		Kubeconfig: filepath.Join(dir, "kubeconfig"), command: exec.CommandContext(ctx, p.path, append(full, args...)...),
+		Kubeconfig: filepath.Join(dir, "kubeconfig"), command: p.command(ctx, append(full, args...)...),
 		output: &output{ready: make(chan string, 1)}, done: make(chan struct{}),
 	}
 	r.command.Stdout, r.command.Stderr = r.output, r.output
@@ -93,7 +111,7 @@ func (p Program) Start(ctx context.Context, dir string, args ...string) (*Proces
 func (p Program) Fail(ctx context.Context, args ...string) (text string, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	command := exec.CommandContext(ctx, p.path, args...)
+	command := p.command(ctx, args...)
 	out, err := command.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
