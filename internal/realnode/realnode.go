@@ -120,6 +120,9 @@ func (n *Node) Addresses() []netip.Addr {
 	return list
 }
 
+// Dir is the node's directory.
+func (n *Node) Dir() string { return n.dir }
+
 // Daemon is the node's containerd, Bridge its network.
 func (n *Node) Daemon() *containerd.Daemon { return n.daemon }
 

@@ -43,7 +43,7 @@ const (
 type Options struct {
 	// Node may change the node's options and tools before each life of it.
 	Node func(o *realnode.Options, tools *nodetools.Tools)
-	// Before is called before each life's parts are made, with the node's directory, after it was started.
+	// Started is called in each life after the node was started, before its kubelet is.
 	Started func(n *realnode.Node)
 	// Adapt may exchange parts of the machine as the kubelet has it, in each life.
 	Adapt func(h *kubelet.Host)
@@ -127,6 +127,9 @@ func (w *World) Check(err error) {
 		w.t.Fatal(err)
 	}
 }
+
+// Images is a directory of archives of images.
+func (w *World) Images() string { return w.tools.Images }
 
 // gate makes containerd refuse to start while it is held back.
 func (w *World) gate() {
