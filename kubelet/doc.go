@@ -6,8 +6,14 @@
 // runtime has for it, decides by pure functions what to do and how to describe the pod, and does
 // it. Workers are woken by changes of the pod, by the runtime's events, by results of probes and
 // by their own timers; every 20 seconds a pass over the runtime finds what was missed. A kubelet
-// keeps no state of its own: one that is started later on the same runtime picks its containers
-// up.
+// keeps no state of its own but for which pods it admitted (Memory): one that is started later on
+// the same runtime picks its containers up.
+//
+// What real containers need of the machine comes through Host, a small interface for each part:
+// volumes, environment, cgroups, security, names, credentials, probes over the network, logs.
+// Packages below this one implement them, and package cluster/host puts them together. Without a
+// Host pods run in name only, which a simulated runtime makes quick and a synctest bubble
+// virtual.
 //
 // Statuses reach the API through one sender per kubelet. It sends at once what is settled, waits
 // a moment with what is about to change, and retries for as long as it takes; a pod that starts
@@ -15,9 +21,9 @@
 //
 // # What it does not do yet
 //
-// Volumes, environment from other objects, image pull secrets, resource managers and cgroups, resize
-// in place, the RestartAllContainers rule, static pods, the graceful shutdown of the node,
-// eviction under pressure and the kubelet's server.
+// Resource managers (CPU, memory, devices), resize in place, the RestartAllContainers rule, the
+// graceful shutdown of the node, claims and CSI. Back-offs of failing containers begin anew with
+// the kubelet, as upstream's do.
 //
 // # Errors and concurrency
 //
