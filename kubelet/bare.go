@@ -48,6 +48,8 @@ func (bare) PodStarted(created, seen, running time.Time)       {}
 func (bare) PodSynced(time.Duration)                           {}
 func (bare) Rejected(string)                                   {}
 func (bare) RemoveLog(string) error                            { return nil }
+func (bare) Waits(types.UID) map[string]Wait                   { return nil }
+func (bare) SetWait(types.UID, string, Wait) error             { return nil }
 func (bare) Probe(context.Context, ProbeTarget) error          { return nil }
 func (bare) Message(status cri.ContainerStatus) string         { return status.Message }
 

@@ -6,7 +6,7 @@
 // runtime has for it, decides by pure functions what to do and how to describe the pod, and does
 // it. Workers are woken by changes of the pod, by the runtime's events, by results of probes and
 // by their own timers; every 20 seconds a pass over the runtime finds what was missed. A kubelet
-// keeps no state of its own but for which pods it admitted (Memory): one that is started later on
+// keeps no state of its own but for what it remembers of pods (Memory): one that is started later on
 // the same runtime picks its containers up.
 //
 // What real containers need of the machine comes through Host, a small interface for each part:
@@ -22,8 +22,7 @@
 // # What it does not do yet
 //
 // Resource managers (CPU, memory, devices), resize in place, the RestartAllContainers rule, the
-// graceful shutdown of the node, claims and CSI. Back-offs of failing containers begin anew with
-// the kubelet, as upstream's do.
+// graceful shutdown of the node, claims and CSI.
 //
 // # Errors and concurrency
 //

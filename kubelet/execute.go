@@ -193,7 +193,7 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 		return w.backingOff(pod, c, st)
 	}
 	if exited := o.latestExited(c.Name); exited != nil {
-		w.crash.next(backoffKey(c), exited.FinishedAt, time.Now())
+		w.lengthenWait(backoffKey(c), exited.FinishedAt)
 	}
 	image, err := w.ensureImage(ctx, pod, c)
 	if err != nil {
@@ -252,6 +252,15 @@ func (w *worker) nextAttempt(o observation, name string) uint32 {
 // of it, and the next one takes its place.
 func (w *worker) neverStarted(c *cri.ContainerStatus) bool {
 	return c.State == cri.ContainerCreated && w.waiting[c.Metadata.Name].Reason != reasonRunContainerError
+}
+
+// lengthenWait makes the restart after the one that is about to happen wait longer, also for the next kubelet.
+func (w *worker) lengthenWait(key string, ended time.Time) {
+	w.crash.next(key, ended, time.Now())
+	e := w.crash.entries[key]
+	if err := w.k.options.Host.Memory.SetWait(w.uid, key, Wait{Delay: e.delay, Since: e.update}); err != nil {
+		w.k.log.Warn("the wait of a failing container is not remembered", "uid", w.uid, "error", err)
+	}
 }
 
 // backingOff says that a container waits before it is started again.

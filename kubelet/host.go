@@ -167,6 +167,16 @@ type Memory interface {
 	// Admit remembers pods that are admitted now, Forget those of which nothing is left.
 	Admit(pods ...*corev1.Pod) error
 	Forget(uids ...types.UID) error
+	// Waits are how long a pod's failing containers have to wait, by keys of the kubelet's, and
+	// SetWait remembers one: restarting a kubelet starts no storm of containers that fail.
+	Waits(uid types.UID) map[string]Wait
+	SetWait(uid types.UID, key string, w Wait) error
+}
+
+// Wait is how long the next attempt has to wait, and since when the wait is that long.
+type Wait struct {
+	Delay time.Duration
+	Since time.Time
 }
 
 // Logs are those of containers.

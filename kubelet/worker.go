@@ -68,6 +68,9 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		w.began = time.Now()
 	}
+	for key, wait := range k.options.Host.Memory.Waits(pod.UID) {
+		w.crash.entries[key] = backoffEntry{delay: wait.Delay, update: wait.Since}
+	}
 	w.probes = newProbes(w, &pod.Status)
 	w.poke()
 	return w

@@ -162,6 +162,19 @@ func (r remembered) Admitted(uid types.UID) bool {
 	return known
 }
 
+func (r remembered) Waits(uid types.UID) map[string]kubelet.Wait {
+	pod, _ := r.Get(uid)
+	waits := make(map[string]kubelet.Wait, len(pod.Backoffs))
+	for key, b := range pod.Backoffs {
+		waits[key] = kubelet.Wait{Delay: b.Delay, Since: b.Updated}
+	}
+	return waits
+}
+
+func (r remembered) SetWait(uid types.UID, key string, w kubelet.Wait) error {
+	return r.SetBackoff(uid, key, checkpoint.Backoff{Delay: w.Delay, Updated: w.Since})
+}
+
 // memory opens what earlier lives of the node's kubelet have written down. What cannot be read is
 // set aside and told.
 func (h *Host) memory() (remembered, *checkpoint.Store, error) {
