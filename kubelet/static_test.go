@@ -1,0 +1,209 @@
+package kubelet_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/informer/memory"
+	"github.com/keelson-dev/keelson/kubelet"
+)
+
+// staticNode is a node with static pods.
+type staticNode struct {
+	*node
+	kubelet   *kubelet.Kubelet
+	manifests *memory.Store[*corev1.Pod]
+}
+
+// runStatic starts a kubelet that has static pods, too.
+func (w *world) runStatic(rt *simulated.Runtime) *staticNode {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	detect := informer.Options{DetectMutations: func(err error) { w.t.Error(err) }}
+	manifests := memory.New[*corev1.Pod]()
+	in := kubelet.Sources{Pods: informer.New(w.pods, detect), Nodes: informer.New(w.nodes, detect), Static: informer.New(manifests, detect)}
+	k, err := kubelet.New(in, w, rt, w, kubelet.Options{NodeName: "n1"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n := &staticNode{&node{world: w, runtime: rt, cancel: cancel, done: make(chan struct{})}, k, manifests}
+	var group sync.WaitGroup
+	for _, run := range []func(context.Context) error{in.Pods.Run, in.Nodes.Run, in.Static.Run, k.Run} {
+		group.Go(func() {
+			if err := run(ctx); err != nil {
+				w.t.Error(err)
+			}
+		})
+	}
+	go func() { group.Wait(); close(n.done) }()
+	return n
+}
+
+// withStatic runs a test with one node that has static pods, in virtual time.
+func withStatic(t *testing.T, o simulated.Options, test func(n *staticNode)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		rt := simulated.New(o)
+		n := newWorld(t).runStatic(rt)
+		synctest.Wait()
+		test(n)
+		n.stop()
+		rt.Close()
+	})
+}
+
+// manifest is a static pod of that content.
+func manifest(content string) *corev1.Pod {
+	return newPod("web-n1", func(pod *corev1.Pod) {
+		pod.UID = types.UID(content)
+		pod.Annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": content}
+		pod.Spec.TerminationGracePeriodSeconds = new(int64)
+		*pod.Spec.TerminationGracePeriodSeconds = 5
+	})
+}
+
+// mirror is what the API has of a static pod.
+func mirror(content, uid string) *corev1.Pod {
+	pod := manifest(content)
+	pod.UID = types.UID(uid)
+	pod.Annotations["kubernetes.io/config.mirror"] = content
+	return pod
+}
+
+// running are the UIDs of pods whose containers run.
+func (n *staticNode) running() []string {
+	var list []string
+	for _, c := range n.containers() {
+		if c.State == cri.ContainerRunning {
+			list = append(list, c.Labels[cri.LabelPodUID])
+		}
+	}
+	return list
+}
+
+func (n *staticNode) expectRunning(want ...string) {
+	n.t.Helper()
+	if got := n.running(); len(got) != len(want) || len(want) > 0 && got[0] != want[0] {
+		n.t.Errorf("containers of %v run, want %v", got, want)
+	}
+}
+
+// TestStaticPod: it runs without a mirror, is told through it once there is one, and does not care about its end.
+func TestStaticPod(t *testing.T) {
+	withStatic(t, simulated.Options{Images: []string{"nginx"}}, func(n *staticNode) {
+		n.manifests.Put(manifest("a"))
+		n.after(time.Second)
+		n.expectRunning("a")
+		n.expectStatuses()
+		n.pods.Put(mirror("a", "m1"))
+		n.after(time.Second)
+		n.expectStatuses("1s web-n1 Running Ready main=running")
+		id := n.containers()[0].ID
+
+		// Somebody deletes the mirror: the containers go on, and the next mirror hears of them.
+		n.remove("web-n1", 0)
+		n.after(time.Second)
+		n.pods.Delete("default", "web-n1")
+		n.after(10 * time.Second)
+		n.expectStatuses()
+		n.pods.Put(mirror("a", "m2"))
+		n.after(time.Second)
+		n.expectStatuses("13s web-n1 Running Ready main=running")
+		if list := n.containers(); len(list) != 1 || list[0].ID != id {
+			t.Errorf("containers are %v, was %s", list, id)
+		}
+
+		// The file is gone: so is the pod. The mirror is not the kubelet's to delete.
+		n.manifests.Delete("default", "web-n1")
+		n.after(10 * time.Second)
+		n.expectRunning()
+		if n.pod("web-n1").UID != "m2" || n.count("delete pods") != 0 {
+			t.Error("the kubelet has deleted the mirror")
+		}
+		n.pods.Delete("default", "web-n1")
+		n.after(time.Minute)
+		n.leftNothing()
+	})
+}
+
+// TestStaticPodOfTheSameName waits for the end of the one before; of several that wait the last one counts.
+func TestStaticPodOfTheSameName(t *testing.T) {
+	withStatic(t, slow(), func(n *staticNode) {
+		n.manifests.Put(manifest("a"))
+		n.after(time.Second)
+		for _, content := range []string{"b", "c", "d"} {
+			n.manifests.Delete("default", "web-n1")
+			n.manifests.Put(manifest(content))
+			n.after(time.Second)
+			n.expectRunning("a")
+		}
+		n.after(10 * time.Second)
+		n.expectRunning("d")
+
+		// What waits and is taken back never runs.
+		n.manifests.Delete("default", "web-n1")
+		n.manifests.Put(manifest("e"))
+		n.after(time.Second)
+		n.expectRunning("d")
+		n.manifests.Delete("default", "web-n1")
+		n.after(time.Minute)
+		n.expectRunning()
+		n.leftNothing()
+
+		// And what comes back runs again.
+		n.manifests.Put(manifest("d"))
+		n.after(time.Second)
+		n.expectRunning("d")
+	})
+}
+
+// TestStaticPodEvicted: it fails and stays so, until its file changes.
+func TestStaticPodEvicted(t *testing.T) {
+	withStatic(t, slow(), func(n *staticNode) {
+		n.manifests.Put(manifest("a"))
+		n.pods.Put(mirror("a", "m"))
+		n.after(time.Second)
+		n.expectStatuses("0s web-n1 Running Ready main=running")
+		if err := n.kubelet.Evict(context.Background(), "a", short); err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Minute)
+		n.expectRunning()
+		if s := n.pod("web-n1").Status; s.Phase != corev1.PodFailed || s.Reason != "Evicted" {
+			t.Errorf("status is %+v", s)
+		}
+		n.manifests.Delete("default", "web-n1")
+		n.manifests.Put(manifest("b"))
+		n.after(time.Minute)
+		n.expectRunning("b")
+	})
+}
+
+// TestStaticPodWithoutServer: it runs before the kubelet has heard anything of an API server.
+func TestStaticPodWithoutServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fail = func(string, client.Target) error { return errors.New("connection refused") }
+		rt := simulated.New(simulated.Options{Images: []string{"nginx"}})
+		n := w.runStatic(rt)
+		n.manifests.Put(manifest("a"))
+		n.pods.Put(newPod("other"))
+		n.after(10 * time.Second)
+		if got := n.running(); len(got) == 0 {
+			t.Error("nothing runs")
+		}
+		n.stop()
+		rt.Close()
+	})
+}
