@@ -122,8 +122,8 @@ func newMachine(t *testing.T) *machine {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	t.Cleanup(cancel)
 	m := &machine{t: t, ctx: ctx, dir: filepath.Join(t.TempDir(), "node")}
-	for _, make := range []func(context.Context, string, io.Writer) (string, error){ociimage.Pause, ociimage.Busybox, ociimage.Nginx} {
-		archive, err := make(ctx, tools.Images, io.Discard)
+	for _, build := range []func(context.Context, string, io.Writer) (string, error){ociimage.Pause, ociimage.Busybox, ociimage.Nginx} {
+		archive, err := build(ctx, tools.Images, io.Discard)
 		m.check(err)
 		m.options.Archives = append(m.options.Archives, archive)
 	}
