@@ -274,11 +274,14 @@ func text(obj any) string {
 	return string(b)
 }
 
+// cleanLimit is how long what pods leave may stay: a little more than the minute between two collections of garbage.
+const cleanLimit = 75 * time.Second
+
 // Clean waits until nothing is left on the machine that was not there before the first pod.
 func (w *World) Clean() {
 	w.t.Helper()
 	var more []string
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // nobody tells
+	for end := time.Now().Add(cleanLimit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // nobody tells
 		more = more[:0]
 		for _, name := range w.left() {
 			if !w.baseline[name] {

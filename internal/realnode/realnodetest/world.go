@@ -155,11 +155,18 @@ func (w *World) run(ctx context.Context, parts cluster.NodeParts) error {
 	w.mu.Lock()
 	w.node = n
 	w.mu.Unlock()
-	if err := n.Start(ctx); err != nil {
+	// The test may kill containerd just then; whoever runs a node for good starts it again, too.
+	for tries := 0; ; tries++ {
+		err := n.Start(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		return err
+		if err == nil {
+			break
+		}
+		if tries == 5 {
+			return err
+		}
 	}
 	if w.options.Started != nil {
 		w.options.Started(n)
