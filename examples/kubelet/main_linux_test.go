@@ -43,6 +43,7 @@ type world struct {
 	ctx       context.Context
 	dir       string // of the cluster
 	program   string // the built kubelet
+	server    clusterprocess.Program
 	args      []string
 	root      string
 	cluster   *clusterprocess.Process
@@ -68,9 +69,10 @@ func newWorld(t *testing.T) *world {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", w.program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	program, err := clusterprocess.Build(ctx, t.TempDir())
+	var err error
+	w.server, err = clusterprocess.Build(ctx, t.TempDir())
 	w.check(err)
-	w.cluster, err = program.Start(ctx, w.dir, "--disable", "nodes")
+	w.cluster, err = w.server.Start(ctx, w.dir, "--disable", "nodes")
 	w.check(err)
 	t.Cleanup(func() {
 		if err := w.cluster.Interrupt(); err != nil {
@@ -441,6 +443,9 @@ func TestNode(t *testing.T) {
 	if a, b := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || a.RestartCount != 0 {
 		t.Errorf("container %s has become %s, with %d restarts", b.ContainerID, a.ContainerID, a.RestartCount)
 	}
+	w.serverRestarts()
+	w.configure("five")
+	third.until("config five")
 	w.static()
 	w.check(w.clients.CoreV1().Pods("default").Delete(w.ctx, "pod", metav1.DeleteOptions{}))
 	w.pod("default", "pod", "gone", gone)
@@ -456,6 +461,15 @@ func TestNode(t *testing.T) {
 	if err := third.end(os.Interrupt); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
+}
+
+// serverRestarts kills the API server and starts it where it was.
+func (w *world) serverRestarts() {
+	w.t.Helper()
+	w.check(w.cluster.Kill())
+	again, err := w.server.Start(w.ctx, w.dir, "--disable", "nodes", "--listen", strings.TrimPrefix(w.cluster.URL, "https://"))
+	w.check(err)
+	w.cluster = again
 }
 
 // access tries who is let in to the kubelet's server.
