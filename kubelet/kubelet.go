@@ -274,13 +274,15 @@ func (k *Kubelet) changes() []podChange {
 	k.pods.mu.Lock()
 	defer k.pods.mu.Unlock()
 	var now, later []podChange
+	going := map[types.UID]bool{}
 	for _, c := range k.pods.queue {
 		switch {
 		case !isStatic(c.pod) && !k.pods.known:
 			later = append(later, c)
-		case isStatic(c.pod) && k.delay(c):
+		case isStatic(c.pod) && k.delay(c, going):
 		default:
 			now = append(now, c)
+			going[c.pod.UID] = c.gone
 		}
 	}
 	k.pods.queue = later
@@ -289,14 +291,18 @@ func (k *Kubelet) changes() []podChange {
 
 // delay puts a new static pod aside while another of its name is there, or drops one that was. The
 // lock is held.
-func (k *Kubelet) delay(c podChange) bool {
+func (k *Kubelet) delay(c podChange, going map[types.UID]bool) bool {
 	name := nameOf(c.pod)
-	if _, known := k.pods.workers[c.pod.UID]; known {
-		return false
-	}
 	if c.gone {
 		if k.pods.delayed[name].pod != nil && k.pods.delayed[name].pod.UID == c.pod.UID {
 			delete(k.pods.delayed, name)
+		}
+		return false
+	}
+	if w, known := k.pods.workers[c.pod.UID]; known {
+		if going[c.pod.UID] || w.news.isGone() { // it was taken away, and is back before it has ended
+			k.pods.delayed[name] = c
+			return true
 		}
 		return false
 	}

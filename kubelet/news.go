@@ -52,6 +52,13 @@ func (n *news) newest() *corev1.Pod {
 	return n.pod
 }
 
+// isGone reports whether the pod was taken away, for good.
+func (n *news) isGone() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.gone
+}
+
 // touch makes the worker look at its pod although nothing of it has changed.
 func (n *news) touch() {
 	n.mu.Lock()

@@ -170,8 +170,8 @@ func (s *sender) observe(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, known := s.reports[pod.UID]
-	if !known || r.gone || !newer(pod.ResourceVersion, r.pod.ResourceVersion) {
-		return
+	if !known || r.gone || r.static || !newer(pod.ResourceVersion, r.pod.ResourceVersion) {
+		return // of static pods the API has the mirrors
 	}
 	r.pod = pod
 	if r.sent == 0 || r.sent != r.version || r.failures > 0 {

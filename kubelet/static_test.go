@@ -124,10 +124,14 @@ func TestStaticPod(t *testing.T) {
 			t.Errorf("containers are %v, was %s", list, id)
 		}
 
+		sent := n.count("patch pods/status")
 		// The file is gone: so is the pod. The mirror is not the kubelet's to delete.
 		n.manifests.Delete("default", "web-n1")
 		n.after(10 * time.Second)
 		n.expectRunning()
+		if now := n.count("patch pods/status"); now != sent {
+			t.Errorf("%d statuses are sent of a pod that is not there", now-sent)
+		}
 		if n.pod("web-n1").UID != "m2" || n.count("delete pods") != 0 {
 			t.Error("the kubelet has deleted the mirror")
 		}
@@ -165,6 +169,35 @@ func TestStaticPodOfTheSameName(t *testing.T) {
 		n.manifests.Put(manifest("d"))
 		n.after(time.Second)
 		n.expectRunning("d")
+	})
+}
+
+// TestStaticPodTakenBack: what was removed and comes back while it still ends is started anew, unless it is removed again.
+func TestStaticPodTakenBack(t *testing.T) {
+	withStatic(t, slow(), func(n *staticNode) {
+		n.manifests.Put(manifest("a"))
+		n.after(time.Second)
+		n.manifests.Delete("default", "web-n1")
+		n.after(time.Second)
+		n.manifests.Put(manifest("a"))
+		n.after(time.Minute)
+		n.expectRunning("a")
+		n.expectEventsAbout("Started",
+			"0s web-n1 spec.containers{main} Normal Started: Container started", "6s web-n1 spec.containers{main} Normal Started: Container started")
+
+		// At once, and for a while only.
+		n.manifests.Delete("default", "web-n1")
+		n.manifests.Put(manifest("a"))
+		n.after(time.Minute)
+		n.expectRunning("a")
+		n.manifests.Delete("default", "web-n1")
+		n.after(time.Second)
+		n.manifests.Put(manifest("a"))
+		n.after(time.Second)
+		n.manifests.Delete("default", "web-n1")
+		n.after(time.Minute)
+		n.expectRunning()
+		n.leftNothing()
 	})
 }
 
