@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +24,7 @@ func TestServerAway(t *testing.T) {
 	ends.Spec.RestartPolicy = corev1.RestartPolicyNever
 	w.Create(ends)
 	pid := w.PID(w.Ready("steady"), "c")
-	w.Ready("doomed")
+	doomed := w.PID(w.Ready("doomed"), "c")
 	w.Ready("ends")
 	first := w.Ready("restarts").Status.ContainerStatuses[0].ContainerID
 
@@ -37,6 +39,9 @@ func TestServerAway(t *testing.T) {
 	}
 	if got := w.Until("ends", "there", func(*corev1.Pod) bool { return true }); got.Status.Phase != corev1.PodRunning {
 		t.Errorf("pod ends is %s although nobody could tell", got.Status.Phase)
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", doomed)); err != nil {
+		t.Errorf("a pod was ended by a kubelet that cannot know that it was deleted: %v", err)
 	}
 	w.ServerAway(false)
 	w.UntilReady(true)

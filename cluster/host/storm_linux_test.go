@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/internal/realnode/realnodetest"
@@ -60,7 +59,7 @@ func TestStorm(t *testing.T) {
 	}
 	t.Logf("killed: %v; %d pods are to run", kills, len(alive))
 	for _, name := range alive {
-		pod := w.Until(name, "running", func(p *corev1.Pod) bool { return realnodetest.IsReady(p) })
+		pod := w.Until(name, "running", realnodetest.IsReady)
 		if pod.Status.PodIP == "" {
 			t.Errorf("pod %s has no address", name)
 		}

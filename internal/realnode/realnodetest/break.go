@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -145,7 +144,7 @@ func (w *World) HoldContainerd() (release func()) {
 }
 
 // ServerAway makes the API server answer nothing that the node asks for, or answer again.
-func (w *World) ServerAway(away bool) { w.away.Store(away) }
+func (w *World) ServerAway(away bool) { w.outage.set(away) }
 
 // gatedRuntime is the node's runtime for one life of its kubelet.
 type gatedRuntime struct {
@@ -245,13 +244,13 @@ func (g gatedCgroups) Remove(ctx context.Context, uid types.UID) error {
 // gatedClient is how one life of a node reaches the API server.
 type gatedClient struct {
 	client.Client
-	life *life
-	away *atomic.Bool
+	life   *life
+	outage *outage
 }
 
 func (g gatedClient) reach(ctx context.Context) error {
-	if g.away.Load() {
-		return apierrors.NewInternalError(errors.New("connection refused"))
+	if away, _ := g.outage.state(); away {
+		return errAway
 	}
 	return g.life.alive(ctx)
 }

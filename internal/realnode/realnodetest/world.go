@@ -15,22 +15,25 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/host"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/containerd/containerdtest"
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/ociimage"
 	"github.com/keelson-dev/keelson/internal/realnode"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/objects"
+	"github.com/keelson-dev/keelson/registry"
 )
 
 // Images that every node has.
@@ -70,7 +73,8 @@ type World struct {
 
 // shared is what the worlds of a test and its subtests share.
 type shared struct {
-	away atomic.Bool // the API server does not answer the node
+	outage  *outage
+	started chan struct{} // closed when Cluster is set
 
 	mu   sync.Mutex
 	node *realnode.Node
@@ -84,7 +88,7 @@ func Start(t *testing.T, o Options) *World {
 	tools := containerdtest.Tools(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
-	w := &World{t: t, Context: ctx, options: o, tools: tools, Dir: o.Dir, shared: &shared{}}
+	w := &World{t: t, Context: ctx, options: o, tools: tools, Dir: o.Dir, shared: &shared{outage: newOutage(), started: make(chan struct{})}}
 	if w.Dir == "" {
 		w.Dir = filepath.Join(t.TempDir(), "node")
 	}
@@ -98,6 +102,7 @@ func Start(t *testing.T, o Options) *World {
 	c, err := cluster.Start(ctx, cluster.Options{Nodes: cluster.Nodes{Count: 1, Network: network(), Run: w.run}, Logger: w.logger()})
 	w.Check(err)
 	w.Cluster = c
+	close(w.started)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("the cluster broke: %v", err)
@@ -180,16 +185,41 @@ func (w *World) run(ctx context.Context, parts cluster.NodeParts) error {
 	w.mu.Lock()
 	w.life, l.hook = l, w.hook
 	w.mu.Unlock()
-	return n.Run(ctx, host.Parts{
-		Name: parts.Name, Client: gatedClient{parts.Client, l, &w.away}, Runtime: gatedRuntime{runtime, l},
-		Pods: parts.Pods, Node: parts.Node, Services: parts.Services, Recorder: parts.Recorder,
-		Watches: objects.Watches{ConfigMap: parts.ConfigMap, Secret: parts.Secret},
-	}, host.Options{Capacity: parts.Capacity, Adapt: func(h *kubelet.Host) {
-		if w.options.Adapt != nil {
-			w.options.Adapt(h)
-		}
-		h.Volumes, h.Cgroups = gatedVolumes{h.Volumes, l}, gatedCgroups{h.Cgroups, l}
-	}})
+	pods, err := w.pods(ctx, parts.Name)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return controllers.Group(pods, controllers.RunnableFunc(func(ctx context.Context) error {
+		return n.Run(ctx, host.Parts{
+			Name: parts.Name, Client: gatedClient{parts.Client, l, w.outage}, Runtime: gatedRuntime{runtime, l},
+			Pods: pods, Node: parts.Node, Services: parts.Services, Recorder: parts.Recorder,
+			Watches: objects.Watches{ConfigMap: parts.ConfigMap, Secret: parts.Secret},
+		}, host.Options{Capacity: parts.Capacity, Adapt: func(h *kubelet.Host) {
+			if w.options.Adapt != nil {
+				w.options.Adapt(h)
+			}
+			h.Volumes, h.Cgroups = gatedVolumes{h.Volumes, l}, gatedCgroups{h.Cgroups, l}
+		}})
+	})).Run(ctx)
+}
+
+// pods are what the node is told of its pods while the server answers.
+func (w *World) pods(ctx context.Context, node string) (*informer.Informer[*corev1.Pod], error) {
+	select {
+	case <-w.started:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	in, err := registry.Source[*corev1.Pod](w.Cluster.Registry(), corev1.Resource("pods"), registry.Selection{
+		Fields: fields.OneTermEqualSelector("spec.nodeName", node),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return informer.New[*corev1.Pod](source[*corev1.Pod]{in, w.outage}, informer.Options{}), nil
 }
 
 // Node is the machine's part of the node.
