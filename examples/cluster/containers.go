@@ -66,17 +66,13 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 }
 
 // join puts the nodes into a cluster and returns what runs beside it.
-func (m *machines) join(authority *pki.Authority, o *cluster.Options) ([]controllers.Runnable, error) {
-	way, err := connector(authority)
-	if err != nil {
-		return nil, err
-	}
-	m.authority, o.Nodes.Run, o.Server.Connector = authority, m.run, way
+func (m *machines) join(authority *pki.Authority, o *cluster.Options) []controllers.Runnable {
+	m.authority, o.Nodes.Run = authority, m.run
 	o.Kinds = append(o.Kinds, m.usage.kinds(o.Logger)...)
 	if m.mirror == nil {
-		return nil, nil
+		return nil
 	}
-	return []controllers.Runnable{m.mirror}, nil
+	return []controllers.Runnable{m.mirror}
 }
 
 func (m *machines) say(format string, args ...any) {

@@ -91,11 +91,15 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	o := s.options(authority)
 	beside := []controllers.Runnable{people}
 	if nodes != nil {
-		more, err := nodes.join(authority, &o)
+		beside = append(beside, nodes.join(authority, &o)...)
+	}
+	if nodes != nil || s.disabled("nodes") { // others' kubelets have servers, too
+		way, err := connector(authority)
 		if err != nil {
 			return err
 		}
-		beside = append(beside, more...)
+		defer way.Close()
+		o.Server.Connector = way
 	}
 	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
 	o.Authenticators = people.authenticators
