@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/keelson-dev/keelson/apiserver/connect"
 	"github.com/keelson-dev/keelson/cluster"
@@ -17,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/internal/pause"
 	"github.com/keelson-dev/keelson/internal/realnode"
 	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/pki"
@@ -87,12 +89,7 @@ func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
 	if err != nil {
 		return err
 	}
-	switch err := n.Start(ctx); {
-	case ctx.Err() != nil:
-		return nil
-	case errors.Is(err, realnode.ErrNetworkInUse):
-		return fmt.Errorf("%w: --cluster-cidr chooses another", err)
-	case err != nil:
+	if err := m.start(ctx, n); err != nil || ctx.Err() != nil {
 		return err
 	}
 	server, err := m.server(ctx, n, parts)
@@ -106,6 +103,25 @@ func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
 		Pods: parts.Pods, Node: parts.Node, Services: parts.Services, Recorder: parts.Recorder,
 		Watches: objects.Watches{ConfigMap: parts.ConfigMap, Secret: parts.Secret},
 	}, host.Options{Capacity: parts.Capacity, Server: server})
+}
+
+// start starts a node. What it needs may end while it starts, as everything may, so it is tried more than once.
+func (m *machines) start(ctx context.Context, n *realnode.Node) error {
+	for attempts := 3; ; attempts-- {
+		err := n.Start(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil
+		case errors.Is(err, realnode.ErrNetworkInUse):
+			return fmt.Errorf("%w: --cluster-cidr chooses another", err)
+		case attempts == 1:
+			return err
+		}
+		m.say("starting a node failed, trying again: %v", err)
+		if pause.For(ctx, time.Second) != nil {
+			return nil
+		}
+	}
 }
 
 func (m *machines) dir(node string) string {
