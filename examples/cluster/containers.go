@@ -89,7 +89,10 @@ func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
 	if err != nil {
 		return err
 	}
-	if err := m.start(ctx, n); err != nil || ctx.Err() != nil {
+	if err := m.start(ctx, n); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	server, err := m.server(ctx, n, parts)
@@ -110,16 +113,14 @@ func (m *machines) start(ctx context.Context, n *realnode.Node) error {
 	for attempts := 3; ; attempts-- {
 		err := n.Start(ctx)
 		switch {
-		case err == nil || ctx.Err() != nil:
-			return nil
 		case errors.Is(err, realnode.ErrNetworkInUse):
 			return fmt.Errorf("%w: --cluster-cidr chooses another", err)
-		case attempts == 1:
+		case err == nil, ctx.Err() != nil, attempts == 1:
 			return err
 		}
 		m.say("starting a node failed, trying again: %v", err)
-		if pause.For(ctx, time.Second) != nil {
-			return nil
+		if err := pause.For(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 }
