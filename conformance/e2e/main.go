@@ -35,7 +35,7 @@ func main() {
 	focus := flag.String("focus", "", "regular expression of names of tests, or a file with one (default: the tests of the class that lack nothing)")
 	results := flag.String("results", "results", "directory to write the results to; those of -focus have names that end in -part")
 	seed := flag.Uint64("seed", 1, "of the order of the tests")
-	parallel := flag.Int("parallel", 0, "how many tests of pods run at a time (default 4)")
+	parallel := flag.Int("parallel", 0, "how many tests of pods run at a time (default 6)")
 	flag.Parse()
 	// The first Ctrl-C lets the suite clean up, a second one ends everything at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

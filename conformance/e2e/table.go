@@ -40,7 +40,7 @@ func classOf(name string) (class, error) {
 	case "served":
 		c, text = class{file: "served.tsv", result: "conformance", parallel: 1}, servedTable
 	case "pods":
-		c, text = class{file: "pods.tsv", result: "conformance-pods", containers: true, parallel: 4}, podsTable
+		c, text = class{file: "pods.tsv", result: "conformance-pods", containers: true, parallel: 6}, podsTable
 	default:
 		return class{}, fmt.Errorf("%w, not %q", errClass, name)
 	}
