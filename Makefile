@@ -82,11 +82,17 @@ conformance: ## Run upstream's conformance tests of what is served here, or thos
 	$(GO) run ./conformance/e2e -focus '$(FOCUS)'
 	$(GO) run ./internal/evidence/readme
 
+.PHONY: conformance-pods
+conformance-pods: ## Run upstream's conformance tests of pods and volumes on a node of real containers, as root; writes results/.
+	$(GO) run ./conformance/e2e -class pods -focus '$(FOCUS)'
+	$(GO) run ./internal/evidence/readme
+
 .PHONY: bench
 bench: ## Measure start-up and throughput; writes results/ and the README's figures.
 	$(GO) build -o $(BIN)/bench-cluster ./bench/cluster
 	$(BIN)/bench-cluster
 	$(GO) run ./bench/serve
+	$(if $(NODE_TOOLS),$(GO) run ./bench/node)
 	$(GO) run ./internal/evidence/readme
 
 .PHONY: kills
