@@ -150,6 +150,9 @@ func started(w *realnodetest.World, t *testing.T, pod *corev1.Pod) {
 
 // TestKubeletKilledDuringCalls: the same in the middle of calls of the runtime, which hears of the end or not.
 func TestKubeletKilledDuringCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the run without -short has it")
+	}
 	w := realnodetest.Start(t, realnodetest.Options{})
 	config(w, t)
 	seeded := rand.New(rand.NewPCG(4, 9))

@@ -15,6 +15,9 @@ import (
 // TestServerAway: while the API server is away containers are restarted all the same; it hears of everything when it is
 // back, in order, and what was asked for meanwhile is done.
 func TestServerAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the run without -short has it")
+	}
 	t.Parallel()
 	w := realnodetest.Start(t, realnodetest.Options{})
 	w.Create(realnodetest.Pod("restarts", realnodetest.Shell("c", "sleep 2; exit 3")))

@@ -17,6 +17,9 @@ const stormLasts = 45 * time.Second
 // TestStorm: pods come and go at random while containerd and the kubelet are killed at random. Afterwards all that is
 // wanted runs, and when nothing is wanted any more nothing is left.
 func TestStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: the run without -short has it")
+	}
 	w := realnodetest.Start(t, realnodetest.Options{})
 	config(w, t)
 	seed := rand.NewPCG(2026, 4)
