@@ -160,7 +160,9 @@ func value(t *testing.T, text string) any {
 }
 
 // resources gives a parser the name by which the validation calls it.
-type resources struct{ *kubectlopenapi.CachedOpenAPIParser }
+type resources struct {
+	*kubectlopenapi.CachedOpenAPIParser
+}
 
 func (r resources) OpenAPISchema() (kubectlopenapi.Resources, error) { return r.Parse() }
 

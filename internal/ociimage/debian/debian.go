@@ -95,6 +95,10 @@ func Source(ctx context.Context, dir, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	archive, err := archive(ctx, release)
+	if err != nil {
+		return "", err
+	}
 	state, fetched, content := filepath.Join(dir, "state"), filepath.Join(dir, "fetched"), filepath.Join(dir, "content")
 	for _, d := range []string{filepath.Join(state, "lists", "partial"), filepath.Join(state, "archives", "partial"), fetched, content} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -103,7 +107,7 @@ func Source(ctx context.Context, dir, name string) (string, error) {
 	}
 	// Lists of sources are seldom among those of a host: they get a place of their own.
 	list := filepath.Join(dir, "sources.list")
-	line := "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian " + release + " main\n"
+	line := "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] " + archive + " " + release + " main\n"
 	if err := os.WriteFile(list, []byte(line), 0o644); err != nil {
 		return "", err
 	}
@@ -139,6 +143,20 @@ func release() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%w: /etc/os-release names no release", ErrNoDebian)
+}
+
+// archive is where the host has its packages of a release from.
+func archive(ctx context.Context, release string) (string, error) {
+	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)",
+		"Identifier: Packages", "Component: main", "Release: "+release).Output()
+	if err != nil {
+		return "", fmt.Errorf("apt-get indextargets: %w", err)
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	if first == "" {
+		return "", fmt.Errorf("%w: apt knows no archive of %s: see /etc/apt/sources.list", ErrNotFound, release)
+	}
+	return first, nil
 }
 
 // Open takes a directory into which packages are unpacked already.
