@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,8 +70,12 @@ func (k *Kubelet) Gone(uid types.UID) bool {
 	if !k.pods.known || k.pods.workers[uid] != nil {
 		return false
 	}
-	for _, c := range k.pods.queue {
-		if c.pod.UID == uid {
+	waits := func(c podChange) bool { return c.pod.UID == uid && !c.gone }
+	if slices.ContainsFunc(k.pods.queue, waits) || slices.ContainsFunc(k.pods.taken, waits) {
+		return false
+	}
+	for _, c := range k.pods.delayed {
+		if waits(c) {
 			return false
 		}
 	}

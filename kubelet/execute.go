@@ -222,8 +222,8 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 	}
 	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Created", "Container created")
 	if err := w.k.runtime.StartContainer(ctx, id); err != nil {
-		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
-		return &failure{waiting: waiting{reasonRunContainerError, err.Error()}}
+		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", "Error: "+cri.Description(err))
+		return &failure{waiting: waiting{reasonRunContainerError, cri.Description(err)}}
 	}
 	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Started", "Container started")
 	return w.postStart(ctx, pod, c, id)

@@ -106,6 +106,7 @@ type podSet struct {
 	known   bool // all pods of the API are known
 	workers map[types.UID]*worker
 	queue   []podChange
+	taken   []podChange // from the queue, and not all handed to workers yet
 	// delayed are static pods by their names that wait for the end of others of the same names.
 	delayed map[types.NamespacedName]podChange
 	wake    chan struct{}
@@ -285,7 +286,7 @@ func (k *Kubelet) changes() []podChange {
 			going[c.pod.UID] = c.gone
 		}
 	}
-	k.pods.queue = later
+	k.pods.queue, k.pods.taken = later, now
 	return now
 }
 
@@ -319,6 +320,7 @@ func (k *Kubelet) delay(c podChange, going map[types.UID]bool) bool {
 // their creation.
 func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
 	changes := k.changes()
+	defer k.handedOut()
 
 	var added []*corev1.Pod
 	for _, c := range changes {
@@ -350,6 +352,13 @@ func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
 	if err := k.options.Host.Memory.Admit(admitted...); err != nil {
 		k.log.Warn("pods were admitted that a restart will not know of", "error", err)
 	}
+}
+
+// handedOut notes that the changes that were taken are all with workers, or nobody's.
+func (k *Kubelet) handedOut() {
+	k.pods.mu.Lock()
+	defer k.pods.mu.Unlock()
+	k.pods.taken = nil
 }
 
 // add starts a worker for a pod that is new to this kubelet, or refuses the pod. It reports whether
