@@ -253,11 +253,7 @@ func (k *Kubelet) enqueue(pod *corev1.Pod, gone bool) {
 		return
 	}
 	if isMirror(pod) {
-		uid := types.UID(pod.Annotations[annotationMirror])
-		if gone {
-			pod = nil
-		}
-		k.sender.mirror(uid, pod)
+		k.sender.mirror(pod, gone)
 		return
 	}
 	k.pods.mu.Lock()

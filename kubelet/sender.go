@@ -40,6 +40,7 @@ type sender struct {
 
 	mu      sync.Mutex
 	reports map[types.UID]*report
+	mirrors map[mirrored]*corev1.Pod // of the API, by the static pods that they say they stand for
 }
 
 // report is what is to be told of one pod.
@@ -58,7 +59,7 @@ type report struct {
 }
 
 func newSender(c Client, log *slog.Logger) *sender {
-	return &sender{client: c, log: log, wake: make(chan struct{}, 1), reports: map[types.UID]*report{}}
+	return &sender{client: c, log: log, wake: make(chan struct{}, 1), reports: map[types.UID]*report{}, mirrors: map[mirrored]*corev1.Pod{}}
 }
 
 // set takes a pod's status. A status equal to the last one costs nothing.
@@ -90,6 +91,7 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 	if !known {
 		r = &report{uid: pod.UID, pod: pod, static: isStatic(pod), absent: isStatic(pod)}
 		s.reports[pod.UID] = r
+		r.reflect(s.mirrors[mirrored{pod.UID, nameOf(pod)}])
 	}
 	if r.gone {
 		return
@@ -136,21 +138,40 @@ func (r *report) deletable() bool {
 	return r.finished && r.pod.DeletionTimestamp != nil && !r.static
 }
 
-// mirror takes note of the pod in the API that stands for a static one, nil when it is gone. It is
-// told all that is known.
-func (s *sender) mirror(uid types.UID, mirror *corev1.Pod) {
+// mirrored is the static pod that a pod of the API says it stands for. Anybody may say so: only a
+// static pod of the same name is told of through it.
+type mirrored struct {
+	uid  types.UID
+	name types.NamespacedName
+}
+
+// mirror takes note of a pod in the API that says it stands for a static one.
+func (s *sender) mirror(mirror *corev1.Pod, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, known := s.reports[uid]
-	switch {
-	case !known && mirror == nil:
+	of := mirrored{types.UID(mirror.Annotations[annotationMirror]), nameOf(mirror)}
+	s.mirrors[of] = mirror
+	if gone {
+		delete(s.mirrors, of)
+	}
+	r, known := s.reports[of.uid]
+	if !known || !r.static || nameOf(r.pod) != of.name {
 		return
-	case mirror == nil:
+	}
+	r.reflect(s.mirrors[of])
+	if r.version > r.sent && !r.absent {
+		r.due = time.Now().Add(settledDelay)
+		s.poke()
+	}
+}
+
+// reflect makes the mirror, nil for none, what the report of a static pod is about.
+func (r *report) reflect(mirror *corev1.Pod) {
+	if !r.static {
+		return
+	}
+	if mirror == nil {
 		r.absent, r.due = true, time.Time{}
-		return
-	case !known:
-		r = &report{uid: uid, pod: mirror, static: true}
-		s.reports[uid] = r
 		return
 	}
 	r.absent = false
@@ -158,10 +179,6 @@ func (s *sender) mirror(uid types.UID, mirror *corev1.Pod) {
 		r.pod, r.sent, r.failures = mirror, 0, 0
 	}
 	r.learn(mirror)
-	if r.version > r.sent {
-		r.due = time.Now().Add(settledDelay)
-		s.poke()
-	}
 }
 
 // observe takes note of a pod's newest state in the API. When somebody else has changed what the
