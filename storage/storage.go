@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Errors a Store returns, possibly wrapped: test them with errors.Is.
@@ -22,8 +23,11 @@ var (
 	ErrClosed = errors.New("store closed")
 	// ErrEmptyKey: a write named no key.
 	ErrEmptyKey = errors.New("key is empty")
-	// ErrTooLarge: key and value are larger than the backend takes. Every backend takes 2 MiB.
+	// ErrTooLarge: key and value are larger than the backend takes. Every backend takes 1 MiB.
 	ErrTooLarge = errors.New("key and value too large")
+	// ErrUnreadable: a record is there, but its value cannot be told, for example because no key
+	// that is known decrypts it.
+	ErrUnreadable = errors.New("stored value is unreadable")
 )
 
 // Record is one live key with the revision of its last write. Value belongs to the store: a
@@ -32,6 +36,8 @@ type Record struct {
 	Key      string
 	Value    []byte
 	Revision int64
+	// Err, an ErrUnreadable, tells why there is no Value. One such record does not fail a List.
+	Err error
 }
 
 // EventType says what a write did to a key.
@@ -41,6 +47,8 @@ type EventType int
 const (
 	Put EventType = iota + 1
 	Delete
+	// Progress is no change: it says that everything up to Revision has been told. Nothing else is set.
+	Progress
 )
 
 // Event is one committed change. Value and Prev belong to the store, as a Record's do; the
@@ -54,6 +62,8 @@ type Event struct {
 	Value    []byte
 	Prev     []byte
 	Revision int64
+	// Err, an ErrUnreadable, tells why a Put has no Value.
+	Err error
 }
 
 // ListOptions narrows a List. The zero value lists everything at the newest revision.
@@ -77,7 +87,8 @@ type Page struct {
 
 // Reader reads committed state.
 type Reader interface {
-	// Get returns the newest record of key or ErrNotFound.
+	// Get returns the newest record of key or ErrNotFound. With ErrUnreadable comes a record that
+	// has all but the value.
 	Get(ctx context.Context, key string) (Record, error)
 	// List returns the records whose keys start with prefix, all at one revision. It fails with
 	// ErrCompacted or ErrFutureRevision when that revision cannot be read.
@@ -112,9 +123,15 @@ type Watcher interface {
 
 // Stream is one watch, used by one goroutine at a time.
 type Stream interface {
-	// Next blocks until there are changes, then returns at least one of them. It returns
+	// Next blocks until there are changes, then returns at least one event. It returns
 	// ctx.Err() when the context ends (the stream stays usable), ErrCompacted when the reader
 	// fell too far behind, ErrClosed when the store or the stream was closed.
+	//
+	// Once this store's Revision has returned a revision, Next comes to it without a further write:
+	// by a change of that revision or a later one, or by a Progress event. So a reader who asks
+	// for the revision and waits until the stream is there has seen everything up to it, also
+	// where others write keys outside the prefix. Progress events may come at any time; no
+	// change of their revision or an older one follows.
 	Next(ctx context.Context) ([]Event, error)
 	// Close releases the stream. It may be called more than once, and concurrently with Next.
 	Close()
@@ -128,6 +145,38 @@ type Store interface {
 	Reader
 	Writer
 	Watcher
+}
+
+// Lessor is a Store that deletes records by itself when their time is over. Such a deletion is
+// a change like any other. In stores that are no Lessor the writer deletes what is past its time.
+type Lessor interface {
+	// CreateFor is Create of a record that lives for ttl, in whole seconds, rounded up. The store
+	// may keep it a little longer, never shorter.
+	CreateFor(ctx context.Context, key string, value []byte, ttl time.Duration) (revision int64, err error)
+	// UpdateFor is Update of a record that lives for ttl from now on. A plain Update makes a
+	// record stay.
+	UpdateFor(ctx context.Context, key string, value []byte, expected int64, ttl time.Duration) (revision int64, err error)
+}
+
+// Compactor is a Store whose history grows until somebody cuts it.
+type Compactor interface {
+	// Compact forgets the history before revision, at which and after which the store can still be
+	// read and watched. To ask for what is gone already is no error.
+	Compact(ctx context.Context, revision int64) error
+}
+
+// Historian is a Store that can tell how far back its history reaches.
+type Historian interface {
+	// Oldest returns the oldest revision that List and Watch still answer. It may have become older
+	// than that when the caller gets it.
+	Oldest(ctx context.Context) (int64, error)
+}
+
+// Refresher is a Store that may hold a record in a form which is no longer the wanted one, such as
+// encrypted with a key that was replaced. Writing the same value again brings it to the wanted form.
+type Refresher interface {
+	// Stale tells whether the newest record of key should be written again. ErrNotFound is as in Get.
+	Stale(ctx context.Context, key string) (bool, error)
 }
 
 // Err tells why a store takes no more writes and never will again, nil if it does or does not know.
