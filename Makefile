@@ -31,7 +31,7 @@ demo: ## Play the story with the real kubectl: a deployment of nginx, its pages,
 	$(GO) run ./examples/demo
 
 .PHONY: test
-test: vet lint $(NODE_TOOLS) unit race ## Everything that must hold: vet, linter, tests, race detector.
+test: vet lint etcd $(NODE_TOOLS) unit race ## Everything that must hold: vet, linter, tests, race detector.
 
 .PHONY: vet
 vet: ## Compile everything and run go vet.
@@ -52,6 +52,12 @@ unit: ## Run all tests.
 .PHONY: race
 race: ## Run the tests under the race detector, the long ones shortened.
 	$(GO) test -race -short $(RACE_PACKAGES)
+
+.PHONY: etcd
+etcd: $(BIN)/etcd ## Build etcd, which tests of storage/etcd start.
+
+$(BIN)/etcd: tools/etcd/main.go tools/etcd/go.mod tools/etcd/go.sum
+	cd tools/etcd && $(GO) build -trimpath -o $@ .
 
 .PHONY: generate
 generate: ## Write generated files anew: the OpenAPI definitions, from the versions of tools/openapi/go.mod.
