@@ -115,7 +115,8 @@ type ImageReader interface {
 // EventSource is an optional part of a RuntimeService: a runtime that tells of changes, so that
 // nobody needs to poll it. Whoever uses it lists once in a while all the same.
 type EventSource interface {
-	// Events opens a stream of everything that happens from now on.
+	// Events opens a stream of everything that happens from now on; behind a socket, from shortly
+	// after.
 	Events(ctx context.Context) (EventStream, error)
 }
 

@@ -29,15 +29,15 @@ type stream struct {
 	pods    map[string]cri.SandboxMetadata // by container, for events that do not say
 }
 
-// Events opens a stream of what happens from now on; what happened just before may be told too. A
-// runtime that tells no events makes this call or the first Next fail with cri.ErrUnsupported.
+// Events opens a stream of what happens from about now on: the runtime may take the request up a
+// little later, and what happened just before may be told too. A runtime that tells no events makes this call or the first Next fail with cri.ErrUnsupported.
 func (r *Runtime) Events(ctx context.Context) (cri.EventStream, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	undo := context.AfterFunc(ctx, cancel)
 	source, err := r.runtime.GetContainerEvents(life, &v1.GetEventsRequest{})
 	if err == nil {
 		// A stream is accepted without an answer. One that comes later on the same connection
-		// means that the runtime has the request.
+		// means that the runtime has the request, though it may not have begun with it.
 		_, err = r.runtime.Version(ctx, &v1.VersionRequest{})
 	}
 	if !undo() && err == nil {

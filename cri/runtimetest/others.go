@@ -46,10 +46,7 @@ func (s suite) events(t *testing.T) {
 		return
 	}
 	ctx := s.context(t)
-	stream, err := source.Events(ctx)
-	if err != nil {
-		t.Fatalf("Events: %v", err)
-	}
+	stream := s.live(t, source)
 	defer stream.Close()
 	sandbox, container := s.running(t, s.Success)
 	s.exited(t, container)
@@ -77,10 +74,9 @@ func (s suite) events(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	for {
-		if _, err = stream.Next(ended); err != nil {
-			break
-		}
+	var err error
+	for err == nil {
+		_, err = stream.Next(ended)
 	}
 	is(t, "Next after the context has ended", err, context.Canceled)
 	stream.Close()
