@@ -14,6 +14,10 @@ type Options struct {
 	// HistoryBytes bounds the bytes of keys and values that history keeps alive; 0 means 64 MiB.
 	// The newest change is kept whatever its size.
 	HistoryBytes int64
+	// FirstRevision is the revision of a store that nobody has written to; 0 means 1. One that takes the place of
+	// another must begin above every revision of that, so that whoever followed the old one gets
+	// storage.ErrCompacted and lists again, instead of going on in another history.
+	FirstRevision int64
 }
 
 // Store is a storage.Store in memory. It is safe for concurrent use.
@@ -21,11 +25,15 @@ type Store struct {
 	timeline *timeline.Timeline
 }
 
-var _ storage.Store = (*Store)(nil)
+var (
+	_ storage.Store     = (*Store)(nil)
+	_ storage.Historian = (*Store)(nil)
+)
 
 // New returns an empty store.
 func New(options Options) *Store {
-	return &Store{timeline: timeline.New(timeline.Limits{Events: options.History, Bytes: options.HistoryBytes})}
+	return &Store{timeline: timeline.Begin(options.FirstRevision,
+		timeline.Limits{Events: options.History, Bytes: options.HistoryBytes})}
 }
 
 // Get is storage.Reader's.
@@ -40,6 +48,9 @@ func (s *Store) List(ctx context.Context, prefix string, options storage.ListOpt
 
 // Revision is storage.Reader's.
 func (s *Store) Revision(ctx context.Context) (int64, error) { return s.timeline.Revision(ctx) }
+
+// Oldest is storage.Historian's.
+func (s *Store) Oldest(ctx context.Context) (int64, error) { return s.timeline.Oldest(ctx) }
 
 // Create is storage.Writer's.
 func (s *Store) Create(ctx context.Context, key string, value []byte) (int64, error) {

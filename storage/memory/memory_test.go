@@ -123,3 +123,26 @@ func TestHistoryKeepsTheNewestChange(t *testing.T) {
 		t.Errorf("Next = %v, %v", events, err)
 	}
 }
+
+// A store that takes the place of another begins above it: whoever followed that one lists again.
+func TestFirstRevision(t *testing.T) {
+	for first, oldest := range map[int64]int64{-1: 1, 0: 1, 1: 1, 2: 2, 1_000_000: 1_000_000} {
+		s := memory.New(memory.Options{FirstRevision: first})
+		defer s.Close()
+		ctx := t.Context()
+		if now, err := s.Revision(ctx); err != nil || now != oldest {
+			t.Errorf("FirstRevision %d: Revision = %d, %v; want %d", first, now, err, oldest)
+		}
+		if revision, err := s.Create(ctx, "a", nil); err != nil || revision != oldest+1 {
+			t.Errorf("FirstRevision %d: Create = %d, %v; want %d", first, revision, err, oldest+1)
+		}
+		if got, err := s.Oldest(ctx); err != nil || got != oldest {
+			t.Errorf("FirstRevision %d: Oldest = %d, %v; want %d", first, got, err, oldest)
+		}
+		if oldest > 1 {
+			if _, err := s.Watch(ctx, "", oldest-1); !errors.Is(err, storage.ErrCompacted) {
+				t.Errorf("FirstRevision %d: Watch after %d = %v, want ErrCompacted", first, oldest-1, err)
+			}
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,6 +73,7 @@ func Run(t *testing.T, b Backend) {
 		{"WatchFromAnyRevision", testWatchFromAnyRevision},
 		{"WatchRefused", testWatchRefused},
 		{"WatchBlocks", testWatchBlocks},
+		{"Progress", testProgress},
 		{"WatchSlowReader", testWatchSlow},
 		{"StreamClose", testStreamClose},
 		{"StoreClose", testStoreClose},
@@ -154,38 +157,77 @@ func (s *suite) watch(prefix string, after int64) storage.Stream {
 		s.Fatalf("Watch(%q, after %d): %v", prefix, after, err)
 	}
 	s.Cleanup(stream.Close)
-	return stream
+	return &tracked{Stream: stream, suite: s, prefix: prefix, position: after}
 }
 
-// next reads exactly n events, which may come in several batches.
+// tracked is a stream whose events are held to what every stream promises.
+type tracked struct {
+	storage.Stream
+	suite    *suite
+	prefix   string
+	position int64
+}
+
+// Next is storage.Stream's.
+func (s *tracked) Next(ctx context.Context) ([]storage.Event, error) {
+	events, err := s.Stream.Next(ctx)
+	if err == nil && len(events) == 0 {
+		return nil, errors.New("Next returned neither events nor an error")
+	}
+	for _, e := range events {
+		switch {
+		case e.Type != storage.Progress && e.Revision <= s.position:
+			s.suite.Errorf("a stream that is at revision %d tells of\n%s", s.position, show(events))
+		case e.Type == storage.Progress && e.Revision < s.position:
+			s.suite.Errorf("a stream that is at revision %d tells of progress to %d", s.position, e.Revision)
+		case e.Type == storage.Progress && (e.Key != "" || e.Value != nil || e.Prev != nil || e.Err != nil):
+			s.suite.Errorf("a Progress event has more than its revision: %+v", e)
+		case e.Type != storage.Progress && !strings.HasPrefix(e.Key, s.prefix):
+			s.suite.Errorf("a stream of %q tells of %q", s.prefix, e.Key)
+		}
+		s.position = max(s.position, e.Revision)
+	}
+	return events, err
+}
+
+// changes is Next without Progress events: it may return none.
+func changes(ctx context.Context, stream storage.Stream) ([]storage.Event, error) {
+	events, err := stream.Next(ctx)
+	return slices.DeleteFunc(events, func(e storage.Event) bool { return e.Type == storage.Progress }), err
+}
+
+// next reads exactly n changes, which may come in several batches.
 func (s *suite) next(stream storage.Stream, n int) []storage.Event {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	var events []storage.Event
 	for len(events) < n {
-		batch, err := stream.Next(ctx)
+		batch, err := changes(ctx, stream)
 		if err != nil {
-			s.Fatalf("Next after %d of %d events: %v", len(events), n, err)
-		}
-		if len(batch) == 0 {
-			s.Fatal("Next returned neither events nor an error")
+			s.Fatalf("Next after %d of %d changes: %v", len(events), n, err)
 		}
 		events = append(events, batch...)
 	}
 	if len(events) > n {
-		s.Fatalf("stream delivered %d events, want %d: %s", len(events), n, show(events))
+		s.Fatalf("stream delivered %d changes, want %d: %s", len(events), n, show(events))
 	}
 	return events
 }
 
-// quiet checks that a stream has nothing to deliver.
+// quiet checks that a stream has no changes to deliver.
 func (s *suite) quiet(stream storage.Stream) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), silence)
 	defer cancel()
-	if events, err := stream.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		s.Fatalf("Next on a stream without news = %s, %v; want the context's error", show(events), err)
+	for {
+		events, err := changes(ctx, stream)
+		if errors.Is(err, context.DeadlineExceeded) && len(events) == 0 {
+			return
+		}
+		if err != nil || len(events) > 0 {
+			s.Fatalf("Next on a stream without news = %s, %v; want the context's error", show(events), err)
+		}
 	}
 }
 

@@ -121,15 +121,19 @@ func testWatchBlocks(t *testing.T, s *suite) {
 	}
 }
 
-// nextOne reads one batch for another goroutine than the test's.
+// nextOne reads one batch of changes for another goroutine than the test's.
 func (s *suite) nextOne(stream storage.Stream) []storage.Event {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
-	events, err := stream.Next(ctx)
-	if err != nil {
-		s.Errorf("Next: %v", err)
+	for {
+		events, err := changes(ctx, stream)
+		if err != nil {
+			s.Errorf("Next: %v", err)
+		}
+		if err != nil || len(events) > 0 {
+			return events
+		}
 	}
-	return events
 }
 
 func (s *suite) wait(result <-chan error) error {
@@ -141,6 +145,62 @@ func (s *suite) wait(result <-chan error) error {
 		s.Fatal("Next goes on waiting")
 		return nil
 	}
+}
+
+// testProgress waits for revisions through streams that most writes do not concern.
+func testProgress(t *testing.T, s *suite) {
+	start := s.revision()
+	mine, other := s.watch("mine/", start), s.watch("none/", start)
+	var want []storage.Event
+	for i := range 40 {
+		s.create(fmt.Sprint("theirs/", i), "")
+		if i%7 == 3 {
+			key := fmt.Sprint("mine/", i)
+			want = append(want, storage.Event{Type: storage.Put, Key: key, Value: []byte("x"), Revision: s.create(key, "x")})
+		}
+		if i%3 > 0 {
+			continue
+		}
+		now := s.revision()
+		s.wantEvents(s.until(mine, now), want...)
+		s.wantEvents(s.until(other, now))
+		want = nil
+	}
+	s.quiet(other)
+	// A stream that begins in the past, and one that waits already.
+	now := s.revision()
+	s.wantEvents(s.until(s.watch("none/", start), now))
+	arrived := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() {
+		for {
+			events, err := other.Next(ctx)
+			if err != nil || events[len(events)-1].Revision > now {
+				arrived <- err
+				return
+			}
+		}
+	}()
+	s.create("theirs/last", "")
+	s.revision()
+	s.wantError("Next that waits while others write", s.wait(arrived), nil)
+}
+
+// until reads a stream up to a revision, and returns the changes.
+func (s *suite) until(stream storage.Stream, revision int64) []storage.Event {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	var events []storage.Event
+	for stream.(*tracked).position < revision {
+		batch, err := changes(ctx, stream)
+		if err != nil {
+			s.Fatalf("Next on the way from %d to %d, after %d changes: %v", stream.(*tracked).position, revision, len(events), err)
+		}
+		events = append(events, batch...)
+	}
+	return events
 }
 
 // testWatchSlow leaves a stream unread while history moves past it. It may still deliver what it
@@ -168,6 +228,12 @@ func testWatchSlow(t *testing.T, s *suite) {
 			t.Fatalf("Next on a stream left behind: %v", err)
 		}
 		for _, e := range events {
+			if e.Type == storage.Progress && len(written) > 0 && e.Revision >= written[0] {
+				t.Fatalf("the stream left behind tells of progress to %d; writes to see: %v", e.Revision, written)
+			}
+			if e.Type == storage.Progress {
+				continue
+			}
 			if e.Revision <= last || len(written) > 0 && e.Revision != written[0] {
 				t.Fatalf("the stream left behind went from revision %d to %d; writes to see: %v", last, e.Revision, written)
 			}
@@ -311,12 +377,12 @@ func follow(ctx context.Context, store storage.Watcher, prefix string, after int
 	defer stream.Close()
 	var seen []storage.Event
 	for {
-		events, err := stream.Next(ctx)
+		events, err := changes(ctx, stream)
 		if err != nil {
 			return seen, err
 		}
 		seen = append(seen, events...)
-		if seen[len(seen)-1].Key == last {
+		if len(events) > 0 && events[len(events)-1].Key == last {
 			return seen, nil
 		}
 	}

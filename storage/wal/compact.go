@@ -155,6 +155,14 @@ func writeSnapshot(dir disk.Dir, h header, records iter.Seq[storage.Record], can
 	return w.size, dir.Sync()
 }
 
+// emptySnapshot is the content of a snapshot without records, at the revision of a log.
+func emptySnapshot(h header) []byte {
+	h.kind = snapshotKind()
+	frame := appendEnd(openFrame(nil), 0)
+	closeFrame(frame, h.seed(), headerSize)
+	return append(h.encode(), frame...)
+}
+
 type snapshotWriter struct {
 	file  disk.File
 	seed  uint32

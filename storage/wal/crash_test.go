@@ -81,6 +81,7 @@ type crashHistory struct {
 	ctx    context.Context
 	random *rand.Rand
 	disk   *crashdisk.Disk
+	first  int64 // revision that the store begins at
 
 	mu       sync.Mutex
 	state    map[string]storage.Record // acknowledged
@@ -97,6 +98,7 @@ func newCrashHistory(ctx context.Context, seed uint64, faults crashdisk.Faults) 
 		ctx:      ctx,
 		random:   rand.New(rand.NewPCG(seed, 1)),
 		disk:     crashdisk.New(faults),
+		first:    1 + int64(seed%2)*1000,
 		state:    map[string]storage.Record{},
 		log:      map[int64]storage.Event{},
 		inFlight: map[string]storage.Event{},
@@ -111,8 +113,9 @@ func (h *crashHistory) live() error {
 	}
 	h.disk.CrashAfter(h.random.IntN(before))
 	store, err := wal.OpenIn(h.disk, "dir", wal.Options{
-		History:      1 + h.random.IntN(50),
-		CompactBytes: int64(1 + h.random.IntN(6000)),
+		History:       1 + h.random.IntN(50),
+		CompactBytes:  int64(1 + h.random.IntN(6000)),
+		FirstRevision: h.first,
 	})
 	switch {
 	case err == nil:
@@ -138,8 +141,8 @@ func (h *crashHistory) check(store *wal.Store) error {
 	if err != nil {
 		return err
 	}
-	if page.Revision < h.revision {
-		return fmt.Errorf("the store is at revision %d, but was at %d", page.Revision, h.revision)
+	if page.Revision < max(h.revision, h.first) {
+		return fmt.Errorf("the store is at revision %d, but was at %d", page.Revision, max(h.revision, h.first))
 	}
 	found := map[string]storage.Record{}
 	for _, r := range page.Records {

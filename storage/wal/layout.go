@@ -151,33 +151,57 @@ func createFile(dir disk.Dir, name string, content []byte) (disk.File, error) {
 	return file, nil
 }
 
-// initialize makes an empty store of an empty directory. FORMAT comes last: with it, the first
-// log is there.
-func initialize(dir disk.Dir, l layout, path string, identity [8]byte) error {
-	for _, revision := range l.logs {
-		if content, err := readFile(dir, logName(revision)); err != nil {
-			return err
-		} else if revision != genesis || len(content) > headerSize {
-			return missing(path, formatName)
-		}
+// begin returns the header of a new store's first log.
+func begin(identity [8]byte, first int64) header {
+	return header{logKind(), max(first, genesis), binary.LittleEndian.Uint64(identity[:])}
+}
+
+// initialize makes an empty store of an empty directory. FORMAT comes last: with it, the first log
+// is there. A log whose revision is not genesis follows a snapshot, here one of nothing.
+func initialize(dir disk.Dir, l layout, path string, first header) error {
+	leftover, err := unfinished(dir, l, first.revision)
+	if err != nil {
+		return err
 	}
-	if len(l.snapshots) > 0 {
+	if leftover == nil {
 		return missing(path, formatName)
-	}
-	leftover := l.temporary
-	if len(l.logs) > 0 {
-		leftover = append(leftover, logName(genesis))
 	}
 	for _, name := range leftover {
 		if err := dir.Remove(name); err != nil {
 			return err
 		}
 	}
-	id := binary.LittleEndian.Uint64(identity[:])
-	if err := create(dir, logName(genesis), header{logKind(), genesis, id}.encode()); err != nil {
+	if err := create(dir, logName(first.revision), first.encode()); err != nil {
 		return err
 	}
-	return create(dir, formatName, formatFile(id))
+	if first.revision != genesis {
+		if err := create(dir, snapshotName(first.revision), emptySnapshot(first)); err != nil {
+			return err
+		}
+	}
+	return create(dir, formatName, formatFile(first.identity))
+}
+
+// unfinished lists what an initialize that crashed may have left of a store that was to begin at a
+// revision. It is nil, and not just empty, when anything else is there.
+func unfinished(dir disk.Reader, l layout, first int64) ([]string, error) {
+	leftover := append([]string{}, l.temporary...)
+	add := func(revision int64, name string, size int) (bool, error) {
+		content, err := readFile(dir, name)
+		leftover = append(leftover, name)
+		return (revision == genesis || revision == first) && len(content) <= size, err
+	}
+	for _, revision := range l.logs {
+		if ok, err := add(revision, logName(revision), headerSize); err != nil || !ok {
+			return nil, err
+		}
+	}
+	for _, revision := range l.snapshots {
+		if ok, err := add(revision, snapshotName(revision), len(emptySnapshot(header{}))); err != nil || !ok || revision == genesis {
+			return nil, err
+		}
+	}
+	return leftover, nil
 }
 
 func create(dir disk.Dir, name string, content []byte) error {

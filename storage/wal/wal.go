@@ -28,6 +28,11 @@ type Options struct {
 	// CompactBytes is how large the log must have grown, at least, before it is replaced by a
 	// snapshot; 0 means 16 MiB. It also must have grown larger than the last snapshot.
 	CompactBytes int64
+	// FirstRevision is the revision of a store begun in an empty directory; 0 means 1. One that takes the place of
+	// another must begin above every revision of that, so that whoever followed the old one gets
+	// storage.ErrCompacted and lists again, instead of going on in another history.
+	// A store that is there goes on from where it is.
+	FirstRevision int64
 	// Logger hears of recovery and compaction. Nil discards.
 	Logger *slog.Logger
 }
@@ -86,7 +91,7 @@ func open(dir disk.Dir, path string, options Options) (*Store, error) {
 	if !l.format {
 		var identity [8]byte
 		_, _ = rand.Read(identity[:]) // never fails
-		if err := initialize(dir, l, path, identity); err != nil {
+		if err := initialize(dir, l, path, begin(identity, options.FirstRevision)); err != nil {
 			return nil, fmt.Errorf("begin store: %w", err)
 		}
 		if l, err = readLayout(dir); err != nil {
@@ -184,6 +189,9 @@ func (s *Store) List(ctx context.Context, prefix string, options storage.ListOpt
 
 // Revision is storage.Reader's.
 func (s *Store) Revision(ctx context.Context) (int64, error) { return s.timeline.Revision(ctx) }
+
+// Oldest is storage.Historian's.
+func (s *Store) Oldest(ctx context.Context) (int64, error) { return s.timeline.Oldest(ctx) }
 
 // Create is storage.Writer's.
 func (s *Store) Create(ctx context.Context, key string, value []byte) (int64, error) {

@@ -16,6 +16,7 @@ type stream struct {
 	timeline *Timeline
 	prefix   string
 	position int64 // the last revision passed
+	told     int64 // the last revision that the reader knows to be passed
 	close    sync.Once
 	closed   chan struct{}
 }
@@ -30,7 +31,7 @@ func (t *Timeline) Watch(ctx context.Context, prefix string, after int64) (stora
 	if err := t.readable(after); err != nil {
 		return nil, err
 	}
-	return &stream{timeline: t, prefix: prefix, position: after, closed: make(chan struct{})}, nil
+	return &stream{timeline: t, prefix: prefix, position: after, told: after, closed: make(chan struct{})}, nil
 }
 
 // Next is storage.Stream's.
@@ -51,10 +52,14 @@ func (s *stream) Next(ctx context.Context) ([]storage.Event, error) {
 		}
 		if n > 0 {
 			s.position = changes[n-1].Revision
-			if events := selectEvents(changes[:n], s.prefix); len(events) > 0 {
-				return events, nil
-			}
-			continue
+		}
+		if events := selectEvents(changes[:n], s.prefix); len(events) > 0 {
+			s.told = events[len(events)-1].Revision
+			return events, nil
+		}
+		if s.told < s.position { // whether or not more follow, so that foreign changes keep nobody waiting
+			s.told = s.position
+			return []storage.Event{{Type: storage.Progress, Revision: s.told}}, nil
 		}
 		select {
 		case <-wake:

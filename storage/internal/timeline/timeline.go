@@ -70,6 +70,16 @@ type frozen struct {
 	tree     *index
 }
 
+// Begin returns an empty timeline for a new store whose first revision is chosen, unless it is at
+// most Genesis. What is before a chosen revision may have happened in another store, so it counts as
+// forgotten.
+func Begin(first int64, limits Limits) *Timeline {
+	if first > Genesis {
+		return At(first, limits)
+	}
+	return New(limits)
+}
+
 // New returns an empty timeline at revision Genesis.
 func New(limits Limits) *Timeline {
 	t := At(Genesis, limits)
@@ -134,6 +144,19 @@ func (t *Timeline) Revision(ctx context.Context) (int64, error) {
 		return 0, storage.ErrClosed
 	}
 	return t.revision, nil
+}
+
+// Oldest is storage.Historian's.
+func (t *Timeline) Oldest(ctx context.Context) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return 0, storage.ErrClosed
+	}
+	return max(t.floor, Genesis), nil
 }
 
 // List is storage.Reader's.
