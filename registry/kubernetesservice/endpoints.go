@@ -9,7 +9,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -32,8 +31,8 @@ func (s *Service) keepEndpoints(ctx context.Context, ports bool) error {
 		return fmt.Errorf("as Endpoints: %w", err)
 	}
 	slices := schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}
-	if err := s.dropSlices(ctx, slices); err != nil {
-		return fmt.Errorf("slices of others: %w", err)
+	if err := s.dropSlice(ctx, slices); err != nil {
+		return fmt.Errorf("as a slice of another family: %w", err)
 	}
 	err = s.put(ctx, slices, func(current registry.Object) registry.Object { return s.slice(current, addresses, ports) })
 	if err != nil {
@@ -77,7 +76,7 @@ func (s *Service) endpoints(current registry.Object, addresses []string, ports b
 		e = current.DeepCopyObject().(*corev1.Endpoints)
 	}
 	// They are in the slice already, which the mirror of Endpoints need not make.
-	e.Labels = map[string]string{discoveryv1.LabelSkipMirror: "true"}
+	metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelSkipMirror, "true")
 	if len(addresses) == 0 {
 		e.Subsets = nil
 		return e
@@ -126,28 +125,25 @@ func (s *Service) addressType() discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv6
 }
 
-// dropSlices deletes slices of the service that should not be: those of another name, and one of
-// the name whose family is the other.
-func (s *Service) dropSlices(ctx context.Context, gr schema.GroupResource) error {
+// dropSlice deletes the slice of the service's name if it is of the other family, which cannot be
+// changed.
+func (s *Service) dropSlice(ctx context.Context, gr schema.GroupResource) error {
 	res, ok := s.registry.Resource(gr)
 	if !ok {
 		return errors.New("not served")
 	}
-	list, err := res.List(ctx, registry.ListOptions{ResourceVersion: "0", Selection: registry.Selection{
-		Namespace: Namespace, Labels: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: Name}),
-	}})
-	if err != nil {
+	item, err := res.Get(ctx, Namespace, Name, "0")
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil
+	}
+	if err != nil || item.Object.(*discoveryv1.EndpointSlice).AddressType == s.addressType() {
 		return err
 	}
-	for _, item := range list.Items {
-		e := item.Object.(*discoveryv1.EndpointSlice)
-		if e.Name == Name && e.AddressType == s.addressType() {
-			continue
-		}
-		key := registry.ObjectKey{Resource: gr, Namespace: Namespace, Name: e.Name}
-		if err := s.registry.Access().Delete(ctx, key, metav1.DeleteOptions{}); err != nil && !errors.Is(err, registry.ErrNotFound) {
-			return err
-		}
+	uid := item.Object.GetUID()
+	key := registry.ObjectKey{Resource: gr, Namespace: Namespace, Name: Name}
+	err = s.registry.Access().Delete(ctx, key, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if errors.Is(err, registry.ErrNotFound) || errors.Is(err, registry.ErrConflict) {
+		return nil
 	}
-	return nil
+	return err
 }

@@ -27,9 +27,6 @@ const (
 
 const (
 	portName = "https"
-	// leaseTime is for how long a lease must not have been seen to change before its server
-	// counts as gone.
-	leaseTime = 3
 	// endTime bounds how long the end of a server is worked on.
 	endTime = 5 * time.Second
 )
@@ -46,8 +43,8 @@ type Options struct {
 	ServicePort int
 	// NodePort, if not 0, makes the service one that every node answers for at this port.
 	NodePort int
-	// Interval between looks; 0 is 10 seconds. A server that has not been heard of for three of
-	// them is gone.
+	// Interval between looks; 0 is 10 seconds. A server that has not been heard of for one and a
+	// half of them is gone.
 	Interval time.Duration
 	// Report, if set, is told what is wrong with the ServiceCIDR, to make a warning event of.
 	Report func(about registry.Object, reason, message string)

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
+	"github.com/keelson-dev/keelson/registry/codec"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
@@ -214,15 +216,143 @@ func TestServersOnOneStore(t *testing.T) {
 		}
 		third.dead = true
 		crash()
-		time.Sleep(20 * time.Second)
+		time.Sleep(15 * time.Second)
 		if got := endpoints(t, one); got != "192.0.2.1,192.0.2.3 https=6443/TCP" {
 			t.Errorf("too early %s", got)
 		}
-		time.Sleep(20 * time.Second)
+		time.Sleep(15 * time.Second)
 		if got := endpoints(t, one); got != "192.0.2.1 https=6443/TCP" {
 			t.Errorf("the dead stays: %s", got)
 		}
 		endOne()
+	})
+}
+
+// lessor is a store that deletes records when their time is over.
+type lessor struct {
+	storage.Store
+	mu   sync.Mutex
+	ends map[string]*time.Timer
+	ttl  time.Duration // last asked for
+	dead bool
+}
+
+func (l *lessor) CreateFor(ctx context.Context, key string, value []byte, ttl time.Duration) (int64, error) {
+	revision, err := l.Create(ctx, key, value)
+	return revision, l.lease(key, ttl, err)
+}
+
+func (l *lessor) UpdateFor(ctx context.Context, key string, value []byte, expected int64, ttl time.Duration) (int64, error) {
+	revision, err := l.Update(ctx, key, value, expected)
+	return revision, l.lease(key, ttl, err)
+}
+
+func (l *lessor) lease(key string, ttl time.Duration, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if l.ends[key] != nil {
+		l.ends[key].Stop()
+	}
+	l.ttl = ttl
+	l.ends[key] = time.AfterFunc(ttl, func() {
+		if record, err := l.Store.Get(context.Background(), key); err == nil {
+			_, _ = l.Store.Delete(context.Background(), key, record.Revision)
+		}
+	})
+	return nil
+}
+
+func (l *lessor) Delete(ctx context.Context, key string, expected int64) (int64, error) {
+	if l.dead {
+		return 0, errors.New("dead")
+	}
+	return l.Store.Delete(ctx, key, expected)
+}
+
+// TestLeasesThatEnd leaves the end of a crashed server's lease to a store that sees to it.
+func TestLeasesThatEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &lessor{Store: memory.New(memory.Options{}), ends: map[string]*time.Timer{}}
+		one, two := open(t, store, networks("10.96.0.0/12")...), open(t, store, networks("10.96.0.0/12")...)
+		endOne := begin(t, one, store, at("192.0.2.1", 6443))
+		crashing := &lessor{Store: store.Store, ends: map[string]*time.Timer{}}
+		crash := begin(t, two, crashing, at("192.0.2.2", 6443))
+		time.Sleep(time.Minute)
+		if got := endpoints(t, one); got != "192.0.2.1,192.0.2.2 https=6443/TCP" {
+			t.Error(got)
+		}
+		if store.ttl != 15*time.Second || crashing.ttl != 15*time.Second {
+			t.Errorf("leases are good for %v and %v, upstream's for 15s", store.ttl, crashing.ttl)
+		}
+		crashing.dead = true
+		crash()
+		time.Sleep(15*time.Second + time.Millisecond)
+		if _, err := store.Get(t.Context(), "/registry/masterleases/192.0.2.2"); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("the lease stays: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if got := endpoints(t, one); got != "192.0.2.1 https=6443/TCP" {
+			t.Errorf("the dead stays: %s", got)
+		}
+		endOne()
+		page, err := store.List(t.Context(), "/registry/masterleases/", storage.ListOptions{})
+		if err != nil || len(page.Records) > 0 {
+			t.Errorf("leases stay: %+v %v", page.Records, err)
+		}
+	})
+}
+
+// TestOthersLeases takes what upstream's servers write, and passes over what nobody can read.
+func TestOthersLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		r := open(t, store, networks("10.96.0.0/12")...)
+		lease := &corev1.Endpoints{
+			ObjectMeta: metav1.ObjectMeta{Generation: 7},
+			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.9"}}}},
+		}
+		value, err := codec.Stored(corev1.SchemeGroupVersion.WithKind("Endpoints"), lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range map[string][]byte{
+			"192.0.2.9": value, "192.0.2.8": []byte("k8s\x00\xff"), "192.0.2.7": []byte("{}"),
+		} {
+			if _, err := store.Create(t.Context(), "/registry/masterleases/"+key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := begin(t, r, store, at("192.0.2.1", 6443))
+		defer end()
+		if got := endpoints(t, r); got != "192.0.2.1,192.0.2.9 https=6443/TCP" {
+			t.Error(got)
+		}
+		stored, err := store.Get(t.Context(), "/registry/masterleases/192.0.2.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mine corev1.Endpoints
+		gvk, err := codec.Decode(stored.Value, &mine)
+		if err != nil || gvk != corev1.SchemeGroupVersion.WithKind("Endpoints") || len(mine.Subsets) != 1 || mine.Generation != 1 {
+			t.Errorf("%v %v %+v", gvk, err, mine)
+		}
+		// What others put on the Endpoints and into slices of their own is theirs.
+		_, err = r.Access().Modify(t.Context(), registry.ObjectKey{Resource: schema.GroupResource{Resource: "endpoints"}, Namespace: "default", Name: "kubernetes"},
+			func(obj registry.Object) error {
+				obj.SetLabels(map[string]string{"mine": "yes"})
+				return nil
+			}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		e, _ := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes")
+		if len(e.Labels) != 2 || e.Labels["mine"] != "yes" || e.Labels[discoveryv1.LabelSkipMirror] != "true" {
+			t.Errorf("%v", e.Labels)
+		}
 	})
 }
 
@@ -249,8 +379,11 @@ func TestServerReturnsElsewhere(t *testing.T) {
 		crashed.dead = true
 		end()
 		stray := &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes-v6", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
 			AddressType: discoveryv1.AddressTypeIPv6,
+		}
+		if err := r.Access().Delete(t.Context(), registry.ObjectKey{Resource: schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, Namespace: "default", Name: "kubernetes"}, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
 		}
 		if _, err := r.Access().Create(t.Context(), schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, stray); err != nil {
 			t.Fatal(err)
@@ -266,7 +399,8 @@ func TestServerReturnsElsewhere(t *testing.T) {
 		if svc.Spec.Type != "NodePort" || svc.Spec.Ports[0].NodePort != 30443 || svc.Spec.Ports[0].TargetPort.IntValue() != 7443 {
 			t.Errorf("%+v", svc.Spec)
 		}
-		if _, ok := get[*discoveryv1.EndpointSlice](t, r, "discovery.k8s.io", "endpointslices", "default", "kubernetes-v6"); ok {
+		slice, _ := get[*discoveryv1.EndpointSlice](t, r, "discovery.k8s.io", "endpointslices", "default", "kubernetes")
+		if slice.AddressType != discoveryv1.AddressTypeIPv4 {
 			t.Error("a slice of the other family stays")
 		}
 		time.Sleep(10 * time.Second)
