@@ -222,7 +222,7 @@ func finalizersFor(have []string, o metav1.DeleteOptions) []string {
 // expire deletes what has lived longer than the kind's time to live.
 func (r *Resource) expire(ctx context.Context, now time.Time) {
 	tree, _ := r.table.snapshot(&r.registry.clock)
-	tree.Ascend(func(i *Item) bool {
+	tree.All(func(i *Item) bool {
 		if born := i.Object.GetCreationTimestamp(); now.Sub(born.Time) > r.TTL {
 			if _, err := r.remove(ctx, i, i.Object); err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 				r.registry.log.Warn("expired object stays", "resource", r.GroupResource().String(), "key", i.key, "error", err)

@@ -1,106 +1,180 @@
 package registry
 
 import (
-	"sort"
+	"cmp"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/keelson-dev/keelson/registry/internal/ordered"
 )
 
 // maxIndexes bounds the indexes of one table: they are made at the first query that can use
 // them, for the label keys and fields that clients really select by.
 const maxIndexes = 16
 
+// place is where an item stands in an index: with those of the same value, in key order, so that
+// those of one namespace are together.
+type place struct{ value, key string }
+
+type entry struct {
+	value string
+	item  *Item
+}
+
+type indexTree = ordered.Tree[place, entry]
+
 // index finds the items of a table that have one value of a label or field.
 type index struct {
-	value func(Object) (string, bool)
-	sets  map[string]map[string]*Item // value → key → item
+	value  func(Object) (string, bool)
+	tree   *indexTree
+	frozen *indexTree     // a copy-on-write clone of tree, dropped at the next change
+	sizes  map[string]int // how many items have a value
 }
 
-func (x *index) move(from, to *Item) {
-	if from != nil {
-		if v, ok := x.value(from.Object); ok {
-			delete(x.sets[v], from.key)
-			if len(x.sets[v]) == 0 {
-				delete(x.sets, v)
+func newIndex(value func(Object) (string, bool)) *index {
+	return &index{value: value, sizes: map[string]int{}, tree: ordered.New(ordered.Order[place, entry]{
+		Key: func(e entry) place { return place{e.value, e.item.key} },
+		Compare: func(a, b place) int {
+			if c := cmp.Compare(a.value, b.value); c != 0 {
+				return c
 			}
-		}
+			return cmp.Compare(a.key, b.key)
+		},
+	})}
+}
+
+// move takes in that an item took the place of another, either of which may be nil.
+func (x *index) move(from, to *Item) {
+	x.frozen = nil
+	var was, is string
+	var had, has bool
+	if from != nil {
+		was, had = x.value(from.Object)
 	}
 	if to != nil {
-		if v, ok := x.value(to.Object); ok {
-			set := x.sets[v]
-			if set == nil {
-				set = map[string]*Item{}
-				x.sets[v] = set
-			}
-			set[to.key] = to
+		is, has = x.value(to.Object)
+	}
+	if had && (!has || was != is) {
+		x.tree.Delete(place{was, from.key})
+		if x.sizes[was]--; x.sizes[was] == 0 {
+			delete(x.sizes, was)
+		}
+	}
+	if has {
+		if _, replaced := x.tree.Put(entry{is, to}); !replaced {
+			x.sizes[is]++
 		}
 	}
 }
 
-// indexed returns, in key order, the candidates among the newest items for a query, from an
-// index that narrows it, and their revision; false when no part of the query can be looked up.
-func (t *table) indexed(c *clock, kind *Kind, s Selection) ([]*Item, int64, bool) {
-	name, value, get := narrowest(kind, s)
-	if get == nil {
-		return nil, 0, false
+// freeze returns a copy-on-write clone. The caller holds the table's lock for writing.
+func (x *index) freeze() *indexTree {
+	if x.frozen == nil {
+		x.frozen = x.tree.Clone()
 	}
-	t.mu.RLock()
-	x := t.indexes[name]
-	if x == nil {
-		t.mu.RUnlock()
-		t.mu.Lock()
-		if x = t.indexes[name]; x == nil && len(t.indexes) < maxIndexes {
-			x = &index{value: get, sets: map[string]map[string]*Item{}}
-			t.tree.Ascend(func(i *Item) bool { x.move(nil, i); return true })
-			t.indexes[name] = x
-		}
-		t.mu.Unlock()
-		t.mu.RLock()
-		x = t.indexes[name]
-	}
-	if x == nil {
-		t.mu.RUnlock()
-		return nil, 0, false
-	}
-	found := make([]*Item, 0, len(x.sets[value]))
-	for _, i := range x.sets[value] {
-		found = append(found, i)
-	}
-	revision := t.revision(c)
-	t.mu.RUnlock()
-	sort.Slice(found, func(a, b int) bool { return found[a].key < found[b].key })
-	return found, revision, true
+	return x.frozen
 }
 
-// narrowest picks the part of a selection to look up: a field first, then a label.
-func narrowest(kind *Kind, s Selection) (name, value string, get func(Object) (string, bool)) {
-	if s.Fields != nil && kind.Fields != nil {
+// term is a part of a selection that an index can answer.
+type term struct {
+	name  string // of the index
+	value string
+	get   func(Object) (string, bool)
+}
+
+// terms returns the parts of a selection that can be looked up. alone tells that the only one is
+// all there is to it, but for the namespace.
+func terms(kind *Kind, s Selection) (found []term, alone bool) {
+	parts := 0
+	if s.Fields != nil {
 		for _, r := range s.Fields.Requirements() {
-			if !equals(r.Operator) || r.Field == "metadata.name" || r.Field == "metadata.namespace" {
+			parts++
+			if kind.Fields == nil || !equals(r.Operator) || r.Field == "metadata.name" || r.Field == "metadata.namespace" {
 				continue
 			}
-			return "field:" + r.Field, r.Value, func(o Object) (string, bool) {
-				v, ok := kind.Fields(o)[r.Field]
-				return v, ok
-			}
+			found = append(found, term{"field:" + r.Field, r.Value, func(o Object) (string, bool) { return kind.Fields(o)[r.Field], true }})
 		}
 	}
 	if s.Labels != nil {
-		requirements, _ := s.Labels.Requirements()
+		requirements, selectable := s.Labels.Requirements()
+		if !selectable {
+			return nil, false // it selects nothing
+		}
 		for _, r := range requirements {
+			parts++
 			if op := r.Operator(); !equals(op) && (op != selection.In || r.Values().Len() != 1) {
 				continue
 			}
 			key := r.Key()
-			return "label:" + key, r.Values().List()[0], func(o Object) (string, bool) {
+			found = append(found, term{"label:" + key, r.Values().List()[0], func(o Object) (string, bool) {
 				v, ok := o.GetLabels()[key]
 				return v, ok
-			}
+			}})
 		}
 	}
-	return "", "", nil
+	return found, parts == 1 && len(found) == 1
+}
+
+// narrow returns the index and the term that leave the fewest items, or nil. It makes an index where
+// those that there are leave many.
+func (t *table) narrow(all []term) (*index, term) {
+	var best *index
+	var by term
+	for _, wanted := range all {
+		size, enough := 0, false
+		t.mu.RLock()
+		x := t.indexes[wanted.name]
+		if best != nil {
+			size = best.sizes[by.value]
+			enough = size <= 64+t.tree.Len()/16
+		}
+		t.mu.RUnlock()
+		if x == nil && !enough {
+			x = t.makeIndex(wanted)
+		}
+		if x == nil {
+			continue
+		}
+		t.mu.RLock()
+		better := best == nil || x.sizes[wanted.value] < size
+		t.mu.RUnlock()
+		if better {
+			best, by = x, wanted
+		}
+	}
+	return best, by
+}
+
+// makeIndex builds an index, or returns nil when there are enough. Nobody waits for the lock
+// meanwhile: it is built of a snapshot and the changes since.
+func (t *table) makeIndex(wanted term) *index {
+	t.building.Lock()
+	defer t.building.Unlock()
+	t.mu.Lock()
+	if x := t.indexes[wanted.name]; x != nil || len(t.indexes) >= maxIndexes {
+		t.mu.Unlock()
+		return x
+	}
+	tree, next := t.freeze(), t.log.end()
+	t.mu.Unlock()
+	x := newIndex(wanted.get)
+	fill := func(i *Item) bool { x.move(nil, i); return true }
+	tree.All(fill)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if next < t.log.base {
+		x = newIndex(wanted.get)
+		t.tree.All(fill)
+	} else {
+		for ; next < t.log.end(); next++ {
+			c := t.log.entry(next)
+			x.move(c.before(), c.after())
+		}
+	}
+	t.indexes[wanted.name] = x
+	return x
 }
 
 func equals(op selection.Operator) bool {
@@ -131,17 +205,45 @@ func (s Selection) everything() bool {
 	return (s.Labels == nil || s.Labels.Empty()) && (s.Fields == nil || s.Fields.Empty())
 }
 
-// fieldsOf returns all selectable fields of obj.
-func fieldsOf(kind *Kind, obj Object) fields.Set {
-	set := fields.Set{}
-	if kind.Fields != nil {
-		for k, v := range kind.Fields(obj) {
-			set[k] = v
+// fieldList is the selectable fields of an object. It implements fields.Fields in a fraction of a map's memory.
+type fieldList []fieldValue
+
+type fieldValue struct{ field, value string }
+
+// Has implements fields.Fields.
+func (l fieldList) Has(field string) bool {
+	for i := range l {
+		if l[i].field == field {
+			return true
 		}
 	}
-	set["metadata.name"] = obj.GetName()
-	if kind.Namespaced {
-		set["metadata.namespace"] = obj.GetNamespace()
+	return false
+}
+
+// Get implements fields.Fields.
+func (l fieldList) Get(field string) string {
+	for i := range l {
+		if l[i].field == field {
+			return l[i].value
+		}
 	}
-	return set
+	return ""
+}
+
+// fieldsOf returns all selectable fields of obj.
+func fieldsOf(kind *Kind, obj Object) fieldList {
+	var set fields.Set
+	if kind.Fields != nil {
+		set = kind.Fields(obj)
+	}
+	list := append(make(fieldList, 0, len(set)+2), fieldValue{"metadata.name", obj.GetName()})
+	if kind.Namespaced {
+		list = append(list, fieldValue{"metadata.namespace", obj.GetNamespace()})
+	}
+	for field, value := range set {
+		if field != "metadata.name" && field != "metadata.namespace" {
+			list = append(list, fieldValue{field, value})
+		}
+	}
+	return list
 }

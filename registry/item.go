@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"weak"
 
-	"k8s.io/apimachinery/pkg/fields"
-
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
@@ -22,12 +20,12 @@ type Item struct {
 	size   int // of the stored form
 	space  *encodings
 	forms  atomic.Pointer[form]
-	fields atomic.Pointer[fields.Set]
+	fields atomic.Pointer[fieldList]
 }
 
 // selectable returns all selectable fields of the object. They are worked out once: every
 // kubelet's watch asks for them at every change of a pod.
-func (i *Item) selectable(kind *Kind) fields.Set {
+func (i *Item) selectable(kind *Kind) fieldList {
 	if set := i.fields.Load(); set != nil {
 		return *set
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
 // freshTimeout is how long a read waits for a revision that has not been seen yet.
@@ -103,13 +102,7 @@ func (r *Resource) list(ctx context.Context, o ListOptions) (*List, error) {
 	if name, ok := o.exactName(); ok && (o.Namespace != "" || !r.Namespaced) {
 		return r.listOne(indexKey(o.Namespace, name), o), nil
 	}
-	if o.Limit == 0 {
-		if found, revision, ok := r.table.indexed(&r.registry.clock, &r.Kind, o.Selection); ok {
-			return &List{Items: r.selected(found, o.Selection), Revision: revision}, nil
-		}
-	}
-	tree, revision := r.table.snapshot(&r.registry.clock)
-	return r.page(tree, prefix, "", revision, o), nil
+	return r.page(r.look(o.Selection), prefix, "", o), nil
 }
 
 // exact tells whether the list is of one revision: asked for so, or by a limit with a version,
@@ -128,11 +121,11 @@ func (r *Resource) listExact(ctx context.Context, prefix string, o ListOptions) 
 	if err := r.fresh(ctx, o.ResourceVersion); err != nil {
 		return nil, err
 	}
-	tree, ok := r.table.at(revision)
+	v, ok := r.lookAt(revision, o.Selection)
 	if !ok {
 		return nil, r.expired(revision)
 	}
-	return r.page(tree, prefix, "", revision, o), nil
+	return r.page(v, prefix, "", o), nil
 }
 
 // listOn continues a list from its token.
@@ -149,25 +142,24 @@ func (r *Resource) listOn(ctx context.Context, prefix string, o ListOptions) (*L
 		if err := r.catchUp(ctx); err != nil {
 			return nil, err
 		}
-		tree, revision := r.table.snapshot(&r.registry.clock)
-		return r.page(tree, prefix, prefix+from, revision, o), nil
+		return r.page(r.look(o.Selection), prefix, prefix+from, o), nil
 	}
 	if err := r.fresh(ctx, strconv.FormatInt(revision, 10)); err != nil {
 		return nil, err
 	}
-	tree, ok := r.table.at(revision)
+	v, ok := r.lookAt(revision, o.Selection)
 	if !ok {
 		gone := r.errorf(ErrExpired, "", "%s", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
 		gone.Continue = encodeContinue(from, -1)
 		return nil, gone
 	}
-	return r.page(tree, prefix, prefix+from, revision, o), nil
+	return r.page(v, prefix, prefix+from, o), nil
 }
 
 func (r *Resource) listOne(key string, o ListOptions) *List {
 	t := r.table
 	t.mu.RLock()
-	item, _ := t.tree.Get(&Item{key: key})
+	item, _ := t.tree.Get(key)
 	l := &List{Revision: t.revision(&r.registry.clock)}
 	t.mu.RUnlock()
 	if item != nil {
@@ -186,32 +178,27 @@ func (r *Resource) selected(items []*Item, s Selection) []*Item {
 	return kept
 }
 
-// page walks tree from a key on and stops at the limit.
-func (r *Resource) page(tree *btree.BTree[*Item], prefix, from string, revision int64, o ListOptions) *List {
-	l := &List{Revision: revision}
-	everything := o.everything()
-	walked := 0
-	ascend(tree, prefix, from, func(i *Item) bool {
+// page walks a state from a key on and stops at the limit.
+func (r *Resource) page(v *view, prefix, from string, o ListOptions) *List {
+	l := &List{Revision: v.revision}
+	v.walk(prefix, from, func(i *Item) bool {
 		if o.Limit > 0 && int64(len(l.Items)) == o.Limit {
 			// Whether what follows is selected is not looked at, as upstream does not.
 			last := l.Items[len(l.Items)-1]
-			l.Continue = encodeContinue(strings.TrimPrefix(last.key, prefix)+"\x00", revision)
+			l.Continue = encodeContinue(strings.TrimPrefix(last.key, prefix)+"\x00", v.revision)
 			return false
 		}
-		if !everything && !o.matches(&r.Kind, i) {
-			return true
+		if v.all || o.matches(&r.Kind, i) {
+			l.Items = append(l.Items, i)
 		}
-		walked++
-		l.Items = append(l.Items, i)
 		return true
 	})
-	if l.Continue != "" && everything {
-		remaining := int64(count(tree, prefix) - walked)
-		if from != "" {
-			remaining = 0
-			ascend(tree, prefix, l.Items[len(l.Items)-1].key, func(*Item) bool { remaining++; return true })
-			remaining--
-		}
+	if l.Continue == "" {
+		return l
+	}
+	r.table.keep(v)
+	if o.everything() {
+		remaining := v.after(prefix, l.Items[len(l.Items)-1].key)
 		l.Remaining = &remaining
 	}
 	return l

@@ -115,7 +115,7 @@ func (l *Live[T]) refresh() {
 	if !l.built || l.next < t.log.base {
 		for _, x := range l.indexes {
 			x.sets = map[string]map[string]T{}
-			t.tree.Ascend(func(i *Item) bool { x.add(i); return true })
+			t.tree.All(func(i *Item) bool { x.add(i); return true })
 		}
 		l.built, l.next = true, t.log.end()
 		return

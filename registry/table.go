@@ -3,8 +3,6 @@ package registry
 import (
 	"strings"
 	"sync"
-
-	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
 // change is one entry of a table's history. prev is nil for a creation; for a deletion item is
@@ -15,36 +13,49 @@ type change struct {
 	deleted bool
 }
 
+// before and after are the states that the change lies between; nil is no object.
+func (c change) before() *Item { return c.prev }
+
+func (c change) after() *Item {
+	if c.deleted {
+		return nil
+	}
+	return c.item
+}
+
 // table is the cache of one resource: the newest state in key order, indexes over it and the
 // latest changes. The registry's pump is its only writer.
 type table struct {
 	mu      sync.RWMutex
-	tree    *btree.BTree[*Item]
-	frozen  *btree.BTree[*Item] // a copy-on-write clone of tree, dropped at the next change
+	tree    *itemTree
+	frozen  *itemTree // a copy-on-write clone of tree, dropped at the next change
 	indexes map[string]*index
+	views   []*view // recent ones, of lists that are read in pages
 	log     history
 	latest  int64 // revision of the newest change
 	// compacted is the revision before which states are forgotten, whether there were changes or not.
 	compacted int64
 	changed   chan struct{} // closed at the next change; nil while nobody waits
+
+	building sync.Mutex // held while an index is made
 }
 
 func newTable(o *Options) *table {
 	return &table{
 		log:     history{most: o.History, mostBytes: o.HistoryBytes},
-		tree:    btree.New(32, func(a, b *Item) bool { return a.key < b.key }),
+		tree:    newTree(),
 		indexes: map[string]*index{},
 	}
 }
 
 // load puts an item in place before the pump starts.
-func (t *table) load(i *Item) { t.tree.ReplaceOrInsert(i) }
+func (t *table) load(i *Item) { t.tree.Put(i) }
 
 // get returns the newest item at key, or nil.
 func (t *table) get(key string) *Item {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	i, _ := t.tree.Get(&Item{key: key})
+	i, _ := t.tree.Get(key)
 	return i
 }
 
@@ -52,7 +63,7 @@ func (t *table) get(key string) *Item {
 func (t *table) put(i *Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	prev, _ := t.tree.ReplaceOrInsert(i)
+	prev, _ := t.tree.Put(i)
 	for _, x := range t.indexes {
 		x.move(prev, i)
 	}
@@ -63,7 +74,7 @@ func (t *table) put(i *Item) {
 func (t *table) remove(prev, last *Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tree.Delete(prev)
+	t.tree.Delete(prev.key)
 	for _, x := range t.indexes {
 		x.move(prev, nil)
 	}
@@ -74,6 +85,9 @@ func (t *table) record(c change) {
 	t.latest = c.item.Revision
 	t.frozen = nil
 	t.log.add(c)
+	if len(t.views) > 0 {
+		t.dropViews()
+	}
 	if t.changed != nil {
 		close(t.changed)
 		t.changed = nil
@@ -89,21 +103,21 @@ func (t *table) wait() <-chan struct{} {
 }
 
 // snapshot returns an immutable view of the newest state, and the revision it is the state at.
-func (t *table) snapshot(c *clock) (*btree.BTree[*Item], int64) {
+func (t *table) snapshot(c *clock) (*itemTree, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.freeze(), t.revision(c)
 }
 
 // newest is snapshot without the revision.
-func (t *table) newest() *btree.BTree[*Item] {
+func (t *table) newest() *itemTree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.freeze()
 }
 
 // freeze returns the copy-on-write clone of the newest state. The caller holds the lock.
-func (t *table) freeze() *btree.BTree[*Item] {
+func (t *table) freeze() *itemTree {
 	if t.frozen == nil {
 		t.frozen = t.tree.Clone()
 	}
@@ -114,46 +128,13 @@ func (t *table) freeze() *btree.BTree[*Item] {
 // lock: the pump may have applied a change that the clock has yet to show.
 func (t *table) revision(c *clock) int64 { return max(t.latest, c.read()) }
 
-// at returns the state as it was at revision, or false when the history does not reach back.
-// Newer changes are undone on a copy-on-write clone, so the cost is that of the changes.
-func (t *table) at(revision int64) (*btree.BTree[*Item], bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	from, ok := t.log.since(revision)
-	if !ok || revision < t.compacted {
-		return nil, false
-	}
-	if from == t.log.end() {
-		return t.freeze(), true
-	}
-	past := t.tree.Clone()
-	for seq := t.log.end() - 1; seq >= from; seq-- {
-		if c := t.log.entry(seq); c.prev == nil {
-			past.Delete(c.item)
-		} else {
-			past.ReplaceOrInsert(c.prev)
-		}
-	}
-	return past, true
-}
-
 // ascend calls visit in key order for the items whose key starts with prefix and is greater
 // than or equal to from, until visit returns false.
-func ascend(tree *btree.BTree[*Item], prefix, from string, visit func(*Item) bool) {
+func ascend(tree *itemTree, prefix, from string, visit func(*Item) bool) {
 	if from < prefix {
 		from = prefix
 	}
-	tree.AscendGreaterOrEqual(&Item{key: from}, func(i *Item) bool {
+	tree.Ascend(from, func(i *Item) bool {
 		return strings.HasPrefix(i.key, prefix) && visit(i)
 	})
-}
-
-// count returns how many items have the prefix.
-func count(tree *btree.BTree[*Item], prefix string) int {
-	if prefix == "" {
-		return tree.Len()
-	}
-	n := 0
-	ascend(tree, prefix, "", func(*Item) bool { n++; return true })
-	return n
 }
