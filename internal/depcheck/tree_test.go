@@ -22,7 +22,7 @@ const everything = "*"
 // import outside their tests. They are contract roots; what is not says why.
 func siblings() map[string][]string {
 	return map[string][]string{
-		"admission": {"authn"},
+		"admission": {"authn", "internal/quota"},
 		"apiserver": {"admission", "authn", "authz", "informer", "registry",
 			"authz/selector", // how selectors of a request are told to authorizers: part of the contract
 			"registry/codec", // the encodings in which the registry keeps and hands out objects
@@ -35,7 +35,7 @@ func siblings() map[string][]string {
 		"cluster":     {everything},
 		"cni":         {"internal/nodetools"}, // the tests' kit looks for plugins there
 		"conformance": {everything},
-		"controllers": {"client", "events", "informer", "internal/pause",
+		"controllers": {"client", "events", "informer", "internal/pause", "internal/quota",
 			"authz/rbac", // clusterroleaggregation merges rules as the evaluator reads them
 		},
 		"cri":      {},
@@ -108,6 +108,7 @@ func limits() map[string]int {
 		"internal/containerd":     150, // the CRI API, gRPC and libcni
 		"internal/fakeapi":        220,
 		"internal/kubectlargs":    220,
+		"internal/quota":          90,  // the API's types and its reading of pods' resources
 		"internal/realnode":       560, // a kubelet for this machine, containerd, and in its test kit clients
 		"internal/restclient":     120,
 		"internal/testserver":     220,
@@ -125,6 +126,11 @@ func limits() map[string]int {
 		"storage/internal":        1, // the B-tree of k8s.io/utils, as the two below
 		"storage/memory":          1,
 		"storage/wal":             1,
+
+		// The serializer of configuration files; gRPC, for KMS plugins; x/crypto.
+		"storage/encryption/config":    210,
+		"storage/encryption/kms":       160,
+		"storage/encryption/secretbox": 4,
 	}
 }
 
@@ -136,7 +142,7 @@ func leaves() map[string][]string {
 		"k8s.io/apiserver":               {"apiserver/audit"}, // the types of policies and events
 		"k8s.io/klog/v2":                 {},
 		"go.etcd.io":                     {},
-		"google.golang.org/grpc":         {"cri/internal/wire", "cri/remote", "cri/serve", "internal/containerd", "kubelet/prober"},
+		"google.golang.org/grpc":         {"cri/internal/wire", "cri/remote", "cri/serve", "internal/containerd", "kubelet/prober", "storage/encryption/kms", "storage/encryption/kms/kmstest"},
 		"sigs.k8s.io/controller-runtime": {"controllers/reconciler", "examples/controller"},
 		"github.com/google/go-cmp":       {"admission/admissiontest"},
 		"testing":                        {"admission/admissiontest", "internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "cni/internal/", "informer/informertest", "registry/registrytest"},
