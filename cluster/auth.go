@@ -74,6 +74,7 @@ func (c *Cluster) builtinAdmission() ([]admission.Plugin, error) {
 		namespacelifecycle.New(view[*corev1.Namespace](c.registry, coreResource("namespaces"), &err), namespacelifecycle.Options{}),
 		defaulttolerationseconds.New(defaulttolerationseconds.Options{}),
 		priority.New(view[*schedulingv1.PriorityClass](c.registry, schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}, &err)),
+		c.newQuotaPlugin(&err),
 	}
 	if c.needsAccount() && err == nil {
 		accounts := shared[*corev1.ServiceAccount](c.informers, coreResource("serviceaccounts"), &err)

@@ -36,6 +36,7 @@ func controllerTable() []component {
 		{"node-lifecycle-controller", "node-controller", newNodeLifecycle},
 		{"taint-eviction-controller", "node-controller", newTaintEviction},
 		{"pod-garbage-collector-controller", "pod-garbage-collector", newPodGC},
+		{"resourcequota-controller", "resourcequota-controller", newResourceQuota},
 	}
 }
 

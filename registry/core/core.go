@@ -13,6 +13,7 @@ func Kinds(o Options) []registry.Kind {
 		nodes(),
 		pods(),
 		podTemplates(),
+		resourceQuotas(),
 		secrets(),
 		serviceAccounts(o),
 		services(o.Services),

@@ -33,7 +33,7 @@ func TestDeletion(t *testing.T) {
 			got = append(got, k.Plural)
 		}
 	}
-	if want := []string{"namespaces", "pods", "podtemplates", "serviceaccounts", "services"}; !slices.Equal(got, want) {
+	if want := []string{"namespaces", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services"}; !slices.Equal(got, want) {
 		t.Errorf("objects are returned by %v, want %v", got, want)
 	}
 }
@@ -69,6 +69,7 @@ func TestNames(t *testing.T) {
 		"nodes":                "no /minions",
 		"pods":                 "po all /pods",
 		"podtemplates":         "/podtemplates",
+		"resourcequotas":       "quota /resourcequotas",
 		"secrets":              "/secrets",
 		"serviceaccounts":      "sa /serviceaccounts",
 		"services":             "svc all /services/specs",

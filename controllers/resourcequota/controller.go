@@ -1,0 +1,177 @@
+package resourcequota
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/quota"
+)
+
+// Sources is what the controller reads.
+type Sources struct {
+	Quotas   *informer.Informer[*corev1.ResourceQuota]
+	Pods     *informer.Informer[*corev1.Pod]
+	Services *informer.Informer[*corev1.Service]
+	// Counted are all other namespaced resources whose objects quotas may count. Those of
+	// Ignored are left out.
+	Counted map[schema.GroupResource]*informer.Informer[informer.Object]
+}
+
+// Options of a Controller. The zero value is ready to use.
+type Options struct {
+	// Resync is the time from one look at all quotas to the next; 0 is 5 min.
+	Resync time.Duration
+	// Quiet is how long a quota must not have been charged before usage that nothing accounts for
+	// is taken off; 0 is 2 min. It must be longer than any request may take to be written.
+	Quiet time.Duration
+}
+
+// Controller is the resourcequota-controller. Make one with New.
+type Controller struct {
+	in      Sources
+	client  client.Updater
+	options Options
+	ledger  *ledger
+}
+
+var _ controllers.Controller = (*Controller)(nil)
+
+// New makes the controller. It writes as the service account resourcequota-controller.
+func New(in Sources, c client.Updater, o Options) *Controller {
+	o.Resync = cmp.Or(o.Resync, 5*time.Minute)
+	o.Quiet = cmp.Or(o.Quiet, 2*time.Minute)
+	resources := quota.Known()
+	for gr := range in.Counted {
+		resources = append(resources, gr)
+	}
+	return &Controller{in: in, client: c, options: o, ledger: newLedger(resources)}
+}
+
+// Ignored tells of a resource that quotas do not count.
+func Ignored(gr schema.GroupResource) bool { return quota.Ignored(gr) }
+
+// Name is "resourcequota-controller".
+func (*Controller) Name() string { return "resourcequota-controller" }
+
+// all is the key of a look at all quotas.
+func all() controllers.Key { return controllers.Key{Name: "(resync)"} }
+
+// Watch enqueues quotas that change, or whose objects give something back.
+func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
+	synced := []controllers.Synced{c.in.Quotas, c.in.Pods, c.in.Services}
+	track := func(rq *corev1.ResourceQuota) {
+		c.ledger.track(rq, time.Now())
+		q.Add(controllers.KeyOf(rq))
+	}
+	c.in.Quotas.AddHandler(informer.Handler[*corev1.ResourceQuota]{
+		Added: track, Updated: func(_, rq *corev1.ResourceQuota) { track(rq) }, Deleted: c.ledger.untrack,
+	})
+	follow(c.in.Quotas, c.ledger, schema.GroupResource{Resource: "resourcequotas"}, q)
+	follow(c.in.Pods, c.ledger, schema.GroupResource{Resource: "pods"}, q)
+	follow(c.in.Services, c.ledger, schema.GroupResource{Resource: "services"}, q)
+	for gr, objects := range c.in.Counted {
+		if !quota.Ignored(gr) {
+			follow(objects, c.ledger, gr, q)
+			synced = append(synced, objects)
+		}
+	}
+	q.AddAfter(all(), c.options.Resync)
+	return synced
+}
+
+// follow feeds the ledger with the objects of a resource.
+func follow[T informer.Object](objects *informer.Informer[T], l *ledger, gr schema.GroupResource, q controllers.Queue) {
+	enqueue := func(keys []controllers.Key) {
+		for _, key := range keys {
+			q.Add(key)
+		}
+	}
+	h := informer.Handler[T]{
+		Added:   func(obj T) { enqueue(l.put(gr, obj, time.Now())) },
+		Deleted: func(last T) { enqueue(l.drop(gr, last, time.Now())) },
+	}
+	if !quota.For(gr).Counts() {
+		h.Updated = func(_, obj T) { enqueue(l.put(gr, obj, time.Now())) }
+	}
+	objects.AddHandler(h)
+}
+
+// Reconcile writes the status of one quota, if it should be another.
+func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	if key == all() {
+		return c.resync(ctx)
+	}
+	rq, ok := c.in.Quotas.Get(key.Namespace, key.Name)
+	if !ok {
+		return controllers.Result{}, nil
+	}
+	return c.reconcile(ctx, rq)
+}
+
+func (c *Controller) reconcile(ctx context.Context, rq *corev1.ResourceQuota) (controllers.Result, error) {
+	v, ok := c.ledger.judge(rq, time.Now(), c.options.Quiet)
+	if !ok {
+		return controllers.Result{}, nil // the handler is about to be told of the quota
+	}
+	if v.write {
+		if err := c.write(ctx, rq, v); err != nil {
+			return controllers.Result{}, err
+		}
+	}
+	if !v.unaccounted {
+		return controllers.Result{}, nil
+	}
+	return controllers.Result{RequeueAfter: max(time.Until(v.since.Add(c.options.Quiet)), time.Second)}, nil
+}
+
+// write stores the status if the quota is still the one that was judged. Otherwise it has been
+// charged, and the cache is about to tell.
+func (c *Controller) write(ctx context.Context, rq *corev1.ResourceQuota, v verdict) error {
+	wanted := rq.DeepCopy()
+	wanted.Status = v.status
+	at := client.Target{
+		Resource: corev1.SchemeGroupVersion.WithResource("resourcequotas"), Namespace: rq.Namespace, Name: rq.Name, Subresource: "status",
+	}
+	_, err := c.client.Update(ctx, at, wanted, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err == nil || !refused(err):
+		// If nobody knows whether it was written, it may have been: what is given back twice
+		// would let too much in, what is not given back now is later, when it is quiet.
+		c.ledger.settle(rq, v.released)
+	}
+	return err
+}
+
+// refused tells whether err says for certain that nothing was written.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
+}
+
+// resync looks at all quotas, for what changes with time alone.
+func (c *Controller) resync(ctx context.Context) (controllers.Result, error) {
+	var failed error
+	for _, key := range c.ledger.age(time.Now()) {
+		if rq, ok := c.in.Quotas.Get(key.Namespace, key.Name); ok {
+			if _, err := c.reconcile(ctx, rq); err != nil {
+				failed = errors.Join(failed, err)
+			}
+		}
+	}
+	if failed != nil {
+		return controllers.Result{}, failed
+	}
+	return controllers.Result{RequeueAfter: c.options.Resync}, nil
+}

@@ -1,0 +1,108 @@
+package resourcequota
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/internal/quota"
+)
+
+// verdict is what a quota's status should be.
+type verdict struct {
+	status corev1.ResourceQuotaStatus
+	// write tells whether it has to be written: it differs, or what was given back must be
+	// settled against the newest usage.
+	write bool
+	// released is what was given back and is settled by writing.
+	released corev1.ResourceList
+	// unaccounted tells that more is used than is there.
+	unaccounted bool
+	// since is when usage last rose.
+	since time.Time
+}
+
+// judge compares a quota's status with what is there. quiet is how long usage must not have risen
+// for all charges to have come to something.
+func (l *ledger) judge(q *corev1.ResourceQuota, now time.Time, quiet time.Duration) (verdict, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.spaces[q.Namespace]
+	if s == nil || s.tallies[q.Name] == nil || s.tallies[q.Name].uid != q.UID {
+		return verdict{}, false
+	}
+	t := s.tallies[q.Name]
+	v := verdict{released: t.released, since: t.since}
+	settled := now.Sub(t.since) >= quiet
+	used := corev1.ResourceList{}
+	for name := range q.Spec.Hard {
+		was, known := q.Status.Used[name]
+		if !l.tracks(name) {
+			if known {
+				used[name] = was
+			}
+			continue
+		}
+		there, ok := t.counted[name]
+		if !ok {
+			there = resource.Quantity{Format: resource.DecimalSI}
+		}
+		if known && !settled {
+			was = was.DeepCopy()
+			was.Sub(t.released[name])
+			if was.Cmp(there) > 0 {
+				there, v.unaccounted = was, true
+			}
+		}
+		used[name] = there
+	}
+	v.status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard.DeepCopy(), Used: used}
+	v.write = len(t.released) > 0 || q.Status.Used == nil || !quota.Equal(used, q.Status.Used) ||
+		!equality.Semantic.DeepEqual(q.Spec.Hard, q.Status.Hard)
+	return v, true
+}
+
+func (l *ledger) tracks(name corev1.ResourceName) bool {
+	for _, e := range l.evaluators {
+		if e.Tracks(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle notes that what was given back has been taken off.
+func (l *ledger) settle(q *corev1.ResourceQuota, released corev1.ResourceList) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.spaces[q.Namespace]; s != nil && s.tallies[q.Name] != nil && s.tallies[q.Name].uid == q.UID {
+		t := s.tallies[q.Name]
+		t.released = quota.Positive(quota.Sub(t.released, released))
+	}
+}
+
+// age tells again what objects take that take less with time, and returns all quotas.
+func (l *ledger) age(now time.Time) []controllers.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []controllers.Key
+	for namespace, s := range l.spaces {
+		for name := range s.tallies {
+			all = append(all, controllers.Key{Namespace: namespace, Name: name})
+		}
+		if len(s.tallies) == 0 {
+			continue
+		}
+		for at, x := range s.objects {
+			if x.obj.GetDeletionTimestamp() == nil {
+				continue
+			}
+			s.objects[at] = entry{x.obj, now}
+			s.move(namespace, l.evaluators[at.resource], x, s.objects[at])
+		}
+	}
+	return all
+}

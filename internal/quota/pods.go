@@ -1,0 +1,165 @@
+package quota
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+func podEvaluator() Evaluator {
+	return Evaluator{
+		tracks: podTracks,
+		usage: func(obj runtime.Object, now time.Time) corev1.ResourceList {
+			pod, ok := obj.(*corev1.Pod)
+			if !ok {
+				return nil
+			}
+			return podUsage(pod, now)
+		},
+		scope: func(r *corev1.ScopedResourceSelectorRequirement, obj runtime.Object) bool {
+			pod, ok := obj.(*corev1.Pod)
+			return ok && podInScope(r, pod)
+		},
+		constrain: func(required []corev1.ResourceName, obj runtime.Object) error {
+			pod, ok := obj.(*corev1.Pod)
+			if !ok {
+				return nil
+			}
+			return podConstraints(required, pod)
+		},
+		rises: func(obj, old runtime.Object) bool {
+			pod, ok := obj.(*corev1.Pod)
+			before, okBefore := old.(*corev1.Pod)
+			return ok && okBefore && bounded(pod) != bounded(before)
+		},
+	}
+}
+
+func podTracks(name corev1.ResourceName) bool {
+	switch name {
+	case "count/pods", corev1.ResourcePods,
+		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
+		corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsEphemeralStorage,
+		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceLimitsEphemeralStorage:
+		return true
+	}
+	s := string(name)
+	if strings.HasPrefix(s, corev1.ResourceHugePagesPrefix) || strings.HasPrefix(s, corev1.ResourceRequestsHugePagesPrefix) {
+		return true
+	}
+	// Of extended resources there is never less than is requested, so only requests are limited.
+	return strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix) &&
+		(!native(name) || strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix+resourcev1.ResourceDeviceClassPrefix))
+}
+
+// native resources are Kubernetes' own: without a domain, or in *kubernetes.io.
+func native(name corev1.ResourceName) bool {
+	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+}
+
+// extended resources are those that others name, such as example.com/gpu, or that stand for a
+// class of devices.
+func extended(name corev1.ResourceName) bool {
+	if strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) {
+		return true
+	}
+	return !native(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
+}
+
+func podUsage(pod *corev1.Pod, now time.Time) corev1.ResourceList {
+	usage := corev1.ResourceList{"count/pods": count(1)}
+	if Ended(pod, now) {
+		return usage
+	}
+	o := resourcehelper.PodResourcesOptions{UseStatusResources: true}
+	for name, quantity := range compute(resourcehelper.PodRequests(pod, o), resourcehelper.PodLimits(pod, o)) {
+		usage[name] = quantity
+	}
+	return usage
+}
+
+// Ended tells that a pod takes nothing but its place in storage: it has run to its end, or should
+// have been gone by now, so that a node that is lost does not keep its quota.
+func Ended(pod *corev1.Pod, now time.Time) bool {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil {
+		return false
+	}
+	grace := time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	return now.After(pod.DeletionTimestamp.Add(grace))
+}
+
+// compute is what requests and limits take, by the names of quotas.
+func compute(requests, limits corev1.ResourceList) corev1.ResourceList {
+	usage := corev1.ResourceList{corev1.ResourcePods: count(1)}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if request, ok := requests[name]; ok {
+			usage[name], usage[corev1.DefaultResourceRequestsPrefix+name] = request, request
+		}
+		if limit, ok := limits[name]; ok {
+			usage["limits."+name] = limit
+		}
+	}
+	for name, request := range requests {
+		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			usage[name], usage[corev1.DefaultResourceRequestsPrefix+name] = request, request
+		}
+		if extended(name) {
+			usage[corev1.DefaultResourceRequestsPrefix+name] = request
+		}
+	}
+	return usage
+}
+
+// podConstraints wants every container to say how much CPU and memory it takes where these are
+// limited. It is so for these two alone.
+func podConstraints(required []corev1.ResourceName, pod *corev1.Pod) error {
+	if resourcehelper.IsPodLevelResourcesSet(pod) {
+		return nil
+	}
+	missing := map[corev1.ResourceName][]string{}
+	note := func(c *corev1.Container) {
+		has := compute(c.Resources.Requests, c.Resources.Limits)
+		for _, name := range required {
+			if _, ok := has[name]; !ok && mustBeSaid(name) && !slices.Contains(missing[name], c.Name) {
+				missing[name] = append(missing[name], c.Name)
+			}
+		}
+	}
+	for i := range pod.Spec.Containers {
+		note(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		note(&pod.Spec.InitContainers[i])
+	}
+	var parts []string
+	for _, name := range required {
+		if containers := missing[name]; len(containers) > 0 {
+			slices.Sort(containers)
+			parts = append(parts, string(name)+" for: "+strings.Join(containers, ","))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return errors.New("must specify " + strings.Join(parts, "; "))
+}
+
+func mustBeSaid(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
+		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory:
+		return true
+	}
+	return false
+}
