@@ -15,15 +15,20 @@
 //
 // The cache holds the objects that the source returned and hands out the same ones. Whoever
 // wants to change one makes a deep copy first. Options.DetectMutations finds those who did not.
+// [Transform] cuts objects down before they get into the cache.
 //
 // # Concurrency
 //
-// All methods may be called from many goroutines. Handlers are called one at a time, from the
-// goroutine in Run, after the cache has taken in the change; a slow handler holds up all others,
-// so a handler enqueues a key and returns.
+// All methods may be called from many goroutines. Each handler is called for one change at a
+// time, after the cache has taken in the change. Handlers are called from the goroutine in Run,
+// where a slow one holds up the cache and all others, so that a handler enqueues a key and
+// returns; or, with Handler.Queue, from a goroutine of their own. Either way memory is bounded:
+// without a queue nothing is kept for a slow handler, and with one no more than its length and
+// two changes of each object.
 //
 // # Errors
 //
 // Run retries whatever a Source fails with, after a delay that starts at 800 ms, doubles up to
-// 30 s and has no jitter, and logs it. It returns nil when its context ends.
+// 30 s and has no jitter, logs it and tells Options.OnError. It returns nil when its context
+// ends. A handler that panics ends the process: nothing here recovers.
 package informer

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Errors of an Informer; test for them with errors.Is.
@@ -25,42 +28,50 @@ type Options struct {
 	// informer's goroutine, for each object that somebody changed although it was shared, with
 	// an error that names the object and the fields. It costs memory and time: for tests.
 	DetectMutations func(error)
+	// OnError is called, from a goroutine of the informer, with a *SourceError for each list and
+	// watch that failed, other than watches that ended in good order. It is for telling: the
+	// informer tries again whatever it does.
+	OnError func(error)
 }
 
-// Handler is told about changes, by whichever of its functions are set. An object that was
-// deleted and made again under the same name arrives as Deleted and Added. Objects are shared
-// and must not be changed.
-type Handler[T Object] struct {
-	Added   func(obj T)
-	Updated func(old, obj T)
-	// Deleted gets the last state that is known, which is an older one when the deletion
-	// happened while the informer could not watch.
-	Deleted func(last T)
+// SourceError says that a Source failed.
+type SourceError struct {
+	// Doing is "list" or "watch".
+	Doing string
+	// Retry is how long the informer waits before it tries again.
+	Retry time.Duration
+	Err   error
 }
+
+// Error implements error.
+func (e *SourceError) Error() string { return e.Doing + ": " + e.Err.Error() }
+
+// Unwrap returns what the Source said.
+func (e *SourceError) Unwrap() error { return e.Err }
 
 // Informer is a read cache of the objects of one Source. Make one with New.
 type Informer[T Object] struct {
-	source Source[T]
-	log    *slog.Logger
-	detect func(error)
+	source  Source[T]
+	log     *slog.Logger
+	detect  func(error)
+	onError func(error)
 
-	mu    sync.RWMutex // guards cache
-	cache *cache[T]
+	mu      sync.RWMutex // guards the two below
+	cache   *cache[T]
+	version string
 
-	pendingMu sync.Mutex
-	pending   []*subscription[T]
-	wake      chan struct{}      // holds one token while there may be something pending
-	handlers  []*subscription[T] // of the goroutine in Run alone
+	subMu   sync.Mutex // guards the four below
+	running bool
+	ended   bool
+	subs    []*subscription[T] // all that are neither removed nor stopped
+	pending []*subscription[T] // those of subs that have not been told what is there
 
-	started atomic.Bool
-	synced  chan struct{}
+	wake   chan struct{} // holds one token while there may be handlers to greet or to let go
+	loop   loop[T]       // of the goroutine in Run alone
+	synced chan struct{}
+	// stopped is closed when Run has returned, or is about to.
 	stopped chan struct{}
-}
-
-// subscription is a handler and whether it has been told what was there when it came.
-type subscription[T Object] struct {
-	Handler[T]
-	told chan struct{}
+	started atomic.Bool
 }
 
 // New makes an informer. It does nothing until Run.
@@ -70,7 +81,7 @@ func New[T Object](source Source[T], options Options) *Informer[T] {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Informer[T]{
-		source: source, log: log, detect: options.DetectMutations,
+		source: source, log: log, detect: options.DetectMutations, onError: options.OnError,
 		cache:   newCache[T](options.DetectMutations != nil),
 		wake:    make(chan struct{}, 1),
 		synced:  make(chan struct{}),
@@ -89,14 +100,49 @@ func (i *Informer[T]) AddIndex(name string, values func(T) []string) {
 
 // AddHandler registers a handler, at any time. It is told about the objects that are in the
 // cache by then, as Added and in key order, and from there on about every change, without gap
-// or duplicate. It is called from the informer's goroutine only, never from within AddHandler.
-func (i *Informer[T]) AddHandler(h Handler[T]) {
-	i.pendingMu.Lock()
-	i.pending = append(i.pending, &subscription[T]{Handler: h, told: make(chan struct{})})
-	i.pendingMu.Unlock()
+// or duplicate. It is called from the informer's goroutine or its own (see Handler.Queue),
+// never from within AddHandler. One that comes after Run has returned is never called.
+func (i *Informer[T]) AddHandler(h Handler[T]) *Registration {
+	s := &subscription[T]{
+		Handler:      h,
+		Registration: &Registration{synced: make(chan struct{}), done: make(chan struct{})},
+		again:        true,
+	}
+	if h.Queue > 0 {
+		s.queue, s.stop = newQueue[T](h.Queue), make(chan struct{})
+	}
+	s.settle = func() { i.remove(s) }
+	i.subMu.Lock()
+	if i.ended {
+		close(s.done)
+	} else {
+		i.subs, i.pending = append(i.subs, s), append(i.pending, s)
+	}
+	i.subMu.Unlock()
+	i.poke()
+	return s.Registration
+}
+
+// poke has the loop look after its handlers.
+func (i *Informer[T]) poke() {
 	select {
 	case i.wake <- struct{}{}:
 	default:
+	}
+}
+
+// remove lets go of a removed handler, or has the loop do so, which may be calling it.
+func (i *Informer[T]) remove(s *subscription[T]) {
+	i.subMu.Lock()
+	defer i.subMu.Unlock()
+	if i.running {
+		i.poke()
+		return
+	}
+	if at := slices.Index(i.subs, s); at >= 0 {
+		i.subs = slices.Delete(i.subs, at, at+1)
+		i.pending = slices.DeleteFunc(i.pending, func(p *subscription[T]) bool { return p == s })
+		close(s.done)
 	}
 }
 
@@ -104,14 +150,14 @@ func (i *Informer[T]) AddHandler(h Handler[T]) {
 // call has been told about what was there. It fails with the context's error, or with
 // ErrStopped when Run returned before.
 func (i *Informer[T]) WaitSynced(ctx context.Context) error {
-	if err := i.wait(ctx, i.synced); err != nil {
+	if err := i.wait(ctx, i.synced, nil); err != nil {
 		return err
 	}
-	i.pendingMu.Lock()
-	pending := append([]*subscription[T](nil), i.pending...)
-	i.pendingMu.Unlock()
-	for _, s := range pending {
-		if err := i.wait(ctx, s.told); err != nil {
+	i.subMu.Lock()
+	subs := slices.Clone(i.subs)
+	i.subMu.Unlock()
+	for _, s := range subs {
+		if err := i.wait(ctx, s.synced, s.done); err != nil && !s.removed.Load() {
 			return err
 		}
 	}
@@ -119,7 +165,7 @@ func (i *Informer[T]) WaitSynced(ctx context.Context) error {
 }
 
 // wait blocks until done is closed.
-func (i *Informer[T]) wait(ctx context.Context, done <-chan struct{}) error {
+func (i *Informer[T]) wait(ctx context.Context, done, gone <-chan struct{}) error {
 	select {
 	case <-done:
 		return nil
@@ -128,11 +174,38 @@ func (i *Informer[T]) wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
 		return nil
+	case <-gone:
+		return ErrStopped
 	case <-i.stopped:
 		return ErrStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Synced is closed when the first list is in the cache and the handlers that are called from the
+// informer's goroutine have been told of it.
+func (i *Informer[T]) Synced() <-chan struct{} { return i.synced }
+
+// Started tells whether Run was called.
+func (i *Informer[T]) Started() bool { return i.started.Load() }
+
+// IsStopped tells whether Run has returned, or is about to.
+func (i *Informer[T]) IsStopped() bool {
+	select {
+	case <-i.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// LastVersion returns the resource version that the cache has got to by lists, changes and
+// bookmarks; "" before the first list.
+func (i *Informer[T]) LastVersion() string {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.version
 }
 
 // Get returns the cached object. Cluster-scoped objects have no namespace.
@@ -166,4 +239,23 @@ func (i *Informer[T]) ByIndex(name, value string) []T {
 		return x.lists[value].objects()
 	}
 	return nil
+}
+
+// Indexed tells whether there is an index of that name.
+func (i *Informer[T]) Indexed(name string) bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return name != "" && i.cache.index(name) != nil
+}
+
+// IndexValues returns the values under which the named index has objects, in no order. The
+// slice is the caller's.
+func (i *Informer[T]) IndexValues(name string) []string {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	x := i.cache.index(name)
+	if x == nil || name == "" {
+		return nil
+	}
+	return slices.Collect(maps.Keys(x.lists))
 }

@@ -153,6 +153,20 @@ func (r *replay) handler() informer.Handler[object] {
 	}
 }
 
+// slowly is a handler that takes its time, so that changes wait in its queue and are merged.
+func (r *replay) slowly(queue int) informer.Handler[object] {
+	h := r.handler()
+	return informer.Handler[object]{
+		Queue: queue,
+		Added: func(o object) { time.Sleep(time.Second); h.Added(o) },
+		Updated: func(old, o object) {
+			time.Sleep(time.Second)
+			h.Updated(old, o)
+		},
+		Deleted: func(last object) { time.Sleep(time.Second); h.Deleted(last) },
+	}
+}
+
 // plan is what happens in one run.
 type plan struct {
 	script  []error
@@ -211,8 +225,10 @@ func carryOut(ctx context.Context, p plan) error {
 	var handlers []*replay
 	listen := func() {
 		r := &replay{state: map[string]object{}, newest: map[string]int{}}
-		handlers = append(handlers, r)
+		slow := &replay{state: map[string]object{}, newest: map[string]int{}}
+		handlers = append(handlers, r, slow)
 		i.AddHandler(r.handler())
+		i.AddHandler(slow.slowly(len(handlers)))
 	}
 	listen()
 	ctx, cancel := context.WithCancel(ctx)

@@ -7,33 +7,51 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 // change is what the reading goroutine passes to the one that keeps the cache.
 type change[T Object] struct {
-	// list says that items are all there is; otherwise events are what happened.
-	list   bool
-	items  []T
-	events []Event[T]
+	// list says that items are all there is at version; otherwise events are what happened.
+	list    bool
+	items   []T
+	version string
+	events  []Event[T]
+}
+
+// loop is what the goroutine in Run keeps for itself.
+type loop[T Object] struct {
+	handlers []*subscription[T]
+	queues   sync.WaitGroup // the goroutines of handlers that have one
+	listed   bool
+	resync   *time.Timer
 }
 
 // Run keeps the cache up to date and calls the handlers until the context ends. It returns nil
 // then, with its goroutines gone, and the cache stays readable as it was. A second call fails
 // with ErrStarted.
 func (i *Informer[T]) Run(ctx context.Context) error {
-	if !i.started.CompareAndSwap(false, true) {
+	i.subMu.Lock()
+	again := i.running || i.ended
+	i.running = true
+	i.subMu.Unlock()
+	if again {
 		return ErrStarted
 	}
-	defer close(i.stopped)
+	i.started.Store(true)
+	defer i.end()
 	ctx, cancel := context.WithCancel(ctx)
 	changes, done := make(chan change[T]), make(chan struct{})
 	go func() {
 		defer close(done)
-		r := reader[T]{source: i.source, log: i.log, out: changes}
+		r := reader[T]{source: i.source, log: i.log, onError: i.onError, out: changes}
 		r.run(ctx)
 	}()
 	defer func() { cancel(); <-done }()
+	i.loop.resync = time.NewTimer(time.Hour)
+	i.loop.resync.Stop()
+	defer i.loop.resync.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,86 +59,185 @@ func (i *Informer[T]) Run(ctx context.Context) error {
 			return nil
 		case <-i.wake:
 			i.greet()
+		case <-i.loop.resync.C:
+			i.resync(time.Now())
 		case c := <-changes:
-			i.greet()
+			select {
+			case <-i.wake:
+				i.greet()
+			default:
+			}
 			i.take(c)
 		}
 	}
 }
 
-// greet tells new handlers what is in the cache.
+// end stops the handlers' goroutines and tells everybody that nothing will come any more.
+func (i *Informer[T]) end() {
+	i.subMu.Lock()
+	i.running, i.ended = false, true
+	waiting := i.pending
+	i.subs, i.pending = nil, nil
+	i.subMu.Unlock()
+	for _, s := range i.loop.handlers {
+		i.letGo(s)
+	}
+	i.loop.handlers = nil
+	for _, s := range waiting {
+		close(s.done)
+	}
+	i.loop.queues.Wait()
+	close(i.stopped)
+}
+
+// letGo ends a handler that the loop knows.
+func (i *Informer[T]) letGo(s *subscription[T]) {
+	if s.queue != nil {
+		close(s.stop)
+		return
+	}
+	close(s.done)
+}
+
+// greet tells new handlers what is in the cache, and forgets those that were removed.
 func (i *Informer[T]) greet() {
-	for {
-		i.pendingMu.Lock()
-		if len(i.pending) == 0 {
-			i.pendingMu.Unlock()
-			return
+	for s := i.next(); s != nil; s = i.next() {
+		if s.removed.Load() {
+			close(s.done)
+			continue
 		}
-		s := i.pending[0]
-		i.pendingMu.Unlock()
-		if s.Added != nil {
-			for _, obj := range i.List("") {
-				s.Added(obj)
+		if s.queue != nil {
+			i.loop.queues.Go(func() {
+				defer close(s.done)
+				s.drain()
+			})
+		}
+		for _, obj := range i.List("") {
+			s.deliver(Change[T]{Type: Added, Object: obj, Initial: true})
+		}
+		i.loop.handlers = append(i.loop.handlers, s)
+		if i.loop.listed {
+			s.greeted()
+		}
+		if s.Resync > 0 {
+			s.resyncAt = time.Now().Add(s.Resync)
+		}
+	}
+	i.loop.handlers = slices.DeleteFunc(i.loop.handlers, func(s *subscription[T]) bool {
+		gone := s.removed.Load()
+		if gone {
+			i.letGo(s)
+		}
+		return gone
+	})
+	i.schedule()
+}
+
+// next takes the next handler that waits to be greeted, and forgets those that were removed.
+func (i *Informer[T]) next() *subscription[T] {
+	i.subMu.Lock()
+	defer i.subMu.Unlock()
+	i.subs = slices.DeleteFunc(i.subs, func(s *subscription[T]) bool { return s.removed.Load() })
+	if len(i.pending) == 0 {
+		return nil
+	}
+	s := i.pending[0]
+	i.pending = slices.Delete(i.pending, 0, 1)
+	return s
+}
+
+// schedule sets the timer to the next resync.
+func (i *Informer[T]) schedule() {
+	var first time.Time
+	for _, s := range i.loop.handlers {
+		if s.Resync > 0 && (first.IsZero() || s.resyncAt.Before(first)) {
+			first = s.resyncAt
+		}
+	}
+	if first.IsZero() {
+		i.loop.resync.Stop()
+		return
+	}
+	i.loop.resync.Reset(time.Until(first))
+}
+
+// resync tells the handlers that are due about everything.
+func (i *Informer[T]) resync(now time.Time) {
+	var due []*subscription[T]
+	for _, s := range i.loop.handlers {
+		s.again = s.Resync > 0 && !now.Before(s.resyncAt)
+		if s.again {
+			s.resyncAt = now.Add(s.Resync)
+			due = append(due, s)
+		}
+	}
+	if len(due) > 0 {
+		for _, obj := range i.List("") {
+			for _, s := range due {
+				s.deliver(Change[T]{Type: Modified, Old: obj, Object: obj, Same: true})
 			}
 		}
-		i.handlers = append(i.handlers, s)
-		i.pendingMu.Lock()
-		i.pending = i.pending[1:]
-		i.pendingMu.Unlock()
-		close(s.told)
 	}
+	i.schedule()
 }
 
 // take brings the cache up to date and tells the handlers.
 func (i *Informer[T]) take(c change[T]) {
 	if c.list {
-		i.replace(c.items)
-		select {
-		case <-i.synced:
-		default:
+		i.replace(c.items, c.version)
+		if !i.loop.listed {
+			i.loop.listed = true
+			for _, s := range i.loop.handlers {
+				s.greeted()
+			}
 			close(i.synced)
 		}
 		return
 	}
 	for _, e := range c.events {
+		i.mu.Lock()
+		var n news[T]
 		switch e.Type {
 		case Added, Modified:
-			i.mu.Lock()
-			n, changed := i.put(e.Object)
-			i.mu.Unlock()
-			if changed {
-				i.tell(n)
-			}
+			n = i.put(e.Object)
 		case Deleted:
-			i.mu.Lock()
-			old := i.cache.remove(keyOf(e.Object))
-			i.mu.Unlock()
-			if old != nil {
-				i.tell(news[T]{old: old, last: e.Object})
+			if old := i.cache.remove(keyOf(e.Object)); old != nil {
+				n = news[T]{old: old, Change: Change[T]{Type: Deleted, Object: e.Object}}
 			}
+		case Bookmark:
 		}
+		i.version = e.Version
+		i.mu.Unlock()
+		i.tell(n)
 	}
 }
 
 // replace makes items the whole content of the cache and tells the handlers the difference:
 // first what is gone, then what is new or different, each in key order.
-func (i *Informer[T]) replace(items []T) {
+func (i *Informer[T]) replace(items []T, version string) {
 	there := make(map[key]bool, len(items))
 	for _, obj := range items {
 		there[keyOf(obj)] = true
 	}
+	again := slices.ContainsFunc(i.loop.handlers, (*subscription[T]).wantsSame)
 	var all []news[T]
 	i.mu.Lock()
 	for _, obj := range i.cache.all.objects() {
 		if k := keyOf(obj); !there[k] {
-			all = append(all, news[T]{old: i.cache.remove(k), last: obj})
+			all = append(all, news[T]{
+				old:    i.cache.remove(k),
+				Change: Change[T]{Type: Deleted, Object: obj, Missed: true},
+			})
 		}
 	}
 	for _, obj := range inKeyOrder(items) {
-		if n, changed := i.put(obj); changed {
+		n := i.put(obj)
+		n.Initial = n.Type == Added && !i.loop.listed
+		if n.Type != "" && (again || !n.Same) {
 			all = append(all, n)
 		}
 	}
+	i.version = version
 	i.mu.Unlock()
 	for _, n := range all {
 		i.tell(n)
@@ -149,57 +266,52 @@ func inKeyOrder[T Object](items []T) []T {
 	return sorted
 }
 
-// news is one change of the cache: an addition has no old entry, a deletion no new object.
+// news is one change of the cache, and the entry that it ended. Without a type it is none.
 type news[T Object] struct {
-	old     *entry[T]
-	obj     T
-	present bool
-	last    T
+	old *entry[T]
+	Change[T]
 }
 
 // put takes obj into the cache unless that very state is there already. The caller locks.
-func (i *Informer[T]) put(obj T) (n news[T], changed bool) {
+func (i *Informer[T]) put(obj T) news[T] {
 	if e, ok := i.cache.entries[keyOf(obj)]; ok {
 		version := obj.GetResourceVersion()
 		if version != "" && version == e.obj.GetResourceVersion() && obj.GetUID() == e.obj.GetUID() {
-			return news[T]{}, false
+			return news[T]{Change: Change[T]{Type: Modified, Old: e.obj, Object: e.obj, Same: true}}
 		}
 	}
-	n = news[T]{old: i.cache.put(obj), obj: obj, present: true}
-	if n.old != nil {
-		n.last = n.old.obj
+	old := i.cache.put(obj)
+	if old == nil {
+		return news[T]{Change: Change[T]{Type: Added, Object: obj}}
 	}
-	return n, true
+	return news[T]{old: old, Change: Change[T]{Type: Modified, Old: old.obj, Object: obj}}
 }
 
 // tell calls the handlers.
 func (i *Informer[T]) tell(n news[T]) {
+	if n.Type == "" {
+		return
+	}
 	if n.old != nil {
 		i.check(n.old)
 	}
-	replaced := n.old != nil && n.present && n.old.obj.GetUID() != n.obj.GetUID()
-	for _, h := range i.handlers {
-		if n.old != nil && n.present && !replaced {
-			if h.Updated != nil {
-				h.Updated(n.old.obj, n.obj)
-			}
-			continue
-		}
-		if n.old != nil && h.Deleted != nil {
-			h.Deleted(n.last)
-		}
-		if n.present && h.Added != nil {
-			h.Added(n.obj)
+	for _, s := range i.loop.handlers {
+		if !n.Same || s.wantsSame() {
+			s.deliver(n.Change)
 		}
 	}
 }
 
+// wantsSame tells whether unchanged objects of a list are told to the handler.
+func (s *subscription[T]) wantsSame() bool { return s.Changed != nil && s.again }
+
 // reader lists and watches for one informer.
 type reader[T Object] struct {
-	source Source[T]
-	log    *slog.Logger
-	out    chan<- change[T]
-	delay  backoff
+	source  Source[T]
+	log     *slog.Logger
+	onError func(error)
+	out     chan<- change[T]
+	delay   backoff
 }
 
 // run sends changes until the context ends.
@@ -213,7 +325,7 @@ func (r *reader[T]) run(ctx context.Context) {
 				r.pause(ctx, "list", err)
 				continue
 			}
-			if !r.send(ctx, change[T]{list: true, items: items}) {
+			if !r.send(ctx, change[T]{list: true, items: items, version: at}) {
 				return
 			}
 			version = at
@@ -265,6 +377,9 @@ func (r *reader[T]) pause(ctx context.Context, doing string, err error) {
 	}
 	ordinary := errors.Is(err, io.EOF) || errors.Is(err, ErrExpired)
 	wait := r.delay.next(ordinary)
+	if r.onError != nil && !errors.Is(err, io.EOF) {
+		r.onError(&SourceError{Doing: doing, Retry: wait, Err: err})
+	}
 	if !ordinary {
 		var kind T
 		r.log.Warn("source failed", "doing", doing, "kind", kindName(kind), "err", err, "retry", wait)
