@@ -81,7 +81,7 @@ func (c *Client) Close() error { return c.connection.Close() }
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	r, err := c.plugin.Status(ctx, &kmsapi.StatusRequest{})
+	r, err := again(ctx, func() (*kmsapi.StatusResponse, error) { return c.plugin.Status(ctx, &kmsapi.StatusRequest{}) })
 	if err != nil {
 		return Status{}, sort(err)
 	}
@@ -92,7 +92,9 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 func (c *Client) Encrypt(ctx context.Context, uid string, plaintext []byte) (Sealed, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	r, err := c.plugin.Encrypt(ctx, &kmsapi.EncryptRequest{Plaintext: plaintext, Uid: uid})
+	r, err := again(ctx, func() (*kmsapi.EncryptResponse, error) {
+		return c.plugin.Encrypt(ctx, &kmsapi.EncryptRequest{Plaintext: plaintext, Uid: uid})
+	})
 	if err != nil {
 		return Sealed{}, sort(err)
 	}
@@ -103,13 +105,25 @@ func (c *Client) Encrypt(ctx context.Context, uid string, plaintext []byte) (Sea
 func (c *Client) Decrypt(ctx context.Context, uid string, sealed Sealed) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	r, err := c.plugin.Decrypt(ctx, &kmsapi.DecryptRequest{
-		Ciphertext: sealed.Ciphertext, Uid: uid, KeyId: sealed.KeyID, Annotations: sealed.Annotations,
+	r, err := again(ctx, func() (*kmsapi.DecryptResponse, error) {
+		return c.plugin.Decrypt(ctx, &kmsapi.DecryptRequest{
+			Ciphertext: sealed.Ciphertext, Uid: uid, KeyId: sealed.KeyID, Annotations: sealed.Annotations,
+		})
 	})
 	if err != nil {
 		return nil, sort(err)
 	}
 	return r.GetPlaintext(), nil
+}
+
+// again repeats a call once when it lost its connection, as it does when the plugin was started anew: the
+// second waits until that is there.
+func again[T any](ctx context.Context, call func() (T, error)) (T, error) {
+	r, err := call()
+	if status.Code(err) == codes.Unavailable && ctx.Err() == nil {
+		return call()
+	}
+	return r, err
 }
 
 // sort tells a plugin that is not there from one that says no.

@@ -70,9 +70,10 @@ type breaker struct {
 	err   error
 }
 
-func (b *breaker) call(ctx context.Context, f func() ([]byte, error)) ([]byte, error) {
+func call[T any](ctx context.Context, b *breaker, f func() (T, error)) (T, error) {
 	if err := b.open(); err != nil {
-		return nil, err
+		var none T
+		return none, err
 	}
 	out, err := f()
 	if ctx.Err() != nil {

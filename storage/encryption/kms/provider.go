@@ -130,7 +130,7 @@ func (p *Provider) opener(ctx context.Context, e *envelope) (encryption.Transfor
 	if t := p.known.get(id); t != nil {
 		return t, nil
 	}
-	secret, err := p.breaker.call(ctx, func() ([]byte, error) {
+	secret, err := call(ctx, &p.breaker, func() ([]byte, error) {
 		return p.service.Decrypt(ctx, string(uuid.NewUUID()), e.source)
 	})
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *Provider) note(err error) {
 // ask asks the plugin and draws the consequences.
 func (p *Provider) ask(ctx context.Context) error {
 	start := time.Now()
-	status, err := p.service.Status(ctx)
+	status, err := call(ctx, &p.breaker, func() (Status, error) { return p.service.Status(ctx) })
 	if err != nil {
 		return fmt.Errorf("failed to perform status section of the healthz check for KMS Provider %s, error: %w", p.name, err)
 	}
@@ -229,7 +229,7 @@ func (p *Provider) renew(ctx context.Context, keyID string, now time.Time) error
 	seed := make([]byte, aes.SeedSize)
 	_, _ = rand.Read(seed) // never fails
 	uid := string(uuid.NewUUID())
-	sealed, err := p.service.Encrypt(ctx, uid, seed)
+	sealed, err := call(ctx, &p.breaker, func() (Sealed, error) { return p.service.Encrypt(ctx, uid, seed) })
 	if err != nil {
 		return fmt.Errorf("failed to rotate DEK uid=%q: failed to encrypt DEK, error: %w", uid, err)
 	}
