@@ -182,23 +182,23 @@ func (r *Resource) selected(items []*Item, s Selection) []*Item {
 func (r *Resource) page(v *view, prefix, from string, o ListOptions) *List {
 	l := &List{Revision: v.revision}
 	v.walk(prefix, from, func(i *Item) bool {
-		if o.Limit > 0 && int64(len(l.Items)) == o.Limit {
-			// Whether what follows is selected is not looked at, as upstream does not.
-			last := l.Items[len(l.Items)-1]
-			l.Continue = encodeContinue(strings.TrimPrefix(last.key, prefix)+"\x00", v.revision)
-			return false
-		}
 		if v.all || o.matches(&r.Kind, i) {
 			l.Items = append(l.Items, i)
 		}
-		return true
+		return o.Limit <= 0 || int64(len(l.Items)) < o.Limit
 	})
-	if l.Continue == "" {
+	if o.Limit <= 0 || int64(len(l.Items)) < o.Limit {
 		return l
 	}
+	last := l.Items[len(l.Items)-1].key
+	// Whether what follows is selected is not looked at, as upstream does not.
+	remaining := v.after(prefix, last)
+	if remaining == 0 {
+		return l
+	}
+	l.Continue = encodeContinue(strings.TrimPrefix(last, prefix)+"\x00", v.revision)
 	r.table.keep(v)
 	if o.everything() {
-		remaining := v.after(prefix, l.Items[len(l.Items)-1].key)
 		l.Remaining = &remaining
 	}
 	return l

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,6 +50,7 @@ type Registry struct {
 	space     *encodings
 	clock     clock
 	pending   pending
+	herd      *herd
 	synced    chan struct{}
 
 	compaction time.Duration
@@ -78,7 +80,7 @@ func New(store storage.Store, kinds []Kind, o Options) (*Registry, error) {
 		store: store, ids: o.Identifiers, log: o.Logger,
 		resources: map[schema.GroupResource]*Resource{}, byPrefix: map[string]*Resource{},
 		space: &encodings{budget: o.EncodingBytes}, compaction: o.Compaction,
-		synced: make(chan struct{}),
+		synced: make(chan struct{}), herd: newHerd(),
 	}
 	for _, k := range kinds {
 		if err := r.install(k, &o); err != nil {
@@ -112,7 +114,7 @@ func (r *Registry) install(k Kind, o *Options) error {
 		if other := r.byPrefix[k.Prefix]; other != nil {
 			return fmt.Errorf("resources %s and %s share the storage prefix %q", gr, other.GroupResource(), k.Prefix)
 		}
-		res.table = newTable(o)
+		res.table = newTable(o, r.herd)
 		r.byPrefix[k.Prefix] = res
 	}
 	r.resources[gr] = res
@@ -169,10 +171,14 @@ func (r *Registry) run(ctx context.Context) error {
 	defer stream.Close()
 	r.clock.advance(revision)
 	close(r.synced)
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); r.forget(ctx) }()
-	defer func() { cancel(); <-done }()
+	// The herd ends behind the last change.
+	herding, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var beside sync.WaitGroup
+	beside.Go(func() { r.herd.run(herding) })
+	defer func() { cancel(); beside.Wait() }()
+	forgetting, cancelForget := context.WithCancel(ctx)
+	beside.Go(func() { r.forget(forgetting) })
+	defer cancelForget()
 	for {
 		events, err := stream.Next(ctx)
 		if err != nil {

@@ -35,16 +35,17 @@ type table struct {
 	latest  int64 // revision of the newest change
 	// compacted is the revision before which states are forgotten, whether there were changes or not.
 	compacted int64
-	changed   chan struct{} // closed at the next change; nil while nobody waits
+	sleepers  sleepers
 
 	building sync.Mutex // held while an index is made
 }
 
-func newTable(o *Options) *table {
+func newTable(o *Options, h *herd) *table {
 	return &table{
-		log:     history{most: o.History, mostBytes: o.HistoryBytes},
-		tree:    newTree(),
-		indexes: map[string]*index{},
+		sleepers: sleepers{herd: h},
+		log:      history{most: o.History, mostBytes: o.HistoryBytes},
+		tree:     newTree(),
+		indexes:  map[string]*index{},
 	}
 }
 
@@ -88,18 +89,7 @@ func (t *table) record(c change) {
 	if len(t.views) > 0 {
 		t.dropViews()
 	}
-	if t.changed != nil {
-		close(t.changed)
-		t.changed = nil
-	}
-}
-
-// wait returns a channel that closes at the next change. The caller holds the lock for writing.
-func (t *table) wait() <-chan struct{} {
-	if t.changed == nil {
-		t.changed = make(chan struct{})
-	}
-	return t.changed
+	t.sleepers.tell(c, t.log.end()-1)
 }
 
 // snapshot returns an immutable view of the newest state, and the revision it is the state at.

@@ -25,6 +25,8 @@ type Watch struct {
 	resource  *Resource
 	selection Selection
 	next      int64 // sequence number in the table's log
+	bed       term
+	sleeper   sleeper
 }
 
 // Watch returns the changes after revision; revision 0 is from now on. It fails with ErrExpired
@@ -52,7 +54,9 @@ func (r *Resource) Watch(ctx context.Context, s Selection, revision int64) (*Wat
 	if !ok {
 		return nil, r.expired(revision)
 	}
-	return &Watch{resource: r, selection: s, next: next}, nil
+	return &Watch{
+		resource: r, selection: s, next: next, bed: bed(&r.Kind, s), sleeper: sleeper{wake: make(chan struct{}, 1)},
+	}, nil
 }
 
 // ListAndWatch returns the selected objects as they are now, in key order, their revision, and
@@ -75,15 +79,17 @@ func (r *Resource) ListAndWatch(ctx context.Context, s Selection, resourceVersio
 // so far behind that changes are gone, with the context's error when that ends.
 func (w *Watch) Next(ctx context.Context) ([]WatchEvent, error) {
 	for {
-		changes, wait, err := w.read(ctx)
+		changes, err := w.read(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if changes == nil {
 			select {
-			case <-wait:
+			case <-w.sleeper.wake:
+				w.next = w.sleeper.by
 				continue
 			case <-ctx.Done():
+				w.rise()
 				return nil, ctx.Err()
 			}
 		}
@@ -99,27 +105,37 @@ func (w *Watch) Next(ctx context.Context) ([]WatchEvent, error) {
 	}
 }
 
-// read takes the next changes from the log, or the channel that tells when there are some.
-func (w *Watch) read(ctx context.Context) ([]change, <-chan struct{}, error) {
+// read takes the next changes from the log; where there are none the watch is asleep.
+func (w *Watch) read(ctx context.Context) ([]change, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	t := w.resource.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	if w.next < t.log.base {
-		return nil, nil, w.resource.errorf(ErrExpired, "", "too old resource version: the watch fell behind the history that is kept")
+		return nil, w.resource.errorf(ErrExpired, "", "too old resource version: the watch fell behind the history that is kept")
 	}
 	n := min(t.log.end()-w.next, batch)
 	if n == 0 {
-		return nil, t.wait(), nil
+		t.sleepers.add(&w.sleeper, w.bed)
+		return nil, nil
 	}
 	changes := make([]change, n)
 	for i := range changes {
 		changes[i] = t.log.entry(w.next + int64(i))
 	}
 	w.next += n
-	return changes, nil, nil
+	return changes, nil
+}
+
+// rise ends the sleep of a watch that goes on to something else. What was written since it fell
+// asleep and did not wake it does not concern it.
+func (w *Watch) rise() {
+	t := w.resource.table
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	w.next = t.sleepers.rise(&w.sleeper, t.log.end())
 }
 
 // Progress returns a revision up to which everything has been told by Next, provided that Next
