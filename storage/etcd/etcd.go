@@ -46,6 +46,7 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	streams map[*stream]struct{}
+	newest  int64 // what Revision returned: all streams come to it
 }
 
 var (
@@ -138,8 +139,11 @@ func (s *Store) Revision(ctx context.Context) (int64, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for stream := range s.streams {
-		stream.want(revision)
+	if revision > s.newest {
+		s.newest = revision
+		for stream := range s.streams {
+			stream.want(revision)
+		}
 	}
 	return revision, nil
 }

@@ -38,7 +38,8 @@ func (s *Store) Watch(ctx context.Context, prefix string, after int64) (storage.
 		cancel()
 		return nil, storage.ErrClosed
 	}
-	s.streams[st] = struct{}{} // before it runs: what is wanted from now on reaches it
+	s.streams[st] = struct{}{}
+	st.want(s.newest)
 	go func() {
 		defer close(st.done)
 		f.run(running)
