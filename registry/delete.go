@@ -37,6 +37,11 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteO
 			}
 			continue
 		}
+		if old, failed := r.outdated(ctx, current, item, err); failed != nil {
+			return nil, false, failed
+		} else if old {
+			continue
+		}
 		return item, gone, err
 	}
 }
@@ -78,9 +83,12 @@ func (r *Resource) remove(ctx context.Context, current *Item, last Object) (*Ite
 		return r.registry.store.Delete(ctx, r.storageKey(current.key), current.Revision)
 	})
 	if err != nil {
-		return nil, err
+		return nil, writeError{err}
 	}
-	return &Item{Object: last, Revision: current.Revision, key: current.key}, r.registry.clock.wait(ctx, revision)
+	if err := r.registry.clock.wait(ctx, revision); err != nil {
+		return nil, writeError{err}
+	}
+	return &Item{Object: last, Revision: current.Revision, key: current.key}, nil
 }
 
 func (r *Resource) deletePreconditions(obj Object, p *metav1.Preconditions) error {

@@ -123,10 +123,10 @@ func (r *Resource) commit(ctx context.Context, key string, obj Object, write fun
 	defer r.registry.pending.drop(storageKey, w)
 	revision, err := write(value)
 	if err != nil {
-		return nil, err
+		return nil, writeError{err}
 	}
 	if err := r.registry.clock.wait(ctx, revision); err != nil {
-		return nil, fmt.Errorf("%s %s was written at revision %d: %w", r.Names.Kind, key, revision, err)
+		return nil, writeError{fmt.Errorf("%s %s was written at revision %d: %w", r.Names.Kind, key, revision, err)}
 	}
 	if item := r.table.get(key); item != nil && item.Revision == revision {
 		return item, nil
@@ -189,9 +189,33 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change Ch
 			}
 			continue
 		}
+		if old, failed := r.outdated(ctx, current, item, err); failed != nil {
+			return nil, false, failed
+		} else if old {
+			continue
+		}
 		return item, false, err
 	}
 }
+
+// outdated tells whether a change was refused, or found to be none, because of a state that was not the newest
+// any more: where several servers write, this cache may be behind.
+func (r *Resource) outdated(ctx context.Context, current, item *Item, err error) (bool, error) {
+	_, written := errors.AsType[writeError](err)
+	if written || err == nil && item != current {
+		return false, nil
+	}
+	if err := r.catchUp(ctx); err != nil {
+		return false, err
+	}
+	return r.table.get(current.key) != current, nil
+}
+
+// writeError is the error of a write that was sent to the store: it may have happened.
+type writeError struct{ error }
+
+// Unwrap returns what went wrong.
+func (e writeError) Unwrap() error { return e.error }
 
 func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptions) (*Item, error) {
 	if uid := obj.GetUID(); uid != "" {
