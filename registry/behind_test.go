@@ -75,7 +75,7 @@ func TestCacheBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memory.New(memory.Options{})
-			defer store.Close()
+			t.Cleanup(func() { _ = store.Close() })
 			ahead := follow(t, store)
 			obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Data: map[string]string{"a": "1"}}
 			if _, err := ahead.Create(t.Context(), obj, registry.CreateOptions{}); err != nil {
