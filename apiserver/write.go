@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -285,9 +287,21 @@ func (c *call) delete(ctx context.Context) {
 		c.fail(err)
 		return
 	}
+	if ignoresReadErrors(o) {
+		if err := c.mayIgnoreReadErrors(ctx); err != nil {
+			c.fail(err)
+			return
+		}
+	}
 	item, gone, err := c.remove(ctx, c.q.Name, o)
-	if err != nil {
+	switch {
+	case err != nil:
 		c.fail(err)
+		return
+	case item == nil: // nobody could read it
+		c.respond(http.StatusOK, &metav1.Status{
+			Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{Name: c.q.Name, Kind: c.gvk().Kind},
+		}, schema.GroupVersionKind{})
 		return
 	}
 	if !gone || c.Rules.Deletion.ReturnsObject {
@@ -304,6 +318,29 @@ func (c *call) delete(ctx context.Context) {
 			Name: item.Object.GetName(), Group: c.gv.Group, Kind: c.names.Plural, UID: item.Object.GetUID(),
 		},
 	}, schema.GroupVersionKind{})
+}
+
+// ignoresReadErrors tells whether a delete is to remove an object that cannot be read from storage.
+func ignoresReadErrors(o *metav1.DeleteOptions) bool {
+	ignore := o.IgnoreStoreReadErrorWithClusterBreakingPotential
+	return ignore != nil && *ignore
+}
+
+// mayIgnoreReadErrors authorizes such a delete, by a verb of its own.
+func (c *call) mayIgnoreReadErrors(ctx context.Context) error {
+	const verb = "unsafe-delete-ignore-read-errors"
+	q := c.q
+	q.Verb = verb
+	decision, err := c.server.authz.Authorize(ctx, attributes(authn.FromContext(ctx), &q))
+	switch {
+	case decision.Verdict == authz.Allow:
+		return nil
+	case err != nil:
+		err = fmt.Errorf("error while checking permission for %q, %w", verb, err)
+	default:
+		err = fmt.Errorf("not permitted to do %q, reason: %s", verb, decision.Reason)
+	}
+	return apierrors.NewForbidden(c.GroupResource(), c.q.Name, err)
 }
 
 func (c *call) remove(ctx context.Context, name string, o *metav1.DeleteOptions) (*registry.Item, bool, error) {
@@ -328,6 +365,13 @@ func (c *call) deleteCollection(ctx context.Context) {
 		c.fail(err)
 		return
 	}
+	if ignoresReadErrors(o) {
+		path := field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential")
+		c.fail(invalidOptions("DeleteOptions", field.ErrorList{
+			field.Invalid(path, true, "is not allowed with DELETECOLLECTION, try again after removing the option"),
+		}))
+		return
+	}
 	l, err := c.find(ctx)
 	if err != nil {
 		c.fail(err)
@@ -340,6 +384,10 @@ func (c *call) deleteCollection(ctx context.Context) {
 			c.fail(err)
 			return
 		}
+	}
+	if unread := c.Unreadable(c.q.Namespace); len(unread) > 0 {
+		c.fail(unread[0]) // they are still there
+		return
 	}
 	c.writeList(l)
 }

@@ -25,51 +25,56 @@ type DeleteOptions struct {
 // the object's last or new state.
 func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteOptions) (item *Item, gone bool, err error) {
 	key := indexKey(namespace, name)
+	if ignore := o.IgnoreStoreReadErrorWithClusterBreakingPotential; ignore != nil && *ignore {
+		return r.deleteUnread(ctx, key, name, o.DryRun)
+	}
 	for {
 		current, err := r.newest(ctx, key, name)
 		if err != nil {
 			return nil, false, err
 		}
-		item, gone, err = r.delete(ctx, current, o)
-		if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) {
-			if err := r.catchUp(ctx); err != nil {
+		d, err := r.delete(ctx, current, o)
+		if again, err := r.again(ctx, current, d.attempted, err); again || err != nil {
+			if err != nil {
 				return nil, false, err
 			}
 			continue
 		}
-		if old, failed := r.outdated(ctx, current, item, err); failed != nil {
-			return nil, false, failed
-		} else if old {
-			continue
-		}
-		return item, gone, err
+		return d.item, d.gone, err
 	}
 }
 
-func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (*Item, bool, error) {
+// deletion is one attempt to delete.
+type deletion struct {
+	item      *Item
+	gone      bool
+	attempted bool // the store was asked to write
+}
+
+func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (deletion, error) {
 	if err := r.deletePreconditions(current.Object, o.Preconditions); err != nil {
-		return nil, false, err
+		return deletion{}, err
 	}
 	if o.Admit != nil {
 		if err := o.Admit(ctx, current.Object); err != nil {
-			return nil, false, err
+			return deletion{}, err
 		}
 	}
 	obj := current.Object.DeepCopyObject().(Object)
 	changed, remove := r.Rules.Deletion.decide(obj, o.DeleteOptions, time.Now())
 	switch {
 	case o.DryRun:
-		return &Item{Object: obj, key: current.key}, remove, nil
+		return deletion{item: &Item{Object: obj, key: current.key}, gone: remove}, nil
 	case remove:
 		item, err := r.remove(ctx, current, obj)
-		return item, true, err
+		return deletion{item: item, gone: true, attempted: true}, err
 	case !changed:
-		return current, false, nil
+		return deletion{item: current}, nil
 	}
 	item, err := r.commit(ctx, current.key, obj, func(value []byte) (int64, error) {
-		return r.registry.store.Update(ctx, r.storageKey(current.key), value, current.Revision)
+		return r.storeOver(ctx, current, value)
 	})
-	return item, false, err
+	return deletion{item: item, attempted: true}, err
 }
 
 // remove takes the record away and returns the object's last state.
@@ -83,12 +88,9 @@ func (r *Resource) remove(ctx context.Context, current *Item, last Object) (*Ite
 		return r.registry.store.Delete(ctx, r.storageKey(current.key), current.Revision)
 	})
 	if err != nil {
-		return nil, writeError{err}
+		return nil, err
 	}
-	if err := r.registry.clock.wait(ctx, revision); err != nil {
-		return nil, writeError{err}
-	}
-	return &Item{Object: last, Revision: current.Revision, key: current.key}, nil
+	return &Item{Object: last, Revision: current.Revision, key: current.key}, r.registry.clock.wait(ctx, revision)
 }
 
 func (r *Resource) deletePreconditions(obj Object, p *metav1.Preconditions) error {
@@ -227,15 +229,27 @@ func finalizersFor(have []string, o metav1.DeleteOptions) []string {
 	return want
 }
 
-// expire deletes what has lived longer than the kind's time to live.
+// expire deletes what was not written for longer than the kind's time to live. A store that is a
+// storage.Lessor has done so before, but for what was copied into it.
 func (r *Resource) expire(ctx context.Context, now time.Time) {
 	tree, _ := r.table.snapshot(&r.registry.clock)
 	tree.All(func(i *Item) bool {
-		if born := i.Object.GetCreationTimestamp(); now.Sub(born.Time) > r.TTL {
+		if now.Sub(written(i.Object)) > r.TTL {
 			if _, err := r.remove(ctx, i, i.Object); err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 				r.registry.log.Warn("expired object stays", "resource", r.GroupResource().String(), "key", i.key, "error", err)
 			}
 		}
 		return ctx.Err() == nil
 	})
+}
+
+// written is when the object was last written, as far as it tells.
+func written(obj Object) time.Time {
+	at := obj.GetCreationTimestamp().Time
+	for _, f := range obj.GetManagedFields() {
+		if f.Time != nil && f.Time.After(at) {
+			at = f.Time.Time
+		}
+	}
+	return at
 }

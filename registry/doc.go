@@ -6,8 +6,14 @@
 // shared by all readers, its encodings are kept once somebody asked for them, and one revision
 // clock orders everything. Reads come from memory; a read sees every write that was
 // acknowledged before it began. Old states can be listed and changes watched as far back as
-// Options.History, Options.HistoryBytes and Options.Compaction reach; after a restart, history
-// begins at the revision that was loaded.
+// Options.History, Options.HistoryBytes and Options.Compaction reach, also across a restart where the
+// store has kept the changes (storage.Historian).
+//
+// Several registries, in one process or in many, may stand on one store. Each follows all changes
+// by one watch; a read that must be consistent asks the store for its revision and waits until the
+// registry has come there, and what a write was refused for is looked at again if the registry was
+// behind. A record that cannot be read is an error of its own: reads of it fail, lists leave it out
+// and warn.
 //
 // Objects handed out are shared: nobody may change them. Errors about a request are of type
 // *Error around the sentinels of this package; all others mean that the registry or its store

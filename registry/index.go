@@ -164,7 +164,7 @@ func (t *table) makeIndex(wanted term) *index {
 	tree.All(fill)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if next < t.log.base {
+	if next < t.log.base || len(t.unreadable) > 0 { // what became unreadable is in no log
 		x = newIndex(wanted.get)
 		t.tree.All(fill)
 	} else {

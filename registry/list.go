@@ -60,7 +60,15 @@ func (r *Resource) Get(ctx context.Context, namespace, name, resourceVersion str
 	if item := r.table.get(indexKey(namespace, name)); item != nil {
 		return item, nil
 	}
-	return nil, r.errorf(ErrNotFound, name, "")
+	return nil, r.missing(indexKey(namespace, name), name)
+}
+
+// missing is the answer to a read of a key that has no item.
+func (r *Resource) missing(key, name string) error {
+	if u, ok := r.table.spoilt(key); ok {
+		return r.unreadableError(key, name, u)
+	}
+	return r.errorf(ErrNotFound, name, "")
 }
 
 // Len is how many objects there are.
@@ -79,6 +87,9 @@ func (r *Resource) List(ctx context.Context, o ListOptions) (*List, error) {
 		return r.computeAll(ctx, o.Selection)
 	}
 	l, err := r.list(ctx, o)
+	if err == nil {
+		r.warnUnreadable(ctx, o.Namespace)
+	}
 	return l, r.badList(err)
 }
 

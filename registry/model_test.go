@@ -36,7 +36,13 @@ func configMaps() registry.Kind {
 // open runs a registry of ConfigMaps over a store and returns them.
 func open(t testing.TB, store storage.Store, o registry.Options) *registry.Resource {
 	t.Helper()
-	reg, err := registry.New(store, []registry.Kind{configMaps()}, o)
+	return openKind(t, store, configMaps(), o)
+}
+
+// openKind is open with a variant of the kind.
+func openKind(t testing.TB, store storage.Store, kind registry.Kind, o registry.Options) *registry.Resource {
+	t.Helper()
+	reg, err := registry.New(store, []registry.Kind{kind}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

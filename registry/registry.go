@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -53,6 +52,7 @@ type Registry struct {
 	herd      *herd
 	synced    chan struct{}
 
+	history    int
 	compaction time.Duration
 }
 
@@ -79,7 +79,7 @@ func New(store storage.Store, kinds []Kind, o Options) (*Registry, error) {
 	r := &Registry{
 		store: store, ids: o.Identifiers, log: o.Logger,
 		resources: map[schema.GroupResource]*Resource{}, byPrefix: map[string]*Resource{},
-		space: &encodings{budget: o.EncodingBytes}, compaction: o.Compaction,
+		space: &encodings{budget: o.EncodingBytes}, history: o.History, compaction: o.Compaction,
 		synced: make(chan struct{}), herd: newHerd(),
 	}
 	for _, k := range kinds {
@@ -145,7 +145,7 @@ func (r *Registry) WaitSynced(ctx context.Context) error {
 }
 
 // Run reads the store in, then follows it until the context ends. It is called once. An error
-// means that the store failed or holds something that cannot be decoded.
+// means that the store failed.
 func (r *Registry) Run(ctx context.Context) error {
 	err := r.run(ctx)
 	if ctx.Err() != nil {
@@ -160,17 +160,11 @@ func (r *Registry) Run(ctx context.Context) error {
 }
 
 func (r *Registry) run(ctx context.Context) error {
-	revision, err := r.load(ctx)
+	stream, now, err := r.begin(ctx)
 	if err != nil {
 		return err
 	}
-	stream, err := r.store.Watch(ctx, Root, revision)
-	if err != nil {
-		return fmt.Errorf("watch the store: %w", err)
-	}
 	defer stream.Close()
-	r.clock.advance(revision)
-	close(r.synced)
 	// The herd ends behind the last change.
 	herding, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var beside sync.WaitGroup
@@ -179,79 +173,21 @@ func (r *Registry) run(ctx context.Context) error {
 	forgetting, cancelForget := context.WithCancel(ctx)
 	beside.Go(func() { r.forget(forgetting) })
 	defer cancelForget()
-	for {
+	for told := r.clock.read(); ; {
+		if told >= now && now > 0 {
+			close(r.synced)
+			now = 0
+		}
 		events, err := stream.Next(ctx)
 		if err != nil {
 			return fmt.Errorf("follow the store: %w", err)
 		}
 		for _, e := range events {
-			if err := r.apply(e); err != nil {
-				return err
-			}
+			r.apply(e)
 			r.clock.advance(e.Revision)
+			told = e.Revision
 		}
 	}
-}
-
-func (r *Registry) load(ctx context.Context) (int64, error) {
-	var o storage.ListOptions
-	o.Limit = 2000
-	for {
-		page, err := r.store.List(ctx, Root, o)
-		if errors.Is(err, storage.ErrCompacted) && o.After != "" {
-			o = storage.ListOptions{Limit: o.Limit}
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("list the store: %w", err)
-		}
-		for _, rec := range page.Records {
-			res, key := r.locate(rec.Key)
-			if res == nil {
-				continue
-			}
-			obj, err := res.decode(rec.Key, rec.Value, rec.Revision)
-			if err != nil {
-				return 0, err
-			}
-			res.table.load(res.item(key, obj, rec.Revision, len(rec.Value)))
-		}
-		o.Revision = page.Revision
-		if !page.More {
-			for _, res := range r.byPrefix {
-				res.table.log.oldest = page.Revision
-			}
-			return page.Revision, nil
-		}
-		o.After = page.Records[len(page.Records)-1].Key
-	}
-}
-
-// apply takes one committed change into the cache of its resource.
-func (r *Registry) apply(e storage.Event) error {
-	res, key := r.locate(e.Key)
-	if res == nil {
-		return nil
-	}
-	if e.Type == storage.Delete {
-		prev := res.table.get(key)
-		if prev == nil {
-			return nil
-		}
-		last := prev.Object.DeepCopyObject().(Object)
-		last.SetResourceVersion(strconv.FormatInt(e.Revision, 10))
-		res.table.remove(prev, res.item(key, last, e.Revision, prev.size))
-		return nil
-	}
-	obj := r.pending.take(e)
-	if obj == nil {
-		var err error
-		if obj, err = res.decode(e.Key, e.Value, e.Revision); err != nil {
-			return err
-		}
-	}
-	res.table.put(res.item(key, obj, e.Revision, len(e.Value)))
-	return nil
 }
 
 // locate splits a storage key into its resource and the key within.

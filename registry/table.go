@@ -26,13 +26,14 @@ func (c change) after() *Item {
 // table is the cache of one resource: the newest state in key order, indexes over it and the
 // latest changes. The registry's pump is its only writer.
 type table struct {
-	mu      sync.RWMutex
-	tree    *itemTree
-	frozen  *itemTree // a copy-on-write clone of tree, dropped at the next change
-	indexes map[string]*index
-	views   []*view // recent ones, of lists that are read in pages
-	log     history
-	latest  int64 // revision of the newest change
+	mu         sync.RWMutex
+	tree       *itemTree
+	frozen     *itemTree // a copy-on-write clone of tree, dropped at the next change
+	indexes    map[string]*index
+	views      []*view // recent ones, of lists that are read in pages
+	log        history
+	latest     int64                 // revision of the newest change
+	unreadable map[string]unreadable // by key; none of these is in tree
 	// compacted is the revision before which states are forgotten, whether there were changes or not.
 	compacted int64
 	sleepers  sleepers
@@ -47,6 +48,12 @@ func newTable(o *Options, h *herd) *table {
 		tree:     newTree(),
 		indexes:  map[string]*index{},
 	}
+}
+
+// clear empties the table, before the pump starts.
+func (t *table) clear() {
+	t.tree = newTree()
+	t.unreadable = nil
 }
 
 // load puts an item in place before the pump starts.
@@ -64,6 +71,7 @@ func (t *table) get(key string) *Item {
 func (t *table) put(i *Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	delete(t.unreadable, i.key)
 	prev, _ := t.tree.Put(i)
 	for _, x := range t.indexes {
 		x.move(prev, i)
@@ -75,11 +83,17 @@ func (t *table) put(i *Item) {
 func (t *table) remove(prev, last *Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tree.Delete(prev.key)
-	for _, x := range t.indexes {
-		x.move(prev, nil)
-	}
+	t.drop(prev)
 	t.record(change{item: last, prev: prev, deleted: true})
+}
+
+// drop takes an item out of the newest state. The caller holds the lock.
+func (t *table) drop(i *Item) {
+	t.tree.Delete(i.key)
+	for _, x := range t.indexes {
+		x.move(i, nil)
+	}
+	t.frozen = nil
 }
 
 func (t *table) record(c change) {

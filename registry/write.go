@@ -95,13 +95,16 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 	}
 	key := indexKey(obj.GetNamespace(), obj.GetName())
 	if o.DryRun {
+		if err := r.catchUp(ctx); err != nil {
+			return nil, err
+		}
 		if r.table.get(key) != nil {
 			return nil, r.errorf(ErrExists, obj.GetName(), "")
 		}
 		return &Item{Object: obj, key: key}, nil
 	}
 	item, err := r.commit(ctx, key, obj, func(value []byte) (int64, error) {
-		return held.write(ctx, func() (int64, error) { return r.registry.store.Create(ctx, r.storageKey(key), value) })
+		return held.write(ctx, func() (int64, error) { return r.storeNew(ctx, key, value) })
 	})
 	if errors.Is(err, storage.ErrExists) {
 		return nil, r.errorf(ErrExists, obj.GetName(), "")
@@ -123,10 +126,10 @@ func (r *Resource) commit(ctx context.Context, key string, obj Object, write fun
 	defer r.registry.pending.drop(storageKey, w)
 	revision, err := write(value)
 	if err != nil {
-		return nil, writeError{err}
+		return nil, err
 	}
 	if err := r.registry.clock.wait(ctx, revision); err != nil {
-		return nil, writeError{fmt.Errorf("%s %s was written at revision %d: %w", r.Names.Kind, key, revision, err)}
+		return nil, fmt.Errorf("%s %s was written at revision %d: %w", r.Names.Kind, key, revision, err)
 	}
 	if item := r.table.get(key); item != nil && item.Revision == revision {
 		return item, nil
@@ -182,40 +185,47 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change Ch
 			}
 			return item, true, err
 		}
-		item, err = r.update(ctx, current, change, o)
-		if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) {
-			if err := r.catchUp(ctx); err != nil {
+		var written bool
+		item, written, err = r.update(ctx, current, change, o)
+		if again, err := r.again(ctx, current, written, err); again || err != nil {
+			if err != nil {
 				return nil, false, err
 			}
-			continue
-		}
-		if old, failed := r.outdated(ctx, current, item, err); failed != nil {
-			return nil, false, failed
-		} else if old {
 			continue
 		}
 		return item, false, err
 	}
 }
 
-// outdated tells whether a change was refused, or found to be none, because of a state that was not the newest
-// any more: where several servers write, this cache may be behind.
-func (r *Resource) outdated(ctx context.Context, current, item *Item, err error) (bool, error) {
-	_, written := errors.AsType[writeError](err)
-	if written || err == nil && item != current {
+// again tells whether an attempt to change current must be made anew, since the store has a newer
+// state. What was refused or found unchanged may have been judged by a state that this cache, behind
+// another server's writes, took for the newest. attempted tells that the store was asked to write.
+func (r *Resource) again(ctx context.Context, current *Item, attempted bool, err error) (bool, error) {
+	lost := errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound)
+	if attempted && !lost || ctx.Err() != nil {
 		return false, nil
 	}
 	if err := r.catchUp(ctx); err != nil {
 		return false, err
 	}
-	return r.table.get(current.key) != current, nil
+	return lost || r.table.get(current.key) != current, nil
 }
 
-// writeError is the error of a write that was sent to the store: it may have happened.
-type writeError struct{ error }
+// storeNew writes a record that is not there.
+func (r *Resource) storeNew(ctx context.Context, key string, value []byte) (int64, error) {
+	if lessor, ok := r.registry.store.(storage.Lessor); ok && r.TTL > 0 {
+		return lessor.CreateFor(ctx, r.storageKey(key), value, r.TTL)
+	}
+	return r.registry.store.Create(ctx, r.storageKey(key), value)
+}
 
-// Unwrap returns what went wrong.
-func (e writeError) Unwrap() error { return e.error }
+// storeOver replaces the record of an item.
+func (r *Resource) storeOver(ctx context.Context, current *Item, value []byte) (int64, error) {
+	if lessor, ok := r.registry.store.(storage.Lessor); ok && r.TTL > 0 {
+		return lessor.UpdateFor(ctx, r.storageKey(current.key), value, current.Revision, r.TTL)
+	}
+	return r.registry.store.Update(ctx, r.storageKey(current.key), value, current.Revision)
+}
 
 func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptions) (*Item, error) {
 	if uid := obj.GetUID(); uid != "" {
@@ -229,50 +239,61 @@ func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptio
 	return r.Create(ctx, obj, co)
 }
 
-// update makes one attempt against current; storage errors tell Update to try again.
-func (r *Resource) update(ctx context.Context, current *Item, change Change, o UpdateOptions) (*Item, error) {
+// update makes one attempt against current; attempted tells that the store was asked to write.
+func (r *Resource) update(ctx context.Context, current *Item, change Change, o UpdateOptions) (item *Item, attempted bool, err error) {
 	old := current.Object
 	obj, err := change(ctx, old)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := r.preconditions(obj, old, o.Patch); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	held, unheld := &reservation{}, ctx
 	if !o.Raw {
 		r.prepareUpdate(ctx, obj, old, o)
 		if o.View == "" {
 			if ctx, held, err = r.reserve(ctx, obj, old, o.DryRun); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 		}
 		defer held.end(ctx)
 		if err := r.judgeUpdate(ctx, obj, old, o); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	if o.Admit != nil {
 		if err := o.Admit(ctx, obj, old); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	if o.DryRun {
-		return &Item{Object: obj, key: current.key}, nil
+		return &Item{Object: obj, key: current.key}, false, nil
 	}
 	if r.removable(obj) {
 		held.end(ctx) // nothing of the new state is stored
-		return r.remove(unheld, current, obj)
+		item, err = r.remove(unheld, current, obj)
+		return item, true, err
 	}
-	same, err := r.same(obj, old)
-	if err != nil || same {
-		return current, err
+	if same, err := r.unchanged(ctx, current, obj); err != nil || same {
+		return current, false, err
 	}
-	return r.commit(ctx, current.key, obj, func(value []byte) (int64, error) {
-		return held.write(ctx, func() (int64, error) {
-			return r.registry.store.Update(ctx, r.storageKey(current.key), value, current.Revision)
-		})
+	item, err = r.commit(ctx, current.key, obj, func(value []byte) (int64, error) {
+		return held.write(ctx, func() (int64, error) { return r.storeOver(ctx, current, value) })
 	})
+	return item, true, err
+}
+
+// unchanged tells whether there is nothing to store.
+func (r *Resource) unchanged(ctx context.Context, current *Item, obj Object) (bool, error) {
+	if same, err := r.same(obj, current.Object); err != nil || !same {
+		return false, err
+	}
+	rewrite, err := r.rewritable(ctx, current.key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return true, nil // it was deleted elsewhere, which the caller finds out
+	}
+	return !rewrite, err
 }
 
 // same tells whether obj would be stored as old is. Its resource version is then old's.
@@ -432,7 +453,7 @@ func (r *Resource) newest(ctx context.Context, key, name string) (*Item, error) 
 	if item := r.table.get(key); item != nil {
 		return item, nil
 	}
-	return nil, r.errorf(ErrNotFound, name, "")
+	return nil, r.missing(key, name)
 }
 
 // catchUp waits until the cache shows everything that was committed before the call.

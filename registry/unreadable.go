@@ -1,0 +1,130 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/storage"
+)
+
+// unreadable is a record that is there but whose object is not known: no key decrypts it, or it does
+// not decode. Reads of it fail, lists leave it out with a warning, and watchers are told nothing: it
+// is not deleted. It can be overwritten by nobody, and deleted only by who asks to ignore that it
+// cannot be read.
+type unreadable struct {
+	revision int64
+	err      error
+}
+
+// corrupt is the code of upstream's storage error about such records.
+const corrupt = 7
+
+// unreadableError is the answer to a request for a record that cannot be read, in upstream's words.
+func (r *Resource) unreadableError(key, name string, u unreadable) *Error {
+	return r.errorf(ErrInternal, name, "StorageError: corrupt object, Code: %d, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %v", corrupt, r.storageKey(key), u.err)
+}
+
+// spoil notes that the record at key cannot be read.
+func (t *table) spoil(key string, u unreadable) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.unreadable == nil {
+		t.unreadable = map[string]unreadable{}
+	}
+	t.unreadable[key] = u
+	if prev, ok := t.tree.Get(key); ok {
+		t.drop(prev)
+	}
+	t.latest = max(t.latest, u.revision)
+}
+
+// mend notes that there is no longer a record at key that cannot be read.
+func (t *table) mend(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.unreadable, key)
+}
+
+// spoilt returns what is known of an unreadable record at key.
+func (t *table) spoilt(key string) (unreadable, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	u, ok := t.unreadable[key]
+	return u, ok
+}
+
+// Unreadable returns, in key order, an error for each object of a namespace, or with "" of all, that is
+// stored but cannot be read; lists leave these out.
+func (r *Resource) Unreadable(namespace string) []error {
+	if r.table == nil {
+		return nil
+	}
+	r.table.mu.RLock()
+	defer r.table.mu.RUnlock()
+	var keys []string
+	for key := range r.table.unreadable {
+		if namespace == "" || strings.HasPrefix(key, namespace+"/") {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	all := make([]error, len(keys))
+	for n, key := range keys {
+		all[n] = r.unreadableError(key, key[strings.LastIndexByte(key, '/')+1:], r.table.unreadable[key])
+	}
+	return all
+}
+
+// unreadableWarnings bounds how many unreadable objects a list names.
+const unreadableWarnings = 10
+
+// warnUnreadable tells a client whose list is not the whole truth what is missing.
+func (r *Resource) warnUnreadable(ctx context.Context, namespace string) {
+	all := r.Unreadable(namespace)
+	for n, err := range all {
+		if n == unreadableWarnings {
+			Warn(ctx, fmt.Sprintf("%d more %s cannot be read and are not in this list", len(all)-n, r.GroupResource()))
+			return
+		}
+		Warn(ctx, "not in this list: "+err.Error())
+	}
+}
+
+// deleteUnread deletes a record that cannot be read, as the delete option
+// ignoreStoreReadErrorWithClusterBreakingPotential asks for: finalizers, preconditions and what the
+// object holds elsewhere are not looked at. An object that can be read is refused, in upstream's words.
+func (r *Resource) deleteUnread(ctx context.Context, key, name string, dryRun bool) (*Item, bool, error) {
+	for {
+		if err := r.catchUp(ctx); err != nil {
+			return nil, false, err
+		}
+		u, ok := r.table.spoilt(key)
+		switch {
+		case !ok && r.table.get(key) != nil:
+			return nil, false, r.errorf(ErrConflict, name, "StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage", r.storageKey(key))
+		case !ok:
+			return nil, false, r.errorf(ErrNotFound, name, "")
+		case dryRun:
+			return nil, true, nil
+		}
+		revision, err := r.registry.store.Delete(ctx, r.storageKey(key), u.revision)
+		if err == nil {
+			return nil, true, r.registry.clock.wait(ctx, revision)
+		}
+		if !refusedByStore(err) {
+			return nil, false, err
+		}
+	}
+}
+
+// rewritable tells whether a write that changes nothing is to be stored all the same, since the record
+// is not in the form that the store would give it now.
+func (r *Resource) rewritable(ctx context.Context, key string) (bool, error) {
+	refresher, ok := r.registry.store.(storage.Refresher)
+	if !ok {
+		return false, nil
+	}
+	return refresher.Stale(ctx, r.storageKey(key))
+}

@@ -1,0 +1,198 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+// blind cannot read the values whose key holds "blind", while it is.
+type blind struct {
+	*memory.Store
+	mu   sync.Mutex
+	sees bool
+}
+
+func (b *blind) err(key string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sees || !strings.Contains(key, "blind") {
+		return nil
+	}
+	return fmt.Errorf("%w: no key for it", storage.ErrUnreadable)
+}
+
+func (b *blind) see() { b.mu.Lock(); defer b.mu.Unlock(); b.sees = true }
+
+func (b *blind) List(ctx context.Context, prefix string, o storage.ListOptions) (storage.Page, error) {
+	page, err := b.Store.List(ctx, prefix, o)
+	for i := range page.Records {
+		if bad := b.err(page.Records[i].Key); bad != nil {
+			page.Records[i].Value, page.Records[i].Err = nil, bad
+		}
+	}
+	return page, err
+}
+
+func (b *blind) Watch(ctx context.Context, prefix string, after int64) (storage.Stream, error) {
+	s, err := b.Store.Watch(ctx, prefix, after)
+	return blindStream{s, b}, err
+}
+
+type blindStream struct {
+	storage.Stream
+	store *blind
+}
+
+func (s blindStream) Next(ctx context.Context) ([]storage.Event, error) {
+	events, err := s.Stream.Next(ctx)
+	for i := range events {
+		if bad := s.store.err(events[i].Key); bad != nil && events[i].Type == storage.Put {
+			events[i].Value, events[i].Err = nil, bad
+		}
+	}
+	return events, err
+}
+
+// TestUnreadable: records that cannot be read, found at the start or met later, are errors of their own.
+func TestUnreadable(t *testing.T) {
+	for _, found := range []string{"at start", "later"} {
+		t.Run(found, func(t *testing.T) { testUnreadable(t, found == "later") })
+	}
+}
+
+func testUnreadable(t *testing.T, later bool) {
+	ctx := t.Context()
+	inner := memory.New(memory.Options{})
+	seeing := open(t, inner, registry.Options{})
+	store := &blind{Store: inner}
+	var res *registry.Resource
+	if later {
+		res = open(t, store, registry.Options{})
+	}
+	for _, name := range []string{"a", "blind"} {
+		if _, err := seeing.Create(ctx, config(name, "1"), registry.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const garbage = "/registry/configmaps/ns/garbage"
+	if _, err := inner.Create(ctx, garbage, []byte("k8s\x00garbage")); err != nil {
+		t.Fatal(err)
+	}
+	if !later {
+		res = open(t, store, registry.Options{})
+	}
+	var warnings []string
+	listing := registry.WithWarnings(ctx, func(text string) { warnings = append(warnings, text) })
+	l, err := res.List(listing, registry.ListOptions{})
+	if err != nil || len(l.Items) != 1 || l.Items[0].Object.GetName() != "a" {
+		t.Errorf("list: %v, %v", l, err)
+	}
+	if len(warnings) != 2 || !strings.Contains(warnings[0], "no key for it") || !strings.Contains(warnings[1], "garbage") {
+		t.Errorf("warnings: %q", warnings)
+	}
+	checkUnreadable(t, res)
+	w, err := res.Watch(ctx, registry.Selection{}, l.Revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignore := true
+	o := registry.DeleteOptions{DeleteOptions: metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: &ignore}}
+	if _, _, err := res.Delete(ctx, "ns", "a", o); !errors.Is(err, registry.ErrConflict) {
+		t.Errorf("an unsafe delete of an object that can be read: %v", err)
+	}
+	if _, gone, err := res.Delete(ctx, "ns", "garbage", o); err != nil || !gone {
+		t.Errorf("an unsafe delete: %t, %v", gone, err)
+	}
+	if _, err := inner.Get(ctx, garbage); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("the record after its deletion: %v", err)
+	}
+	if _, err := res.Get(ctx, "ns", "garbage", ""); !errors.Is(err, registry.ErrNotFound) {
+		t.Errorf("the object after its deletion: %v", err)
+	}
+	store.see()
+	if _, _, err := seeing.Update(ctx, "ns", "blind", set("2", ""), registry.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	events, err := w.Next(ctx)
+	if err != nil || len(events) != 1 || events[0].Type != informer.Added || events[0].Item.Object.GetName() != "blind" {
+		t.Errorf("once it can be read: %v, %v", events, err)
+	}
+	if err := want(res.Get(ctx, "ns", "blind", ""))("2"); err != nil || len(res.Unreadable("")) != 0 {
+		t.Errorf("once it can be read: %v, %v", err, res.Unreadable(""))
+	}
+}
+
+// checkUnreadable: nothing can be done with the object, and the error says why.
+func checkUnreadable(t *testing.T, res *registry.Resource) {
+	t.Helper()
+	ctx := t.Context()
+	_, getErr := res.Get(ctx, "ns", "blind", "")
+	_, _, updateErr := res.Update(ctx, "ns", "blind", set("2", ""), registry.UpdateOptions{})
+	_, _, deleteErr := res.Delete(ctx, "ns", "blind", registry.DeleteOptions{})
+	for doing, err := range map[string]error{"get": getErr, "update": updateErr, "delete": deleteErr} {
+		if !errors.Is(err, registry.ErrInternal) || !strings.Contains(err.Error(), "StorageError: corrupt object, Code: 7, Key: /registry/configmaps/ns/blind") ||
+			!strings.Contains(err.Error(), "data from the storage is not transformable revision=") || !strings.Contains(err.Error(), "no key for it") {
+			t.Errorf("%s: %v", doing, err)
+		}
+	}
+	if _, err := res.Create(ctx, config("blind", ""), registry.CreateOptions{}); !errors.Is(err, registry.ErrExists) {
+		t.Errorf("create: %v", err)
+	}
+	if n := len(res.Unreadable("ns")); n != 2 {
+		t.Errorf("%d are unreadable", n)
+	}
+	if n := len(res.Unreadable("n")); n != 0 {
+		t.Errorf("%d are unreadable in another namespace", n)
+	}
+}
+
+// aged holds every record in an old form until it is written again.
+type aged struct {
+	*memory.Store
+	mu    sync.Mutex
+	fresh map[string]bool
+}
+
+func (a *aged) Stale(_ context.Context, key string) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.fresh[key], nil
+}
+
+func (a *aged) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
+	a.mu.Lock()
+	a.fresh[key] = true
+	a.mu.Unlock()
+	return a.Store.Update(ctx, key, value, expected)
+}
+
+// TestRewrite: a write that changes nothing brings a record to the form that the store wants, once.
+func TestRewrite(t *testing.T) {
+	res := open(t, &aged{Store: memory.New(memory.Options{}), fresh: map[string]bool{}}, registry.Options{})
+	item, err := res.Create(t.Context(), config("a", "1"), registry.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var revisions []int64
+	for range 2 {
+		again, _, err := res.Update(t.Context(), "ns", "a", set("1", ""), registry.UpdateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		revisions = append(revisions, again.Revision)
+	}
+	if revisions[0] <= item.Revision || revisions[1] != revisions[0] {
+		t.Errorf("created at %d, then %v", item.Revision, revisions)
+	}
+}
