@@ -125,8 +125,8 @@ func limits() map[string]int {
 		"registry":                100,
 		"scheduler":               90,
 		"storage":                 0,
-		"storage/internal":        1, // the B-tree of k8s.io/utils, as the two below
 		"storage/etcd":            160, // etcd's client, gRPC
+		"storage/internal":        1,   // the B-tree of k8s.io/utils, as the two below
 		"storage/memory":          1,
 		"storage/wal":             1,
 
