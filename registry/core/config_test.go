@@ -43,9 +43,14 @@ func TestConfigMap(t *testing.T) {
 		{Name: "data", To: func(cm *corev1.ConfigMap) { cm.Data["a"], cm.BinaryData = "2", nil }, Refused: []string{
 			`data: ` + frozen, `binaryData: ` + frozen}},
 	})
-	empty := &corev1.ConfigMap{}
+	empty := &corev1.ConfigMap{ObjectMeta: named(), Immutable: new(true)}
 	if registrytest.Prepare(k, empty); empty.Data == nil {
 		t.Error("data is nil")
+	}
+	// What was just stored has no empty maps.
+	bare := &corev1.ConfigMap{ObjectMeta: named(), Immutable: new(true)}
+	if errs := k.Rules.ValidateUpdate(empty, bare); len(errs) > 0 {
+		t.Errorf("no data against empty data: %v", errs)
 	}
 }
 
@@ -92,6 +97,14 @@ func TestSecret(t *testing.T) {
 		{Name: "thaw and change", To: func(s *corev1.Secret) { s.Immutable, s.StringData = new(false), map[string]string{"a": "2"} }, Refused: []string{
 			`immutable: ` + frozen, `data: ` + frozen}},
 	})
+	empty := &corev1.Secret{ObjectMeta: named(), Immutable: new(true)}
+	bare := &corev1.Secret{ObjectMeta: named(), Immutable: new(true), Type: corev1.SecretTypeOpaque}
+	if registrytest.Prepare(k, empty); empty.Data == nil {
+		t.Error("data is nil")
+	}
+	if errs := k.Rules.ValidateUpdate(empty, bare); len(errs) > 0 {
+		t.Errorf("no data against empty data: %v", errs)
+	}
 }
 
 func TestSecretStringData(t *testing.T) {

@@ -2,10 +2,10 @@ package core
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -59,7 +59,7 @@ func validateConfigMapUpdate(cm, old *corev1.ConfigMap) field.ErrorList {
 	var errs field.ErrorList
 	if old.Immutable != nil && *old.Immutable {
 		errs = append(errs, validateFrozen(cm.Immutable,
-			!reflect.DeepEqual(cm.Data, old.Data), !reflect.DeepEqual(cm.BinaryData, old.BinaryData))...)
+			!equality.Semantic.DeepEqual(cm.Data, old.Data), !equality.Semantic.DeepEqual(cm.BinaryData, old.BinaryData))...)
 	}
 	return append(errs, validateConfigMap(cm)...)
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -116,7 +116,7 @@ func validateJSONKey(secret *corev1.Secret, key string, path *field.Path) field.
 func validateSecretUpdate(secret, old *corev1.Secret) field.ErrorList {
 	errs := check.Immutable(field.NewPath("type"), secret.Type, old.Type)
 	if old.Immutable != nil && *old.Immutable {
-		errs = append(errs, validateFrozen(secret.Immutable, !reflect.DeepEqual(secret.Data, old.Data), false)...)
+		errs = append(errs, validateFrozen(secret.Immutable, !equality.Semantic.DeepEqual(secret.Data, old.Data), false)...)
 	}
 	return append(errs, validateSecret(secret)...)
 }
