@@ -16,7 +16,7 @@ import (
 
 func TestContract(t *testing.T) {
 	for name, options := range map[string]memory.Options{
-		"by number": {History: 200},
+		"by number": {History: 200, FirstRevision: 1_000_000},
 		"by bytes":  {HistoryBytes: 64 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -26,7 +26,8 @@ func TestContract(t *testing.T) {
 					t.Cleanup(func() { s.Close() })
 					return s
 				},
-				Forget: storagetest.ForgetByWriting(1000),
+				Forget:      storagetest.ForgetByWriting(1000),
+				StreamBytes: 32 << 20, // 200 changes of 64 KiB
 			})
 		})
 	}

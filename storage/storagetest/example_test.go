@@ -1,6 +1,8 @@
 package storagetest_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/keelson-dev/keelson/storage"
@@ -25,4 +27,27 @@ func ExampleRun() {
 		})
 	}
 	_ = contract
+}
+
+// forgetful loses a deletion now and then.
+type forgetful struct{ *memory.Store }
+
+func (forgetful) Delete(_ context.Context, _ string, expected int64) (int64, error) {
+	return expected + 1, nil
+}
+
+// TestForgetful shows what the suite says of a store that is wrong.
+func TestForgetful(t *testing.T) {
+	failures := storagetest.Failures(t, storagetest.Backend{
+		Open:     func(testing.TB) storage.Store { return forgetful{memory.New(memory.Options{History: 500})} },
+		Forget:   storagetest.ForgetByWriting(500),
+		Patience: 1, // what does not come at once never comes from this store
+	})
+	for _, f := range failures {
+		if f.Check == "Delete" {
+			t.Log(f)
+			return
+		}
+	}
+	t.Error(fmt.Sprint("the check Delete does not fail: ", failures))
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
+	"time"
 
 	"github.com/keelson-dev/keelson/storage"
 )
 
-func testListPrefix(t *testing.T, s *suite) {
+func testListPrefix(s *suite) {
 	var last int64
 	for _, key := range []string{"/b", "/a/2", "/a/1", "/a", "/a0", "/a/10", "/a\xff", "/a\xff\xff", "/b/1", "c", "c/a/1"} {
 		last = s.create(key, "value of "+key)
@@ -31,13 +31,13 @@ func testListPrefix(t *testing.T, s *suite) {
 		for _, r := range page.Records {
 			s.wantRecord(r.Key, string(r.Value), r.Revision)
 			if want := "value of " + r.Key; string(r.Value) != want {
-				t.Errorf("List has %q at %q", r.Value, r.Key)
+				s.Errorf("List has %q at %q", r.Value, r.Key)
 			}
 		}
 	}
 }
 
-func testListPages(t *testing.T, s *suite) {
+func testListPages(s *suite) {
 	var last int64
 	for _, key := range []string{"a/1", "a/2", "a/3", "a/4", "b/1"} {
 		last = s.create(key, key)
@@ -76,13 +76,13 @@ func testListPages(t *testing.T, s *suite) {
 			s.touch("a/3")
 			page = s.list("a/", storage.ListOptions{Revision: first.Revision, Limit: limit, After: records[len(records)-1].Key})
 			if page.Revision != first.Revision {
-				t.Errorf("page at revision %d, want %d", page.Revision, first.Revision)
+				s.Errorf("page at revision %d, want %d", page.Revision, first.Revision)
 			}
 			records = append(records, page.Records...)
 		}
 		whole := s.list("a/", storage.ListOptions{Revision: first.Revision})
 		if len(records) != 4 || !samePages(records, whole.Records) {
-			t.Errorf("pages of %d held %d records, want what a whole list at %d holds", limit, len(records), first.Revision)
+			s.Errorf("pages of %d held %d records, want what a whole list at %d holds", limit, len(records), first.Revision)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func samePages(a, b []storage.Record) bool {
 	return true
 }
 
-func testListAtRevision(t *testing.T, s *suite) {
+func testListAtRevision(s *suite) {
 	fresh := s.revision()
 	a := s.create("a", "1")
 	b := s.create("b", "1")
@@ -133,23 +133,25 @@ func testListAtRevision(t *testing.T, s *suite) {
 	} {
 		page := s.list("", storage.ListOptions{Revision: revision})
 		if page.Revision != revision || page.More || !samePages(page.Records, want) {
-			t.Errorf("List at %d = %v at %d, more %v; want %v", revision, page.Records, page.Revision, page.More, want)
+			s.Errorf("List at %d = %v at %d, more %v; want %v", revision, page.Records, page.Revision, page.More, want)
 		}
 	}
 }
 
-func testListRefused(t *testing.T, s *suite) {
+func testListRefused(s *suite) {
 	old := s.create("a", "1")
 	s.update("a", "2", old)
-	_, err := s.store.List(t.Context(), "", storage.ListOptions{Revision: s.revision() + 1})
+	_, err := s.store.List(s.Context(), "", storage.ListOptions{Revision: s.revision() + 1})
 	s.wantError("List at a revision not yet written", err, storage.ErrFutureRevision)
-	_, err = s.store.List(t.Context(), "", storage.ListOptions{Revision: -1})
+	_, err = s.store.List(s.Context(), "", storage.ListOptions{Revision: 1 << 62, After: "a", Limit: 1})
+	s.wantError("page of a list at a revision far ahead", err, storage.ErrFutureRevision)
+	_, err = s.store.List(s.Context(), "", storage.ListOptions{Revision: -1})
 	s.wantError("List at a negative revision", err, storage.ErrCompacted)
 
-	s.backend.Forget(t, s.store)
-	_, err = s.store.List(t.Context(), "", storage.ListOptions{Revision: old})
+	s.backend.Forget(s.TB, s.store)
+	_, err = s.store.List(s.Context(), "", storage.ListOptions{Revision: old})
 	s.wantError("List at a forgotten revision", err, storage.ErrCompacted)
-	_, err = s.store.List(t.Context(), "", storage.ListOptions{Revision: old, After: "a", Limit: 1})
+	_, err = s.store.List(s.Context(), "", storage.ListOptions{Revision: old, After: "a", Limit: 1})
 	s.wantError("page of a list at a forgotten revision", err, storage.ErrCompacted)
 	now := s.revision()
 	s.wantPage("List at the newest revision", s.list("a", storage.ListOptions{Revision: now}), now, false, "a")
@@ -157,34 +159,82 @@ func testListRefused(t *testing.T, s *suite) {
 
 // testListWhileWriting lists while keys come and go: a page and the whole list at its revision
 // must agree, and no list may hold what was written after its revision.
-func testListWhileWriting(t *testing.T, s *suite) {
+func testListWhileWriting(s *suite) {
 	s.create("x", "")
 	done := make(chan error, 1)
-	go func() { done <- transfer(t.Context(), s.store, 100) }()
+	go func() { done <- transfer(s.Context(), s.store, 100) }()
 	for finished := false; !finished; {
 		select {
 		case err := <-done:
 			if err != nil {
-				t.Fatal(err)
+				s.Fatal(err)
 			}
 			finished = true
-		default:
+		case <-time.After(time.Microsecond): // in a bubble of virtual time, a store may sleep
 		}
 		first := s.list("", storage.ListOptions{Limit: 1})
-		whole, err := s.store.List(t.Context(), "", storage.ListOptions{Revision: first.Revision})
+		whole, err := s.store.List(s.Context(), "", storage.ListOptions{Revision: first.Revision})
 		if errors.Is(err, storage.ErrCompacted) {
 			continue
 		}
 		if err != nil {
-			t.Fatal(err)
+			s.Fatal(err)
 		}
 		if n := len(whole.Records); n < 1 || n > 2 || first.More != (n > 1) || len(first.Records) != 1 || !sameRecord(first.Records[0], whole.Records[0]) {
-			t.Fatalf("first page %v, more %v; the whole list at its revision %v", first.Records, first.More, whole.Records)
+			s.Fatalf("first page %v, more %v; the whole list at its revision %v", first.Records, first.More, whole.Records)
 		}
 		for _, r := range whole.Records {
 			if r.Revision > whole.Revision {
-				t.Fatalf("List at %d holds %s", whole.Revision, showRecord(r))
+				s.Fatalf("List at %d holds %s", whole.Revision, showRecord(r))
 			}
+		}
+	}
+}
+
+// testPagesWhileWriting reads lists page by page while keys come and go: together the pages are the
+// whole list at the revision of the first.
+func testPagesWhileWriting(s *suite) {
+	for i := range 10 {
+		s.create(fmt.Sprint("k", i), "")
+	}
+	start := s.revision()
+	done := make(chan error, 2)
+	for w := range 2 {
+		go func() { done <- churn(s.Context(), s.store, fmt.Sprintf("k%d/", 3+5*w), 60) }()
+	}
+	for finished := 0; finished < 2; {
+		select {
+		case err := <-done:
+			if err != nil {
+				s.Fatal(err)
+			}
+			finished++
+		case <-time.After(time.Microsecond):
+		}
+		page := s.list("", storage.ListOptions{Limit: 3})
+		revision, records := page.Revision, page.Records
+		for page.More {
+			page = s.list("", storage.ListOptions{Limit: 3, Revision: revision, After: records[len(records)-1].Key})
+			if page.Revision != revision || len(page.Records) == 0 {
+				s.Fatalf("a page of the list at %d has %d records and is at %d", revision, len(page.Records), page.Revision)
+			}
+			records = append(records, page.Records...)
+		}
+		if whole := s.list("", storage.ListOptions{Revision: revision}); !samePages(records, whole.Records) {
+			s.Fatalf("the pages at %d hold %v, the whole list %v", revision, records, whole.Records)
+		}
+	}
+	// Each of these states can be made of the history, too.
+	state := map[string]storage.Record{}
+	for _, r := range s.list("", storage.ListOptions{Revision: start}).Records {
+		state[r.Key] = r
+	}
+	for _, e := range s.until(s.watch("", start), s.revision()) {
+		if delete(state, e.Key); e.Type == storage.Put {
+			state[e.Key] = storage.Record{Key: e.Key, Value: e.Value, Revision: e.Revision}
+		}
+		if page := s.list("", storage.ListOptions{Revision: e.Revision}); !samePages(page.Records, inOrder(state)) {
+			s.Fatalf("List at %d = %v; the changes up to it make %v", e.Revision, page.Records, inOrder(state))
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/keelson-dev/keelson/storage"
 )
@@ -24,6 +23,18 @@ func newModel(revision int64) *model {
 }
 
 func (m *model) newest() map[string]storage.Record { return m.states[m.revisions[len(m.revisions)-1]] }
+
+// at returns the state at a revision, which need not be a change's.
+func (m *model) at(revision int64) map[string]storage.Record {
+	i, found := slices.BinarySearch(m.revisions, revision)
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return nil
+	}
+	return m.states[m.revisions[i]]
+}
 
 func (m *model) write(event storage.EventType, key string, value []byte, revision int64) {
 	state := maps.Clone(m.newest())
@@ -43,7 +54,7 @@ func (m *model) write(event storage.EventType, key string, value []byte, revisio
 
 func (m *model) list(prefix string, revision int64, o storage.ListOptions) storage.Page {
 	page := storage.Page{Revision: revision}
-	state := m.states[revision]
+	state := m.at(revision)
 	for _, key := range slices.Sorted(maps.Keys(state)) {
 		switch {
 		case !strings.HasPrefix(key, prefix) || o.After != "" && key <= o.After:
@@ -66,23 +77,33 @@ func (m *model) after(prefix string, revision int64) []storage.Event {
 	return events
 }
 
-// testModel compares random calls with the model.
-func testModel(t *testing.T, s *suite) {
+// inOrder returns the records of a state as a list does.
+func inOrder(state map[string]storage.Record) []storage.Record {
+	var records []storage.Record
+	for _, key := range slices.Sorted(maps.Keys(state)) {
+		records = append(records, state[key])
+	}
+	return records
+}
+
+// testModel compares random calls of one client with the model.
+func testModel(s *suite) {
 	for seed := range uint64(10) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			store := s.store
-			if seed > 0 {
-				store = s.backend.Open(t)
-			}
-			run := &modelRun{suite: &suite{T: t, backend: s.backend, store: store}, random: rand.New(rand.NewPCG(seed, 0))}
-			run.model = newModel(run.revision())
-			for range 180 { // changes: inside any history
-				run.step()
-			}
-			for _, w := range run.watches {
-				run.drain(w)
-			}
-		})
+		one := s
+		if seed > 0 {
+			one = s.open()
+		}
+		run := &modelRun{suite: one, random: rand.New(rand.NewPCG(seed, 0))}
+		run.model = newModel(run.revision())
+		for range 180 { // changes: inside any history
+			run.step()
+		}
+		for _, w := range run.watches {
+			run.drain(w)
+		}
+		if s.Failed() {
+			s.Fatalf("the random calls were those of seed %d", seed)
+		}
 	}
 }
 
@@ -94,7 +115,7 @@ type modelRun struct {
 }
 
 type modelWatch struct {
-	stream   storage.Stream
+	stream   *tracked
 	prefix   string
 	position int64
 }
@@ -201,6 +222,6 @@ func (r *modelRun) checkList() {
 // drain reads what a watch has to deliver and compares it with the model.
 func (r *modelRun) drain(w *modelWatch) {
 	want := r.model.after(w.prefix, w.position)
-	r.wantEvents(r.next(w.stream, len(want)), want...)
 	w.position = r.model.revisions[len(r.model.revisions)-1]
+	r.wantEvents(r.until(w.stream, w.position), want...)
 }

@@ -1,10 +1,7 @@
 package storagetest
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +19,14 @@ type Backend struct {
 	// Forget makes the store forget all history before its newest revision at the time of the
 	// call, by whatever means it has. It may write keys under ForgetPrefix.
 	Forget func(t testing.TB, s storage.Store)
+	// Patience is how long a stream may take to deliver what it must; 0 means 30 seconds. The suite
+	// waits that long only where the backend fails.
+	Patience time.Duration
+	// StreamBytes bounds the memory of this process that history and streams nobody reads may hold
+	// when four times as much has been written; 0 leaves that unmeasured. It is at least 8 MiB.
+	StreamBytes int64
+	// ShortestTTL is what a Lessor's records live at least; 0 means a second.
+	ShortestTTL time.Duration
 }
 
 // ForgetPrefix is where Backend.Forget may write; the suite's keys are elsewhere.
@@ -51,218 +56,45 @@ func ForgetByWriting(changes int) func(testing.TB, storage.Store) {
 	}
 }
 
-// Run holds a backend to the contract of package storage.
+// Run holds a backend to the contract of package storage. Every check is a subtest; one that fails
+// quotes the sentence that the backend does not obey.
 func Run(t *testing.T, b Backend) {
-	for _, c := range []struct {
-		name string
-		test func(*testing.T, *suite)
-	}{
-		{"Fresh", testFresh},
-		{"Create", testCreate},
-		{"Update", testUpdate},
-		{"Delete", testDelete},
-		{"RefusedWritesChangeNothing", testRefused},
-		{"KeysAndValues", testKeysAndValues},
-		{"Revisions", testRevisions},
-		{"ListPrefix", testListPrefix},
-		{"ListPages", testListPages},
-		{"ListAtRevision", testListAtRevision},
-		{"ListRefused", testListRefused},
-		{"WatchEvents", testWatchEvents},
-		{"WatchPrefix", testWatchPrefix},
-		{"WatchFromAnyRevision", testWatchFromAnyRevision},
-		{"WatchRefused", testWatchRefused},
-		{"WatchBlocks", testWatchBlocks},
-		{"Progress", testProgress},
-		{"WatchSlowReader", testWatchSlow},
-		{"StreamClose", testStreamClose},
-		{"StoreClose", testStoreClose},
-		{"EndedContext", testEndedContext},
-		{"Counter", testCounter},
-		{"CreateRace", testCreateRace},
-		{"ReadYourWrites", testReadYourWrites},
-		{"WatchWhileWriting", testWatchWhileWriting},
-		{"ListWhileWriting", testListWhileWriting},
-		{"Model", testModel},
-	} {
+	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
-			c.test(t, &suite{T: t, backend: b, store: b.Open(t)})
+			defer func() {
+				if t.Failed() {
+					t.Logf("the contract says: %s", c.sentence)
+				}
+			}()
+			c.test(&suite{TB: t, backend: b, store: b.Open(t)})
 		})
 	}
 }
 
-// suite is one case's store with the checks that cases share.
-type suite struct {
-	*testing.T
-	backend Backend
-	store   storage.Store
+// Failure is a check that a backend did not pass.
+type Failure struct {
+	Check    string // name
+	Sentence string // of the contract
+	Messages []string
 }
 
-// patience is how long a stream may take to deliver, and silence how long a case listens to make
-// sure that nothing comes.
-const (
-	patience = 10 * time.Second
-	silence  = 20 * time.Millisecond
-)
-
-func (s *suite) create(key, value string) int64 {
-	s.Helper()
-	revision, err := s.store.Create(s.Context(), key, []byte(value))
-	if err != nil {
-		s.Fatalf("Create(%q): %v", key, err)
-	}
-	return revision
+// Error tells all of it.
+func (f Failure) Error() string {
+	return fmt.Sprintf("%s: %s; the contract says: %s", f.Check, strings.Join(f.Messages, "; "), f.Sentence)
 }
 
-func (s *suite) update(key, value string, expected int64) int64 {
-	s.Helper()
-	revision, err := s.store.Update(s.Context(), key, []byte(value), expected)
-	if err != nil {
-		s.Fatalf("Update(%q, expected %d): %v", key, expected, err)
-	}
-	return revision
-}
-
-func (s *suite) delete(key string, expected int64) int64 {
-	s.Helper()
-	revision, err := s.store.Delete(s.Context(), key, expected)
-	if err != nil {
-		s.Fatalf("Delete(%q, expected %d): %v", key, expected, err)
-	}
-	return revision
-}
-
-func (s *suite) revision() int64 {
-	s.Helper()
-	revision, err := s.store.Revision(s.Context())
-	if err != nil {
-		s.Fatalf("Revision: %v", err)
-	}
-	return revision
-}
-
-func (s *suite) list(prefix string, options storage.ListOptions) storage.Page {
-	s.Helper()
-	page, err := s.store.List(s.Context(), prefix, options)
-	if err != nil {
-		s.Fatalf("List(%q, %+v): %v", prefix, options, err)
-	}
-	return page
-}
-
-func (s *suite) watch(prefix string, after int64) storage.Stream {
-	s.Helper()
-	stream, err := s.store.Watch(s.Context(), prefix, after)
-	if err != nil {
-		s.Fatalf("Watch(%q, after %d): %v", prefix, after, err)
-	}
-	s.Cleanup(stream.Close)
-	return &tracked{Stream: stream, suite: s, prefix: prefix, position: after}
-}
-
-// tracked is a stream whose events are held to what every stream promises.
-type tracked struct {
-	storage.Stream
-	suite    *suite
-	prefix   string
-	position int64
-}
-
-// Next is storage.Stream's.
-func (s *tracked) Next(ctx context.Context) ([]storage.Event, error) {
-	events, err := s.Stream.Next(ctx)
-	if err == nil && len(events) == 0 {
-		return nil, errors.New("Next returned neither events nor an error")
-	}
-	for _, e := range events {
-		switch {
-		case e.Type != storage.Progress && e.Revision <= s.position:
-			s.suite.Errorf("a stream that is at revision %d tells of\n%s", s.position, show(events))
-		case e.Type == storage.Progress && e.Revision < s.position:
-			s.suite.Errorf("a stream that is at revision %d tells of progress to %d", s.position, e.Revision)
-		case e.Type == storage.Progress && (e.Key != "" || e.Value != nil || e.Prev != nil || e.Err != nil):
-			s.suite.Errorf("a Progress event has more than its revision: %+v", e)
-		case e.Type != storage.Progress && !strings.HasPrefix(e.Key, s.prefix):
-			s.suite.Errorf("a stream of %q tells of %q", s.prefix, e.Key)
-		}
-		s.position = max(s.position, e.Revision)
-	}
-	return events, err
-}
-
-// changes is Next without Progress events: it may return none.
-func changes(ctx context.Context, stream storage.Stream) ([]storage.Event, error) {
-	events, err := stream.Next(ctx)
-	return slices.DeleteFunc(events, func(e storage.Event) bool { return e.Type == storage.Progress }), err
-}
-
-// next reads exactly n changes, which may come in several batches.
-func (s *suite) next(stream storage.Stream, n int) []storage.Event {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
-	defer cancel()
-	var events []storage.Event
-	for len(events) < n {
-		batch, err := changes(ctx, stream)
-		if err != nil {
-			s.Fatalf("Next after %d of %d changes: %v", len(events), n, err)
-		}
-		events = append(events, batch...)
-	}
-	if len(events) > n {
-		s.Fatalf("stream delivered %d changes, want %d: %s", len(events), n, show(events))
-	}
-	return events
-}
-
-// quiet checks that a stream has no changes to deliver.
-func (s *suite) quiet(stream storage.Stream) {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), silence)
-	defer cancel()
-	for {
-		events, err := changes(ctx, stream)
-		if errors.Is(err, context.DeadlineExceeded) && len(events) == 0 {
-			return
-		}
-		if err != nil || len(events) > 0 {
-			s.Fatalf("Next on a stream without news = %s, %v; want the context's error", show(events), err)
+// Failures is Run for who wants to judge a failure, as does a test that breaks a store on purpose:
+// t fails only if the calling code says so. It runs inside a testing/synctest bubble, too.
+func Failures(t testing.TB, b Backend) []Failure {
+	t.Helper()
+	var failures []Failure
+	for _, c := range checks() {
+		messages := record(t, func(t testing.TB) {
+			c.test(&suite{TB: t, backend: b, store: b.Open(t)})
+		})
+		if len(messages) > 0 {
+			failures = append(failures, Failure{c.name, c.sentence, messages})
 		}
 	}
-}
-
-func (s *suite) wantError(what string, err, want error) {
-	s.Helper()
-	if !errors.Is(err, want) {
-		s.Errorf("%s: error %v, want %v", what, err, want)
-	}
-}
-
-func (s *suite) wantRecord(key, value string, revision int64) {
-	s.Helper()
-	record, err := s.store.Get(s.Context(), key)
-	if err != nil {
-		s.Fatalf("Get(%q): %v", key, err)
-	}
-	if got, want := record, (storage.Record{Key: key, Value: []byte(value), Revision: revision}); !sameRecord(got, want) {
-		s.Errorf("Get(%q) = %s, want %s", key, showRecord(got), showRecord(want))
-	}
-}
-
-func (s *suite) wantEvents(got []storage.Event, want ...storage.Event) {
-	s.Helper()
-	if !sameEvents(got, want) {
-		s.Fatalf("events\n%s, want\n%s", show(got), show(want))
-	}
-}
-
-func (s *suite) wantPage(what string, got storage.Page, revision int64, more bool, keys ...string) {
-	s.Helper()
-	var gotKeys []string
-	for _, r := range got.Records {
-		gotKeys = append(gotKeys, r.Key)
-	}
-	if got.Revision != revision || got.More != more || fmt.Sprint(gotKeys) != fmt.Sprint(keys) {
-		s.Errorf("%s = %q at %d, more %v; want %q at %d, more %v", what, gotKeys, got.Revision, got.More, keys, revision, more)
-	}
+	return failures
 }

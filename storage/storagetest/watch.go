@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/keelson-dev/keelson/storage"
 )
 
-func testWatchEvents(t *testing.T, s *suite) {
+func testWatchEvents(s *suite) {
 	stream := s.watch("", s.revision())
 	created := s.create("a", "1")
 	updated := s.update("a", "2", created)
@@ -31,9 +31,9 @@ func testWatchEvents(t *testing.T, s *suite) {
 	s.wantEvents(s.next(s.watch("", created-1), len(want)), want...)
 }
 
-func testWatchPrefix(t *testing.T, s *suite) {
+func testWatchPrefix(s *suite) {
 	start := s.revision()
-	streams := map[string]storage.Stream{}
+	streams := map[string]*tracked{}
 	prefixes := []string{"", "/a", "/a/", "/a/1", "/b", "/c", "/a\xff"}
 	for _, prefix := range prefixes {
 		streams[prefix] = s.watch(prefix, start)
@@ -55,7 +55,7 @@ func testWatchPrefix(t *testing.T, s *suite) {
 	}
 }
 
-func testWatchFromAnyRevision(t *testing.T, s *suite) {
+func testWatchFromAnyRevision(s *suite) {
 	start := s.revision()
 	var want []storage.Event
 	var prev []byte
@@ -78,30 +78,32 @@ func testWatchFromAnyRevision(t *testing.T, s *suite) {
 	}
 }
 
-func testWatchRefused(t *testing.T, s *suite) {
+func testWatchRefused(s *suite) {
 	old := s.create("a", "1")
 	next := s.update("a", "2", old)
-	_, err := s.store.Watch(t.Context(), "", s.revision()+1)
+	_, err := s.store.Watch(s.Context(), "", s.revision()+1)
 	s.wantError("Watch after a revision not yet written", err, storage.ErrFutureRevision)
-	_, err = s.store.Watch(t.Context(), "", -1)
+	_, err = s.store.Watch(s.Context(), "", -1)
 	s.wantError("Watch after a negative revision", err, storage.ErrCompacted)
 
-	s.backend.Forget(t, s.store)
-	_, err = s.store.Watch(t.Context(), "a", old)
+	s.backend.Forget(s.TB, s.store)
+	_, err = s.store.Watch(s.Context(), "a", old)
 	s.wantError("Watch after a forgotten revision", err, storage.ErrCompacted)
 
 	stream := s.watch("a", s.revision())
 	s.quiet(stream)
+	_, err = s.store.Watch(s.Context(), "a", 1<<62)
+	s.wantError("Watch after a revision far ahead", err, storage.ErrFutureRevision)
 	newest := s.update("a", "3", next)
 	s.wantEvents(s.next(stream, 1), storage.Event{Type: storage.Put, Key: "a", Value: []byte("3"), Prev: []byte("2"), Revision: newest})
 }
 
-func testWatchBlocks(t *testing.T, s *suite) {
+func testWatchBlocks(s *suite) {
 	stream := s.watch("a", s.revision())
 	s.quiet(stream)
 	// A Next that waits is woken by a write, and by its context, and the stream lives on.
 	for i := range 10 {
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(s.Context())
 		result := make(chan error, 1)
 		go func() {
 			_, err := stream.Next(ctx)
@@ -123,7 +125,7 @@ func testWatchBlocks(t *testing.T, s *suite) {
 
 // nextOne reads one batch of changes for another goroutine than the test's.
 func (s *suite) nextOne(stream storage.Stream) []storage.Event {
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	ctx, cancel := s.patient()
 	defer cancel()
 	for {
 		events, err := changes(ctx, stream)
@@ -141,71 +143,15 @@ func (s *suite) wait(result <-chan error) error {
 	select {
 	case err := <-result:
 		return err
-	case <-time.After(patience):
+	case <-time.After(s.patience()):
 		s.Fatal("Next goes on waiting")
 		return nil
 	}
 }
 
-// testProgress waits for revisions through streams that most writes do not concern.
-func testProgress(t *testing.T, s *suite) {
-	start := s.revision()
-	mine, other := s.watch("mine/", start), s.watch("none/", start)
-	var want []storage.Event
-	for i := range 40 {
-		s.create(fmt.Sprint("theirs/", i), "")
-		if i%7 == 3 {
-			key := fmt.Sprint("mine/", i)
-			want = append(want, storage.Event{Type: storage.Put, Key: key, Value: []byte("x"), Revision: s.create(key, "x")})
-		}
-		if i%3 > 0 {
-			continue
-		}
-		now := s.revision()
-		s.wantEvents(s.until(mine, now), want...)
-		s.wantEvents(s.until(other, now))
-		want = nil
-	}
-	s.quiet(other)
-	// A stream that begins in the past, and one that waits already.
-	now := s.revision()
-	s.wantEvents(s.until(s.watch("none/", start), now))
-	arrived := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	go func() {
-		for {
-			events, err := other.Next(ctx)
-			if err != nil || events[len(events)-1].Revision > now {
-				arrived <- err
-				return
-			}
-		}
-	}()
-	s.create("theirs/last", "")
-	s.revision()
-	s.wantError("Next that waits while others write", s.wait(arrived), nil)
-}
-
-// until reads a stream up to a revision, and returns the changes.
-func (s *suite) until(stream storage.Stream, revision int64) []storage.Event {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
-	defer cancel()
-	var events []storage.Event
-	for stream.(*tracked).position < revision {
-		batch, err := changes(ctx, stream)
-		if err != nil {
-			s.Fatalf("Next on the way from %d to %d, after %d changes: %v", stream.(*tracked).position, revision, len(events), err)
-		}
-		events = append(events, batch...)
-	}
-	return events
-}
-
 // testWatchSlow leaves a stream unread while history moves past it. It may still deliver what it
 // has, without gap, but must then say that it was cut off, for good.
-func testWatchSlow(t *testing.T, s *suite) {
+func testWatchSlow(s *suite) {
 	at := s.create("a", "0")
 	stream := s.watch("", at)
 	var written []int64
@@ -213,10 +159,10 @@ func testWatchSlow(t *testing.T, s *suite) {
 		at = s.update("a", fmt.Sprint(i), at)
 		written = append(written, at)
 	}
-	s.backend.Forget(t, s.store)
+	s.backend.Forget(s.TB, s.store)
 	s.create("newest", "")
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := s.patient()
 	defer cancel()
 	var last int64
 	for {
@@ -225,17 +171,17 @@ func testWatchSlow(t *testing.T, s *suite) {
 			break
 		}
 		if err != nil {
-			t.Fatalf("Next on a stream left behind: %v", err)
+			s.Fatalf("Next on a stream left behind: %v", err)
 		}
 		for _, e := range events {
 			if e.Type == storage.Progress && len(written) > 0 && e.Revision >= written[0] {
-				t.Fatalf("the stream left behind tells of progress to %d; writes to see: %v", e.Revision, written)
+				s.Fatalf("the stream left behind tells of progress to %d; writes to see: %v", e.Revision, written)
 			}
 			if e.Type == storage.Progress {
 				continue
 			}
 			if e.Revision <= last || len(written) > 0 && e.Revision != written[0] {
-				t.Fatalf("the stream left behind went from revision %d to %d; writes to see: %v", last, e.Revision, written)
+				s.Fatalf("the stream left behind went from revision %d to %d; writes to see: %v", last, e.Revision, written)
 			}
 			last, written = e.Revision, written[min(1, len(written)):]
 		}
@@ -244,12 +190,47 @@ func testWatchSlow(t *testing.T, s *suite) {
 	s.wantError("second Next on a stream cut off", err, storage.ErrCompacted)
 }
 
-func testStreamClose(t *testing.T, s *suite) {
+// testUnreadStreams leaves streams unread and lists unfinished while four times StreamBytes are written.
+func testUnreadStreams(s *suite) {
+	bound := s.backend.StreamBytes
+	if bound <= 0 {
+		return // the backend does not say
+	}
+	const size = 64 << 10
+	at := s.create("a", "")
+	s.create("b", "")
+	var streams []storage.Stream
+	used := heap()
+	for written := int64(0); written < 4*bound; written += size {
+		if len(streams) < 16 {
+			streams = append(streams, s.watch("", at), s.watch("b", at))
+			s.list("", storage.ListOptions{Limit: 1})
+		}
+		revision, err := s.store.Update(s.Context(), "a", make([]byte, size), at)
+		if err != nil {
+			s.Fatalf("Update: %v", err)
+		}
+		at = revision
+	}
+	if grown := heap() - used; grown > bound {
+		s.Errorf("%d streams that nobody reads hold %d bytes after %d were written, more than %d", len(streams), grown, 4*bound, bound)
+	}
+	runtime.KeepAlive(streams)
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func testStreamClose(s *suite) {
 	start := s.revision()
 	stream, idle := s.watch("", start), s.watch("", start)
 	result := make(chan error, 1)
 	go func() {
-		_, err := stream.Next(t.Context())
+		_, err := stream.Next(s.Context())
 		result <- err
 	}()
 	time.Sleep(time.Millisecond)
@@ -262,12 +243,12 @@ func testStreamClose(t *testing.T, s *suite) {
 	stream.Close()
 
 	revision := s.create("a", "1")
-	_, err := stream.Next(t.Context())
+	_, err := stream.Next(s.Context())
 	s.wantError("Next on a closed stream", err, storage.ErrClosed)
 	s.wantEvents(s.next(idle, 1), storage.Event{Type: storage.Put, Key: "a", Value: []byte("1"), Revision: revision})
 }
 
-func testStoreClose(t *testing.T, s *suite) {
+func testStoreClose(s *suite) {
 	closer, ok := s.store.(interface{ Close() error })
 	if !ok {
 		return // the store's end is not its own to decide
@@ -276,18 +257,18 @@ func testStoreClose(t *testing.T, s *suite) {
 	stream := s.watch("", at)
 	result := make(chan error, 1)
 	go func() {
-		_, err := stream.Next(t.Context())
+		_, err := stream.Next(s.Context())
 		result <- err
 	}()
 	time.Sleep(time.Millisecond)
 	if err := closer.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
+		s.Fatalf("Close: %v", err)
 	}
 	s.wantError("Next on a store being closed", s.wait(result), storage.ErrClosed)
 	if err := closer.Close(); err != nil {
-		t.Errorf("second Close: %v", err)
+		s.Errorf("second Close: %v", err)
 	}
-	ctx := t.Context()
+	ctx := s.Context()
 	for name, call := range map[string]func() error{
 		"Get":      func() error { _, err := s.store.Get(ctx, "a"); return err },
 		"List":     func() error { _, err := s.store.List(ctx, "", storage.ListOptions{}); return err },
@@ -304,7 +285,7 @@ func testStoreClose(t *testing.T, s *suite) {
 
 // testWatchWhileWriting has writers race with watchers that start at different moments; each must
 // see exactly the events that a watch of the whole history shows afterwards.
-func testWatchWhileWriting(t *testing.T, s *suite) {
+func testWatchWhileWriting(s *suite) {
 	const writers, writes, watchers = 4, 30, 6 // 121 changes: inside any history
 	start := s.revision()
 	prefixes := []string{"", "w1/", "w"} // all match the last key
@@ -314,19 +295,19 @@ func testWatchWhileWriting(t *testing.T, s *suite) {
 	var writing, watching sync.WaitGroup
 	for w := range writers {
 		writing.Go(func() {
-			if err := churn(t.Context(), s.store, fmt.Sprintf("w%d/", w), writes); err != nil {
-				t.Errorf("writer: %v", err)
+			if err := churn(s.Context(), s.store, fmt.Sprintf("w%d/", w), writes); err != nil {
+				s.Errorf("writer: %v", err)
 			}
 		})
 	}
 	for i := range watchers {
 		from[i] = s.revision()
 		watching.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := s.patient()
 			defer cancel()
 			var err error
 			if seen[i], err = follow(ctx, s.store, prefixes[i%len(prefixes)], from[i], "w1/last"); err != nil {
-				t.Errorf("watcher: %v", err)
+				s.Errorf("watcher: %v", err)
 			}
 		})
 		time.Sleep(time.Millisecond / 2)

@@ -19,13 +19,15 @@ func TestContract(t *testing.T) {
 	for name, c := range map[string]struct {
 		open    func(testing.TB, wal.Options) (*wal.Store, error)
 		options wal.Options
+		bytes   int64 // what history may hold
 	}{
 		"on disk": {
 			func(t testing.TB, o wal.Options) (*wal.Store, error) { return wal.Open(t.TempDir(), o) },
-			wal.Options{History: 200},
+			wal.Options{History: 200, HistoryBytes: 4 << 20, FirstRevision: 1_000_000},
+			10 << 20,
 		},
-		"compacting all the time": {inMemory, wal.Options{History: 200, CompactBytes: 1}},
-		"history by bytes":        {inMemory, wal.Options{HistoryBytes: 64 << 10}},
+		"compacting all the time": {inMemory, wal.Options{History: 200, CompactBytes: 1}, 0},
+		"history by bytes":        {inMemory, wal.Options{HistoryBytes: 64 << 10}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storagetest.Run(t, storagetest.Backend{
@@ -37,7 +39,8 @@ func TestContract(t *testing.T) {
 					t.Cleanup(func() { s.Close() })
 					return s
 				},
-				Forget: storagetest.ForgetByWriting(1000),
+				Forget:      storagetest.ForgetByWriting(1000),
+				StreamBytes: c.bytes,
 			})
 		})
 	}
