@@ -73,7 +73,7 @@ func (r *rewriter) record(ctx context.Context, record storage.Record) error {
 	for {
 		if record.Err != nil {
 			r.Unreadable++
-			return nil
+			return nil //nolint:nilerr // it is counted
 		}
 		stale, err := r.refresher.Stale(ctx, record.Key)
 		if err == nil && stale {

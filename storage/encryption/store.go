@@ -72,7 +72,7 @@ func (u *unreadable) Unwrap() []error { return []error{storage.ErrUnreadable, u.
 // record opens a record of inner in place. The error is that of the context.
 func (l *layer) record(ctx context.Context, r *storage.Record) error {
 	if r.Err != nil {
-		return nil
+		return nil //nolint:nilerr // it is the record's
 	}
 	r.Value, _, r.Err = l.open(ctx, r.Key, r.Value)
 	if r.Err != nil {

@@ -140,7 +140,7 @@ func (t cbc) Seal(_ context.Context, dst []byte, _ string, value []byte) ([]byte
 		dst = append(dst, byte(padding)) //nolint:gosec // 1 to 16
 	}
 	body := dst[start+aes.BlockSize:]
-	cipher.NewCBCEncrypter(t.block, iv).CryptBlocks(body, body) //nolint:staticcheck // upstream's format
+	cipher.NewCBCEncrypter(t.block, iv).CryptBlocks(body, body)
 	return dst, nil
 }
 
@@ -156,7 +156,7 @@ func (t cbc) Open(_ context.Context, _ string, stored []byte) ([]byte, bool, err
 		return nil, false, ErrPadded
 	}
 	value := make([]byte, len(body))
-	cipher.NewCBCDecrypter(t.block, iv).CryptBlocks(value, body) //nolint:staticcheck // upstream's format
+	cipher.NewCBCDecrypter(t.block, iv).CryptBlocks(value, body)
 	// Upstream takes longer paddings than a block, so that is what the format is.
 	last := value[len(value)-1]
 	padding := int(last)
