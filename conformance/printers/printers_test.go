@@ -60,7 +60,7 @@ func kinds() map[schema.GroupResource]schema.GroupVersionKind {
 	out := map[schema.GroupResource]schema.GroupVersionKind{}
 	for group, resources := range map[string]string{
 		"/v1": "configmaps=ConfigMap endpoints=Endpoints events=Event namespaces=Namespace nodes=Node pods=Pod " +
-			"podtemplates=PodTemplate secrets=Secret serviceaccounts=ServiceAccount services=Service",
+			"podtemplates=PodTemplate resourcequotas=ResourceQuota secrets=Secret serviceaccounts=ServiceAccount services=Service",
 		"apps/v1":                      "controllerrevisions=ControllerRevision deployments=Deployment replicasets=ReplicaSet",
 		"coordination.k8s.io/v1":       "leases=Lease",
 		"discovery.k8s.io/v1":          "endpointslices=EndpointSlice",
