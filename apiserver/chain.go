@@ -43,6 +43,9 @@ type exchange struct {
 	timed    *timedWriter // of a request that came from outside and is not long
 	audit    *recording   // nil if nobody records the request
 	seen     *Observation // nil without an observer
+	// rest, if set, is what is left to do of a request that lasts: it runs without what led to it, which
+	// would keep stacks large for as long.
+	rest func()
 }
 
 // ServeHTTP runs a request through the chain. In upstream's order: the request's ID, recovery from
@@ -138,6 +141,14 @@ func (x *exchange) recover(r *http.Request) {
 // what is wrong with its time-out.
 func (x *exchange) serve(r *http.Request, bad error) {
 	defer x.finish(r)
+	x.through(r, bad)
+	if rest := x.rest; rest != nil {
+		x.rest = nil // nor what it begins with
+		rest()
+	}
+}
+
+func (x *exchange) through(r *http.Request, bad error) {
 	if x.server.audit != nil {
 		x.audit = &recording{record: x.server.audit.Open()}
 		*r = *r.WithContext(audit.NewContext(r.Context(), x.audit.record))

@@ -43,20 +43,17 @@ func (c *call) watch(ctx context.Context) {
 		c.fail(refused)
 		return
 	}
-	limit := watchFor
+	s.end = time.Now().Add(watchFor)
 	if o.TimeoutSeconds != nil && *o.TimeoutSeconds > 0 {
-		limit = time.Duration(*o.TimeoutSeconds) * time.Second
+		s.end = time.Now().Add(time.Duration(*o.TimeoutSeconds) * time.Second)
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	defer unblock(ctx, c.w)()
-	s.start()
-	if err != nil {
-		// Upstream accepts the watch and says in its stream that the version is too old, or too new.
-		s.fail(err)
+	s.bookmarks = o.AllowWatchBookmarks
+	s.initialEnd = s.bookmarks && o.SendInitialEvents != nil && *o.SendInitialEvents
+	if x, ok := c.w.(*exchange); ok {
+		x.rest = func() { s.serve(ctx, initial, err) }
 		return
 	}
-	s.run(ctx, initial, o)
+	s.serve(ctx, initial, err)
 }
 
 // newStream refuses a form that no watch has.
@@ -112,6 +109,9 @@ type watchStream struct {
 	form  form
 	watch *registry.Watch
 	told  int64 // the last revision the client knows of
+	end   time.Time
+	// bookmarks tells that the client wants them, initialEnd that it wants the one behind the state.
+	bookmarks, initialEnd bool
 	// table makes tables of the objects, if the client wants them; titled tells that it knows
 	// the columns.
 	table  *table
@@ -131,46 +131,87 @@ func (s *watchStream) start() {
 
 func (s *watchStream) flush() { _ = http.NewResponseController(s.w).Flush() }
 
-func (s *watchStream) run(ctx context.Context, initial *registry.List, o metav1.ListOptions) {
-	if initial != nil {
-		for _, item := range initial.Items {
-			if !s.send(registry.WatchEvent{Type: informer.Added, Item: item, Revision: item.Revision}) {
-				return
-			}
-		}
-		if o.SendInitialEvents != nil && *o.SendInitialEvents && o.AllowWatchBookmarks {
-			if !s.bookmark(initial.Revision, true) {
-				return
-			}
-		}
-		s.flush()
+// serve answers with the state to begin with, if there is one, and the changes, or with what went wrong.
+func (s *watchStream) serve(ctx context.Context, initial *registry.List, err error) {
+	if !s.begin(ctx, initial, err) {
+		return
 	}
+	initial = nil // it may be large, and what follows long
+	timer := time.NewTimer(s.wait())
+	defer timer.Stop()
 	for {
-		wait, cancel := ctx, context.CancelFunc(func() {})
-		if o.AllowWatchBookmarks {
-			wait, cancel = context.WithTimeout(ctx, bookmarkEvery)
-		}
-		events, err := s.watch.Next(wait)
-		cancel()
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return
-		case wait.Err() != nil && errors.Is(err, wait.Err()):
-			if revision, ok := s.watch.Progress(); ok && revision > s.told && !s.bookmark(revision, false) {
-				return
-			}
-		default:
-			s.fail(err)
+		events, err := s.watch.NextBefore(ctx, timer.C)
+		if !s.tell(ctx, events, err) {
 			return
 		}
-		for _, e := range events {
-			if !s.send(e) {
-				return
-			}
+		if len(events) == 0 {
+			timer.Reset(s.wait())
 		}
-		s.flush()
 	}
+}
+
+// wait is how long there may be nothing to do.
+func (s *watchStream) wait() time.Duration {
+	left := time.Until(s.end)
+	if s.bookmarks {
+		left = min(left, bookmarkEvery)
+	}
+	return left
+}
+
+// writing lets whatever writes to the client go when the watch is over. The caller calls what is returned when it
+// has written.
+func (s *watchStream) writing(ctx context.Context) (done func()) {
+	ctx, cancel := context.WithDeadline(ctx, s.end)
+	unblocked := unblock(ctx, s.w)
+	return func() { unblocked(); cancel() }
+}
+
+// begin writes the state to begin with, and tells whether to go on.
+func (s *watchStream) begin(ctx context.Context, initial *registry.List, err error) bool {
+	defer s.writing(ctx)()
+	s.start()
+	if err != nil {
+		// Upstream accepts the watch and says in its stream that the version is too old, or too new.
+		s.fail(err)
+		return false
+	}
+	if initial == nil {
+		return true
+	}
+	for _, item := range initial.Items {
+		if !s.send(registry.WatchEvent{Type: informer.Added, Item: item, Revision: item.Revision}) {
+			return false
+		}
+	}
+	if s.initialEnd && !s.bookmark(initial.Revision, true) {
+		return false
+	}
+	s.flush()
+	return true
+}
+
+// tell writes what came of waiting: events, an error, or nothing for a while, and tells whether to go on.
+func (s *watchStream) tell(ctx context.Context, events []registry.WatchEvent, err error) bool {
+	if ctx.Err() != nil || !time.Now().Before(s.end) {
+		return false
+	}
+	defer s.writing(ctx)()
+	if err != nil {
+		s.fail(err)
+		return false
+	}
+	for _, e := range events {
+		if !s.send(e) {
+			return false
+		}
+	}
+	if len(events) > 0 {
+		s.flush()
+		return true
+	}
+	revision, ok := s.watch.Progress()
+	return !ok || !s.bookmarks || revision <= s.told || s.bookmark(revision, false)
 }
 
 // send writes one event.

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/keelson-dev/keelson/informer"
 )
@@ -77,7 +78,11 @@ func (r *Resource) ListAndWatch(ctx context.Context, s Selection, resourceVersio
 
 // Next blocks until there is something to tell. It fails with ErrExpired when the reader fell
 // so far behind that changes are gone, with the context's error when that ends.
-func (w *Watch) Next(ctx context.Context) ([]WatchEvent, error) {
+func (w *Watch) Next(ctx context.Context) ([]WatchEvent, error) { return w.NextBefore(ctx, nil) }
+
+// NextBefore is Next that also ends, with nothing, when something can be received from stop. It is for who waits
+// for long and would hold a context of its own for each wait.
+func (w *Watch) NextBefore(ctx context.Context, stop <-chan time.Time) ([]WatchEvent, error) {
 	for {
 		changes, err := w.read(ctx)
 		if err != nil {
@@ -88,6 +93,9 @@ func (w *Watch) Next(ctx context.Context) ([]WatchEvent, error) {
 			case <-w.sleeper.wake:
 				w.next = w.sleeper.by
 				continue
+			case <-stop:
+				w.rise()
+				return nil, nil
 			case <-ctx.Done():
 				w.rise()
 				return nil, ctx.Err()
