@@ -259,3 +259,26 @@ func (i *Informer[T]) IndexValues(name string) []string {
 	}
 	return slices.Collect(maps.Keys(x.lists))
 }
+
+// Namespaces returns the namespaces that have objects, in no order. The slice is the caller's.
+func (i *Informer[T]) Namespaces() []string {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return slices.Collect(maps.Keys(i.cache.indexes[0].lists))
+}
+
+// Put takes an object into the cache behind the source's back and tells no handler: for tests
+// that fill an informer without running it.
+func (i *Informer[T]) Put(obj T) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.cache.put(obj)
+	i.version = obj.GetResourceVersion()
+}
+
+// Drop removes what Put has put.
+func (i *Informer[T]) Drop(namespace, name string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.cache.remove(key{namespace, name})
+}

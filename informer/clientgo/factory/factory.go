@@ -1,0 +1,56 @@
+// Package factory puts informers of keelson into client-go's shared informer factories, so that
+// code which takes an informers.SharedInformerFactory works on sources of this module: on the
+// registry in process, or on package memory in a test.
+//
+// The factory stays client-go's: its Start, WaitForCacheSync and Shutdown, its groups and its
+// ForResource do what they always do, and give out the informer that was put in for the kind.
+// It has a package of its own because it needs the clientset's interface and all that is behind.
+//
+// # Errors
+//
+// There are none here: what fails is told by the informers.
+//
+// # Concurrency
+//
+// Add may be called whenever the factory's InformerFor may.
+package factory
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/informer/clientgo"
+)
+
+// Factory is what Add needs of an informers.SharedInformerFactory. Factories that were generated
+// for custom kinds are fed through clientgo.New and their own InformerFor.
+type Factory interface {
+	InformerFor(obj runtime.Object, make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
+}
+
+// Add has the factory give out an informer of source for the kind of example, such as
+// &corev1.Pod{}, and returns that informer. It must come before anybody has asked the factory for
+// the kind: the first informer stays, and is what is returned.
+//
+// The resync period is the factory's unless the options have one, and there is an index by
+// namespace, as the factory's listers expect. A factory of which all kinds that are used have been
+// added may have a nil client, and its namespace and its tweaks of list options have no meaning for
+// them: what is shown is what the source shows.
+func Add[T informer.Object](f Factory, example T, source informer.Source[T], options clientgo.Options) cache.SharedIndexInformer {
+	return f.InformerFor(example, func(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		if options.ResyncPeriod == 0 {
+			options.ResyncPeriod = resync
+		}
+		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		for name, values := range options.Indexers {
+			indexers[name] = values
+		}
+		options.Indexers = indexers
+		return clientgo.New(source, options)
+	})
+}
