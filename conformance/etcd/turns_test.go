@@ -189,7 +189,7 @@ func specPatches(by string) map[string]string {
 		"PodTemplate/pt":          `{"template":{"spec":{"containers":[{"name":"c","image":"i:` + by + `"}]}}}`,
 		"Service/plain":           `{"spec":{"type":"NodePort","ports":[{"name":"turn","port":8` + by + `}]}}`,
 		"Service/outside":         `{"spec":{"type":"ClusterIP","externalName":null,"ports":[{"port":8` + by + `}]}}`,
-		"Endpoints/manual":         `{"subsets":[{"addresses":[{"ip":"10.1.0.` + by + `"}],"ports":[{"port":80}]}]}`,
+		"Endpoints/manual":        `{"subsets":[{"addresses":[{"ip":"10.1.0.` + by + `"}],"ports":[{"port":80}]}]}`,
 		"Event/old":               `{"count":1` + by + `}`,
 		"Event/new":               `{"series":{"count":1` + by + `,"lastObservedTime":"2026-01-01T00:00:00.00000` + by + `Z"}}`,
 		"Deployment/d":            `{"spec":{"replicas":` + by + `,"strategy":{"rollingUpdate":{"maxSurge":` + by + `}}}}`,

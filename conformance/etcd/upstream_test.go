@@ -70,7 +70,7 @@ func startUpstream(t *testing.T, set settings) *server {
 	}
 	command := exec.Command(program,
 		"--etcd-servers="+set.etcd, "--cert-dir="+filepath.Join(dir, "certificates"),
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", set.listen.Port()), "--advertise-address="+upstreamAddress,
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", set.listen.Port()), "--advertise-address="+set.upstream,
 		"--authorization-mode=Node,RBAC", "--token-auth-file="+tokens,
 		"--service-cluster-ip-range="+set.network, "--service-node-port-range="+set.ports,
 		"--service-account-issuer=https://kubernetes.default.svc",

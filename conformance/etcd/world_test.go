@@ -23,9 +23,6 @@ const (
 	// patience bounds every wait; what is waited for takes seconds on an idle machine.
 	patience = 3 * time.Minute
 	agent    = "conformance/1"
-
-	upstreamAddress = "192.0.2.1"
-	keelsonAddress  = "192.0.2.2"
 )
 
 // settings are what both are told, in the words of kube-apiserver's flags.
@@ -33,11 +30,13 @@ type settings struct {
 	etcd           string
 	network, ports string
 	listen         netip.AddrPort // upstream's; keelson advertises the port
+	// What each advertises.
+	upstream, keelson string
 }
 
 func newSettings(t *testing.T, endpoint string) settings {
 	t.Helper()
-	return settings{endpoint, "10.0.0.0/24", "30000-32767", freePort(t)}
+	return settings{endpoint, "10.0.0.0/24", "30000-32767", freePort(t), "192.0.2.1", "192.0.2.2"}
 }
 
 // server is an API server of either side.
@@ -126,7 +125,7 @@ func startKeelson(t *testing.T, set settings) *server {
 	c, err := cluster.Start(t.Context(), cluster.Options{
 		Store: store, Disable: cluster.Components(),
 		Services: cluster.Services{Networks: []netip.Prefix{netip.MustParsePrefix(set.network)}, NodePorts: ports},
-		Server:   cluster.Server{Address: netip.AddrPortFrom(netip.MustParseAddr(keelsonAddress), set.listen.Port())},
+		Server:   cluster.Server{Address: netip.AddrPortFrom(netip.MustParseAddr(set.keelson), set.listen.Port())},
 		Logger:   slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
