@@ -79,7 +79,7 @@ func TestGenericInformersAndResync(t *testing.T) {
 			t.Error("a second informer replaced the first")
 		}
 		generic, err := f.ForResource(corev1.SchemeGroupVersion.WithResource("pods"))
-		if err != nil || generic.Informer() != mine {
+		if err != nil || generic.Informer().GetStore() != mine.GetStore() {
 			t.Fatalf("ForResource gave another informer: %v", err)
 		}
 		resyncs := 0
