@@ -161,6 +161,9 @@ func (c *Cluster) Endpoints() []string {
 // Endpoint is the URL of a member for clients. It stays the same when the member starts again.
 func (c *Cluster) Endpoint(i int) string { return c.scheme() + c.members[i].endpoint() }
 
+// Direct is the URL of a member past the proxies, until it starts again.
+func (c *Cluster) Direct(i int) string { return c.scheme() + c.members[i].clientAddress() }
+
 // Kill ends a member at once, and returns when it is gone. It keeps its data.
 func (c *Cluster) Kill(t testing.TB, i int) { c.do(t, c.members[i].end(syscall.SIGKILL)) }
 

@@ -151,6 +151,8 @@ func (c Config) secure() (*tls.Config, error) {
 
 // writeOnce keeps clientv3 from repeating a write that a member gave up, which it does although the write may have
 // happened: the repetition would find its own change and be told that somebody else was faster.
+//
+//nolint:revive // the parameters are gRPC's
 func writeOnce(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := invoke(ctx, method, request, reply, conn, options...)
 	const txn = "/etcdserverpb.KV/Txn"
