@@ -77,9 +77,12 @@ func (f *File) advise() {
 
 func (f *File) read() ([]byte, error) {
 	data, err := os.ReadFile(f.path)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("error while parsing file: error while loading file: error reading encryption provider configuration file %q: %w",
 			f.path, err)
+	case len(data) == 0:
+		return nil, fmt.Errorf("error while parsing file: error while loading file: encryption provider configuration file %q is empty", f.path)
 	}
 	return data, nil
 }
@@ -196,7 +199,7 @@ func (f *File) changed(ctx context.Context) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > 0 && sha256.Sum256(data) == f.current.Load().hash {
+	if sha256.Sum256(data) == f.current.Load().hash {
 		return nil, nil //nolint:nilnil // nothing new, nothing wrong
 	}
 	fresh, err := f.load(data)

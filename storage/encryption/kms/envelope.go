@@ -48,7 +48,7 @@ const (
 
 var (
 	errEncoding = errors.New("proto: cannot parse invalid wire-format data")
-	errUTF8     = errors.New("proto: field contains invalid UTF-8")
+	errUTF8     = errors.New("string field contains invalid UTF-8")
 )
 
 // appendRest appends all fields but the data. They are the same for all values of one source.

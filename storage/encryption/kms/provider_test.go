@@ -264,7 +264,7 @@ func TestRefused(t *testing.T) {
 		"\xff":                           "proto: cannot parse invalid wire-format data",
 		"\x0a\x01x":                      "failed to validate encrypted DEK source: encrypted DEK source is empty",
 		"\x0a\x01x\x1a\x01y":             "failed to validate key id: keyID is empty",
-		"\x0a\x01x\x1a\x01y\x12\x01\xff": "proto: field contains invalid UTF-8",
+		"\x0a\x01x\x1a\x01y\x12\x01\xff": "string field contains invalid UTF-8",
 		"\x0a\x01x\x28\x02":              "unknown encryptedDEKSourceType: 2",
 		"\x0a\x01x\x1a\x01y\x12\x01z":    "failed to decrypt DEK, error: " + errWrongKey.Error(),
 	} {
