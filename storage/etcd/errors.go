@@ -37,6 +37,9 @@ func (s *Store) failed(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("%s: %w", op, storage.ErrClosed)
 	}
 	if ended := ctx.Err(); ended != nil {
+		if code := status.Code(err); code == codes.Aborted { // what it waited for
+			ended = fmt.Errorf("%w: %s", ended, status.Convert(err).Message())
+		}
 		return &Error{s.client.Endpoints(), op, ended}
 	}
 	if sentinel := meaning(err); sentinel != nil {

@@ -56,8 +56,8 @@ var (
 	_ storage.Historian = (*Store)(nil)
 )
 
-// New returns a store on a client, which the caller closes after the store. What clientv3 repeats by itself counts
-// for such a client: a write whose request a member cancels, which Open's clients do not repeat.
+// New returns a store on a client, which the caller closes after the store. Open's clients are better: clientv3 alone
+// waits for connections without end, and repeats writes that a member gave up, which may have happened.
 func New(client *clientv3.Client, options Options) *Store {
 	s := &Store{
 		client:  client,
@@ -124,8 +124,13 @@ func (s *Store) probeKey() string { return s.keys.prefix + healthKey }
 
 // Ready tells whether etcd answers: it reads what takes a majority of its members.
 func (s *Store) Ready(ctx context.Context) error {
-	_, err := s.Revision(ctx)
-	return err
+	if s.isClosed() {
+		return storage.ErrClosed
+	}
+	if _, err := s.readRevision(ctx); err != nil {
+		return s.failed(ctx, "health check", err)
+	}
+	return nil
 }
 
 // Revision is storage.Reader's. Calls at the same time share a request.

@@ -169,9 +169,8 @@ func TestConfig(t *testing.T) {
 // TestNobodyThere: an etcd that is not there is an error with its name and none of the sentinels.
 func TestNobodyThere(t *testing.T) {
 	const endpoint = "http://127.0.0.1:1"
-	s := openConfig(t, etcd.Config{Endpoints: []string{endpoint}}, etcd.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	s := openConfig(t, etcd.Config{Endpoints: []string{endpoint}, DialTimeout: time.Second}, etcd.Options{})
+	ctx := patient(t)
 	_, writing := s.Create(ctx, "a", nil)
 	_, reading := s.Get(ctx, "a")
 	_, watching := s.Watch(ctx, "", 0)
@@ -181,6 +180,12 @@ func TestNobodyThere(t *testing.T) {
 			t.Errorf("%s: error %v, want one that names %s and the cause", name, err, endpoint)
 		}
 		noSentinel(t, name, err)
+	}
+	s = openConfig(t, etcd.Config{Endpoints: []string{endpoint}}, etcd.Options{})
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := s.Ready(short); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("Ready: error %v, want the context's with the cause", err)
 	}
 }
 

@@ -13,8 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // Config says where etcd is and how to reach it.
@@ -28,7 +26,7 @@ type Config struct {
 	CertFile, KeyFile string
 	// User and Password are for an etcd that has authentication on.
 	User, Password string
-	// DialTimeout bounds how long a connection may take to come about; 0 means 20 seconds.
+	// DialTimeout bounds how long a request waits for a connection to any member; 0 means 20 seconds.
 	DialTimeout time.Duration
 	// KeepaliveTime is after what silence a member is asked whether it is still there, and KeepaliveTimeout how
 	// long it may take to answer. 0 means 30 and 10 seconds; gRPC takes no KeepaliveTime under 10 seconds.
@@ -95,7 +93,7 @@ func (c Config) client() (clientv3.Config, error) {
 		DialTimeout:          or(c.DialTimeout, dial),
 		DialKeepAliveTime:    or(c.KeepaliveTime, silence),
 		DialKeepAliveTimeout: or(c.KeepaliveTimeout, answer),
-		DialOptions:          []grpc.DialOption{grpc.WithChainUnaryInterceptor(writeOnce)},
+		DialOptions:          []grpc.DialOption{grpc.WithChainUnaryInterceptor(caller{or(c.DialTimeout, dial)}.call)},
 		Logger:               zap.NewNop(),
 	}, nil
 }
@@ -147,20 +145,4 @@ func (c Config) secure() (*tls.Config, error) {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	return config, nil
-}
-
-// writeOnce keeps clientv3 from repeating a write that a member gave up, which it does although the write may have
-// happened: the repetition would find its own change and be told that somebody else was faster.
-//
-//nolint:revive // the parameters are gRPC's
-func writeOnce(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	err := invoke(ctx, method, request, reply, conn, options...)
-	const txn = "/etcdserverpb.KV/Txn"
-	if method != txn || ctx.Err() != nil {
-		return err
-	}
-	if code := status.Code(err); code == codes.Canceled || code == codes.DeadlineExceeded {
-		return status.Error(codes.Unknown, "given up by the member: "+status.Convert(err).Message())
-	}
-	return err
 }
