@@ -28,8 +28,8 @@ func normal(err error) string {
 	for pattern, with := range map[string]string{
 		`in scheme ".*?"`: `in scheme`,
 		// Types of Go have other names.
-		`Go struct field \w+\.`: "Go struct field ",
-		`of type \[\][\w.]+`:    "of type list",
+		`Go struct field \w+\.`:   "Go struct field ",
+		`of type (\[\])?\w+\.\w+`: "of type",
 		// Upstream repeats the whole file, with its keys, and the whole provider.
 		`(?s)(Object '(Kind|apiVersion)' is missing) in '.*'`:                             "$1",
 		`(?s)(providers\[\d+\]: Invalid value: ).*?(: provider does not|: more than one)`: "$1$2",
