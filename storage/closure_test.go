@@ -13,4 +13,6 @@ func TestClosure(t *testing.T) {
 	depcheck.Siblings(t, "storage/memory", "storage", "storage/internal/timeline")
 	depcheck.AtMost(t, "storage/storagetest", 0)
 	depcheck.Siblings(t, "storage/storagetest", "storage")
+	depcheck.AtMost(t, "storage/internal/bulk", 0)
+	depcheck.Siblings(t, "storage/internal/bulk", "storage")
 }

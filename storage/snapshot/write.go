@@ -1,0 +1,183 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/internal/bulk"
+)
+
+// Info describes a snapshot, or as much of it as is written or read.
+type Info struct {
+	Revision int64 // of the store that it was taken from
+	Records  int64
+	Bytes    int64 // of keys and values
+}
+
+// ahead is how many revisions a store may have gone on after its snapshot. Whoever takes its place
+// begins above them.
+const ahead = 1_000_000_000
+
+// FirstRevision is where a store begins that takes the place of the one that the snapshot is of: above
+// every revision that this one can have reached since.
+func (i Info) FirstRevision() int64 {
+	if i.Revision > math.MaxInt64-ahead {
+		return math.MaxInt64
+	}
+	return i.Revision + ahead
+}
+
+// WriteOptions tunes Write; the zero value is ready to use.
+type WriteOptions struct {
+	// Prefix narrows the snapshot to keys that start with it.
+	Prefix string
+	// Revision is the state to write; 0 is the newest.
+	Revision int64
+	// Progress, if not nil, is called now and then with what has been written so far.
+	Progress func(Info)
+}
+
+// Write writes a snapshot of a store at one revision. What it has written when it fails is of no use.
+func Write(ctx context.Context, w io.Writer, from storage.Reader, options WriteOptions) (Info, error) {
+	out := &writer{out: w, digest: sha256.New()}
+	begun := false
+	for page, err := range bulk.Pages(ctx, from, options.Prefix, options.Revision) {
+		switch {
+		case errors.Is(err, storage.ErrCompacted) && begun:
+			return Info{}, fmt.Errorf("more was written than the store keeps history, before the snapshot was complete; keep more, or try again: %w", err)
+		case err != nil:
+			return Info{}, err
+		}
+		if !begun {
+			begun = true
+			if err := out.begin(page.Revision); err != nil {
+				return Info{}, err
+			}
+		}
+		for _, r := range page.Records {
+			if err := out.add(r); err != nil {
+				return Info{}, err
+			}
+		}
+		if options.Progress != nil {
+			options.Progress(out.info)
+		}
+	}
+	return out.info, out.end()
+}
+
+// writer encodes a snapshot.
+type writer struct {
+	out     io.Writer
+	digest  hash.Hash
+	seed    uint32
+	offset  int64
+	payload []byte
+	count   uint32
+	info    Info
+}
+
+func (w *writer) write(b []byte) error {
+	w.digest.Write(b)
+	n, err := w.out.Write(b)
+	w.offset += int64(n)
+	if err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return nil
+}
+
+func (w *writer) begin(revision int64) error {
+	head, seed := encodeHead(revision)
+	w.seed, w.info.Revision = seed, revision
+	return w.write(head)
+}
+
+func (w *writer) add(r storage.Record) error {
+	size := len(r.Key) + len(r.Value)
+	switch {
+	case r.Err != nil:
+		return fmt.Errorf("%q: %w", r.Key, r.Err)
+	case size > maxRecord:
+		return fmt.Errorf("%w: %q has %d bytes", storage.ErrTooLarge, r.Key, size)
+	}
+	w.payload = appendRecord(w.payload, r)
+	w.count++
+	w.info.Records++
+	w.info.Bytes += int64(size)
+	if len(w.payload) < chunkSize {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *writer) flush() error {
+	if w.count == 0 {
+		return nil
+	}
+	h := chunkHead{length: uint32(len(w.payload)), count: w.count}
+	h.sum = h.sumOf(w.seed, w.offset, w.payload)
+	err := w.write(h.encode())
+	if err == nil {
+		err = w.write(w.payload)
+	}
+	w.payload, w.count = w.payload[:0], 0
+	return err
+}
+
+func (w *writer) end() error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if err := w.write(encodeEnd(w.info.Records, w.info.Bytes)); err != nil {
+		return err
+	}
+	return w.write(w.digest.Sum(nil))
+}
+
+// WriteFile is Write into a file, which is readable by its owner alone. The file is there when WriteFile returns
+// without an error, and survives a crash then; else what was at path before is. A crash may leave a
+// file beside it whose name begins with that of path and ends with .tmp.
+func WriteFile(ctx context.Context, path string, from storage.Reader, options WriteOptions) (info Info, err error) {
+	directory := filepath.Dir(path)
+	file, err := os.CreateTemp(directory, filepath.Base(path)+".*.tmp") // mode 0600
+	if err != nil {
+		return Info{}, err
+	}
+	defer func() {
+		if err != nil {
+			info = Info{}
+			_ = file.Close() // the first error counts
+			_ = os.Remove(file.Name())
+		}
+	}()
+	if info, err = Write(ctx, file, from, options); err != nil {
+		return info, err
+	}
+	if err = file.Sync(); err != nil {
+		return info, err
+	}
+	if err = file.Close(); err != nil {
+		return info, err
+	}
+	if err = os.Rename(file.Name(), path); err != nil {
+		return info, err
+	}
+	return info, syncDirectory(directory)
+}
+
+func syncDirectory(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
