@@ -1,0 +1,253 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/etcdtest"
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/etcd"
+)
+
+// traffic writes through stores while a test disturbs their etcd, and keeps what was acknowledged.
+type traffic struct {
+	t      *testing.T
+	wg     sync.WaitGroup
+	stop   chan struct{}
+	acked  atomic.Int64
+	failed atomic.Int64
+
+	mu     sync.Mutex
+	writes map[int64]string // revision to key=value; deleted keys have no value
+}
+
+// attempt is how long one write may take: longer than an election.
+const attempt = 20 * time.Second
+
+func disturb(t *testing.T, stores ...*etcd.Store) *traffic {
+	d := &traffic{t: t, stop: make(chan struct{}), writes: map[int64]string{}}
+	for i, s := range stores {
+		for w := range 3 {
+			d.wg.Go(func() { d.write(s, fmt.Sprintf("k/%d-%d", i, w)) })
+		}
+	}
+	return d
+}
+
+// write creates, updates and deletes keys that nobody else writes. After a write of unknown outcome it goes on to the
+// next key; any sentinel means that the store repeated a write, or lost one.
+func (d *traffic) write(s *etcd.Store, prefix string) {
+	for n := 0; ; n++ {
+		key := fmt.Sprintf("%s/%d", prefix, n)
+		var at int64
+		for step := range 4 {
+			select {
+			case <-d.stop:
+				return
+			default:
+			}
+			value := fmt.Sprint(step)
+			ctx, cancel := context.WithTimeout(context.Background(), attempt)
+			var err error
+			switch step {
+			case 0:
+				at, err = s.Create(ctx, key, []byte(value))
+			case 3:
+				value = ""
+				at, err = s.Delete(ctx, key, at)
+			default:
+				at, err = s.Update(ctx, key, []byte(value), at)
+			}
+			cancel()
+			if err != nil {
+				d.failed.Add(1)
+				noSentinel(d.t, fmt.Sprintf("step %d of %s", step, key), err)
+				break
+			}
+			d.mu.Lock()
+			d.writes[at] = key + "=" + value
+			d.mu.Unlock()
+			d.acked.Add(1)
+		}
+	}
+}
+
+// progress waits until n more writes were acknowledged.
+func (d *traffic) progress(n int64) {
+	d.t.Helper()
+	until := d.acked.Load() + n
+	deadline := time.Now().Add(patience)
+	for d.acked.Load() < until {
+		if time.Now().After(deadline) {
+			d.t.Fatalf("writes do not go on: %d acknowledged, %d failed", d.acked.Load(), d.failed.Load())
+		}
+		time.Sleep(5 * time.Millisecond) // polls
+	}
+}
+
+func (d *traffic) end() {
+	close(d.stop)
+	d.wg.Wait()
+	d.t.Logf("%d writes acknowledged, %d of unknown outcome", d.acked.Load(), d.failed.Load())
+}
+
+// check compares what streams told that were open all the time with history and with what was acknowledged.
+func (d *traffic) check(s *etcd.Store, start int64, streams []storage.Stream) {
+	d.t.Helper()
+	now := revision(d.t, s)
+	history := until(d.t, watch(d.t, s, "k/", start), now)
+	told := map[int64]string{}
+	for _, e := range history {
+		told[e.Revision] = e.Key + "=" + string(e.Value)
+	}
+	if len(told) != len(history) {
+		d.t.Errorf("%d events of %d revisions", len(history), len(told))
+	}
+	for at, write := range d.writes {
+		if told[at] != write {
+			d.t.Errorf("the acknowledged write %s of revision %d was lost: there is %q", write, at, told[at])
+		}
+	}
+	for i, stream := range streams {
+		if events := until(d.t, stream, now); !reflect.DeepEqual(events, history) {
+			d.t.Errorf("stream %d told %d events, history %d, the first difference: %s", i, len(events), len(history), difference(events, history))
+		}
+	}
+}
+
+func difference(a, b []storage.Event) string {
+	for i := range min(len(a), len(b)) {
+		if !reflect.DeepEqual(a[i], b[i]) {
+			return fmt.Sprintf("%d: %+v and %+v", i, a[i], b[i])
+		}
+	}
+	return "one goes on"
+}
+
+// TestMembersFail: whatever happens to members and the network between them, streams have neither gap nor duplicate,
+// no acknowledged write is lost, and no write happens twice.
+func TestMembersFail(t *testing.T) {
+	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
+	stores := []*etcd.Store{open(t, c, etcd.Options{})}
+	for i := range c.Members() { // one client each that knows one member first
+		endpoints := append(c.Endpoints()[i:], c.Endpoints()[:i]...)
+		stores = append(stores, openConfig(t, etcd.Config{Endpoints: endpoints}, etcd.Options{}))
+	}
+	start := revision(t, stores[0])
+	var streams []storage.Stream
+	for _, s := range stores {
+		streams = append(streams, watch(t, s, "k/", start), watch(t, s, "k/", start))
+	}
+	d := disturb(t, stores[0], stores[1])
+	const some = 100
+	d.progress(some)
+	for _, step := range []struct {
+		name string
+		do   func(leader, follower int)
+		undo func(leader, follower int)
+	}{
+		{"the leader is killed", func(l, _ int) { c.Kill(t, l) }, func(l, _ int) { c.Restart(t, l) }},
+		{"a follower is killed", func(_, f int) { c.Kill(t, f) }, func(_, f int) { c.Restart(t, f) }},
+		{"the leader ends", func(l, _ int) { c.Stop(t, l) }, func(l, _ int) { c.Restart(t, l) }},
+		{"the leader is alone", func(l, _ int) { c.Isolate(l, etcdtest.Refuse) }, func(int, int) { c.Heal() }},
+		{"the leader's packets are lost", func(l, _ int) { c.Isolate(l, etcdtest.Stall) }, func(int, int) { c.Heal() }},
+		{"a follower is alone", func(_, f int) { c.Isolate(f, etcdtest.Refuse) }, func(int, int) { c.Heal() }},
+		{"leader and follower do not see each other", func(l, f int) { c.Cut(l, f, etcdtest.Stall) }, func(int, int) { c.Heal() }},
+		{"clients are cut off from the leader", func(l, _ int) { c.CutClients(l, etcdtest.Refuse) }, func(int, int) { c.Heal() }},
+	} {
+		leader := c.Leader(t)
+		step.do(leader, (leader+1)%c.Members())
+		d.progress(some)
+		step.undo(leader, (leader+1)%c.Members())
+		d.progress(some)
+		t.Logf("%s: %d acknowledged, %d unknown", step.name, d.acked.Load(), d.failed.Load())
+	}
+	d.end()
+	d.check(stores[0], start, streams)
+}
+
+// TestNoMajority: without a majority reads and writes fail, in time, and the streams go on when it is back.
+func TestNoMajority(t *testing.T) {
+	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
+	s := open(t, c, etcd.Options{})
+	at := create(t, s, "k/a", "1")
+	stream := watch(t, s, "k/", at)
+	for i := range 3 {
+		c.Isolate(i, etcdtest.Refuse)
+	}
+	// Members find out after a while; a write until then may wait for one to come.
+	for {
+		err := s.Ready(patient(t))
+		if err != nil {
+			noSentinel(t, "Ready", err)
+			break
+		}
+	}
+	_, err := s.Create(patient(t), "k/b", nil)
+	if err == nil {
+		t.Error("a write without a majority was acknowledged")
+	} else {
+		noSentinel(t, "Create", err)
+	}
+	c.Heal()
+	c.Leader(t)
+	var last int64
+	for last == 0 {
+		if last, err = s.Create(patient(t), "k/c", nil); errors.Is(err, storage.ErrExists) {
+			t.Fatal("the write was repeated")
+		}
+	}
+	events := until(t, stream, last)
+	if n := len(events); n == 0 || events[n-1].Key != "k/c" {
+		t.Errorf("events: %+v", events)
+	}
+}
+
+// TestKilledAndRestarted: a single member that dies and comes back is waited for.
+func TestKilledAndRestarted(t *testing.T) {
+	c := etcdtest.Start(t, etcdtest.Options{})
+	s := open(t, c, etcd.Options{})
+	start := revision(t, s)
+	streams := []storage.Stream{watch(t, s, "k/", start), watch(t, s, "k/", start)}
+	d := disturb(t, s)
+	for range 3 {
+		d.progress(50)
+		c.Kill(t, 0)
+		c.Restart(t, 0)
+	}
+	d.progress(50)
+	d.end()
+	d.check(s, start, streams)
+}
+
+// TestFrozenMember: a member that is there and says nothing is left when its connection proves dead.
+func TestFrozenMember(t *testing.T) {
+	if testing.Short() {
+		t.Skip("gRPC gives a silent connection ten seconds")
+	}
+	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
+	s := openConfig(t, etcd.Config{Endpoints: c.Endpoints(), KeepaliveTime: 10 * time.Second, KeepaliveTimeout: time.Second}, etcd.Options{})
+	start := revision(t, s)
+	var streams []storage.Stream
+	for range c.Members() { // round-robin: one of them is at each member
+		streams = append(streams, watch(t, s, "k/", start))
+	}
+	d := disturb(t, s)
+	d.progress(50)
+	leader := c.Leader(t)
+	c.Pause(t, leader)
+	d.progress(50)
+	now := revision(t, s)
+	for _, stream := range streams {
+		until(t, stream, now)
+	}
+	c.Resume(t, leader)
+	d.progress(50)
+	d.end()
+}
