@@ -277,11 +277,18 @@ type eacher struct{ *memory.Store[object] }
 
 func (e eacher) List(context.Context) ([]object, string, error) { return nil, "", io.ErrUnexpectedEOF }
 
-func (e eacher) ListEach(ctx context.Context, each func(object) error) (string, error) {
+func (e eacher) ListEach(ctx context.Context, sink informer.Sink[object]) (string, error) {
+	if err := sink.Take(informer.Event[object]{Type: informer.Added, Object: configMap("ns", "forgotten", "1")}); err != nil {
+		return "", err
+	}
+	sink.Reset()
 	items, version, err := e.Store.List(ctx)
+	slices.Reverse(items) // in any order
 	for _, o := range items {
-		if err := each(o); err != nil {
-			return "", err
+		for _, kind := range []informer.EventType{informer.Added, informer.Deleted, informer.Modified, informer.Modified} {
+			if err := sink.Take(informer.Event[object]{Type: kind, Object: o}); err != nil {
+				return "", err
+			}
 		}
 	}
 	return version, err
@@ -289,6 +296,7 @@ func (e eacher) ListEach(ctx context.Context, each func(object) error) (string, 
 
 func TestTransformOneByOne(t *testing.T) {
 	source := eacher{memory.New[object]()}
+	source.Put(configMap("ns", "b", "1"))
 	source.Put(configMap("ns", "a", "1"))
 	cut := informer.Transform(source, func(o object) (object, error) {
 		if o.Name == "bad" {
@@ -297,11 +305,33 @@ func TestTransformOneByOne(t *testing.T) {
 		return configMap(o.Namespace, o.Name, ""), nil
 	}, nil)
 	items, version, err := cut.List(t.Context())
-	if err != nil || version != "2" || len(items) != 1 || items[0].Data["k"] != "" {
+	if err != nil || version != "3" || !slices.Equal(names(items), []string{"ns/a@", "ns/b@"}) {
 		t.Errorf("%v at %s: %v", names(items), version, err)
 	}
 	source.Put(configMap("ns", "bad", "1"))
 	if items, _, err := cut.List(t.Context()); !errors.Is(err, io.ErrNoProgress) || items != nil {
 		t.Errorf("%v: %v", names(items), err)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	store := memory.New[object]()
+	o := configMap("ns", "a", "1")
+	o.Labels = map[string]string{"l": "v"}
+	store.Put(o)
+	source := informer.Metadata(store)
+	items, version, err := source.List(t.Context())
+	if err != nil || len(items) != 1 || items[0].Labels["l"] != "v" || items[0].ResourceVersion != version {
+		t.Fatalf("%v at %s: %v", items, version, err)
+	}
+	stream, err := informer.Metadata(source).Watch(t.Context(), version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	store.Delete("ns", "a")
+	events, err := stream.Next(t.Context())
+	if err != nil || len(events) != 1 || events[0].Type != informer.Deleted || events[0].Object.Name != "a" {
+		t.Errorf("%v: %v", events, err)
 	}
 }

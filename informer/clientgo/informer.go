@@ -69,7 +69,8 @@ func New[T informer.Object](source informer.Source[T], options Options) *Informe
 	if a.queue <= 0 {
 		a.queue = 10_000
 	}
-	made := informer.Transform(erase(source), a.admit, func(_ informer.Object, err error) {
+	// The cache has objects of any type, since a transform may change it.
+	made := informer.Convert(source, func(obj T) (informer.Object, error) { return a.admit(obj) }, func(_ T, err error) {
 		a.log.Error("transform failed", "kind", a.kind, "err", err)
 	})
 	a.inner = informer.New(made, informer.Options{Logger: options.Logger, OnError: a.failed})
