@@ -1,8 +1,6 @@
 package kms
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -51,7 +49,7 @@ var (
 	errUTF8     = errors.New("string field contains invalid UTF-8")
 )
 
-// appendRest appends all fields but the data. They are the same for all values of one source.
+// appendRest appends all fields but the data. They are the same for all values of one source, and name it.
 func (e *envelope) appendRest(dst []byte) []byte {
 	dst = protowire.AppendTag(dst, fieldKeyID, protowire.BytesType)
 	dst = protowire.AppendString(dst, e.source.KeyID)
@@ -70,6 +68,19 @@ func (e *envelope) appendRest(dst []byte) []byte {
 		dst = protowire.AppendVarint(dst, e.kind)
 	}
 	return dst
+}
+
+// split returns the data and the rest of an envelope in the order in which everybody writes them.
+func split(stored []byte) (data, rest []byte, ok bool) {
+	n, kind, size := protowire.ConsumeTag(stored)
+	if size < 0 || n != fieldData || kind != protowire.BytesType {
+		return nil, nil, false
+	}
+	data, length := protowire.ConsumeBytes(stored[size:])
+	if length < 0 {
+		return nil, nil, false
+	}
+	return data, stored[size+length:], true
 }
 
 // appendData appends the data's field.
@@ -213,23 +224,4 @@ func (s Sealed) checkAnnotations() error {
 		wrong = append(wrong, fmt.Errorf("total size of annotations is %d, which exceeds the max size of %d", size, maxAnnotations))
 	}
 	return utilerrors.NewAggregate(wrong)
-}
-
-// sourceID names a source and its kind, so that no two have the same name.
-type sourceID [sha256.Size]byte
-
-func (e *envelope) id() sourceID {
-	var b []byte
-	part := func(p []byte) {
-		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
-		b = append(b, p...)
-	}
-	b = binary.BigEndian.AppendUint64(b, e.kind)
-	part(e.source.Ciphertext)
-	part([]byte(e.source.KeyID))
-	for _, k := range slices.Sorted(maps.Keys(e.source.Annotations)) {
-		part([]byte(k))
-		part(e.source.Annotations[k])
-	}
-	return sha256.Sum256(b)
 }

@@ -17,19 +17,21 @@ const knownFor = 24 * time.Hour
 // number of starts of servers. The zero value is empty.
 type known struct {
 	mu      sync.RWMutex
-	sources map[sourceID]*source
+	sources map[string]*source // by envelope.appendRest
 	swept   time.Time
 }
 
 type source struct {
-	transformer encryption.Transformer
-	used        time.Time // below known.mu; only to the hour
+	encryption.Transformer
+	keyID string
+	kind  uint64
+	used  time.Time // below known.mu; only to the hour
 }
 
-func (k *known) get(id sourceID) encryption.Transformer {
+func (k *known) get(rest []byte) *source {
 	now := time.Now()
 	k.mu.RLock()
-	s := k.sources[id]
+	s := k.sources[string(rest)]
 	fresh := s != nil && now.Sub(s.used) < time.Hour
 	k.mu.RUnlock()
 	if s == nil {
@@ -40,24 +42,25 @@ func (k *known) get(id sourceID) encryption.Transformer {
 		s.used = now
 		k.mu.Unlock()
 	}
-	return s.transformer
+	return s
 }
 
-func (k *known) put(id sourceID, t encryption.Transformer) {
+func (k *known) put(rest []byte, s *source) {
 	now := time.Now()
+	s.used = now
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.sources == nil {
-		k.sources = map[sourceID]*source{}
+		k.sources = map[string]*source{}
 	}
-	k.sources[id] = &source{transformer: t, used: now}
+	k.sources[string(rest)] = s
 	if now.Sub(k.swept) < time.Hour {
 		return
 	}
 	k.swept = now
-	for id, s := range k.sources {
+	for rest, s := range k.sources {
 		if now.Sub(s.used) > knownFor {
-			delete(k.sources, id)
+			delete(k.sources, rest)
 		}
 	}
 }

@@ -109,26 +109,34 @@ func (p *Provider) writer(ctx context.Context) (*writing, error) {
 
 // Open returns the value of an envelope. It asks the plugin when it does not know the seed.
 func (p *Provider) Open(ctx context.Context, key string, stored []byte) ([]byte, bool, error) {
-	e, err := parse(stored)
-	if err != nil {
-		return nil, false, err
+	var from *source
+	data, rest, ok := split(stored)
+	if ok && len(data) > 0 {
+		from = p.known.get(rest)
 	}
-	opener, err := p.opener(ctx, e)
-	if err != nil {
-		return nil, false, err
+	if from == nil {
+		e, err := parse(stored)
+		if err != nil {
+			return nil, false, err
+		}
+		if from, err = p.source(ctx, e); err != nil {
+			return nil, false, err
+		}
+		data = e.data
 	}
-	value, _, err := opener.Open(ctx, key, e.data)
+	value, _, err := from.Open(ctx, key, data)
 	if err != nil {
 		return nil, false, err
 	}
 	w := p.writing.Load()
-	return value, w != nil && (e.source.KeyID != w.keyID || e.kind != sourceSeed), nil
+	return value, w != nil && (from.keyID != w.keyID || from.kind != sourceSeed), nil
 }
 
-func (p *Provider) opener(ctx context.Context, e *envelope) (encryption.Transformer, error) {
-	id := e.id()
-	if t := p.known.get(id); t != nil {
-		return t, nil
+// source returns what to open an envelope with.
+func (p *Provider) source(ctx context.Context, e *envelope) (*source, error) {
+	rest := e.appendRest(nil)
+	if s := p.known.get(rest); s != nil {
+		return s, nil
 	}
 	secret, err := call(ctx, &p.breaker, func() ([]byte, error) {
 		return p.service.Decrypt(ctx, string(uuid.NewUUID()), e.source)
@@ -144,8 +152,9 @@ func (p *Provider) opener(ctx context.Context, e *envelope) (encryption.Transfor
 	if err != nil {
 		return nil, err
 	}
-	p.known.put(id, t)
-	return t, nil
+	s := &source{Transformer: t, keyID: e.source.KeyID, kind: e.kind}
+	p.known.put(rest, s)
+	return s, nil
 }
 
 // Check tells whether the plugin is well, by asking for its status and taking a new seed if that tells of
@@ -245,8 +254,9 @@ func (p *Provider) renew(ctx context.Context, keyID string, now time.Time) error
 		return err
 	}
 	e := &envelope{source: sealed, kind: sourceSeed}
-	p.known.put(e.id(), transformer)
-	p.writing.Store(&writing{seal: transformer, keyID: keyID, rest: e.appendRest(nil), expires: now.Add(writeFor)})
+	rest := e.appendRest(nil)
+	p.known.put(rest, &source{Transformer: transformer, keyID: keyID, kind: e.kind})
+	p.writing.Store(&writing{seal: transformer, keyID: keyID, rest: rest, expires: now.Add(writeFor)})
 	p.log.Info("new seed", "uid", uid, "key", hash(keyID))
 	return nil
 }
