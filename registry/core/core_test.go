@@ -25,6 +25,7 @@ func ExampleKinds() {
 	// nodes false
 	// pods true
 	// podtemplates true
+	// resourcequotas true
 	// secrets true
 	// serviceaccounts true
 	// services true
