@@ -222,6 +222,6 @@ func (r *modelRun) checkList() {
 // drain reads what a watch has to deliver and compares it with the model.
 func (r *modelRun) drain(w *modelWatch) {
 	want := r.model.after(w.prefix, w.position)
-	w.position = r.model.revisions[len(r.model.revisions)-1]
+	w.position = r.revision() // streams need only come to a revision that was asked for
 	r.wantEvents(r.until(w.stream, w.position), want...)
 }

@@ -150,7 +150,8 @@ func (s *suite) next(stream storage.Stream, n int) []storage.Event {
 	return events
 }
 
-// until reads a stream up to a revision, and returns the changes.
+// until reads a stream up to a revision, which Revision has returned or a change to tell has, and
+// returns the changes.
 func (s *suite) until(stream *tracked, revision int64) []storage.Event {
 	s.Helper()
 	ctx, cancel := s.patient()
