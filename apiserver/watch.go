@@ -47,6 +47,7 @@ func (c *call) watch(ctx context.Context) {
 	if o.TimeoutSeconds != nil && *o.TimeoutSeconds > 0 {
 		s.end = time.Now().Add(time.Duration(*o.TimeoutSeconds) * time.Second)
 	}
+	s.http1 = c.r.ProtoMajor == 1
 	s.bookmarks = o.AllowWatchBookmarks
 	s.initialEnd = s.bookmarks && o.SendInitialEvents != nil && *o.SendInitialEvents
 	if x, ok := c.w.(*exchange); ok {
@@ -110,6 +111,7 @@ type watchStream struct {
 	watch *registry.Watch
 	told  int64 // the last revision the client knows of
 	end   time.Time
+	http1 bool // the connection outlasts the stream
 	// bookmarks tells that the client wants them, initialEnd that it wants the one behind the state.
 	bookmarks, initialEnd bool
 	// table makes tables of the objects, if the client wants them; titled tells that it knows
@@ -133,6 +135,11 @@ func (s *watchStream) flush() { _ = http.NewResponseController(s.w).Flush() }
 
 // serve answers with the state to begin with, if there is one, and the changes, or with what went wrong.
 func (s *watchStream) serve(ctx context.Context, initial *registry.List, err error) {
+	connection := http.NewResponseController(s.w)
+	_ = connection.SetWriteDeadline(s.end.Add(linger)) // lets go who is held up by a client that does not read
+	if s.http1 {
+		defer func() { _ = connection.SetWriteDeadline(time.Time{}) }() // the connection's next answer has its own time
+	}
 	if !s.begin(ctx, initial, err) {
 		return
 	}
@@ -159,17 +166,9 @@ func (s *watchStream) wait() time.Duration {
 	return left
 }
 
-// writing lets whatever writes to the client go when the watch is over. The caller calls what is returned when it
-// has written.
-func (s *watchStream) writing(ctx context.Context) (done func()) {
-	ctx, cancel := context.WithDeadline(ctx, s.end)
-	unblocked := unblock(ctx, s.w)
-	return func() { unblocked(); cancel() }
-}
-
 // begin writes the state to begin with, and tells whether to go on.
 func (s *watchStream) begin(ctx context.Context, initial *registry.List, err error) bool {
-	defer s.writing(ctx)()
+	defer unblock(ctx, s.w)()
 	s.start()
 	if err != nil {
 		// Upstream accepts the watch and says in its stream that the version is too old, or too new.
@@ -196,7 +195,7 @@ func (s *watchStream) tell(ctx context.Context, events []registry.WatchEvent, er
 	if ctx.Err() != nil || !time.Now().Before(s.end) {
 		return false
 	}
-	defer s.writing(ctx)()
+	defer unblock(ctx, s.w)()
 	if err != nil {
 		s.fail(err)
 		return false
