@@ -83,7 +83,7 @@ func TestOnlyWhatIsChosen(t *testing.T) {
 
 // TestUnreadable: what cannot be read is an error of its record alone, and can be deleted.
 func TestUnreadable(t *testing.T) {
-	const message = `unable to transform key "/secrets/b": no matching key was found for the provided AES transformer`
+	const message = "no matching key was found for the provided AES transformer"
 	inner := opened(t)
 	keys := &switched{named(t, "a")}
 	s := encryption.New(inner, keys)

@@ -53,5 +53,5 @@ func Example() {
 	// Output:
 	// {Current:0 Written:1 Unreadable:0} <nil>
 	// value <nil>
-	// true unable to transform key "/registry/secrets/default/a": no matching prefix found
+	// true no matching prefix found
 }

@@ -54,20 +54,13 @@ func (l *layer) open(ctx context.Context, key string, stored []byte) (value []by
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()
 	}
-	return nil, false, &unreadable{key: key, reason: err}
+	return nil, false, unreadable{err}
 }
 
-// unreadable is an ErrUnreadable whose text is upstream's.
-type unreadable struct {
-	key    string
-	reason error
-}
+// unreadable is an ErrUnreadable in the words of the transformer, which are upstream's.
+type unreadable struct{ error }
 
-func (u *unreadable) Error() string {
-	return fmt.Sprintf("unable to transform key %q: %v", u.key, u.reason)
-}
-
-func (u *unreadable) Unwrap() []error { return []error{storage.ErrUnreadable, u.reason} }
+func (u unreadable) Unwrap() []error { return []error{storage.ErrUnreadable, u.error} }
 
 // record opens a record of inner in place. The error is that of the context.
 func (l *layer) record(ctx context.Context, r *storage.Record) error {
