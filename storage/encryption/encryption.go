@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 )
 
 // Transformer turns values into their stored form and back. Implementations are safe for concurrent
@@ -153,3 +154,34 @@ func (s several) Error() string {
 }
 
 func (s several) Unwrap() []error { return s }
+
+// Moved is for a store that names its records otherwise than the one whose format it shares, such as one on an
+// etcd with a prefix of its own: where keys start with from, transformers see to in place of it, and bind stored
+// forms to that. Transformers are chosen by the store's own keys.
+func Moved(transformers Transformers, from, to string) Transformers {
+	if from == to {
+		return transformers
+	}
+	return TransformersFunc(func(key string) Transformer {
+		t := transformers.For(key)
+		if t == nil || !strings.HasPrefix(key, from) {
+			return t
+		}
+		return moved{t, from, to}
+	})
+}
+
+type moved struct {
+	Transformer
+	from, to string
+}
+
+func (m moved) key(key string) string { return m.to + strings.TrimPrefix(key, m.from) }
+
+func (m moved) Seal(ctx context.Context, dst []byte, key string, value []byte) ([]byte, error) {
+	return m.Transformer.Seal(ctx, dst, m.key(key), value)
+}
+
+func (m moved) Open(ctx context.Context, key string, stored []byte) ([]byte, bool, error) {
+	return m.Transformer.Open(ctx, m.key(key), stored)
+}

@@ -368,3 +368,26 @@ func TestEndedContext(t *testing.T) {
 		t.Errorf("Next = %+v, %v", events, err)
 	}
 }
+
+// TestMoved: stored forms are bound to the backend's keys.
+func TestMoved(t *testing.T) {
+	inner := opened(t)
+	a := named(t, "a")
+	s := encryption.New(inner, encryption.Moved(all(a), "/registry/", "/other/"))
+	for key, bound := range map[string]string{"/registry/secrets/one": "/other/secrets/one", "/elsewhere": "/elsewhere"} {
+		create(t, s, key, "value")
+		raw, err := inner.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, _, err := a.Open(t.Context(), bound, raw.Value); err != nil || string(value) != "value" {
+			t.Errorf("%s is not bound to %s: %q, %v", key, bound, value, err)
+		}
+		if r, err := s.Get(t.Context(), key); err != nil || string(r.Value) != "value" {
+			t.Errorf("%s = %q, %v", key, r.Value, err)
+		}
+	}
+	if encryption.Moved(all(nil), "/registry/", "/other/").For("/registry/a") != nil {
+		t.Error("a transformer for what has none")
+	}
+}
