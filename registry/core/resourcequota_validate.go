@@ -152,11 +152,26 @@ func validateScopeSelector(spec *corev1.ResourceQuotaSpec, path *field.Path) fie
 		if !quotaScopeKnown(r.ScopeName) {
 			errs = append(errs, field.Invalid(path.Child("scopeName"), r.ScopeName, "unsupported scope"))
 		}
-		errs = append(errs, validateScope(spec, r.ScopeName, path, spec.ScopeSelector)...)
+		errs = append(errs, validateScope(spec, r.ScopeName, path, internalSelector(spec.ScopeSelector))...)
 		errs = append(errs, validateScopeOperator(&r, path)...)
 		scopes = append(scopes, r.ScopeName)
 	}
 	return append(errs, conflictingScopes(scopes, path, spec.Scopes)...)
+}
+
+// internalSelector is a selector as the API server's own type shows it in messages, whose fields
+// have no names for JSON.
+func internalSelector(s *corev1.ScopeSelector) any {
+	type requirement struct {
+		ScopeName corev1.ResourceQuotaScope
+		Operator  corev1.ScopeSelectorOperator
+		Values    []string
+	}
+	shown := struct{ MatchExpressions []requirement }{}
+	for _, r := range s.MatchExpressions {
+		shown.MatchExpressions = append(shown.MatchExpressions, requirement(r))
+	}
+	return shown
 }
 
 func validateScopeOperator(r *corev1.ScopedResourceSelectorRequirement, path *field.Path) field.ErrorList {

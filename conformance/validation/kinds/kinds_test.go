@@ -238,7 +238,8 @@ func words(errs field.ErrorList) []string {
 }
 
 func ofMap(message string) bool {
-	for _, prefix := range []string{"data[", "binaryData[", "status.capacity.", "status.allocatable.", "spec.selector", "endpoints["} {
+	for _, prefix := range []string{"data[", "binaryData[", "status.capacity.", "status.allocatable.", "spec.selector", "endpoints[",
+		"spec.hard[", "status.hard[", "status.used["} {
 		if strings.HasPrefix(message, prefix) {
 			return true
 		}

@@ -27,6 +27,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/event"
 	"k8s.io/kubernetes/pkg/registry/core/namespace"
 	"k8s.io/kubernetes/pkg/registry/core/node"
+	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
 	"k8s.io/kubernetes/pkg/registry/core/secret"
 	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
@@ -46,6 +47,7 @@ func strategies() map[string]strategy {
 		"namespaces": namespace.Strategy, "namespaces/status": namespace.StatusStrategy, "namespaces/finalize": namespace.FinalizeStrategy,
 		"nodes": node.Strategy, "nodes/status": node.StatusStrategy,
 		"configmaps": configmap.Strategy, "secrets": secret.Strategy, "serviceaccounts": serviceaccount.Strategy,
+		"resourcequotas": resourcequota.Strategy, "resourcequotas/status": resourcequota.StatusStrategy,
 		"services": service.Strategy, "services/status": service.StatusStrategy,
 		"endpoints": endpoint.Strategy, "events": event.Strategy,
 		"deployments": deployment.Strategy, "deployments/status": deployment.StatusStrategy,
