@@ -2,10 +2,9 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +20,10 @@ import (
 	"github.com/keelson-dev/keelson/internal/restclient"
 )
 
+// ErrDead means that a server did not end a watch when it was asked to, nor for half a minute
+// after: the connection is taken for dead. Watch again from the last version.
+var ErrDead = errors.New("watch outlived its time")
+
 // Options of a Source. The zero value shows all objects of the resource.
 type Options struct {
 	// Namespace, LabelSelector and FieldSelector narrow the selection; empty ones do not.
@@ -29,24 +32,59 @@ type Options struct {
 	FieldSelector string
 	// PageSize is how many objects a request of a list asks for; 0 means 500.
 	PageSize int64
-	// StreamList takes lists from a watch with initial events (KEP-3157), which costs a server
-	// less memory; a server that does not serve them is asked for ordinary lists.
-	StreamList bool
-	// WatchFor is after how long the server is asked to end a watch; 0 means seven minutes.
+	// Paged takes lists in pages, also from servers that stream them.
+	Paged bool
+	// WatchFor is after how long the server is asked to end a watch; 0 means seven minutes. A
+	// watch that lives half a minute longer is taken for dead.
 	WatchFor time.Duration
 }
 
-// Source is an informer.Source of a resource of an API server. Make one with New.
+// Source is an informer.Source of a resource of an API server. Make one with New or NewMetadata.
 type Source[T informer.Object] struct {
 	client   rest.Interface
 	resource string
 	options  Options
+	// listAs and watchAs are what to ask for where it is not what the client asks for.
+	listAs, watchAs string
 }
 
 // New makes a source of the resource whose kind is T. The scheme knows T and its list. As
 // everywhere in client-go, a config with QPS 0 is held to 5 lists a second and a negative QPS
-// lifts the limit.
+// lifts the limit. Unless the config says which media types it wants, objects of a T that has a
+// protobuf form are asked for in it.
 func New[T informer.Object](config *rest.Config, scheme *runtime.Scheme, resource schema.GroupVersionResource, options Options) (*Source[T], error) {
+	var example T
+	if _, ok := any(example).(runtime.ProtobufMarshaller); ok && config.ContentType == "" && config.AcceptContentTypes == "" {
+		config = rest.CopyConfig(config)
+		config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	}
+	return open[T](config, scheme, resource, options)
+}
+
+// NewMetadata makes a source of the metadata of a resource of any kind: the server leaves out the
+// rest, so it costs neither the network nor the decoder anything.
+func NewMetadata(config *rest.Config, resource schema.GroupVersionResource, options Options) (*Source[*metav1.PartialObjectMetadata], error) {
+	scheme := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		return nil, err
+	}
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	s, err := open[*metav1.PartialObjectMetadata](config, scheme, resource, options)
+	if err != nil {
+		return nil, err
+	}
+	as := func(kind string) string {
+		form := ";as=" + kind + ";g=" + metav1.GroupName + ";v=v1"
+		if config.ContentType == runtime.ContentTypeJSON {
+			return runtime.ContentTypeJSON + form
+		}
+		return runtime.ContentTypeProtobuf + form + "," + runtime.ContentTypeJSON + form
+	}
+	s.listAs, s.watchAs = as("PartialObjectMetadataList"), as("PartialObjectMetadata")
+	return s, nil
+}
+
+func open[T informer.Object](config *rest.Config, scheme *runtime.Scheme, resource schema.GroupVersionResource, options Options) (*Source[T], error) {
 	clients, err := restclient.New(config, scheme)
 	if err != nil {
 		return nil, err
@@ -76,91 +114,88 @@ func (s *Source[T]) request(options metav1.ListOptions) *rest.Request {
 
 // List implements informer.Source.
 func (s *Source[T]) List(ctx context.Context) ([]T, string, error) {
-	if s.options.StreamList {
-		items, version, err := s.streamList(ctx)
-		if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
-			return items, version, err
+	return informer.Collect(ctx, s)
+}
+
+// ListEach implements informer.Lister: by a watch that starts with what is there, which costs the
+// server less memory than a list, or else by a list.
+func (s *Source[T]) ListEach(ctx context.Context, sink informer.Sink[T]) (string, error) {
+	if !s.options.Paged {
+		version, refused, err := s.initial(ctx, sink)
+		if !refused {
+			return version, expired(err)
 		}
+		sink.Reset()
 	}
-	items, version, err := s.pages(ctx, s.options.PageSize)
+	version, err := s.pages(ctx, s.options.PageSize, sink)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		// The pages took longer than the server keeps history: one request, however large.
-		items, version, err = s.pages(ctx, 0)
+		sink.Reset()
+		version, err = s.pages(ctx, 0, sink)
 	}
-	return items, version, expired(err)
+	return version, expired(err)
 }
 
 // pages lists with at most size objects in a request; 0 is no bound.
-func (s *Source[T]) pages(ctx context.Context, size int64) ([]T, string, error) {
-	var items []T
-	var version, next string
-	for {
-		list, err := s.request(metav1.ListOptions{Limit: size, Continue: next}).Do(ctx).Get()
+func (s *Source[T]) pages(ctx context.Context, size int64, sink informer.Sink[T]) (string, error) {
+	for next := ""; ; {
+		r := s.request(metav1.ListOptions{Limit: size, Continue: next})
+		if s.listAs != "" {
+			r.SetHeader("Accept", s.listAs)
+		}
+		list, err := r.Do(ctx).Get()
 		if err != nil {
-			return nil, "", err
+			return "", err
+		}
+		m, err := meta.ListAccessor(list)
+		if err != nil {
+			return "", fmt.Errorf("list %s: %w", s.resource, err)
 		}
 		// Each object gets memory of its own, so that one which stays does not keep the page.
 		err = meta.EachListItemWithAlloc(list, func(obj runtime.Object) error {
 			typed, err := as[T](obj)
-			items = append(items, typed)
-			return err
+			if err != nil {
+				return err
+			}
+			return sink.Take(informer.Event[T]{Type: informer.Added, Object: typed})
 		})
 		if err != nil {
-			return nil, "", fmt.Errorf("list %s: %w", s.resource, err)
+			return "", fmt.Errorf("list %s: %w", s.resource, err)
 		}
-		m, err := meta.ListAccessor(list)
-		if err != nil {
-			return nil, "", fmt.Errorf("list %s: %w", s.resource, err)
-		}
-		version, next = m.GetResourceVersion(), m.GetContinue()
-		if next == "" {
-			return items, version, nil
+		if next = m.GetContinue(); next == "" {
+			return m.GetResourceVersion(), nil
 		}
 	}
 }
 
-// streamList lists by a watch that starts with what is there.
-func (s *Source[T]) streamList(ctx context.Context) ([]T, string, error) {
+// initial lists by a watch that starts with what is there, unless the server refuses or, knowing
+// nothing of it, ends the watch without saying that all was told.
+func (s *Source[T]) initial(ctx context.Context, sink informer.Sink[T]) (version string, refused bool, err error) {
 	initial := true
 	st, err := s.open(ctx, metav1.ListOptions{
 		SendInitialEvents:    &initial,
 		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	})
 	if err != nil {
-		return nil, "", err
+		return "", apierrors.IsInvalid(err) || apierrors.IsBadRequest(err), err
 	}
 	defer st.Close()
-	found := map[string]T{}
 	for {
 		e, end, err := st.one(ctx)
-		if err != nil {
-			return nil, "", err
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, ErrDead):
+			return "", true, err
+		case err != nil:
+			return "", false, err
+		case end:
+			return e.Version, false, nil
+		case e.Type == informer.Bookmark:
+			continue
 		}
-		switch e.Type {
-		case informer.Added, informer.Modified:
-			found[pathOf(e.Object)] = e.Object
-		case informer.Deleted:
-			delete(found, pathOf(e.Object))
-		case informer.Bookmark:
-			if !end {
-				continue
-			}
-			items := make([]T, 0, len(found))
-			for _, obj := range found {
-				items = append(items, obj)
-			}
-			slices.SortFunc(items, func(a, b T) int { return strings.Compare(pathOf(a), pathOf(b)) })
-			return items, e.Version, nil
+		if err := sink.Take(e); err != nil {
+			return "", false, err
 		}
 	}
-}
-
-// pathOf orders objects as a server's list does.
-func pathOf(obj metav1.Object) string {
-	if obj.GetNamespace() == "" {
-		return obj.GetName()
-	}
-	return obj.GetNamespace() + "/" + obj.GetName()
 }
 
 // Watch implements informer.Source. The stream ends with ctx, too.
@@ -172,21 +207,30 @@ func (s *Source[T]) Watch(ctx context.Context, version string) (informer.Stream[
 	return st, nil
 }
 
+// open starts a watch.
 func (s *Source[T]) open(ctx context.Context, options metav1.ListOptions) (*stream[T], error) {
 	seconds := int64(s.options.WatchFor / time.Second)
 	options.Watch, options.AllowWatchBookmarks, options.TimeoutSeconds = true, true, &seconds
 	ctx, cancel := context.WithCancel(ctx)
-	w, err := s.request(options).Watch(ctx)
+	r := s.request(options)
+	if s.watchAs != "" {
+		r.SetHeader("Accept", s.watchAs)
+	}
+	w, err := r.Watch(ctx)
 	if err != nil {
 		cancel()
 		return nil, expired(err)
 	}
-	return &stream[T]{watch: w, cancel: cancel}, nil
+	return &stream[T]{watch: w, cancel: cancel, dead: time.NewTimer(s.options.WatchFor + grace)}, nil
 }
+
+// grace is how much longer than asked for a watch may last before its connection is taken for dead.
+const grace = 30 * time.Second
 
 // stream is one watch.
 type stream[T informer.Object] struct {
 	watch     watch.Interface
+	dead      *time.Timer
 	cancel    context.CancelFunc
 	closeOnce sync.Once
 }
@@ -208,6 +252,8 @@ func (st *stream[T]) one(ctx context.Context) (e informer.Event[T], end bool, er
 	select {
 	case <-ctx.Done():
 		return e, false, ctx.Err()
+	case <-st.dead.C:
+		return e, false, ErrDead
 	case raw, open := <-st.watch.ResultChan():
 		if !open {
 			if err := ctx.Err(); err != nil {
@@ -226,6 +272,7 @@ func (st *stream[T]) one(ctx context.Context) (e informer.Event[T], end bool, er
 // Close implements informer.Stream. It returns when the goroutine that reads is gone.
 func (st *stream[T]) Close() {
 	st.closeOnce.Do(func() {
+		st.dead.Stop()
 		st.cancel()
 		st.watch.Stop()
 		for {

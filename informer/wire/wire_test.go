@@ -181,7 +181,7 @@ func source(t *testing.T, config *rest.Config, options wire.Options) *wire.Sourc
 
 func TestSource(t *testing.T) {
 	for name, options := range map[string]wire.Options{
-		"pages": {PageSize: 2}, "one request": {}, "stream": {StreamList: true},
+		"pages": {PageSize: 2, Paged: true}, "one request": {Paged: true}, "stream": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			informertest.TestSource(t, func(t *testing.T) informertest.Backend {
@@ -199,13 +199,13 @@ func TestSource(t *testing.T) {
 
 // The suite over the real server, with real resource versions.
 func TestSourceOfTheAPIServer(t *testing.T) {
-	for _, contentType := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
-		for _, stream := range []bool{false, true} {
-			t.Run(fmt.Sprint(contentType, " stream ", stream), func(t *testing.T) {
+	for _, contentType := range []string{"", "application/json", "application/vnd.kubernetes.protobuf"} {
+		for _, paged := range []bool{false, true} {
+			t.Run(fmt.Sprint(contentType, " paged ", paged), func(t *testing.T) {
 				informertest.TestSource(t, func(t *testing.T) informertest.Backend {
 					config, _ := testserver.Start(t)
 					config.ContentType = contentType
-					return over(t, config, wire.Options{StreamList: stream, PageSize: 2})
+					return over(t, config, wire.Options{Paged: paged, PageSize: 2})
 				})
 			})
 		}
@@ -250,7 +250,7 @@ func fill(s *server, n int) {
 func TestPages(t *testing.T) {
 	s, config := serve(t)
 	fill(s, 5)
-	items, version, err := source(t, config, wire.Options{PageSize: 2, LabelSelector: "a=b", FieldSelector: "c=d"}).List(t.Context())
+	items, version, err := source(t, config, wire.Options{Paged: true, PageSize: 2, LabelSelector: "a=b", FieldSelector: "c=d"}).List(t.Context())
 	if err != nil || len(items) != 5 || version != "6" {
 		t.Fatalf("%d items at %s: %v", len(items), version, err)
 	}
@@ -262,7 +262,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("asked for %q, want %q", got, want)
 	}
 	s.expireContinue.Store(true)
-	items, _, err = source(t, config, wire.Options{PageSize: 2}).List(t.Context())
+	items, _, err = source(t, config, wire.Options{Paged: true, PageSize: 2}).List(t.Context())
 	if q := s.asked(); err != nil || len(items) != 5 || len(q) != 3 || q[2].Get("limit") != "" {
 		t.Errorf("%d items after the token expired, %d requests: %v", len(items), len(q), err)
 	}
@@ -272,7 +272,7 @@ func TestServerWithoutInitialEvents(t *testing.T) {
 	s, config := serve(t)
 	fill(s, 3)
 	s.noInitial.Store(true)
-	items, _, err := source(t, config, wire.Options{StreamList: true}).List(t.Context())
+	items, _, err := source(t, config, wire.Options{}).List(t.Context())
 	if q := s.asked(); err != nil || len(items) != 3 || len(q) != 2 {
 		t.Errorf("%d items in %d requests: %v", len(items), len(q), err)
 	}
@@ -311,7 +311,7 @@ func TestBadAnswers(t *testing.T) {
 		"a list of other kind": `{"kind":"PodList","apiVersion":"v1","items":[{}]}`,
 		"unknown kind":         `{"kind":"X","apiVersion":"v1"}`,
 	} {
-		if _, _, err := source(t, broken(body), wire.Options{}).List(t.Context()); err == nil {
+		if _, _, err := source(t, broken(body), wire.Options{Paged: true}).List(t.Context()); err == nil {
 			t.Errorf("List took %s", name)
 		}
 	}
@@ -353,7 +353,7 @@ func FuzzAnswers(f *testing.F) {
 				Body: io.NopCloser(strings.NewReader(body)),
 			}, nil
 		})}
-		s := source(t, config, wire.Options{StreamList: len(body)%2 == 0})
+		s := source(t, config, wire.Options{Paged: len(body)%2 == 0})
 		if items, _, err := s.List(t.Context()); err == nil {
 			for _, o := range items {
 				if o == nil {
@@ -405,14 +405,14 @@ func TestInformerOverTheWire(t *testing.T) {
 			t.Errorf("%d objects after an hour", len(got))
 		}
 		time.Sleep(20 * time.Minute) // the watch is a new one, from the last bookmark
-		watches, asked := 0, s.asked()
-		for _, q := range asked {
-			if q.Get("watch") == "true" {
-				watches++
+		asked := s.asked()
+		for n, q := range asked {
+			if q.Get("watch") != "true" || (q.Get("sendInitialEvents") == "true") != (n == 0) {
+				t.Errorf("request %d asks for %v", n, q)
 			}
 		}
-		if watches != 1+int((80*time.Minute)/(7*time.Minute)) || len(asked) != watches+1 {
-			t.Errorf("%d watches in %d requests", watches, len(asked))
+		if want := 2 + int((80*time.Minute)/(7*time.Minute)); len(asked) != want {
+			t.Errorf("%d requests, want %d", len(asked), want)
 		}
 		cancel()
 		if err := <-done; err != nil {

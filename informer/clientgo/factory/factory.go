@@ -30,7 +30,7 @@ import (
 // Factory is what Add needs of an informers.SharedInformerFactory. Factories that were generated
 // for custom kinds are fed through clientgo.New and their own InformerFor.
 type Factory interface {
-	InformerFor(obj runtime.Object, make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
+	InformerFor(obj runtime.Object, construct internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 }
 
 // Add has the factory give out an informer of source for the kind of example, such as
