@@ -53,6 +53,14 @@ func (e encrypted) Run(ctx context.Context) error { return e.file.Run(ctx) }
 // Close ends what the cluster does not end.
 func (e encrypted) Close() error { return errors.Join(e.inner(), e.file.Close()) }
 
+// backendPrefix is what the keys of the store's records start with where they are kept.
+func (s *settings) backendPrefix() string {
+	if s.storage == "etcd" {
+		return s.etcd.prefix + "/"
+	}
+	return registry.Root
+}
+
 // layer puts encryption over the store that the options ask for; prefix is what the backend's keys start
 // with in place of registry.Root.
 func (e *encryptionSettings) layer(o *cluster.Options, prefix string, log *slog.Logger) (encrypted, error) {

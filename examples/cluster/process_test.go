@@ -93,6 +93,10 @@ func TestStartsThatFail(t *testing.T) {
 			prepare: func(t *testing.T, dir string) { use(t, p, dir); damage(t, filepath.Join(dir, "store")) },
 			want:    []string{"store is damaged", "at byte", "restore the directory from a backup"},
 		},
+		"etcd that is not there": {
+			args: []string{"--storage", "etcd", "--etcd-endpoints", "http://127.0.0.1:1"},
+			want: []string{"--storage etcd", "http://127.0.0.1:1", "connection refused", "--etcd-"},
+		},
 		"damaged kubeconfig": {
 			prepare: func(t *testing.T, dir string) { use(t, p, dir); write(t, filepath.Join(dir, "kubeconfig"), "{{{") },
 			want:    []string{"kubeconfig"},

@@ -106,6 +106,22 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
 		return err
 	}
+	if s.storage == "etcd" {
+		store, err := s.etcd.open(ctx, s.logger())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, store.Close()) }()
+		o.Store = store
+	}
+	if s.encryption.file != "" {
+		on, err := s.encryption.layer(&o, s.backendPrefix(), s.logger())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, on.Close()) }()
+		beside = append(beside, on)
+	}
 	c, err := cluster.New(o)
 	if err != nil {
 		return err
@@ -270,9 +286,12 @@ func (s *settings) welcome(out io.Writer, address net.Addr, took time.Duration) 
 	fmt.Fprintf(out, "kubeconfig: %s\n\n", s.kubeconfig)
 	fmt.Fprintf(out, "try, in another terminal:\n  export KUBECONFIG=%s\n", s.kubeconfig)
 	fmt.Fprint(out, "  kubectl create deployment nginx --image=nginx --replicas=3\n  kubectl get pods --watch\n  kubectl explain deployment.spec.strategy\n\n")
-	if s.storage == "embedded" {
+	switch s.storage {
+	case "embedded":
 		fmt.Fprintf(out, "Ctrl-C ends it; the state stays in %s\n", s.dataDir)
-	} else {
+	case "etcd":
+		fmt.Fprintf(out, "Ctrl-C ends it; the state stays in etcd at %s\n", s.etcd.endpoints)
+	default:
 		fmt.Fprintln(out, "Ctrl-C ends it, and the state with it")
 	}
 }

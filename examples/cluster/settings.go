@@ -20,6 +20,8 @@ type settings struct {
 	kubeconfig string
 	listen     string
 	storage    string
+	etcd       etcdSettings
+	encryption encryptionSettings
 	nodes      int
 	runtime    string
 	images     string
@@ -49,7 +51,21 @@ Flags:
                         stands in the file stays (default DIR/kubeconfig)
   --listen ADDR:PORT    where the API is served, over TLS; port 0 takes a free one (default %s)
   --storage KIND        embedded: durable, in DIR/store; survives kill -9 and power loss
-                        memory: gone when the program ends (default embedded)
+                        memory: gone when the program ends
+                        etcd: in an etcd, which --etcd-endpoints names (default embedded)
+  --etcd-endpoints LIST URLs of an etcd's members, separated by commas; their keys and values are upstream's, so
+                        that a kube-apiserver can serve the same etcd in turn. --etcd-servers is the same
+  --etcd-cafile FILE    the authorities that sign the members' certificates (default the system's)
+  --etcd-certfile FILE, --etcd-keyfile FILE
+                        the certificate by which the members know this program, and its key
+  --etcd-user NAME, --etcd-password-file FILE
+                        for an etcd with authentication; the file has nothing but the password
+  --etcd-prefix PATH    what all keys begin with (default %s)
+  --encryption-provider-config FILE
+                        encrypts chosen resources in storage, as kube-apiserver's flag: an EncryptionConfiguration,
+                        readable by you alone
+  --encryption-provider-config-automatic-reload
+                        read that file again when it changes
   --nodes N             how many nodes there are (default 1)
   --runtime KIND        simulated: pods run in name only (default simulated)
                         containerd: real containers, for root on Linux; elsewhere simulated ones, and why.
@@ -79,6 +95,10 @@ Examples:
   cluster --storage memory --listen 127.0.0.1:0       one to throw away
   cluster --nodes 50                                  a large one
   cluster --disable scheduler                         one for a scheduler of your own
+  cluster --storage etcd --etcd-endpoints http://127.0.0.1:2379
+                                                      one whose state is in etcd
+  cluster --storage etcd --etcd-endpoints http://127.0.0.1:2379 --disable scheduler,controllers,nodes \
+          --data-dir DIR2 --listen 127.0.0.1:7443     a second API server for it; DIR2/pki is a copy of the first's
 
 Ctrl-C ends it: requests finish, watches end, nothing is lost.
 `
@@ -106,6 +126,8 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "")
 	f.StringVar(&s.listen, "listen", defaultListen, "")
 	f.StringVar(&s.storage, "storage", "embedded", "")
+	s.etcd.define(f)
+	s.encryption.define(f)
 	f.IntVar(&s.nodes, "nodes", 1, "")
 	f.StringVar(&s.runtime, "runtime", "simulated", "")
 	f.StringVar(&s.images, "images", "", "")
@@ -121,7 +143,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultNetwork)
+		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, defaultNetwork)
 		return s, err
 	case err != nil:
 		return s, fmt.Errorf("%w; --help lists the flags", err)
@@ -137,7 +159,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	if s.auditLog == "DIR/audit.log" {
 		s.auditLog = filepath.Join(s.dataDir, "audit.log")
 	}
-	return s, errors.Join(s.checkNodes(network), s.check())
+	return s, errors.Join(s.checkNodes(network), s.check(), s.etcd.check(s.storage), s.encryption.check())
 }
 
 // maxNodes keeps a slip of the finger from filling the memory.
@@ -150,8 +172,8 @@ func (s *settings) check() error {
 	switch {
 	case s.dataDir == "":
 		return errors.New("--data-dir is empty: name a directory")
-	case s.storage != "memory" && s.storage != "embedded":
-		return fmt.Errorf("--storage %q: choose memory or embedded", s.storage)
+	case s.storage != "memory" && s.storage != "embedded" && s.storage != "etcd":
+		return fmt.Errorf("--storage %q: choose memory or embedded or etcd", s.storage)
 	case s.nodes < 0 || s.nodes > maxNodes:
 		return fmt.Errorf("--nodes %d: choose a number from 0 to %d", s.nodes, maxNodes)
 	}

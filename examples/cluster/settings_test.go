@@ -40,25 +40,32 @@ func TestFlags(t *testing.T) {
 // TestBadFlags: each refusal names the flag and what to write instead.
 func TestBadFlags(t *testing.T) {
 	for args, want := range map[string][]string{
-		"--color":                              {"-color", "--help lists the flags"},
-		"--nodes many":                         {"-nodes", "many"},
-		"--nodes -1":                           {"--nodes -1", "from 0 to 5000"},
-		"--storage paper":                      {`--storage "paper"`, "memory or embedded"},
-		"--runtime docker":                     {"--runtime \"docker\"", "simulated or containerd"},
-		"--images x":                           {"--images", "--runtime containerd"},
-		"--cluster-cidr 10.0.0.0":              {"--cluster-cidr", "ADDRESS/BITS"},
-		"--nodes 3 --cluster-cidr 10.0.0.0/23": {"--cluster-cidr", "room for 2 nodes"},
+		"--color":                             {"-color", "--help lists the flags"},
+		"--nodes many":                        {"-nodes", "many"},
+		"--nodes -1":                          {"--nodes -1", "from 0 to 5000"},
+		"--storage paper":                     {`--storage "paper"`, "memory or embedded or etcd"},
+		"--storage etcd":                      {"--etcd-endpoints", "http://127.0.0.1:2379"},
+		"--storage etcd --etcd-endpoints a:1": {`--etcd-endpoints "a:1"`, "http://HOST:PORT"},
+		"--etcd-endpoints http://a:1":         {"--storage etcd"},
+		"--etcd-prefix /x":                    {"--storage etcd"},
+		"--storage etcd --etcd-servers http://a:1 --etcd-prefix x":   {"--etcd-prefix \"x\"", "/registry"},
+		"--storage etcd --etcd-servers http://a:1 --etcd-certfile x": {"--etcd-certfile", "--etcd-keyfile"},
+		"--storage etcd --etcd-servers http://a:1 --etcd-user x":     {"--etcd-user", "--etcd-password-file"},
+		"--runtime docker":                                   {"--runtime \"docker\"", "simulated or containerd"},
+		"--images x":                                         {"--images", "--runtime containerd"},
+		"--cluster-cidr 10.0.0.0":                            {"--cluster-cidr", "ADDRESS/BITS"},
+		"--nodes 3 --cluster-cidr 10.0.0.0/23":               {"--cluster-cidr", "room for 2 nodes"},
 		"--runtime containerd --registry-mirror example.com": {"--registry-mirror", "http://HOST:PORT"},
-		"--runtime podman":         {`--runtime "podman"`, "simulated"},
-		"--listen 6443":            {`--listen "6443"`, "ADDRESS:PORT"},
-		"--listen 127.0.0.1:https": {"--listen", "from 0 to 65535"},
-		"--listen 127.0.0.1:65536": {"--listen", "from 0 to 65535"},
-		"--listen example.org:1":   {"--listen", "is an IP"},
-		"--disable etcd":           {`--disable "etcd"`, "scheduler, controllers, nodes"},
-		"--data-dir=":              {"--data-dir is empty"},
-		"--data-dir=~/data":        {`--data-dir "~/data"`, "in full"},     // which no shell expands
-		"":                         {`--data-dir "~/.keelson"`, "in full"}, // HOME is not set
-		"start":                    {`unexpected argument "start"`, "--help"},
+		"--runtime podman":                                   {`--runtime "podman"`, "simulated"},
+		"--listen 6443":                                      {`--listen "6443"`, "ADDRESS:PORT"},
+		"--listen 127.0.0.1:https":                           {"--listen", "from 0 to 65535"},
+		"--listen 127.0.0.1:65536":                           {"--listen", "from 0 to 65535"},
+		"--listen example.org:1":                             {"--listen", "is an IP"},
+		"--disable etcd":                                     {`--disable "etcd"`, "scheduler, controllers, nodes"},
+		"--data-dir=":                                        {"--data-dir is empty"},
+		"--data-dir=~/data":                                  {`--data-dir "~/data"`, "in full"},     // which no shell expands
+		"":                                                   {`--data-dir "~/.keelson"`, "in full"}, // HOME is not set
+		"start":                                              {`unexpected argument "start"`, "--help"},
 	} {
 		_, err := parse(strings.Fields(args), noEnvironment, io.Discard)
 		if err == nil {
