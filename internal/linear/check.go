@@ -129,7 +129,7 @@ func check(begin int64, ops []*Op, sessions []*Session) (Report, error) {
 	for _, verdict := range verdicts {
 		switch verdict.result {
 		case porcupine.Illegal:
-			v.Problems = append(v.Problems, verdict.what+": not linearizable")
+			v.Problems = append(v.Problems, verdict.what+": not linearizable: "+verdict.stuck())
 		case porcupine.Unknown:
 			v.Problems = append(v.Problems, fmt.Sprintf("%s: not decided within %v", verdict.what, patience))
 		}

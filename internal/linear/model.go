@@ -30,12 +30,18 @@ type input struct {
 type model struct{ keys []string }
 
 func (m model) porcupine() porcupine.Model {
-	return porcupine.Model{
-		Init: func() any { return state{} },
-		Step: func(s, in, _ any) (bool, any) {
+	n := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{state{}} },
+		Step: func(s, in, _ any) []any {
 			next := s.(state)
-			ok := m.step(&next, in.(input))
-			return ok, next
+			if !m.step(&next, in.(input)) {
+				return nil
+			}
+			// What will never be done any more need not have been done. What may yet be can come last.
+			if op := in.(input).op; op.Outcome == Unknown && op.Return != never && next != s.(state) {
+				return []any{next, s}
+			}
+			return []any{next}
 		},
 		Hash: func(s any) uint64 {
 			st := s.(state)
@@ -48,6 +54,7 @@ func (m model) porcupine() porcupine.Model {
 		DescribeOperation: func(in, _ any) string { return in.(input).op.String() },
 		DescribeState:     func(s any) string { return m.describe(s.(state)) },
 	}
+	return n.ToModel()
 }
 
 // step takes an operation; false is that it could not have had this outcome in this state.
@@ -259,6 +266,8 @@ type verdict struct {
 	result porcupine.CheckResult
 	model  porcupine.Model
 	info   porcupine.LinearizationInfo
+
+	history []porcupine.Operation
 }
 
 // linearize checks each key, and the namespace as a whole.
@@ -280,13 +289,44 @@ func linearize(ops []*Op, patience time.Duration) ([]verdict, error) {
 		history := m.history(ops, at)
 		p := m.porcupine()
 		result, info := porcupine.CheckOperationsVerbose(p, history, patience)
-		verdicts = append(verdicts, verdict{what, result, p, info})
+		verdicts = append(verdicts, verdict{what, result, p, info, history})
 	}
 	for i, key := range m.keys {
 		check(key, i)
 	}
 	check("namespace", -1)
 	return verdicts, nil
+}
+
+// stuck tells where the longest order ends that porcupine found: the state there, and the operations that come next.
+func (v verdict) stuck() string {
+	var longest []porcupine.Operation
+	for _, partition := range v.info.PartialLinearizationsOperations() {
+		for _, order := range partition {
+			if len(order) > len(longest) {
+				longest = order
+			}
+		}
+	}
+	current, in := v.model.Init(), map[*Op]bool{}
+	for _, o := range longest {
+		_, current = v.model.Step(current, o.Input, nil)
+		in[o.Input.(input).op] = true
+	}
+	var next []*Op
+	for _, o := range v.history {
+		if op := o.Input.(input).op; !in[op] {
+			next = append(next, op)
+		}
+	}
+	slices.SortStableFunc(next, func(a, b *Op) int { return cmp.Compare(a.Return, b.Return) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "after %d of %d operations there is %s", len(longest), len(v.history), v.model.DescribeState(current))
+	const most = 8
+	for _, op := range next[:min(most, len(next))] {
+		fmt.Fprintf(&b, "\n    %d to %d, client %d: %s", op.Call, op.Return, op.Client, op)
+	}
+	return b.String()
 }
 
 // history is the operations on one key, with what lists tell of it, or on all.

@@ -229,7 +229,11 @@ func (s *Session) split(l *log, least int64, problem func(string, ...any)) bool 
 		if i+1 < len(candidates) && candidates[i+1] <= least {
 			continue // it would not show what was acknowledged
 		}
-		n := len(l.all(at, s.Selection))
+		all := l.all(at, s.Selection)
+		n := len(all)
+		if n > len(s.Events) && slices.EqualFunc(s.Events, all[:len(s.Events)], func(e Event, o Object) bool { return e.Object == o }) {
+			return true // it broke off before the state was whole
+		}
 		if n > len(s.Events) || !s.begins(l, n, at, quiet) {
 			continue
 		}
