@@ -22,8 +22,6 @@ type life struct {
 	begun    bool
 	cancel   context.CancelFunc
 	stopping <-chan struct{} // closed when the cluster is to end; nil before it began
-	// atStop, once the cluster began, has f called when it is to end, unless stop is called first.
-	atStop func(f func()) (stop func() bool)
 	err    error
 }
 
@@ -38,7 +36,6 @@ func (l *life) begin(ctx context.Context) (context.Context, error) {
 	}
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.begun, l.stopping = true, ctx.Done()
-	l.atStop = func(f func()) func() bool { return context.AfterFunc(ctx, f) }
 	return ctx, nil
 }
 
@@ -84,6 +81,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 }
 
 func (c *Cluster) live(ctx context.Context) {
+	defer context.AfterFunc(ctx, c.drain.EndStreams)()
 	err := c.run(ctx)
 	c.life.end(errors.Join(err, c.closer()))
 }
@@ -154,19 +152,9 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 type gate struct{ cluster *Cluster }
 
 func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l := &g.cluster.life
-	if l.over() {
+	if g.cluster.life.over() {
 		refuse(w)
 		return
-	}
-	l.mu.Lock()
-	atStop := l.atStop
-	l.mu.Unlock()
-	if atStop != nil {
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer atStop(cancel)()
-		r = r.WithContext(ctx)
 	}
 	g.cluster.handler.ServeHTTP(w, r)
 }
