@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 )
 
 const (
@@ -12,6 +13,8 @@ const (
 	// crowd is how many sleepers the writer of a change wakes itself, and how many are woken at once of those that
 	// are left to the herd.
 	crowd = 16
+	// headStart is what a change's writer has before the herd, and how long the herd gathers changes.
+	headStart = 2 * time.Millisecond
 )
 
 // sleepers are the watches of a table that wait for a change. Each sleeps with others to whom the same
@@ -228,14 +231,19 @@ func (h *herd) add(s *sleepers, g *group) {
 
 // run wakes until the context ends, and then all that are left.
 func (h *herd) run(ctx context.Context) {
-	for {
+	pause := time.NewTimer(headStart)
+	defer pause.Stop()
+	for ctx.Err() == nil {
 		select {
 		case <-h.some:
-			h.drive()
+			pause.Reset(headStart)
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
 		case <-ctx.Done():
-			h.drive()
-			return
 		}
+		h.drive()
 	}
 }
 
