@@ -22,7 +22,7 @@ type life struct {
 	begun    bool
 	cancel   context.CancelFunc
 	stopping <-chan struct{} // closed when the cluster is to end; nil before it began
-	err    error
+	err      error
 }
 
 func newLife() life { return life{ready: newOnce(), informed: newOnce(), done: make(chan struct{})} }
