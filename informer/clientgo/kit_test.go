@@ -339,6 +339,12 @@ func play(t *testing.T, resync time.Duration, indexers cache.Indexers, intended 
 			})
 		})
 	}
+	compare(t, said, intended)
+}
+
+// compare finds what is not intended to be different.
+func compare(t *testing.T, said map[string][]string, intended difference) {
+	t.Helper()
 	ours, theirs := said["keelson"], said["client-go"]
 	ours, theirs = without(t, ours, intended.keelson), without(t, theirs, intended.client)
 	if reflect.DeepEqual(ours, theirs) {
