@@ -34,6 +34,7 @@ func TestDisable(t *testing.T) {
 		"node-lifecycle-controller":                withoutNodeLifecycle,
 		"taint-eviction-controller":                withoutTaintEviction,
 		"pod-garbage-collector-controller":         withoutPodGarbageCollector,
+		"resourcequota-controller":                 withoutResourceQuota,
 	}
 	for _, name := range cluster.Components() {
 		t.Run(name, func(t *testing.T) {

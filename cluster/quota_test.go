@@ -240,6 +240,16 @@ func (w *world) usage(quota, want string) {
 	}
 }
 
+// withoutResourceQuota: a quota that nobody counted for limits nothing.
+func withoutResourceQuota(w *world) {
+	_, err := w.cs.CoreV1().ResourceQuotas("default").Create(w.ctx, quotaOf("none", map[corev1.ResourceName]string{"pods": "0"}), metav1.CreateOptions{})
+	w.check(err)
+	time.Sleep(10 * time.Second)
+	w.usage("none", "")
+	_, err = w.pods.Create(w.ctx, bare("one"), metav1.CreateOptions{})
+	w.check(err)
+}
+
 // TestQuotaFailedWrites: what was charged for objects that could not be written is given back
 // once no write can be on its way, and what is on its way is not.
 func TestQuotaFailedWrites(t *testing.T) {
