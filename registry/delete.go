@@ -34,10 +34,9 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteO
 			return nil, false, err
 		}
 		d, err := r.delete(ctx, current, o)
-		if again, err := r.again(ctx, current, d.attempted, err); again || err != nil {
-			if err != nil {
-				return nil, false, err
-			}
+		if again, failed := r.again(ctx, current, d.attempted, err); failed != nil {
+			return nil, false, failed
+		} else if again {
 			continue
 		}
 		return d.item, d.gone, err

@@ -187,10 +187,9 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change Ch
 		}
 		var written bool
 		item, written, err = r.update(ctx, current, change, o)
-		if again, err := r.again(ctx, current, written, err); again || err != nil {
-			if err != nil {
-				return nil, false, err
-			}
+		if again, failed := r.again(ctx, current, written, err); failed != nil {
+			return nil, false, failed
+		} else if again {
 			continue
 		}
 		return item, false, err
@@ -200,8 +199,8 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change Ch
 // again tells whether an attempt to change current must be made anew, since the store has a newer
 // state. What was refused or found unchanged may have been judged by a state that this cache, behind
 // another server's writes, took for the newest. attempted tells that the store was asked to write.
-func (r *Resource) again(ctx context.Context, current *Item, attempted bool, err error) (bool, error) {
-	lost := errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound)
+func (r *Resource) again(ctx context.Context, current *Item, attempted bool, result error) (bool, error) {
+	lost := errors.Is(result, storage.ErrConflict) || errors.Is(result, storage.ErrNotFound)
 	if attempted && !lost || ctx.Err() != nil {
 		return false, nil
 	}

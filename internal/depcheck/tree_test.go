@@ -64,74 +64,75 @@ func siblings() map[string][]string {
 // now and a little more.
 func limits() map[string]int {
 	return map[string]int{
-		"admission":                 90,
-		"admission/admissiontest":   160, // go-cmp and YAML
-		"apiserver":                 170,
-		"apiserver/audit":           90,
-		"apiserver/connect":         180, // WebSocket and SPDY
-		"apiserver/health":          0,
-		"apiserver/managedfields":   80,
-		"apiserver/metrics":         200, // Prometheus' client
-		"authn":                     0,
-		"authn/serviceaccount":      75, // API types and go-jose
-		"authn/webhook":             70, // API types
-		"authz":                     0,
-		"authz/node":                90,
-		"authz/rbac":                90,
-		"authz/selector":            30,
-		"authz/webhook":             70,
-		"bench":                     420,
-		"client":                    80,
-		"client/discovery":          255, // client-go's discovery knows all kinds of the API
-		"client/generate":           85,  // the names' rules of apimachinery and the grammar of image references
-		"client/kubeconfig":         115,
-		"client/printer":            85,
-		"client/rest":               120,
-		"cluster":                   240,
-		"cni":                       0,
-		"cni/internal":              1,
-		"cni/netns":                 1,  // x/sys, to make and enter namespaces
-		"cni/plugins":               32, // libcni and the tracing that it knows
-		"conformance":               220,
-		"controllers":               90,
-		"controllers/reconciler":    620, // controller-runtime
-		"cri":                       0,
-		"cri/internal/wire":         125, // gRPC and the messages of CRI
-		"cri/remote":                125,
-		"cri/serve":                 125,
-		"events":                    90,
-		"examples":                  420,
-		"examples/controller":       640, // controller-runtime
-		"informer":                  80,
-		"informer/clientgo":         125, // the caches of client-go
-		"informer/clientgo/factory": 380, // its clientset
-		"informer/wire":             120,
-		"internal":                  0,
-		"internal/clusterprocess":   220,
-		"internal/containerd":       150, // the CRI API, gRPC and libcni
-		"internal/etcdtest":         160, // etcd's client
-		"internal/fakeapi":          220,
-		"internal/kubectlargs":      220,
-		"internal/linear":           1,   // porcupine
-		"internal/quota":            90,  // the API's types and its reading of pods' resources
-		"internal/realnode":         560, // a kubelet for this machine, containerd, and in its test kit clients
-		"internal/restclient":       120,
-		"internal/testserver":       220,
-		"internal/transcript":       150,
-		"kubelet":                   90,
-		"kubelet/cgroup":            100, // the library of cgroups
-		"kubelet/prober":            180, // gRPC and its health protocol
-		"kubelet/volume/atomic":     1,   // x/sys
-		"kubelet/volume/internal":   1,
-		"kubelet/logs":              3,
-		"pki":                       0,
-		"registry":                  100,
-		"scheduler":                 90,
-		"storage":                   0,
-		"storage/etcd":              160, // etcd's client, gRPC
-		"storage/internal":          1,   // the B-tree of k8s.io/utils, as the two below
-		"storage/memory":            1,
-		"storage/wal":               1,
+		"admission":                  90,
+		"admission/admissiontest":    160, // go-cmp and YAML
+		"apiserver":                  170,
+		"apiserver/audit":            90,
+		"apiserver/connect":          180, // WebSocket and SPDY
+		"apiserver/health":           0,
+		"apiserver/managedfields":    80,
+		"apiserver/metrics":          200, // Prometheus' client
+		"authn":                      0,
+		"authn/serviceaccount":       75, // API types and go-jose
+		"authn/webhook":              70, // API types
+		"authz":                      0,
+		"authz/node":                 90,
+		"authz/rbac":                 90,
+		"authz/selector":             30,
+		"authz/webhook":              70,
+		"bench":                      420,
+		"client":                     80,
+		"client/discovery":           255, // client-go's discovery knows all kinds of the API
+		"client/generate":            85,  // the names' rules of apimachinery and the grammar of image references
+		"client/kubeconfig":          115,
+		"client/printer":             85,
+		"client/rest":                120,
+		"cluster":                    240,
+		"cni":                        0,
+		"cni/internal":               1,
+		"cni/netns":                  1,  // x/sys, to make and enter namespaces
+		"cni/plugins":                32, // libcni and the tracing that it knows
+		"conformance":                220,
+		"controllers":                90,
+		"controllers/reconciler":     620, // controller-runtime
+		"cri":                        0,
+		"cri/internal/wire":          125, // gRPC and the messages of CRI
+		"cri/remote":                 125,
+		"cri/serve":                  125,
+		"events":                     90,
+		"examples":                   420,
+		"examples/controller":        640, // controller-runtime
+		"informer":                   80,
+		"informer/clientgo":          125, // the caches of client-go
+		"informer/clientgo/factory":  380, // its clientset
+		"informer/controllerruntime": 620, // controller-runtime
+		"informer/wire":              120,
+		"internal":                   0,
+		"internal/clusterprocess":    220,
+		"internal/containerd":        150, // the CRI API, gRPC and libcni
+		"internal/etcdtest":          160, // etcd's client
+		"internal/fakeapi":           220,
+		"internal/kubectlargs":       220,
+		"internal/linear":            1,   // porcupine
+		"internal/quota":             90,  // the API's types and its reading of pods' resources
+		"internal/realnode":          560, // a kubelet for this machine, containerd, and in its test kit clients
+		"internal/restclient":        120,
+		"internal/testserver":        220,
+		"internal/transcript":        150,
+		"kubelet":                    90,
+		"kubelet/cgroup":             100, // the library of cgroups
+		"kubelet/prober":             180, // gRPC and its health protocol
+		"kubelet/volume/atomic":      1,   // x/sys
+		"kubelet/volume/internal":    1,
+		"kubelet/logs":               3,
+		"pki":                        0,
+		"registry":                   100,
+		"scheduler":                  90,
+		"storage":                    0,
+		"storage/etcd":               160, // etcd's client, gRPC
+		"storage/internal":           1,   // the B-tree of k8s.io/utils, as the two below
+		"storage/memory":             1,
+		"storage/wal":                1,
 
 		// The serializer of configuration files; gRPC, for KMS plugins; x/crypto.
 		"storage/encryption/config":    210,

@@ -35,7 +35,9 @@ func resourceQuotas() registry.Kind {
 				warnQuota(ctx, q.Spec.Hard)
 			},
 			PrepareUpdate: func(_ context.Context, q, old *corev1.ResourceQuota) { q.Status = *old.Status.DeepCopy() },
-			Validate:      func(q *corev1.ResourceQuota) field.ErrorList { return validateQuotaSpec(&q.Spec, field.NewPath("spec")) },
+			Validate: func(q *corev1.ResourceQuota) field.ErrorList {
+				return validateQuotaSpec(&q.Spec, field.NewPath("spec"))
+			},
 			ValidateUpdate: func(q, old *corev1.ResourceQuota) field.ErrorList {
 				return append(validateQuotaSpec(&q.Spec, field.NewPath("spec")), validateQuotaChange(q, old)...)
 			},
