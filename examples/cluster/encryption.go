@@ -1,13 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
 	"github.com/keelson-dev/keelson/registry/coordination"
@@ -41,17 +40,35 @@ func (e *encryptionSettings) check() error {
 	return nil
 }
 
-// encrypted is the layer of encryption over a cluster's store, and the store where that is its own.
-type encrypted struct {
-	file  *config.File
-	inner func() error
+// encrypt puts encryption, if it is asked for, over the store that the options ask for, which it opens where the cluster
+// would have. What polls plugins and the file is added to beside.
+func (s *settings) encrypt(o *cluster.Options, beside *[]controllers.Runnable) (closeLayer func() error, err error) {
+	none := func() error { return nil }
+	if s.encryption.file == "" {
+		return none, nil
+	}
+	log := s.logger()
+	file, err := config.Open(s.encryption.file, located(o.Kinds), config.Options{Reload: s.encryption.reload, Logger: log})
+	if err != nil {
+		return none, fmt.Errorf("--encryption-provider-config: %w", err)
+	}
+	inner, closeInner := o.Store, none
+	switch {
+	case inner != nil:
+	case o.Dir != "":
+		store, err := wal.Open(o.Dir, wal.Options{Logger: log})
+		if err != nil {
+			return none, errors.Join(err, file.Close())
+		}
+		inner, closeInner = store, store.Close
+	default:
+		store := memory.New(memory.Options{})
+		inner, closeInner = store, store.Close
+	}
+	o.Dir, o.Store = "", encryption.New(inner, encryption.Moved(file, registry.Root, s.backendPrefix()))
+	*beside = append(*beside, file)
+	return func() error { return errors.Join(closeInner(), file.Close()) }, nil
 }
-
-// Run polls plugins and, where that is asked for, the file.
-func (e encrypted) Run(ctx context.Context) error { return e.file.Run(ctx) }
-
-// Close ends what the cluster does not end.
-func (e encrypted) Close() error { return errors.Join(e.inner(), e.file.Close()) }
 
 // backendPrefix is what the keys of the store's records start with where they are kept.
 func (s *settings) backendPrefix() string {
@@ -59,30 +76,6 @@ func (s *settings) backendPrefix() string {
 		return s.etcd.prefix + "/"
 	}
 	return registry.Root
-}
-
-// layer puts encryption over the store that the options ask for; prefix is what the backend's keys start
-// with in place of registry.Root.
-func (e *encryptionSettings) layer(o *cluster.Options, prefix string, log *slog.Logger) (encrypted, error) {
-	on := encrypted{inner: func() error { return nil }}
-	var err error
-	if on.file, err = config.Open(e.file, located(o.Kinds), config.Options{Reload: e.reload, Logger: log}); err != nil {
-		return on, fmt.Errorf("--encryption-provider-config: %w", err)
-	}
-	switch {
-	case o.Store != nil:
-	case o.Dir != "":
-		store, err := wal.Open(o.Dir, wal.Options{Logger: log})
-		if err != nil {
-			return on, errors.Join(err, on.file.Close())
-		}
-		o.Store, o.Dir, on.inner = store, "", store.Close
-	default:
-		store := memory.New(memory.Options{})
-		o.Store, on.inner = store, store.Close
-	}
-	o.Store = encryption.New(o.Store, encryption.Moved(on.file, registry.Root, prefix))
-	return on, nil
 }
 
 // located tells where the kinds that are served have their records.

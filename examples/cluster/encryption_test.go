@@ -35,7 +35,9 @@ func (c *encryptedCluster) write(names ...string) {
 	write(c.T, c.config(), b.String())
 }
 
-func (c *encryptedCluster) config() string { return filepath.Join(filepath.Dir(c.dir), "encryption.yaml") }
+func (c *encryptedCluster) config() string {
+	return filepath.Join(filepath.Dir(c.dir), "encryption.yaml")
+}
 
 func (c *encryptedCluster) start() {
 	c.Helper()

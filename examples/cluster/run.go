@@ -114,14 +114,11 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		defer func() { err = errors.Join(err, store.Close()) }()
 		o.Store = store
 	}
-	if s.encryption.file != "" {
-		on, err := s.encryption.layer(&o, s.backendPrefix(), s.logger())
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, on.Close()) }()
-		beside = append(beside, on)
+	closeLayer, err := s.encrypt(&o, &beside)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, closeLayer()) }()
 	c, err := cluster.New(o)
 	if err != nil {
 		return err
