@@ -95,7 +95,6 @@ func intended() map[string]string {
 		hidden   = "pods are not searched for variables that hide each other yet"
 	)
 	return map[string]string{
-		"apply/another uid":             "Kubernetes 1.36 names the field twice",
 		"apply/duplicates by an update": hidden,
 		"apply/scaled":                  hidden,
 		"apply/conflict with scaling":   hidden,

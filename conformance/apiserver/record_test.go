@@ -13,19 +13,14 @@ import (
 
 var (
 	record   = flag.Bool("record", false, "write the answers of upstream into the tables' records")
-	binaries = flag.String("binaries", "", "directory where the built programs are kept")
+	binaries = flag.String("binaries", "../../bin/kubernetes-v1.37.1", "directory where kube-apiserver is kept")
 )
 
 const tables = "../../apiserver/testdata/upstream"
 
 // TestRecords sends every table to upstream's API server.
 func TestRecords(t *testing.T) {
-	dir := *binaries
-	if dir == "" {
-		dir = t.TempDir()
-	}
-	build(t, dir)
-	host := start(t, dir)
+	host := start(t, build(t, *binaries))
 	files, err := filepath.Glob(filepath.Join(tables, "*.http"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no tables: %v", err)

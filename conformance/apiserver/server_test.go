@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/etcdtest"
 )
 
 // withoutAdmission are the plugins of upstream's default set that keelson does not have yet.
@@ -34,41 +36,38 @@ editor,editor,editor
 nobody,nobody,nobody
 `
 
-// build makes the programs in dir unless they are there.
-func build(t *testing.T, dir string) {
+// build makes the program in dir unless it is there, and returns its path.
+func build(t *testing.T, dir string) string {
 	t.Helper()
-	for name, pkg := range map[string]string{"etcd": "./etcd", "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"} {
-		out := filepath.Join(dir, name)
-		if _, err := os.Stat(out); err == nil {
-			continue
-		}
-		const version = "k8s.io/component-base/version."
-		flags := "-X " + version + "gitVersion=v1.37.1 -X " + version + "gitMajor=1 -X " + version + "gitMinor=37"
-		command := exec.CommandContext(t.Context(), "go", "build", "-ldflags", flags, "-o", out, pkg)
-		if text, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", pkg, err, text)
-		}
+	path, err := filepath.Abs(filepath.Join(dir, "kube-apiserver"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	const version = "k8s.io/component-base/version."
+	flags := "-X " + version + "gitVersion=v1.37.1 -X " + version + "gitMajor=1 -X " + version + "gitMinor=37"
+	command := exec.CommandContext(t.Context(), "go", "build", "-ldflags", flags, "-o", path, "k8s.io/kubernetes/cmd/kube-apiserver")
+	command.Dir = "kube-apiserver"
+	if text, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("build kube-apiserver: %v\n%s", err, text)
+	}
+	return path
 }
 
 // start runs upstream's API server over an etcd of its own, on loopback, and returns its address.
-func start(t *testing.T, binaries string) string {
+func start(t *testing.T, program string) string {
 	t.Helper()
-	dir := t.TempDir()
-	etcd, peer, port := freePort(t), freePort(t), freePort(t)
-	run(t, dir, filepath.Join(binaries, "etcd"),
-		"--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
-		"--listen-client-urls=http://"+etcd, "--advertise-client-urls=http://"+etcd,
-		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer,
-		"--initial-cluster=default=http://"+peer)
+	dir, port := t.TempDir(), freePort(t)
 	key := filepath.Join(dir, "accounts.key")
 	writeKey(t, key)
 	tokens := filepath.Join(dir, "tokens.csv")
 	if err := os.WriteFile(tokens, []byte(users), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, filepath.Join(binaries, "kube-apiserver"),
-		"--etcd-servers=http://"+etcd, "--cert-dir="+filepath.Join(dir, "certificates"),
+	run(t, dir, program,
+		"--etcd-servers="+etcdtest.Start(t, etcdtest.Options{}).Endpoint(0), "--cert-dir="+filepath.Join(dir, "certificates"),
 		"--bind-address=127.0.0.1", "--secure-port="+port[strings.LastIndex(port, ":")+1:],
 		"--authorization-mode=Node,RBAC", "--token-auth-file="+tokens,
 		"--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://kubernetes.default.svc",

@@ -85,6 +85,7 @@ func startUpstream(t *testing.T, set settings) *server {
 	s := &server{name: "upstream", host: "https://" + set.listen.String(), client: &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // it listens on loopback
 	}}}
+	s.crash = func() { _ = command.Process.Kill() }
 	s.end = func(t *testing.T) {
 		s.client.CloseIdleConnections()
 		_ = command.Process.Signal(syscall.SIGTERM)

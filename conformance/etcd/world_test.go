@@ -45,6 +45,7 @@ type server struct {
 	host   string
 	client *http.Client
 	end    func(t *testing.T)
+	crash  func() // ends a process at once
 	ended  bool
 }
 
@@ -55,6 +56,13 @@ func (s *server) stop(t *testing.T) {
 		s.ended = true
 		s.end(t)
 	}
+}
+
+// kill ends the server at once.
+func (s *server) kill(t *testing.T) {
+	t.Helper()
+	s.crash()
+	s.stop(t)
 }
 
 func (s *server) request(ctx context.Context, method, path, contentType string, body []byte) (*http.Request, error) {
@@ -145,6 +153,26 @@ func startKeelson(t *testing.T, set settings) *server {
 	}}
 	t.Cleanup(func() { s.stop(t) })
 	return s
+}
+
+// eventually waits until look finds nothing missing.
+func eventually(t *testing.T, look func() (missing string)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing := look()
+		if missing == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("after %v: %s", patience, missing)
+		}
+	}
 }
 
 // dump is what etcd holds: values by key, with the revision of their last change.

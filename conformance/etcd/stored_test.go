@@ -1,0 +1,151 @@
+package etcd_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/keelson-dev/keelson/internal/etcdtest"
+	"github.com/keelson-dev/keelson/registry/codec"
+)
+
+// variants is how many random parts of each full object are stored.
+const variants = 12
+
+// TestStored has both serve what was stored past them: objects with every field of their kind, and with
+// random parts of them; in protobuf and in JSON.
+func TestStored(t *testing.T) {
+	set := newSettings(t, etcdtest.Start(t, etcdtest.Options{}).Endpoint(0))
+	kinds := kinds(t)
+	stored := map[string][]byte{}
+	for _, k := range kinds {
+		for name, obj := range full(t, k) {
+			maps.Copy(stored, forms(t, k, name, obj))
+		}
+	}
+	put(t, set.etcd, stored)
+	t.Logf("%d stored values", len(stored))
+
+	upstream := startUpstream(t, set)
+	want := upstream.look(t, kinds)
+	upstream.stop(t)
+	keelson := startKeelson(t, set)
+	got := keelson.look(t, kinds)
+	t.Logf("%d answers are the same", compare(t, "stored past both", want, got))
+	after := dump(t, set.etcd)
+	for key, value := range stored {
+		if !bytes.Equal(after[key].value, value) {
+			t.Errorf("%s was changed: %q, then %q", key, value, after[key].value)
+		}
+	}
+}
+
+// full are objects of a kind with all fields set, as they are published for tests of encodings, by the version
+// that they are in, which is the one that upstream stores.
+func full(t *testing.T, k kind) map[schema.GroupVersion][]byte {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api")
+	dir, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "testdata", "HEAD", "*."+k.gvk.Kind+".json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no data: %v", err)
+	}
+	out := map[schema.GroupVersion][]byte{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gv, err := schema.ParseGroupVersion(text(decode(t, data), "apiVersion"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gv == k.gvk.GroupVersion() && gv == k.GroupVersion {
+			out[gv] = data
+		}
+	}
+	return out
+}
+
+// forms are the ways in which an object may have been stored, by key.
+func forms(t *testing.T, k kind, gv schema.GroupVersion, full []byte) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	random := rand.New(rand.NewPCG(1, uint64(len(full))))
+	for i := range variants {
+		body := decode(t, full)
+		if i > 1 {
+			prune(random, body, "kind", "apiVersion", "metadata", "name", "namespace")
+		}
+		if strategy, ok := field(body, "spec", "strategy").(map[string]any); ok {
+			strategy["type"] = "RollingUpdate" // others have no numbers, which upstream's form of them cannot say
+		}
+		namespace := ""
+		if k.Namespaced {
+			namespace = "stored"
+			body["metadata"].(map[string]any)["namespace"] = namespace
+		}
+		if spec, ok := body["spec"].(map[string]any); ok && k.Plural == "services" {
+			// Without them a service is older than they are.
+			spec["clusterIPs"], spec["ipFamilies"] = []any{"10.0.0.9"}, []any{"IPv4"}
+		}
+		name := fmt.Sprintf("%s-%d", strings.ReplaceAll(strings.ToLower(gv.String()), "/", "."), i)
+		body["metadata"].(map[string]any)["name"] = name
+		key := "/registry/" + k.Prefix + "/" + strings.TrimPrefix(namespace+"/"+name, "/")
+		data := encode(t, body)
+		obj, gvk, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		if i == 1 {
+			out[key] = data
+			continue
+		}
+		out[key] = protobuf(t, *gvk, obj)
+	}
+	return out
+}
+
+func protobuf(t *testing.T, gvk schema.GroupVersionKind, obj runtime.Object) []byte {
+	t.Helper()
+	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	obj.(metav1.Object).SetResourceVersion("")
+	data, err := codec.Protobuf(gvk, obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// prune takes fields away at random, but for some.
+func prune(random *rand.Rand, v any, keep ...string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if !slices.Contains(keep, name) && random.IntN(4) == 0 {
+				delete(v, name)
+				continue
+			}
+			prune(random, v[name], keep...)
+		}
+	case []any:
+		for _, value := range v {
+			prune(random, value, keep...)
+		}
+	}
+}
