@@ -73,7 +73,7 @@ func (s *settings) restore(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }()          // it was only read
 	info, err := snapshot.Check(ctx, file, size) // before anything is made
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.args[0], err)
