@@ -107,6 +107,13 @@ kills: ## Kill the cluster KILLS times under load and check that nothing is lost
 	$(GO) run ./bench/kills -kills $(KILLS)
 	$(GO) run ./internal/evidence/readme
 
+.PHONY: soak
+MINUTES ?= 10
+SEED ?= 0
+soak: $(BIN)/etcd ## Concurrent clients for MINUTES while power, etcd and its network fail: nothing lost, all in order; writes results/.
+	$(GO) test ./bench/soak -run '^TestSoak$$' -count=1 -timeout 0 -v -minutes $(MINUTES) -seed $(SEED) -results $(CURDIR)/results
+	$(GO) run ./internal/evidence/readme
+
 .PHONY: clean
 clean: ## Remove what was built.
 	rm -rf $(BIN)

@@ -13,13 +13,32 @@ import (
 type figures struct {
 	linear.Report
 	Points, PowerCuts, Kills int // of the embedded store
+	// Of etcd's members.
+	MembersKilled, MembersFrozen, Partitions, ClientsCut, LinksCut int
+	// LeadersHit is how many of these had the leader for a victim.
+	LeadersHit int
+	// EtcdHistories is how many histories are on etcd.
+	EtcdHistories int
 }
 
 func (f *figures) add(o figures) {
 	f.Report.Add(o.Report)
-	f.Points += o.Points
-	f.PowerCuts += o.PowerCuts
-	f.Kills += o.Kills
+	for _, p := range []struct {
+		to   *int
+		more int
+	}{
+		{&f.Points, o.Points}, {&f.PowerCuts, o.PowerCuts}, {&f.Kills, o.Kills},
+		{&f.MembersKilled, o.MembersKilled}, {&f.MembersFrozen, o.MembersFrozen}, {&f.Partitions, o.Partitions},
+		{&f.ClientsCut, o.ClientsCut}, {&f.LinksCut, o.LinksCut}, {&f.LeadersHit, o.LeadersHit},
+		{&f.EtcdHistories, o.EtcdHistories},
+	} {
+		*p.to += p.more
+	}
+}
+
+// faults is how often something broke in etcd.
+func (f *figures) faults() int {
+	return f.MembersKilled + f.MembersFrozen + f.Partitions + f.ClientsCut + f.LinksCut
 }
 
 // seed is of a test that nobody asked to be repeated.
