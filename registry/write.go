@@ -202,7 +202,7 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change Ch
 func (r *Resource) again(ctx context.Context, current *Item, attempted bool, result error) (bool, error) {
 	lost := errors.Is(result, storage.ErrConflict) || errors.Is(result, storage.ErrNotFound)
 	if attempted && !lost || ctx.Err() != nil {
-		return false, nil
+		return false, nil //nolint:nilerr // result is the caller's to return
 	}
 	if err := r.catchUp(ctx); err != nil {
 		return false, err
