@@ -99,36 +99,78 @@ func (r *Registry) take(rec storage.Record) {
 	res.table.load(res.item(key, obj, rec.Revision, len(rec.Value)))
 }
 
-// apply takes one committed change into the cache of its resource.
-func (r *Registry) apply(e storage.Event) {
+// update is a committed change on its way into a table.
+type update struct {
+	res   *Resource
+	key   string
+	event storage.Event
+	obj   Object // of a Put that can be read
+	err   error  // of one that cannot
+}
+
+// apply takes the changes of one revision into the caches of their resources. Who writes to the store by
+// other ways, and leases whose time is over, may change several keys at one revision: readers of a
+// resource see all of it or nothing.
+func (r *Registry) apply(events []storage.Event) {
+	var all []update
+	for _, e := range events {
+		if u, ok := r.prepare(e); ok {
+			all = append(all, u)
+		}
+	}
+	for len(all) > 0 {
+		t := all[0].res.table
+		var others []update
+		t.mu.Lock()
+		for _, u := range all {
+			if u.res.table == t {
+				u.apply(t)
+			} else {
+				others = append(others, u)
+			}
+		}
+		t.mu.Unlock()
+		all = others
+	}
+}
+
+// prepare does what needs no lock.
+func (r *Registry) prepare(e storage.Event) (u update, ok bool) {
 	if e.Type == storage.Progress {
-		return
+		return u, false
 	}
-	res, key := r.locate(e.Key)
-	if res == nil {
-		return
+	u.event = e
+	if u.res, u.key = r.locate(e.Key); u.res == nil {
+		return u, false
 	}
-	if e.Type == storage.Delete {
-		prev := res.table.get(key)
-		if prev == nil {
-			res.table.mend(key)
+	if e.Type == storage.Put {
+		if u.obj = r.pending.take(e); u.obj == nil {
+			if u.obj, u.err = u.res.read(e.Key, e.Value, e.Err, e.Revision); u.err != nil {
+				r.log.Error("a stored object cannot be read", "key", e.Key, "error", u.err)
+			}
+		}
+	}
+	return u, true
+}
+
+// apply changes the table, whose lock is held.
+func (u update) apply(t *table) {
+	revision := u.event.Revision
+	switch {
+	case u.err != nil:
+		t.spoil(u.key, unreadable{revision, u.err})
+	case u.obj != nil:
+		t.put(u.res.item(u.key, u.obj, revision, len(u.event.Value)))
+	default:
+		prev, ok := t.tree.Get(u.key)
+		if !ok {
+			delete(t.unreadable, u.key)
 			return
 		}
 		last := prev.Object.DeepCopyObject().(Object)
-		last.SetResourceVersion(strconv.FormatInt(e.Revision, 10))
-		res.table.remove(prev, res.item(key, last, e.Revision, prev.size))
-		return
+		last.SetResourceVersion(strconv.FormatInt(revision, 10))
+		t.remove(prev, u.res.item(u.key, last, revision, prev.size))
 	}
-	obj := r.pending.take(e)
-	if obj == nil {
-		var err error
-		if obj, err = res.read(e.Key, e.Value, e.Err, e.Revision); err != nil {
-			r.log.Error("a stored object cannot be read", "key", e.Key, "error", err)
-			res.table.spoil(key, unreadable{e.Revision, err})
-			return
-		}
-	}
-	res.table.put(res.item(key, obj, e.Revision, len(e.Value)))
 }
 
 // read decodes what the store told of a record. Its error is in upstream's words.

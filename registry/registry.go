@@ -182,10 +182,13 @@ func (r *Registry) run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("follow the store: %w", err)
 		}
-		for _, e := range events {
-			r.apply(e)
-			r.clock.advance(e.Revision)
-			told = e.Revision
+		for len(events) > 0 {
+			n := 1
+			for told = events[0].Revision; n < len(events) && events[n].Revision == told; n++ {
+			}
+			r.apply(events[:n])
+			r.clock.advance(told)
+			events = events[n:]
 		}
 	}
 }

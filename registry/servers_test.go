@@ -282,3 +282,61 @@ func testExpiry(t *testing.T) {
 		}
 	}
 }
+
+// foreign is a store that somebody else writes to, many keys at a time.
+type foreign struct {
+	*memory.Store
+	events chan []storage.Event
+}
+
+func (f foreign) Watch(context.Context, string, int64) (storage.Stream, error) {
+	return foreignStream(f), nil
+}
+
+type foreignStream foreign
+
+func (f foreignStream) Next(ctx context.Context) ([]storage.Event, error) {
+	select {
+	case events := <-f.events:
+		return events, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (f foreignStream) Close() {}
+
+// TestOneRevision: a reader sees all that one revision changed, or nothing of it.
+func TestOneRevision(t *testing.T) {
+	store := foreign{memory.New(memory.Options{}), make(chan []storage.Event)}
+	res := open(t, store, registry.Options{})
+	const rounds, each = 100, 50
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for round := range rounds {
+			var events []storage.Event
+			for n := range each {
+				name := strconv.Itoa(round) + "-" + strconv.Itoa(n)
+				value := []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"ns","name":"` + name + `"}}`)
+				events = append(events, storage.Event{Type: storage.Put, Key: "/registry/configmaps/ns/" + name, Value: value, Revision: int64(round) + 10})
+			}
+			store.events <- events
+		}
+		store.events <- []storage.Event{{Type: storage.Progress, Revision: rounds + 10}}
+	}()
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+		l, err := res.List(t.Context(), registry.ListOptions{ResourceVersion: "0"})
+		if err != nil || len(l.Items)%each != 0 {
+			t.Fatalf("%d objects at %d, %v", len(l.Items), l.Revision, err)
+		}
+	}
+	if res.Len() != rounds*each {
+		t.Errorf("%d objects", res.Len())
+	}
+}

@@ -67,10 +67,8 @@ func (t *table) get(key string) *Item {
 	return i
 }
 
-// put applies a creation or an update.
+// put applies a creation or an update. The caller holds the lock.
 func (t *table) put(i *Item) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	delete(t.unreadable, i.key)
 	prev, _ := t.tree.Put(i)
 	for _, x := range t.indexes {
@@ -79,10 +77,9 @@ func (t *table) put(i *Item) {
 	t.record(change{item: i, prev: prev})
 }
 
-// remove applies a deletion; last is the final state under the deletion's revision.
+// remove applies a deletion; last is the final state under the deletion's revision. The caller holds
+// the lock.
 func (t *table) remove(prev, last *Item) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.drop(prev)
 	t.record(change{item: last, prev: prev, deleted: true})
 }

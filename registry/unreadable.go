@@ -26,10 +26,8 @@ func (r *Resource) unreadableError(key, name string, u unreadable) *Error {
 	return r.errorf(ErrInternal, name, "StorageError: corrupt object, Code: %d, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %v", corrupt, r.storageKey(key), u.err)
 }
 
-// spoil notes that the record at key cannot be read.
+// spoil notes that the record at key cannot be read. The caller holds the lock, if anybody reads yet.
 func (t *table) spoil(key string, u unreadable) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.unreadable == nil {
 		t.unreadable = map[string]unreadable{}
 	}
@@ -38,13 +36,6 @@ func (t *table) spoil(key string, u unreadable) {
 		t.drop(prev)
 	}
 	t.latest = max(t.latest, u.revision)
-}
-
-// mend notes that there is no longer a record at key that cannot be read.
-func (t *table) mend(key string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.unreadable, key)
 }
 
 // spoilt returns what is known of an unreadable record at key.
