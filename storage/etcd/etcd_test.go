@@ -1,8 +1,11 @@
 package etcd_test
 
 import (
+	"errors"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 
 	"github.com/keelson-dev/keelson/internal/etcdtest"
@@ -42,11 +45,32 @@ func forget(t testing.TB, s storage.Store) {
 	}
 }
 
+// wipe deletes everything, and all history.
+func wipe(t testing.TB, client *clientv3.Client) {
+	t.Helper()
+	done, err := client.Delete(t.Context(), "\x00", clientv3.WithFromKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Compact(t.Context(), done.Header.Revision); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		t.Fatal(err)
+	}
+}
+
+// TestStore runs the suite over all keys of an etcd, and over those below a prefix. Everything is deleted before each
+// check: an etcd of its own for each would take longer.
 func TestStore(t *testing.T) {
-	storagetest.Run(t, storagetest.Backend{
-		Open: func(t testing.TB) storage.Store {
-			return open(t, etcdtest.Start(t, etcdtest.Options{}), etcd.Options{Buffer: buffer})
-		},
-		Forget: forget,
-	})
+	for name, options := range map[string]etcd.Options{"all": {Buffer: buffer}, "prefix": {Buffer: buffer, Prefix: "/suite/"}} {
+		t.Run(name, func(t *testing.T) {
+			c := etcdtest.Start(t, etcdtest.Options{})
+			client := c.Client(t)
+			storagetest.Run(t, storagetest.Backend{
+				Open: func(t testing.TB) storage.Store {
+					wipe(t, client)
+					return open(t, c, options)
+				},
+				Forget: forget,
+			})
+		})
+	}
 }

@@ -196,9 +196,7 @@ func (f *follower) idle(ctx context.Context) error {
 	for {
 		select {
 		case <-f.stream.behind:
-			f.stream.mu.Lock()
-			wanted := f.stream.wanted
-			f.stream.mu.Unlock()
+			_, wanted := f.stream.standing()
 			f.stream.pass(wanted)
 		case <-ctx.Done():
 			return ctx.Err()

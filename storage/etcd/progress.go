@@ -12,7 +12,9 @@ type asker struct {
 	stream  *stream
 	request func(context.Context) error
 	timer   *time.Timer
-	wait    time.Duration // 0 when nothing is wanted
+	due     time.Time     // when the timer fires
+	wait    time.Duration // until then, from when it was set; 0 when nothing is wanted
+	target  int64         // what was wanted when it asked last
 }
 
 const (
@@ -22,30 +24,37 @@ const (
 
 func newAsker(s *stream, request func(context.Context) error) *asker {
 	a := &asker{stream: s, request: request, timer: time.NewTimer(askFirst)}
-	a.wait = askFirst // what was wanted before the watch began
+	a.set(askFirst) // for what was wanted before the watch began
 	return a
 }
 
 func (a *asker) stop() { a.timer.Stop() }
 
-// soon has the timer look after a short time, unless it is to do so anyway.
+func (a *asker) set(wait time.Duration) {
+	a.wait, a.due = wait, time.Now().Add(wait)
+	a.timer.Reset(wait)
+}
+
+// soon has the timer look after a short time, also if it was slowed down by what has been answered since. It never
+// puts off a look: who asks all the time would wait for ever.
 func (a *asker) soon() {
-	if a.wait == 0 {
-		a.wait = askFirst
-		a.timer.Reset(a.wait)
+	at, _ := a.stream.standing()
+	if a.wait == 0 || at >= a.target && time.Until(a.due) > askFirst {
+		a.set(askFirst)
 	}
 }
 
 // now asks if there still is something to ask for.
 func (a *asker) now(ctx context.Context) error {
-	if !a.stream.isBehind() {
+	at, wanted := a.stream.standing()
+	if at >= wanted {
 		a.wait = 0
 		return nil
 	}
 	if err := a.request(ctx); err != nil {
 		return fmt.Errorf("ask for progress: %w", err)
 	}
-	a.wait = min(2*a.wait, askMost)
-	a.timer.Reset(a.wait)
+	a.target = wanted
+	a.set(min(2*a.wait, askMost))
 	return nil
 }

@@ -111,17 +111,17 @@ func (s *stream) want(revision int64) {
 	}
 }
 
-func (s *stream) isBehind() bool {
+// standing is up to where the stream has everything, and up to where it is to have it.
+func (s *stream) standing() (at, wanted int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.at < s.wanted
+	return s.at, s.wanted
 }
 
 // next is the first revision that is not in the stream yet.
 func (s *stream) next() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.at + 1
+	at, _ := s.standing()
+	return at + 1
 }
 
 // fail ends the stream unless it has ended.
