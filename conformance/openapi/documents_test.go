@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
+	"github.com/keelson-dev/keelson/registry/networking"
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/scheduling"
@@ -31,13 +32,13 @@ import (
 var sources = flag.String("upstream", "", "directory of the sources of Kubernetes; empty: downloaded by the go command")
 
 // later are subresources of served kinds that are not served yet.
-func later() []string { return []string{"attach", "exec", "log", "portforward", "proxy", "token"} }
+func later() []string { return []string{"token"} }
 
 // kinds are all of upstream's kinds that are served.
 func kinds() []registry.Kind {
 	return slices.Concat(
 		core.Kinds(core.Options{}), apps.Kinds(), coordination.Kinds(), discovery.Kinds(), policy.Kinds(), rbac.Kinds(nil),
-		authentication.Kinds(nil, authentication.Options{}), authorization.Kinds(nil, nil), scheduling.Kinds(),
+		authentication.Kinds(nil, authentication.Options{}), authorization.Kinds(nil, nil), scheduling.Kinds(), networking.Kinds(),
 	)
 }
 

@@ -195,7 +195,7 @@ func TestPreferred(t *testing.T) {
 		got = append(got, g.PreferredVersion.GroupVersion)
 	}
 	want := []string{
-		"v1", "apps/v1", "events.k8s.io/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1", "policy/v1",
+		"v1", "apps/v1", "events.k8s.io/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1", "networking.k8s.io/v1", "policy/v1",
 		"rbac.authorization.k8s.io/v1", "scheduling.k8s.io/v1", "coordination.k8s.io/v1", "discovery.k8s.io/v1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
