@@ -88,3 +88,17 @@ func BenchmarkByIndex(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkGet reads pods of large namespaces by name.
+func BenchmarkGet(b *testing.B) {
+	i := synced(b, pods(150_000))
+	all := i.List("")
+	n := 0
+	for b.Loop() {
+		p := all[n*7919%len(all)]
+		if _, ok := i.Get(p.Namespace, p.Name); !ok {
+			b.Fatal("no pod")
+		}
+		n++
+	}
+}

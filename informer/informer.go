@@ -212,11 +212,8 @@ func (i *Informer[T]) LastVersion() string {
 func (i *Informer[T]) Get(namespace, name string) (T, bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	if e, ok := i.cache.entries[key{namespace, name}]; ok {
-		return e.obj, true
-	}
-	var none T
-	return none, false
+	obj, ok := i.cache.objects[key{namespace, name}]
+	return obj, ok
 }
 
 // List returns the cached objects of a namespace, or of all when it is empty, in key order.
@@ -227,7 +224,7 @@ func (i *Informer[T]) List(namespace string) []T {
 	if namespace == "" {
 		return i.cache.all.objects()
 	}
-	return i.cache.indexes[0].lists[namespace].objects()
+	return i.cache.namespaces[namespace].objects()
 }
 
 // ByIndex returns the cached objects that the named index has under value, in key order. An
@@ -235,7 +232,7 @@ func (i *Informer[T]) List(namespace string) []T {
 func (i *Informer[T]) ByIndex(name, value string) []T {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	if x := i.cache.index(name); x != nil && name != "" {
+	if x := i.cache.index(name); x != nil {
 		return x.lists[value].objects()
 	}
 	return nil
@@ -245,7 +242,7 @@ func (i *Informer[T]) ByIndex(name, value string) []T {
 func (i *Informer[T]) Indexed(name string) bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return name != "" && i.cache.index(name) != nil
+	return i.cache.index(name) != nil
 }
 
 // IndexValues returns the values under which the named index has objects, in no order. The
@@ -254,7 +251,7 @@ func (i *Informer[T]) IndexValues(name string) []string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	x := i.cache.index(name)
-	if x == nil || name == "" {
+	if x == nil {
 		return nil
 	}
 	return slices.Collect(maps.Keys(x.lists))
@@ -264,7 +261,7 @@ func (i *Informer[T]) IndexValues(name string) []string {
 func (i *Informer[T]) Namespaces() []string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return slices.Collect(maps.Keys(i.cache.indexes[0].lists))
+	return slices.Collect(maps.Keys(i.cache.namespaces))
 }
 
 // Put takes an object into the cache behind the source's back and tells no handler: for tests

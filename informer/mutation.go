@@ -22,14 +22,14 @@ func (e *MutationError) Error() string {
 	return fmt.Sprintf("shared %s %s was changed:\n%s", e.Kind, key{e.Namespace, e.Name}.path(), e.Diff)
 }
 
-// check reports the object of e if it is no longer as the source gave it.
-func (i *Informer[T]) check(e *entry[T]) {
-	if i.detect == nil || reflect.DeepEqual(e.obj, e.asGiven) {
+// check reports an object that is no longer as the source gave it.
+func (i *Informer[T]) check(old former[T]) {
+	if i.detect == nil || reflect.DeepEqual(old.obj, old.given) {
 		return
 	}
 	i.detect(&MutationError{
-		Kind: kindName(e.obj), Namespace: e.asGiven.GetNamespace(), Name: e.asGiven.GetName(),
-		Diff: diff(e.asGiven, e.obj),
+		Kind: kindName(old.obj), Namespace: old.given.GetNamespace(), Name: old.given.GetName(),
+		Diff: diff(old.given, old.obj),
 	})
 }
 
@@ -39,13 +39,13 @@ func (i *Informer[T]) checkAll() {
 		return
 	}
 	i.mu.RLock()
-	var all []*entry[T]
-	for _, chunk := range i.cache.all.chunks {
-		all = append(all, chunk...)
+	all := make([]former[T], 0, len(i.cache.objects))
+	for k, obj := range i.cache.objects {
+		all = append(all, former[T]{obj, i.cache.given[k]})
 	}
 	i.mu.RUnlock()
-	for _, e := range all {
-		i.check(e)
+	for _, f := range all {
+		i.check(f)
 	}
 }
 

@@ -201,8 +201,8 @@ func (i *Informer[T]) take(c change[T]) {
 		case Added, Modified:
 			n = i.put(e.Object)
 		case Deleted:
-			if old := i.cache.remove(keyOf(e.Object)); old != nil {
-				n = news[T]{old: old, Change: Change[T]{Type: Deleted, Object: e.Object}}
+			if old, ok := i.cache.remove(keyOf(e.Object)); ok {
+				n = news[T]{old: old, ended: true, Change: Change[T]{Type: Deleted, Object: e.Object}}
 			}
 		case Bookmark:
 		}
@@ -224,10 +224,8 @@ func (i *Informer[T]) replace(items []T, version string) {
 	i.mu.Lock()
 	for _, obj := range i.cache.all.objects() {
 		if k := keyOf(obj); !there[k] {
-			all = append(all, news[T]{
-				old:    i.cache.remove(k),
-				Change: Change[T]{Type: Deleted, Object: obj, Missed: true},
-			})
+			old, _ := i.cache.remove(k)
+			all = append(all, news[T]{old: old, ended: true, Change: Change[T]{Type: Deleted, Object: obj, Missed: true}})
 		}
 	}
 	for _, obj := range inKeyOrder(items) {
@@ -266,25 +264,26 @@ func inKeyOrder[T Object](items []T) []T {
 	return sorted
 }
 
-// news is one change of the cache, and the entry that it ended. Without a type it is none.
+// news is one change of the cache, and what it ended, if anything. Without a type it is none.
 type news[T Object] struct {
-	old *entry[T]
+	old   former[T]
+	ended bool
 	Change[T]
 }
 
 // put takes obj into the cache unless that very state is there already. The caller locks.
 func (i *Informer[T]) put(obj T) news[T] {
-	if e, ok := i.cache.entries[keyOf(obj)]; ok {
+	if was, ok := i.cache.objects[keyOf(obj)]; ok {
 		version := obj.GetResourceVersion()
-		if version != "" && version == e.obj.GetResourceVersion() && obj.GetUID() == e.obj.GetUID() {
-			return news[T]{Change: Change[T]{Type: Modified, Old: e.obj, Object: e.obj, Same: true}}
+		if version != "" && version == was.GetResourceVersion() && obj.GetUID() == was.GetUID() {
+			return news[T]{Change: Change[T]{Type: Modified, Old: was, Object: was, Same: true}}
 		}
 	}
-	old := i.cache.put(obj)
-	if old == nil {
+	old, replaced := i.cache.put(obj)
+	if !replaced {
 		return news[T]{Change: Change[T]{Type: Added, Object: obj}}
 	}
-	return news[T]{old: old, Change: Change[T]{Type: Modified, Old: old.obj, Object: obj}}
+	return news[T]{old: old, ended: true, Change: Change[T]{Type: Modified, Old: old.obj, Object: obj}}
 }
 
 // tell calls the handlers.
@@ -292,7 +291,7 @@ func (i *Informer[T]) tell(n news[T]) {
 	if n.Type == "" {
 		return
 	}
-	if n.old != nil {
+	if n.ended {
 		i.check(n.old)
 	}
 	for _, s := range i.loop.handlers {

@@ -5,31 +5,34 @@ import (
 	"strings"
 )
 
-// entry is one object in the cache.
-type entry[T Object] struct {
-	// path is namespace/name (or name), in whose byte order lists are.
-	path string
-	obj  T
-	// asGiven is a deep copy made when obj arrived, if mutations are looked for.
-	asGiven T
-	// values are what each index, by its position, says of obj.
-	values [][]string
-}
-
 // chunkSize bounds what one insertion has to move.
 const chunkSize = 256
 
-// sorted is a set of entries in the order of their paths, cut into chunks so that an insertion
-// into a large set stays cheap. No chunk is empty.
+// sorted is a set of objects in the order of their keys, cut into chunks so that an insertion
+// into a large set stays cheap. No chunk is empty. It keeps nothing but the objects: what else
+// it would remember of each would cost more than reading it off them.
 type sorted[T Object] struct {
-	chunks [][]*entry[T]
+	chunks [][]T
 	size   int
 }
 
-// find returns where path is, or where it belongs.
-func (s *sorted[T]) find(path string) (chunk, at int, found bool) {
-	chunk, _ = slices.BinarySearchFunc(s.chunks, path, func(c []*entry[T], path string) int {
-		return strings.Compare(c[len(c)-1].path, path)
+// compare orders keys as the storage of an API server does: by the bytes of namespace/name.
+func (k key) compare(other key) int {
+	a, b := k.namespace, other.namespace
+	if a == b {
+		return strings.Compare(k.name, other.name)
+	}
+	short := min(len(a), len(b))
+	if a != "" && b != "" && a[:short] != b[:short] {
+		return strings.Compare(a, b)
+	}
+	return strings.Compare(k.path(), other.path())
+}
+
+// find returns where k is, or where it belongs.
+func (s *sorted[T]) find(k key) (chunk, at int, found bool) {
+	chunk, _ = slices.BinarySearchFunc(s.chunks, k, func(c []T, k key) int {
+		return keyOf(c[len(c)-1]).compare(k)
 	})
 	if chunk == len(s.chunks) {
 		if chunk == 0 {
@@ -37,43 +40,61 @@ func (s *sorted[T]) find(path string) (chunk, at int, found bool) {
 		}
 		return chunk - 1, len(s.chunks[chunk-1]), false
 	}
-	at, found = slices.BinarySearchFunc(s.chunks[chunk], path, func(e *entry[T], path string) int {
-		return strings.Compare(e.path, path)
+	at, found = slices.BinarySearchFunc(s.chunks[chunk], k, func(obj T, k key) int {
+		return keyOf(obj).compare(k)
 	})
 	return chunk, at, found
 }
 
-// insert adds an entry whose path is not there.
-func (s *sorted[T]) insert(e *entry[T]) {
-	s.size++
+// set puts obj in the place of the one with its key, or adds it.
+func (s *sorted[T]) set(obj T) {
 	if len(s.chunks) == 0 {
-		s.chunks = [][]*entry[T]{{e}}
+		s.chunks, s.size = [][]T{{obj}}, 1
 		return
 	}
-	chunk, at, _ := s.find(e.path)
-	c := slices.Insert(s.chunks[chunk], at, e)
-	if len(c) > chunkSize {
-		half := len(c) / 2
-		s.chunks = slices.Insert(s.chunks, chunk+1, slices.Clone(c[half:]))
-		clear(c[half:])
-		c = c[:half:half]
+	chunk, at, found := s.find(keyOf(obj))
+	c := s.chunks[chunk]
+	if found {
+		c[at] = obj
+		return
 	}
-	s.chunks[chunk] = c
+	s.size++
+	if len(c) < chunkSize {
+		s.chunks[chunk] = slices.Insert(c, at, obj)
+		return
+	}
+	// What comes in order fills chunk after chunk; otherwise there is room on both sides.
+	cut := len(c) / 2
+	if at == len(c) && chunk == len(s.chunks)-1 {
+		cut = len(c)
+	}
+	left, right := slices.Clone(c[:cut]), slices.Clone(c[cut:])
+	if at <= cut && cut < len(c) {
+		left = slices.Insert(left, at, obj)
+	} else {
+		right = slices.Insert(right, at-cut, obj)
+	}
+	s.chunks[chunk] = left
+	s.chunks = slices.Insert(s.chunks, chunk+1, right)
 }
 
-// remove takes out the entry with that path, if there is one.
-func (s *sorted[T]) remove(path string) {
-	chunk, at, found := s.find(path)
+// remove takes out the object with that key and tells whether there was one.
+func (s *sorted[T]) remove(k key) bool {
+	if s == nil {
+		return false
+	}
+	chunk, at, found := s.find(k)
 	if !found {
-		return
+		return false
 	}
 	s.size--
 	c := slices.Delete(s.chunks[chunk], at, at+1)
 	if len(c) == 0 {
 		s.chunks = slices.Delete(s.chunks, chunk, chunk+1)
-		return
+		return true
 	}
 	s.chunks[chunk] = c
+	return true
 }
 
 // objects returns a new slice of the objects in order.
@@ -81,11 +102,5 @@ func (s *sorted[T]) objects() []T {
 	if s == nil {
 		return nil
 	}
-	out := make([]T, 0, s.size)
-	for _, c := range s.chunks {
-		for _, e := range c {
-			out = append(out, e.obj)
-		}
-	}
-	return out
+	return slices.Concat(s.chunks...)
 }
