@@ -39,33 +39,54 @@ func TestEtcdFaults(t *testing.T) {
 // ensemble is three members of etcd and two API servers on them, each with its own client.
 type ensemble struct {
 	cluster *etcdtest.Cluster
-	servers []http.RoundTripper
+	stores  []*etcd.Store
+	doors   []*door
 }
+
+// patience is for what must succeed; a busy machine is slow.
+const patience = 2 * time.Minute
 
 func startEtcd(t *testing.T) *ensemble {
 	e := &ensemble{cluster: etcdtest.Start(t, etcdtest.Options{Members: members})}
-	for range 2 {
+	for i := range 2 {
 		store, err := etcd.Open(t.Context(), etcd.Config{Endpoints: e.cluster.Endpoints()}, etcd.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		s, err := start(ctx, store, registry.Options{})
-		cancel()
-		if err != nil {
-			t.Fatal(err, store.Close())
-		}
+		e.stores, e.doors = append(e.stores, store), append(e.doors, &door{})
 		t.Cleanup(func() {
-			if err := s.stop(); err != nil {
-				t.Errorf("an API server ended by itself: %v", err)
+			if s := e.doors[i].lead(nil); s != nil {
+				if err := s.stop(); err != nil {
+					t.Errorf("API server %d ended by itself: %v", i, err)
+				}
 			}
 			if err := store.Close(); err != nil {
 				t.Error(err)
 			}
 		})
-		e.servers = append(e.servers, s)
+		e.serve(t, i)
 	}
 	return e
+}
+
+// serve starts an API server.
+func (e *ensemble) serve(t *testing.T, i int) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := start(ctx, e.stores[i], registry.Options{})
+	if err != nil {
+		t.Fatalf("start API server %d: %v", i, err)
+	}
+	e.doors[i].lead(s)
+}
+
+// servers are the ways to the first n.
+func (e *ensemble) servers(n int) []http.RoundTripper {
+	var all []http.RoundTripper
+	for _, d := range e.doors[:n] {
+		all = append(all, d)
+	}
+	return all
 }
 
 // episode has clients work through so many servers, in a namespace of their own, while one thing after the other
@@ -77,9 +98,10 @@ func (e *ensemble) episode(t *testing.T, servers int, seed uint64, length time.D
 		Resource: []string{"configmaps", "pods"}[seed%2], Namespace: fmt.Sprintf("e%d", seed),
 		Seed: seed, Clients: 8, Keys: 4, Watchers: 8, Timeout: 2 * time.Second,
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), length+3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), length+patience)
 	defer cancel()
-	if err := load.Begin(ctx, e.servers[:servers]); err != nil {
+	through := e.servers(servers)
+	if err := load.Begin(ctx, through); err != nil {
 		return f, err
 	}
 	working, stop := context.WithTimeout(ctx, length)
@@ -87,12 +109,12 @@ func (e *ensemble) episode(t *testing.T, servers int, seed uint64, length time.D
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		load.Run(working, e.servers[:servers], 0, false)
+		load.Run(working, through, 0, false)
 	}()
 	for working.Err() == nil {
 		pause(working, random, 300*time.Millisecond)
 		if working.Err() == nil {
-			e.breakOne(t, working, random, &f)
+			e.breakOne(t, working, fault{random, &f, servers})
 		}
 	}
 	e.cluster.Heal()
@@ -100,7 +122,7 @@ func (e *ensemble) episode(t *testing.T, servers int, seed uint64, length time.D
 	for i := range members {
 		e.cluster.WaitReady(t, i)
 	}
-	if err := load.Settle(ctx, e.servers[:servers]); err != nil {
+	if err := load.Settle(ctx, through); err != nil {
 		_, checked := load.Check()
 		return f, fmt.Errorf("%w; %w", err, keep(checked))
 	}
@@ -116,44 +138,87 @@ func pause(ctx context.Context, random *rand.Rand, mean time.Duration) {
 	}
 }
 
+// fault is what to break.
+type fault struct {
+	random  *rand.Rand
+	figures *figures
+	servers int
+}
+
 // breakOne breaks one thing, and makes it whole again after a while.
-func (e *ensemble) breakOne(t *testing.T, ctx context.Context, random *rand.Rand, f *figures) {
-	c := e.cluster
-	victim := random.IntN(members)
-	leader := random.IntN(2) == 0
-	if leader {
+func (e *ensemble) breakOne(t *testing.T, ctx context.Context, x fault) {
+	const mean = time.Second
+	c, random, f := e.cluster, x.random, x.figures
+	victim, kind := random.IntN(members), random.IntN(9)
+	if leader := random.IntN(2) == 0; leader && kind < 7 {
 		victim = c.Leader(t)
+		f.LeadersHit++
 	}
 	mode := []etcdtest.Mode{etcdtest.Refuse, etcdtest.Stall}[random.IntN(2)]
-	const mean = time.Second
-	switch random.IntN(6) {
-	case 0:
+	switch kind {
+	case 0, 1:
 		c.Kill(t, victim)
 		pause(ctx, random, mean)
 		c.Restart(t, victim)
 		f.MembersKilled++
-	case 1:
+	case 2:
 		c.Pause(t, victim)
 		pause(ctx, random, mean)
 		c.Resume(t, victim)
 		f.MembersFrozen++
-	case 2, 3:
+	case 3, 4:
 		c.Isolate(victim, mode)
 		pause(ctx, random, mean)
 		c.Heal()
 		f.Partitions++
-	case 4:
+	case 5:
 		c.CutClients(victim, mode)
 		pause(ctx, random, mean)
 		c.Heal()
 		f.ClientsCut++
-	case 5:
+	case 6:
 		c.CutOneWay(victim, (victim+1)%members, mode)
 		pause(ctx, random, mean)
 		c.Heal()
 		f.LinksCut++
+	case 7:
+		n := random.IntN(x.servers)
+		if err := e.doors[n].lead(nil).kill(); err != nil {
+			t.Fatalf("API server %d ended by itself: %v", n, err)
+		}
+		pause(ctx, random, mean/4)
+		e.serve(t, n)
+		f.ServersKilled++
+	case 8:
+		e.compact(t)
+		f.Compactions++
 	}
-	if leader {
-		f.LeadersHit++
+}
+
+// compact forgets the past, up to a state that every server has come to: one that stands further back would
+// have to begin again.
+func (e *ensemble) compact(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	at, err := e.stores[0].Revision(ctx)
+	for n := 0; err == nil && n < len(e.doors); n++ {
+		var r *http.Request
+		r, err = http.NewRequestWithContext(ctx, http.MethodGet, "http://server/api/v1/namespaces/none/pods", nil)
+		if err != nil {
+			break
+		}
+		var resp *http.Response
+		if resp, err = e.doors[n].RoundTrip(r); err == nil {
+			if resp.StatusCode != http.StatusOK {
+				err = fmt.Errorf("API server %d says %s", n, resp.Status)
+			}
+			_ = resp.Body.Close() // it is not read
+		}
+	}
+	if err == nil {
+		err = e.stores[0].Compact(ctx, at)
+	}
+	if err != nil {
+		t.Logf("not compacted: %v", err) // others may be slow to come back
 	}
 }

@@ -15,7 +15,9 @@ type figures struct {
 	Points, PowerCuts, Kills int // of the embedded store
 	// Of etcd's members.
 	MembersKilled, MembersFrozen, Partitions, ClientsCut, LinksCut int
-	// LeadersHit is how many of these had the leader for a victim.
+	// Of API servers on etcd, and of etcd's past.
+	ServersKilled, Compactions int
+	// LeadersHit is how many of the faults of members had the leader for a victim.
 	LeadersHit int
 	// EtcdHistories is how many histories are on etcd.
 	EtcdHistories int
@@ -29,7 +31,7 @@ func (f *figures) add(o figures) {
 	}{
 		{&f.Points, o.Points}, {&f.PowerCuts, o.PowerCuts}, {&f.Kills, o.Kills},
 		{&f.MembersKilled, o.MembersKilled}, {&f.MembersFrozen, o.MembersFrozen}, {&f.Partitions, o.Partitions},
-		{&f.ClientsCut, o.ClientsCut}, {&f.LinksCut, o.LinksCut}, {&f.LeadersHit, o.LeadersHit},
+		{&f.ClientsCut, o.ClientsCut}, {&f.LinksCut, o.LinksCut}, {&f.LeadersHit, o.LeadersHit}, {&f.ServersKilled, o.ServersKilled}, {&f.Compactions, o.Compactions},
 		{&f.EtcdHistories, o.EtcdHistories},
 	} {
 		*p.to += p.more
@@ -38,7 +40,7 @@ func (f *figures) add(o figures) {
 
 // faults is how often something broke in etcd.
 func (f *figures) faults() int {
-	return f.MembersKilled + f.MembersFrozen + f.Partitions + f.ClientsCut + f.LinksCut
+	return f.MembersKilled + f.MembersFrozen + f.Partitions + f.ClientsCut + f.LinksCut + f.ServersKilled
 }
 
 // seed is of a test that nobody asked to be repeated.

@@ -42,7 +42,7 @@ func TestSoak(t *testing.T) {
 		for n, overTLS := range []bool{false, true} {
 			at := at + 100_000 + uint64(n)
 			s.try(t, "two servers, one store in memory", at, func() (figures, error) {
-				return together(t.Context(), overTLS, 300, linear.Options{Seed: at, Resource: []string{"configmaps", "pods"}[n]})
+				return together(t.Context(), overTLS, 100, linear.Options{Seed: at, Resource: []string{"configmaps", "pods"}[n]})
 			})
 		}
 		if left <= 0 {
@@ -117,5 +117,7 @@ func (s *soak) result() evidence.Result {
 		figure("connections between two members of etcd cut", f.LinksCut),
 		figure("clients cut off from a member of etcd", f.ClientsCut),
 		figure("of all these faults, of the leader", f.LeadersHit),
+		figure("API servers on etcd killed and started again", f.ServersKilled),
+		figure("compactions of etcd", f.Compactions),
 	}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/keelson-dev/keelson/apiserver"
 	"github.com/keelson-dev/keelson/authz/alwaysallow"
@@ -56,9 +57,43 @@ func start(ctx context.Context, store storage.Store, o registry.Options) (*serve
 	return s, nil
 }
 
+// kill ends the server before what it has begun is done.
+func (s *server) kill() error {
+	s.cancel()
+	return s.stop()
+}
+
 // stop ends the server and tells why it ended, if it did so before.
 func (s *server) stop() error {
 	s.transport.Close()
 	s.cancel()
 	return <-s.done
+}
+
+// door leads to a server that may be replaced by another.
+type door struct {
+	mu     sync.Mutex
+	server *server
+}
+
+var errShut = errors.New("no server is there")
+
+// RoundTrip implements http.RoundTripper.
+func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
+	d.mu.Lock()
+	s := d.server
+	d.mu.Unlock()
+	if s == nil {
+		return nil, errShut
+	}
+	return s.RoundTrip(r)
+}
+
+// lead sets the server and returns the one before.
+func (d *door) lead(to *server) *server {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.server
+	d.server = to
+	return before
 }
