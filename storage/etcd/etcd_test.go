@@ -62,6 +62,9 @@ func wipe(t testing.TB, client *clientv3.Client) {
 func TestStore(t *testing.T) {
 	for name, options := range map[string]etcd.Options{"all": {Buffer: buffer}, "prefix": {Buffer: buffer, Prefix: "/suite/"}} {
 		t.Run(name, func(t *testing.T) {
+			if name == "prefix" && testing.Short() {
+				t.Skip("most of it is the same")
+			}
 			c := etcdtest.Start(t, etcdtest.Options{})
 			client := c.Client(t)
 			storagetest.Run(t, storagetest.Backend{
