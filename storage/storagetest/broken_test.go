@@ -2,6 +2,7 @@ package storagetest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -212,4 +213,80 @@ func (s *store) pages(change func(prefix string, o storage.ListOptions, page *st
 		}
 		return page, err
 	}
+}
+
+// onDemand makes streams tell progress only when Revision has returned a revision since: a stream
+// that nobody waits for sleeps on. A forgetful one does not tell it of a later revision.
+func (s *store) onDemand(forgetful bool) {
+	var mu sync.Mutex
+	var asked int64
+	rang := make(chan struct{})
+	revision := s.calls.revision
+	s.calls.revision = func(ctx context.Context) (int64, error) {
+		now, err := revision(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if now > asked {
+			asked = now
+			close(rang)
+			rang = make(chan struct{})
+		}
+		return now, err
+	}
+	s.streams(func(stream storage.Stream) next {
+		var held, told int64 // progress that is not told yet, and that is
+		return func(ctx context.Context) ([]storage.Event, error) {
+			for {
+				mu.Lock()
+				due, bell := held > 0 && asked > told, rang
+				if forgetful {
+					due = held > 0 && asked >= held
+				}
+				mu.Unlock()
+				if due {
+					event := storage.Event{Type: storage.Progress, Revision: held}
+					held, told = 0, held
+					return []storage.Event{event}, nil
+				}
+				events, err := nextOr(ctx, stream, bell)
+				if err != nil {
+					return nil, err
+				}
+				if n := len(events); n > 0 && events[n-1].Type == storage.Progress {
+					held, events = events[n-1].Revision, events[:n-1]
+				} else if n > 0 {
+					held, told = 0, events[n-1].Revision // a change is further
+				}
+				if len(events) > 0 {
+					return events, nil
+				}
+			}
+		}
+	})
+}
+
+// nextOr is Next, which returns nothing when the bell rings first.
+func nextOr(ctx context.Context, stream storage.Stream, bell <-chan struct{}) ([]storage.Event, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	defer func() { <-done }()
+	finished := make(chan struct{})
+	defer close(finished)
+	go func() {
+		defer close(done)
+		select {
+		case <-bell:
+			cancel()
+		case <-finished:
+		}
+	}()
+	events, err := stream.Next(inner)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		return nil, nil
+	}
+	return events, err
 }

@@ -28,6 +28,16 @@ func testProgress(s *suite) {
 		want = nil
 	}
 	s.quiet(other)
+	// What was asked for is owed also when more was written since.
+	s.create("theirs/owed", "")
+	owed := s.revision()
+	s.create("theirs/more", "")
+	asked := s.create("theirs/and more", "")
+	s.wantEvents(s.until(other, owed))
+	s.wantEvents(s.until(s.watch("none/", owed-1), owed))
+	if other.position > asked {
+		s.Errorf("a stream tells of progress to %d, the newest revision is %d", other.position, asked)
+	}
 	// A stream that begins in the past, and one that waits already.
 	now := s.revision()
 	s.wantEvents(s.until(s.watch("none/", start), now))
