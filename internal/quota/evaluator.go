@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -23,6 +24,9 @@ type Evaluator struct {
 // For returns the evaluator of a resource. Those that quotas know nothing particular about are
 // counted.
 func For(gr schema.GroupResource) Evaluator {
+	if gr == (schema.GroupResource{Group: resourcev1.GroupName, Resource: "resourceclaims"}) {
+		return deviceEvaluator()
+	}
 	if gr.Group != "" {
 		return counted(gr, "")
 	}
@@ -47,7 +51,7 @@ func Ignored(gr schema.GroupResource) bool {
 // Known are the resources that quotas know by names of their own. Usage of them is told, as none,
 // even by servers that do not have them.
 func Known() []schema.GroupResource {
-	var list []schema.GroupResource
+	list := []schema.GroupResource{{Group: resourcev1.GroupName, Resource: "resourceclaims"}}
 	for _, name := range []string{
 		"configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services",
 	} {

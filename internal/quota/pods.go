@@ -79,6 +79,7 @@ func podUsage(pod *corev1.Pod, now time.Time) corev1.ResourceList {
 	if Ended(pod, now) {
 		return usage
 	}
+	pod = unshared(pod)
 	o := resourcehelper.PodResourcesOptions{UseStatusResources: true}
 	for name, quantity := range compute(resourcehelper.PodRequests(pod, o), resourcehelper.PodLimits(pod, o)) {
 		usage[name] = quantity
