@@ -22,6 +22,9 @@ type Result struct {
 	Seed    uint64    `json:"seed,omitempty"`
 	Machine Machine   `json:"machine"`
 	Figures []Figure  `json:"figures,omitempty"`
+	Growth  *Growth   `json:"growth,omitempty"`
+	// Note says what else is needed to judge the figures, such as what the machine did beside.
+	Note string `json:"note,omitempty"`
 	// Upstream is the version of Kubernetes that Tests are of.
 	Upstream string `json:"upstream,omitempty"`
 	Tests    *Tests `json:"tests,omitempty"`
@@ -45,6 +48,20 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 	Limit float64 `json:"limit,omitempty"`
 	Runs  int     `json:"runs,omitempty"`
+}
+
+// Growth is how figures grow with the number of something: a table with a column for each number.
+type Growth struct {
+	Of      string    `json:"of"` // "pods"
+	Numbers []int     `json:"numbers"`
+	Rows    []Growing `json:"rows"`
+}
+
+// Growing is one figure at each number.
+type Growing struct {
+	What   string    `json:"what"`
+	Unit   string    `json:"unit"`
+	Values []float64 `json:"values"`
 }
 
 // Tests counts tests of others that ran against this code.
@@ -76,6 +93,11 @@ func Write(dir string, r Result) error {
 			limit = fmt.Sprintf("   (at most %g)", f.Limit)
 		}
 		fmt.Printf("%-60s %10.2f %s%s\n", f.What, f.Value, f.Unit, limit)
+	}
+	if r.Growth != nil {
+		for _, row := range r.Growth.Rows {
+			fmt.Printf("%-60s %10.4g %s\n", row.What, row.Values, row.Unit)
+		}
 	}
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -69,6 +69,9 @@ func table(name string) ([]byte, error) {
 		b.WriteString("\n| tests of | selected | passed | failed |\n|---|---|---|---|\n")
 		fmt.Fprintf(&b, "| Kubernetes %s | %d | %d | %d |\n", r.Upstream, r.Tests.Selected, r.Tests.Passed, r.Tests.Failed)
 	}
+	if r.Growth != nil {
+		b.WriteString(growth(r.Growth))
+	}
 	if len(r.Figures) > 0 {
 		b.WriteString("\n| what | measured | limit |\n|---|---|---|\n")
 	}
@@ -79,8 +82,33 @@ func table(name string) ([]byte, error) {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", f.What, measured(f), limit)
 	}
-	fmt.Fprintf(&b, "\nMeasured at commit %s on %d CPUs (%s, %s/%s, %s).\n\n", r.Commit, r.Machine.CPUs, r.Machine.Model, r.Machine.OS, r.Machine.Arch, r.Machine.Go)
+	fmt.Fprintf(&b, "\nMeasured at commit %s on %d CPUs (%s, %s/%s, %s).", r.Commit, r.Machine.CPUs, r.Machine.Model, r.Machine.OS, r.Machine.Arch, r.Machine.Go)
+	if r.Note != "" {
+		b.WriteString(" " + r.Note)
+	}
+	b.WriteString("\n\n")
 	return []byte(b.String()), nil
+}
+
+// growth renders figures that grow, with the ratio of the last to the first.
+func growth(g *evidence.Growth) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n| %s |", g.Of)
+	for _, n := range g.Numbers {
+		fmt.Fprintf(&b, " %d |", n)
+	}
+	b.WriteString(" ratio |\n|---|" + strings.Repeat("---|", len(g.Numbers)+1) + "\n")
+	for _, row := range g.Rows {
+		fmt.Fprintf(&b, "| %s |", row.What)
+		for _, v := range row.Values {
+			fmt.Fprintf(&b, " %.3g %s |", v, row.Unit)
+		}
+		if first := row.Values[0]; first > 0 {
+			fmt.Fprintf(&b, " %.2f", row.Values[len(row.Values)-1]/first)
+		}
+		b.WriteString(" |\n")
+	}
+	return b.String()
 }
 
 // measured is a figure's value with what it is of. Counts are whole numbers.

@@ -1,0 +1,223 @@
+// Scale measures how the cost of the API grows with the number of pods: the same questions, with answers of
+// the same size, are asked of servers with 1,000, 10,000 and 100,000 pods, in turn. It also measures memory of
+// server and informers, the time to open a store again, whether a thousand watchers slow a write's answer, and what
+// ten thousand idle watches cost. It prints the figures and writes results/scale.json.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/evidence"
+)
+
+func main() {
+	o := options{start: asProcess, progress: os.Stdout}
+	flag.StringVar(&o.results, "results", "results", "directory to write scale.json to; empty writes nothing")
+	sizes := flag.String("pods", "1000,10000,100000", "how many pods to measure with, from few to many")
+	flag.IntVar(&o.rounds, "rounds", 300, "how often to ask each question; the median counts")
+	flag.StringVar(&o.watchers, "watchers", "100x10", "connections, and on each watches of one resource that is written")
+	flag.StringVar(&o.idle, "idle", "100x100", "connections, and on each watches that wait")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of what is asked for")
+	flag.StringVar(&o.profiles, "profiles", "", "directory for profiles of the server with idle watches")
+	flag.StringVar(&o.note, "note", "", "what else is to be said of the results")
+	isPart := flag.Bool("part", false, "be a part of the measurement, as the arguments say")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := error(nil)
+	if *isPart {
+		err = play(ctx, flag.Args(), os.Stdin, os.Stdout)
+	} else if o.pods, err = numbers(*sizes); err == nil {
+		err = prove(ctx, o)
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "seed %d: %v\n", o.seed, err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	results        string
+	pods           []int
+	rounds         int
+	watchers, idle string // CONNECTIONSxWATCHES
+	seed           uint64
+	profiles       string
+	note           string
+	start          starter
+	progress       io.Writer
+}
+
+func numbers(text string) ([]int, error) {
+	var all []int
+	for _, s := range strings.Split(text, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < few*perNamespace || n%perNamespace != 0 {
+			return nil, fmt.Errorf("-pods %q: must be multiples of %d, from %d on", text, perNamespace, few*perNamespace)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+func prove(ctx context.Context, o options) error {
+	commit := evidence.Commit()
+	r, err := run(ctx, o)
+	if err != nil || o.results == "" {
+		return err
+	}
+	r.Commit = commit
+	var over error
+	for _, f := range r.Figures {
+		if f.Limit > 0 && f.Value > f.Limit {
+			over = errors.Join(over, fmt.Errorf("%s: %.2f %s is over the limit of %g", f.What, f.Value, f.Unit, f.Limit))
+		}
+	}
+	return errors.Join(evidence.Write(o.results, r), over)
+}
+
+// run measures everything.
+func run(ctx context.Context, o options) (r evidence.Result, err error) {
+	dir, err := os.MkdirTemp("", "keelson-scale-")
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r = evidence.Result{Name: "scale", Seed: o.seed, Note: o.note, Growth: &evidence.Growth{Of: "pods", Numbers: o.pods}}
+	if r.Figures, err = crowds(ctx, o, dir); err != nil {
+		return r, err
+	}
+	worlds := make([]*world, len(o.pods))
+	for i, n := range o.pods {
+		began := time.Now()
+		if worlds[i], err = build(ctx, dir, n); err != nil {
+			return r, err
+		}
+		fmt.Fprintf(o.progress, "%d pods written in %.0f s\n", n, time.Since(began).Seconds())
+	}
+	questions, err := o.ask(ctx, worlds)
+	if err != nil {
+		return r, err
+	}
+	rest, err := o.weigh(ctx, worlds)
+	r.Growth.Rows = append(questions, rest...)
+	return r, err
+}
+
+// crowds measures what many watches cost.
+func crowds(ctx context.Context, o options, dir string) ([]evidence.Figure, error) {
+	alone, watched, err := answers(ctx, o.start, dir, o.watchers, min(o.rounds, 100))
+	if err != nil {
+		return nil, err
+	}
+	runs := len(alone.samples)
+	before, after, err := idle(ctx, o.start, dir, o.idle, o.profiles)
+	if err != nil {
+		return nil, err
+	}
+	var connections, each int
+	if _, err := fmt.Sscanf(o.idle, "%dx%d", &connections, &each); err != nil {
+		return nil, err
+	}
+	watches := float64(connections * each)
+	ms := func(m measured) float64 { return float64(m.median().Microseconds()) / 1000 }
+	kb := func(n int64) float64 { return float64(n) / watches / 1000 }
+	return []evidence.Figure{
+		{What: "update of an object over TLS, durable, until its answer, nobody watching the resource", Of: "median", Value: ms(alone), Unit: "ms", Runs: runs},
+		{What: "the same with " + o.watchers + " watches of the resource (connections × watches), in turn", Of: "median", Value: ms(watched), Unit: "ms", Runs: runs},
+		{What: "memory of the server for each of " + o.idle + " idle watches over TLS: heap and stacks in use after GC", Value: kb(after.total() - before.total()), Unit: "kB"},
+		{What: "of this, live objects on the heap", Value: kb(after.live - before.live), Unit: "kB"},
+		{What: "of this, stacks", Value: kb(after.stacks - before.stacks), Unit: "kB"},
+		{What: "goroutines for each of them", Value: float64(after.goroutines-before.goroutines) / watches},
+	}, nil
+}
+
+// ask asks all worlds all questions.
+func (o options) ask(ctx context.Context, worlds []*world) (rows []evidence.Growing, err error) {
+	var all []*asking
+	for _, w := range worlds {
+		if err := w.open(ctx); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, w.close()) }()
+		all = append(all, &asking{world: w, way: w.transport, base: "http://in.process", random: rand.New(rand.NewPCG(o.seed, uint64(w.pods)))})
+	}
+	for _, q := range questions() {
+		m, err := measure(ctx, q, all, o.rounds)
+		if err != nil {
+			return nil, err
+		}
+		row := evidence.Growing{What: q.what, Unit: "µs"}
+		if q.objects != nil {
+			row.What += ", for each object"
+		}
+		for i := range m {
+			row.Values = append(row.Values, float64(m[i].median().Nanoseconds())/1000)
+		}
+		fmt.Fprintf(o.progress, "%-75s %10.4g µs\n", row.What, row.Values)
+		rows = append(rows, row)
+	}
+	old, err := o.past(ctx, all)
+	return append(rows, old), err
+}
+
+// past asks for pages of a state that a thousand changes have passed over.
+func (o options) past(ctx context.Context, all []*asking) (evidence.Growing, error) {
+	row := evidence.Growing{What: "page of 500 of the state 1,000 changes ago, for each object", Unit: "µs"}
+	q := question{what: row.What, objects: constant(500)}
+	at := map[*asking]int64{}
+	for _, a := range all {
+		at[a] = a.registry.Revision()
+		if err := a.churn(ctx, 1000); err != nil {
+			return row, err
+		}
+	}
+	q.ask = func(ctx context.Context, a *asking) ([]byte, error) { return a.pageAt(ctx, at[a]) }
+	m, err := measure(ctx, q, all, o.rounds)
+	for i := range m {
+		row.Values = append(row.Values, float64(m[i].median().Nanoseconds())/1000)
+	}
+	return row, err
+}
+
+// weigh measures memory and opening.
+func (o options) weigh(ctx context.Context, worlds []*world) ([]evidence.Growing, error) {
+	rows := []evidence.Growing{
+		{What: "memory of server and store for each pod, nothing encoded yet", Unit: "kB"},
+		{What: "of this, the store", Unit: "kB"},
+		{What: "memory of an informer for each pod, in process", Unit: "kB"},
+		{What: "memory of an informer for each pod, over the wire", Unit: "kB"},
+		{What: "opening a durable store, for each pod", Unit: "µs"},
+		{What: "opening store and server until it answers, for each pod", Unit: "µs"},
+		{What: "start of a whole cluster on it until it is ready", Unit: "ms"},
+	}
+	for _, w := range worlds {
+		s, err := w.memory(ctx)
+		if err != nil {
+			return nil, err
+		}
+		took, err := w.reopen(ctx)
+		if err != nil {
+			return nil, err
+		}
+		n := float64(w.pods)
+		for i, v := range []float64{
+			float64(s.server) / n / 1000, float64(s.store) / n / 1000, float64(s.inProcess) / n / 1000, float64(s.overWire) / n / 1000,
+			float64(s.open.Nanoseconds()) / n / 1000, float64(s.load.Nanoseconds()) / n / 1000, float64(took.Microseconds()) / 1000,
+		} {
+			rows[i].Values = append(rows[i].Values, v)
+		}
+		fmt.Fprintf(o.progress, "%d pods weighed\n", w.pods)
+	}
+	return rows, nil
+}
