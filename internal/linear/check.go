@@ -189,7 +189,7 @@ func (l *log) read(op *Op) (known bool, problem string) {
 	if op.Mode == NotOlder && op.Revision < op.Ask || op.Mode == Exact && op.Revision != op.Ask {
 		return true, fmt.Sprintf("a list at the wrong revision %d: %s", op.Revision, op)
 	}
-	if !l.whole(l.begin, op.Revision) {
+	if !l.known(op.Revision, op.Revision) {
 		return false, ""
 	}
 	if want := l.all(op.Revision, Selection{}); !slices.Equal(want, op.Items) {

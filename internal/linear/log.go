@@ -19,6 +19,7 @@ type log struct {
 	byKey   map[string][]entry
 	covered []interval // what watches without a selector have told whole
 	begin   int64      // the revision at which there was nothing
+	anchors []int64    // revisions at which all that was there is known: the begin, and those of lists
 }
 
 // interval is the revisions after from, up to and including to.
@@ -75,7 +76,36 @@ func assemble(begin int64, ops []*Op, sessions []*Session) (*log, []string) {
 		l.byKey[e.object.Key] = append(l.byKey[e.object.Key], e)
 	}
 	l.covered = merge(l.covered)
+	l.anchor(ops)
 	return l, problems
+}
+
+// anchor learns from lists what was deleted unseen: in byKey, where it stands at the revision of the list.
+func (l *log) anchor(ops []*Op) {
+	lists := slices.DeleteFunc(slices.Clone(ops), func(op *Op) bool { return op.Verb != List || !op.linearizable() })
+	slices.SortFunc(lists, func(a, b *Op) int { return cmp.Compare(a.Revision, b.Revision) })
+	l.anchors = []int64{l.begin}
+	for _, op := range lists {
+		at := op.Revision
+		if at == l.anchors[len(l.anchors)-1] {
+			continue
+		}
+		for key, entries := range l.byKey {
+			o, there := l.at(key, at)
+			if !there || op.item(key).Key != "" || l.whole(o.Revision, at) {
+				continue
+			}
+			n, _ := slices.BinarySearchFunc(entries, at, func(e entry, r int64) int { return cmp.Compare(e.object.Revision, r) })
+			o.Revision = at
+			l.byKey[key] = slices.Insert(entries, n, entry{object: o, deleted: true})
+		}
+		l.anchors = append(l.anchors, at)
+	}
+}
+
+// known tells whether the log has every change after from, up to and including to, and what there was at from.
+func (l *log) known(from, to int64) bool {
+	return slices.ContainsFunc(l.anchors, func(a int64) bool { return a <= from && l.whole(a, to) })
 }
 
 // merge joins intervals that touch.
@@ -94,7 +124,7 @@ func merge(all []interval) []interval {
 
 // whole tells whether the log has every change after from, up to and including to.
 func (l *log) whole(from, to int64) bool {
-	return from >= to || slices.ContainsFunc(l.covered, func(i interval) bool { return i.from <= from && to <= i.to })
+	return from == to || slices.ContainsFunc(l.covered, func(i interval) bool { return i.from <= from && to <= i.to })
 }
 
 // complete tells whether the log has every change there was.

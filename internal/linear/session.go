@@ -126,10 +126,9 @@ func (s *Session) check(l *log, least int64) (known bool, problems []string) {
 		if s.From > at || s.From == 0 && at < least {
 			problem("begins at %d, but writes up to %d were acknowledged, or asked for is %d", at, least, s.From)
 		}
-		if !l.complete() {
-			return s.follows(l, end, at, problem), problems
+		if l.known(at, at) {
+			s.begins(l, end-1, at, problem)
 		}
-		s.begins(l, end-1, at, problem)
 		return s.follows(l, end, at, problem), problems
 	default:
 		return s.split(l, least, problem), problems
@@ -190,7 +189,8 @@ func (s *Session) follows(l *log, n int, from int64, problem func(string, ...any
 			got = append(got, e)
 		}
 	}
-	if !l.whole(from, to) || !l.complete() && !s.Selection.all() {
+	known := l.known(from, to)
+	if !known && !(s.Selection.all() && l.whole(from, to)) {
 		return false // what an object was before decides what a selector shows of a change
 	}
 	want := l.events(s.Selection, from, to)
@@ -200,7 +200,7 @@ func (s *Session) follows(l *log, n int, from int64, problem func(string, ...any
 			problem("gap: %s %v is not told", want[i].Type, want[i].Object)
 		case i >= len(want) || got[i].Object.Revision < want[i].Object.Revision:
 			problem("tells %s %v, which does not belong there", got[i].Type, got[i].Object)
-		case got[i] != want[i] && l.complete():
+		case got[i] != want[i] && known:
 			problem("tells %s %v instead of %s %v", got[i].Type, got[i].Object, want[i].Type, want[i].Object)
 		case got[i].Object != want[i].Object:
 			problem("tells %v instead of %v", got[i].Object, want[i].Object)
@@ -214,9 +214,10 @@ func (s *Session) follows(l *log, n int, from int64, problem func(string, ...any
 
 // split looks for the revision at which a watch without a bookmark behind its first state can have begun.
 func (s *Session) split(l *log, least int64, problem func(string, ...any)) bool {
-	if !l.complete() || len(s.Events) == 0 {
+	if len(s.Events) == 0 {
 		return false
 	}
+	gaps := false
 	if s.Start == AnyAge {
 		least = 0
 	}
@@ -228,6 +229,10 @@ func (s *Session) split(l *log, least int64, problem func(string, ...any)) bool 
 	for i, at := range candidates {
 		if i+1 < len(candidates) && candidates[i+1] <= least {
 			continue // it would not show what was acknowledged
+		}
+		if !l.known(at, max(at, s.reached())) {
+			gaps = true
+			continue
 		}
 		all := l.all(at, s.Selection)
 		n := len(all)
@@ -242,6 +247,9 @@ func (s *Session) split(l *log, least int64, problem func(string, ...any)) bool 
 		if ok {
 			return true
 		}
+	}
+	if gaps {
+		return false
 	}
 	problem("there is no revision of which these are the state and the changes that follow: %v", s.Events)
 	return true
