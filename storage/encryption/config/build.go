@@ -134,6 +134,27 @@ func (s *set) check(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
+// await asks until all plugins are well, or the context ends.
+func (s *set) await(ctx context.Context) error {
+	var told error
+	for {
+		err := s.check(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || told == nil {
+			told = err // and not only that it was too late
+		}
+		timer := time.NewTimer(500 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return told
+		}
+	}
+}
+
 // run polls all plugins until the context ends.
 func (s *set) run(ctx context.Context) error {
 	errs := make([]error, len(s.plugins))

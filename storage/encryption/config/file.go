@@ -112,6 +112,10 @@ func (f *File) For(key string) encryption.Transformer {
 // Check tells whether the plugins are well, for a server's health. Without plugins all is.
 func (f *File) Check(ctx context.Context) error { return f.current.Load().check(ctx) }
 
+// Await waits until all plugins are well. When the context ends before, it returns what is wrong with them. A
+// server that reads its whole store when it starts should wait: to it, records whose plugin does not answer are unreadable.
+func (f *File) Await(ctx context.Context) error { return f.current.Load().await(ctx) }
+
 // Close ends the connections to plugins, after Run.
 func (f *File) Close() error { return f.current.Load().close() }
 
@@ -216,17 +220,5 @@ func (f *File) changed(ctx context.Context) (*content, error) {
 func healthy(ctx context.Context, c *content) error {
 	ctx, cancel := context.WithTimeout(ctx, max(10*time.Second, 2*c.timeouts))
 	defer cancel()
-	for {
-		err := c.check(ctx)
-		if err == nil {
-			return nil
-		}
-		timer := time.NewTimer(500 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		}
-	}
+	return c.await(ctx)
 }

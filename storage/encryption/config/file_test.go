@@ -3,6 +3,7 @@ package config_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/encryption"
 	"github.com/keelson-dev/keelson/storage/encryption/config"
+	"github.com/keelson-dev/keelson/storage/encryption/kms"
 	"github.com/keelson-dev/keelson/storage/encryption/kms/kmstest"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
@@ -155,7 +157,9 @@ func TestPlugins(t *testing.T) {
 		Reload: true, Interval: 10 * time.Millisecond, Logger: log.logger(),
 	})
 	defer run(t, f)()
-	eventually(t, "plugin one is well", func() bool { return f.Check(t.Context()) == nil })
+	if err := f.Await(t.Context()); err != nil {
+		t.Errorf("Await: %v", err)
+	}
 	inner := memory.New(memory.Options{})
 	defer inner.Close()
 	s := encryption.New(inner, f)
@@ -198,6 +202,20 @@ func TestPlugins(t *testing.T) {
 	}
 	if stale, err := s.(storage.Refresher).Stale(t.Context(), at); err != nil || stale {
 		t.Errorf("Stale = %v, %v", stale, err)
+	}
+}
+
+// TestAwait: who waits for a plugin that does not come is told what is wrong with it.
+func TestAwait(t *testing.T) {
+	f, _ := open(t, head+kmsRule("secrets", "one", filepath.Join(t.TempDir(), "none"), "50ms"), config.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := f.Await(ctx); !errors.Is(err, kms.ErrUnavailable) {
+		t.Errorf("Await: %v", err)
+	}
+	without, _ := open(t, head+rule("secrets", "identity"), config.Options{})
+	if err := without.Await(ctx); err != nil {
+		t.Errorf("Await without plugins: %v", err)
 	}
 }
 
