@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"time"
 
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/controllers"
@@ -42,7 +44,7 @@ func (e *encryptionSettings) check() error {
 
 // encrypt puts encryption, if it is asked for, over the store that the options ask for, which it opens where the cluster
 // would have. What polls plugins and the file is added to beside.
-func (s *settings) encrypt(o *cluster.Options, beside *[]controllers.Runnable) (closeLayer func() error, err error) {
+func (s *settings) encrypt(ctx context.Context, o *cluster.Options, beside *[]controllers.Runnable) (closeLayer func() error, err error) {
 	none := func() error { return nil }
 	if s.encryption.file == "" {
 		return none, nil
@@ -51,6 +53,9 @@ func (s *settings) encrypt(o *cluster.Options, beside *[]controllers.Runnable) (
 	file, err := config.Open(s.encryption.file, located(o.Kinds), config.Options{Reload: s.encryption.reload, Logger: log})
 	if err != nil {
 		return none, fmt.Errorf("--encryption-provider-config: %w", err)
+	}
+	if err := await(ctx, file); err != nil {
+		return none, errors.Join(err, file.Close())
 	}
 	inner, closeInner := o.Store, none
 	switch {
@@ -68,6 +73,19 @@ func (s *settings) encrypt(o *cluster.Options, beside *[]controllers.Runnable) (
 	o.Dir, o.Store = "", encryption.New(inner, encryption.Moved(file, registry.Root, s.backendPrefix()))
 	*beside = append(*beside, file)
 	return func() error { return errors.Join(closeInner(), file.Close()) }, nil
+}
+
+// pluginPatience is how long a KMS plugin may take to be there at a start.
+const pluginPatience = 10 * time.Second
+
+// await waits for plugins: without them, what they encrypted could not be read.
+func await(ctx context.Context, file *config.File) error {
+	ctx, cancel := context.WithTimeout(ctx, pluginPatience)
+	defer cancel()
+	if err := file.Await(ctx); err != nil {
+		return fmt.Errorf("--encryption-provider-config: start the KMS plugin first: %w", err)
+	}
+	return nil
 }
 
 // backendPrefix is what the keys of the store's records start with where they are kept.

@@ -166,6 +166,11 @@ func TestEncryptionFlags(t *testing.T) {
 	if err != nil || code != 1 || !strings.Contains(text, "--encryption-provider-config: error while parsing file: resources[0].providers[0].aesgcm.keys[0].secret") || strings.Contains(text, key) {
 		t.Errorf("code %d, %v: %s", code, err, text)
 	}
+	write(t, file, "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n  - kms: {apiVersion: v2, name: vault, endpoint: 'unix:///nowhere/kms.sock'}\n")
+	text, code, err = p.Fail(t.Context(), "--data-dir", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--encryption-provider-config", file)
+	if err != nil || code != 1 || !strings.Contains(text, "start the KMS plugin first") || !strings.Contains(text, "/nowhere/kms.sock") {
+		t.Errorf("code %d, %v: %s", code, err, text)
+	}
 	if text, code, err := p.Fail(t.Context(), "--encryption-provider-config-automatic-reload"); err != nil || code != 2 || !strings.Contains(text, "--encryption-provider-config: add it") {
 		t.Errorf("code %d, %v: %s", code, err, text)
 	}

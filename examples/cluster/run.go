@@ -114,7 +114,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		defer func() { err = errors.Join(err, store.Close()) }()
 		o.Store = store
 	}
-	closeLayer, err := s.encrypt(&o, &beside)
+	closeLayer, err := s.encrypt(ctx, &o, &beside)
 	if err != nil {
 		return err
 	}
