@@ -26,6 +26,26 @@
 // without a queue nothing is kept for a slow handler, and with one no more than its length and
 // two changes of each object.
 //
+// # Memory
+//
+// Bytes for each of 10,000 pods of 2.2 KB (as JSON), 50 namespaces, on amd64, as measured by
+//
+//	go test -run xxx -bench Memory -benchtime 1x ./informer/clientgo
+//
+//	informer in process; the objects are the registry's      100
+//	informer over the wire, with objects of its own        6,190
+//	the same, metadata only                                2,920
+//	clientgo in process, objects shared                      136
+//	clientgo in process, copies                            5,260
+//	clientgo over the wire                                 6,220
+//	the same, cut down to labels, node and phase           2,000
+//	client-go's store in process, objects shared             131
+//	client-go's informer over the wire, protobuf           6,270
+//	client-go's informer over the wire, JSON               7,490
+//
+// An index adds 8 to 16 for each value that an object has. What remains is the objects as Go has
+// them, of which a transform or metadata leaves the parts that somebody reads.
+//
 // # Errors
 //
 // Run retries whatever a Source fails with, after a delay that starts at 800 ms, doubles up to

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -22,9 +23,17 @@ func (k key) compare(other key) int {
 	if a == b {
 		return strings.Compare(k.name, other.name)
 	}
-	short := min(len(a), len(b))
-	if a != "" && b != "" && a[:short] != b[:short] {
-		return strings.Compare(a, b)
+	if short := min(len(a), len(b)); short > 0 {
+		if c := strings.Compare(a[:short], b[:short]); c != 0 {
+			return c
+		}
+		// One begins with the other: the slash stands against what follows.
+		if len(a) > short && a[short] != '/' {
+			return cmp.Compare(a[short], '/')
+		}
+		if len(b) > short && b[short] != '/' {
+			return cmp.Compare('/', b[short])
+		}
 	}
 	return strings.Compare(k.path(), other.path())
 }

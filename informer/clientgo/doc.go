@@ -14,8 +14,11 @@
 //
 //   - Resyncs come at each handler's own period, neither rounded up to the shortest one of the
 //     informer nor started anew when it lists again.
-//   - A watch that fails is resumed from where it was; only when the history is gone is there a
-//     new list, and with it an OnUpdate for every object that did not change.
+//   - A watch that fails is resumed from where it was, so that deletions meanwhile are told as
+//     such; only when the history is gone is there a new list, and with it tombstones and an
+//     OnUpdate for every object that did not change, as client-go's has after every failure.
+//   - Nothing is waited before the first list after a history that is gone, and delays between
+//     attempts have no jitter.
 //   - Lists come in key order, and handlers are told of lists in key order.
 //   - The changes that wait for a slow handler are bounded, see Options.Queue.
 //   - A transform that fails on an object of a watch leaves the cache with the state before, as
