@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/internal/etcdtest"
+	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/etcd"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
@@ -63,23 +67,43 @@ func createQuota(t *testing.T, cs kubernetes.Interface, q *corev1.ResourceQuota)
 
 // two starts two servers on one store, with the controllers in the first, and nothing that would
 // touch pods.
-func two(t *testing.T, store storage.Store, o cluster.Options) []kubernetes.Interface {
+func two(t *testing.T, stores [2]storage.Store, o cluster.Options) []kubernetes.Interface {
 	t.Helper()
 	first, second := o, o
-	first.Store, second.Store = store, store
+	first.Store, second.Store = stores[0], stores[1]
 	first.Disable = []string{"scheduler"}
 	second.Disable = slices.DeleteFunc(cluster.Components(), func(name string) bool { return name == "serviceaccount-controller" })
 	return []kubernetes.Interface{clientset(t, start(t, first).Config()), clientset(t, start(t, second).Config())}
 }
 
-func memoryStore(t *testing.T) storage.Store {
-	store := memory.New(memory.Options{})
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+// shared runs a test with the two servers' views of one state: the same store in memory, and each
+// its own on one etcd.
+func shared(t *testing.T, test func(t *testing.T, stores [2]storage.Store)) {
+	closed := func(t *testing.T, c io.Closer) {
+		t.Cleanup(func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("memory", func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		closed(t, store)
+		test(t, [2]storage.Store{store, store})
 	})
-	return store
+	t.Run("etcd", func(t *testing.T) {
+		members := etcdtest.Start(t, etcdtest.Options{})
+		var stores [2]storage.Store
+		for i := range stores {
+			store, err := etcd.Open(t.Context(), etcd.Config{Endpoints: members.Endpoints()}, etcd.Options{Trim: registry.Root, Prefix: "/registry/"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			closed(t, store)
+			stores[i] = store
+		}
+		test(t, stores)
+	})
 }
 
 func bare(name string) *corev1.Pod {
@@ -115,8 +139,10 @@ func exceeded(err error) error {
 }
 
 // TestQuotaTwoServers: whatever the writers, exactly as much is admitted as the quota allows.
-func TestQuotaTwoServers(t *testing.T) {
-	ctx, cs := t.Context(), two(t, memoryStore(t), cluster.Options{})
+func TestQuotaTwoServers(t *testing.T) { shared(t, quotaTwoServers) }
+
+func quotaTwoServers(t *testing.T, stores [2]storage.Store) {
+	ctx, cs := t.Context(), two(t, stores, cluster.Options{})
 	createQuota(t, cs[0], quotaOf("q", map[corev1.ResourceName]string{"pods": "100", "count/pods": "100"}))
 	create := func(prefix string) func(kubernetes.Interface, int, int) error {
 		return func(cs kubernetes.Interface, w, i int) error {
@@ -146,8 +172,10 @@ func TestQuotaTwoServers(t *testing.T) {
 
 // TestQuotaHammer: writers create and delete on both servers while the controller gives back.
 // There are never more pods than the quota allows, and in the end it knows how many there are.
-func TestQuotaHammer(t *testing.T) {
-	ctx, cs := t.Context(), two(t, memoryStore(t), cluster.Options{})
+func TestQuotaHammer(t *testing.T) { shared(t, quotaHammer) }
+
+func quotaHammer(t *testing.T, stores [2]storage.Store) {
+	ctx, cs := t.Context(), two(t, stores, cluster.Options{})
 	createQuota(t, cs[0], quotaOf("q", map[corev1.ResourceName]string{"pods": "20"}))
 	stop, cancel := context.WithCancel(ctx)
 	var watched sync.WaitGroup

@@ -101,12 +101,13 @@ func rangeFull(err error) error {
 }
 
 // TestServicesTwoServers: exactly as many services get an address, or a port, as there are.
-func TestServicesTwoServers(t *testing.T) {
+func TestServicesTwoServers(t *testing.T) { shared(t, servicesTwoServers) }
+
+func servicesTwoServers(t *testing.T, stores [2]storage.Store) {
 	o := cluster.Options{Services: cluster.Services{
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/25")}, NodePorts: allocation.PortRange{First: 31000, Size: 40},
 	}}
-	store := memoryStore(t)
-	ctx, cs := t.Context(), two(t, store, o)
+	ctx, cs := t.Context(), two(t, stores, o)
 	create := func(kind corev1.ServiceType) func(kubernetes.Interface, int, int) error {
 		return func(cs kubernetes.Interface, w, i int) error {
 			name := strings.ToLower(fmt.Sprintf("%s-%d-%d", kind, w, i))
@@ -117,7 +118,7 @@ func TestServicesTwoServers(t *testing.T) {
 	if n := race(t, cs, 32, 2, create(corev1.ServiceTypeNodePort), rangeFull); n != 40 {
 		t.Errorf("%d services got a node port, there are 40", n)
 	}
-	consistent(t, cs[1], store, o.Services.NodePorts)
+	consistent(t, cs[1], stores[0], o.Services.NodePorts)
 	had, _ := given(t, cs[0])
 	if n := race(t, cs, 64, 3, create(corev1.ServiceTypeClusterIP), rangeFull); n != 126-len(had) {
 		t.Errorf("%d services got a cluster IP, there were %d", n, 126-len(had))
@@ -128,17 +129,18 @@ func TestServicesTwoServers(t *testing.T) {
 	if len(ips) != 126 || len(ports) != 40 {
 		t.Errorf("%d addresses and %d ports are used", len(ips), len(ports))
 	}
-	consistent(t, cs[0], store, o.Services.NodePorts)
+	consistent(t, cs[0], stores[0], o.Services.NodePorts)
 }
 
 // TestServicesHammer creates, changes and deletes services on both servers, which have few
 // addresses and fewer ports, and compares in the end.
-func TestServicesHammer(t *testing.T) {
+func TestServicesHammer(t *testing.T) { shared(t, servicesHammer) }
+
+func servicesHammer(t *testing.T, stores [2]storage.Store) {
 	o := cluster.Options{Services: cluster.Services{
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/26")}, NodePorts: allocation.PortRange{First: 31000, Size: 20},
 	}}
-	store := memoryStore(t)
-	cs := two(t, store, o)
+	cs := two(t, stores, o)
 	createQuota(t, cs[0], quotaOf("q", map[corev1.ResourceName]string{"services": "50", "services.nodeports": "15"}))
 	allowed := func(err error) error {
 		if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || exceeded(err) == nil {
@@ -153,13 +155,13 @@ func TestServicesHammer(t *testing.T) {
 	unique(t, "address", ips)
 	unique(t, "port", ports)
 	t.Logf("%d addresses and %d ports are used", len(ips), len(ports))
-	consistent(t, cs[1], store, o.Services.NodePorts)
+	consistent(t, cs[1], stores[0], o.Services.NodePorts)
 	if len(ports) > 15 || len(ips) > 51 {
 		t.Errorf("%d addresses and %d ports are more than the quota allows", len(ips), len(ports))
 	}
 }
 
-// anything does something to one of thirty services.
+// anything does something to one of sixty services.
 func anything(ctx context.Context, cs kubernetes.Interface, r *rand.Rand) error {
 	services, name := cs.CoreV1().Services("default"), fmt.Sprintf("s-%d", r.IntN(60))
 	kinds := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort}
