@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage/etcd"
 )
@@ -22,9 +23,13 @@ type etcdSettings struct {
 	prefix       string
 	user         string
 	passwordFile string
+	compaction   time.Duration
 }
 
-const defaultPrefix = "/registry"
+const (
+	defaultPrefix     = "/registry"
+	defaultCompaction = 5 * time.Minute
+)
 
 // define gives the flags their names, which are kube-apiserver's where it has them.
 func (e *etcdSettings) define(f *flag.FlagSet) {
@@ -36,10 +41,11 @@ func (e *etcdSettings) define(f *flag.FlagSet) {
 	f.StringVar(&e.prefix, "etcd-prefix", defaultPrefix, "")
 	f.StringVar(&e.user, "etcd-user", "", "")
 	f.StringVar(&e.passwordFile, "etcd-password-file", "", "")
+	f.DurationVar(&e.compaction, "etcd-compaction-interval", defaultCompaction, "")
 }
 
 func (e *etcdSettings) check(storage string) error {
-	others := e.ca != "" || e.cert != "" || e.key != "" || e.user != "" || e.passwordFile != "" || e.prefix != defaultPrefix
+	others := e.ca != "" || e.cert != "" || e.key != "" || e.user != "" || e.passwordFile != "" || e.prefix != defaultPrefix || e.compaction != defaultCompaction
 	switch {
 	case storage != "etcd" && (e.endpoints != "" || others):
 		return errors.New("--etcd-endpoints and the like are about --storage etcd: add it")
@@ -51,6 +57,8 @@ func (e *etcdSettings) check(storage string) error {
 		return errors.New("--etcd-certfile and --etcd-keyfile belong together: add the other one")
 	case (e.user == "") != (e.passwordFile == ""):
 		return errors.New("--etcd-user and --etcd-password-file belong together: add the other one")
+	case e.compaction < 0:
+		return fmt.Errorf("--etcd-compaction-interval %v: choose a time such as 5m, or 0 for none", e.compaction)
 	case !strings.HasPrefix(e.prefix, "/") || strings.HasSuffix(e.prefix, "/"):
 		return fmt.Errorf("--etcd-prefix %q: write it as %s, with a slash in front and none behind", e.prefix, defaultPrefix)
 	}
@@ -85,4 +93,12 @@ func (e *etcdSettings) open(ctx context.Context, log *slog.Logger) (*etcd.Store,
 		return nil, errors.Join(fmt.Errorf("--storage etcd: %w; see that it runs, and what the flags --etcd-... say of it", err), store.Close())
 	}
 	return store, nil
+}
+
+// beside is what runs as long as the store is used.
+func (e *etcdSettings) beside(store *etcd.Store) []controllers.Runnable {
+	if e.compaction == 0 {
+		return nil
+	}
+	return []controllers.Runnable{etcd.NewCompaction(store, e.compaction)}
 }

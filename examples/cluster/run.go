@@ -113,6 +113,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		}
 		defer func() { err = errors.Join(err, store.Close()) }()
 		o.Store = store
+		beside = append(beside, s.etcd.beside(store)...)
 	}
 	closeLayer, err := s.encrypt(ctx, &o, &beside)
 	if err != nil {

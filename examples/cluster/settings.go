@@ -61,6 +61,9 @@ Flags:
   --etcd-user NAME, --etcd-password-file FILE
                         for an etcd with authentication; the file has nothing but the password
   --etcd-prefix PATH    what all keys begin with (default %s)
+  --etcd-compaction-interval TIME
+                        how often etcd forgets what was before, except for the last interval; 0 leaves that to others
+                        (default %s)
   --encryption-provider-config FILE
                         encrypts chosen resources in storage, as kube-apiserver's flag: an EncryptionConfiguration,
                         readable by you alone
@@ -143,7 +146,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, defaultNetwork)
+		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork)
 		return s, err
 	case err != nil:
 		return s, fmt.Errorf("%w; --help lists the flags", err)

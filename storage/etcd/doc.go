@@ -24,7 +24,7 @@
 //
 // # History
 //
-// etcd keeps all history until somebody compacts it: Compact does. The store implements storage.Lessor,
+// etcd keeps all history until somebody compacts it: Compact does, and a Compaction does all the time. The store implements storage.Lessor,
 // storage.Compactor and storage.Historian.
 //
 // # Concurrency

@@ -14,7 +14,8 @@ import (
 // first is the revision of an etcd that nobody has written to.
 const first = 1
 
-// Compact is storage.Compactor's. It counts for all that etcd keeps, not only for this store's keys.
+// Compact is storage.Compactor's. It counts for all that etcd keeps, not only for this store's keys; where etcd has
+// authentication on it takes the root role.
 func (s *Store) Compact(ctx context.Context, revision int64) error {
 	if s.isClosed() {
 		return storage.ErrClosed

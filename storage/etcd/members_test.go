@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/keelson-dev/keelson/internal/etcdtest"
 	"github.com/keelson-dev/keelson/storage"
@@ -250,4 +253,91 @@ func TestFrozenMember(t *testing.T) {
 	c.Resume(t, leader)
 	d.progress(50)
 	d.end()
+}
+
+// TestCompaction: two servers compact the same etcd, one at a time, and not what is one interval old or newer.
+func TestCompaction(t *testing.T) {
+	c := etcdtest.Start(t, etcdtest.Options{})
+	ctx, cancel := context.WithCancel(patient(t))
+	defer cancel()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	const every = 30 * time.Millisecond
+	one, two := open(t, c, etcd.Options{}), open(t, c, etcd.Options{})
+	for _, s := range []*etcd.Store{one, two} {
+		running.Go(func() {
+			if err := etcd.NewCompaction(s, every).Run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	stream := watch(t, one, "k/", revision(t, one))
+	var at, last int64
+	for n := 0; ; n++ {
+		last = create(t, two, fmt.Sprint("k/", n), "")
+		until(t, stream, last)
+		var err error
+		if at, err = one.Oldest(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if at > 10 {
+			break
+		}
+	}
+	if now := revision(t, two); at > now {
+		t.Errorf("compacted to %d, the newest is %d", at, now)
+	}
+	turns, err := c.Client(t).Get(ctx, "compact_rev_key")
+	if err != nil || len(turns.Kvs) != 1 || turns.Kvs[0].Version < 2 {
+		t.Errorf("turns: %v, %v", turns, err)
+	}
+}
+
+// TestLimitedUser: rights for its prefix are all that a store takes, except to compact.
+func TestLimitedUser(t *testing.T) {
+	c := etcdtest.Start(t, etcdtest.Options{Password: "r00t-word"})
+	client, ctx := c.Client(t), patient(t)
+	if _, err := client.RoleAdd(ctx, "apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.RoleGrantPermission(ctx, "apiserver", "/registry/", clientv3.GetPrefixRangeEnd("/registry/"), clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.UserAdd(ctx, "keelson", "its-word"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.UserGrantRole(ctx, "keelson", "apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	config := etcd.Config{Endpoints: c.Endpoints(), User: "keelson", Password: "its-word"}
+	s := openConfig(t, config, etcd.Options{Trim: "/registry/", Prefix: "/registry/"})
+	if err := s.Ready(ctx); err != nil {
+		t.Error(err)
+	}
+	stream := watch(t, s, "/registry/", revision(t, s))
+	at, err := s.CreateFor(ctx, "/registry/a", nil, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events := until(t, stream, at); len(events) != 1 {
+		t.Errorf("events: %+v", events)
+	}
+	if err := s.Compact(ctx, at); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("Compact: %v", err)
+	}
+	if _, err := client.Compact(ctx, at); err != nil {
+		t.Fatal(err)
+	}
+	if oldest, err := s.Oldest(ctx); err != nil || oldest != at {
+		t.Errorf("Oldest = %d, %v", oldest, err)
+	}
+	whole := openConfig(t, config, etcd.Options{})
+	_, listing := whole.List(ctx, "", storage.ListOptions{})
+	_, watching := whole.Watch(ctx, "", 0)
+	for name, err := range map[string]error{"List": listing, "Watch": watching, "Ready": whole.Ready(ctx)} {
+		if err == nil || !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), c.Endpoint(0)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
