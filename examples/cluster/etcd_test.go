@@ -64,6 +64,11 @@ func TestEtcd(t *testing.T) {
 	deploy(ctx, t, secondAPI, "more")
 	available(ctx, t, secondAPI, "more") // by the first's controllers, scheduler and nodes
 	available(ctx, t, api, "more")
+	c.Kill(t, 0) // both servers go on when their etcd is back
+	c.Restart(t, 0)
+	deploy(ctx, t, secondAPI, "late")
+	available(ctx, t, secondAPI, "late")
+	available(ctx, t, api, "late")
 	token, err := api.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
