@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,9 +201,12 @@ func TestResync(t *testing.T) {
 		store.Put(configMap("ns", "b", "1"))
 		i := informer.New(store, informer.Options{})
 		start := time.Now()
+		var mu sync.Mutex
 		var seen []string
 		listen := func(name string, h informer.Handler[object]) *informer.Registration {
 			h.Updated = func(old, o object) {
+				mu.Lock()
+				defer mu.Unlock()
 				if old != o {
 					name += "!"
 				}
