@@ -1,11 +1,16 @@
 package etcd_test
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/internal/etcdtest"
 )
@@ -20,20 +25,24 @@ func TestInTurn(t *testing.T) {
 	for _, o := range all {
 		upstream.create(t, o)
 	}
+	foreign(t, upstream)
 	if t.Failed() {
 		t.FailNow()
 	}
-	was := upstream.look(t, kinds)
+	was, exact := upstream.look(t, kinds), upstream.exact(t, kinds)
 	upstream.stop(t)
 	before := dump(t, set.etcd)
+	strangers := strangers(before, kinds)
 
 	keelson := startKeelson(t, set)
 	same := compare(t, "made by upstream, read by keelson", was, keelson.look(t, kinds))
 	t.Logf("%d objects of %d kinds: %d answers are the same", len(all), len(kinds), same)
 	untouched(t, before, dump(t, set.etcd))
+	exact.compare(t, keelson)
 	all = keelson.change(t, all, 1)
 	was = keelson.look(t, kinds)
 	keelson.stop(t)
+	untouched(t, strangers, dump(t, set.etcd))
 	before = dump(t, set.etcd)
 
 	upstream = startUpstream(t, set)
@@ -55,6 +64,85 @@ func TestInTurn(t *testing.T) {
 			t.Errorf("%s: %d", o.path(), code)
 		}
 	}
+}
+
+// foreign creates objects of kinds that keelson does not have.
+func foreign(t *testing.T, s *server) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/foreign.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
+		var request struct {
+			Path string
+			Body map[string]any
+		}
+		if err := yaml.Unmarshal(doc, &request); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() string { // a definition takes effect after a while
+			if code, data := s.do(t, http.MethodPost, request.Path, asJSON, encode(t, request.Body)); code != http.StatusCreated {
+				return fmt.Sprintf("%s: %d %s", request.Path, code, data)
+			}
+			return ""
+		})
+	}
+}
+
+// strangers are what is stored of kinds that keelson does not have.
+func strangers(all map[string]record, kinds []kind) map[string]record {
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(key string, _ record) bool {
+		return strings.HasPrefix(key, "/registry/ranges/") || slices.ContainsFunc(kinds, func(k kind) bool {
+			return strings.HasPrefix(key, "/registry/"+k.Prefix+"/")
+		})
+	})
+	return out
+}
+
+// exacts are lists as they are at one revision, by path.
+type exacts map[string][]byte
+
+// exact lists all kinds at the revision of now.
+func (s *server) exact(t *testing.T, kinds []kind) exacts {
+	t.Helper()
+	out := exacts{}
+	now := text(decode(t, s.get(t, "/api/v1/namespaces")), "metadata", "resourceVersion")
+	for _, k := range kinds {
+		for _, more := range []string{"", "&limit=2"} {
+			path := k.collection("") + "?resourceVersionMatch=Exact&resourceVersion=" + now + more
+			out[path] = s.get(t, path)
+			if next := text(decode(t, out[path]), "metadata", "continue"); next != "" {
+				path = k.collection("") + "?limit=2&continue=" + next
+				out[path] = s.get(t, path)
+			}
+		}
+	}
+	return out
+}
+
+// compare reads the same lists through another server. The pages that follow a first one are read
+// by the token of the other.
+func (e exacts) compare(t *testing.T, s *server) {
+	t.Helper()
+	for path, want := range e {
+		code, got := s.do(t, http.MethodGet, path, "", nil)
+		if code == http.StatusGone {
+			t.Errorf("%s: %s: %s", s.name, path, got)
+			continue
+		}
+		// Tokens lead to the same place, but look otherwise.
+		want, got = bytes.Replace(want, token(t, want), nil, 1), bytes.Replace(got, token(t, got), nil, 1)
+		if !bytes.Equal(want, got) {
+			t.Errorf("%s:\nwas %s\nis  %s", path, differing(want, got), differing(got, want))
+		}
+	}
+}
+
+func token(t *testing.T, list []byte) []byte {
+	t.Helper()
+	return []byte(text(decode(t, list), "metadata", "continue"))
 }
 
 // untouched wants a server to have left alone, by its start, what it found.

@@ -33,7 +33,7 @@ var withoutAdmission = []string{
 	"ValidatingAdmissionWebhook", "ResourceQuota",
 }
 
-const token = "admin"
+const password = "admin"
 
 // kubeAPIServer returns the program, which it builds if it is not there.
 func kubeAPIServer(t *testing.T) string {
@@ -61,7 +61,7 @@ func startUpstream(t *testing.T, set settings) *server {
 	program, dir := kubeAPIServer(t), t.TempDir()
 	key, tokens := filepath.Join(dir, "accounts.key"), filepath.Join(dir, "tokens.csv")
 	writeKey(t, key)
-	if err := os.WriteFile(tokens, []byte(token+`,kubernetes-admin,admin,"system:masters"`+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(tokens, []byte(password+`,kubernetes-admin,admin,"system:masters"`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))

@@ -76,7 +76,7 @@ func (s *server) request(ctx context.Context, method, path, contentType string, 
 		request.Header.Set("Content-Type", contentType)
 	}
 	if s.name == "upstream" {
-		request.Header.Set("Authorization", "Bearer "+token)
+		request.Header.Set("Authorization", "Bearer "+password)
 	}
 	return request, nil
 }
