@@ -47,7 +47,7 @@ func (c *call) find(ctx context.Context) (*registry.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.List(ctx, registry.ListOptions{
+	return c.List(registry.WithWarnings(ctx, c.warn), registry.ListOptions{
 		Selection: selection, Limit: o.Limit, Continue: o.Continue,
 		ResourceVersion: o.ResourceVersion, Match: o.ResourceVersionMatch,
 	})

@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
 	"github.com/keelson-dev/keelson/registry/core"
+	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
@@ -40,8 +41,13 @@ func serveWith(t testing.TB, o apiserver.Options) *rest.Config {
 
 func serveKinds(t testing.TB, ro registry.Options, o apiserver.Options) *rest.Config {
 	t.Helper()
+	return serveStore(t, memory.New(memory.Options{}), ro, o)
+}
+
+func serveStore(t testing.TB, store storage.Store, ro registry.Options, o apiserver.Options) *rest.Config {
+	t.Helper()
 	kinds := append(core.Kinds(core.Options{}), apps.Kinds()...)
-	reg, err := registry.New(memory.New(memory.Options{}), kinds, ro)
+	reg, err := registry.New(store, kinds, ro)
 	if err != nil {
 		t.Fatal(err)
 	}

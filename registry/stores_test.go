@@ -15,9 +15,9 @@ import (
 
 // TestStores: a registry shows the same on every store.
 func TestStores(t *testing.T) {
-	closed := func(t testing.TB, close func() error) {
+	closed := func(t testing.TB, end func() error) {
 		t.Cleanup(func() {
-			if err := close(); err != nil {
+			if err := end(); err != nil {
 				t.Error(err)
 			}
 		})
