@@ -7,11 +7,13 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// forget deletes the objects of kinds with a time to live, once a minute, and compacts the history.
+// forget deletes the objects of kinds with a time to live, once a minute, compacts the history, and tries
+// again what could not be read.
 func (r *Registry) forget(ctx context.Context) {
-	expiry, compaction := time.NewTicker(time.Minute), time.NewTicker(r.compaction)
+	expiry, compaction, retry := time.NewTicker(time.Minute), time.NewTicker(r.compaction), time.NewTicker(retryPeriod)
 	defer expiry.Stop()
 	defer compaction.Stop()
+	defer retry.Stop()
 	// What was the present at one tick is the past at the next.
 	revision := r.clock.read()
 	for {
@@ -23,6 +25,10 @@ func (r *Registry) forget(ctx context.Context) {
 				if res.TTL > 0 {
 					res.expire(ctx, now)
 				}
+			}
+		case <-retry.C:
+			for _, res := range r.byPrefix {
+				res.retry(ctx)
 			}
 		case <-compaction.C:
 			for _, res := range r.order {

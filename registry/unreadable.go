@@ -3,8 +3,10 @@ package registry
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keelson-dev/keelson/storage"
 )
@@ -12,7 +14,7 @@ import (
 // unreadable is a record that is there but whose object is not known: no key decrypts it, or it does
 // not decode. Reads of it fail, lists leave it out with a warning, and watchers are told nothing: it
 // is not deleted. It can be overwritten by nobody, and deleted only by who asks to ignore that it
-// cannot be read.
+// cannot be read. It is tried again from time to time.
 type unreadable struct {
 	revision int64
 	err      error
@@ -108,6 +110,47 @@ func (r *Resource) deleteUnread(ctx context.Context, key, name string, dryRun bo
 			return nil, false, err
 		}
 	}
+}
+
+const (
+	// retryPeriod is how often records that could not be read are tried again.
+	retryPeriod = 5 * time.Second
+	// retried is how many of a resource are tried at a time until one can be read.
+	retried = 16
+)
+
+// retry tries the resource's unreadable records again: a key may have come back. One that can be read is
+// written as it is, so that it has a revision under which everybody learns of it.
+func (r *Resource) retry(ctx context.Context) {
+	r.table.mu.RLock()
+	spoilt := maps.Clone(r.table.unreadable)
+	r.table.mu.RUnlock()
+	tries := retried
+	for key, u := range spoilt {
+		if tries == 0 || ctx.Err() != nil {
+			return
+		}
+		tries--
+		if r.reread(ctx, key, u) {
+			tries = len(spoilt)
+		}
+	}
+}
+
+// reread tells whether the record can be read by now, and writes it if so.
+func (r *Resource) reread(ctx context.Context, key string, u unreadable) bool {
+	rec, err := r.registry.store.Get(ctx, r.storageKey(key))
+	if err != nil || rec.Revision != u.revision {
+		return false
+	}
+	if _, err := r.decode(rec.Key, rec.Value, rec.Revision); err != nil {
+		return false
+	}
+	_, err = r.storeOver(ctx, &Item{key: key, Revision: rec.Revision}, rec.Value)
+	if err != nil && !refusedByStore(err) && ctx.Err() == nil {
+		r.registry.log.Warn("an object that can be read again is not written", "key", rec.Key, "error", err)
+	}
+	return err == nil
 }
 
 // rewritable tells whether a write that changes nothing is to be stored all the same, since the record

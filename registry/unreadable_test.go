@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -130,6 +132,58 @@ func testUnreadable(t *testing.T, later bool) {
 	}
 	if err := want(res.Get(ctx, "ns", "blind", ""))("2"); err != nil || len(res.Unreadable("")) != 0 {
 		t.Errorf("once it can be read: %v, %v", err, res.Unreadable(""))
+	}
+}
+
+func (b *blind) Get(ctx context.Context, key string) (storage.Record, error) {
+	rec, err := b.Store.Get(ctx, key)
+	if bad := b.err(key); err == nil && bad != nil {
+		rec.Value, rec.Err, err = nil, bad, bad
+	}
+	return rec, err
+}
+
+// TestReadableAgain: when the key comes back, so do the objects, and watches tell of them.
+func TestReadableAgain(t *testing.T) { synctest.Test(t, testReadableAgain) }
+
+func testReadableAgain(t *testing.T) {
+	inner := memory.New(memory.Options{})
+	seeing := open(t, inner, registry.Options{})
+	const n = 40
+	for i := range n {
+		if _, err := seeing.Create(t.Context(), config(fmt.Sprintf("blind-%d", i), "1"), registry.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := inner.Create(t.Context(), "/registry/configmaps/ns/garbage", []byte("k8s\x00garbage")); err != nil {
+		t.Fatal(err)
+	}
+	store := &blind{Store: inner}
+	res := open(t, store, registry.Options{})
+	w, err := res.Watch(t.Context(), registry.Selection{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	if res.Len() != 0 || len(res.Unreadable("")) != n+1 {
+		t.Errorf("%d objects, %d unreadable", res.Len(), len(res.Unreadable("")))
+	}
+	store.see()
+	told := map[string]bool{}
+	for len(told) < n {
+		events, err := w.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if name := e.Item.Object.GetName(); e.Type != informer.Added || told[name] {
+				t.Fatalf("%s of %s", e.Type, name)
+			}
+			told[e.Item.Object.GetName()] = true
+		}
+	}
+	if res.Len() != n || len(res.Unreadable("")) != 1 {
+		t.Errorf("%d objects, %d unreadable", res.Len(), len(res.Unreadable("")))
 	}
 }
 
