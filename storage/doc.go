@@ -20,8 +20,14 @@
 //
 // # Backends
 //
-// storage/memory keeps everything in the process and storage/wal in a directory; storagetest is the
-// suite that both pass and every other backend should.
+// storage/memory keeps everything in the process, storage/wal in a directory and storage/etcd in an
+// etcd that several servers may share; storagetest is the suite that they pass and every other
+// backend should. What only some stores can do (leases, compaction, the reach of history) are
+// interfaces of their own: Lessor, Compactor, Historian, Refresher.
+//
+// storage/encryption is a store over another that encrypts the values of chosen keys;
+// storage/snapshot writes a store to a file and back, storage/transfer copies one to another and
+// compares them.
 //
 // # Concurrency
 //
