@@ -492,7 +492,7 @@ func TestAdvertised(t *testing.T) {
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "registry/kubernetesservice", 110)
 	depcheck.Siblings(t, "registry/kubernetesservice", "informer", "registry", "registry/allocation", "registry/codec",
-		"registry/internal/check", "registry/networking", "storage")
+		"registry/internal/check", "registry/internal/ordered", "registry/networking", "storage")
 }
 
 // A server keeps the service while it runs.
