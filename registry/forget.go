@@ -3,8 +3,6 @@ package registry
 import (
 	"context"
 	"time"
-
-	"github.com/keelson-dev/keelson/storage"
 )
 
 // forget deletes the objects of kinds with a time to live, once a minute, compacts the history, and tries
@@ -34,11 +32,6 @@ func (r *Registry) forget(ctx context.Context) {
 			for _, res := range r.order {
 				if res.table != nil {
 					res.table.compact(revision)
-				}
-			}
-			if compactor, ok := r.store.(storage.Compactor); ok {
-				if err := compactor.Compact(ctx, revision); err != nil && ctx.Err() == nil {
-					r.log.Warn("the store keeps its old history", "before", revision, "error", err)
 				}
 			}
 			revision = r.clock.read()

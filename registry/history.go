@@ -69,6 +69,12 @@ func (h *history) forgetUntil(revision int64) {
 	}
 }
 
+// restart forgets everything, also to those who had read it all, and begins after revision.
+func (h *history) restart(revision int64) {
+	h.base = h.end() + 1
+	h.ring, h.first, h.count, h.bytes, h.oldest = nil, 0, 0, 0, revision
+}
+
 // since returns the sequence number of the first change after revision, or false when changes
 // after it may be gone.
 func (h *history) since(revision int64) (int64, bool) {

@@ -13,13 +13,15 @@ import (
 const loadPage = 2000
 
 // begin reads the store in and returns a stream of what happened after that, and the revision that
-// the stream must come to before reads may show anything. Where the store has a history the
-// state is read as it was in the past, so that what happened since can be watched again: clients
+// the stream must come to before reads may show anything. At the first time, where the store has a history,
+// the state is read as it was in the past, so that what happened since can be watched again: clients
 // resume their watches after a restart.
-func (r *Registry) begin(ctx context.Context) (stream storage.Stream, now int64, err error) {
-	from, err := r.past(ctx)
-	if err != nil {
-		return nil, 0, err
+func (r *Registry) begin(ctx context.Context, again bool) (stream storage.Stream, now int64, err error) {
+	var from int64
+	if !again {
+		if from, err = r.past(ctx); err != nil {
+			return nil, 0, err
+		}
 	}
 	for {
 		revision, err := r.load(ctx, from)
@@ -59,10 +61,17 @@ func (r *Registry) past(ctx context.Context) (int64, error) {
 	return min(max(oldest, now-int64(r.history)), now), nil
 }
 
-// load reads the state at a revision, or with 0 the newest, and returns which it was.
+// state is what a table is to hold.
+type state struct {
+	tree       *itemTree
+	unreadable map[string]unreadable
+}
+
+// load reads the state at a revision, or with 0 the newest, into the tables and returns which it was.
 func (r *Registry) load(ctx context.Context, revision int64) (int64, error) {
+	states := map[*Resource]*state{}
 	for _, res := range r.byPrefix {
-		res.table.clear()
+		states[res] = &state{tree: newTree(), unreadable: map[string]unreadable{}}
 	}
 	o := storage.ListOptions{Limit: loadPage, Revision: revision}
 	for {
@@ -70,13 +79,18 @@ func (r *Registry) load(ctx context.Context, revision int64) (int64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("list the store: %w", err)
 		}
+		if shown := r.clock.read(); page.Revision < shown {
+			return 0, fmt.Errorf("the store has gone back from revision %d to %d; restart, so that clients list again", shown, page.Revision)
+		}
 		for _, rec := range page.Records {
-			r.take(rec)
+			if res, key := r.locate(rec.Key); res != nil {
+				r.take(states[res], res, key, rec)
+			}
 		}
 		o.Revision = page.Revision
 		if !page.More {
-			for _, res := range r.byPrefix {
-				res.table.log.oldest = page.Revision
+			for res, s := range states {
+				res.table.replace(s, page.Revision)
 			}
 			return page.Revision, nil
 		}
@@ -84,19 +98,15 @@ func (r *Registry) load(ctx context.Context, revision int64) (int64, error) {
 	}
 }
 
-// take puts a record that was read into its table.
-func (r *Registry) take(rec storage.Record) {
-	res, key := r.locate(rec.Key)
-	if res == nil {
-		return
-	}
+// take puts a record that was read into the state of its resource.
+func (r *Registry) take(s *state, res *Resource, key string, rec storage.Record) {
 	obj, err := res.read(rec.Key, rec.Value, rec.Err, rec.Revision)
 	if err != nil {
 		r.log.Error("a stored object cannot be read", "key", rec.Key, "error", err)
-		res.table.spoil(key, unreadable{rec.Revision, err})
+		s.unreadable[key] = unreadable{rec.Revision, err}
 		return
 	}
-	res.table.load(res.item(key, obj, rec.Revision, len(rec.Value)))
+	s.tree.Put(res.item(key, obj, rec.Revision, len(rec.Value)))
 }
 
 // update is a committed change on its way into a table.

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -50,7 +51,8 @@ type Registry struct {
 	clock     clock
 	pending   pending
 	herd      *herd
-	synced    chan struct{}
+	ready     sync.Once
+	synced    chan struct{} // closed when the store has been read in
 
 	history    int
 	compaction time.Duration
@@ -145,7 +147,8 @@ func (r *Registry) WaitSynced(ctx context.Context) error {
 }
 
 // Run reads the store in, then follows it until the context ends. It is called once. An error
-// means that the store failed.
+// means that the store failed. If the registry falls behind the history that the store keeps, as after a
+// long time without a connection, it reads the store anew, and watches end with ErrExpired.
 func (r *Registry) Run(ctx context.Context) error {
 	err := r.run(ctx)
 	if ctx.Err() != nil {
@@ -160,27 +163,42 @@ func (r *Registry) Run(ctx context.Context) error {
 }
 
 func (r *Registry) run(ctx context.Context) error {
-	stream, now, err := r.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
 	// The herd ends behind the last change.
 	herding, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var beside sync.WaitGroup
 	beside.Go(func() { r.herd.run(herding) })
 	defer func() { cancel(); beside.Wait() }()
 	forgetting, cancelForget := context.WithCancel(ctx)
-	beside.Go(func() { r.forget(forgetting) })
+	beside.Go(func() {
+		if r.WaitSynced(forgetting) == nil {
+			r.forget(forgetting)
+		}
+	})
 	defer cancelForget()
+	for again := false; ; again = true {
+		stream, now, err := r.begin(ctx, again)
+		if err != nil {
+			return err
+		}
+		err = r.follow(ctx, stream, now)
+		stream.Close()
+		if !errors.Is(err, storage.ErrCompacted) || ctx.Err() != nil {
+			return fmt.Errorf("follow the store: %w", err)
+		}
+		r.log.Warn("the registry fell behind the store's history; it reads the store anew, and all watches must list again", "error", err)
+	}
+}
+
+// follow applies what a stream tells until that ends. now is what it must come to before reads may
+// show anything.
+func (r *Registry) follow(ctx context.Context, stream storage.Stream, now int64) error {
 	for told := r.clock.read(); ; {
-		if told >= now && now > 0 {
-			close(r.synced)
-			now = 0
+		if told >= now {
+			r.ready.Do(func() { close(r.synced) })
 		}
 		events, err := stream.Next(ctx)
 		if err != nil {
-			return fmt.Errorf("follow the store: %w", err)
+			return err
 		}
 		for len(events) > 0 {
 			n := 1

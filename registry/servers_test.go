@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/registry"
@@ -338,5 +339,107 @@ func TestOneRevision(t *testing.T) {
 	}
 	if res.Len() != rounds*each {
 		t.Errorf("%d objects", res.Len())
+	}
+}
+
+// cutOff is a store whose streams can be made to have fallen behind its history.
+type cutOff struct {
+	*memory.Store
+	mu  sync.Mutex
+	cut chan struct{}
+}
+
+func (c *cutOff) fallBehind() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.cut)
+	c.cut = make(chan struct{})
+}
+
+func (c *cutOff) Watch(ctx context.Context, prefix string, after int64) (storage.Stream, error) {
+	s, err := c.Store.Watch(ctx, prefix, after)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cutOffStream{s, c.cut}, err
+}
+
+type cutOffStream struct {
+	storage.Stream
+	cut chan struct{}
+}
+
+func (s cutOffStream) Next(ctx context.Context) ([]storage.Event, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	defer func() { <-done }()
+	go func() {
+		defer close(done)
+		select {
+		case <-s.cut:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	events, err := s.Stream.Next(ctx)
+	cancel()
+	select {
+	case <-s.cut:
+		return nil, storage.ErrCompacted
+	default:
+		return events, err
+	}
+}
+
+// TestFallsBehind: a registry that lost track of its store reads it anew; watches end with an error, lists are right.
+func TestFallsBehind(t *testing.T) {
+	inner := memory.New(memory.Options{})
+	store := &cutOff{Store: inner, cut: make(chan struct{})}
+	res, other := open(t, store, registry.Options{}), open(t, inner, registry.Options{})
+	ctx := t.Context()
+	front := registry.Selection{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"})}
+	put := func(res *registry.Resource, name string) int64 {
+		t.Helper()
+		cm := config(name, "1")
+		cm.Labels = map[string]string{"tier": "front"}
+		item, err := res.Create(ctx, cm, registry.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return item.Revision
+	}
+	for round := range 20 {
+		var watches []*registry.Watch
+		for _, s := range []registry.Selection{{}, {Namespace: "ns"}, front} {
+			l, w, err := res.ListAndWatch(ctx, s, "")
+			if err != nil || len(l.Items) != 2*round {
+				t.Fatalf("round %d: %v, %v", round, l, err)
+			}
+			watches = append(watches, w)
+		}
+		ended := make(chan error, len(watches))
+		before := put(res, "a"+strconv.Itoa(round))
+		for _, w := range watches {
+			go func() {
+				var err error
+				for err == nil {
+					_, err = w.Next(ctx)
+				}
+				ended <- err
+			}()
+		}
+		store.fallBehind()
+		put(other, "b"+strconv.Itoa(round))
+		for range watches {
+			if err := <-ended; !errors.Is(err, registry.ErrExpired) {
+				t.Errorf("a watch ended with %v", err)
+			}
+		}
+		if l, err := res.List(ctx, registry.ListOptions{}); err != nil || len(l.Items) != 2*round+2 {
+			t.Errorf("round %d: %v, %v", round, l, err)
+		}
+		if _, err := res.Watch(ctx, registry.Selection{}, before-1); !errors.Is(err, registry.ErrExpired) {
+			t.Errorf("a watch from before: %v", err)
+		}
 	}
 }

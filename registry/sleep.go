@@ -192,6 +192,27 @@ func (s *sleepers) tell(c change, seq int64) {
 	}
 }
 
+// expel wakes all, to find that what they wait for is no longer told. The caller holds the table's lock for
+// writing.
+func (s *sleepers) expel() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*group
+	if s.all != nil {
+		all = append(all, s.all)
+	}
+	for _, d := range s.dimensions {
+		for _, g := range d.groups {
+			all = append(all, g)
+		}
+	}
+	for _, g := range all {
+		s.detach(g)
+		g.woken, g.by = true, -1
+		s.herd.add(s, g)
+	}
+}
+
 // wake wakes a crowd of a group, and tells whether there are more.
 func (s *sleepers) wake(g *group) bool {
 	for n := 0; n < crowd && g.first != nil; n++ {

@@ -50,14 +50,21 @@ func newTable(o *Options, h *herd) *table {
 	}
 }
 
-// clear empties the table, before the pump starts.
-func (t *table) clear() {
-	t.tree = newTree()
-	t.unreadable = nil
+// replace makes the table hold the state at a revision. What lies before is forgotten: watches that were
+// there before must list again.
+func (t *table) replace(s *state, revision int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tree, t.frozen, t.unreadable = s.tree, nil, s.unreadable
+	for _, x := range t.indexes {
+		*x = *newIndex(x.value)
+		t.tree.All(func(i *Item) bool { x.move(nil, i); return true })
+	}
+	t.views = nil
+	t.latest = revision
+	t.log.restart(revision)
+	t.sleepers.expel()
 }
-
-// load puts an item in place before the pump starts.
-func (t *table) load(i *Item) { t.tree.Put(i) }
 
 // get returns the newest item at key, or nil.
 func (t *table) get(key string) *Item {
