@@ -14,7 +14,7 @@ func (d Definition[T]) Kind() Kind {
 	k := Kind{
 		Names: d.Names, GroupVersion: d.GroupVersion, Namespaced: d.Namespaced, Prefix: d.Prefix,
 		New: func() Object { return d.New() }, NewList: d.NewList,
-		Rules: d.Rules.erase(), Sub: d.Sub.erase(), Also: d.Also, TTL: d.TTL, Warning: d.Warning,
+		Rules: d.Rules.erase(), Sub: d.Sub.erase(), Also: d.Also, Older: d.Older, TTL: d.TTL, Warning: d.Warning,
 		Columns: d.Columns.erase(),
 	}
 	if k.Prefix == "" {
@@ -69,6 +69,7 @@ func (c Computed[T]) Kind() Kind {
 func (r Rules[T]) erase() Rules[Object] {
 	return Rules[Object]{
 		Default:        erase1(r.Default),
+		Restore:        erase1(r.Restore),
 		PrepareCreate:  eraseCreate(r.PrepareCreate),
 		PrepareUpdate:  eraseUpdate(r.PrepareUpdate),
 		Validate:       eraseValidate(r.Validate),

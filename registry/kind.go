@@ -43,6 +43,9 @@ type Kind struct {
 	Sub    Subresources[Object]
 	// Also lists further group-versions that serve the same stored objects.
 	Also []Version
+	// Older lists group-versions in which servers of the past stored objects. Those of Also need not
+	// be among them.
+	Older []Older
 	// TTL is how long an object lives after its last write; 0 is for ever.
 	TTL time.Duration
 	// Warning, if not empty, accompanies every answer: the kind is deprecated.
@@ -84,6 +87,7 @@ type Definition[T Object] struct {
 	Fields       func(T) fields.Set
 	Sub          Subresources[T]
 	Also         []Version
+	Older        []Older
 	TTL          time.Duration
 	Warning      string
 	Columns      Columns[T]
@@ -96,6 +100,9 @@ type Rules[T Object] struct {
 	// Default fills unset fields as upstream's versioned defaults do. It runs after every
 	// decoding, before admission.
 	Default func(obj T)
+	// Restore fills what objects lack that were stored before a field was there. It runs after
+	// every decoding of what is stored, behind Default, and not on what clients send.
+	Restore func(obj T)
 	// PrepareCreate drops what a client may not set and sets what the server sets (an empty
 	// status, generation 1). It runs after mutating admission.
 	PrepareCreate func(ctx context.Context, obj T)
@@ -221,6 +228,14 @@ type Version struct {
 	// FieldLabel translates a field selector's label in this version to the kind's, false for
 	// one that is not selectable. Unset, the labels are the kind's.
 	FieldLabel func(label string) (string, bool)
+}
+
+// Older is a group-version in which objects may still be stored, though it is not served.
+type Older struct {
+	GroupVersion schema.GroupVersion
+	New          func() runtime.Object
+	// ToStored converts what was decoded into an object of the kind, which may share it.
+	ToStored func(runtime.Object) Object
 }
 
 // ObjectKey names one object of a resource.

@@ -248,13 +248,47 @@ func (r *Resource) item(key string, obj Object, revision int64, size int) *Item 
 func (r *Resource) gvk() schema.GroupVersionKind { return r.GroupVersion.WithKind(r.Names.Kind) }
 
 func (r *Resource) decode(key string, value []byte, revision int64) (Object, error) {
-	obj := r.New()
-	if _, err := codec.Decode(value, obj); err != nil {
+	obj, err := r.open(value)
+	if err != nil {
 		return nil, fmt.Errorf("stored object %s does not decode as %s: %w", key, r.gvk(), err)
 	}
 	if r.Rules.Default != nil {
 		r.Rules.Default(obj)
 	}
+	if r.Rules.Restore != nil {
+		r.Rules.Restore(obj)
+	}
 	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
 	return obj, nil
+}
+
+// open decodes a stored value, in whichever version it is.
+func (r *Resource) open(value []byte) (Object, error) {
+	if len(r.Also)+len(r.Older) > 0 {
+		gvk, err := codec.Type(value)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range r.Older {
+			if gvk.GroupVersion() == v.GroupVersion {
+				old := v.New()
+				if _, err := codec.Decode(value, old); err != nil {
+					return nil, err
+				}
+				return v.ToStored(old), nil
+			}
+		}
+		for _, v := range r.Also {
+			if gvk.GroupVersion() == v.GroupVersion {
+				served := v.New()
+				if _, err := codec.Decode(value, served); err != nil {
+					return nil, err
+				}
+				return v.ToStored(served), nil
+			}
+		}
+	}
+	obj := r.New()
+	_, err := codec.Decode(value, obj)
+	return obj, err
 }

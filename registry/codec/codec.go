@@ -129,6 +129,19 @@ func Open(data []byte) (schema.GroupVersionKind, []byte, error) {
 	return schema.FromAPIVersionAndKind(u.APIVersion, u.Kind), u.Raw, nil
 }
 
+// Type returns the type that an envelope or a JSON object names.
+func Type(data []byte) (schema.GroupVersionKind, error) {
+	if IsProtobuf(data) {
+		gvk, _, err := Open(data)
+		return gvk, err
+	}
+	var t runtime.TypeMeta
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &t); err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return schema.FromAPIVersionAndKind(t.APIVersion, t.Kind), nil
+}
+
 // Decode fills into from an envelope or from JSON and returns the type that data names. The
 // object's TypeMeta is left empty. Unknown JSON fields are dropped.
 func Decode(data []byte, into runtime.Object) (schema.GroupVersionKind, error) {

@@ -7,6 +7,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -46,6 +47,11 @@ func events() registry.Kind {
 				return validateChangedEvent(obj.(*corev1.Event), old.(*corev1.Event))
 			},
 			FieldLabel: eventFieldLabel,
+		}},
+		Older: []registry.Older{{
+			GroupVersion: schema.GroupVersion{Group: eventsv1.GroupName, Version: "v1beta1"}, // its fields are those of v1
+			New:          func() runtime.Object { return &eventsv1.Event{} },
+			ToStored:     func(obj runtime.Object) registry.Object { return eventFromV1(obj.(*eventsv1.Event)) },
 		}},
 		TTL:     eventTTL,
 		Columns: eventColumns(),

@@ -27,6 +27,7 @@ func services(o Services) registry.Kind {
 		NewList:      func() runtime.Object { return &corev1.ServiceList{} },
 		Rules: registry.Rules[*corev1.Service]{
 			Default: defaultService,
+			Restore: families.restore,
 			PrepareCreate: func(_ context.Context, svc *corev1.Service) {
 				svc.Status = corev1.ServiceStatus{}
 				families.complete(svc)

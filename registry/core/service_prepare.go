@@ -131,12 +131,45 @@ func (f families) fill(svc, old *corev1.Service) {
 	}
 	two := endpointsByHand(svc) || len(f) == 2
 	if two && len(s.IPFamilies) == 1 && familyPolicy(svc) != corev1.IPFamilyPolicySingleStack {
-		other := corev1.IPv6Protocol
-		if s.IPFamilies[0] == corev1.IPv6Protocol {
-			other = corev1.IPv4Protocol
-		}
-		s.IPFamilies = append(s.IPFamilies, other)
+		s.IPFamilies = append(s.IPFamilies, otherFamily(s.IPFamilies[0]))
 	}
+}
+
+// restore completes a service that was stored before there were lists of IPs and families.
+func (f families) restore(svc *corev1.Service) {
+	s := &svc.Spec
+	if s.ClusterIP != "" && len(s.ClusterIPs) == 0 {
+		s.ClusterIPs = []string{s.ClusterIP}
+	}
+	if !hasClusterIP(svc) {
+		s.InternalTrafficPolicy = nil // servers once set it though the type has no use for it
+		return
+	}
+	switch {
+	case len(s.IPFamilies) > 0:
+		return
+	case s.ClusterIP != corev1.ClusterIPNone:
+		for _, ip := range s.ClusterIPs {
+			s.IPFamilies = append(s.IPFamilies, familyOf(ip))
+		}
+	case len(f) > 0 && endpointsByHand(svc):
+		s.IPFamilies = []corev1.IPFamily{f[0], otherFamily(f[0])}
+	case len(f) > 0:
+		s.IPFamilies = []corev1.IPFamily{f[0]}
+	}
+	switch len(s.IPFamilies) {
+	case 1:
+		s.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
+	case 2:
+		s.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack)
+	}
+}
+
+func otherFamily(family corev1.IPFamily) corev1.IPFamily {
+	if family == corev1.IPv6Protocol {
+		return corev1.IPv4Protocol
+	}
+	return corev1.IPv6Protocol
 }
 
 // endpointsByHand tells whether a service has no selector and no IP: its endpoints may be of

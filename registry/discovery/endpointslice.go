@@ -16,6 +16,7 @@ func endpointSlices() registry.Kind {
 	return registry.Definition[*discoveryv1.EndpointSlice]{
 		Names:        registry.Names{Kind: "EndpointSlice", Plural: "endpointslices", Singular: "endpointslice"},
 		GroupVersion: discoveryv1.SchemeGroupVersion,
+		Older:        olderSlices(),
 		Namespaced:   true,
 		New:          func() *discoveryv1.EndpointSlice { return &discoveryv1.EndpointSlice{} },
 		NewList:      func() runtime.Object { return &discoveryv1.EndpointSliceList{} },

@@ -25,6 +25,7 @@ func ingresses() registry.Kind {
 		GroupVersion: networkingv1.SchemeGroupVersion,
 		Namespaced:   true,
 		Prefix:       "ingress",
+		Older:        olderIngresses(),
 		New:          func() *networkingv1.Ingress { return &networkingv1.Ingress{} },
 		NewList:      func() runtime.Object { return &networkingv1.IngressList{} },
 		Columns:      ingressColumns(),

@@ -23,6 +23,7 @@ func podDisruptionBudgets() registry.Kind {
 			Short: []string{"pdb"},
 		},
 		GroupVersion: policyv1.SchemeGroupVersion,
+		Older:        olderBudgets(),
 		Namespaced:   true,
 		New:          func() *policyv1.PodDisruptionBudget { return &policyv1.PodDisruptionBudget{} },
 		NewList:      func() runtime.Object { return &policyv1.PodDisruptionBudgetList{} },
