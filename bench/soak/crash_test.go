@@ -136,7 +136,7 @@ func lives(ctx context.Context, seed uint64, o waltest.Options) (figures, error)
 
 // live opens the store and serves it. That the disk crashes is no error.
 func live(ctx context.Context, disk *waltest.Disk, random *rand.Rand, use func([]http.RoundTripper) error) error {
-	store, err := disk.Open(wal.Options{History: 16 + random.IntN(200), CompactBytes: int64(1 + random.IntN(20_000))})
+	store, err := disk.Open(wal.Options{History: 1 + random.IntN(200), CompactBytes: int64(1 + random.IntN(20_000))})
 	if err != nil {
 		if disk.Crashed() {
 			return nil
