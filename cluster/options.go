@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/apiserver"
 	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/apiserver/health"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authz"
@@ -104,6 +105,8 @@ type Server struct {
 	Audit *audit.Log
 	// Metrics serves /metrics.
 	Metrics bool
+	// Checks are asked by probes beside the server's own.
+	Checks []health.Check
 	// Connector leads to containers of nodes that have servers: logs, exec and so on. nil says that
 	// there is no way. It connects as the user that kube-apiserver-kubelet-client is, who is then
 	// allowed all of a kubelet's API.

@@ -59,10 +59,10 @@ func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.
 // checks are what probes ask.
 func (c *Cluster) checks() health.Options {
 	return health.Options{
-		Checks: []health.Check{
+		Checks: append([]health.Check{
 			health.Log(c.log),
 			health.Storage("storage", func(ctx context.Context) error {
-				if err := storage.Err(c.store); err != nil {
+				if err := storage.Ready(ctx, c.store); err != nil {
 					return err
 				}
 				return c.registry.WaitSynced(ctx)
@@ -70,7 +70,7 @@ func (c *Cluster) checks() health.Options {
 			health.Started("start-service-ip-repair-controllers", c.life.informed.done),
 			health.Started("rbac/bootstrap-roles", c.life.informed.done),
 			health.Started("scheduling/bootstrap-system-priority-classes", c.life.informed.done),
-		},
+		}, c.options.Server.Checks...),
 		Ready: []health.Check{
 			health.Synced(func() []string {
 				select {

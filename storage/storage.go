@@ -179,6 +179,18 @@ type Refresher interface {
 	Stale(ctx context.Context, key string) (bool, error)
 }
 
+// Ready tells why a store cannot be used now: for good, as Err says, or for the moment, which a store says
+// that has a method Ready(ctx) error, such as one behind a network. Health checks ask it.
+func Ready(ctx context.Context, s Store) error {
+	if err := Err(s); err != nil {
+		return err
+	}
+	if s, ok := s.(interface{ Ready(context.Context) error }); ok {
+		return s.Ready(ctx)
+	}
+	return nil
+}
+
 // Err tells why a store takes no more writes and never will again, nil if it does or does not know.
 // Such a store has a method Err() error; it still serves reads, and health checks should fail.
 func Err(s Store) error {

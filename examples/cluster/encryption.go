@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/keelson-dev/keelson/apiserver/health"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/registry"
@@ -20,8 +21,6 @@ import (
 	"github.com/keelson-dev/keelson/registry/scheduling"
 	"github.com/keelson-dev/keelson/storage/encryption"
 	"github.com/keelson-dev/keelson/storage/encryption/config"
-	"github.com/keelson-dev/keelson/storage/memory"
-	"github.com/keelson-dev/keelson/storage/wal"
 )
 
 // encryptionSettings are what the flags say of encryption at rest. The flags are kube-apiserver's.
@@ -42,37 +41,22 @@ func (e *encryptionSettings) check() error {
 	return nil
 }
 
-// encrypt puts encryption, if it is asked for, over the store that the options ask for, which it opens where the cluster
-// would have. What polls plugins and the file is added to beside.
+// encrypt puts encryption, if it is asked for, over the options' store. What polls plugins and the file is added to beside.
 func (s *settings) encrypt(ctx context.Context, o *cluster.Options, beside *[]controllers.Runnable) (closeLayer func() error, err error) {
-	none := func() error { return nil }
 	if s.encryption.file == "" {
-		return none, nil
+		return func() error { return nil }, nil
 	}
-	log := s.logger()
-	file, err := config.Open(s.encryption.file, located(o.Kinds), config.Options{Reload: s.encryption.reload, Logger: log})
+	file, err := config.Open(s.encryption.file, located(o.Kinds), config.Options{Reload: s.encryption.reload, Logger: s.logger()})
 	if err != nil {
-		return none, fmt.Errorf("--encryption-provider-config: %w", err)
+		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
 	}
 	if err := await(ctx, file); err != nil {
-		return none, errors.Join(err, file.Close())
+		return nil, errors.Join(err, file.Close())
 	}
-	inner, closeInner := o.Store, none
-	switch {
-	case inner != nil:
-	case o.Dir != "":
-		store, err := wal.Open(o.Dir, wal.Options{Logger: log})
-		if err != nil {
-			return none, errors.Join(err, file.Close())
-		}
-		inner, closeInner = store, store.Close
-	default:
-		store := memory.New(memory.Options{})
-		inner, closeInner = store, store.Close
-	}
-	o.Dir, o.Store = "", encryption.New(inner, encryption.Moved(file, registry.Root, s.backendPrefix()))
+	o.Store = encryption.New(o.Store, encryption.Moved(file, registry.Root, s.backendPrefix()))
+	o.Server.Checks = append(o.Server.Checks, health.Storage("kms-providers", file.Check))
 	*beside = append(*beside, file)
-	return func() error { return errors.Join(closeInner(), file.Close()) }, nil
+	return file.Close, nil
 }
 
 // pluginPatience is how long a KMS plugin may take to be there at a start.

@@ -106,20 +106,11 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
 		return err
 	}
-	if s.storage == "etcd" {
-		store, err := s.etcd.open(ctx, s.logger())
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, store.Close()) }()
-		o.Store = store
-		beside = append(beside, s.etcd.beside(store)...)
-	}
-	closeLayer, err := s.encrypt(ctx, &o, &beside)
+	closeStore, err := s.openStore(ctx, &o, &beside, to.out)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeLayer()) }()
+	defer func() { err = errors.Join(err, closeStore()) }()
 	c, err := cluster.New(o)
 	if err != nil {
 		return err
@@ -188,9 +179,6 @@ func (s *settings) logger() *slog.Logger {
 // options are those of the cluster.
 func (s *settings) options(authority *pki.Authority) cluster.Options {
 	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM(), ClientCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes, Network: s.network}}
-	if s.storage == "embedded" {
-		o.Dir = filepath.Join(s.dataDir, "store")
-	}
 	for _, name := range cluster.Components() {
 		if name == "scheduler" && s.disabled("scheduler") || name != "scheduler" && s.disabled("controllers") {
 			o.Disable = append(o.Disable, name)

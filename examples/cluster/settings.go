@@ -103,7 +103,8 @@ Examples:
   cluster --storage etcd --etcd-endpoints http://127.0.0.1:2379 --disable scheduler,controllers,nodes \
           --data-dir DIR2 --listen 127.0.0.1:7443     a second API server for it; DIR2/pki is a copy of the first's
 
-Ctrl-C ends it: requests finish, watches end, nothing is lost.
+Ctrl-C ends it: requests finish, watches end, nothing is lost. SIGUSR1 writes a snapshot of the state to DIR/snapshots
+while all goes on; examples/storage brings it back.
 `
 
 const (

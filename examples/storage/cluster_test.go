@@ -3,7 +3,10 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +14,29 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 )
+
+// ask has a cluster that runs write a snapshot, and returns the file.
+func ask(t *testing.T, process *clusterprocess.Process, dir string) string {
+	t.Helper()
+	if err := process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(process.Output(), "snapshot of ") {
+		if t.Context().Err() != nil {
+			t.Fatal(process.Output())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.snapshot"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	info, err := os.Stat(files[0])
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	return files[0]
+}
 
 // A cluster is backed up, lost, and comes back from the file.
 func TestClusterComesBack(t *testing.T) {
@@ -46,10 +72,18 @@ func TestClusterComesBack(t *testing.T) {
 	}
 	store := "wal:" + filepath.Join(data, "store")
 	fail(t, "end the cluster first", "snapshot", store, file)
+	online := ask(t, process, filepath.Join(data, "snapshots"))
+	_, err = api.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "colours-late"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := process.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
 	succeed(t, "MiB of revision", "snapshot", store, file)
+	elsewhere := "wal:" + filepath.Join(dir, "elsewhere")
+	succeed(t, "restored and compared", "restore", online, elsewhere)
+	fail(t, "colours-late", "verify", store, elsewhere)
 	if err := os.RemoveAll(filepath.Join(data, "store")); err != nil {
 		t.Fatal(err)
 	}

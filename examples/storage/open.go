@@ -73,7 +73,7 @@ func openDirectory(dir string) (store, error) {
 	}
 	opened, err := wal.Open(dir, wal.Options{})
 	if errors.Is(err, wal.ErrInUse) {
-		return store{}, fmt.Errorf("%w; for an embedded store, that is to end the cluster first", err)
+		return store{}, fmt.Errorf("%w; for an embedded store, that is to end the cluster first; one that runs writes a snapshot itself when it gets SIGUSR1", err)
 	}
 	if err != nil {
 		return store{}, err

@@ -146,6 +146,9 @@ func (r *Process) Kill() error {
 	return nil
 }
 
+// Signal sends the process a signal that does not end it.
+func (r *Process) Signal(s os.Signal) error { return r.command.Process.Signal(s) }
+
 // Interrupt ends the process as Ctrl-C does, and returns how it ended: nil for exit code 0.
 func (r *Process) Interrupt() error {
 	if err := r.command.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {

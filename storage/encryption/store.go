@@ -28,6 +28,9 @@ type layer struct {
 // Err tells what inner does.
 func (l *layer) Err() error { return storage.Err(l.inner) }
 
+// Ready tells what inner does.
+func (l *layer) Ready(ctx context.Context) error { return storage.Ready(ctx, l.inner) }
+
 func (l *layer) transformer(key string) Transformer {
 	if t := l.transformers.For(key); t != nil {
 		return t
