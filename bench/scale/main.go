@@ -30,12 +30,15 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of what is asked for")
 	flag.StringVar(&o.profiles, "profiles", "", "directory for profiles of the server with idle watches")
 	flag.StringVar(&o.note, "note", "", "what else is to be said of the results")
+	only := flag.Bool("only-idle", false, "measure the idle watches alone, and write no results")
 	isPart := flag.Bool("part", false, "be a part of the measurement, as the arguments say")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := error(nil)
 	if *isPart {
 		err = play(ctx, flag.Args(), os.Stdin, os.Stdout)
+	} else if *only {
+		err = o.onlyIdle(ctx)
 	} else if o.pods, err = numbers(*sizes); err == nil {
 		err = prove(ctx, o)
 	}
@@ -121,25 +124,47 @@ func crowds(ctx context.Context, o options, dir string) ([]evidence.Figure, erro
 		return nil, err
 	}
 	runs := len(alone.samples)
-	before, after, err := idle(ctx, o.start, dir, o.idle, o.profiles)
-	if err != nil {
-		return nil, err
-	}
+	ms := func(m measured) float64 { return float64(m.median().Microseconds()) / 1000 }
+	waiting, err := o.idleWatches(ctx, dir)
+	return append([]evidence.Figure{
+		{What: "update of an object over TLS, durable, until its answer, nobody watching the resource", Of: "median", Value: ms(alone), Unit: "ms", Runs: runs},
+		{What: "the same with " + o.watchers + " watches of the resource (connections × watches), in turn", Of: "median", Value: ms(watched), Unit: "ms", Runs: runs},
+	}, waiting...), err
+}
+
+// idleWatches measures what watches cost that wait.
+func (o options) idleWatches(ctx context.Context, dir string) ([]evidence.Figure, error) {
 	var connections, each int
 	if _, err := fmt.Sscanf(o.idle, "%dx%d", &connections, &each); err != nil {
 		return nil, err
 	}
+	before, after, err := idle(ctx, o.start, dir, o.idle, o.profiles)
+	if err != nil {
+		return nil, err
+	}
 	watches := float64(connections * each)
-	ms := func(m measured) float64 { return float64(m.median().Microseconds()) / 1000 }
 	kb := func(n int64) float64 { return float64(n) / watches / 1000 }
 	return []evidence.Figure{
-		{What: "update of an object over TLS, durable, until its answer, nobody watching the resource", Of: "median", Value: ms(alone), Unit: "ms", Runs: runs},
-		{What: "the same with " + o.watchers + " watches of the resource (connections × watches), in turn", Of: "median", Value: ms(watched), Unit: "ms", Runs: runs},
 		{What: "memory of the server for each of " + o.idle + " idle watches over TLS: heap and stacks in use after GC", Value: kb(after.total() - before.total()), Unit: "kB"},
 		{What: "of this, live objects on the heap", Value: kb(after.live - before.live), Unit: "kB"},
 		{What: "of this, stacks", Value: kb(after.stacks - before.stacks), Unit: "kB"},
+		{What: "resident memory of the process for each of them", Value: kb(after.resident - before.resident), Unit: "kB"},
 		{What: "goroutines for each of them", Value: float64(after.goroutines-before.goroutines) / watches},
 	}, nil
+}
+
+// onlyIdle measures idle watches and prints what they cost.
+func (o options) onlyIdle(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "keelson-scale-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	figures, err := o.idleWatches(ctx, dir)
+	for _, f := range figures {
+		fmt.Fprintf(o.progress, "%-100s %8.2f %s\n", f.What, f.Value, f.Unit)
+	}
+	return err
 }
 
 // ask asks all worlds all questions.

@@ -99,13 +99,26 @@ func answerMemory(in io.Reader, out io.Writer) error {
 				}
 			}
 		}
-		fmt.Fprintln(out, "memory", m.HeapAlloc, m.HeapInuse, m.StackInuse, runtime.NumGoroutine())
+		fmt.Fprintln(out, "memory", m.HeapAlloc, m.HeapInuse, m.StackInuse, resident(), runtime.NumGoroutine())
 	}
 	return lines.Err()
 }
 
+// resident is how much memory of this process is in the machine's; 0 where that is not told as Linux does.
+func resident() int64 {
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(data), &size, &pages); err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
 // memory is what a server says of itself, in bytes.
-type memory struct{ live, heap, stacks, goroutines int64 }
+type memory struct{ live, heap, stacks, resident, goroutines int64 }
 
 func (m memory) total() int64 { return m.heap + m.stacks }
 
@@ -117,7 +130,7 @@ func (p *part) memory(profiles string) (m memory, err error) {
 	if err != nil {
 		return m, err
 	}
-	_, err = fmt.Sscan(line, &m.live, &m.heap, &m.stacks, &m.goroutines)
+	_, err = fmt.Sscan(line, &m.live, &m.heap, &m.stacks, &m.resident, &m.goroutines)
 	return m, err
 }
 
