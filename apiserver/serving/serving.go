@@ -75,7 +75,7 @@ func New(l net.Listener, certificate tls.Certificate, handler http.Handler, o Op
 		ClientAuth:   tls.RequestClientCert,
 		NextProtos:   []string{"h2", "http/1.1"},
 	}
-	return &Server{
+	s := &Server{
 		listener: tls.NewListener(l, config),
 		http: &http.Server{
 			Handler: handler, TLSConfig: config, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
@@ -87,6 +87,8 @@ func New(l net.Listener, certificate tls.Certificate, handler http.Handler, o Op
 		},
 		drain: o.Drain, grace: o.Grace,
 	}
+	lean(s.http)
+	return s
 }
 
 // Address is where the server listens.
