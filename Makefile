@@ -107,6 +107,12 @@ kills: ## Kill the cluster KILLS times under load and check that nothing is lost
 	$(GO) run ./bench/kills -kills $(KILLS)
 	$(GO) run ./internal/evidence/readme
 
+.PHONY: scale
+scale: ## Measure how cost grows from 1,000 to 100,000 pods, and what watches cost; writes results/ and the README's figures.
+	$(GO) build -o $(BIN)/bench-scale ./bench/scale
+	$(BIN)/bench-scale
+	$(GO) run ./internal/evidence/readme
+
 .PHONY: soak
 MINUTES ?= 10
 SEED ?= 0
