@@ -37,6 +37,7 @@ type exchange struct {
 	user     *authn.Identity // who authenticated, or whom they act as
 	id       [1]string       // Audit-Id
 	received time.Time
+	method   string
 	long     bool // it lasts as long as its client wants
 	code     int  // of the response, 0 before there is one
 	size     int64
@@ -44,39 +45,60 @@ type exchange struct {
 	audit    *recording   // nil if nobody records the request
 	seen     *Observation // nil without an observer
 	// rest, if set, is what is left to do of a request that lasts: it runs without what led to it, which
-	// would keep stacks large for as long.
-	rest func()
+	// would keep the stack large and the request in memory for as long.
+	rest *watchStream
+	line *line // of a request that rests, for the access log
 }
 
 // ServeHTTP runs a request through the chain. In upstream's order: the request's ID, recovery from
 // panics, what is asked for, time-out, authentication, audit, impersonation, limits of what is in
 // flight, authorization.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{server: s, w: w, received: time.Now()}
+	x := &exchange{server: s, w: w, received: time.Now(), method: r.Method}
+	defer x.recover()
+	if ctx := x.lead(r); ctx != nil {
+		x.stay(ctx)
+	}
+}
+
+// lead serves a request, or that part of it that comes before waiting: then it returns the context for what is left.
+//
+//go:noinline
+func (x *exchange) lead(r *http.Request) (rest context.Context) {
 	x.open(r)
-	defer x.recover(r)
 	x.q = ParseRequest(r)
 	x.long = x.q.LongRunning()
 	x.observe(r)
 	if x.q.nameless {
-		internalError(w, r, fmt.Errorf("failed to create RequestInfo: unable to determine kind and namespace from url, %s", r.URL.RequestURI()))
-		return
+		internalError(x.w, r, fmt.Errorf("failed to create RequestInfo: unable to determine kind and namespace from url, %s", r.URL.RequestURI()))
+		return nil
 	}
-	w.Header()["Cache-Control"] = []string{"no-cache, private"}
+	x.w.Header()["Cache-Control"] = []string{"no-cache, private"}
 	if x.long {
-		x.serve(r.WithContext(r.Context()), nil)
-		return
+		own := r.WithContext(r.Context())
+		x.serve(own, nil)
+		if x.rest == nil {
+			return nil
+		}
+		return own.Context()
 	}
-	limit, err := s.timeout(r)
+	limit, err := x.server.timeout(r)
 	ctx, cancel := context.WithDeadline(r.Context(), x.received.Add(limit))
 	defer cancel()
-	if inProcess(w) {
+	if inProcess(x.w) {
 		own := r.WithContext(ctx)
 		x.serve(own, err)
 		x.expire(own)
-		return
+		return nil
 	}
 	x.race(ctx, r, err)
+	return nil
+}
+
+// stay does what is left. Its frame, and those of who called it, stay as long as a watch: they are kept small.
+func (x *exchange) stay(ctx context.Context) {
+	defer x.finish(nil)
+	x.rest.serve(ctx)
 }
 
 // open gives the request its ID.
@@ -115,7 +137,7 @@ type caught struct {
 
 // recover answers for a handler that panicked. A response that has begun is broken off: more text
 // would pass for a part of it.
-func (x *exchange) recover(r *http.Request) {
+func (x *exchange) recover() {
 	p := recover()
 	if p == nil {
 		return
@@ -130,7 +152,7 @@ func (x *exchange) recover(r *http.Request) {
 	if stack == nil {
 		stack = debug.Stack()
 	}
-	x.server.log.Error("request handler panicked", "method", r.Method, "path", r.URL.Path, "audit-id", x.shortID(), "panic", fmt.Sprint(value), "stack", string(stack))
+	x.server.log.Error("request handler panicked", "method", x.method, "path", x.q.Path, "audit-id", x.shortID(), "panic", fmt.Sprint(value), "stack", string(stack))
 	if x.code != 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -142,10 +164,6 @@ func (x *exchange) recover(r *http.Request) {
 func (x *exchange) serve(r *http.Request, bad error) {
 	defer x.finish(r)
 	x.through(r, bad)
-	if rest := x.rest; rest != nil {
-		x.rest = nil // nor what it begins with
-		rest()
-	}
 }
 
 func (x *exchange) through(r *http.Request, bad error) {
@@ -277,33 +295,53 @@ func (x *exchange) reject(r *http.Request, err error) {
 	writeError(x, r, err)
 }
 
-// finish reports a request that has been served; it is deferred.
+// finish reports a request that has been served; it is deferred. r is nil when what was left of it is done.
 func (x *exchange) finish(r *http.Request) {
 	p := recover()
+	if r != nil {
+		x.line = x.lineOf(r)
+		if p == nil && x.rest != nil {
+			return // not yet
+		}
+	}
 	x.complete(p)
 	x.sawEnd(p)
-	x.report(r)
+	x.line.write(x)
 	if p != nil {
 		panic(p)
 	}
 }
 
-// report writes the line of the access log.
-func (x *exchange) report(r *http.Request) {
-	level := slog.LevelDebug
+// line is what the access log tells of a request, besides what the exchange knows. nil tells nothing.
+type line struct {
+	log              func(attrs ...slog.Attr)
+	uri, agent, from string
+}
+
+func (x *exchange) lineOf(r *http.Request) *line {
+	ctx, level := r.Context(), slog.LevelDebug
 	if x.code >= http.StatusInternalServerError {
 		level = slog.LevelInfo
 	}
-	if !x.server.log.Enabled(r.Context(), level) {
+	if !x.server.log.Enabled(ctx, level) {
+		return nil
+	}
+	return &line{
+		log: func(attrs ...slog.Attr) { x.server.log.LogAttrs(ctx, level, "request", attrs...) },
+		uri: audit.RequestURI(r.URL), agent: r.UserAgent(), from: r.RemoteAddr,
+	}
+}
+
+func (l *line) write(x *exchange) {
+	if l == nil {
 		return
 	}
 	user := ""
 	if x.user != nil {
 		user = x.user.Name
 	}
-	x.server.log.LogAttrs(r.Context(), level, "request",
-		slog.String("verb", x.q.Verb), slog.String("uri", audit.RequestURI(r.URL)), slog.Int("code", x.code), slog.Duration("took", time.Since(x.received)),
-		slog.String("user", user), slog.String("agent", r.UserAgent()), slog.String("from", r.RemoteAddr),
+	l.log(slog.String("verb", x.q.Verb), slog.String("uri", l.uri), slog.Int("code", x.code), slog.Duration("took", time.Since(x.received)),
+		slog.String("user", user), slog.String("agent", l.agent), slog.String("from", l.from),
 		slog.Int64("size", x.size), slog.String("audit-id", x.shortID()))
 }
 

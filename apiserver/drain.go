@@ -86,27 +86,49 @@ func (d *Drain) Wait(ctx context.Context) error {
 }
 
 // Handler returns next, with its requests watched over.
-func (d *Drain) Handler(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.add(1)
-		defer d.add(-1)
-		q := ParseRequest(r)
-		if !q.LongRunning() {
-			next.ServeHTTP(w, r)
-			return
-		}
-		ctx, cancel := context.WithCancel(r.Context())
-		defer d.endStream(&cancel)
-		if !d.stream(&cancel) {
-			r = r.Clone(ctx)
-			r.Header.Del("Accept") // upstream answers in JSON whatever was asked for
-			w.Header().Set("Retry-After", "1")
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			writeError(w, r, apierrors.NewServiceUnavailable("apiserver is shutting down"))
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
+func (d *Drain) Handler(next http.Handler) http.Handler { return &drained{d, next} }
+
+// drained is a handler whose requests a Drain watches over.
+type drained struct {
+	drain *Drain
+	next  http.Handler
+}
+
+// ServeHTTP implements http.Handler. Its frame stays as long as a watch: it is kept small.
+func (h *drained) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var cancel *context.CancelFunc
+	h.drain.add(1)
+	defer func() { h.drain.leave(cancel) }()
+	if r, cancel = h.drain.enter(w, r); r != nil {
+		h.next.ServeHTTP(w, r)
+	}
+}
+
+// enter returns the request that is to be served, nil if it was refused, and what ends it if it is long-running.
+//
+//go:noinline
+func (d *Drain) enter(w http.ResponseWriter, r *http.Request) (own *http.Request, cancel *context.CancelFunc) {
+	q := ParseRequest(r)
+	if !q.LongRunning() {
+		return r, nil
+	}
+	ctx, end := context.WithCancel(r.Context())
+	if d.stream(&end) {
+		return r.WithContext(ctx), &end
+	}
+	r = r.Clone(ctx)
+	r.Header.Del("Accept") // upstream answers in JSON whatever was asked for
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	writeError(w, r, apierrors.NewServiceUnavailable("apiserver is shutting down"))
+	return nil, &end
+}
+
+func (d *Drain) leave(cancel *context.CancelFunc) {
+	if cancel != nil {
+		d.endStream(cancel)
+	}
+	d.add(-1)
 }
 
 func (d *Drain) add(n int) {

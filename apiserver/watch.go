@@ -50,11 +50,12 @@ func (c *call) watch(ctx context.Context) {
 	s.http1 = c.r.ProtoMajor == 1
 	s.bookmarks = o.AllowWatchBookmarks
 	s.initialEnd = s.bookmarks && o.SendInitialEvents != nil && *o.SendInitialEvents
+	s.initial, s.failure = initial, err
 	if x, ok := c.w.(*exchange); ok {
-		x.rest = func() { s.serve(ctx, initial, err) }
+		x.rest = s
 		return
 	}
-	s.serve(ctx, initial, err)
+	s.serve(ctx)
 }
 
 // newStream refuses a form that no watch has.
@@ -118,6 +119,11 @@ type watchStream struct {
 	// the columns.
 	table  *table
 	titled bool
+	timer  *time.Timer
+	// initial is the state to begin with, if there is one; failure is why there is no more to come. Neither is kept
+	// longer than needed: the state may be large.
+	initial *registry.List
+	failure error
 }
 
 func (s *watchStream) start() {
@@ -133,27 +139,28 @@ func (s *watchStream) start() {
 
 func (s *watchStream) flush() { _ = http.NewResponseController(s.w).Flush() }
 
-// serve answers with the state to begin with, if there is one, and the changes, or with what went wrong.
-func (s *watchStream) serve(ctx context.Context, initial *registry.List, err error) {
-	connection := http.NewResponseController(s.w)
-	_ = connection.SetWriteDeadline(s.end.Add(linger)) // lets go who is held up by a client that does not read
-	if s.http1 {
-		defer func() { _ = connection.SetWriteDeadline(time.Time{}) }() // the connection's next answer has its own time
-	}
-	if !s.begin(ctx, initial, err) {
+// serve answers with the state to begin with, if there is one, and the changes, or with what went wrong. While it
+// waits its frame is all there is of a watch on the stack: it is kept small.
+func (s *watchStream) serve(ctx context.Context) {
+	defer s.close()
+	if !s.begin(ctx) {
 		return
 	}
-	initial = nil // it may be large, and what follows long
-	timer := time.NewTimer(s.wait())
-	defer timer.Stop()
 	for {
-		events, err := s.watch.NextBefore(ctx, timer.C)
+		events, err := s.watch.NextBefore(ctx, s.timer.C)
 		if !s.tell(ctx, events, err) {
 			return
 		}
-		if len(events) == 0 {
-			timer.Reset(s.wait())
-		}
+	}
+}
+
+// close leaves the connection to its next answer, which has its own time.
+func (s *watchStream) close() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if s.http1 {
+		_ = http.NewResponseController(s.w).SetWriteDeadline(time.Time{})
 	}
 }
 
@@ -167,23 +174,33 @@ func (s *watchStream) wait() time.Duration {
 }
 
 // begin writes the state to begin with, and tells whether to go on.
-func (s *watchStream) begin(ctx context.Context, initial *registry.List, err error) bool {
+//
+//go:noinline
+func (s *watchStream) begin(ctx context.Context) bool {
+	_ = http.NewResponseController(s.w).SetWriteDeadline(s.end.Add(linger)) // lets go who is held up by a client that does not read
 	defer unblock(ctx, s.w)()
 	s.start()
-	if err != nil {
+	if s.failure != nil {
 		// Upstream accepts the watch and says in its stream that the version is too old, or too new.
-		s.fail(err)
+		s.fail(s.failure)
 		return false
 	}
-	if initial == nil {
-		return true
+	if s.initial != nil && !s.sendState() {
+		return false
 	}
-	for _, item := range initial.Items {
+	s.timer = time.NewTimer(s.wait())
+	return true
+}
+
+func (s *watchStream) sendState() bool {
+	state := s.initial
+	s.initial = nil
+	for _, item := range state.Items {
 		if !s.send(registry.WatchEvent{Type: informer.Added, Item: item, Revision: item.Revision}) {
 			return false
 		}
 	}
-	if s.initialEnd && !s.bookmark(initial.Revision, true) {
+	if s.initialEnd && !s.bookmark(state.Revision, true) {
 		return false
 	}
 	s.flush()
@@ -191,6 +208,8 @@ func (s *watchStream) begin(ctx context.Context, initial *registry.List, err err
 }
 
 // tell writes what came of waiting: events, an error, or nothing for a while, and tells whether to go on.
+//
+//go:noinline
 func (s *watchStream) tell(ctx context.Context, events []registry.WatchEvent, err error) bool {
 	if ctx.Err() != nil || !time.Now().Before(s.end) {
 		return false
@@ -200,17 +219,24 @@ func (s *watchStream) tell(ctx context.Context, events []registry.WatchEvent, er
 		s.fail(err)
 		return false
 	}
+	if len(events) > 0 {
+		return s.sendAll(events)
+	}
+	if revision, ok := s.watch.Progress(); ok && s.bookmarks && revision > s.told && !s.bookmark(revision, false) {
+		return false
+	}
+	s.timer.Reset(s.wait())
+	return true
+}
+
+func (s *watchStream) sendAll(events []registry.WatchEvent) bool {
 	for _, e := range events {
 		if !s.send(e) {
 			return false
 		}
 	}
-	if len(events) > 0 {
-		s.flush()
-		return true
-	}
-	revision, ok := s.watch.Progress()
-	return !ok || !s.bookmarks || revision <= s.told || s.bookmark(revision, false)
+	s.flush()
+	return true
 }
 
 // send writes one event.

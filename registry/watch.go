@@ -84,22 +84,31 @@ func (w *Watch) Next(ctx context.Context) ([]WatchEvent, error) { return w.NextB
 // for long and would hold a context of its own for each wait.
 func (w *Watch) NextBefore(ctx context.Context, stop <-chan time.Time) ([]WatchEvent, error) {
 	for {
-		changes, err := w.read(ctx)
-		if err != nil {
-			return nil, err
+		if events, err := w.take(ctx); len(events) > 0 || err != nil {
+			return events, err
 		}
-		if changes == nil {
-			select {
-			case <-w.sleeper.wake:
-				w.next = w.sleeper.by
-				continue
-			case <-stop:
-				w.rise()
-				return nil, nil
-			case <-ctx.Done():
-				w.rise()
-				return nil, ctx.Err()
-			}
+		select {
+		case <-w.sleeper.wake:
+			w.next = w.sleeper.by
+		case <-stop:
+			w.rise()
+			return nil, nil
+		case <-ctx.Done():
+			w.rise()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// take returns the next events, or none and leaves the watch asleep. What it takes of the stack is free again when
+// the watch waits.
+//
+//go:noinline
+func (w *Watch) take(ctx context.Context) ([]WatchEvent, error) {
+	for {
+		changes, err := w.read(ctx)
+		if changes == nil || err != nil {
+			return nil, err
 		}
 		var events []WatchEvent
 		for _, c := range changes {
