@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -441,5 +442,64 @@ func TestFallsBehind(t *testing.T) {
 		if _, err := res.Watch(ctx, registry.Selection{}, before-1); !errors.Is(err, registry.ErrExpired) {
 			t.Errorf("a watch from before: %v", err)
 		}
+	}
+}
+
+// watched notes what is read from a store.
+type watched struct {
+	*memory.Store
+	reads, revisions atomic.Int64
+}
+
+func (c *watched) Get(ctx context.Context, key string) (storage.Record, error) {
+	c.reads.Add(1)
+	return c.Store.Get(ctx, key)
+}
+
+func (c *watched) List(ctx context.Context, prefix string, o storage.ListOptions) (storage.Page, error) {
+	c.reads.Add(1)
+	return c.Store.List(ctx, prefix, o)
+}
+
+func (c *watched) Revision(ctx context.Context) (int64, error) {
+	c.revisions.Add(1)
+	return c.Store.Revision(ctx)
+}
+
+// TestConsistentReads: consistent reads ask the store for its revision and read nothing of it again, though another server writes.
+// Objects are decoded once.
+func TestConsistentReads(t *testing.T) {
+	inner := memory.New(memory.Options{})
+	store := &watched{Store: inner}
+	var decoded atomic.Int64
+	kind := configMaps()
+	kind.Rules.Restore = func(registry.Object) { decoded.Add(1) } // runs whenever something stored is decoded
+	other := open(t, inner, registry.Options{})
+	const n = 50
+	for i := range n {
+		if _, err := other.Create(t.Context(), config("a"+strconv.Itoa(i), "1"), registry.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res := openKind(t, store, kind, registry.Options{})
+	store.reads.Store(0)
+	store.revisions.Store(0)
+	for i := range n {
+		if _, _, err := other.Update(t.Context(), "ns", "a0", set(strconv.Itoa(i+2), ""), registry.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		l, err := res.List(t.Context(), registry.ListOptions{})
+		if err != nil || len(l.Items) != n || want(l.Items[0], nil)(strconv.Itoa(i+2)) != nil {
+			t.Fatalf("after %d changes: %v, %v", i+1, l, err)
+		}
+		if err := want(res.Get(t.Context(), "ns", "a0", ""))(strconv.Itoa(i + 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if store.reads.Load() != 0 || store.revisions.Load() == 0 {
+		t.Errorf("%d reads of the store, asked for its revision %d times", store.reads.Load(), store.revisions.Load())
+	}
+	if got := decoded.Load(); got != 2*n {
+		t.Errorf("%d states were decoded %d times", 2*n, got)
 	}
 }
