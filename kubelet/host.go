@@ -159,16 +159,27 @@ type Pressure interface {
 	Conditions() []corev1.NodeCondition
 }
 
-// Memory remembers the pods that a node has admitted, so that a later kubelet does not ask again
-// whether they fit: the node may have shrunk, and refusing them would end what runs well.
+// Memory is what a kubelet leaves to the one after it.
 type Memory interface {
+	Admissions
+	Waits
+}
+
+// Admissions remember the pods that a node has admitted, so that a later kubelet does not ask again
+// whether they fit: the node may have shrunk, and refusing them would end what runs well.
+type Admissions interface {
 	// Admitted reports whether the pod was admitted before.
 	Admitted(uid types.UID) bool
 	// Admit remembers pods that are admitted now, Forget those of which nothing is left.
 	Admit(pods ...*corev1.Pod) error
 	Forget(uids ...types.UID) error
-	// Waits are how long a pod's failing containers have to wait, by keys of the kubelet's, and
-	// SetWait remembers one: restarting a kubelet starts no storm of containers that fail.
+	Orphans
+}
+
+// Waits are how long the failing containers of admitted pods have to wait: restarting a kubelet starts
+// no storm of containers that fail.
+type Waits interface {
+	// Waits are a pod's, by keys of the kubelet's, and SetWait remembers one.
 	Waits(uid types.UID) map[string]Wait
 	SetWait(uid types.UID, key string, w Wait) error
 }

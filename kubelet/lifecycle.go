@@ -106,10 +106,11 @@ func (k *Kubelet) relist(ctx context.Context, group *sync.WaitGroup) {
 func (k *Kubelet) releaseOrphans(ctx context.Context) {
 	host := k.options.Host
 	live := func(uid types.UID) bool { return !k.Gone(uid) }
+	forget := func(_ context.Context, uid types.UID) error { return host.Memory.Forget(uid) }
 	for _, release := range []struct {
 		Orphans
 		of func(context.Context, types.UID) error
-	}{{host.Volumes, host.Volumes.Release}, {host.Cgroups, host.Cgroups.Remove}} {
+	}{{host.Volumes, host.Volumes.Release}, {host.Cgroups, host.Cgroups.Remove}, {host.Memory, forget}} {
 		uids, err := release.Orphans.Orphans(live)
 		if err != nil {
 			k.log.Warn("looking for what is left of pods failed", "error", err)

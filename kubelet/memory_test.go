@@ -2,7 +2,7 @@ package kubelet_test
 
 import (
 	"maps"
-
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -45,6 +45,12 @@ func (m *diary) Forget(uids ...types.UID) error {
 	return nil
 }
 
+func (m *diary) Orphans(live func(types.UID) bool) ([]types.UID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Collect(maps.Keys(m.waits)), live), nil
+}
+
 func (m *diary) Waits(uid types.UID) map[string]kubelet.Wait {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,6 +87,24 @@ func TestRestartKeepsWaits(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if after := n.pod("web").Status.ContainerStatuses[0].RestartCount; after != before+1 {
 			t.Errorf("%d restarts when the wait is over, %d before", after, before)
+		}
+	})
+}
+
+// TestForgetsTheLost: pods that ended and were deleted while no kubelet ran are not remembered for ever.
+func TestForgetsTheLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{Images: []string{"nginx"}})
+		defer rt.Close()
+		memory := &diary{waits: map[types.UID]map[string]kubelet.Wait{"lost": {}}}
+		n := w.run(rt, kubelet.Options{Host: kubelet.Host{Memory: memory}})
+		defer n.stop()
+		pod := newPod("web")
+		n.pods.Put(pod)
+		time.Sleep(5 * time.Minute)
+		if memory.Admitted("lost") || !memory.Admitted(pod.UID) {
+			t.Errorf("remembered: the lost %t, the live %t", memory.Admitted("lost"), memory.Admitted(pod.UID))
 		}
 	})
 }

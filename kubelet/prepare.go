@@ -114,8 +114,7 @@ func (w *worker) fillSandbox(config *cri.SandboxConfig, pod *corev1.Pod) error {
 	return err
 }
 
-// containerConfig is what the runtime needs to make a container. Its number among the container's
-// instances is the caller's to set.
+// containerConfig is what the runtime needs to make a container.
 func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Container, image pulledImage) (cri.ContainerConfig, error) {
 	host := w.k.options.Host
 	pod, attempt := l.pod, w.nextAttempt(l.before, c.Name)

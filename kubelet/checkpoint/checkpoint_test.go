@@ -225,11 +225,8 @@ func TestPodsSurviveARestart(t *testing.T) {
 			t.Errorf("%s is known: %t", uid, ok)
 		}
 	}
-	if err := p.Retain(func(uid types.UID) bool { return uid == "a" }); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := restore().Get("c"); ok {
-		t.Error("c should be forgotten")
+	if orphans, err := p.Orphans(func(uid types.UID) bool { return uid == "a" }); err != nil || len(orphans) != 1 || orphans[0] != "c" {
+		t.Errorf("orphans %v, %v", orphans, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,13 +128,12 @@ func (p *Pods) Forget(uids ...types.UID) error {
 	})
 }
 
-// Retain forgets all pods but those that are wanted.
-func (p *Pods) Retain(wanted func(types.UID) bool) error {
-	return p.change(func(m map[types.UID]Pod) bool {
-		before := len(m)
-		maps.DeleteFunc(m, func(uid types.UID, _ Pod) bool { return !wanted(uid) })
-		return len(m) != before
-	})
+// Orphans lists the pods that live does not report, in no order.
+func (p *Pods) Orphans(live func(types.UID) bool) ([]types.UID, error) {
+	p.mu.Lock()
+	known := slices.Collect(maps.Keys(p.pods))
+	p.mu.Unlock()
+	return slices.DeleteFunc(known, live), nil
 }
 
 // change changes what is remembered and writes it down, if there is a change.
