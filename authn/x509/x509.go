@@ -2,6 +2,7 @@ package x509
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/asn1"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"weak"
 
 	"github.com/keelson-dev/keelson/authn"
 )
@@ -39,7 +41,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // concurrent use.
 type Authorities interface {
 	// Pool returns the authorities as of now, which the caller does not change; nil when there
-	// are none, and no certificate is judged.
+	// are none, and no certificate is judged. A pool that was returned does not change: other
+	// authorities are another pool.
 	Pool() *x509.CertPool
 }
 
@@ -50,8 +53,10 @@ type Static struct{ Roots *x509.CertPool }
 func (s Static) Pool() *x509.CertPool { return s.Roots }
 
 // New returns an Authenticator of requests over TLS with a client certificate of one of the
-// authorities.
+// authorities. Requests of one connection share the tls.ConnectionState: what was verified of it is not verified again as
+// long as all certificates of the chain are valid and Pool returns the same pool.
 func New(authorities Authorities) authn.Authenticator {
+	seen := &connections{known: map[weak.Pointer[tls.ConnectionState]]*verified{}}
 	return authn.Func(func(r *http.Request) (*authn.Identity, error) {
 		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 			return nil, authn.ErrNoCredentials
@@ -60,15 +65,24 @@ func New(authorities Authorities) authn.Authenticator {
 		if roots == nil {
 			return nil, authn.ErrNoCredentials
 		}
+		if id := seen.find(r.TLS, roots); id != nil {
+			return id, nil
+		}
 		certs := r.TLS.PeerCertificates
-		if err := verify(certs, roots); err != nil {
+		chain, err := verify(certs, roots)
+		if err != nil {
 			return nil, &Error{Certificate: describe(certs[0]), Err: err}
 		}
-		return identity(certs[0])
+		id, err := identity(certs[0])
+		if err == nil {
+			seen.keep(r.TLS, roots, chain, id)
+		}
+		return id, err
 	})
 }
 
-func verify(certs []*x509.Certificate, roots *x509.CertPool) error {
+// verify returns the chain from the first certificate to an authority.
+func verify(certs []*x509.Certificate, roots *x509.CertPool) ([]*x509.Certificate, error) {
 	o := x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	if len(certs) > 1 {
 		o.Intermediates = x509.NewCertPool()
@@ -76,8 +90,11 @@ func verify(certs []*x509.Certificate, roots *x509.CertPool) error {
 			o.Intermediates.AddCert(cert)
 		}
 	}
-	_, err := certs[0].Verify(o)
-	return err
+	chains, err := certs[0].Verify(o)
+	if err != nil {
+		return nil, err
+	}
+	return chains[0], nil
 }
 
 // identity is who a verified certificate speaks of.

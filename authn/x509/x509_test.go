@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -256,4 +257,90 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%v, %v", pool, err)
 		}
 	})
+}
+
+// rotating are authorities that a test changes.
+type rotating struct{ pool *stdx509.CertPool }
+
+func (r *rotating) Pool() *stdx509.CertPool { return r.pool }
+
+// TestConnection: a connection's requests are judged each as if it were the first, although the chain is verified
+// only once.
+func TestConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca, other := newAuthority("cluster"), newAuthority("another")
+		between := ca.intermediate("between") // valid for an hour
+		trusted := &rotating{ca.pool()}
+		auth := x509.New(trusted)
+		ann, long := ca.issue(subject{name: "ann"}), between.issue(subject{name: "bob", life: 10 * time.Hour})
+		connection, through := request(ann), request(long, between.cert)
+		who := func(r *http.Request) string {
+			id, err := auth.Authenticate(r)
+			if (id == nil) == (err == nil) {
+				t.Fatalf("%v, %v", id, err)
+			}
+			if err != nil {
+				return ""
+			}
+			return id.Name
+		}
+		expect := func(when string, r *http.Request, want string) {
+			t.Helper()
+			if got := who(r); got != want {
+				t.Errorf("%s: %q, want %q", when, got, want)
+			}
+		}
+		again := func(r *http.Request) *http.Request { return r.WithContext(t.Context()) }
+		expect("first", connection, "ann")
+		first, _ := auth.Authenticate(again(connection))
+		if second, _ := auth.Authenticate(again(connection)); first != second {
+			t.Error("the certificate was judged anew")
+		}
+		expect("through an intermediate", through, "bob")
+
+		trusted.pool = other.pool()
+		expect("another authority", again(connection), "")
+		trusted.pool = nil
+		expect("none", again(connection), "")
+		trusted.pool = ca.pool()
+		expect("the first again, in a new pool", again(connection), "ann")
+
+		copied := again(connection)
+		copied.TLS.PeerCertificates = []*stdx509.Certificate{other.issue(subject{name: "eve"})}
+		expect("other certificates under the same connection", copied, "")
+		copied.TLS.PeerCertificates = []*stdx509.Certificate{ann}
+		expect("and back", copied, "ann")
+
+		time.Sleep(time.Hour)
+		expect("in the last moment", again(connection), "ann")
+		time.Sleep(time.Second)
+		expect("expired", again(connection), "")
+		expect("the intermediate expired", again(through), "")
+	})
+}
+
+// TestConnectionsAreForgotten: what is remembered of connections ends with them.
+func TestConnectionsAreForgotten(t *testing.T) {
+	ca := newAuthority("cluster")
+	auth := x509.New(x509.Static{Roots: ca.pool()})
+	gone := make(chan struct{})
+	func() {
+		id, err := auth.Authenticate(request(ca.issue(subject{name: "ann"})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.AddCleanup(id, func(struct{}) { close(gone) }, struct{}{})
+	}()
+	for {
+		runtime.GC()
+		select {
+		case <-gone:
+			runtime.KeepAlive(auth)
+			return
+		case <-t.Context().Done():
+			t.Fatal("never forgotten")
+		default:
+			runtime.Gosched()
+		}
+	}
 }
