@@ -3,6 +3,7 @@ package controllerruntime_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -213,7 +214,10 @@ func (s *subject) handlers(ctx context.Context) {
 	}})
 	s.must(err)
 	s.told(told, 2)
-	s.say("registration synced %t, informer %t, stopped %t", registration.HasSynced(), i.HasSynced(), i.IsStopped())
+	for !registration.HasSynced() && ctx.Err() == nil {
+		runtime.Gosched() // soon after the handler was told, not at once
+	}
+	s.say("registration synced, informer %t, stopped %t", i.HasSynced(), i.IsStopped())
 	s.must(s.kube.Create(ctx, s.configMap("c", "front", "2")))
 	s.told(told, 1)
 	s.must(s.kube.Update(ctx, s.configMap("c", "front", "3")))

@@ -34,5 +34,11 @@ func (d *Daemon) Leftovers(context.Context) ([]string, error) { return nil, nil 
 // Strays finds nothing.
 func (d *Daemon) Strays(func(id string) bool) ([]string, error) { return nil, nil }
 
+// Tasks finds nothing.
+func (d *Daemon) Tasks() (map[string]bool, error) { return nil, nil }
+
+// EndTasks has nothing to end.
+func (d *Daemon) EndTasks(context.Context, string) error { return nil }
+
 // Clear has nothing to remove.
 func (d *Daemon) Clear(context.Context, string) error { return nil }

@@ -70,6 +70,15 @@ func (c client) sandbox(ctx context.Context, t testing.TB, config *runtime.PodSa
 
 func (c client) start(ctx context.Context, t testing.TB, p *pod, security *runtime.LinuxContainerSecurityContext, mounts ...*runtime.Mount) {
 	t.Helper()
+	p.container = c.create(ctx, t, p, security, mounts...)
+	if _, err := c.StartContainer(ctx, &runtime.StartContainerRequest{ContainerId: p.container}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// create makes the container that start starts.
+func (c client) create(ctx context.Context, t testing.TB, p *pod, security *runtime.LinuxContainerSecurityContext, mounts ...*runtime.Mount) string {
+	t.Helper()
 	if security.NamespaceOptions == nil {
 		security.NamespaceOptions = p.config.Linux.SecurityContext.NamespaceOptions
 	}
@@ -88,10 +97,7 @@ func (c client) start(ctx context.Context, t testing.TB, p *pod, security *runti
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.container = created.ContainerId
-	if _, err := c.StartContainer(ctx, &runtime.StartContainerRequest{ContainerId: p.container}); err != nil {
-		t.Fatal(err)
-	}
+	return created.ContainerId
 }
 
 // run starts a pod and its container.

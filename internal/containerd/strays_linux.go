@@ -54,6 +54,26 @@ func (d *Daemon) Strays(known func(id string) bool) ([]string, error) {
 	return append(list, d.unusedNamespaces(attached)...), nil
 }
 
+// Tasks are the ids of the sandboxes and containers that have tasks, running or not.
+func (d *Daemon) Tasks() (map[string]bool, error) {
+	found, err := filepath.Glob(filepath.Join(d.paths.state(), "io.containerd.runtime.v2.task", "*", "*"))
+	ids := map[string]bool{}
+	for _, path := range found {
+		ids[filepath.Base(path)] = true
+	}
+	return ids, err
+}
+
+// EndTasks ends all tasks of a sandbox with their shim, about which the daemon then learns. It is for a sandbox that is
+// to be removed and cannot be: a start that is given up in the wrong moment leaves a task which the daemon does not take
+// for its container's any more, and which it refuses to remove that for.
+func (d *Daemon) EndTasks(ctx context.Context, sandbox string) error {
+	if !isID(sandbox) {
+		return fmt.Errorf("%q is no id of a sandbox", sandbox)
+	}
+	return endAll(ctx, func() ([]process, error) { return relatives(true, "-id", sandbox, "-address", d.Socket()) })
+}
+
 // bundles are the directories of containers that run, and what runc keeps of them.
 func (d *Daemon) bundles() []string {
 	shim, _ := filepath.Glob(filepath.Join(d.paths.state(), "io.containerd.runtime.v2.task", "*", "*")) // the patterns are good

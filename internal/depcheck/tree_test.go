@@ -150,7 +150,7 @@ func leaves() map[string][]string {
 		"k8s.io/klog/v2":                 {},
 		"go.etcd.io":                     {"storage/etcd", "internal/etcdtest"},
 		"google.golang.org/grpc":         {"cri/internal/wire", "cri/remote", "cri/serve", "internal/containerd", "kubelet/prober", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
-		"sigs.k8s.io/controller-runtime": {"controllers/reconciler", "examples/controller"},
+		"sigs.k8s.io/controller-runtime": {"controllers/reconciler", "examples/controller", "informer/controllerruntime"},
 		"github.com/google/go-cmp":       {"admission/admissiontest"},
 		"testing":                        {"admission/admissiontest", "internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "cni/internal/", "informer/informertest", "registry/registrytest"},
 	}

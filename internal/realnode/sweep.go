@@ -60,12 +60,12 @@ func (n *Node) sweep(ctx context.Context) error {
 func (n *Node) sweepOnce(ctx context.Context, runtime *Runtime, suspects map[string]bool) map[string]bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	known, err := inventory(ctx, runtime)
+	known, err := n.inventory(ctx, runtime)
 	if err != nil {
 		return suspects // the runtime is away
 	}
 	log := n.options.Logger
-	found, err := n.strays(known)
+	found, err := n.strays(known.ids)
 	if err != nil {
 		log.Warn("looking for what sandboxes have left failed", "error", err)
 	}
@@ -80,7 +80,17 @@ func (n *Node) sweepOnce(ctx context.Context, runtime *Runtime, suspects map[str
 			log.Warn("removing what a sandbox has left failed", "stray", stray, "error", err)
 		}
 	}
-	lost := func(id string) bool { return !known[id] && suspects[id] }
+	for _, sandbox := range known.stuck {
+		next[sandbox] = true
+		if !suspects[sandbox] {
+			continue
+		}
+		log.Info("ending tasks of a stopped sandbox that the runtime does not know of any more", "sandbox", sandbox)
+		if err := n.daemon.EndTasks(ctx, sandbox); err != nil && ctx.Err() == nil {
+			log.Warn("ending tasks of a stopped sandbox failed", "sandbox", sandbox, "error", err)
+		}
+	}
+	lost := func(id string) bool { return !known.ids[id] && suspects[id] }
 	if _, err := n.bridge.Release(ctx, func(id string) bool { return !lost(id) }); err != nil && ctx.Err() == nil {
 		log.Warn("freeing addresses of sandboxes that are gone failed", "error", err)
 	}
@@ -102,19 +112,35 @@ func (n *Node) strays(known map[string]bool) ([]string, error) {
 	return found, err
 }
 
-// inventory is the ids of all that the runtime knows of.
-func inventory(ctx context.Context, runtime *Runtime) (map[string]bool, error) {
-	known := map[string]bool{}
+// inventory is what the runtime knows of.
+type inventory struct {
+	ids map[string]bool // of sandboxes and containers
+	// stuck are stopped sandboxes with a container that has ended and a task all the same, for
+	// which the runtime refuses to remove them.
+	stuck []string
+}
+
+func (n *Node) inventory(ctx context.Context, runtime *Runtime) (inventory, error) {
+	i := inventory{ids: map[string]bool{}}
 	sandboxes, err := runtime.ListSandboxes(ctx, cri.Filter{})
 	if err != nil {
-		return nil, err
+		return i, err
 	}
+	stopped := map[string]bool{}
 	for _, s := range sandboxes {
-		known[s.ID] = true
+		i.ids[s.ID] = true
+		stopped[s.ID] = s.State == cri.SandboxNotReady
 	}
 	containers, err := runtime.ListContainers(ctx, cri.Filter{})
-	for _, c := range containers {
-		known[c.ID] = true
+	if err != nil {
+		return i, err
 	}
-	return known, err
+	tasks, err := n.daemon.Tasks()
+	for _, c := range containers {
+		i.ids[c.ID] = true
+		if stopped[c.SandboxID] && c.State == cri.ContainerExited && tasks[c.ID] {
+			i.stuck = append(i.stuck, c.SandboxID)
+		}
+	}
+	return i, err
 }

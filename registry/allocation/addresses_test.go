@@ -126,7 +126,7 @@ func TestAddressIsReleasedByItsOwner(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "registry/allocation", 110)
-	depcheck.Siblings(t, "registry/allocation", "informer", "registry", "registry/codec", "storage")
+	depcheck.Siblings(t, "registry/allocation", "informer", "registry", "registry/codec", "registry/internal/ordered", "storage")
 }
 
 // The first address of a network is that of the service kubernetes; whoever asks for any one gets

@@ -51,7 +51,7 @@ func TestLease(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "registry/coordination", 110)
-	depcheck.Siblings(t, "registry/coordination", "informer", "registry", "registry/codec", "registry/internal/check", "storage")
+	depcheck.Siblings(t, "registry/coordination", "informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage")
 }
 
 func ExampleKinds() {

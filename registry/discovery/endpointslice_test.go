@@ -153,7 +153,7 @@ func TestPrepare(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "registry/discovery", 110)
-	depcheck.Siblings(t, "registry/discovery", "informer", "registry", "registry/codec", "registry/internal/check", "storage")
+	depcheck.Siblings(t, "registry/discovery", "informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage")
 }
 
 func ExampleKinds() {

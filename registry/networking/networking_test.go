@@ -122,7 +122,7 @@ func TestServiceCIDR(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "registry/networking", 110)
-	depcheck.Siblings(t, "registry/networking", "informer", "registry", "registry/codec", "registry/internal/check", "storage")
+	depcheck.Siblings(t, "registry/networking", "informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage")
 }
 
 func ExampleDefault() {

@@ -119,7 +119,7 @@ func TestGenerationAndReservedKey(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "registry/policy", 110)
-	depcheck.Siblings(t, "registry/policy", "informer", "registry", "registry/codec", "registry/internal/check", "storage")
+	depcheck.Siblings(t, "registry/policy", "informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage")
 }
 
 func ExampleKinds() {

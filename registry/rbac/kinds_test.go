@@ -278,7 +278,7 @@ func TestGuard(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "registry/rbac", 150)
-	depcheck.Siblings(t, "registry/rbac", "registry", "registry/internal/check", "registry/codec", "informer", "storage")
+	depcheck.Siblings(t, "registry/rbac", "registry", "registry/internal/check", "registry/codec", "informer", "registry/internal/ordered", "storage")
 }
 
 func equal(a, b any) bool { return reflect.DeepEqual(a, b) }

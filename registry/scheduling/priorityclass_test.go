@@ -63,7 +63,7 @@ func TestDefaultsAreValid(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "registry/scheduling", 110)
-	depcheck.Siblings(t, "registry/scheduling", "informer", "registry", "registry/codec", "registry/internal/check", "storage")
+	depcheck.Siblings(t, "registry/scheduling", "informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage")
 }
 
 func ExampleDefaults() {
