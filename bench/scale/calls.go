@@ -128,10 +128,7 @@ func (a *asking) pageAt(ctx context.Context, revision int64) ([]byte, error) {
 
 // token is what the server itself gives out to continue a list.
 func (a *asking) token(revision int64) string {
-	start := ""
-	if start = namespaceName(a.pods/perNamespace/4) + "/\x00"; a.pods < 4*perNamespace {
-		start = namespaceName(0) + "/\x00"
-	}
+	start := namespaceName(a.pods/perNamespace/4) + "/\x00"
 	data, _ := json.Marshal(map[string]any{"v": "meta.k8s.io/v1", "rv": revision, "start": start}) //nolint:errchkjson // strings and a number marshal
 	return url.QueryEscape(base64.RawURLEncoding.EncodeToString(data))
 }
@@ -182,7 +179,7 @@ func (m *measured) median() time.Duration {
 func measure(ctx context.Context, q question, all []*asking, rounds int) ([]measured, error) {
 	results := make([]measured, len(all))
 	for _, a := range all {
-		for range few * 3 { // what is answered has been asked for before
+		for range min(few*3, rounds) { // what is answered has been asked for before
 			if err := a.check(ctx, q); err != nil {
 				return nil, err
 			}

@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	o := options{start: asProcess, progress: os.Stdout}
+	o := options{start: asProcess, changes: 1000, progress: os.Stdout}
 	flag.StringVar(&o.results, "results", "results", "directory to write scale.json to; empty writes nothing")
 	sizes := flag.String("pods", "1000,10000,100000", "how many pods to measure with, from few to many")
 	flag.IntVar(&o.rounds, "rounds", 300, "how often to ask each question; the median counts")
@@ -34,7 +34,7 @@ func main() {
 	isPart := flag.Bool("part", false, "be a part of the measurement, as the arguments say")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := error(nil)
+	var err error
 	if *isPart {
 		err = play(ctx, flag.Args(), os.Stdin, os.Stdout)
 	} else if *only {
@@ -53,6 +53,7 @@ type options struct {
 	results        string
 	pods           []int
 	rounds         int
+	changes        int    // from the state of before that is asked for
 	watchers, idle string // CONNECTIONSxWATCHES
 	seed           uint64
 	profiles       string
@@ -80,13 +81,18 @@ func prove(ctx context.Context, o options) error {
 		return err
 	}
 	r.Commit = commit
-	var over error
-	for _, f := range r.Figures {
+	return errors.Join(evidence.Write(o.results, r), over(r.Figures))
+}
+
+// over tells which figures are over their limits.
+func over(figures []evidence.Figure) error {
+	var all []error
+	for _, f := range figures {
 		if f.Limit > 0 && f.Value > f.Limit {
-			over = errors.Join(over, fmt.Errorf("%s: %.2f %s is over the limit of %g", f.What, f.Value, f.Unit, f.Limit))
+			all = append(all, fmt.Errorf("%s: %.2f %s is over the limit of %g", f.What, f.Value, f.Unit, f.Limit))
 		}
 	}
-	return errors.Join(evidence.Write(o.results, r), over)
+	return errors.Join(all...)
 }
 
 // run measures everything.
@@ -145,7 +151,7 @@ func (o options) idleWatches(ctx context.Context, dir string) ([]evidence.Figure
 	watches := float64(connections * each)
 	kb := func(n int64) float64 { return float64(n) / watches / 1000 }
 	return []evidence.Figure{
-		{What: "memory of the server for each of " + o.idle + " idle watches over TLS: heap and stacks in use after GC", Value: kb(after.total() - before.total()), Unit: "kB"},
+		{What: "memory of the server for each of " + o.idle + " idle watches over TLS: heap and stacks in use after GC", Value: kb(after.total() - before.total()), Unit: "kB", Limit: 20},
 		{What: "of this, live objects on the heap", Value: kb(after.live - before.live), Unit: "kB"},
 		{What: "of this, stacks", Value: kb(after.stacks - before.stacks), Unit: "kB"},
 		{What: "resident memory of the process for each of them", Value: kb(after.resident - before.resident), Unit: "kB"},
@@ -164,7 +170,7 @@ func (o options) onlyIdle(ctx context.Context) (err error) {
 	for _, f := range figures {
 		fmt.Fprintf(o.progress, "%-100s %8.2f %s\n", f.What, f.Value, f.Unit)
 	}
-	return err
+	return errors.Join(err, over(figures))
 }
 
 // ask asks all worlds all questions.
@@ -196,14 +202,14 @@ func (o options) ask(ctx context.Context, worlds []*world) (rows []evidence.Grow
 	return append(rows, old), err
 }
 
-// past asks for pages of a state that a thousand changes have passed over.
+// past asks for pages of a state that many changes have passed over.
 func (o options) past(ctx context.Context, all []*asking) (evidence.Growing, error) {
-	row := evidence.Growing{What: "page of 500 of the state 1,000 changes ago, for each object", Unit: "µs"}
+	row := evidence.Growing{What: fmt.Sprintf("page of 500 of the state %d changes ago, for each object", o.changes), Unit: "µs"}
 	q := question{what: row.What, objects: constant(500)}
 	at := map[*asking]int64{}
 	for _, a := range all {
 		at[a] = a.registry.Revision()
-		if err := a.churn(ctx, 1000); err != nil {
+		if err := a.churn(ctx, o.changes); err != nil {
 			return row, err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // the objects that there are, in worlds of different sizes, and all watches hear of all changes.
 func TestScale(t *testing.T) {
 	o := options{
-		pods: []int{1000, 2000}, rounds: 2, watchers: "3x20", idle: "3x20", seed: uint64(time.Now().UnixNano()),
+		pods: []int{1000, 2000}, rounds: 2, changes: 64, watchers: "3x20", idle: "3x20", seed: uint64(time.Now().UnixNano()),
 		start: asGoroutine, progress: t.Output(),
 	}
 	r, err := run(t.Context(), o)

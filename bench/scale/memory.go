@@ -42,16 +42,12 @@ type sizes struct {
 func (w *world) memory(ctx context.Context) (s sizes, err error) {
 	before := live()
 	began := time.Now()
-	store, err := wal.Open(w.dir, wal.Options{})
-	if err != nil {
+	if err := w.openStore(func() {
+		s.open = time.Since(began)
+		s.store = live() - before
+	}); err != nil {
 		return s, err
 	}
-	s.open = time.Since(began)
-	s.store = live() - before
-	if err := store.Close(); err != nil {
-		return s, err
-	}
-	store = nil
 	before = live()
 	began = time.Now()
 	if err := w.open(ctx); err != nil {
@@ -70,6 +66,16 @@ func (w *world) memory(ctx context.Context) (s sizes, err error) {
 		return registry.Source[*corev1.Pod](w.registry, pods(), registry.Selection{})
 	})
 	return s, err
+}
+
+// openStore opens the world's store for as long as look takes.
+func (w *world) openStore(look func()) error {
+	store, err := wal.Open(w.dir, wal.Options{})
+	if err != nil {
+		return err
+	}
+	look()
+	return store.Close()
 }
 
 // outside is a source that decodes what the API answers.

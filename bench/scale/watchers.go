@@ -109,7 +109,7 @@ func (w *watchers) read(body io.ReadCloser) {
 	lines := bufio.NewReaderSize(body, 512)
 	for {
 		line, err := lines.ReadSlice('\n')
-		for err == bufio.ErrBufferFull {
+		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = lines.ReadSlice('\n')
 		}
 		if err != nil {
