@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -104,15 +105,9 @@ func FuzzContinue(f *testing.F) {
 	})
 }
 
-// FuzzSelectors: a selector is refused, or selects the same by an index, by a page and by a watch.
+// FuzzSelectors: a selector is refused, or selects the same by an index, by pages, and by watches of what happened and
+// of the state, also of objects that began or ceased to match.
 func FuzzSelectors(f *testing.F) {
-	config := serve(f)
-	for n := range 12 {
-		body := `{"metadata":{"name":"c` + strconv.Itoa(n) + `","labels":{"a":"` + strconv.Itoa(n%3) + `","b":"x"}}}`
-		if code, answer := postTo(f, config.Transport, "/api/v1/namespaces/default/configmaps", body); code != http.StatusCreated {
-			f.Fatal(answer)
-		}
-	}
 	for _, s := range [][2]string{
 		{"a=1", ""}, {"a in (1,2),b", "metadata.name=c1"}, {"!a", "metadata.name!=c1"}, {"a notin (1)", "metadata.namespace=default"}, {"a>0", "metadata.name=c1,metadata.name=c2"},
 		{"a in ()", `metadata.name=a\,b`}, {"a==1,a=2", "x=y"}, {",", ","}, {"a in (1", "="}, {"a=1,b=x", ""},
@@ -120,31 +115,76 @@ func FuzzSelectors(f *testing.F) {
 		f.Add(s[0], s[1])
 	}
 	f.Fuzz(func(t *testing.T, labels, fields string) {
-		query := url.Values{"labelSelector": {labels}, "fieldSelector": {fields}}
-		const path = "/api/v1/namespaces/default/configmaps"
-		code, body := fuzzed(t, config.Transport, path, query)
-		if code != http.StatusOK {
-			return
-		}
-		want := names(t, body)
-		var paged []string
-		query.Set("limit", "2")
-		for {
-			_, body := fuzzed(t, config.Transport, path, query)
-			paged = append(paged, names(t, body)...)
-			var l metav1.PartialObjectMetadataList
-			if err := json.Unmarshal(body, &l); err != nil {
-				t.Fatal(err)
+		inBubble(t, 0, func(t *testing.T, transport http.RoundTripper) {
+			const path = "/api/v1/namespaces/default/configmaps"
+			before := putConfigMap(t, transport, "elsewhere", "c")
+			for n := range 16 {
+				method, to, name := http.MethodPost, path, "c"+strconv.Itoa(n%12)
+				if n >= 12 { // others than before match
+					method, to = http.MethodPut, path+"/"+name
+				}
+				write(t, transport, method, to, `{"metadata":{"name":"`+name+`","labels":{"a":"`+strconv.Itoa(n%5)+`","b":"x"}}}`)
 			}
-			if l.Continue == "" {
-				break
+			write(t, transport, http.MethodDelete, path+"/c7", "")
+			query := url.Values{"labelSelector": {labels}, "fieldSelector": {fields}}
+			code, body := fuzzed(t, transport, path, query)
+			if code != http.StatusOK {
+				return
 			}
-			query.Set("continue", l.Continue)
-		}
-		if !slices.Equal(paged, want) {
-			t.Errorf("%q %q: pages have %v, the list %v", labels, fields, paged, want)
-		}
+			want := names(t, body)
+			if got := pages(t, transport, path, query); !slices.Equal(got, want) {
+				t.Errorf("%q %q: pages have %v, the list %v", labels, fields, got, want)
+			}
+			for _, version := range []string{"", strconv.FormatInt(before, 10)} {
+				query := url.Values{"labelSelector": {labels}, "fieldSelector": {fields}, "watch": {"1"}, "timeoutSeconds": {"1"}, "resourceVersion": {version}}
+				if got := replayed(t, transport, path, query); !slices.Equal(got, want) {
+					t.Errorf("%q %q: what a watch from %q told comes to %v, the list is %v", labels, fields, version, got, want)
+				}
+			}
+		})
 	})
+}
+
+// pages lists by twos.
+func pages(t *testing.T, transport http.RoundTripper, path string, query url.Values) (all []string) {
+	t.Helper()
+	query.Set("limit", "2")
+	for {
+		_, body := fuzzed(t, transport, path, query)
+		all = append(all, names(t, body)...)
+		var l metav1.PartialObjectMetadataList
+		if err := json.Unmarshal(body, &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Continue == "" {
+			return all
+		}
+		query.Set("continue", l.Continue)
+	}
+}
+
+// replayed is which objects there are in the end, by what a watch tells.
+func replayed(t *testing.T, transport http.RoundTripper, path string, query url.Values) []string {
+	t.Helper()
+	code, body := fuzzed(t, transport, path, query)
+	if code != http.StatusOK {
+		t.Fatalf("%v: %d %s", query, code, body)
+	}
+	there := map[string]bool{}
+	for line := range strings.Lines(string(body)) {
+		var e frame
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v: %q: %v", query, line, err)
+		}
+		name := e.Object.Metadata.Name
+		if known := e.Type == "ADDED" || e.Type == "MODIFIED" || e.Type == "DELETED"; !known || there[name] != (e.Type != "ADDED") {
+			t.Fatalf("%v: %s, and there was %v", query, line, there)
+		}
+		if there[name] = true; e.Type == "DELETED" {
+			delete(there, name)
+		}
+	}
+	return slices.Sorted(maps.Keys(there))
 }
 
 func names(t *testing.T, body []byte) (names []string) {
@@ -159,28 +199,94 @@ func names(t *testing.T, body []byte) (names []string) {
 	return names
 }
 
+// happened is a change: its type and the object's name.
+type happened struct {
+	version int64
+	what    string
+}
+
+// shortHistory is how many changes are kept at least where it is to be too short.
+const shortHistory = 4
+
 // FuzzWatchResume: a watch from any version, with any parameters, is refused, ends with an error that is a Status,
-// or tells exactly what happened after that version.
+// or tells exactly what happened after that version. That it is too old is told only when it is.
 func FuzzWatchResume(f *testing.F) {
 	for _, version := range []string{"", "0", "1", "-1", "x", "5", "007", "13", "18446744073709551616"} {
-		f.Add(version, "true", "NotOlderThan", "true", "")
-		f.Add(version, "", "", "false", "")
-		f.Add(version, "false", "Exact", "1", "7")
-		f.Add(version, "x", "x", "x", "x")
+		f.Add(version, "true", "NotOlderThan", "true", "", false)
+		f.Add(version, "", "", "false", "", true)
+		f.Add(version, "false", "Exact", "1", "7", true)
+		f.Add(version, "x", "x", "x", "x", false)
+		f.Add(version, "", "", "", "", false)
 	}
-	f.Fuzz(func(t *testing.T, version, initial, match, bookmarks, limit string) {
-		inBubble(t, 0, func(t *testing.T, transport http.RoundTripper) {
-			var versions []int64 // of the changes that there were
-			for n := range 12 {
-				versions = append(versions, putConfigMap(t, transport, "w", "c"+strconv.Itoa(n)))
-			}
-			resume(t, transport, versions, []string{version, initial, match, bookmarks, limit})
+	f.Fuzz(func(t *testing.T, version, initial, match, bookmarks, limit string, short bool) {
+		history := 0
+		if short {
+			history = shortHistory
+		}
+		inBubble(t, history, func(t *testing.T, transport http.RoundTripper) {
+			resume(t, transport, live(t, transport), []string{version, initial, match, bookmarks, limit}, short)
 		})
 	})
 }
 
-// resume watches, and compares with the versions that there were.
-func resume(t *testing.T, transport http.RoundTripper, versions []int64, parameters []string) {
+// live makes changes of all types.
+func live(t *testing.T, transport http.RoundTripper) (changes []happened) {
+	t.Helper()
+	const path = "/api/v1/namespaces/w/configmaps"
+	for n, name := range strings.Fields("a b c d a b -a c a -d e -b f e") {
+		name, deleted := strings.CutPrefix(name, "-")
+		what, method, to := "MODIFIED", http.MethodPut, path+"/"+name
+		switch code, _ := fuzzed(t, transport, to, nil); {
+		case deleted:
+			what, method = "DELETED", http.MethodDelete
+		case code == http.StatusNotFound:
+			what, method, to = "ADDED", http.MethodPost, path
+		}
+		write(t, transport, method, to, `{"metadata":{"name":"`+name+`"},"data":{"n":"`+strconv.Itoa(n)+`"}}`)
+		_, body := fuzzed(t, transport, path, nil)
+		var l metav1.PartialObjectMetadataList
+		if err := json.Unmarshal(body, &l); err != nil {
+			t.Fatal(err)
+		}
+		version, err := strconv.ParseInt(l.ResourceVersion, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, happened{version, what + " " + name})
+	}
+	return changes
+}
+
+// write makes a change, without a body if it deletes.
+func write(t *testing.T, transport http.RoundTripper, method, path, body string) {
+	t.Helper()
+	if method == http.MethodDelete {
+		body = ""
+	}
+	r := httptest.NewRequestWithContext(t.Context(), method, "http://in.process"+path, nil)
+	if code, _, answer := send(t, transport, r, "application/json", body); code >= 300 {
+		t.Fatalf("%s %s: %s", method, path, answer)
+	}
+}
+
+// stateAfter is what changes have come to, as additions by name.
+func stateAfter(changes []happened) (state []happened) {
+	last := map[string]happened{}
+	for _, c := range changes {
+		what, name, _ := strings.Cut(c.what, " ")
+		last[name] = happened{c.version, "ADDED " + name}
+		if what == "DELETED" {
+			delete(last, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		state = append(state, last[name])
+	}
+	return state
+}
+
+// resume watches, and compares with the changes that there were.
+func resume(t *testing.T, transport http.RoundTripper, changes []happened, parameters []string, short bool) {
 	t.Helper()
 	version, initial := parameters[0], parameters[1]
 	query := url.Values{"watch": {"1"}, "timeoutSeconds": {"1"}, "resourceVersion": {version}}
@@ -193,46 +299,55 @@ func resume(t *testing.T, transport http.RoundTripper, versions []int64, paramet
 	if code != http.StatusOK {
 		return
 	}
-	var got []int64
-	for line := range strings.Lines(string(body)) {
+	after, _ := strconv.ParseInt(version, 10, 64)
+	var want []happened
+	for _, c := range changes {
+		if c.version > after {
+			want = append(want, c)
+		}
+	}
+	send, err := strconv.ParseBool(initial)
+	switch fromState := version == "" || after == 0; {
+	case err == nil && !send && fromState:
+		want = nil
+	case err == nil && send, fromState:
+		want = stateAfter(changes)
+	}
+	got, failed := told(t, body)
+	switch {
+	case failed == http.StatusGone && (!short || len(want) <= shortHistory):
+		t.Errorf("%v: too old, of %d changes", query, len(want))
+	case failed == 0 && !slices.Equal(got, want):
+		t.Errorf("%v: told of %v, want %v", query, got, want)
+	}
+}
+
+// told is what a stream says that happened, and the code of the error that it ends with.
+func told(t *testing.T, stream []byte) (got []happened, failed int32) {
+	t.Helper()
+	for line := range strings.Lines(string(stream)) {
 		var e frame
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("%v: %q: %v", query, line, err)
+			t.Fatalf("%q: %v", line, err)
 		}
 		switch e.Type {
 		case "ERROR":
 			if e.Object.Kind != "Status" || e.Object.Code < 400 {
-				t.Errorf("%v: %s", query, line)
+				t.Errorf("no Status: %s", line)
 			}
-			return
-		case "ADDED":
+			return got, e.Object.Code
+		case "ADDED", "MODIFIED", "DELETED":
 			n, err := strconv.ParseInt(e.Object.Metadata.ResourceVersion, 10, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, n)
+			got = append(got, happened{n, e.Type + " " + e.Object.Metadata.Name})
 		case "BOOKMARK":
 		default:
-			t.Errorf("%v: %s", query, line)
+			t.Errorf("what is %s", line)
 		}
 	}
-	slices.Sort(got) // the state that a watch begins with is in the order of names
-	after, _ := strconv.ParseInt(version, 10, 64)
-	var want []int64
-	state := version == "" || after == 0
-	for _, v := range versions {
-		if state || initial == "true" || v > after {
-			want = append(want, v)
-		}
-	}
-	if send, err := strconv.ParseBool(initial); err == nil && !send && state {
-		want = nil
-	} else if err == nil && send {
-		want = versions
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v: told of %v, want %v", query, got, want)
-	}
+	return got, 0
 }
 
 // putConfigMap creates one and returns its version.
