@@ -62,6 +62,7 @@ func wipe(t testing.TB, client *clientv3.Client) {
 func TestStore(t *testing.T) {
 	for name, options := range map[string]etcd.Options{"all": {Buffer: buffer}, "prefix": {Buffer: buffer, Prefix: "/suite/"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			if name == "prefix" && testing.Short() {
 				t.Skip("most of it is the same")
 			}
