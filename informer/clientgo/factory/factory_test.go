@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,8 +83,8 @@ func TestGenericInformersAndResync(t *testing.T) {
 		if err != nil || generic.Informer().GetStore() != mine.GetStore() {
 			t.Fatalf("ForResource gave another informer: %v", err)
 		}
-		resyncs := 0
-		if _, err := generic.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { resyncs++ }}); err != nil {
+		var resyncs atomic.Int64
+		if _, err := generic.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { resyncs.Add(1) }}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -95,8 +96,8 @@ func TestGenericInformersAndResync(t *testing.T) {
 		}
 		time.Sleep(150 * time.Second)
 		obj, err := generic.Lister().ByNamespace("ns").Get("web")
-		if err != nil || obj.(*corev1.Pod).Labels["cut"] != "down" || resyncs != 2 {
-			t.Errorf("got %v, %v after %d resyncs", obj, err, resyncs)
+		if err != nil || obj.(*corev1.Pod).Labels["cut"] != "down" || resyncs.Load() != 2 {
+			t.Errorf("got %v, %v after %d resyncs", obj, err, resyncs.Load())
 		}
 		if stored, _ := store.Get("ns", "web"); stored.Labels != nil {
 			t.Error("the transform changed the source's object")
