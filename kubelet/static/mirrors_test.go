@@ -95,6 +95,7 @@ func (m *mirroring) registerNode() {
 	if _, err := m.api.Create(m.t.Context(), target, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{}); err != nil {
 		m.t.Fatal(err)
 	}
+	synctest.Wait() // it is known before anything else happens, which would be tried anew when it comes
 }
 
 func podTarget(name string) client.Target {
