@@ -11,14 +11,6 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/apps"
-	"github.com/keelson-dev/keelson/registry/coordination"
-	"github.com/keelson-dev/keelson/registry/core"
-	"github.com/keelson-dev/keelson/registry/discovery"
-	"github.com/keelson-dev/keelson/registry/networking"
-	"github.com/keelson-dev/keelson/registry/policy"
-	"github.com/keelson-dev/keelson/registry/rbac"
-	"github.com/keelson-dev/keelson/registry/scheduling"
 	"github.com/keelson-dev/keelson/storage/encryption"
 	"github.com/keelson-dev/keelson/storage/encryption/config"
 )
@@ -46,7 +38,11 @@ func (s *settings) encrypt(ctx context.Context, o *cluster.Options, beside *[]co
 	if s.encryption.file == "" {
 		return func() error { return nil }, nil
 	}
-	file, err := config.Open(s.encryption.file, located(o.Kinds), config.Options{Reload: s.encryption.reload, Logger: s.logger()})
+	locate, err := located(*o)
+	if err != nil {
+		return nil, err
+	}
+	file, err := config.Open(s.encryption.file, locate, config.Options{Reload: s.encryption.reload, Logger: s.logger()})
 	if err != nil {
 		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
 	}
@@ -80,22 +76,18 @@ func (s *settings) backendPrefix() string {
 	return registry.Root
 }
 
-// located tells where the kinds that are served have their records.
-func located(more []registry.Kind) config.Locate {
-	kinds := append(core.Kinds(core.Options{}), apps.Kinds()...)
-	kinds = append(kinds, coordination.Kinds()...)
-	kinds = append(kinds, discovery.Kinds()...)
-	kinds = append(kinds, networking.Kinds()...)
-	kinds = append(kinds, policy.Kinds()...)
-	kinds = append(kinds, rbac.Kinds(nil)...)
-	kinds = append(kinds, scheduling.Kinds()...)
+// located tells where the kinds that a cluster with these options serves have their records. A cluster that is
+// not run, over no store that lasts, knows its kinds.
+func located(o cluster.Options) (config.Locate, error) {
+	c, err := cluster.New(cluster.Options{Kinds: o.Kinds})
+	if err != nil {
+		return nil, err
+	}
 	var resources []config.Resource
-	for _, k := range append(kinds, more...) {
-		if k.Answer == nil && k.Read == nil {
-			resources = append(resources, config.Resource{
-				Group: k.GroupVersion.Group, Name: k.Plural, Prefix: registry.Root + k.Prefix + "/",
-			})
+	for _, r := range c.Registry().Resources() {
+		if r.Stored() {
+			resources = append(resources, config.Resource{Group: r.GroupVersion.Group, Name: r.Plural, Prefix: registry.Root + r.Prefix + "/"})
 		}
 	}
-	return config.Prefixes(registry.Root, resources)
+	return config.Prefixes(registry.Root, resources), c.Close()
 }
