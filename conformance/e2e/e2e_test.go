@@ -17,7 +17,7 @@ import (
 // TestClasses: the tables are of the tests of their classes, and the expressions made of them select those that have to
 // pass, each once.
 func TestClasses(t *testing.T) {
-	for name, count := range map[string]int{"served": 121, "pods": 163} {
+	for name, count := range map[string]int{"served": 121, "pods": 160} {
 		c, err := classOf(name)
 		if err != nil {
 			t.Fatal(err)
@@ -25,7 +25,7 @@ func TestClasses(t *testing.T) {
 		if len(c.rows) != count || !slices.IsSortedFunc(c.rows, func(a, b row) int { return strings.Compare(a.test, b.test) }) {
 			t.Errorf("%s: %d rows, or not in order", name, len(c.rows))
 		}
-		batches, err := c.batches("")
+		asked, batches, err := c.batches("")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestClasses(t *testing.T) {
 				expected++
 			}
 		}
-		if expected == 0 || expected != total || len(c.leftOut()) != count-expected {
+		if expected == 0 || expected != total || len(asked) != expected || len(c.leftOut()) != count-expected {
 			t.Errorf("%s: %d are expected to pass, %d selected, %d left out", name, expected, total, len(c.leftOut()))
 		}
 	}
@@ -75,24 +75,28 @@ func selections(t *testing.T, batches []batch, test string) int {
 
 func TestBatches(t *testing.T) {
 	c := class{rows: []row{{"a1", "x", "-"}, {"a2 [Serial]", "x", "-"}, {"b1", "x", "y"}, {"b2", "x", "-"}}, parallel: 2}
-	for focus, want := range map[string][]batch{
-		"":     {{"(a1|b2)", 2, false}, {`(a2 \[Serial\])`, 1, true}},
-		"b":    {{"(b1|b2)", 2, false}},
-		"else": {{"else", 0, true}},
+	for focus, want := range map[string]struct {
+		asked   string
+		batches []batch
+	}{
+		"":     {"a1 b2 a2 [Serial]", []batch{{"(a1|b2)", 2, false}, {`(a2 \[Serial\])`, 1, true}}},
+		"b":    {"b1 b2", []batch{{"(b1|b2)", 2, false}}},
+		"else": {"", []batch{{"else", 0, true}}},
 	} {
-		if got, err := c.batches(focus); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: %v, %v; want %v", focus, got, err, want)
+		asked, got, err := c.batches(focus)
+		if err != nil || !slices.Equal(got, want.batches) || strings.Join(asked, " ") != want.asked {
+			t.Errorf("%q: %v, %v, %v; want %v", focus, asked, got, err, want)
 		}
 	}
 	c.parallel = 1
-	if got, err := c.batches("a"); err != nil || len(got) != 1 || got[0].tests != 2 {
+	if _, got, err := c.batches("a"); err != nil || len(got) != 1 || got[0].tests != 2 {
 		t.Errorf("one at a time: %v, %v", got, err)
 	}
 	for range 20 {
 		c.rows = append(c.rows, row{"c" + strings.Repeat("x", len(c.rows)), "x", "-"})
 	}
 	c.parallel = 2
-	if got, err := c.batches(""); err != nil || len(got) != 5 {
+	if _, got, err := c.batches(""); err != nil || len(got) != 5 {
 		t.Errorf("22 tests and one alone: %v, %v", got, err)
 	}
 }
@@ -141,32 +145,45 @@ func TestJudge(t *testing.T) {
 	left := []evidence.Failure{{Test: "c", Message: "y"}}
 	for name, k := range map[string]struct {
 		tests []test
+		asked string
 		part  bool
 		want  evidence.Tests
 		words []string
 	}{
-		"all pass": {tests: []test{{"a", ""}, {"b", ""}}, want: evidence.Tests{Selected: 2, Passed: 2}},
+		"all pass": {tests: []test{{"a", ""}, {"b", ""}}, asked: "a b", want: evidence.Tests{Selected: 2, Passed: 2}},
 		"one that has to pass fails": {
-			tests: []test{{"a", "why"}, {"b", ""}},
+			tests: []test{{"a", "why"}, {"b", ""}}, asked: "a b",
 			want:  evidence.Tests{Selected: 2, Passed: 1, Failed: 1, Failures: []evidence.Failure{{Test: "a", Message: "why"}}},
 			words: []string{"a has to pass: why"},
 		},
 		"one that lacks something fails": {
-			tests: []test{{"a", ""}, {"b", ""}, {"c", "why"}},
-			want:  evidence.Tests{Selected: 3, Passed: 2, Failed: 1, Failures: []evidence.Failure{{Test: "c", Message: "why"}}},
+			tests: []test{{"a", ""}, {"b", ""}, {"c", "why"}}, asked: "a b c",
+			want: evidence.Tests{Selected: 3, Passed: 2, Failed: 1, Failures: []evidence.Failure{{Test: "c", Message: "why"}}},
 		},
 		"one did not run": {
-			tests: []test{{"a", ""}}, want: evidence.Tests{Selected: 1, Passed: 1}, words: []string{"b is in served.tsv and did not run"},
+			tests: []test{{"a", ""}}, asked: "a b",
+			want:  evidence.Tests{Selected: 2, Passed: 1, Failed: 1, Failures: []evidence.Failure{{Test: "b", Message: "it did not run"}}},
+			words: []string{"b was asked for and did not run", "served.tsv"},
 		},
-		"a part":  {tests: []test{{"a", ""}}, part: true, want: evidence.Tests{Selected: 1, Passed: 1}},
-		"nothing": {part: true, words: []string{"no test was selected"}},
+		"one that was asked for by name and lacks something did not run": {
+			tests: []test{{"a", ""}}, asked: "a c", part: true,
+			want:  evidence.Tests{Selected: 2, Passed: 1, Failed: 1, Failures: []evidence.Failure{{Test: "c", Message: "it did not run"}}},
+			words: []string{"c was asked for and did not run"},
+		},
+		"a part":                  {tests: []test{{"a", ""}}, asked: "a", part: true, want: evidence.Tests{Selected: 1, Passed: 1}},
+		"tests outside the table": {tests: []test{{"z", ""}}, part: true, want: evidence.Tests{Selected: 1, Passed: 1}},
+		"nothing":                 {part: true, words: []string{"no test was selected"}},
+		"nothing of what was asked": {
+			asked: "a", part: true, words: []string{"no test was selected", "a was asked for and did not run"},
+			want: evidence.Tests{Selected: 1, Failed: 1, Failures: []evidence.Failure{{Test: "a", Message: "it did not run"}}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := k.want
 			if !k.part {
 				want.LeftOut = left
 			}
-			got, err := judge(k.tests, c, !k.part)
+			got, err := judge(k.tests, c, strings.Fields(k.asked), !k.part)
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
@@ -179,6 +196,25 @@ func TestJudge(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKnown: a name that the suite does not have is told before anything runs.
+func TestKnown(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "conformance.yaml")
+	if err := os.WriteFile(list, []byte("- testname: A\n  codename: '[sig-x] a works'\n- codename: b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := class{file: "served.tsv", rows: []row{{"[sig-x] a works", "x", "-"}, {"b", "x", "-"}}}
+	if err := c.known(list); err != nil {
+		t.Error(err)
+	}
+	c.rows = append(c.rows, row{"c", "x", "it lacks something"})
+	if err := c.known(list); !errors.Is(err, errUnknown) || !strings.Contains(err.Error(), "served.tsv") || !strings.HasSuffix(err.Error(), ": c") {
+		t.Error(err)
+	}
+	if err := c.known(list + "x"); err == nil {
+		t.Error("a list that is not there was read")
 	}
 }
 

@@ -8,7 +8,7 @@
 //
 // served.tsv lists the tests that need nothing but an API server; pods.tsv those of nodes and of storage that need
 // pods on one node. A table says what each test is about, and what those need that keelson does not have. The program
-// fails when a test that lacks nothing fails. Programs are built into bin/, which takes minutes the first time, and
+// fails when a test that lacks nothing fails, and when one that it was asked for does not run. Programs are built into bin/, which takes minutes the first time, and
 // so are stand-ins for the suite's images; the suite's own words are in .cache/e2e/CLASS.
 package main
 
@@ -64,7 +64,7 @@ func run(ctx context.Context, c class, focus, results string, seed uint64) error
 		return err
 	}
 	s := suite{class: c, seed: seed, dir: dir, out: os.Stdout}
-	if s.batches, err = c.batches(expression); err != nil {
+	if s.asked, s.batches, err = c.batches(expression); err != nil {
 		return err
 	}
 	commit := evidence.Commit()
@@ -75,7 +75,7 @@ func run(ctx context.Context, c class, focus, results string, seed uint64) error
 	if err != nil && (ctx.Err() != nil || len(tests) == 0) {
 		return err
 	}
-	report, broken := judge(tests, c, focus == "")
+	report, broken := judge(tests, c, s.asked, focus == "")
 	fmt.Printf("\n%d selected, %d passed, %d failed; the suite's words are in %s\n", report.Selected, report.Passed, report.Failed, dir)
 	name := c.result
 	if focus != "" {
@@ -97,6 +97,13 @@ func (s *suite) build(ctx context.Context) error {
 		return err
 	}
 	if s.path, err = kubernetes.Build(ctx, upstream.Suite); err != nil {
+		return err
+	}
+	source, err := kubernetes.Dir(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.class.known(filepath.Join(source, "test", "conformance", "testdata", "conformance.yaml")); err != nil {
 		return err
 	}
 	if s.class.containers {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -80,36 +81,38 @@ func firstLine(s string) string {
 	return line
 }
 
-// judge counts, and says what should not be: a test that failed and lacks nothing, and, where all of these were
-// asked for, one that did not run.
-func judge(tests []test, c class, all bool) (evidence.Tests, error) {
+// judge counts, and says what should not be: a test that failed and lacks nothing, and one that was asked for and did
+// not run, which counts as failed. all tells that all tests of the class were asked for that lack nothing.
+func judge(tests []test, c class, asked []string, all bool) (evidence.Tests, error) {
 	must := map[string]bool{}
 	for _, r := range c.rows {
-		if r.expected() {
-			must[r.test] = true
-		}
+		must[r.test] = r.expected()
 	}
 	counts := evidence.Tests{Selected: len(tests)}
 	var broken []error
+	missing := map[string]bool{}
+	for _, name := range asked {
+		missing[name] = true
+	}
 	for _, t := range tests {
+		delete(missing, t.name)
 		if t.failure == "" {
 			counts.Passed++
-		} else {
-			counts.Failed++
-			counts.Failures = append(counts.Failures, evidence.Failure{Test: t.name, Message: t.failure})
-			if must[t.name] {
-				broken = append(broken, fmt.Errorf("%s has to pass: %s", t.name, t.failure))
-			}
+			continue
 		}
-		delete(must, t.name)
+		counts.Failures = append(counts.Failures, evidence.Failure{Test: t.name, Message: t.failure})
+		if must[t.name] {
+			broken = append(broken, fmt.Errorf("%s has to pass: %s", t.name, t.failure))
+		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		counts.Selected++
+		counts.Failures = append(counts.Failures, evidence.Failure{Test: name, Message: "it did not run"})
+		broken = append(broken, fmt.Errorf("%s was asked for and did not run: did it skip itself, or has the suite another name for it than %s?", name, c.file))
+	}
+	counts.Failed = len(counts.Failures)
 	if all {
 		counts.LeftOut = c.leftOut()
-		for _, r := range c.rows {
-			if must[r.test] {
-				broken = append(broken, fmt.Errorf("%s is in %s and did not run: does the suite have it under another name?", r.test, c.file))
-			}
-		}
 	}
 	if len(tests) == 0 {
 		broken = append(broken, errors.New("no test was selected"))

@@ -23,9 +23,11 @@ import (
 type suite struct {
 	class   class
 	batches []batch
-	seed    uint64
-	dir     string
-	images  string // where stand-ins for its images are
+	// asked are the names of the tests in the batches, where the table has them.
+	asked  []string
+	seed   uint64
+	dir    string
+	images string // where stand-ins for its images are
 	// registry has them as well, for tests that pull.
 	registry http.Handler
 	version  string

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
@@ -83,11 +85,11 @@ type batch struct {
 const most = 6
 
 // batches divides the tests to run: those that focus names, or without it those that have to pass. What has to run
-// alone comes last. An expression that matches no test of the table is left to the suite.
-func (c class) batches(focus string) ([]batch, error) {
+// alone comes last. An expression that matches no test of the table is left to the suite: then nobody knows their names.
+func (c class) batches(focus string) (asked []string, all []batch, err error) {
 	expression, err := regexp.Compile(focus)
 	if err != nil {
-		return nil, fmt.Errorf("-focus: %w; it is a regular expression, or a file with one", err)
+		return nil, nil, fmt.Errorf("-focus: %w; it is a regular expression, or a file with one", err)
 	}
 	var together, alone []string
 	for _, r := range c.rows {
@@ -100,12 +102,12 @@ func (c class) batches(focus string) ([]batch, error) {
 		}
 	}
 	if len(together)+len(alone) == 0 {
-		return []batch{{focus: focus, alone: true}}, nil
+		return nil, []batch{{focus: focus, alone: true}}, nil
 	}
+	asked = slices.Concat(together, alone)
 	if c.parallel == 1 {
 		together, alone = nil, slices.Concat(together, alone)
 	}
-	var all []batch
 	// Neighbours in the table take alike long: each batch gets some of everything.
 	n := (len(together) + most - 1) / most
 	for i := range n {
@@ -118,7 +120,34 @@ func (c class) batches(focus string) ([]batch, error) {
 	if len(alone) > 0 {
 		all = append(all, batch{focus: exactly(alone), tests: len(alone), alone: true})
 	}
-	return all, nil
+	return asked, all, nil
+}
+
+// errUnknown: the suite has no test of this name.
+var errUnknown = errors.New("the suite has no such test")
+
+// known compares the table with the suite's own list of conformance tests, so that a name that changed is told before
+// anything runs.
+func (c class) known(list string) error {
+	data, err := os.ReadFile(list)
+	if err != nil {
+		return err
+	}
+	var tests []struct{ Codename string }
+	if err := yaml.Unmarshal(data, &tests); err != nil {
+		return fmt.Errorf("%s: %w", list, err)
+	}
+	names := map[string]bool{}
+	for _, t := range tests {
+		names[t.Codename] = true
+	}
+	var unknown []error
+	for _, r := range c.rows {
+		if !names[r.test] {
+			unknown = append(unknown, fmt.Errorf("%s: %w: %s", c.file, errUnknown, r.test))
+		}
+	}
+	return errors.Join(unknown...)
 }
 
 // leftOut are the tests of the class that lack something, with what they lack.

@@ -90,9 +90,9 @@ func (b built) agnhost(ctx context.Context, dir string, progress io.Writer) (str
 	return ociimage.Build(ctx, dir, ociimage.Recipe{
 		Name: "agnhost", Version: b.version + "-1",
 		Images: []ociimage.Image{
-			named("agnhost:2.63.0", config("agnhost:2.63.0", "pause"), nil),
+			named("agnhost:2.66.1", config("agnhost:2.66.1", "pause"), nil),
 			named("agnhost:2.55", config("agnhost:2.55", "pause"), nil),
-			named("glibc-dns-testing:2.0.0", ociimage.Config{Env: env(), Cmd: []string{"bash"}}, nil),
+			named("glibc-dns-testing:2.1.1", ociimage.Config{Env: env(), Cmd: []string{"bash"}}, nil),
 			named("nautilus:1.8", config("nautilus:1.8", "test-webserver"), b.pages("nautilus", "")),
 			named("kitten:1.8", config("kitten:1.8", "test-webserver"), b.pages("kitten", "NAME=\"Alpine Linux\"\nID=alpine\n")),
 		},
@@ -175,9 +175,9 @@ func (b built) noNewPrivs(ctx context.Context, dir string, progress io.Writer) (
 // busybox has its usual configuration, and is linked statically as the images of others are.
 func busybox(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	return ociimage.Build(ctx, dir, ociimage.Recipe{
-		Name: "busybox", Version: "2",
+		Name: "busybox", Version: "3",
 		Images: []ociimage.Image{{
-			References: []string{registry + "busybox:1.37.0-1"},
+			References: []string{registry + "busybox:1.37.0-2"},
 			Config:     ociimage.Config{Env: env(), Cmd: []string{"sh"}},
 		}},
 		Fill: func(ctx context.Context, scratch string, t *ociimage.Tree) error {
@@ -238,7 +238,7 @@ func run(ctx context.Context, dir, name string, args ...string) error {
 // nginx is the web server under the names of the suite, with different digests.
 func nginx(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	var images []ociimage.Image
-	for _, version := range []string{"1.15-4", "1.27-0"} {
+	for _, version := range []string{"1.27.0-2", "1.28.0-2"} {
 		images = append(images, ociimage.Image{
 			References: []string{registry + "nginx:" + version},
 			Config: ociimage.Config{
@@ -247,5 +247,5 @@ func nginx(ctx context.Context, dir string, progress io.Writer) (string, error) 
 			},
 		})
 	}
-	return ociimage.Build(ctx, dir, ociimage.Recipe{Name: "nginx", Version: "1", Images: images, Fill: ociimage.FillNginx}, progress)
+	return ociimage.Build(ctx, dir, ociimage.Recipe{Name: "nginx", Version: "2", Images: images, Fill: ociimage.FillNginx}, progress)
 }

@@ -49,12 +49,12 @@ func TestImages(t *testing.T) {
 		}
 		maps.Copy(have, digests)
 	}
-	for _, name := range []string{"agnhost:2.63.0", "agnhost:2.55", "glibc-dns-testing:2.0.0", "kitten:1.8", "nautilus:1.8", "nonewprivs:1.4"} {
+	for _, name := range []string{"agnhost:2.66.1", "agnhost:2.55", "glibc-dns-testing:2.1.1", "kitten:1.8", "nautilus:1.8", "nonewprivs:1.4"} {
 		if have[registry+name] == "" {
 			t.Errorf("no %s among %v", name, slices.Sorted(maps.Keys(have)))
 		}
 	}
-	if have[registry+"agnhost:2.63.0"] == have[registry+"agnhost:2.55"] {
+	if have[registry+"agnhost:2.66.1"] == have[registry+"agnhost:2.55"] {
 		t.Error("the two versions of agnhost have one digest")
 	}
 	for archive, names := range map[string][]string{

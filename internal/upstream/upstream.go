@@ -12,10 +12,13 @@ import (
 	"strings"
 )
 
-// Names of the programs.
+// Names of the programs. Etcd is that of tools/etcd.
 const (
+	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
+	Etcd              = "etcd"
 	Kubectl           = "kubectl"
+	Kubelet           = "kubelet"
 	Scheduler         = "kube-scheduler"
 	Suite             = "e2e.test"
 
@@ -64,11 +67,14 @@ func list(ctx context.Context, dir, format, module string) (string, error) {
 // Build compiles a program, unless it is there and current, and returns its path.
 func (k Kubernetes) Build(ctx context.Context, name string) (string, error) {
 	var args []string
+	dir := filepath.Join(k.root, "conformance", "upstream")
 	// The linker takes gigabytes: not many at once.
 	env := append(os.Environ(), "GOFLAGS=-p=2 "+os.Getenv("GOFLAGS"))
 	switch name {
-	case ControllerManager, Kubectl, Scheduler:
+	case APIServer, ControllerManager, Kubectl, Kubelet, Scheduler:
 		args = []string{"build", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/cmd/" + name}
+	case Etcd:
+		args, dir = []string{"build", "-trimpath", "-o", k.Path(name), "."}, filepath.Join(k.root, "tools", "etcd")
 	case Suite:
 		args = []string{"test", "-c", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/test/e2e"}
 	case Agnhost, NoNewPrivs:
@@ -78,10 +84,10 @@ func (k Kubernetes) Build(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("%w %q", ErrUnknown, name)
 	}
 	command := exec.CommandContext(ctx, "go", args...)
-	command.Dir = filepath.Join(k.root, "conformance", "upstream")
+	command.Dir = dir
 	command.Env = env
 	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s %s: %w\n%s", name, k.Version, err, out)
+		return "", fmt.Errorf("build %s (Kubernetes %s): %w\n%s", name, k.Version, err, out)
 	}
 	return k.Path(name), nil
 }
@@ -96,6 +102,9 @@ func (k Kubernetes) Root() string { return k.root }
 
 // Path is where a program is built to.
 func (k Kubernetes) Path(name string) string {
+	if name == Etcd { // it has a version of its own, and the tests of storage/etcd use it, too
+		return filepath.Join(k.root, "bin", name)
+	}
 	return filepath.Join(k.root, "bin", "kubernetes-"+k.Version, name)
 }
 
