@@ -58,10 +58,12 @@ func (p *Ports) write(ctx context.Context, batch []*change) {
 		}
 		next, made, refused := applyAll(p.known, batch)
 		if next.Cmp(p.known.bits) == 0 {
-			if len(refused) == 0 || fresh {
+			if fresh {
 				return
 			}
-			batch, p.known = refused, nil // what refuses them may be gone by now
+			// No write shows that the record is still as known: what refuses a change may be gone by now, and
+			// another server may have taken what was free already when it was released here.
+			p.known = nil
 			continue
 		}
 		revision, err := p.swap(ctx, next, p.known.revision)

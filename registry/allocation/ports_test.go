@@ -220,6 +220,15 @@ func FuzzRecord(f *testing.F) {
 type counting struct {
 	storage.Store
 	writes atomic.Int32
+	before func() // the next read, once
+}
+
+func (c *counting) Get(ctx context.Context, key string) (storage.Record, error) {
+	if before := c.before; before != nil {
+		c.before = nil
+		before()
+	}
+	return c.Store.Get(ctx, key)
 }
 
 func (c *counting) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
@@ -319,6 +328,96 @@ func TestPortsChangeHandsVisibly(t *testing.T) {
 		}
 		if want := []int64{0b11, 0b10, 0b11}; !slices.Equal(states, want) {
 			t.Errorf("states %b, want %b", states, want)
+		}
+	})
+}
+
+// TestPortsOfTwoServers: what one server has seen of the record is not what it is now. A change that changes nothing
+// there is confirmed before it succeeds.
+func TestPortsOfTwoServers(t *testing.T) {
+	tests := []struct {
+		name    string
+		meant   func(t *testing.T, a, b *allocation.Ports) error // of b, which has seen 31001 alone
+		want    []int
+		refused error
+	}{
+		{"release what the other took", func(t *testing.T, _, b *allocation.Ports) error {
+			return b.Release(t.Context(), []int{31005}, time.Now())
+		}, []int{31001}, nil},
+		{"release that and one of its own", func(t *testing.T, _, b *allocation.Ports) error {
+			return b.Release(t.Context(), []int{31005, 31001}, time.Now())
+		}, nil, nil},
+		{"release what the other released", func(t *testing.T, a, b *allocation.Ports) error {
+			if err := a.Release(t.Context(), []int{31001}, time.Now()); err != nil {
+				t.Error(err)
+			}
+			return b.Release(t.Context(), []int{31001}, time.Now())
+		}, []int{31005}, nil},
+		{"take what the other took", func(t *testing.T, _, b *allocation.Ports) error {
+			_, err := b.Take(t.Context(), wishes(31005))
+			return err
+		}, []int{31001, 31005}, allocation.ErrPortTaken},
+		{"take what the other released", func(t *testing.T, a, b *allocation.Ports) error {
+			if err := a.Release(t.Context(), []int{31001}, time.Now()); err != nil {
+				t.Error(err)
+			}
+			_, err := b.Take(t.Context(), wishes(31001))
+			return err
+		}, []int{31001, 31005}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			store := memory.New(memory.Options{})
+			a, b := newPorts(t, store, "30000-32767"), newPorts(t, store, "30000-32767")
+			if _, err := b.Take(t.Context(), wishes(31001)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.Take(t.Context(), wishes(31005)); err != nil {
+				t.Fatal(err)
+			}
+			if err := test.meant(t, a, b); !errors.Is(err, test.refused) {
+				t.Error(err)
+			}
+			if got := taken(t, a); !slices.Equal(got, test.want) {
+				t.Errorf("taken %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestPortsBatchOfTwoServers: a release that shares its batch with a change that is refused is confirmed, too.
+func TestPortsBatchOfTwoServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counting{Store: memory.New(memory.Options{})}
+		a, b := newPorts(t, store, "30000-32767"), newPorts(t, store, "30000-32767")
+		if _, err := b.Take(t.Context(), wishes(31001)); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { // while this is written, the rest come
+			if _, err := b.Take(t.Context(), wishes(31002)); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		wg.Go(func() {
+			if err := b.Release(t.Context(), []int{31005}, time.Now()); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if _, err := b.Take(t.Context(), wishes(31001)); !errors.Is(err, allocation.ErrPortTaken) {
+				t.Error(err)
+			}
+		})
+		store.before = func() { // the last moment before b's next read of the record
+			if _, err := a.Take(t.Context(), wishes(31005)); err != nil {
+				t.Error(err)
+			}
+		}
+		wg.Wait()
+		if got, want := taken(t, a), []int{31001, 31002}; !slices.Equal(got, want) {
+			t.Errorf("taken %v, want %v", got, want)
 		}
 	})
 }
