@@ -17,12 +17,15 @@ import (
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/registrytest"
+	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
 // running returns a registry of the kinds that pods meet, which ends with the test.
-func running(t *testing.T) *registry.Registry {
-	r, err := registry.New(memory.New(memory.Options{}), slices.Concat(core.Kinds(core.Options{}), policy.Kinds()), registry.Options{})
+func running(t *testing.T) *registry.Registry { return runningOn(t, memory.New(memory.Options{})) }
+
+func runningOn(t *testing.T, store storage.Store) *registry.Registry {
+	r, err := registry.New(store, slices.Concat(core.Kinds(core.Options{}), policy.Kinds()), registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
