@@ -75,6 +75,7 @@ func (x *exchange) lead(r *http.Request) (rest context.Context) {
 	}
 	x.w.Header()["Cache-Control"] = []string{"no-cache, private"}
 	if x.long {
+		untimed(x.w, r)
 		own := r.WithContext(r.Context())
 		x.serve(own, nil)
 		if x.rest == nil {
@@ -201,12 +202,13 @@ func (x *exchange) through(r *http.Request, bad error) {
 	if !ok {
 		return
 	}
-	if seat != nil {
-		defer seat.leave()
-	}
+	defer seat.leave()
 	*r = *r.WithContext(ctx)
 	if x.seen != nil && r.Body != nil {
 		r.Body = counted{r.Body, &x.seen.Body}
+	}
+	if x.timed != nil && r.Body != nil && r.Body != http.NoBody {
+		r.Body = &punctual{ReadCloser: r.Body, of: x.timed, limit: x.server.patience.Body}
 	}
 	if x.authorize(r) {
 		x.server.route(x, r, x.q)

@@ -162,6 +162,9 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 		return nil, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest("the request body could not be read: " + err.Error())
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/apiserver/internal/fair"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/registry"
@@ -43,10 +44,16 @@ type Options struct {
 	// minute. Clients may ask for less by the parameter "timeout".
 	RequestTimeout time.Duration
 	// MaxInFlight and MaxMutatingInFlight bound how many requests that read or write are served
-	// at once; 0 is 400 and 200, below 0 is no limit. Others are answered with 429. Long-running
-	// requests and those of this process (Transport) do not count, and system:masters are always
-	// let in.
+	// at once; 0 is 400 and 200, below 0 is no limit. Others are answered with 429. No user gets
+	// more than half of what is left to take; service accounts share by namespace, and who has not
+	// authenticated, where there is an Authenticator, has a small share with all others of that kind.
+	// Nodes, kube-controller-manager, kube-scheduler and the service accounts of kube-system have seats
+	// that nobody else can take, as the priority levels of upstream's default API Priority and Fairness
+	// do. Long-running requests and those of this process (Transport) do not count; system:masters and
+	// probes are always let in.
 	MaxInFlight, MaxMutatingInFlight int
+	// Patience bounds how long clients may take to send and to read.
+	Patience Patience
 	// Paths are served beside the API, after authentication and authorization: by exact path, or
 	// by prefix when the pattern ends in a slash. The API's own paths cannot be taken.
 	Paths map[string]http.Handler
@@ -79,7 +86,9 @@ type chain struct {
 	audit              *audit.Log
 	observer           Observer
 	maxTime            time.Duration
-	readOnly, mutating seats
+	patience           Patience
+	readOnly, mutating *fair.Seats
+	strangers          bool // those who have not authenticated can be told from others
 	impersonators      impersonators
 }
 
@@ -103,8 +112,11 @@ func New(r *registry.Registry, o Options) *Server {
 	if s.maxBody <= 0 {
 		s.maxBody = 3 << 20
 	}
-	s.chain = chain{audit: o.Audit, observer: o.Observer, maxTime: cmp.Or(max(o.RequestTimeout, 0), requestTimeout)}
-	s.readOnly.max, s.mutating.max = limitOf(o.MaxInFlight, maxReadOnly), limitOf(o.MaxMutatingInFlight, maxMutating)
+	s.chain = chain{
+		audit: o.Audit, observer: o.Observer, maxTime: cmp.Or(max(o.RequestTimeout, 0), requestTimeout), patience: o.Patience.orDefault(),
+		readOnly: fair.New(limitOf(o.MaxInFlight, maxReadOnly)), mutating: fair.New(limitOf(o.MaxMutatingInFlight, maxMutating)),
+		strangers: o.Authenticator != nil,
+	}
 	s.impersonators.modes = modes()
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

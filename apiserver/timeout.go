@@ -62,12 +62,18 @@ func (x *exchange) expire(r *http.Request) {
 // answered at once; the goroutine goes on until its handler notices, and writes into the void.
 func (x *exchange) race(ctx context.Context, r *http.Request, bad error) {
 	own := r.WithContext(ctx)
-	connection := http.NewResponseController(x.w)
-	if end, ok := ctx.Deadline(); ok && r.ProtoMajor == 1 && r.ContentLength != 0 {
-		// Of HTTP/2 only the stream ends with the answer; here who waits for the body keeps it from its client.
-		_ = connection.SetReadDeadline(end.Add(linger))
+	end, _ := ctx.Deadline()
+	t := &timedWriter{
+		w: x.w, header: x.w.Header().Clone(), connection: http.NewResponseController(x.w), end: end.Add(linger), patience: x.server.patience.Answer,
 	}
-	t := &timedWriter{w: x.w, header: x.w.Header().Clone()}
+	if r.ProtoMajor == 1 {
+		// Of HTTP/2 only the stream ends with the answer; here who waits for the body keeps it from its client,
+		// and the deadline of the connection's last answer may have passed.
+		if t.drains = r.ContentLength != 0; t.drains {
+			t.awaitUntil(t.end)
+		}
+		_ = t.connection.SetWriteDeadline(t.end)
+	}
 	x.w, x.timed = t, t
 	done := make(chan *caught, 1)
 	go func() {
@@ -82,16 +88,24 @@ func (x *exchange) race(ctx context.Context, r *http.Request, bad error) {
 	}()
 	select {
 	case p := <-done:
+		t.last()
 		if p != nil {
 			panic(p)
 		}
 	case <-ctx.Done():
 		x.sawTimeout(r)
-		_ = connection.SetWriteDeadline(time.Now().Add(linger)) // the handler may be held up by a client that does not read
+		_ = t.connection.SetWriteDeadline(time.Now().Add(linger)) // the handler may be held up by a client that does not read
 		if !t.expire() {
 			panic(http.ErrAbortHandler) // half an answer is sent
 		}
-		_ = connection.SetWriteDeadline(time.Time{})
+		t.last()
+	}
+}
+
+// untimed undoes for a request that lasts what an earlier one may have left of its time on the connection.
+func untimed(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
 }
 
@@ -111,15 +125,69 @@ func unblock(ctx context.Context, w http.ResponseWriter) (done func()) {
 	}
 }
 
+// stride is how much of an answer a client has to take, at least, while it is waited for.
+const stride = 64 << 10
+
 // timedWriter is a response that time may close. It keeps the headers apart until they are sent.
 type timedWriter struct {
-	w      http.ResponseWriter
-	header http.Header // the handler's
+	w          http.ResponseWriter
+	header     http.Header // the handler's
+	connection *http.ResponseController
+	end        time.Time     // when nothing is read from the client or written to it any more
+	patience   time.Duration // how long the client may read nothing
+	drains     bool          // net/http reads what is left of the body before it answers
 
 	mu       sync.Mutex
 	begun    bool // the headers are sent, or the connection is somebody else's
 	hijacked bool
 	expired  bool
+	until    time.Time // the deadline of writing, if there was any
+}
+
+// awaitUntil bounds how long the client is listened to. Not every connection can; the request's time ends it then.
+func (t *timedWriter) awaitUntil(at time.Time) {
+	if at.After(t.end) {
+		at = t.end
+	}
+	_ = t.connection.SetReadDeadline(at)
+}
+
+// push writes to the client, who has to read some of it every now and then.
+func (t *timedWriter) push(b []byte) (written int, err error) {
+	for {
+		t.renew()
+		n, err := t.w.Write(b[:min(len(b), stride)])
+		written, b = written+n, b[n:]
+		if err != nil || len(b) == 0 {
+			return written, err
+		}
+	}
+}
+
+// last gives the client time for the end of its body and of the answer, which net/http has yet to send.
+func (t *timedWriter) last() {
+	switch {
+	case t.hijacked:
+	case t.drains:
+		rest := time.Now().Add(t.patience)
+		t.awaitUntil(rest)
+		_ = t.connection.SetWriteDeadline(rest.Add(t.patience))
+	case !t.until.IsZero():
+		t.renew()
+	}
+}
+
+// renew lets the client have its time from now on. So that many small writes cost little, it may be a quarter less.
+func (t *timedWriter) renew() {
+	at := time.Now().Add(t.patience)
+	if at.Sub(t.until) <= t.patience/4 {
+		return
+	}
+	if at.After(t.end) {
+		at = t.end
+	}
+	t.until = at
+	_ = t.connection.SetWriteDeadline(at)
 }
 
 // Header implements http.ResponseWriter.
@@ -161,7 +229,7 @@ func (t *timedWriter) Write(b []byte) (int, error) {
 		return 0, http.ErrHijacked
 	}
 	t.send()
-	return t.w.Write(b)
+	return t.push(b)
 }
 
 // FlushError sends what was written; http.ResponseController finds it.
@@ -172,7 +240,8 @@ func (t *timedWriter) FlushError() error {
 		return http.ErrHandlerTimeout
 	}
 	t.send()
-	return http.NewResponseController(t.w).Flush()
+	t.renew()
+	return t.connection.Flush()
 }
 
 // Hijack implements http.Hijacker.
@@ -182,7 +251,7 @@ func (t *timedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if t.expired {
 		return nil, nil, http.ErrHandlerTimeout
 	}
-	connection, buffer, err := http.NewResponseController(t.w).Hijack()
+	connection, buffer, err := t.connection.Hijack()
 	if err == nil {
 		t.begun, t.hijacked = true, true
 	}
