@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,18 +89,25 @@ func (x *exchange) race(ctx context.Context, r *http.Request, bad error) {
 	}()
 	select {
 	case p := <-done:
-		t.last()
-		if p != nil {
-			panic(p)
-		}
+		t.answered(p)
+		return
 	case <-ctx.Done():
-		x.sawTimeout(r)
-		_ = t.connection.SetWriteDeadline(time.Now().Add(linger)) // the handler may be held up by a client that does not read
-		if !t.expire() {
-			panic(http.ErrAbortHandler) // half an answer is sent
-		}
-		t.last()
 	}
+	if t.reading.Load() && !late(ctx) {
+		// In HTTP/1.1 a body that does not come in time ends the context, too; the handler has the answer.
+		select {
+		case p := <-done:
+			t.answered(p)
+			return
+		case <-time.After(linger):
+		}
+	}
+	x.sawTimeout(r)
+	_ = t.connection.SetWriteDeadline(time.Now().Add(linger)) // the handler may be held up by a client that does not read
+	if !t.expire() {
+		panic(http.ErrAbortHandler) // half an answer is sent
+	}
+	t.last()
 }
 
 // untimed undoes for a request that lasts what an earlier one may have left of its time on the connection.
@@ -135,12 +143,13 @@ type timedWriter struct {
 	connection *http.ResponseController
 	end        time.Time     // when nothing is read from the client or written to it any more
 	patience   time.Duration // how long the client may read nothing
-	drains     bool          // net/http reads what is left of the body before it answers
+	reading    atomic.Bool   // the body
 
 	mu       sync.Mutex
 	begun    bool // the headers are sent, or the connection is somebody else's
 	hijacked bool
 	expired  bool
+	drains   bool      // net/http reads what is left of the body before it answers
 	until    time.Time // the deadline of writing, if there was any
 }
 
@@ -150,6 +159,13 @@ func (t *timedWriter) awaitUntil(at time.Time) {
 		at = t.end
 	}
 	_ = t.connection.SetReadDeadline(at)
+}
+
+// giveUp tells that nobody waits for the rest of the body.
+func (t *timedWriter) giveUp() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drains = false
 }
 
 // push writes to the client, who has to read some of it every now and then.
@@ -164,8 +180,18 @@ func (t *timedWriter) push(b []byte) (written int, err error) {
 	}
 }
 
+// answered ends the request when its handler returned, or panicked with p.
+func (t *timedWriter) answered(p *caught) {
+	t.last()
+	if p != nil {
+		panic(p)
+	}
+}
+
 // last gives the client time for the end of its body and of the answer, which net/http has yet to send.
 func (t *timedWriter) last() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
 	case t.hijacked:
 	case t.drains:

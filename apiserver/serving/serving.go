@@ -22,6 +22,7 @@ const (
 	streams           = 100              // per HTTP/2 connection, upstream's: what clients assume before they are told
 	window            = 256 << 10        // of a stream, and of a frame, upstream's
 	defaultGrace      = 10 * time.Second
+	defaultStall      = 30 * time.Second
 )
 
 // Options of a Server; the zero value is good.
@@ -30,7 +31,10 @@ type Options struct {
 	// ever, such as watches. It must not block.
 	Drain func()
 	// Grace is how long requests may go on after that; 0 is 10 s.
-	Grace  time.Duration
+	Grace time.Duration
+	// Stall is how long a client may take in nothing of what is sent to it over HTTP/2 before its connection is closed;
+	// 0 is 30 s. All requests of a connection wait for one such, and cannot be ended one by one.
+	Stall  time.Duration
 	Logger *slog.Logger
 }
 
@@ -63,6 +67,9 @@ func New(l net.Listener, certificate tls.Certificate, handler http.Handler, o Op
 	if o.Grace <= 0 {
 		o.Grace = defaultGrace
 	}
+	if o.Stall <= 0 {
+		o.Stall = defaultStall
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -82,6 +89,7 @@ func New(l net.Listener, certificate tls.Certificate, handler http.Handler, o Op
 			HTTP2: &http.HTTP2Config{
 				MaxConcurrentStreams: streams, MaxReadFrameSize: window,
 				MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: streams * window,
+				WriteByteTimeout: o.Stall,
 			},
 			ErrorLog: slog.NewLogLogger(quiet{o.Logger.Handler()}, slog.LevelDebug),
 		},
