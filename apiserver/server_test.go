@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,12 +23,13 @@ import (
 	"github.com/keelson-dev/keelson/authz/alwaysallow"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
+	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// serve starts a server of the core and apps kinds over a memory store, and returns how to
+// serve starts a server of the core, apps and coordination kinds over a memory store, and returns how to
 // reach it.
 func serve(t testing.TB) *rest.Config {
 	t.Helper()
@@ -46,7 +48,7 @@ func serveKinds(t testing.TB, ro registry.Options, o apiserver.Options) *rest.Co
 
 func serveStore(t testing.TB, store storage.Store, ro registry.Options, o apiserver.Options) *rest.Config {
 	t.Helper()
-	kinds := append(core.Kinds(core.Options{}), apps.Kinds()...)
+	kinds := slices.Concat(core.Kinds(core.Options{}), apps.Kinds(), coordination.Kinds())
 	reg, err := registry.New(store, kinds, ro)
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func (c *call) open(ctx context.Context, o metav1.ListOptions, s registry.Select
 	if o.SendInitialEvents != nil {
 		if *o.SendInitialEvents {
 			if o.ResourceVersion != "" {
-				if _, err := registry.ParseVersion(o.ResourceVersion); err != nil {
+				if _, err := c.ParseVersion(o.ResourceVersion); err != nil {
 					return nil, nil, err
 				}
 			}
@@ -96,7 +96,7 @@ func (c *call) open(ctx context.Context, o metav1.ListOptions, s registry.Select
 	if fromState {
 		return c.ListAndWatch(ctx, s, o.ResourceVersion)
 	}
-	revision, err := registry.ParseVersion(o.ResourceVersion)
+	revision, err := c.ParseVersion(o.ResourceVersion)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -37,8 +38,12 @@ type List struct {
 	Remaining *int64
 }
 
-// errTooLarge: the client asks for a revision that does not exist (yet).
-type errTooLarge struct{ asked, current int64 }
+// errTooLarge: the client asks for a revision that does not exist (yet). It may be one that no
+// store can have: versions have a bit more than revisions.
+type errTooLarge struct {
+	asked   uint64
+	current int64
+}
 
 // Error has upstream's words.
 func (e *errTooLarge) Error() string {
@@ -90,7 +95,7 @@ func (r *Resource) List(ctx context.Context, o ListOptions) (*List, error) {
 	if err == nil {
 		r.warnUnreadable(ctx, o.Namespace)
 	}
-	return l, r.badList(err)
+	return l, err
 }
 
 func (r *Resource) list(ctx context.Context, o ListOptions) (*List, error) {
@@ -125,7 +130,7 @@ func (o ListOptions) exact() bool {
 
 // listExact lists at exactly one revision.
 func (r *Resource) listExact(ctx context.Context, prefix string, o ListOptions) (*List, error) {
-	revision, err := ParseVersion(o.ResourceVersion)
+	revision, err := r.ParseVersion(o.ResourceVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +228,7 @@ func (r *Resource) fresh(ctx context.Context, resourceVersion string) error {
 	case "0":
 		return nil
 	}
-	revision, err := ParseVersion(resourceVersion)
+	revision, err := r.ParseVersion(resourceVersion)
 	if err != nil {
 		return err
 	}
@@ -234,7 +239,7 @@ func (r *Resource) fresh(ctx context.Context, resourceVersion string) error {
 	defer cancel()
 	if err := r.registry.clock.wait(waiting, revision); err != nil {
 		if ctx.Err() == nil && waiting.Err() != nil {
-			return &errTooLarge{asked: revision, current: r.registry.clock.read()}
+			return &errTooLarge{asked: uint64(revision), current: r.registry.clock.read()}
 		}
 		return err
 	}
@@ -248,31 +253,16 @@ func (r *Resource) expired(revision int64) error {
 	return r.errorf(ErrExpired, "", "too old resource version: %d (%d)", revision, oldest)
 }
 
-// badVersion: a resource version is no number.
-type badVersion struct {
-	version string
-	err     error
-}
-
-// Error has upstream's words.
-func (e *badVersion) Error() string {
-	return fmt.Sprintf("resourceVersion: Invalid value: %q: %v", e.version, e.err)
-}
-
-// badList makes a bad request of a list at no version; upstream lets other reads fail.
-func (r *Resource) badList(err error) error {
-	var bad *badVersion
-	if errors.As(err, &bad) {
-		return r.errorf(ErrBadRequest, "", "invalid resource version: %v", err)
-	}
-	return err
-}
-
-// ParseVersion reads a resource version as a revision.
-func ParseVersion(v string) (int64, error) {
-	n, err := strconv.ParseUint(v, 10, 63)
-	if err != nil {
-		return 0, &badVersion{v, err}
+// ParseVersion reads a resource version, which is an unsigned 64-bit number, as a revision. What is
+// none is ErrBadRequest; what is larger than any revision can be is an error of which FutureRevision
+// is true.
+func (r *Resource) ParseVersion(v string) (int64, error) {
+	n, err := strconv.ParseUint(v, 10, 64)
+	switch {
+	case err != nil:
+		return 0, r.errorf(ErrBadRequest, "", "invalid resource version: resourceVersion: Invalid value: %q: %v", v, err)
+	case n > math.MaxInt64:
+		return 0, &errTooLarge{asked: n, current: r.registry.clock.read()}
 	}
 	return int64(n), nil
 }

@@ -51,7 +51,7 @@ func (s source[T]) List(ctx context.Context) ([]T, string, error) {
 }
 
 func (s source[T]) Watch(ctx context.Context, version string) (informer.Stream[T], error) {
-	revision, err := ParseVersion(version)
+	revision, err := s.resource.ParseVersion(version)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (r *Resource) Watch(ctx context.Context, s Selection, revision int64) (*Wat
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil && wait.Err() != nil {
-				return nil, &errTooLarge{asked: revision, current: now}
+				return nil, &errTooLarge{asked: uint64(revision), current: now}
 			}
 			return nil, err
 		}

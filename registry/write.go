@@ -38,11 +38,9 @@ type CreateOptions struct {
 }
 
 // Create stores a new object. It takes obj over: name, system fields and defaults are filled in,
-// and what it returns may share it.
+// and what it returns may share it. An object with a resource version is refused as the last step
+// before it would be stored, so that a dry run returns it and an invalid one is told what is invalid.
 func (r *Resource) Create(ctx context.Context, obj Object, o CreateOptions) (*Item, error) {
-	if obj.GetResourceVersion() != "" {
-		return nil, errResourceVersionSet
-	}
 	obj.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
@@ -102,6 +100,9 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 			return nil, r.errorf(ErrExists, obj.GetName(), "")
 		}
 		return &Item{Object: obj, key: key}, nil
+	}
+	if version, err := versionOf(obj); err == nil && version != 0 {
+		return nil, errResourceVersionSet // what is no version at all is dropped, as upstream does
 	}
 	item, err := r.commit(ctx, key, obj, func(value []byte) (int64, error) {
 		return held.write(ctx, func() (int64, error) { return r.storeNew(ctx, key, value) })
@@ -170,6 +171,9 @@ type Change func(ctx context.Context, current Object) (Object, error)
 func (r *Resource) Update(ctx context.Context, namespace, name string, change Change, o UpdateOptions) (item *Item, created bool, err error) {
 	key := indexKey(namespace, name)
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, false, err
+		}
 		current, err := r.newest(ctx, key, name)
 		if err != nil {
 			if !errors.Is(err, ErrNotFound) || !r.Rules.CreateOnUpdate && !o.Create || o.View != "" {
@@ -230,7 +234,12 @@ func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptio
 	if uid := obj.GetUID(); uid != "" {
 		return nil, r.otherUID(obj, uid, "")
 	}
-	obj.SetResourceVersion("")
+	if _, err := versionOf(obj); err != nil {
+		return nil, r.badVersion(obj, err)
+	}
+	if !o.DryRun {
+		obj.SetResourceVersion("") // it counts for nothing, but shows in a dry run
+	}
 	co := CreateOptions{DryRun: o.DryRun, Via: o.Via}
 	if o.Admit != nil {
 		co.Admit = func(ctx context.Context, obj Object) error { return o.Admit(ctx, obj, nil) }
@@ -313,21 +322,40 @@ func (r *Resource) preconditions(obj, old Object, patch bool) error {
 	if uid := obj.GetUID(); !patch && uid != "" && uid != old.GetUID() {
 		return r.otherUID(old, uid, old.GetUID())
 	}
-	if _, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64); err != nil && obj.GetResourceVersion() != "" {
-		return err
+	version, err := versionOf(obj)
+	if err != nil {
+		return r.badVersion(obj, err)
 	}
-	switch version := obj.GetResourceVersion(); {
-	case version == "" || version == "0":
+	current, err := versionOf(old)
+	switch {
+	case err != nil:
+		return err
+	case version == 0:
 		if r.Rules.ConditionalUpdate {
 			// Upstream names the resource instead of the kind.
 			return &Error{Err: ErrInvalid, Resource: r.GroupResource(), Kind: r.Plural, Name: obj.GetName(), Fields: field.ErrorList{
 				field.Invalid(field.NewPath("metadata").Child("resourceVersion"), 0, "must be specified for an update")}}
 		}
-	case version != old.GetResourceVersion():
+	case version != current:
 		return r.errorf(ErrConflict, old.GetName(), "%s", errModified)
 	}
 	obj.SetResourceVersion(old.GetResourceVersion())
 	return nil
+}
+
+// versionOf is an object's resource version, 0 if it has none.
+func versionOf(obj Object) (uint64, error) {
+	if obj.GetResourceVersion() == "" {
+		return 0, nil
+	}
+	return strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+}
+
+// badVersion refuses an object whose resource version is no number; upstream fails on it.
+func (r *Resource) badVersion(obj Object, err error) error {
+	return r.invalid(obj.GetName(), field.ErrorList{
+		field.Invalid(field.NewPath("metadata", "resourceVersion"), obj.GetResourceVersion(), err.Error()),
+	})
 }
 
 func (r *Resource) otherUID(at Object, want, have types.UID) error {
