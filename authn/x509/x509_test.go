@@ -344,3 +344,49 @@ func TestConnectionsAreForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectionOutlivesNoCertificate: what is remembered of a connection ends with the first certificate of its chain, whichever
+// that is.
+func TestConnectionOutlivesNoCertificate(t *testing.T) {
+	for name, tt := range map[string]struct{ root, between, leaf time.Duration }{
+		"leaf":         {3 * time.Hour, 2 * time.Hour, time.Hour},
+		"intermediate": {3 * time.Hour, time.Hour, 2 * time.Hour},
+		"root":         {time.Hour, 2 * time.Hour, 3 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ca := &authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
+				ca.cert = ca.sign(subject{name: "cluster", isCA: true, life: tt.root}, ca.key)
+				key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+				between := &authority{key: key, cert: ca.sign(subject{name: "between", isCA: true, life: tt.between}, key)}
+				auth := x509.New(x509.Static{Roots: ca.pool()})
+				r := request(between.issue(subject{name: "ann", life: tt.leaf}), between.cert)
+				for _, wait := range []time.Duration{0, time.Hour} { // its last moment is the last good one
+					time.Sleep(wait)
+					if id, err := auth.Authenticate(r); err != nil || id.Name != "ann" {
+						t.Fatalf("%v later: %v, %v", wait, id, err)
+					}
+				}
+				time.Sleep(time.Second)
+				if id, err := auth.Authenticate(r); err == nil {
+					t.Errorf("%v is still known", id.Name)
+				}
+			})
+		})
+	}
+}
+
+// TestConnectionWithoutItsIntermediate: the whole chain that was shown is compared, not the first certificate alone.
+func TestConnectionWithoutItsIntermediate(t *testing.T) {
+	ca := newAuthority("cluster")
+	between := ca.intermediate("between")
+	auth := x509.New(x509.Static{Roots: ca.pool()})
+	r := request(between.issue(subject{name: "ann"}), between.cert)
+	if _, err := auth.Authenticate(r); err != nil {
+		t.Fatal(err)
+	}
+	r.TLS.PeerCertificates = r.TLS.PeerCertificates[:1]
+	if id, err := auth.Authenticate(r); err == nil {
+		t.Errorf("%v is known without the intermediate", id.Name)
+	}
+}

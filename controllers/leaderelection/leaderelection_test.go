@@ -271,10 +271,15 @@ func TestOptions(t *testing.T) {
 		identity string
 		options  leaderelection.Options
 	}{
-		"no identity":    {"", leaderelection.Options{}},
-		"lease short":    {"a", leaderelection.Options{LeaseDuration: 10 * time.Second}},
-		"deadline short": {"a", leaderelection.Options{RenewDeadline: 2 * time.Second}},
-		"negative":       {"a", leaderelection.Options{RetryPeriod: -1}},
+		"no identity":                 {"", leaderelection.Options{}},
+		"lease short":                 {"a", leaderelection.Options{LeaseDuration: 10 * time.Second}},
+		"deadline short":              {"a", leaderelection.Options{RenewDeadline: 2 * time.Second}},
+		"negative":                    {"a", leaderelection.Options{RetryPeriod: -1}},
+		"no longer than the deadline": {"a", leaderelection.Options{LeaseDuration: 10 * time.Second, RenewDeadline: 10 * time.Second}},
+		"no longer than a retry":      {"a", leaderelection.Options{RenewDeadline: 2400 * time.Millisecond}},
+		"less than a second": {"a", leaderelection.Options{
+			LeaseDuration: 900 * time.Millisecond, RenewDeadline: 500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond,
+		}},
 	} {
 		if _, err := leaderelection.New(lease, tt.identity, nil, nil, tt.options); !errors.Is(err, leaderelection.ErrOptions) {
 			t.Errorf("%s: %v", name, err)
