@@ -186,6 +186,11 @@ func TestValidate(t *testing.T) {
 		"more ports": {quotaOf("q", "services=1 services.nodeports=3", "services=1 services.nodeports=3"),
 			request("services", admission.Update, service(corev1.ServiceTypeNodePort, 4), service(corev1.ServiceTypeNodePort, 3)),
 			`services "p" is forbidden: exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=3, limited: services.nodeports=3`, "services=1 services.nodeports=3"},
+		"fewer ports": {quotaOf("q", "services=1 services.nodeports=3", "services=1 services.nodeports=3"),
+			request("services", admission.Update, service(corev1.ServiceTypeNodePort, 2), service(corev1.ServiceTypeNodePort, 3)), "", "services=1 services.nodeports=3"},
+		"unknown usage of the last": {quotaOf("q", "pods=2 count/pods=9", "count/pods=1"), request("pods", admission.Create, podOf("", ""), nil),
+			`pods "p" is forbidden: status unknown for quota: q, resources: count/pods,pods`, "count/pods=1"},
+		"a namespace":     {quotaOf("q", "count/namespaces=0", "count/namespaces=0"), request("namespaces", admission.Create, &corev1.Namespace{}, nil), "", "count/namespaces=0"},
 		"by its old name": {quotaOf("q", "secrets=1", "secrets=0"), request("secrets", admission.Create, &corev1.Secret{}, nil), "", "secrets=1"},
 		"any kind":        {quotaOf("q", "count/deployments.apps=1", "count/deployments.apps=0"), request("apps/deployments", admission.Create, &appsv1.Deployment{}, nil), "", "count/deployments.apps=1"},
 		"events":          {quotaOf("q", "count/events=0", "count/events=0"), request("events", admission.Create, &corev1.Event{}, nil), "", "count/events=0"},
@@ -337,4 +342,124 @@ func TestImpatience(t *testing.T) {
 			t.Errorf("errors %v, %v, %v, used %s", *served, *left, *last, s.used("q"))
 		}
 	})
+}
+
+// TestRefundToAnother: a quota that was made anew under the same name was not charged, so that it gets nothing back.
+func TestRefundToAnother(t *testing.T) {
+	s := newShelf(quotaOf("a", "pods=9", "pods=0"), quotaOf("b", "pods=9", "pods=0"))
+	s.before = func(name string) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch name {
+		case "a":
+			s.quotas["b"] = quotaOf("b", "pods=9", "pods=9")
+		case "b":
+			s.quotas["a"] = quotaOf("a", "pods=9", "pods=3")
+			s.quotas["a"].UID = "2"
+		}
+		return nil
+	}
+	err := resourcequota.New(s, s, resourcequota.Options{}).Validate(t.Context(), request("pods", admission.Create, podOf("", ""), nil))
+	if !errors.Is(err, admission.ErrForbidden) || s.used("a") != "pods=3" || s.used("b") != "pods=9" {
+		t.Errorf("%v; used %s and %s", err, s.used("a"), s.used("b"))
+	}
+}
+
+// TestRefundTogether: what was charged for several requests at once is given back for all that were refused, and for no other.
+func TestRefundTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(quotaOf("a", "pods=9", "pods=0"), quotaOf("b", "pods=9", "pods=0"))
+		round := 0
+		s.before = func(name string) error {
+			time.Sleep(time.Second) // while the others come
+			if name != "a" {
+				return nil
+			}
+			if round++; round == 2 { // there is room for one of three by now
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.quotas["b"] = quotaOf("b", "pods=9", "pods=8")
+			}
+			return nil
+		}
+		p := resourcequota.New(s, s, resourcequota.Options{})
+		var ok atomic.Int64
+		var done sync.WaitGroup
+		for range 4 {
+			done.Go(func() {
+				if p.Validate(t.Context(), request("pods", admission.Create, podOf("", ""), nil)) == nil {
+					ok.Add(1)
+				}
+			})
+		}
+		done.Wait()
+		if ok.Load() != 2 || s.used("a") != "pods=2" || s.used("b") != "pods=9" {
+			t.Errorf("%d admitted, used %s and %s", ok.Load(), s.used("a"), s.used("b"))
+		}
+	})
+}
+
+// TestServing: who serves the others goes on when its own request ends, but not for ever.
+func TestServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(quotaOf("q", "pods=9", "pods=0"))
+		takes := time.Second
+		slow := resourcequota.ChargerFunc(func(ctx context.Context, namespace, name string, change func(*corev1.ResourceQuota) error) error {
+			select {
+			case <-time.After(takes):
+				return s.Modify(ctx, namespace, name, change)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		p := resourcequota.New(s, slow, resourcequota.Options{Timeout: 3 * time.Second})
+		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := p.Validate(impatient, request("pods", admission.Create, podOf("", ""), nil)); err != nil {
+			t.Error(err)
+		}
+		takes = time.Hour
+		began := time.Now()
+		err := p.Validate(t.Context(), request("pods", admission.Create, podOf("", ""), nil))
+		if got := fmt.Sprint(err); got != "Internal error occurred: resource quota evaluation timed out" || time.Since(began) != 3*time.Second {
+			t.Errorf("%s after %v", got, time.Since(began))
+		}
+	})
+}
+
+// slowToEnd is a context that is over, which is found out only later.
+type slowToEnd struct{ context.Context }
+
+func (c slowToEnd) Done() <-chan struct{} {
+	time.Sleep(3 * time.Second)
+	return c.Context.Done()
+}
+
+// TestLeavingWhenChosen: who has lost patience when it is chosen to serve serves all the same: nobody else will.
+func TestLeavingWhenChosen(t *testing.T) {
+	for range 20 { // which of the two it sees is left to chance
+		synctest.Test(t, func(t *testing.T) {
+			s := newShelf(quotaOf("q", "pods=9", "pods=0"))
+			s.before = func(string) error {
+				time.Sleep(2 * time.Second)
+				return nil
+			}
+			p := resourcequota.New(s, s, resourcequota.Options{})
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			var done sync.WaitGroup
+			for i, ctx := range []context.Context{t.Context(), slowToEnd{over}, t.Context()} {
+				done.Go(func() {
+					time.Sleep(time.Duration(i))
+					if err := p.Validate(ctx, request("pods", admission.Create, podOf("", ""), nil)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			done.Wait() // the bubble says so if it is never over
+			if s.used("q") != "pods=3" {
+				t.Errorf("used %s", s.used("q"))
+			}
+		})
+	}
 }

@@ -104,6 +104,78 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
+// TestAdoptsNoOther: neither what is being deleted nor what is elsewhere is adopted, and nothing for an owner that the server knows to
+// be deleted. The server is asked about the owner once.
+func TestAdoptsNoOther(t *testing.T) {
+	reads := 0
+	api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
+		if a.Verb == fakeapi.Get {
+			reads++
+		}
+		return nil
+	}})
+	held := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set", Finalizers: []string{"example.com/hold"}}}
+	set := create(t, api, setKind(), held)
+	ending := podNamed("ending", "a")
+	ending.Finalizers = []string{"example.com/hold"}
+	create(t, api, pods.Kind(), ending)
+	if err := api.Delete(t.Context(), pods.Kind().Target("ns", "ending"), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := api.Get(t.Context(), pods.Kind().Target("ns", "ending"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ending = out.(*corev1.Pod)
+	if out, err = api.Create(t.Context(), pods.Kind().Target("other", ""), podNamed("elsewhere", "a"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := out.(*corev1.Pod)
+	owner := ownership.Owner{Object: set, Kind: setKind(), Selector: labels.Everything()}
+	api.Reset()
+	reads = 0
+	if claimed, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{ending, elsewhere}); err != nil || len(claimed) != 0 {
+		t.Errorf("claimed %v, %v", claimed, err)
+	}
+	if actions := api.Actions(); len(actions) != 0 || reads != 0 {
+		t.Errorf("did %v, asked %d times", actions, reads)
+	}
+	one, two := create(t, api, pods.Kind(), podNamed("one", "a")), create(t, api, pods.Kind(), podNamed("two", "a"))
+	if err := api.Delete(t.Context(), setKind().Target("ns", "set"), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	api.Reset()
+	// set, as the cache has it, is not being deleted.
+	claimed, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{one, two})
+	if err == nil || strings.Count(err.Error(), "ns/set has just been deleted at ") != 2 || len(claimed) != 0 || reads != 1 || len(api.Actions()) != 0 {
+		t.Errorf("claimed %v, %v, asked %d times, did %v", claimed, err, reads, api.Actions())
+	}
+}
+
+// TestReplacedDependents: a dependent of the same name that the cache does not know yet is neither adopted nor released.
+func TestReplacedDependents(t *testing.T) {
+	api := fakeapi.New(fakeapi.Options{})
+	set := create(t, api, setKind(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}})
+	ref := *metav1.NewControllerRef(set, setKind().GroupVersionKind)
+	orphan, ours := create(t, api, pods.Kind(), podNamed("orphan", "a")), podNamed("ours", "b")
+	ours.OwnerReferences = []metav1.OwnerReference{ref}
+	ours = create(t, api, pods.Kind(), ours)
+	orphan.UID, ours.UID = "before", "before"
+	owner := ownership.Owner{Object: set, Kind: setKind(), Selector: labels.SelectorFromSet(labels.Set{"app": "a"})}
+	if claimed, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{ours}); err != nil || len(claimed) != 0 {
+		t.Errorf("released with %v, %v", claimed, err)
+	}
+	if claimed, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{orphan}); err == nil || !strings.Contains(err.Error(), `Pod "orphan" is invalid: metadata.uid`) || len(claimed) != 0 {
+		t.Errorf("claimed %v, %v", claimed, err)
+	}
+	for name, owners := range map[string]int{"orphan": 0, "ours": 1} {
+		got, err := api.Get(t.Context(), pods.Kind().Target("ns", name))
+		if err != nil || len(got.(*corev1.Pod).OwnerReferences) != owners {
+			t.Errorf("%s is %v, %v", name, got, err)
+		}
+	}
+}
+
 func TestIndexAndResolve(t *testing.T) {
 	api := fakeapi.New(fakeapi.Options{})
 	set := create(t, api, setKind(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}})
