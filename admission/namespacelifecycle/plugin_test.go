@@ -81,6 +81,54 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// TestSubresources: what is created through a subresource is new content as well; a change or a deletion never is.
+func TestSubresources(t *testing.T) {
+	p := namespacelifecycle.New(cached(), namespacelifecycle.Options{})
+	for subresource, of := range map[string]admissiontest.Object{
+		"binding": &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "dying", Name: "p"}}, "eviction": pod("dying"), "ephemeralcontainers": pod("dying"),
+	} {
+		r := admissiontest.Create(t, of, admissiontest.Subresource(subresource))
+		err := admissiontest.Refuses(t, p, r, r.Resource.Resource+` "p" is forbidden: unable to create new content in namespace dying because it is being terminated`)
+		if !errors.Is(err, admission.ErrForbidden) || len(err.Causes) != 1 {
+			t.Errorf("%s: %#v", subresource, err)
+		}
+		r.Namespace = "gone"
+		admissiontest.Refuses(t, p, r, `namespaces "gone" not found`)
+		r.Namespace = "live"
+		admissiontest.Admits(t, p, r, r.Object)
+	}
+	admissiontest.Admits(t, p, admissiontest.Create(t, namespace("dying", ""), admissiontest.Subresource("finalize")), namespace("dying", ""))
+	if p.Handles(admission.Update) || p.Handles(admission.Connect) {
+		t.Error("it judges more than creations and deletions")
+	}
+}
+
+// TestReviewOfNothingElse: only reviews of access are exempt, not what is called alike in another group.
+func TestReviewOfNothingElse(t *testing.T) {
+	p := namespacelifecycle.New(cached(), namespacelifecycle.Options{})
+	r := admissiontest.Create(t, pod("dying"), func(r *admission.Request) {
+		r.Resource.Group, r.Resource.Resource = "example.com", "localsubjectaccessreviews"
+	})
+	admissiontest.Refuses(t, p, r, `localsubjectaccessreviews.example.com "p" is forbidden: unable to create new content in namespace dying because it is being terminated`)
+}
+
+// TestSuspicionOfWhatIsGone: a suspected namespace that the server does not know any more takes nothing; one it cannot tell
+// about neither.
+func TestSuspicionOfWhatIsGone(t *testing.T) {
+	var down error
+	p := namespacelifecycle.New(cached(), namespacelifecycle.Options{
+		Live: func(context.Context, string) (*corev1.Namespace, bool, error) { return nil, false, down },
+	})
+	create := admissiontest.Create(t, pod("live"))
+	admissiontest.Admits(t, p, create, create.Object)
+	if _, err := admissiontest.Run(t, p, admissiontest.Delete(t, namespace("live", ""))); err != nil {
+		t.Fatal(err)
+	}
+	admissiontest.Refuses(t, p, create, `namespaces "live" not found`)
+	down = errors.New("no connection")
+	admissiontest.Refuses(t, p, create, "Internal error occurred: no connection")
+}
+
 func TestTerminatingCause(t *testing.T) {
 	p := namespacelifecycle.New(cached(), namespacelifecycle.Options{})
 	err := admissiontest.Refuses(t, p, admissiontest.Create(t, pod("dying")),

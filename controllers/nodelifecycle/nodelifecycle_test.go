@@ -432,6 +432,40 @@ func TestZonesApart(t *testing.T) {
 	})
 }
 
+// TestZonesSilent: only when the nodes of all zones are silent nobody is evicted, whichever zone it is that lives.
+func TestZonesSilent(t *testing.T) {
+	zones := []string{"east", "mid", "south", "west"}
+	for _, alive := range append(zones, "none") {
+		t.Run(alive, func(t *testing.T) {
+			inBubble(t, nil, func(b *bench) {
+				for _, zone := range zones {
+					b.healthy(zone+"/0", zone+"/1")
+				}
+			}, func(b *bench) {
+				b.until(2 * time.Second)
+				want := 0
+				for _, zone := range zones {
+					if zone == alive {
+						want = 2 * (len(zones) - 1)
+						continue
+					}
+					b.hearts[zone+"-0"]()
+					b.hearts[zone+"-1"]()
+				}
+				b.until(10 * time.Minute)
+				if n := b.evicting(); n != want {
+					b.Errorf("%d nodes evict, want %d", n, want)
+				}
+				for _, node := range []string{"-0", "-1"} {
+					if alive != "none" {
+						b.wantTaints(alive + node)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestIdle: healthy nodes cost no writes, and none are tainted at start.
 func TestIdle(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {

@@ -221,12 +221,21 @@ func TestObserve(t *testing.T) {
 		"new status":                {node: node(ready(20)), had: &health{probed: at(9), ready: ready(2)}, probed: 30},
 		"same status and lease":     {node: node(ready(2)), lease: lease(5), had: &health{probed: at(9), ready: ready(2), lease: lease(5)}, probed: 9, leased: true},
 		"same status, newer lease":  {node: node(ready(2)), lease: lease(15), had: &health{probed: at(9), ready: ready(2), lease: lease(5)}, probed: 30, leased: true},
+		"same status, older lease":  {node: node(ready(2)), lease: lease(4), had: &health{probed: at(9), ready: ready(2), lease: lease(5)}, probed: 9, leased: true},
+		"same status, no lease":     {node: node(ready(2)), had: &health{probed: at(9), ready: ready(2), lease: lease(5)}, probed: 9, leased: true},
+		"older status":              {node: node(ready(1)), had: &health{probed: at(9), ready: ready(2)}, probed: 30},
+		"status gone, same lease":   {node: node(nil), lease: lease(5), had: &health{probed: at(9), ready: ready(2), lease: lease(5)}, probed: 9, leased: true},
+		"status gone, older lease":  {node: node(nil), lease: lease(4), had: &health{probed: at(9), ready: ready(2), lease: lease(5)}, probed: 9, leased: true},
+		"status gone, newer lease":  {node: node(nil), lease: lease(6), had: &health{probed: at(9), ready: ready(2), lease: lease(5)}, probed: 30, leased: true},
 		"new status, same lease":    {node: node(ready(20)), lease: lease(5), had: &health{probed: at(9), ready: ready(2), lease: lease(5)}, probed: 30},
 		"same status, lease is new": {node: node(ready(2)), lease: lease(5), had: &health{probed: at(9), ready: ready(2)}, probed: 30, leased: true},
 	} {
 		got := observe(tt.node, tt.lease, tt.had, at(30))
 		if !got.probed.Equal(at(tt.probed)) || (got.lease != nil) != tt.leased {
 			t.Errorf("%s: probed %v, lease %v", name, got.probed, got.lease)
+		}
+		if tt.had != nil && tt.had.lease != nil && got.lease != nil && got.lease.Spec.RenewTime.Before(tt.had.lease.Spec.RenewTime) {
+			t.Errorf("%s: an older lease is remembered", name)
 		}
 		if (got.ready == nil) != (len(tt.node.Status.Conditions) == 0) {
 			t.Errorf("%s: ready %v", name, got.ready)

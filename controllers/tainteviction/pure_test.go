@@ -35,6 +35,10 @@ func TestTolerated(t *testing.T) {
 		"less than no time":      {[]corev1.Taint{a}, []corev1.Toleration{exists("a", -5)}, 0, true},
 		"one of two":             {[]corev1.Taint{a, b}, []corev1.Toleration{exists("a", 300)}, -1, true},
 		"the least":              {[]corev1.Taint{a, b}, []corev1.Toleration{exists("a", 300), exists("b", 20)}, 20 * time.Second, true},
+		"the least comes first":  {[]corev1.Taint{a, b}, []corev1.Toleration{exists("a", 20), exists("b", 300)}, 20 * time.Second, true},
+		"no time comes first":    {[]corev1.Taint{a, b}, []corev1.Toleration{exists("a", 0), exists("b", 300)}, 0, true},
+		"for ever comes last":    {[]corev1.Taint{a, b}, []corev1.Toleration{exists("a", 20), exists("b")}, 20 * time.Second, true},
+		"the last is not":        {[]corev1.Taint{b, a}, []corev1.Toleration{exists("b")}, -1, true},
 		"one for ever":           {[]corev1.Taint{a, b}, []corev1.Toleration{exists("a"), exists("b", 20)}, 20 * time.Second, true},
 		"the first that matches": {[]corev1.Taint{a}, []corev1.Toleration{exists("a", 300), exists("a", 20)}, 300 * time.Second, true},
 	} {

@@ -231,6 +231,36 @@ func TestGated(t *testing.T) {
 	want(t, popAll(q, now.Time), []string{"a"})
 }
 
+// TestGatedAfterRefusal: of a pod that was refused before a gate came to hold it, only the gate counts: what would have helped
+// otherwise does not wake it, and is what counts again once the gate is open.
+func TestGatedAfterRefusal(t *testing.T) {
+	now := newClock()
+	o := byName()
+	gate, asked := "", 0
+	o.Gate = func(*corev1.Pod) string { asked++; return gate }
+	q := queue.New(now.Time, o)
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit", "ports"}, now.Time)
+	gate = "gates"
+	q.Event("fit", now.after(time.Minute))
+	want(t, q.Counts(), queue.Counts{Gated: 1})
+	asked = 0
+	for _, event := range []string{"fit", "ports", "taints"} {
+		q.Event(event, now.after(time.Minute))
+	}
+	want(t, asked, 0)
+	q.Event("gates", now.Time)
+	want(t, asked, 1)
+	want(t, q.Counts(), queue.Counts{Gated: 1})
+	gate = ""
+	q.Event("fit", now.Time)
+	want(t, q.Counts(), queue.Counts{Gated: 1})
+	q.Event("gates", now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1})
+	item := q.Pop(now.Time)
+	want(t, item.RefusedBy, []string{"fit", "ports"})
+}
+
 func TestUpdate(t *testing.T) {
 	now := newClock()
 	q := queue.New(now.Time, byName())
