@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
@@ -70,6 +70,8 @@ func (c *call) decodeInto(data []byte, validation string, into runtime.Object, w
 	got, strict, err := c.server.decode(m, data, into, want)
 	switch {
 	case err == nil:
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return err
 	case got == nil:
 		return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(data)))
 	case errors.Is(err, errConversion) && c.serves(*got) && c.serves(want):
@@ -127,10 +129,10 @@ func (s *Server) decode(m media, data []byte, into runtime.Object, want schema.G
 	if m == mediaProtobuf {
 		return s.decodeProtobuf(data, into, want)
 	}
-	document := data
+	document, duplicates := data, error(nil)
 	if m == mediaYAML {
-		if document, err = yaml.YAMLToJSON(data); err != nil {
-			return nil, nil, err
+		if document, duplicates, err = boundedyaml.Convert(data, int(s.maxBody)); err != nil {
+			return nil, nil, expanded(err)
 		}
 	}
 	if got, err = typeOf(document, want); err != nil {
@@ -140,13 +142,19 @@ func (s *Server) decode(m media, data []byte, into runtime.Object, want schema.G
 		return got, nil, s.misplaced(document, *got, want, into)
 	}
 	_, strict, err = codec.DecodeStrict(document, into)
-	if m == mediaYAML && err == nil {
+	if duplicates != nil && err == nil {
 		// The conversion to JSON has dropped duplicate keys silently.
-		if _, err := yaml.YAMLToJSONStrict(data); err != nil {
-			strict = append([]error{err}, strict...)
-		}
+		strict = append([]error{duplicates}, strict...)
 	}
 	return got, strict, err
+}
+
+// expanded is the error of YAML that could not be read.
+func expanded(err error) error {
+	if errors.Is(err, boundedyaml.ErrTooLarge) || errors.Is(err, boundedyaml.ErrTooDeep) {
+		return apierrors.NewRequestEntityTooLargeError(err.Error())
+	}
+	return err
 }
 
 func (s *Server) decodeProtobuf(data []byte, into runtime.Object, want schema.GroupVersionKind) (*schema.GroupVersionKind, []error, error) {

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
@@ -90,7 +90,7 @@ func (e *endpoint) whole(m media, i *registry.Item) ([]byte, error) {
 	}
 	data := codec.WithType(e.gvk(), body)
 	if m == mediaYAML {
-		return yaml.JSONToYAML(data)
+		return boundedyaml.FromJSON(data)
 	}
 	return append(data, '\n'), nil
 }

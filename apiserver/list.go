@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
@@ -106,7 +106,7 @@ func (c *call) writeTextList(f form, t *textList, items []*registry.Item) {
 	w.buffer = append(w.buffer, "}\n"...)
 	if f.media == mediaYAML {
 		var err error
-		if w.buffer, err = yaml.JSONToYAML(w.buffer); err != nil {
+		if w.buffer, err = boundedyaml.FromJSON(w.buffer); err != nil {
 			w.fail(err)
 			return
 		}

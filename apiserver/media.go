@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
@@ -185,7 +185,7 @@ func encode(m media, gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, e
 		if err != nil {
 			return nil, err
 		}
-		return yaml.JSONToYAML(data)
+		return boundedyaml.FromJSON(data)
 	}
 	data, err := codec.JSON(gvk, obj)
 	return append(data, '\n'), err

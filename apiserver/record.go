@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
@@ -154,7 +154,7 @@ func (x *exchange) document() []byte {
 	case mediaJSON:
 		return x.audit.body
 	case mediaYAML:
-		if data, err := yaml.YAMLToJSON(x.audit.body); err == nil {
+		if data, err := boundedyaml.ToJSON(x.audit.body, max(len(x.audit.body), boundedyaml.Limit)); err == nil {
 			return data
 		}
 	case mediaProtobuf:

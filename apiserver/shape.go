@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
@@ -66,7 +66,7 @@ func (e *endpoint) metadataWhole(f form, i *registry.Item) ([]byte, error) {
 	case mediaProtobuf:
 		return codec.Envelope(f.as, body)
 	case mediaYAML:
-		return yaml.JSONToYAML(codec.WithType(f.as, body))
+		return boundedyaml.FromJSON(codec.WithType(f.as, body))
 	}
 	return append(codec.WithType(f.as, body), '\n'), nil
 }

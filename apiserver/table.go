@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -58,7 +58,7 @@ func (t *table) single(i *registry.Item, definitions bool) ([]byte, error) {
 	}
 	data = append(data, "]}\n"...)
 	if t.form.media == mediaYAML {
-		return yaml.JSONToYAML(data)
+		return boundedyaml.FromJSON(data)
 	}
 	return data, nil
 }

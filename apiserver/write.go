@@ -268,7 +268,10 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 		if errors.Is(err, errConversion) {
 			err = runtime.NewNotRegisteredErrForKind(upstreamScheme, *got)
 		}
-		if err != nil {
+		switch {
+		case apierrors.IsRequestEntityTooLargeError(err):
+			return nil, err
+		case err != nil:
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		c.note(want, o)

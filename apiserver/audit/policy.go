@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
 // ErrPolicy: a policy that cannot be understood or contradicts itself.
@@ -33,7 +33,7 @@ type Rule struct {
 // unknown fields: a misspelt rule would record too little. Errors wrap ErrPolicy and name the field.
 func ParsePolicy(data []byte) (*Policy, error) {
 	var p auditv1.Policy
-	document, err := yaml.YAMLToJSONStrict(data)
+	document, err := boundedyaml.ToJSONStrict(data, boundedyaml.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
 	}

@@ -19,6 +19,7 @@ const head = "apiVersion: audit.k8s.io/v1\nkind: Policy\n"
 func TestParsePolicy(t *testing.T) {
 	tests := []struct{ name, policy, err string }{
 		{"no YAML", "a: [", "yaml"},
+		{"aliases", "a: &a " + strings.Repeat("x", 1<<17) + "\nb: [" + strings.Repeat("*a, ", 1<<15) + "]\n" + head, "its aliases expand to more than 3145728 bytes"},
 		{"empty", "", `it says apiVersion "", kind ""`},
 		{"other version", "apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]", `want apiVersion "audit.k8s.io/v1", kind "Policy"`},
 		{"unknown field", head + "rules: [{level: None, user: [a]}]", `unknown field "rules[0].user"`},

@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
-	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
 // checkFile says why a file cannot be loaded; nil when it can, or when it does not exist.
@@ -24,8 +25,28 @@ func checkFile(path string) error {
 	case err != nil:
 		return fmt.Errorf("kubeconfig: %w", err) // names the path
 	}
+	if err := checkSize(path, data); err != nil {
+		return err
+	}
 	if _, err := clientcmd.Load(data); err != nil {
 		return fmt.Errorf("kubeconfig %s: %w", path, explainDecode(data, err))
+	}
+	return nil
+}
+
+// checkAliases keeps client-go, which reads the file itself, from following aliases without end.
+func checkAliases(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil //nolint:nilerr // client-go stumbles over it too, and says how
+	}
+	return checkSize(path, data)
+}
+
+func checkSize(path string, data []byte) error {
+	err := boundedyaml.Check(data, max(len(data), boundedyaml.Limit))
+	if errors.Is(err, boundedyaml.ErrTooLarge) || errors.Is(err, boundedyaml.ErrTooDeep) {
+		return fmt.Errorf("kubeconfig %s: %w", path, err)
 	}
 	return nil
 }
@@ -43,7 +64,7 @@ func explainDecode(data []byte, err error) error {
 			User map[string]any `json:"user"`
 		} `json:"users"`
 	}
-	if yaml.Unmarshal(data, &file) != nil {
+	if boundedyaml.Unmarshal(data, &file, max(len(data), boundedyaml.Limit)) != nil {
 		return err
 	}
 	for _, c := range file.Clusters {

@@ -115,6 +115,11 @@ func Read(o Options) (*api.Config, error) {
 			return nil, fmt.Errorf("kubeconfig %s does not exist: check the path that was given: %w", o.Path, fs.ErrNotExist)
 		}
 	}
+	for _, f := range files {
+		if err := checkAliases(f); err != nil {
+			return nil, err
+		}
+	}
 	config, err := rules.Load()
 	if err == nil {
 		return config, nil

@@ -198,6 +198,7 @@ func TestLoadErrors(t *testing.T) {
 		want      string // FILE stands for its path, DIR for its directory
 	}{
 		"syntax":           {file: "a: b: s3cr3t", want: "kubeconfig FILE: yaml: mapping values are not allowed in this context"},
+		"aliases":          {file: "a: &a " + strings.Repeat("x", 1<<17) + "\nb: [" + strings.Repeat("*a, ", 1<<15) + "]\n", want: "kubeconfig FILE: YAML is too large: its aliases expand to more than 3145728 bytes"},
 		"another kind":     {file: "{apiVersion: v1, kind: Pod}", want: `kubeconfig FILE: no kind "Pod" is registered for version "v1"`},
 		"empty":            {want: "no API server is configured in FILE: write the file, or name another one or a server"},
 		"no current":       {file: `{contexts: [{name: c, context: {}}]}`, want: "FILE sets no current-context: choose one of c"},

@@ -59,6 +59,9 @@ func Add(ctx context.Context, path string, e Entry) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	if err := checkAliases(path); err != nil {
+		return fmt.Errorf("%w; it was left as it is: repair it or name another file", err)
+	}
 	config, err := clientcmd.LoadFromFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

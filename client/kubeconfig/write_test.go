@@ -167,6 +167,7 @@ func TestAddRefuses(t *testing.T) {
 		"no server":     {entry: kubeconfig.Entry{Name: "x"}, want: `"x": Server is empty`},
 		"no key":        {entry: kubeconfig.Entry{Name: "x", Server: "https://x", Certificate: []byte("C")}, want: "Certificate and Key go together"},
 		"a broken file": {old: "clusters: {", entry: entry, want: "repair it or name another file"},
+		"aliases":       {old: "a: &a " + strings.Repeat("x", 1<<17) + "\nb: [" + strings.Repeat("*a, ", 1<<15) + "]\n", entry: entry, want: "its aliases expand to more than 3145728 bytes"},
 		"another kind":  {old: "apiVersion: v1\nkind: Pod\n", entry: entry, want: `no kind "Pod" is registered`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +246,7 @@ func alone(t *testing.T, path string) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "client/kubeconfig", 115)
-	depcheck.Siblings(t, "client/kubeconfig")
+	depcheck.Siblings(t, "client/kubeconfig", "internal/boundedyaml")
 }
 
 func text(t *testing.T, config *api.Config) string {

@@ -256,5 +256,5 @@ func words(line string) []string {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "client/printer", 85)
-	depcheck.Siblings(t, "client/printer")
+	depcheck.Siblings(t, "client/printer", "internal/boundedyaml")
 }

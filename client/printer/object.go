@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
-	"sigs.k8s.io/yaml/kyaml"
+
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
 var errNoKind = errors.New("missing apiVersion or kind; try GetObjectKind().SetGroupVersionKind() if you know the type")
@@ -62,9 +62,9 @@ func (p *yamlPrinter) Print(w io.Writer, obj runtime.Object) error {
 	var data []byte
 	var err error
 	if raw, ok := obj.(*runtime.Unknown); ok {
-		data, err = yaml.JSONToYAML(raw.Raw)
+		data, err = boundedyaml.FromJSON(raw.Raw)
 	} else if err = sayKind(obj); err == nil {
-		data, err = yaml.Marshal(obj)
+		data, err = boundedyaml.Marshal(obj)
 	}
 	if err != nil {
 		return err
@@ -78,14 +78,13 @@ func (p *yamlPrinter) Print(w io.Writer, obj runtime.Object) error {
 }
 
 func printKYAML(w io.Writer, obj runtime.Object) error {
-	var encoder kyaml.Encoder
 	if raw, ok := obj.(*runtime.Unknown); ok {
-		return encoder.FromYAML(bytes.NewReader(raw.Raw), w)
+		return boundedyaml.WriteKYAML(w, raw.Raw)
 	}
 	if err := sayKind(obj); err != nil {
 		return err
 	}
-	return encoder.FromObject(obj, w)
+	return boundedyaml.MarshalKYAML(w, obj)
 }
 
 // managed leaves managedFields out unless they are to be shown.

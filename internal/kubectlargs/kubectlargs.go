@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/keelson-dev/keelson/client/generate"
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
 // maker makes the objects of a parsed command: rest is what stood behind "--".
@@ -124,6 +125,9 @@ func one[T runtime.Object](obj T, err error) ([]runtime.Object, error) {
 func load(path string) (runtime.Object, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
+		return nil, err
+	}
+	if err := boundedyaml.Check(data, boundedyaml.Limit); err != nil {
 		return nil, err
 	}
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)

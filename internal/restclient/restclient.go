@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -79,12 +80,25 @@ func (c *Clients) For(gv schema.GroupVersion) (rest.Interface, error) {
 		config.APIPath = "/api"
 	}
 	config.NegotiatedSerializer = c.codecs.WithoutConversion()
+	if c.media != runtime.ContentTypeYAML {
+		config.NegotiatedSerializer = withoutYAML{config.NegotiatedSerializer}
+	}
 	made, err := rest.RESTClientForConfigAndClient(config, c.http)
 	if err != nil {
 		return nil, err
 	}
 	c.clients[gv] = made
 	return made, nil
+}
+
+// withoutYAML leaves out what nobody asks for: a server that answers so could make aliases expand to anything.
+type withoutYAML struct{ runtime.NegotiatedSerializer }
+
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
+func (s withoutYAML) SupportedMediaTypes() []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
+		return info.MediaType == runtime.ContentTypeYAML
+	})
 }
 
 // Encode returns obj on the wire and its content type: what the config asks for, or JSON for a

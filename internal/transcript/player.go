@@ -18,7 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
 // Answer is what a server says to one step, with everything masked that differs in every run.
@@ -185,7 +186,7 @@ func decode(contentType string, data []byte, watch bool) any {
 			return "not JSON: " + err.Error()
 		}
 	case strings.HasPrefix(contentType, "application/yaml"):
-		converted, err := yaml.YAMLToJSON(data)
+		converted, err := boundedyaml.ToJSON(data, max(len(data), boundedyaml.Limit))
 		if err != nil {
 			return "not YAML: " + err.Error()
 		}

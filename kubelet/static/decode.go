@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
 // Annotations of static pods and their mirrors.
@@ -33,7 +34,7 @@ type origin struct{ file, node string }
 
 // decode makes a pod of a manifest's content.
 func decode(content []byte, from origin, prepare func(*corev1.Pod) error) (*corev1.Pod, error) {
-	data, err := yaml.YAMLToJSON(content)
+	data, err := boundedyaml.ToJSON(content, maxManifest)
 	if err != nil {
 		return nil, fmt.Errorf("couldn't parse as pod(%w), please check config file", err)
 	}

@@ -132,6 +132,7 @@ func TestFilesThatAreNoGood(t *testing.T) {
 		"k-name.yaml":   manifest("Not_A_Name", ""),
 		"l-space.yaml":  strings.Replace(manifest("x", ""), "metadata:\n", "metadata:\n  namespace: ../x\n", 1),
 		"m-uid.yaml":    strings.Replace(manifest("x", ""), "metadata:\n", "metadata:\n  uid: ../../x\n", 1),
+		"n-alias.yaml":  "a: &a " + strings.Repeat("x", 1<<17) + "\nb: [" + strings.Repeat("*a, ", 1<<15) + "]\n" + manifest("x", ""),
 		".hidden.yaml":  manifest("hidden", ""),
 	} {
 		write(t, dir, name, content)
@@ -160,7 +161,8 @@ func TestFilesThatAreNoGood(t *testing.T) {
 		"f-noname": "invalid pod: name is needed for the pod", "g-twice": "there is another pod good-node1 in namespace default",
 		"h-secret": "static pods may not reference secrets", "i-wrong": "invalid pod: I do not like it", "j-type": "couldn't parse as pod(",
 		"k-name": `metadata.name: Invalid value: \"Not_A_Name-node1\"`, "l-space": `metadata.namespace: Invalid value: \"../x\"`,
-		"m-uid": `metadata.uid: Invalid value: \"../../x\": must not be a path`,
+		"n-alias": "its aliases expand to more than 10485760 bytes",
+		"m-uid":   `metadata.uid: Invalid value: \"../../x\": must not be a path`,
 	} {
 		found := false
 		for line := range strings.Lines(log.String()) {
@@ -172,7 +174,7 @@ func TestFilesThatAreNoGood(t *testing.T) {
 	}
 	lines := strings.Count(log.String(), "\n")
 	list(t, d)
-	if lines != 11 || strings.Count(log.String(), "\n") != lines {
+	if lines != 12 || strings.Count(log.String(), "\n") != lines {
 		t.Errorf("told more than once: %d lines, then\n%s", lines, &log)
 	}
 }

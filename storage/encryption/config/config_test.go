@@ -195,7 +195,8 @@ func TestUnreadable(t *testing.T) {
 
 func TestFilesRefused(t *testing.T) {
 	for content, want := range map[string]string{
-		"":                       `error while parsing file: error while loading file: encryption provider configuration file "FILE" is empty`,
+		"": `error while parsing file: error while loading file: encryption provider configuration file "FILE" is empty`,
+		"a: &a " + strings.Repeat("x", 1<<17) + "\nb: [" + strings.Repeat("*a, ", 1<<15) + "]\n": `error while parsing file: error decoding encryption provider configuration file "FILE": YAML is too large: its aliases expand to more than 3145728 bytes`,
 		"kind: Pod\n":            `error while parsing file: error decoding encryption provider configuration file "FILE": Object 'apiVersion' is missing`,
 		"secret: " + secret('x'): `error while parsing file: error decoding encryption provider configuration file "FILE": Object 'Kind' is missing`,
 		head + rule("secrets", "identity") + "  extra: 1\n":                                                                  `error while parsing file: error decoding encryption provider configuration file "FILE": strict decoding error: unknown field "resources[0].extra"`,

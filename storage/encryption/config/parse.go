@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
 const kind = "EncryptionConfiguration"
@@ -25,6 +27,9 @@ func parse(name string, data []byte, reload bool) (*configuration, error) {
 	scheme.AddKnownTypeWithName(groupVersion().WithKind(kind), &configuration{})
 	// Upstream's documentation was wrong once.
 	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Version: "v1", Kind: "EncryptionConfig"}, &configuration{})
+	if err := boundedyaml.Check(data, boundedyaml.Limit); errors.Is(err, boundedyaml.ErrTooLarge) || errors.Is(err, boundedyaml.ErrTooDeep) {
+		return nil, fmt.Errorf("error decoding encryption provider configuration file %q: %w", name, err)
+	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	o, _, err := decoder.Decode(data, nil, nil)
 	if err != nil {
