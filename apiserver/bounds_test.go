@@ -1,10 +1,16 @@
 package apiserver_test
 
 import (
+	"fmt"
 	"net/http"
+	"reflect"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/apiserver"
 )
@@ -44,5 +50,82 @@ func TestAliases(t *testing.T) {
 	small := serveWith(t, apiserver.Options{MaxBody: 1000})
 	if code, _, body := do(t, small, http.MethodPost, "/api/v1/namespaces/default/configmaps", "application/yaml", "a: &a ["+strings.Repeat("1,", 100)+"]\nb: [*a,*a,*a,*a,*a,*a,*a]"); code != 413 || !strings.Contains(body, "more than 1000 bytes") {
 		t.Errorf("%d %s", code, body)
+	}
+}
+
+// ownerList is the JSON of n owner references, of which each stands there twice.
+func ownerList(n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"apiVersion":"v1","kind":"Pod","name":"p","uid":"%d"}`, i%((n+1)/2))
+	}
+	return b.String()
+}
+
+// TestOnce: references that stand there twice are found in one pass, and differ by every field.
+func TestOnce(t *testing.T) {
+	yes, no := true, false
+	also, not := true, false
+	refs := []metav1.OwnerReference{
+		{UID: "1"}, {UID: "1", Name: "a"}, {UID: "1", Kind: "a"}, {UID: "1", APIVersion: "a"},
+		{UID: "1", Controller: &yes}, {UID: "1", Controller: &no}, {UID: "1", BlockOwnerDeletion: &yes}, {UID: "1", BlockOwnerDeletion: &no}, {UID: "2"},
+	}
+	twice := []metav1.OwnerReference{{UID: "1", BlockOwnerDeletion: &also}, {UID: "1", Controller: &not}, {UID: "2"}}
+	first, again, looks := apiserver.Once(slices.Concat(refs, twice, twice))
+	if !reflect.DeepEqual(first, refs) || !reflect.DeepEqual(again, slices.Concat(twice, twice)) || looks != len(refs)+2*len(twice) {
+		t.Errorf("%v, %v, %d looks", first, again, looks)
+	}
+}
+
+// TestManyOwners: the warning of many stays short.
+func TestManyOwners(t *testing.T) {
+	config := serve(t)
+	const n = 40000
+	code, header, body := do(t, config, http.MethodPost, "/api/v1/namespaces/default/configmaps", "application/json",
+		`{"metadata":{"name":"a","ownerReferences":[`+ownerList(n)+`]}}`)
+	if code != http.StatusCreated || strings.Count(body, `"uid":`) != n/2+1 {
+		t.Errorf("%d: %d references are left", code, strings.Count(body, `"uid":`))
+	}
+	const want = `299 - ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your re`
+	if got := header.Get("Warning"); !strings.HasPrefix(got, want) || len(got) > 300 {
+		t.Errorf("%d bytes: %.400s", len(got), got)
+	}
+}
+
+// TestWarnings: many warnings are cut as upstream's are.
+func TestWarnings(t *testing.T) {
+	config := serve(t)
+	post := func(n, length int) []string {
+		var fields strings.Builder
+		for i := range n {
+			fmt.Fprintf(&fields, `,"%s%02d":1`, strings.Repeat("x", length-2), i)
+		}
+		code, header, body := do(t, config, http.MethodPost, "/api/v1/namespaces/default/configmaps?dryRun=All", "application/json", `{"metadata":{"name":"a"}`+fields.String()+`}`)
+		if code != http.StatusCreated {
+			t.Errorf("%d %s", code, body)
+		}
+		return header.Values("Warning")
+	}
+	for _, c := range []struct{ n, length, want, longest int }{
+		{4, 1000, 4, 1000 + 16}, // 4064 runes
+		{5, 1000, 5, 256},       // cut short
+		{17, 1000, 16, 256},     // and 16 of these are enough
+		{100, 24, 100, 40},      // 4000 runes, short as they are
+	} {
+		got := post(c.n, c.length)
+		longest := 0
+		for _, w := range got {
+			text, err := strconv.Unquote(strings.TrimPrefix(w, "299 - "))
+			if err != nil {
+				text = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(w, `299 - "`), `"`), `\"`, `"`)
+			}
+			longest = max(longest, len(text))
+		}
+		if len(got) != c.want || longest != c.longest {
+			t.Errorf("%d of %d: %d warnings, the longest of %d", c.n, c.length, len(got), longest)
+		}
 	}
 }

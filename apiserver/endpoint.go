@@ -101,6 +101,8 @@ type call struct {
 	q Request
 	w http.ResponseWriter
 	r *http.Request
+	// warnings are those of the answer; nil in a call that answers nothing.
+	warnings *warnings
 }
 
 // namespace is where the object lives; a namespace object lives nowhere.

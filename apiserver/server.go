@@ -184,7 +184,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, q Request) {
 		writeError(w, r, apierrors.NewBadRequest(problem))
 		return
 	}
-	c := &call{endpoint: e, q: q, w: w, r: r}
+	c := &call{endpoint: e, q: q, w: w, r: r, warnings: &warnings{}}
 	handle, found := c.handler()
 	_, connects := c.connects()
 	switch {
