@@ -1,6 +1,9 @@
 package apiserver_test
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -11,8 +14,10 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/apiserver"
+	"github.com/keelson-dev/keelson/registry/codec"
 )
 
 // allocated is how many bytes f allocates, with whatever else runs.
@@ -127,5 +132,66 @@ func TestWarnings(t *testing.T) {
 		if len(got) != c.want || longest != c.longest {
 			t.Errorf("%d of %d: %d warnings, the longest of %d", c.n, c.length, len(got), longest)
 		}
+	}
+}
+
+// elements is n elements of a list.
+func elements(e string, n int) string { return strings.TrimSuffix(strings.Repeat(e+",", n), ",") }
+
+// TestSwelling: what takes little on the wire and very much in memory is refused before it is decoded.
+func TestSwelling(t *testing.T) {
+	config := serve(t)
+	const path, protobuf, n = "/api/v1/namespaces/default/pods", "application/vnd.kubernetes.protobuf", 500_000
+	message := func(field byte, payload []byte) []byte {
+		return append(binary.AppendUvarint([]byte{field<<3 | 2}, uint64(len(payload))), payload...)
+	}
+	wire, err := codec.Envelope(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, message(2, bytes.Repeat([]byte{2<<3 | 2, 0}, n)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `"message":"Request entity too large: the object takes more than 50331648 bytes of memory, since its lists have too many elements"`
+	containers := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[` + elements("{}", n) + `]}}`
+	for name, c := range map[string]struct{ method, path, media, body string }{
+		"protobuf":      {http.MethodPost, path, protobuf, string(wire)},
+		"JSON":          {http.MethodPost, path, "application/json", containers},
+		"update":        {http.MethodPut, path + "/a", "application/json", containers},
+		"status":        {http.MethodPut, path + "/a/status", "application/json", containers},
+		"owners":        {http.MethodPost, path, "application/json", `{"metadata":{"ownerReferences":[` + elements("{}", 900_000) + `]}}`},
+		"managedFields": {http.MethodPost, path, "application/json", `{"metadata":{"managedFields":[` + elements("{}", 900_000) + `]}}`},
+		"elsewhere":     {http.MethodPost, "/api/v1/namespaces/default/configmaps", "application/json", containers}, // another type, decoded for its error
+		"options":       {http.MethodDelete, path + "/a", "application/json", `{"kind":"Pod","apiVersion":"v1","spec":{"containers":[` + elements("{}", n) + `]}}`},
+	} {
+		var code int
+		var body string
+		used := allocated(func() { code, _, body = do(t, config, c.method, c.path, c.media, c.body) })
+		if code != http.StatusRequestEntityTooLarge || !strings.Contains(body, want) || used > 40<<20 {
+			t.Errorf("%s: %d %.300s, %d bytes allocated", name, code, body, used)
+		}
+	}
+}
+
+// TestManyErrors: of many errors the first are told, and how many there are.
+func TestManyErrors(t *testing.T) {
+	config := serve(t)
+	const path, n = "/api/v1/namespaces/default/configmaps", 30_000
+	code, _, body := do(t, config, http.MethodPost, path, "application/json", `{"metadata":{"name":"a","finalizers":[`+elements(`"_"`, n)+`]}}`)
+	var status metav1.Status
+	if err := json.Unmarshal([]byte(body), &status); err != nil || code != http.StatusUnprocessableEntity {
+		t.Fatalf("%d %.300s %v", code, body, err)
+	}
+	causes := status.Details.Causes
+	last := causes[len(causes)-1]
+	if len(causes) != 1001 || last.Type != "FieldErrorsLeftOut" || last.Message != fmt.Sprint(2*n-1000)+" more errors are left out" || !strings.HasSuffix(status.Message, "; "+last.Message) || len(body) > 600<<10 {
+		t.Errorf("%d causes, the last %+v, %d bytes, %.300s", len(causes), last, len(body), status.Message)
+	}
+	const large = 20 << 10
+	code, _, body = do(t, config, http.MethodPost, path, "application/json", `{"metadata":{"name":"a","finalizers":[`+elements(`"`+strings.Repeat("_", large)+`"`, 100)+`]}}`)
+	if code != http.StatusUnprocessableEntity || len(body) > 2<<20 || !strings.Contains(body, "more errors are left out") {
+		t.Errorf("%d, %d bytes, %.300s", code, len(body), body)
+	}
+	long := strings.Repeat("ä", 1<<20)
+	code, _, body = do(t, config, http.MethodPost, path, "application/json", `{"metadata":{"name":"a","labels":{"a":"`+long+`"}}}`)
+	if code != http.StatusUnprocessableEntity || len(body) > 200<<10 || !strings.Contains(body, "more bytes are left out)") {
+		t.Errorf("%d, %d bytes, %.300s", code, len(body), body)
 	}
 }

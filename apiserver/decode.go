@@ -141,6 +141,9 @@ func (s *Server) decode(m media, data []byte, into runtime.Object, want schema.G
 	if *got != want {
 		return got, nil, s.misplaced(document, *got, want, into)
 	}
+	if err := s.room(document, into); err != nil {
+		return got, nil, err
+	}
 	_, strict, err = codec.DecodeStrict(document, into)
 	if duplicates != nil && err == nil {
 		// The conversion to JSON has dropped duplicate keys silently.
@@ -169,7 +172,26 @@ func (s *Server) decodeProtobuf(data []byte, into runtime.Object, want schema.Gr
 	if got != want {
 		return &got, nil, s.misplaced(data, got, want, into)
 	}
+	if err := s.room(data, into); err != nil {
+		return &got, nil, err
+	}
 	return &got, nil, codec.DecodeRaw(raw, into)
+}
+
+// swelling is how many times the largest body an object may take in memory. What people write takes two to
+// five times its size; {} in a list of containers takes 250 times.
+const swelling = 16
+
+// room refuses what would take too much memory before it is decoded.
+func (s *Server) room(data []byte, into runtime.Object) error {
+	limit := swelling * int(s.maxBody)
+	if len(data) < limit>>12 {
+		return nil // no element of a list takes so much more than it is
+	}
+	if s.footprints.Of(data, into, limit) > limit {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the object takes more than %d bytes of memory, since its lists have too many elements", limit))
+	}
+	return nil
 }
 
 // typeOf reads the type that a JSON document names.
@@ -206,6 +228,9 @@ func (s *Server) misplaced(data []byte, got, want schema.GroupVersionKind, into 
 	other, err := s.scheme.New(got)
 	if err != nil {
 		return runtime.NewNotRegisteredErrForKind(upstreamScheme, got)
+	}
+	if err := s.room(data, other); err != nil {
+		return err
 	}
 	if _, err := codec.Decode(data, other); err != nil {
 		return err

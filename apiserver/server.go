@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/codec"
 )
 
 // Options of a Server. The zero value refuses everything: who may do what is the user's to say.
@@ -77,7 +78,9 @@ type Server struct {
 	paths     *paths
 	scheme    *runtime.Scheme // the types of all kinds that are served
 	owners    owners
-	connector Connector
+	// footprints bound what a body is decoded into.
+	footprints codec.Footprints
+	connector  Connector
 	chain
 }
 

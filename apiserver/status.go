@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/authz"
@@ -62,7 +64,7 @@ func registryStatus(e *registry.Error) *metav1.Status {
 		s.Details.Causes = e.Causes
 		return &s
 	case registry.ErrInvalid:
-		return &apierrors.NewInvalid(schema.GroupKind{Group: gr.Group, Kind: e.Kind}, e.Name, e.Fields).ErrStatus
+		return invalid(schema.GroupKind{Group: gr.Group, Kind: e.Kind}, e.Name, e.Fields)
 	case registry.ErrExpired:
 		s := apierrors.NewResourceExpired(e.Message).ErrStatus
 		s.Continue = e.Continue
@@ -83,6 +85,49 @@ func registryStatus(e *registry.Error) *metav1.Status {
 		return &apierrors.NewGenerateNameConflict(gr, e.Name, 1).ErrStatus
 	}
 	return &apierrors.NewInternalError(e).ErrStatus
+}
+
+// Limits of what an answer tells of an invalid object: how many errors, and bytes of each and of all.
+const (
+	maxCauses    = 1000
+	maxCause     = 16 << 10
+	maxAllCauses = 512 << 10
+)
+
+// causeLeftOut is the type of a cause that stands for those that are left out.
+const causeLeftOut metav1.CauseType = "FieldErrorsLeftOut"
+
+// invalid is the answer to an object that is not valid, in upstream's words. Of a list with a million errors,
+// which upstream tells in full, twice, it tells the first and how many more there are.
+func invalid(kind schema.GroupKind, name string, errs field.ErrorList) *metav1.Status {
+	s := &apierrors.NewInvalid(kind, name, nil).ErrStatus
+	var told []error
+	size := 0
+	for _, err := range errs[:min(len(errs), maxCauses)] {
+		body := cut(err.ErrorBody())
+		if size += len(body) + len(err.Field); size > maxAllCauses {
+			break
+		}
+		told = append(told, errors.New(err.Field+": "+body))
+		s.Details.Causes = append(s.Details.Causes, metav1.StatusCause{Type: metav1.CauseType(err.Type), Message: body, Field: err.Field})
+	}
+	if len(told) > 0 {
+		s.Message += ": " + utilerrors.NewAggregate(told).Error()
+	}
+	if more := len(errs) - len(told); more > 0 {
+		mark := fmt.Sprintf("%d more errors are left out", more)
+		s.Message += "; " + mark
+		s.Details.Causes = append(s.Details.Causes, metav1.StatusCause{Type: causeLeftOut, Message: mark})
+	}
+	return s
+}
+
+// cut keeps the beginning of a long text and says how much it leaves out.
+func cut(text string) string {
+	if len(text) <= maxCause {
+		return text
+	}
+	return fmt.Sprintf("%s... (%d more bytes are left out)", strings.ToValidUTF8(text[:maxCause], ""), len(text)-maxCause)
 }
 
 // forbidden is the answer to a request that no authorizer allows.

@@ -1,0 +1,271 @@
+package codec
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Footprints tells how much memory objects take, in bytes, before they are decoded. An element of a list that
+// is two or three bytes in a text may be a kilobyte in memory, so that the size of a text bounds nothing. The
+// zero value is good and safe for concurrent use; it remembers what it found out about types.
+//
+// What is counted are the elements of lists and maps, what pointers point at, and the text itself for all
+// strings; what decoding allocates for a while comes on top. A text that is malformed may be counted too
+// low: decoding refuses it.
+type Footprints struct{ shapes sync.Map } // *shape by reflect.Type
+
+// shape is what of a type matters for its footprint.
+type shape struct {
+	kind   reflect.Kind // Struct, Map, Slice, Interface, or Invalid for what takes no more than its place
+	size   int          // of one value in its place
+	elem   *shape       // of a list or a map, with pointers followed
+	each   int          // what an element takes, or what the pointer to this points at
+	names  map[string]*shape
+	fields map[int32]*shape // by protobuf number
+}
+
+// What maps and values of any type take beside what is in them, about.
+const (
+	entrySize = 48
+	anySize   = 32
+	// maxDepth is how deep JSON is looked at: decoders refuse what is nested deeper.
+	maxDepth = 10000
+)
+
+// Of returns the footprint of an object that data, as for Decode, is decoded into. It stops counting beyond
+// limit.
+func (f *Footprints) Of(data []byte, into runtime.Object, limit int) int {
+	s := f.of(reflect.TypeOf(into).Elem())
+	r := &reader{data: data, total: len(data), limit: limit}
+	if IsProtobuf(data) {
+		if _, raw, err := Open(data); err == nil {
+			r.message(s, raw)
+		}
+		return r.total
+	}
+	if _, own := into.(json.Unmarshaler); own {
+		s = &shape{kind: reflect.Interface}
+	}
+	r.value(s, 0)
+	return r.total
+}
+
+// of returns the shape of a type.
+func (f *Footprints) of(t reflect.Type) *shape {
+	if s, ok := f.shapes.Load(t); ok {
+		return s.(*shape)
+	}
+	made := map[reflect.Type]*shape{}
+	s := shapeOf(t, made)
+	for t, s := range made { // whole now: types may contain themselves
+		f.shapes.Store(t, s)
+	}
+	return s
+}
+
+func shapeOf(t reflect.Type, made map[reflect.Type]*shape) *shape {
+	if s := made[t]; s != nil {
+		return s
+	}
+	s := &shape{size: int(t.Size())}
+	made[t] = s
+	if ownForm(t) {
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		s.kind, s.names, s.fields = reflect.Struct, map[string]*shape{}, map[int32]*shape{}
+		s.add(t, made)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return s // its text is counted
+		}
+		s.kind, s.elem = reflect.Slice, shapeOf(t.Elem(), made)
+		s.each = s.elem.size
+	case reflect.Map:
+		s.kind, s.elem = reflect.Map, shapeOf(t.Elem(), made)
+		s.each = entrySize + int(t.Key().Size()) + s.elem.size
+	case reflect.Pointer:
+		s.kind, s.elem = reflect.Pointer, shapeOf(t.Elem(), made)
+		s.each = s.elem.size
+	case reflect.Interface:
+		s.kind = reflect.Interface
+	}
+	return s
+}
+
+// ownForm tells whether values of a type are read by themselves: times, quantities, raw JSON.
+func ownForm(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// add takes up the fields of a struct. Those of embedded ones are as its own in JSON, unless they have a name.
+func (s *shape) add(t reflect.Type, made map[reflect.Type]*shape) {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if !field.IsExported() && !field.Anonymous {
+			continue
+		}
+		of := shapeOf(field.Type, made)
+		if parts := strings.SplitN(field.Tag.Get("protobuf"), ",", 3); len(parts) == 3 {
+			if number, err := strconv.ParseInt(parts[1], 10, 32); err == nil {
+				s.fields[int32(number)] = of
+			}
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "-":
+		case name == "" && field.Anonymous && of.kind == reflect.Struct:
+			for inner, shape := range of.names {
+				if s.names[inner] == nil {
+					s.names[inner] = shape
+				}
+			}
+		case name == "":
+			s.names[field.Name] = of
+		default:
+			s.names[name] = of
+		}
+	}
+}
+
+// reader counts what is in a text.
+type reader struct {
+	data         []byte
+	at           int
+	total, limit int
+}
+
+// ended tells that there is nothing left to count, or that it is enough.
+func (r *reader) ended() bool { return r.at >= len(r.data) || r.total > r.limit }
+
+// value counts a JSON value of a shape; nil is one that nobody keeps.
+func (r *reader) value(s *shape, depth int) {
+	if r.space(); r.ended() {
+		return
+	}
+	if depth > maxDepth {
+		r.at = len(r.data)
+		return
+	}
+	c := r.data[r.at]
+	for s != nil && s.kind == reflect.Pointer {
+		if c != 'n' { // null
+			r.total += s.each
+		}
+		s = s.elem
+	}
+	if s != nil && s.kind == reflect.Interface {
+		r.total += anySize
+	}
+	switch c {
+	case '{':
+		r.object(s, depth)
+	case '[':
+		r.array(s, depth)
+	case '"':
+		r.text()
+	default:
+		for !r.ended() && !strings.ContainsRune(",]} \t\r\n", rune(r.data[r.at])) {
+			r.at++
+		}
+	}
+}
+
+func (r *reader) object(s *shape, depth int) {
+	r.at++
+	for r.space(); !r.ended() && r.data[r.at] == '"'; r.space() {
+		key := r.text()
+		var of *shape
+		switch {
+		case s == nil:
+		case s.kind == reflect.Struct:
+			of = s.names[string(key)]
+			if of == nil && strings.Contains(string(key), `\`) {
+				of = s.names[unescaped(key)]
+			}
+		case s.kind == reflect.Map:
+			r.total += s.each
+			of = s.elem
+		case s.kind == reflect.Interface:
+			r.total += entrySize
+			of = s
+		}
+		if r.space(); r.ended() || r.data[r.at] != ':' {
+			r.at = len(r.data)
+			return
+		}
+		r.at++
+		r.value(of, depth+1)
+		if r.space(); r.ended() || r.data[r.at] != ',' {
+			break
+		}
+		r.at++
+	}
+	r.end('}')
+}
+
+func (r *reader) array(s *shape, depth int) {
+	of := s
+	if s != nil && s.kind != reflect.Interface {
+		if of = nil; s.kind == reflect.Slice {
+			of = s.elem
+		}
+	}
+	r.at++
+	for r.space(); !r.ended() && r.data[r.at] != ']'; r.space() {
+		if s != nil && s.kind == reflect.Slice {
+			r.total += s.each
+		}
+		r.value(of, depth+1)
+		if r.space(); r.ended() || r.data[r.at] != ',' {
+			break
+		}
+		r.at++
+	}
+	r.end(']')
+}
+
+// end passes what closes a value, or gives a malformed text up.
+func (r *reader) end(with byte) {
+	if r.space(); r.at < len(r.data) && r.data[r.at] == with {
+		r.at++
+		return
+	}
+	r.at = len(r.data)
+}
+
+func (r *reader) space() {
+	for r.at < len(r.data) && (r.data[r.at] == ' ' || r.data[r.at] == '\t' || r.data[r.at] == '\r' || r.data[r.at] == '\n') {
+		r.at++
+	}
+}
+
+// text passes a string and returns what is between its quotes.
+func (r *reader) text() []byte {
+	r.at++
+	begin := r.at
+	for ; r.at < len(r.data) && r.data[r.at] != '"'; r.at++ {
+		if r.data[r.at] == '\\' {
+			r.at++
+		}
+	}
+	end := min(r.at, len(r.data))
+	r.at = min(r.at+1, len(r.data))
+	return r.data[begin:end]
+}
+
+func unescaped(key []byte) string {
+	var text string
+	if json.Unmarshal([]byte(`"`+string(key)+`"`), &text) != nil {
+		return ""
+	}
+	return text
+}
