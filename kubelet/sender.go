@@ -98,8 +98,10 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 	}
 	r.learn(pod)
 	same := known && reflect.DeepEqual(r.status, status)
+	// Until now the API was not told that the pod has ended, even if its status said so.
+	ended := finished && !r.finished
 	r.finished = r.finished || finished
-	if !same {
+	if !same || ended {
 		r.status = *status.DeepCopy()
 		r.version++
 	}

@@ -1,0 +1,344 @@
+package kubelet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/kubelet"
+)
+
+// estate is what a host keeps for pods, with a record of what was taken away and whether anything still ran then.
+type estate struct {
+	bareVolumes
+	bareCgroups
+	n       *node
+	done    []string
+	orphans []types.UID
+	busy    map[string]time.Duration // until when it cannot be taken away
+	tries   int
+}
+
+// The parts of a host that these tests do not look at.
+type (
+	bareVolumes struct{}
+	bareCgroups struct{}
+)
+
+func (bareVolumes) Prepare(context.Context, *corev1.Pod) error { return nil }
+func (bareVolumes) Mounts(context.Context, kubelet.MountRequest) ([]cri.Mount, error) {
+	return nil, nil
+}
+func (bareVolumes) NextRefresh(types.UID) time.Time                            { return time.Time{} }
+func (bareCgroups) Ensure(context.Context, *corev1.Pod) (string, error)        { return "", nil }
+func (bareCgroups) Resources(*corev1.Pod, *corev1.Container) (r cri.Resources) { return r }
+
+func (e *estate) take(what string, uid types.UID) error {
+	for _, c := range e.n.containers() {
+		if c.State == cri.ContainerRunning && c.Labels[cri.LabelPodUID] == string(uid) {
+			e.n.t.Errorf("%s of %s are taken away while %s runs", what, uid, c.Metadata.Name)
+		}
+	}
+	e.tries++
+	if time.Since(e.n.start) < e.busy[what] {
+		return errors.New("device or resource busy")
+	}
+	e.done = append(e.done, fmt.Sprintf("%s %s of %s", e.n.at(), what, uid))
+	return nil
+}
+
+func (e *estate) Release(_ context.Context, uid types.UID) error { return e.take("volumes", uid) }
+func (e *estate) Remove(_ context.Context, uid types.UID) error  { return e.take("cgroups", uid) }
+
+func (e *estate) Orphans(live func(types.UID) bool) ([]types.UID, error) {
+	return slices.DeleteFunc(slices.Clone(e.orphans), live), nil
+}
+
+func (e *estate) expect(want ...string) {
+	e.n.t.Helper()
+	if !slices.Equal(e.done, want) {
+		e.n.t.Errorf("taken away were:\n\t%s\nwant:\n\t%s", strings.Join(e.done, "\n\t"), strings.Join(want, "\n\t"))
+	}
+	e.done = nil
+}
+
+// withEstate is simulate with a host that keeps something for pods.
+func withEstate(t *testing.T, rt simulated.Options, test func(n *node, e *estate)) {
+	t.Helper()
+	e := &estate{}
+	simulate(t, rt, kubelet.Options{Host: kubelet.Host{Volumes: e, Cgroups: e}}, func(n *node) {
+		e.n = n
+		test(n, e)
+	})
+}
+
+// TestWhatAPodLeavesIsTakenAway: its volumes, then its cgroups, before it is said to be gone.
+func TestWhatAPodLeavesIsTakenAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		end    func(n *node)
+		want   []string
+	}{
+		"deleted": {end: func(n *node) { n.remove("web", 30) }, want: []string{
+			"10s volumes of uid-of-web", "10s cgroups of uid-of-web", // when nothing runs any more
+			"10s volumes of uid-of-web", "10s cgroups of uid-of-web", // when it is gone
+		}},
+		"deleted by force": {end: func(n *node) { n.pods.Delete("default", "web") }, want: []string{
+			"10s volumes of uid-of-web", "10s cgroups of uid-of-web", "10s volumes of uid-of-web", "10s cgroups of uid-of-web",
+		}},
+		"failed": {change: func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(10)) }, want: []string{
+			"10s volumes of uid-of-web", "10s cgroups of uid-of-web",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withEstate(t, simulated.Options{}, func(n *node, e *estate) {
+				n.pods.Put(newPod("web", func(p *corev1.Pod) {
+					if c.change != nil {
+						c.change(p)
+					}
+				}))
+				n.after(10 * time.Second)
+				if c.end != nil {
+					e.expect()
+					c.end(n)
+				}
+				n.after(5 * time.Second)
+				e.expect(c.want...)
+			})
+		})
+	}
+}
+
+// TestWhatAPodLeavesStays: as long as it cannot be taken away the pod is there, and it is tried again.
+func TestWhatAPodLeavesStays(t *testing.T) {
+	for _, what := range []string{"volumes", "cgroups"} {
+		withEstate(t, simulated.Options{}, func(n *node, e *estate) {
+			e.busy = map[string]time.Duration{what: 20 * time.Second}
+			n.pods.Put(newPod("web"))
+			n.after(5 * time.Second)
+			n.remove("web", 30)
+			n.after(14 * time.Second)
+			if _, there := n.pods.Get("default", "web"); !there {
+				t.Errorf("the pod is gone, and its %s are still there", what)
+			}
+			if e.tries < 10 {
+				t.Errorf("tried %d times in 14 s", e.tries)
+			}
+			n.after(5 * time.Second)
+			n.expectStatuses("0s web Running Ready main=running", "5.02s web Running main=Completed(0)",
+				"20s web Succeeded main=Completed(0)", "20s web deleted")
+			n.leftNothing()
+		})
+	}
+}
+
+// TestEndIsToldInTheEnd: of a pod that ended by itself and whose volumes took a while to be taken away, so that nothing
+// is new of it when they are.
+func TestEndIsToldInTheEnd(t *testing.T) {
+	for policy, code := range map[corev1.RestartPolicy]int32{corev1.RestartPolicyNever: 1, corev1.RestartPolicyOnFailure: 0} {
+		rt := simulated.Options{Program: func(simulated.Process) simulated.Program {
+			return simulated.Program{Exits: true, After: 5 * time.Second, ExitCode: code}
+		}}
+		withEstate(t, rt, func(n *node, e *estate) {
+			e.busy = map[string]time.Duration{"volumes": 20 * time.Second}
+			n.pods.Put(newPod("web", func(p *corev1.Pod) { p.Spec.RestartPolicy = policy }))
+			n.after(time.Minute)
+			end := map[int32]string{0: "main=Completed(0)", 1: "main=Error(1)"}[code]
+			phase := map[int32]string{0: "Succeeded ", 1: "Failed "}[code]
+			n.expectStatuses("0s web Running Ready main=running", "5.02s web Running "+end, "20s web "+phase+end)
+			sent := n.count("patch pods/status")
+			n.after(10 * time.Minute)
+			if now := n.count("patch pods/status"); now != sent {
+				t.Errorf("%d statuses are sent of a pod that has ended", now-sent)
+			}
+		})
+	}
+}
+
+// TestOrphansAreTakenAway: what is left of pods that are not there any more, and nothing of others.
+func TestOrphansAreTakenAway(t *testing.T) {
+	withEstate(t, simulated.Options{}, func(n *node, e *estate) {
+		n.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		e.orphans = []types.UID{"uid-of-web", "uid-of-old"}
+		n.after(20 * time.Second)
+		e.expect("20s volumes of uid-of-old", "20s cgroups of uid-of-old")
+	})
+}
+
+// deaf is a runtime that says that it has stopped what it has not.
+type deaf struct {
+	*simulated.Runtime
+	until time.Time
+}
+
+func (d *deaf) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	if time.Now().Before(d.until) {
+		return nil
+	}
+	return d.Runtime.StopContainer(ctx, id, grace)
+}
+
+func (d *deaf) StopPodSandbox(ctx context.Context, id string) error {
+	if time.Now().Before(d.until) {
+		return nil
+	}
+	return d.Runtime.StopPodSandbox(ctx, id)
+}
+
+// TestStoppedIsWhatDoesNotRun: the runtime's word is not enough.
+func TestStoppedIsWhatDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		defer rt.Close()
+		e := &estate{}
+		e.n = w.runOn(&deaf{rt, time.Now().Add(35 * time.Second)}, rt, kubelet.Options{Host: kubelet.Host{Volumes: e, Cgroups: e}})
+		w.pods.Put(newPod("web"))
+		e.n.after(5 * time.Second)
+		w.remove("web", 30)
+		e.n.after(29 * time.Second)
+		w.expectStatuses("0s web Running Ready main=running", "5.02s web Running Ready main=running")
+		e.expect()
+		e.n.after(time.Minute)
+		w.expectStatuses("35s web Succeeded main=Completed(0)", "35s web deleted")
+		e.n.leftNothing()
+		e.n.stop()
+	})
+}
+
+// TestUnknownIsNotStopped: when nobody can say whether it runs, it is not said to have ended.
+func TestUnknownIsNotStopped(t *testing.T) {
+	var broken atomic.Bool
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		if op.Verb == simulated.StopSandbox {
+			broken.Store(true)
+		}
+		if op.Verb == simulated.List && broken.Load() {
+			return simulated.Outcome{Err: errors.New("database is locked")}
+		}
+		return simulated.Outcome{}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		n.remove("web", 30)
+		n.after(5 * time.Second)
+		n.expectStatuses("0s web Running Ready main=running", "5.02s web Running Ready main=running")
+		broken.Store(false)
+		n.after(30 * time.Second)
+		n.expectStatuses("15s web Succeeded main=Completed(0)", "15s web deleted")
+	})
+}
+
+// TestGraceCoversEverything: the pre-stop hook and the wait for others, not only the end itself.
+func TestGraceCoversEverything(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	hook := func(h corev1.LifecycleHandler) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &h} }
+	}
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		took   int
+	}{
+		"no hook":             {func(*corev1.Pod) {}, 30},
+		"a hook of 10 s":      {hook(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 10}}), 30},
+		"a hook of 29 s":      {hook(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 29}}), 31}, // 2 s are the least
+		"a hook that is slow": {hook(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 300}}), 32},
+		"a hook that hangs":   {hook(corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"hang"}}}), 32},
+		"a hook that fails":   {hook(corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"fail"}}}), 30},
+		"a sidecar that waited": {func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "side", Image: "nginx", RestartPolicy: &always}}
+		}, 32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := simulated.Options{
+				Behave: func(op simulated.Operation) simulated.Outcome {
+					if op.Verb != simulated.Exec {
+						return simulated.Outcome{}
+					}
+					return simulated.Outcome{Hang: op.Command[0] == "hang"}
+				},
+				Program: func(simulated.Process) simulated.Program {
+					return simulated.Program{IgnoresStop: true, Exec: func([]string) cri.ExecResult { return cri.ExecResult{ExitCode: 1} }}
+				},
+			}
+			simulate(t, rt, kubelet.Options{}, func(n *node) {
+				n.pods.Put(newPod("web", c.change))
+				n.after(5 * time.Second)
+				n.remove("web", 30)
+				n.after(time.Duration(c.took)*time.Second - 100*time.Millisecond)
+				if _, there := n.pods.Get("default", "web"); !there {
+					t.Errorf("the pod had less than %d s", c.took)
+				}
+				n.after(200 * time.Millisecond)
+				if _, there := n.pods.Get("default", "web"); there {
+					t.Errorf("the pod had more than %d s", c.took)
+				}
+				failed := "5s web spec.containers{main} Warning FailedPreStopHook: PreStopHook failed"
+				n.mu.Lock()
+				told := slices.Contains(n.events, failed)
+				n.mu.Unlock()
+				if want := name == "a hook that fails"; told != want {
+					t.Errorf("the hook's failure is told: %v", told)
+				}
+			})
+		})
+	}
+}
+
+// TestDeadlineCountsFromTheStart: not from the pod's creation, and from its first start where a kubelet of before saw
+// that.
+func TestDeadlineCountsFromTheStart(t *testing.T) {
+	limited := func(seconds int64) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = &seconds }
+	}
+	old := func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)) }
+	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", limited(60), old))
+		n.after(2 * time.Minute)
+		n.expectStatuses("0s web Running Ready main=running", "60s web Failed (DeadlineExceeded) main=Completed(0)")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		defer rt.Close()
+		n := w.run(rt, kubelet.Options{})
+		w.pods.Put(newPod("web", limited(60), old))
+		n.after(30 * time.Second)
+		n.stop()
+		n = w.run(rt, kubelet.Options{})
+		n.after(2 * time.Minute)
+		w.expectStatuses("0s web Running Ready main=running", "60s web Failed (DeadlineExceeded) main=Completed(0)")
+		n.stop()
+	})
+}
+
+// TestDeadlineOfWhatHasEnded: how a pod has ended does not change while it is taken apart.
+func TestDeadlineOfWhatHasEnded(t *testing.T) {
+	rt := simulated.Options{Program: func(simulated.Process) simulated.Program {
+		return simulated.Program{Exits: true, After: 5 * time.Second}
+	}}
+	withEstate(t, rt, func(n *node, e *estate) {
+		e.busy = map[string]time.Duration{"volumes": 20 * time.Second}
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.Spec.ActiveDeadlineSeconds = new(int64(10))
+		}))
+		n.after(time.Minute)
+		n.expectStatuses("0s web Running Ready main=running", "5.02s web Running main=Completed(0)", "20s web Succeeded main=Completed(0)")
+		n.expectEventsAbout("DeadlineExceeded")
+	})
+}
