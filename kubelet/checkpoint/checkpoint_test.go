@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,6 +113,22 @@ func TestSaveThatFailsChangesNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	var got int
+	if err := s.Load("x", &got); err != nil || got != 1 {
+		t.Errorf("got %d, %v", got, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "x.json.new")); err != nil {
+		t.Fatal(err)
+	}
+	// The disk is full.
+	if _, err := os.Stat("/dev/full"); err != nil {
+		return
+	}
+	if err := os.Symlink("/dev/full", filepath.Join(dir, "x.json.new")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save("x", 2); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v", err)
+	}
 	if err := s.Load("x", &got); err != nil || got != 1 {
 		t.Errorf("got %d, %v", got, err)
 	}

@@ -195,6 +195,11 @@ func TestRank(t *testing.T) {
 			signal: eviction.MemoryAvailable,
 			want:   "unknown low-most low-much low-little high-above below",
 		},
+		"as much as was asked for is not above": {
+			pods:   []*corev1.Pod{newPod("equal", 0, memory("1Gi"), nil), newPod("above", 100, memory("1Gi"), nil)},
+			stats:  statsOf(use("equal", gibi, 0, 0, 0), use("above", gibi+1, 0, 0, 0)),
+			signal: eviction.MemoryAvailable, want: "above equal",
+		},
 		"process ids: priority, then how many": {
 			pods:   []*corev1.Pod{newPod("high", 5, nil, nil), newPod("few", 0, nil, nil), newPod("many", 0, nil, nil)},
 			stats:  statsOf(use("high", 900*mebi, 0, 0, 0), use("few", 3*mebi, 0, 0, 0), use("many", 400*mebi, 0, 0, 0)),

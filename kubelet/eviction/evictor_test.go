@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,7 @@ type world struct {
 	system uint64 // memory that is used beside pods
 	failed error  // of Summary
 	stuck  bool   // Evict does not return
+	blind  error  // of Summary after images were reclaimed
 	log    []string
 }
 
@@ -93,7 +95,7 @@ func (w *world) ReclaimImages(context.Context) error {
 	w.note("reclaims images")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.images = 0
+	w.images, w.failed = 0, w.blind
 	return nil
 }
 
@@ -225,6 +227,76 @@ func TestTroubles(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		synctest.Wait()
 		if log := w.told(); len(log) != 9 { // the conditions, and twice an attempt
+			t.Errorf("told %q", log)
+		}
+	})
+}
+
+// TestCriticalPodsStay: even when they use the most, and when nothing else is left.
+func TestCriticalPodsStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(use("static", 9*gibi, 0, 0, 0), use("other", gibi-50*mebi, 0, 0, 0))
+		w.pods[0].Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		w.system = 200 * mebi
+		w.run(t, eviction.Options{})
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		w.uses["static"] = use("static", 10*gibi-250*mebi, 0, 0, 0)
+		w.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		if pods := w.Pods(); len(pods) != 1 || pods[0].Name != "static" {
+			t.Errorf("%d pods are left", len(pods))
+		}
+		evicted := slices.DeleteFunc(w.told(), func(line string) bool { return !strings.Contains(line, "evicts") })
+		if len(evicted) != 1 || !strings.Contains(evicted[0], "evicts other") {
+			t.Errorf("told %q", evicted)
+		}
+	})
+}
+
+// TestOneReasonAtATime: who exceeds its limit goes first, and then it is looked again.
+func TestOneReasonAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(use("writer", 100*mebi, 0, 0, 100*mebi), use("large", 10*gibi-150*mebi, 0, 0, 0))
+		withVolume(w.pods[0]).Spec.Volumes[0].EmptyDir.SizeLimit = ptr(list("x", "10Mi")["x"])
+		w.run(t, eviction.Options{})
+		time.Sleep(time.Minute)
+		message := `Usage of EmptyDir volume "v" exceeds the limit "10Mi". `
+		w.expect(t, "0s conditions changed", // and after the eviction there is enough memory
+			"0s event Pod Evicted: "+message, "0s counts emptydirfs.limit", "0s evicts writer in 1 s: "+message)
+	})
+}
+
+// TestPatience: a pod has its grace, and what the Evictor is willing to wait on top, before anything else is done.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(use("large", 10*gibi-50*mebi, 0, 0, 0))
+		w.pods[0].Spec.TerminationGracePeriodSeconds = ptr[int64](100)
+		w.stuck = true
+		thresholds := parse(t, eviction.Config{Soft: map[string]string{"memory.available": "1Gi"}, SoftGracePeriod: map[string]string{"memory.available": "20s"}})
+		w.run(t, eviction.Options{Thresholds: thresholds, MaxGrace: 60})
+		time.Sleep(4 * time.Minute)
+		var times []string
+		for _, line := range w.told() {
+			if at, rest, _ := strings.Cut(line, " "); strings.HasPrefix(rest, "evicts large in 60 s") {
+				times = append(times, at)
+			}
+		}
+		if got := strings.Join(times, " "); got != "20s 2m0s 3m40s" { // 60 s, 30 s and the period of 10 s
+			t.Errorf("evicts at %s", got)
+		}
+	})
+}
+
+// TestBlindAfterReclaim: that it was enough has to be seen.
+func TestBlindAfterReclaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(use("writer", 0, 2*gibi, 0, 0))
+		w.images, w.blind = 7*gibi, errors.New("the runtime is gone")
+		w.run(t, eviction.Options{Thresholds: parse(t, eviction.Config{Hard: map[string]string{"nodefs.available": "20%"}})})
+		time.Sleep(5 * time.Second)
+		log := w.told()
+		if len(log) == 0 || !strings.Contains(log[len(log)-1], "evicts writer") {
 			t.Errorf("told %q", log)
 		}
 	})

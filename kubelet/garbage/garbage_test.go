@@ -139,7 +139,7 @@ func TestContainersAreCollected(t *testing.T) {
 			containers: []cri.Container{
 				container("a1", "p", "a", -9, dead), container("a2", "p", "a", -8, dead), container("a3", "p", "a", -7, alive),
 				container("g1", "g", "a", -9, dead), container("g2", "g", "b", -9, unclear),
-				{ID: "somebody else's", State: dead, CreatedAt: at(-99)},
+				{ID: "somebody else's", State: dead, CreatedAt: at(-99)}, {ID: "their other", State: dead, CreatedAt: at(-98)},
 			},
 			sandboxes: []cri.Sandbox{sandbox("s-p", "p", -9, cri.SandboxReady), sandbox("s-g", "g", -9, cri.SandboxNotReady)},
 			gone:      []string{"g"}, unknown: true, broken: map[string]bool{},
@@ -165,6 +165,8 @@ func TestContainersAreCollected(t *testing.T) {
 		w.mu.Lock()
 		w.ended = []string{"p"}
 		w.mu.Unlock()
+		time.Sleep(time.Hour)
+		expect(t, w) // somebody may want to read how it went
 		if err := c.ReclaimContainers(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -173,6 +175,51 @@ func TestContainersAreCollected(t *testing.T) {
 		if err := c.CollectContainers(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
 			t.Errorf("the runtime is gone: %v", err)
 		}
+	})
+}
+
+// TestWhatCannotBeStoppedStays: removing it would leave what it has, and nobody would know.
+func TestWhatCannotBeStoppedStays(t *testing.T) {
+	w := &world{
+		containers: []cri.Container{container("g1", "g", "a", -9, unclear)},
+		sandboxes:  []cri.Sandbox{sandbox("empty", "g", -9, cri.SandboxNotReady)},
+		gone:       []string{"g"}, stuck: map[string]bool{"g1": true, "empty": true},
+	}
+	c, err := garbage.New(w, w, garbage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CollectContainers(t.Context()); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "g1") || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("got %v", err)
+	}
+	if got := strings.Join(w.told(), ", "); got != "stop container g1, stop sandbox empty" {
+		t.Errorf("did %s", got)
+	}
+}
+
+// TestImageThatStays: what could not be removed freed nothing, and what may be in use is not touched.
+func TestImageThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{images: []cri.Image{image("first", 200), image("second", 200)}, broken: map[string]bool{"first": true}}
+		c := start(t, w, garbage.Options{ImageUses: func() []string { return []string{"example.com/volume"} }})
+		time.Sleep(3 * time.Minute)
+		w.mu.Lock()
+		w.other, w.inspect = 500, errBroken
+		w.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for _, line := range w.told() {
+			if strings.HasPrefix(line, "remove") {
+				t.Errorf("did %s without knowing what is used", line)
+			}
+		}
+		w.mu.Lock()
+		w.inspect = nil
+		w.mu.Unlock()
+		if err := c.CollectImages(t.Context()); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "freed 200 bytes") {
+			t.Errorf("got %v", err)
+		}
+		expect(t, w, "remove image second")
 	})
 }
 
@@ -323,6 +370,13 @@ func TestLogs(t *testing.T) {
 		if got := left(logs); got != test.want {
 			t.Errorf("logs: %s, not %s", got, test.want)
 		}
+	}
+	w.ended = []string{"here"} // its logs can still be read
+	if err := c.ReclaimContainers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(logs); got != "a_b_c_gone default_web_here other" {
+		t.Errorf("logs after a reclaim: %s", got)
 	}
 	if got := left(links); got != "file.log web_default_app-kept.log web_default_app-rotated.log" {
 		t.Errorf("links: %s", got)

@@ -1,6 +1,7 @@
 package garbage_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,9 @@ type world struct {
 	ended      []string
 	unknown    bool            // the pods are not known yet
 	broken     map[string]bool // ids that cannot be removed
+	stuck      map[string]bool // ids that cannot be stopped
 	err        error           // of lists
+	inspect    error           // of the status of an image that is not there
 	did        []string
 }
 
@@ -83,6 +86,9 @@ func (w *world) StopPodSandbox(_ context.Context, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.note("stop sandbox %s", id)
+	if w.stuck[id] {
+		return errBroken
+	}
 	return nil
 }
 
@@ -108,6 +114,9 @@ func (w *world) StopContainer(_ context.Context, id string, _ time.Duration) err
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.note("stop container %s", id)
+	if w.stuck[id] {
+		return errBroken
+	}
 	return nil
 }
 
@@ -139,7 +148,7 @@ func (w *world) ImageStatus(_ context.Context, spec cri.ImageSpec) (cri.Image, e
 			return image, nil
 		}
 	}
-	return cri.Image{}, cri.ErrNotFound
+	return cri.Image{}, cmp.Or(w.inspect, cri.ErrNotFound)
 }
 
 func (w *world) ListImages(context.Context) ([]cri.Image, error) {

@@ -111,6 +111,21 @@ func TestRotationFails(t *testing.T) {
 	}
 }
 
+// TestRotationGoesOn: one log's trouble is not another's, and all is told.
+func TestRotationGoesOn(t *testing.T) {
+	r := &runtime{dir: t.TempDir(), states: map[string]cri.ContainerState{"a": cri.ContainerRunning, "b": cri.ContainerRunning}, broken: errors.New("broken")}
+	store(t, r.path("a"), strings.Repeat("x", 999)) // with the end of the line as much as it may be
+	store(t, r.path("b"), strings.Repeat("x", 998))
+	rotator := logs.NewRotator(r, logs.RotatorOptions{MaxSize: 1000})
+	if err := rotator.Rotate(t.Context()); err == nil || len(r.reopened) != 1 || r.reopened[0] != "a" {
+		t.Errorf("rotated %v: %v", r.reopened, err)
+	}
+	store(t, r.path("b"), strings.Repeat("x", 999))
+	if err := rotator.Rotate(t.Context()); err == nil || !strings.Contains(err.Error(), "container a:") || !strings.Contains(err.Error(), "container b:") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestRotationBrokeOff: what a crash leaves is put in order.
 func TestRotationBrokeOff(t *testing.T) {
 	r := &runtime{dir: t.TempDir(), states: map[string]cri.ContainerState{"c": cri.ContainerRunning}}
