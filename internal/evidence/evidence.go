@@ -28,6 +28,8 @@ type Result struct {
 	// Upstream is the version of Kubernetes that Tests are of.
 	Upstream string `json:"upstream,omitempty"`
 	Tests    *Tests `json:"tests,omitempty"`
+	// Mutants are changes made on purpose, by area of the code.
+	Mutants []Mutants `json:"mutants,omitempty"`
 }
 
 // Machine is where it was measured.
@@ -71,6 +73,22 @@ type Tests struct {
 	Failed   int       `json:"failed"`
 	Failures []Failure `json:"failures,omitempty"`
 	// LeftOut are those of the same class that were not selected, each with the reason as its message.
+	LeftOut []Failure `json:"leftOut,omitempty"`
+}
+
+// Mutants counts what the tests of an area noticed of changes made to its code on purpose.
+type Mutants struct {
+	Area       string `json:"area"`
+	Packages   int    `json:"packages"`
+	Mutants    int    `json:"mutants"` // all that were found sensible, of which so many were
+	Tried      int    `json:"tried"`
+	Killed     int    `json:"killed"`     // noticed
+	Survived   int    `json:"survived"`   // not noticed, although tests run the code
+	NotReached int    `json:"notReached"` // no test runs the code
+	Equivalent int    `json:"equivalent"` // not noticed, because they change nothing that can be seen
+	// Rate is Killed in percent of those tried that are not equivalent.
+	Rate float64 `json:"rate"`
+	// LeftOut are packages whose mutants were not tried, each with the reason as its message.
 	LeftOut []Failure `json:"leftOut,omitempty"`
 }
 

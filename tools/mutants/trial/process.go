@@ -1,0 +1,146 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Bounds of a process with a mutant in it, which may do anything: allocate, loop, write, remove files.
+const (
+	memory   = 6 << 20     // kilobytes of addresses; a Go program that does nothing has reserved 2 GB
+	fileSize = 1 << 20     // blocks, of 512 bytes or a kilobyte
+	goMemory = "1GiB"      // from here on the collector spends time instead of memory
+	user     = 64999       // who it runs as, when this runs as root: nobody's files are in its reach
+	output   = 16 << 20    // bytes of output that are kept
+	grace    = time.Second // to close its output, once it is dead
+	base     = 4 * time.Second
+	factor   = 6 // a run of usual length takes base and so many times of it
+)
+
+// limit is how long a run may take that usually takes d.
+func limit(d time.Duration) time.Duration { return base + factor*d }
+
+// outcome is how a run of a test binary ended.
+type outcome struct {
+	passed   bool
+	timedOut bool
+	took     time.Duration
+	output   []byte
+}
+
+// command is one run of a test binary.
+type command struct {
+	binary, dir string
+	args        []string
+	active      int    // a mutant, or -1
+	reached     string // a file, or ""
+	limit       time.Duration
+}
+
+// run runs a test binary in a process group, a temporary directory and a user of its own, and leaves nothing of these.
+func (w *Workshop) run(ctx context.Context, c command) (outcome, error) {
+	tmp, err := os.MkdirTemp(w.dir, "run")
+	if err != nil {
+		return outcome{}, err
+	}
+	defer os.RemoveAll(tmp)
+	seconds := strconv.Itoa(int(c.limit/time.Second) + 1)
+	// What a system does not limit (macOS knows no -v) the time does.
+	script := fmt.Sprintf("ulimit -c 0; ulimit -v %d 2>/dev/null; ulimit -f %d 2>/dev/null; ulimit -t %s; exec \"$@\"", memory, fileSize, seconds)
+	// The limit of the processor's time is for one that escapes; two processors' time passes at once.
+	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "sh", c.binary}, c.args...)...)
+	cmd.Dir = c.dir
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + tmp, "TMPDIR=" + tmp, "GOMEMLIMIT=" + goMemory, "TZ=UTC",
+		"MUTANTS_ACTIVE=" + strconv.Itoa(c.active), "MUTANTS_REACHED=" + c.reached}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: user, Gid: user}
+		if err := os.Chown(tmp, user, user); err != nil {
+			return outcome{}, err
+		}
+	}
+	out := &tail{}
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, out, grace
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return outcome{}, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	timer := time.NewTimer(c.limit)
+	defer timer.Stop()
+	group := -cmd.Process.Pid
+	var o outcome
+	select {
+	case err = <-ended:
+	case <-timer.C:
+		o.timedOut = true
+		_ = syscall.Kill(group, syscall.SIGKILL)
+		err = <-ended
+	case <-ctx.Done():
+		_ = syscall.Kill(group, syscall.SIGKILL)
+		<-ended
+		return outcome{}, ctx.Err()
+	}
+	_ = syscall.Kill(group, syscall.SIGKILL) // children that it left
+	o.passed, o.took, o.output = err == nil, time.Since(start), out.data
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+		return outcome{}, err
+	}
+	return o, nil
+}
+
+// tail keeps the beginning of what is written, without an end to what may be written.
+type tail struct{ data []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.data = append(t.data, p[:min(len(p), output-len(t.data))]...)
+	return len(p), nil
+}
+
+// reachedFile makes the file that a test binary marks the reached mutants in.
+func (w *Workshop) reachedFile(size int) (string, error) {
+	file, err := os.CreateTemp(w.dir, "reached")
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if _, err := file.Write(make([]byte, size)); err != nil {
+		return "", err
+	}
+	if os.Geteuid() == 0 {
+		err = file.Chown(user, user)
+	}
+	return file.Name(), err
+}
+
+// compile builds the test binary of a package, with the overlay's mutants in it.
+func (w *Workshop) compile(ctx context.Context, pkg, overlay, dir string) (string, error) {
+	binary := filepath.Join(dir, "test-"+strconv.Itoa(int(w.binaries.Add(1))))
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, pkg)
+	cmd.Dir = w.module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go test -c %s, with mutants: %w\n%s", pkg, err, bytes.TrimSpace(out))
+	}
+	if _, err := os.Stat(binary); errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("%s has no tests", pkg)
+	}
+	return binary, nil
+}
+
+// directory is that of a package.
+func (w *Workshop) directory(ctx context.Context, pkg string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "--", pkg)
+	cmd.Dir = w.module
+	out, err := cmd.Output()
+	return string(bytes.TrimSpace(out)), err
+}

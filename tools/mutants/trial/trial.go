@@ -1,0 +1,390 @@
+// Package trial runs the tests of packages against their mutants.
+package trial
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/keelson-dev/keelson/tools/mutants/schemata"
+)
+
+// Verdict is what became of a mutant.
+type Verdict string
+
+// The verdicts. A test that does not end in several times its usual time has noticed something, too.
+const (
+	Killed     Verdict = "killed"
+	TimedOut   Verdict = "timed out"
+	Survived   Verdict = "survived"
+	NotReached Verdict = "not reached"
+)
+
+// Plan says how a package's mutants are tried.
+type Plan struct {
+	// Short runs the tests with -short.
+	Short bool
+	// Skip is a regular expression of tests that are not run, or empty.
+	Skip string
+	// Also are further packages whose tests are tried on what the package's own let live.
+	Also []string
+	// Mutants are those of the package that are tried.
+	Mutants []schemata.Mutant
+}
+
+// Result is what became of one mutant, and what noticed it: the tests of a package.
+type Result struct {
+	schemata.Mutant
+	Verdict Verdict
+}
+
+// Report is what became of the mutants of one package.
+type Report struct {
+	Results []Result
+	// Broken are tests that fail without any mutant: as another user, without go and network, or by themselves.
+	Broken []string
+	// Usual is how long the tests take without a mutant.
+	Usual time.Duration
+}
+
+// Workshop is where test binaries are built and run. It is safe for concurrent use.
+type Workshop struct {
+	module   string
+	dir      string
+	slots    chan struct{}
+	binaries atomic.Int64
+}
+
+// Open makes a workshop for the packages of the module in a directory, in which so many test binaries run at once.
+// What it needs is in a temporary directory, which Close removes.
+func Open(module string, jobs int) (*Workshop, error) {
+	if jobs < 1 {
+		return nil, fmt.Errorf("%d jobs: at least 1 is needed", jobs)
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return nil, err
+	}
+	// Others than root have to get at the binaries.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return &Workshop{module: module, dir: dir, slots: make(chan struct{}, jobs)}, nil
+}
+
+// Close removes all that the workshop wrote.
+func (w *Workshop) Close() error { return os.RemoveAll(w.dir) }
+
+// Try tries the plan's mutants. Each result is given to progress as soon as it is known, one at a time.
+func (w *Workshop) Try(ctx context.Context, p *schemata.Package, plan Plan, progress func(Result)) (*Report, error) {
+	dir, err := os.MkdirTemp(w.dir, "package")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	overlay, err := p.WriteOverlay(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &try{w: w, p: p, plan: plan, overlay: overlay, dir: dir, progress: progress, report: &Report{}}
+	left := plan.Mutants
+	reached := map[int]bool{}
+	packages := plan.Also
+	if p.Tests {
+		packages = slices.Concat([]string{p.Path}, plan.Also)
+	}
+	for _, pkg := range packages {
+		if left, err = t.with(ctx, pkg, left, reached); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range left {
+		verdict := NotReached
+		if reached[m.ID] {
+			verdict = Survived
+		}
+		t.done(m, verdict)
+	}
+	slices.SortFunc(t.report.Results, func(a, b Result) int { return cmp.Compare(a.ID, b.ID) })
+	return t.report, nil
+}
+
+// try is the state of one Try.
+type try struct {
+	w        *Workshop
+	p        *schemata.Package
+	plan     Plan
+	overlay  string
+	dir      string
+	progress func(Result)
+
+	mu     sync.Mutex
+	report *Report
+}
+
+func (t *try) done(m schemata.Mutant, v Verdict) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := Result{m, v}
+	t.report.Results = append(t.report.Results, r)
+	t.progress(r)
+}
+
+// with tries mutants on the tests of one package, and returns those that lived.
+func (t *try) with(ctx context.Context, pkg string, mutants []schemata.Mutant, reached map[int]bool) ([]schemata.Mutant, error) {
+	if len(mutants) == 0 {
+		return nil, nil
+	}
+	suite, err := t.prepare(ctx, pkg)
+	if err != nil {
+		return nil, err
+	}
+	t.report.Broken = append(t.report.Broken, suite.broken...)
+	t.report.Usual += suite.took()
+	var wg sync.WaitGroup
+	lived := make([]bool, len(mutants))
+	failures := make([]error, len(mutants))
+	for i, m := range mutants {
+		groups := suite.reaching(m.ID)
+		if len(groups) == 0 {
+			lived[i] = true
+			continue
+		}
+		reached[m.ID] = true
+		wg.Go(func() {
+			verdict, err := suite.attack(ctx, m.ID, groups)
+			failures[i], lived[i] = err, verdict == Survived
+			if err == nil && !lived[i] {
+				t.done(m, verdict)
+			}
+		})
+	}
+	wg.Wait()
+	var left []schemata.Mutant
+	for i, m := range mutants {
+		if failures[i] != nil {
+			return nil, failures[i]
+		}
+		if lived[i] {
+			left = append(left, m)
+		}
+	}
+	return left, nil
+}
+
+// suite is the tests of a package, in groups that run as one, the quickest first.
+type suite struct {
+	t      *try
+	binary string
+	dir    string
+	args   []string
+	groups []group
+	broken []string
+}
+
+type group struct {
+	tests   []string
+	took    time.Duration
+	reached map[int]bool
+}
+
+func (s *suite) took() time.Duration {
+	var sum time.Duration
+	for _, g := range s.groups {
+		sum += g.took
+	}
+	return sum
+}
+
+func (s *suite) reaching(id int) []group {
+	var groups []group
+	for _, g := range s.groups {
+		if g.reached[id] {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// attack runs groups until one fails.
+func (s *suite) attack(ctx context.Context, id int, groups []group) (Verdict, error) {
+	for _, g := range groups {
+		o, err := s.run(ctx, g.tests, command{active: id, limit: limit(g.took)}, "-test.failfast")
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case o.timedOut:
+			return TimedOut, nil
+		case !o.passed:
+			return Killed, nil
+		}
+	}
+	return Survived, nil
+}
+
+// run runs tests when there is a slot for it.
+func (s *suite) run(ctx context.Context, tests []string, c command, flags ...string) (outcome, error) {
+	select {
+	case s.t.w.slots <- struct{}{}:
+		defer func() { <-s.t.w.slots }()
+	case <-ctx.Done():
+		return outcome{}, ctx.Err()
+	}
+	c.binary, c.dir = s.binary, s.dir
+	c.args = slices.Concat(s.args, flags, []string{"-test.run", "^(" + strings.Join(tests, "|") + ")$"})
+	return s.t.w.run(ctx, c)
+}
+
+// Lengths that decide how tests are grouped.
+const (
+	longest   = 10 * time.Minute       // that a suite without mutants may take
+	quick     = 100 * time.Millisecond // what takes less runs together
+	wholesome = 2 * time.Second        // a suite that takes less is not taken apart
+)
+
+// prepare compiles the tests of a package, and finds out which pass, how long they take and what they reach.
+func (t *try) prepare(ctx context.Context, pkg string) (*suite, error) {
+	binary, err := t.w.compile(ctx, pkg, t.overlay, t.dir)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := t.w.directory(ctx, pkg)
+	if err != nil {
+		return nil, err
+	}
+	s := &suite{t: t, binary: binary, dir: dir, args: []string{"-test.timeout=0", "-test.count=1", "-test.paniconexit0"}}
+	if t.plan.Short {
+		s.args = append(s.args, "-test.short")
+	}
+	all, err := s.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	whole, times, err := s.passing(ctx, pkg, all)
+	if err != nil {
+		return nil, err
+	}
+	s.groups = grouped(whole.tests, times)
+	if whole.took < wholesome || len(s.groups) == 1 {
+		s.groups = []group{whole}
+		return s, nil
+	}
+	for i := range s.groups {
+		m, err := s.measure(ctx, s.groups[i].tests)
+		if err != nil {
+			return nil, err
+		}
+		s.groups[i] = m.group
+	}
+	slices.SortStableFunc(s.groups, func(a, b group) int { return cmp.Compare(a.took, b.took) })
+	return s, nil
+}
+
+// passing leaves those tests out that fail without a mutant, and runs the others once more than it takes, so that what
+// fails now and then does not count as having noticed a mutant.
+func (s *suite) passing(ctx context.Context, pkg string, tests []string) (group, map[string]time.Duration, error) {
+	for good := 0; ; {
+		m, err := s.measure(ctx, tests)
+		if err != nil {
+			return group{}, nil, err
+		}
+		if m.passed {
+			if good++; good == 2 {
+				return m.group, m.times, nil
+			}
+			continue
+		}
+		tests = slices.DeleteFunc(slices.Clone(tests), func(test string) bool { return slices.Contains(m.failed, test) })
+		if len(m.failed) == 0 || len(tests) == 0 {
+			return group{}, nil, fmt.Errorf("the tests of %s do not pass without a mutant, or not in %s:\n%s", pkg, longest, m.output[max(0, len(m.output)-2000):])
+		}
+		s.broken = append(s.broken, m.failed...)
+	}
+}
+
+// grouped puts the quick tests into one group and each other into one of its own.
+func grouped(tests []string, times map[string]time.Duration) []group {
+	var together group
+	var groups []group
+	for _, test := range tests {
+		if times[test] < quick {
+			together.tests = append(together.tests, test)
+		} else {
+			groups = append(groups, group{tests: []string{test}})
+		}
+	}
+	if len(together.tests) > 0 {
+		groups = append(groups, together)
+	}
+	return groups
+}
+
+// list are the names of the tests that the plan does not skip.
+func (s *suite) list(ctx context.Context) ([]string, error) {
+	o, err := s.t.w.run(ctx, command{binary: s.binary, dir: s.dir, args: []string{"-test.list=."}, active: -1, limit: longest})
+	if err != nil {
+		return nil, err
+	}
+	skip := regexp.MustCompile("^$")
+	if s.t.plan.Skip != "" {
+		if skip, err = regexp.Compile(s.t.plan.Skip); err != nil {
+			return nil, err
+		}
+	}
+	var tests []string
+	for _, line := range strings.Fields(string(o.output)) {
+		if !strings.HasPrefix(line, "Benchmark") && !skip.MatchString(line) {
+			tests = append(tests, line)
+		}
+	}
+	if !o.passed || len(tests) == 0 {
+		return nil, fmt.Errorf("%s has no tests to run:\n%s", s.binary, o.output)
+	}
+	return tests, nil
+}
+
+// measured is a run without a mutant.
+type measured struct {
+	group
+	outcome
+	times  map[string]time.Duration
+	failed []string
+}
+
+// measure runs tests without a mutant.
+func (s *suite) measure(ctx context.Context, tests []string) (*measured, error) {
+	reached, err := s.t.w.reachedFile(s.t.p.Size())
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(reached)
+	o, err := s.run(ctx, tests, command{active: -1, reached: reached, limit: longest}, "-test.v")
+	if err != nil {
+		return nil, err
+	}
+	m := &measured{outcome: o, times: map[string]time.Duration{}}
+	ended := regexp.MustCompile(`(?m)^--- (PASS|SKIP|FAIL): (\S+) \(([0-9.]+s)\)$`)
+	for _, line := range ended.FindAllSubmatch(o.output, -1) {
+		test := string(line[2])
+		if string(line[1]) == "FAIL" {
+			m.failed = append(m.failed, test)
+		}
+		if m.times[test], err = time.ParseDuration(string(line[3])); err != nil {
+			return nil, err
+		}
+	}
+	data, err := os.ReadFile(reached)
+	m.group = group{tests: tests, took: o.took, reached: schemata.Reached(data)}
+	return m, err
+}
