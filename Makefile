@@ -48,6 +48,7 @@ lint: $(BIN)/golangci-lint ## Run the linters of .golangci.yml; the first run bu
 .PHONY: unit
 unit: ## Run all tests.
 	$(GO) test ./...
+	cd tools/mutants && $(GO) test ./...
 
 .PHONY: race
 race: ## Run the tests under the race detector, the long ones shortened.
@@ -119,6 +120,14 @@ SEED ?= 0
 soak: $(BIN)/etcd ## Concurrent clients for MINUTES while power, etcd and its network fail: nothing lost, all in order; writes results/.
 	$(GO) test ./bench/soak -run '^TestSoak$$' -count=1 -timeout 0 -v -minutes $(MINUTES) -seed $(SEED) -results $(CURDIR)/results
 	$(GO) run ./internal/evidence/readme
+
+.PHONY: mutants
+PACKAGES ?=
+BASE ?=
+SAMPLE ?= $(if $(filter all,$(PACKAGES)),25,0)
+mutants: $(BIN)/etcd ## Break packages on purpose and see their tests notice: those changed since BASE, PACKAGES, or all of eight areas.
+	cd tools/mutants && $(GO) build -o $(BIN)/mutants .
+	$(BIN)/mutants -changed '$(BASE)' -packages '$(PACKAGES)' -sample $(SAMPLE) -seed $(if $(filter-out 0,$(SEED)),$(SEED),1) $(if $(filter all,$(PACKAGES)),-results results)
 
 .PHONY: clean
 clean: ## Remove what was built.

@@ -116,7 +116,7 @@ func readFile[T any](name string, parse func(io.Reader) (T, error)) (T, error) {
 		var none T
 		return none, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	read, err := parse(file)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)

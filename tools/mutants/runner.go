@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -48,7 +49,7 @@ type job struct {
 	tried  *tried
 }
 
-func (r *runner) run(ctx context.Context, patterns []string) error {
+func (r *runner) run(ctx context.Context, patterns []string) (err error) {
 	jobs, err := r.plan(patterns)
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func (r *runner) run(ctx context.Context, patterns []string) error {
 	if err != nil {
 		return err
 	}
-	defer w.Close()
+	defer func() { err = errors.Join(err, w.Close()) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r.start = time.Now()

@@ -23,7 +23,7 @@ import (
 
 // visit makes the mutants of one node, and says whether to look further down.
 func (f *finder) visit(n ast.Node, stack []ast.Node) bool {
-	if f.senseless(n, stack) {
+	if f.senseless(n) {
 		return false
 	}
 	if e, ok := n.(ast.Expr); ok {
@@ -198,11 +198,23 @@ func (f *finder) constant(e ast.Expr, tv types.TypeAndValue, stack []ast.Node) {
 		} else {
 			f.wrap(f.add(e, "bool", f.within(e, stack)), e, "(mutants_on(%d) || ", ")")
 		}
-	case isDuration(tv.Type) && tv.Value.String() != "0":
+	case isDuration(tv.Type) && tv.Value.String() != "0" && f.typed(inner):
 		f.wrap(f.add(e, "ten times", f.within(e, stack)), e, "mutants_times(%d, ", ")")
 	case basic != nil && basic.Info()&types.IsInteger != 0 && f.isCount(inner):
 		f.wrap(f.add(e, "off by one", f.within(e, stack)), e, "mutants_more["+types.Default(basic).(*types.Basic).Name()+"](%d, ", ")")
 	}
+}
+
+// typed is whether a constant has its type from itself, and not from where it stands.
+func (f *finder) typed(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return false
+	case *ast.Ident:
+		b, ok := f.info.Uses[e].Type().(*types.Basic)
+		return !ok || b.Info()&types.IsUntyped == 0
+	}
+	return true
 }
 
 func isDuration(t types.Type) bool { return types.Unalias(t).String() == "time.Duration" }
@@ -237,17 +249,22 @@ func results(s *types.Signature) int {
 	return s.Results().Len()
 }
 
-// nilError returns no error.
-func (f *finder) nilError(r *ast.ReturnStmt, stack []ast.Node) bool {
+// returnsError is whether the last of a statement's results may be an error.
+func (f *finder) returnsError(r *ast.ReturnStmt, stack []ast.Node) bool {
 	s := f.signature(stack)
 	n := results(s)
 	if n == 0 || len(r.Results) != n || s.Results().At(n-1).Type().String() != "error" {
 		return false
 	}
-	last := r.Results[n-1]
-	if tv := f.info.Types[last]; tv.IsNil() {
+	return !f.info.Types[r.Results[n-1]].IsNil()
+}
+
+// nilError returns no error.
+func (f *finder) nilError(r *ast.ReturnStmt, stack []ast.Node) bool {
+	if !f.returnsError(r, stack) {
 		return false
 	}
+	last := r.Results[len(r.Results)-1]
 	f.wrap(f.add(last, "nil error", f.source(r)), last, "mutants_err(%d, ", ")")
 	return true
 }

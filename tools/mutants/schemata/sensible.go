@@ -26,7 +26,7 @@ func text(d *ast.FuncDecl) bool {
 }
 
 // senseless is whether neither a node nor what is below it should be changed.
-func (f *finder) senseless(n ast.Node, stack []ast.Node) bool {
+func (f *finder) senseless(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:
 		return f.speaks(n)
@@ -129,7 +129,9 @@ func (f *finder) becomesValue(e ast.Expr, stack []ast.Node) bool {
 		return false
 	}
 	switch p := stack[len(stack)-1].(type) {
-	case *ast.ReturnStmt, *ast.ValueSpec, *ast.IndexExpr, *ast.SliceExpr, *ast.SendStmt:
+	case *ast.ReturnStmt:
+		return !f.returnsError(p, stack[:len(stack)-1]) // beside an error no other value counts
+	case *ast.ValueSpec, *ast.IndexExpr, *ast.SliceExpr, *ast.SendStmt:
 		return true
 	case *ast.AssignStmt:
 		return true

@@ -36,12 +36,13 @@ type Source struct {
 type listed struct {
 	ImportPath, Dir, Name, Export                string
 	GoFiles, CgoFiles, TestGoFiles, XTestGoFiles []string
-	DepOnly                                      bool
+	DepOnly, Standard                            bool
 }
 
 // List asks the go command, in dir, for the packages of the patterns, and compiles what they import.
 func List(dir string, patterns ...string) (*Source, error) {
-	args := []string{"list", "-deps", "-export", "-json=ImportPath,Dir,Name,Export,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,DepOnly", "--"}
+	args := []string{"list", "-deps", "-export", "-json=ImportPath,Dir,Name,Export,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,DepOnly,Standard", "--",
+		"os", "strconv", "syscall"} // which the mutants need, too
 	cmd := exec.Command("go", append(args, patterns...)...)
 	cmd.Dir = dir
 	var stderr bytes.Buffer
@@ -59,7 +60,7 @@ func List(dir string, patterns ...string) (*Source, error) {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
 		s.exports[p.ImportPath] = p.Export
-		if !p.DepOnly {
+		if !p.DepOnly && !p.Standard {
 			s.named = append(s.named, p)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/keelson-dev/keelson/tools/mutants/schemata"
 )
 
 // Bounds of a process with a mutant in it, which may do anything: allocate, loop, write, remove files.
@@ -21,12 +23,10 @@ const (
 	user     = 64999       // who it runs as, when this runs as root: nobody's files are in its reach
 	output   = 16 << 20    // bytes of output that are kept
 	grace    = time.Second // to close its output, once it is dead
-	base     = 4 * time.Second
-	factor   = 6 // a run of usual length takes base and so many times of it
 )
 
-// limit is how long a run may take that usually takes d.
-func limit(d time.Duration) time.Duration { return base + factor*d }
+// limit is how long a run may take that usually takes d: so much longer that others' work on the machine is no matter.
+func (w *Workshop) limit(d time.Duration) time.Duration { return w.base + 6*d }
 
 // outcome is how a run of a test binary ended.
 type outcome struct {
@@ -46,20 +46,19 @@ type command struct {
 }
 
 // run runs a test binary in a process group, a temporary directory and a user of its own, and leaves nothing of these.
-func (w *Workshop) run(ctx context.Context, c command) (outcome, error) {
+func (w *Workshop) run(ctx context.Context, c command) (o outcome, err error) {
 	tmp, err := os.MkdirTemp(w.dir, "run")
 	if err != nil {
 		return outcome{}, err
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	seconds := strconv.Itoa(int(c.limit/time.Second) + 1)
-	// What a system does not limit (macOS knows no -v) the time does.
+	// What a system does not limit (macOS knows no -v) the time does. The processors' time is limited for what escapes.
 	script := fmt.Sprintf("ulimit -c 0; ulimit -v %d 2>/dev/null; ulimit -f %d 2>/dev/null; ulimit -t %s; exec \"$@\"", memory, fileSize, seconds)
-	// The limit of the processor's time is for one that escapes; two processors' time passes at once.
 	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "sh", c.binary}, c.args...)...)
 	cmd.Dir = c.dir
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + tmp, "TMPDIR=" + tmp, "GOMEMLIMIT=" + goMemory, "TZ=UTC",
-		"MUTANTS_ACTIVE=" + strconv.Itoa(c.active), "MUTANTS_REACHED=" + c.reached}
+		schemata.ActiveVariable + "=" + strconv.Itoa(c.active), schemata.ReachedVariable + "=" + c.reached}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: user, Gid: user}
@@ -78,7 +77,6 @@ func (w *Workshop) run(ctx context.Context, c command) (outcome, error) {
 	timer := time.NewTimer(c.limit)
 	defer timer.Stop()
 	group := -cmd.Process.Pid
-	var o outcome
 	select {
 	case err = <-ended:
 	case <-timer.C:
@@ -87,11 +85,11 @@ func (w *Workshop) run(ctx context.Context, c command) (outcome, error) {
 		err = <-ended
 	case <-ctx.Done():
 		_ = syscall.Kill(group, syscall.SIGKILL)
-		<-ended
+		_ = <-ended
 		return outcome{}, ctx.Err()
 	}
 	_ = syscall.Kill(group, syscall.SIGKILL) // children that it left
-	o.passed, o.took, o.output = err == nil, time.Since(start), out.data
+	o.passed, o.took, o.output = err == nil || errors.Is(err, exec.ErrWaitDelay), time.Since(start), out.data
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
 		return outcome{}, err
@@ -113,14 +111,11 @@ func (w *Workshop) reachedFile(size int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer file.Close()
-	if _, err := file.Write(make([]byte, size)); err != nil {
-		return "", err
-	}
-	if os.Geteuid() == 0 {
+	_, err = file.Write(make([]byte, size))
+	if err == nil && os.Geteuid() == 0 {
 		err = file.Chown(user, user)
 	}
-	return file.Name(), err
+	return file.Name(), errors.Join(err, file.Close())
 }
 
 // compile builds the test binary of a package, with the overlay's mutants in it.

@@ -4,6 +4,7 @@ package trial
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -59,6 +60,7 @@ type Workshop struct {
 	module   string
 	dir      string
 	slots    chan struct{}
+	base     time.Duration // of limits
 	binaries atomic.Int64
 }
 
@@ -76,19 +78,19 @@ func Open(module string, jobs int) (*Workshop, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	return &Workshop{module: module, dir: dir, slots: make(chan struct{}, jobs)}, nil
+	return &Workshop{module: module, dir: dir, slots: make(chan struct{}, jobs), base: 5 * time.Second}, nil
 }
 
 // Close removes all that the workshop wrote.
 func (w *Workshop) Close() error { return os.RemoveAll(w.dir) }
 
 // Try tries the plan's mutants. Each result is given to progress as soon as it is known, one at a time.
-func (w *Workshop) Try(ctx context.Context, p *schemata.Package, plan Plan, progress func(Result)) (*Report, error) {
+func (w *Workshop) Try(ctx context.Context, p *schemata.Package, plan Plan, progress func(Result)) (report *Report, err error) {
 	dir, err := os.MkdirTemp(w.dir, "package")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -219,7 +221,7 @@ func (s *suite) reaching(id int) []group {
 // attack runs groups until one fails.
 func (s *suite) attack(ctx context.Context, id int, groups []group) (Verdict, error) {
 	for _, g := range groups {
-		o, err := s.run(ctx, g.tests, command{active: id, limit: limit(g.took)}, "-test.failfast")
+		o, err := s.run(ctx, g.tests, command{active: id, limit: s.t.w.limit(g.took)}, "-test.failfast")
 		if err != nil {
 			return "", err
 		}
@@ -363,17 +365,17 @@ type measured struct {
 }
 
 // measure runs tests without a mutant.
-func (s *suite) measure(ctx context.Context, tests []string) (*measured, error) {
+func (s *suite) measure(ctx context.Context, tests []string) (m *measured, err error) {
 	reached, err := s.t.w.reachedFile(s.t.p.Size())
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(reached)
+	defer func() { err = errors.Join(err, os.Remove(reached)) }()
 	o, err := s.run(ctx, tests, command{active: -1, reached: reached, limit: longest}, "-test.v")
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{outcome: o, times: map[string]time.Duration{}}
+	m = &measured{outcome: o, times: map[string]time.Duration{}}
 	ended := regexp.MustCompile(`(?m)^--- (PASS|SKIP|FAIL): (\S+) \(([0-9.]+s)\)$`)
 	for _, line := range ended.FindAllSubmatch(o.output, -1) {
 		test := string(line[2])

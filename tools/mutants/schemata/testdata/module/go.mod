@@ -1,0 +1,3 @@
+module example.test/operators
+
+go 1.26

@@ -1,0 +1,3 @@
+module example.test/m
+
+go 1.26
