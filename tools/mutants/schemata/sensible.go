@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// What is not changed, because no test should have to notice: texts of errors, logging, metrics, panics, what releases
-// resources at a function's end, locks (the race detector's work), sizes of buffers and bases of numbers.
+// What is not changed, because no test should have to notice: texts of errors, logging, metrics, panics, assertions of
+// types, what releases resources at a function's end, locks (the race detector's work), sizes of buffers and bases of
+// numbers.
 
 // generated is whether a file is not written by hand.
 func generated(file *ast.File, name string) bool {
@@ -43,8 +44,8 @@ func (f *finder) senseless(n ast.Node) bool {
 		}
 	case *ast.GenDecl:
 		return n.Tok == token.CONST
-	case *ast.KeyValueExpr:
-		return false
+	case *ast.IfStmt:
+		return n.Else == nil && f.asserts(n.Body.List)
 	case *ast.BinaryExpr:
 		return n.Op == token.SHL || n.Op == token.SHR
 	}
@@ -130,11 +131,13 @@ func (f *finder) becomesValue(e ast.Expr, stack []ast.Node) bool {
 	}
 	switch p := stack[len(stack)-1].(type) {
 	case *ast.ReturnStmt:
-		return !f.returnsError(p, stack[:len(stack)-1]) // beside an error no other value counts
+		// Beside an error, or a false that says that there is nothing, no other value counts.
+		last := p.Results[len(p.Results)-1]
+		return !f.returnsError(p, stack[:len(stack)-1]) && (e == last || !f.isFalse(last))
 	case *ast.ValueSpec, *ast.IndexExpr, *ast.SliceExpr, *ast.SendStmt:
 		return true
 	case *ast.AssignStmt:
-		return true
+		return p.Tok == token.DEFINE || !f.isBool(e) // to drop it is the same
 	case *ast.CallExpr:
 		return p.Fun != e && !f.info.Types[p.Fun].IsType()
 	case *ast.KeyValueExpr:
@@ -145,6 +148,28 @@ func (f *finder) becomesValue(e ast.Expr, stack []ast.Node) bool {
 		return isDuration(f.info.Types[e].Type)
 	}
 	return false
+}
+
+func (f *finder) isFalse(e ast.Expr) bool {
+	return f.isBool(e) && f.info.Types[e].Value != nil && f.info.Types[e].Value.String() == "false"
+}
+
+func (f *finder) isBool(e ast.Expr) bool {
+	b, ok := f.info.Types[e].Type.Underlying().(*types.Basic)
+	return ok && b.Info()&types.IsBoolean != 0
+}
+
+// asserts is whether statements only report that a value is of a type that it cannot be of.
+func (f *finder) asserts(list []ast.Stmt) bool {
+	if len(list) != 1 {
+		return false
+	}
+	r, ok := list[0].(*ast.ReturnStmt)
+	if !ok || len(r.Results) == 0 {
+		return false
+	}
+	call, ok := r.Results[len(r.Results)-1].(*ast.CallExpr)
+	return ok && f.packageOf(call.Fun) == "fmt" && called(call) == "Errorf" && strings.Contains(f.source(call), "%T")
 }
 
 // isCount is whether a constant is written as a decimal number here, so that one more is a slip.

@@ -85,8 +85,7 @@ func (w *Workshop) run(ctx context.Context, c command) (o outcome, err error) {
 		err = <-ended
 	case <-ctx.Done():
 		_ = syscall.Kill(group, syscall.SIGKILL)
-		_ = <-ended
-		return outcome{}, ctx.Err()
+		return outcome{}, errors.Join(ctx.Err(), <-ended)
 	}
 	_ = syscall.Kill(group, syscall.SIGKILL) // children that it left
 	o.passed, o.took, o.output = err == nil || errors.Is(err, exec.ErrWaitDelay), time.Since(start), out.data

@@ -180,3 +180,23 @@ func (l *locked) nothing(log *slog.Logger, n int) []byte {
 	t.Stop()
 	return make([]byte, 0, n+1)
 }
+
+func find(list []int, v any) (int, bool, error) {
+	n, ok := v.(int)
+	if !ok {
+		return 0, false, fmt.Errorf("a %T is no int", v)
+	}
+	found := false
+	if len(list) == n {
+		found = true
+	}
+	at, ok := index(list)
+	return at, ok && found, nil
+}
+
+func index(list []int) (int, bool) {
+	if list == nil {
+		return 7, false
+	}
+	return 8, true
+}
