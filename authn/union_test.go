@@ -180,3 +180,38 @@ func TestClosure(t *testing.T) {
 		depcheck.Siblings(t, pkg, "authn", "authn/token", "authn/internal/watched")
 	}
 }
+
+// What is no success is none, whatever else it says.
+func TestAnswersThatContradictThemselves(t *testing.T) {
+	both := authn.Func(func(*http.Request) (*authn.Identity, error) { return &authn.Identity{Name: "ann"}, errBad })
+	if id, err := authn.Union(both, is("bob")).Authenticate(nil); err != nil || id.Name != "bob" {
+		t.Errorf("union: got %v, %v", id, err)
+	}
+	if id, err := authn.Union(fails(nil), fails(nil)).Authenticate(nil); id != nil || err == nil || err.Error() != authn.ErrNoCredentials.Error() {
+		t.Errorf("union of nobodies: got %v, %v", id, err)
+	}
+	if id, err := authn.WithGroup(both, "g").Authenticate(nil); !errors.Is(err, errBad) || id != nil && len(id.Groups) > 0 {
+		t.Errorf("with a group: got %v, %v", id, err)
+	}
+	if id, err := authn.WithGroup(fails(nil), "g").Authenticate(nil); id != nil || err != nil {
+		t.Errorf("nobody with a group: got %v, %v", id, err)
+	}
+}
+
+// The anonymous user gets no group, even where it is in none.
+func TestAnonymousGetsNoGroup(t *testing.T) {
+	id, err := authn.WithGroup(is(authn.Anonymous), authn.GroupAuthenticated).Authenticate(nil)
+	if err != nil || len(id.Groups) > 0 {
+		t.Errorf("got %v, %v", id, err)
+	}
+}
+
+// The authenticators are those that the union was made of.
+func TestUnionKeepsItsAuthenticators(t *testing.T) {
+	of := []authn.Authenticator{is("ann"), is("bob")}
+	u := authn.Union(of...)
+	of[0] = fails(errBad)
+	if id, err := u.Authenticate(nil); err != nil || id.Name != "ann" {
+		t.Errorf("got %v, %v", id, err)
+	}
+}

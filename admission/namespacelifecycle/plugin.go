@@ -115,7 +115,7 @@ func (p *Plugin) create(ctx context.Context, r *admission.Request) error {
 func (p *Plugin) suspect(name string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.suspects) >= maxSuspects {
+	if _, again := p.suspects[name]; !again && len(p.suspects) >= maxSuspects {
 		p.forget(now)
 	}
 	p.suspects[name] = now.Add(suspectFor)
