@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 )
 
 // ErrNoCredentials is the abstention: the request carries nothing this authenticator judges.
@@ -33,6 +35,19 @@ type Identity struct {
 	// Audiences are those of the audiences asked for that the credentials name; empty for
 	// credentials that name none. See WithAudiences.
 	Audiences []string
+}
+
+// Node returns the node that an identity is, and whether it is one: a user system:node:NAME in the
+// group system:nodes. The name may be empty, for one that does not say which.
+func Node(id *Identity) (name string, isNode bool) {
+	if id == nil {
+		return "", false
+	}
+	name, isNode = strings.CutPrefix(id.Name, "system:node:")
+	if !isNode || !slices.Contains(id.Groups, GroupNodes) {
+		return "", false
+	}
+	return name, true
 }
 
 // Authenticator tells who makes a request. Implementations are safe for concurrent use and do

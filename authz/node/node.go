@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -71,16 +70,7 @@ func New(in Sources, common authz.Authorizer) *Authorizer {
 
 // Name returns the node that user is, and whether it is one. It may be empty for a node that
 // does not say which.
-func Name(user *authn.Identity) (name string, isNode bool) {
-	if user == nil {
-		return "", false
-	}
-	name, isNode = strings.CutPrefix(user.Name, "system:node:")
-	if !isNode || !slices.Contains(user.Groups, authn.GroupNodes) {
-		return "", false
-	}
-	return name, true
-}
+func Name(user *authn.Identity) (name string, isNode bool) { return authn.Node(user) }
 
 // RulesFor implements authz.RuleResolver: it fails with ErrNotListed for nodes and lists nothing
 // for others.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/keelson-dev/keelson/internal/apireference"
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
@@ -63,7 +64,7 @@ func decode(content []byte, from origin, prepare func(*corev1.Pod) error) (*core
 			return nil, fmt.Errorf("invalid pod: %w", err)
 		}
 	}
-	if resource, err := apiReference(pod); err != nil {
+	if resource, err := apireference.Of(pod); err != nil {
 		return nil, err
 	} else if resource != "" {
 		return nil, fmt.Errorf("static pods may not reference %s", resource)

@@ -1,4 +1,6 @@
-package static
+// Package apireference tells which objects of the API a pod needs: pods that do not come from the
+// API, and their mirrors there, may need none.
+package apireference
 
 import (
 	"fmt"
@@ -6,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// apiReference names the first kind of object of the API that a pod needs, or nothing when it needs
-// none. It fails on volumes of which it does not know.
-func apiReference(pod *corev1.Pod) (string, error) {
+// Of names the first kind of object of the API that a pod needs, in the order and the words of
+// upstream, or nothing when it needs none. It fails on volumes of which it does not know.
+func Of(pod *corev1.Pod) (string, error) {
 	secrets, configMaps := environmentReferences(pod)
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		secrets = secrets || ref.Name != ""
