@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Why a request is refused; test for them with errors.Is. Plugins return them inside an *Error.
@@ -16,6 +17,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrBadRequest: the request makes no sense to the plugin (400).
 	ErrBadRequest = errors.New("bad request")
+	// ErrInvalid: fields of the object break the plugin's rules (422).
+	ErrInvalid = errors.New("invalid")
 	// ErrInternal: the plugin could not judge the request (500).
 	ErrInternal = errors.New("internal error")
 )
@@ -27,6 +30,9 @@ type Error struct {
 	// Resource and Name are what is forbidden or not found.
 	Resource schema.GroupResource
 	Name     string
+	// Kind is what is invalid, and Fields says where: with ErrInvalid alone.
+	Kind   schema.GroupKind
+	Fields field.ErrorList
 	// Message is the reason without the standard opening words.
 	Message string
 	Causes  []metav1.StatusCause
@@ -47,6 +53,8 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("%s %q is forbidden: %s", e.Resource.String(), e.Name, e.Message)
 	case errors.Is(e.Err, ErrNotFound):
 		return fmt.Sprintf("%s %q not found", e.Resource.String(), e.Name)
+	case errors.Is(e.Err, ErrInvalid):
+		return fmt.Sprintf("%s %q is invalid: %v", e.Kind.String(), e.Name, e.Fields.ToAggregate())
 	case errors.Is(e.Err, ErrInternal):
 		return "Internal error occurred: " + e.Message
 	}
@@ -75,6 +83,11 @@ func Forbidden(r *Request, format string, args ...any) *Error {
 // NotFound refuses the request because what it depends on is missing.
 func NotFound(resource schema.GroupResource, name string) *Error {
 	return &Error{Err: ErrNotFound, Resource: resource, Name: name}
+}
+
+// Invalid refuses the request because of fields of its object.
+func Invalid(r *Request, errs field.ErrorList) *Error {
+	return &Error{Err: ErrInvalid, Resource: r.Resource.GroupResource(), Name: r.Name, Kind: r.Kind.GroupKind(), Fields: errs}
 }
 
 // BadRequest refuses a request that the plugin cannot make sense of.

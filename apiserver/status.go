@@ -205,6 +205,8 @@ func admissionStatus(err error) *metav1.Status {
 		s.ErrStatus.Details.Causes = e.Causes
 	case errors.Is(e.Err, admission.ErrNotFound):
 		s = apierrors.NewNotFound(e.Resource, e.Name)
+	case errors.Is(e.Err, admission.ErrInvalid):
+		s = apierrors.NewInvalid(e.Kind, e.Name, e.Fields)
 	case errors.Is(e.Err, admission.ErrBadRequest):
 		s = apierrors.NewBadRequest(e.Message)
 	default:

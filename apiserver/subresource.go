@@ -86,13 +86,14 @@ func (c *call) act(ctx context.Context, action registry.Action) {
 	dry := isDryRun(o.DryRun)
 	q := c.admission(admission.Create, nil, nil, o, dry)
 	q.Kind, q.Object = action.GroupVersionKind, body
+	ctx = registry.WithWarnings(ctx, c.warn)
 	if err := c.server.admit(ctx, q); err != nil {
 		c.fail(err)
 		return
 	}
 	key := registry.ObjectKey{Resource: c.GroupResource(), Namespace: c.namespace(), Name: c.q.Name}
 	access := accessOf{c.server.registry.Access(), key.Resource, c.server}
-	result, err := action.Run(registry.WithWarnings(ctx, c.warn), access, key, body, dry)
+	result, err := action.Run(ctx, access, key, body, dry)
 	if err != nil {
 		c.fail(err)
 		return
@@ -149,6 +150,7 @@ func (c *call) patchScale(ctx context.Context, p *patch, o *metav1.PatchOptions)
 // setScale changes the replica count as an update of the object itself.
 func (c *call) setScale(ctx context.Context, wanted func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), o *metav1.UpdateOptions) {
 	dry := isDryRun(o.DryRun)
+	ctx = registry.WithWarnings(ctx, c.warn)
 	item, _, err := c.Update(ctx, c.namespace(), c.q.Name, func(ctx context.Context, current registry.Object) (registry.Object, error) {
 		was := registry.NewScale(*c.Sub.Scale, current)
 		was.TypeMeta = metav1.TypeMeta{}

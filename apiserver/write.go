@@ -85,6 +85,7 @@ func (c *call) create(ctx context.Context) {
 	c.dedupOwners(obj, "")
 	c.tracker().Update(c.New(), obj, c.manager(o.FieldManager))
 	dry := isDryRun(o.DryRun)
+	ctx = registry.WithWarnings(ctx, c.warn)
 	if obj, err = c.admit(ctx, c.admission(admission.Create, obj, nil, o, dry)); err != nil {
 		c.fail(err)
 		return
@@ -212,6 +213,7 @@ func (c *call) change(ctx context.Context, u change) {
 
 func (c *call) store(ctx context.Context, u change) (*registry.Item, bool, error) {
 	dry := isDryRun(u.options.DryRun)
+	ctx = registry.WithWarnings(ctx, c.warn)
 	request := func(obj, old registry.Object) *admission.Request {
 		if old == nil {
 			return c.admission(admission.Create, obj, nil, u.admitted(true), dry)
@@ -348,7 +350,7 @@ func (c *call) mayIgnoreReadErrors(ctx context.Context) error {
 
 func (c *call) remove(ctx context.Context, name string, o *metav1.DeleteOptions) (*registry.Item, bool, error) {
 	dry := isDryRun(o.DryRun)
-	return c.Delete(ctx, c.namespace(), name, registry.DeleteOptions{
+	return c.Delete(registry.WithWarnings(ctx, c.warn), c.namespace(), name, registry.DeleteOptions{
 		DeleteOptions: *o, DryRun: dry,
 		Admit: func(ctx context.Context, obj registry.Object) error {
 			q := c.admission(admission.Delete, nil, obj, o, dry)
