@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -12,8 +13,13 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/defaulttolerationseconds"
 	"github.com/keelson-dev/keelson/admission/namespacelifecycle"
+	"github.com/keelson-dev/keelson/admission/noderestriction"
+	"github.com/keelson-dev/keelson/admission/podsecurity"
 	"github.com/keelson-dev/keelson/admission/priority"
+	"github.com/keelson-dev/keelson/admission/resourcequota"
 	"github.com/keelson-dev/keelson/admission/serviceaccount"
+	"github.com/keelson-dev/keelson/admission/taintnodesbycondition"
+	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/authz/node"
 	"github.com/keelson-dev/keelson/authz/rbac"
@@ -66,17 +72,52 @@ func (e escalation) CheckBinding(ctx context.Context, namespace string, role rba
 	return e.check().CheckBinding(ctx, namespace, role)
 }
 
+// AdmissionPlugins are the names of the built-in admission plugins, by upstream's names and in its
+// order.
+func AdmissionPlugins() []string {
+	return []string{
+		namespacelifecycle.Name, serviceaccount.Name, noderestriction.Name, taintnodesbycondition.Name, podsecurity.Name,
+		priority.Name, defaulttolerationseconds.Name, resourcequota.Name,
+	}
+}
+
+// admissionChain are the built-in plugins and the user's, of which one takes the place of the
+// built-in one of its name.
+func (c *Cluster) admissionChain() (admission.Chain, error) {
+	builtin, err := c.builtinAdmission()
+	given := c.options.Admission
+	builtin = slices.DeleteFunc(builtin, func(p admission.Plugin) bool {
+		return !c.enabled(p.Name()) || slices.ContainsFunc(given, func(g admission.Plugin) bool { return g.Name() == p.Name() })
+	})
+	return admission.Ordered(append(builtin, given...)...), err
+}
+
 // builtinAdmission are the plugins of upstream that exist here. ServiceAccount needs somebody
 // who creates the accounts, so it goes with that controller.
 func (c *Cluster) builtinAdmission() ([]admission.Plugin, error) {
 	var err error
+	namespaces := view[*corev1.Namespace](c.registry, coreResource("namespaces"), &err)
+	pods := view[*corev1.Pod](c.registry, coreResource("pods"), &err)
 	plugins := []admission.Plugin{
-		namespacelifecycle.New(view[*corev1.Namespace](c.registry, coreResource("namespaces"), &err), namespacelifecycle.Options{}),
+		namespacelifecycle.New(namespaces, namespacelifecycle.Options{}),
+		noderestriction.New(noderestriction.Sources{
+			Pods: pods, Nodes: view[*corev1.Node](c.registry, coreResource("nodes"), &err),
+			ServiceAccounts: view[*corev1.ServiceAccount](c.registry, coreResource("serviceaccounts"), &err),
+		}, c.access.Authorizer),
+		taintnodesbycondition.New(),
 		defaulttolerationseconds.New(defaulttolerationseconds.Options{}),
 		priority.New(view[*schedulingv1.PriorityClass](c.registry, schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}, &err)),
 		c.newQuotaPlugin(&err),
 	}
-	if c.needsAccount() && err == nil {
+	if err != nil {
+		return nil, err
+	}
+	security, err := podsecurity.New(namespaces, pods, podsecurity.Options{Warn: registry.Warn, Annotate: audit.Annotate})
+	if err != nil {
+		return nil, err
+	}
+	plugins = append(plugins, security)
+	if c.needsAccount() {
 		accounts := shared[*corev1.ServiceAccount](c.informers, coreResource("serviceaccounts"), &err)
 		accounts.AddHandler(informer.Handler[*corev1.ServiceAccount]{Added: func(account *corev1.ServiceAccount) {
 			if account.Namespace == "default" && account.Name == "default" {

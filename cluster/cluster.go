@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
-	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/apiserver"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/inprocess"
@@ -128,11 +127,6 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 	}
 	c.transport = apiserver.NewTransport(c.handler, nil)
 	return c.addComponents()
-}
-
-func (c *Cluster) admissionChain() (admission.Chain, error) {
-	builtin, err := c.builtinAdmission()
-	return admission.Ordered(append(builtin, c.options.Admission...)...), err
 }
 
 // Handler is the API server, for a net/http server or test of the user's. Its watches end with

@@ -212,7 +212,9 @@ func (n *Node) options() kubelet.Options {
 	}
 }
 
-// WaitNodes blocks until all simulated nodes are registered and ready, and the scheduler knows.
+// WaitNodes blocks until all simulated nodes are registered and ready, pods are not kept away from
+// them any more by the taint of new nodes, and the scheduler knows. Without the
+// node-lifecycle-controller, which takes that taint off, the taint does not count.
 // It fails when ctx or the cluster ends first.
 func (c *Cluster) WaitNodes(ctx context.Context) error {
 	for {
@@ -257,9 +259,13 @@ func (c *Cluster) followNodes() error {
 	if err != nil {
 		return err
 	}
+	open := isReady
+	if c.enabled("node-lifecycle-controller") {
+		open = func(node *corev1.Node) bool { return isReady(node) && !isNew(node) }
+	}
 	nodes.AddHandler(informer.Handler[*corev1.Node]{
-		Added:   func(node *corev1.Node) { r.set(node.Name, isReady(node)) },
-		Updated: func(_, node *corev1.Node) { r.set(node.Name, isReady(node)) },
+		Added:   func(node *corev1.Node) { r.set(node.Name, open(node)) },
+		Updated: func(_, node *corev1.Node) { r.set(node.Name, open(node)) },
 		Deleted: func(node *corev1.Node) { r.set(node.Name, false) },
 	})
 	return nil
@@ -269,6 +275,12 @@ func isReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
+}
+
+// isNew tells whether a node has the taint with which it was created.
+func isNew(node *corev1.Node) bool {
+	taint := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+	return slices.ContainsFunc(node.Spec.Taints, func(had corev1.Taint) bool { return had.MatchTaint(&taint) })
 }
 
 func (r *nodesReady) set(name string, ready bool) {

@@ -32,7 +32,8 @@ import (
 type Options struct {
 	// Nodes are the simulated nodes.
 	Nodes Nodes
-	// Disable leaves components out, by the names that Components returns.
+	// Disable leaves components out, by the names that Components returns, and built-in admission
+	// plugins, by those of AdmissionPlugins.
 	Disable []string
 	// Dir is where an embedded, durable store keeps its files; empty keeps all in memory.
 	Dir string
@@ -41,7 +42,8 @@ type Options struct {
 	// Kinds are served beside the built-in ones.
 	Kinds []registry.Kind
 	// Admission plugins run with the built-in ones: those that upstream knows in upstream's order,
-	// others behind them, in the order given.
+	// others behind them, in the order given. One takes the place of the built-in one of its name,
+	// such as a podsecurity.Plugin with defaults of its own.
 	Admission []admission.Plugin
 	// Authenticators are asked after the one for components in this process.
 	Authenticators []authn.Authenticator
@@ -119,8 +121,8 @@ type Server struct {
 // check finds the mistakes that can be seen before anything is opened.
 func (o *Options) check() error {
 	for _, name := range o.Disable {
-		if !slices.Contains(Components(), name) {
-			return fmt.Errorf("%w: cannot disable %q; there are %s", ErrUnknownComponent, name, strings.Join(Components(), ", "))
+		if known := append(Components(), AdmissionPlugins()...); !slices.Contains(known, name) {
+			return fmt.Errorf("%w: cannot disable %q; there are %s", ErrUnknownComponent, name, strings.Join(known, ", "))
 		}
 	}
 	switch {

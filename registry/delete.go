@@ -24,6 +24,11 @@ type DeleteOptions struct {
 // it stays until its grace period, its finalizers or what else holds it are done. The item is
 // the object's last or new state.
 func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteOptions) (item *Item, gone bool, err error) {
+	if guard := r.Rules.Deletion.Guard; guard != nil {
+		if err := guard(name); err != nil {
+			return nil, false, err
+		}
+	}
 	key := indexKey(namespace, name)
 	if ignore := o.IgnoreStoreReadErrorWithClusterBreakingPotential; ignore != nil && *ignore {
 		return r.deleteUnread(ctx, key, name, o.DryRun)

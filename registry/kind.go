@@ -147,6 +147,10 @@ type Deletion[T Object] struct {
 	// ReturnsObject answers a delete with the object instead of a Status, as upstream does for
 	// some kinds.
 	ReturnsObject bool
+	// Guard refuses a delete of what must stay, such as what every cluster has. It is asked first,
+	// of the name alone: whether there is such an object or not. Its error is returned to the
+	// client as it is.
+	Guard func(name string) error
 	// Singly refuses to delete a collection of the kind.
 	Singly bool
 	// Held keeps an object whose deletion began and whose finalizers are gone.

@@ -9,6 +9,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -56,9 +57,22 @@ func priorityClasses() registry.Kind {
 			PrepareCreate:  func(_ context.Context, class *schedulingv1.PriorityClass) { class.Generation = 1 },
 			Validate:       validatePriorityClass,
 			ValidateUpdate: validatePriorityClassUpdate,
+			Deletion:       registry.Deletion[*schedulingv1.PriorityClass]{Guard: keepSystemClass},
 		},
 		Columns: priorityClassColumns(),
 	}.Kind()
+}
+
+// keepSystemClass refuses to delete what the system's own pods need to be created again. Upstream's
+// deletion of a collection passes its rule over; this one does not.
+func keepSystemClass(name string) error {
+	for _, known := range Defaults() {
+		if known.Name == name {
+			key := registry.ObjectKey{Resource: schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}, Name: name}
+			return registry.Errorf(registry.ErrForbidden, key, "this is a system priority class and cannot be deleted")
+		}
+	}
+	return nil
 }
 
 func defaultPriorityClass(class *schedulingv1.PriorityClass) {
