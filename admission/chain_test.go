@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/internal/depcheck"
@@ -119,6 +120,9 @@ func TestErrors(t *testing.T) {
 		`pods is forbidden: no`: {&admission.Error{Err: admission.ErrForbidden, Resource: pods.GroupResource(), Message: "no"}, admission.ErrForbidden},
 		`namespaces "x" not found`: {
 			admission.NotFound(schema.GroupResource{Resource: "namespaces"}, "x"), admission.ErrNotFound},
+		`Deployment.apps "d" is invalid: spec.x: Required value: please`: {
+			admission.Invalid(&admission.Request{Resource: deployments, Kind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Name: "d"},
+				field.ErrorList{field.Required(field.NewPath("spec", "x"), "please")}), admission.ErrInvalid},
 		`not a pod`:                    {admission.BadRequest("not a %s", "pod"), admission.ErrBadRequest},
 		`Internal error occurred: why`: {admission.Internal(cause), admission.ErrInternal},
 	} {

@@ -48,8 +48,8 @@
 //
 // Behaviour follows Kubernetes 1.37: names, defaults, validation, messages, timings. Service accounts
 // get tokens by TokenRequest; there is no controller of token secrets, and simulated pods mount
-// nothing. Of the admission plugins it has NamespaceLifecycle, ServiceAccount, Priority and
-// DefaultTolerationSeconds, of the controllers what Components says. Leader election is off, for
+// nothing. Of the admission plugins it has what AdmissionPlugins says, with NodeRestriction on as
+// upstream's installers have it, of the controllers what Components says. Leader election is off, for
 // there is one of each. Controllers ask the server before they make something for an owner that
 // their caches might not know to be gone.
 //

@@ -28,7 +28,7 @@ func TestNodes(t *testing.T) {
 		n.Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}
 	}
 	owned := func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }
-	configured := func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} } //nolint:staticcheck // clients may still send it
+	configured := func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} }
 	create := func(n *corev1.Node) *admission.Request { return admissiontest.Create(t, n, byNode) }
 	update := func(old, n *corev1.Node) *admission.Request { return admissiontest.Update(t, old, n, byNode) }
 	good := map[string]string{

@@ -6,5 +6,6 @@
 // An Authorizer reads Sources, which informers satisfy as they are, and keeps no state beside
 // their indexes: a binding counts as soon as the pod does. Whatever it does not allow it leaves to
 // others: it never denies and never fails. What a node may write into the objects it may write
-// is for the NodeRestriction admission plugin. Everything here is safe for concurrent use.
+// is for the admission plugin NodeRestriction, package admission/noderestriction. Everything here is
+// safe for concurrent use.
 package node

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/keelson-dev/keelson/cluster"
 )
 
 // settings are what the flags say.
@@ -30,6 +32,7 @@ type settings struct {
 	down       bool
 	install    bool
 	disable    []string
+	unplug     []string // admission plugins
 	auditLog   string
 	policy     string
 	tokens     string
@@ -84,6 +87,9 @@ Flags:
                         runs them; the API's state stays
   --disable LIST        leave out some of scheduler, controllers, nodes, separated by commas, so that other
                         programs can take their place; their kubeconfig files are written to DIR
+  --disable-admission-plugins LIST
+                        leave out some admission plugins, as kube-apiserver's flag. There are, all on by default:
+                        %s
   --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
   --audit-policy FILE   what the audit log tells, an audit.k8s.io/v1 Policy (default: who did what, without bodies)
   --token-auth-file FILE
@@ -140,6 +146,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.down, "down", false, "")
 	f.BoolVar(&s.install, "install", false, "")
 	f.StringVar(&disable, "disable", "", "")
+	f.Func("disable-admission-plugins", "", s.unplugAll)
 	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
 	f.StringVar(&s.policy, "audit-policy", "", "")
 	f.StringVar(&s.tokens, "token-auth-file", "", "")
@@ -147,7 +154,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork)
+		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork, strings.Join(cluster.AdmissionPlugins(), ", "))
 		return s, err
 	case err != nil:
 		return s, fmt.Errorf("%w; --help lists the flags", err)
@@ -164,6 +171,17 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 		s.auditLog = filepath.Join(s.dataDir, "audit.log")
 	}
 	return s, errors.Join(s.checkNodes(network), s.check(), s.etcd.check(s.storage), s.encryption.check())
+}
+
+// unplugAll reads a list of admission plugins to leave out.
+func (s *settings) unplugAll(list string) error {
+	for _, name := range strings.Split(list, ",") {
+		if known := cluster.AdmissionPlugins(); !slices.Contains(known, name) {
+			return fmt.Errorf("there is no %q: choose from %s, separated by commas", name, strings.Join(known, ", "))
+		}
+		s.unplug = append(s.unplug, name)
+	}
+	return nil
 }
 
 // maxNodes keeps a slip of the finger from filling the memory.

@@ -6,8 +6,11 @@ import (
 	"flag"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keelson-dev/keelson/pki"
 )
 
 func noEnvironment(string) string { return "" }
@@ -35,6 +38,10 @@ func TestFlags(t *testing.T) {
 	if err != nil || s.kubeconfig != filepath.Join("/d", "kubeconfig") || s.nodes != 3 || !s.disabled("nodes") || s.disabled("controllers") || s.auditLog != "" {
 		t.Errorf("got %+v, %v", s, err)
 	}
+	s, err = parse([]string{"--disable-admission-plugins", "PodSecurity,NodeRestriction"}, home, io.Discard)
+	if o := s.options(&pki.Authority{}); err != nil || !slices.Equal(o.Disable, []string{"PodSecurity", "NodeRestriction"}) {
+		t.Errorf("leaves out %v, %v", o.Disable, err)
+	}
 }
 
 // TestBadFlags: each refusal names the flag and what to write instead.
@@ -42,6 +49,7 @@ func TestBadFlags(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--color":                             {"-color", "--help lists the flags"},
 		"--nodes many":                        {"-nodes", "many"},
+		"--disable-admission-plugins Node":    {"-disable-admission-plugins", `there is no "Node"`, "NodeRestriction"},
 		"--nodes -1":                          {"--nodes -1", "from 0 to 5000"},
 		"--storage paper":                     {`--storage "paper"`, "memory or embedded or etcd"},
 		"--storage etcd":                      {"--etcd-endpoints", "http://127.0.0.1:2379"},

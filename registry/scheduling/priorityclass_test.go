@@ -1,6 +1,7 @@
 package scheduling_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/internal/depcheck"
+	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 	"github.com/keelson-dev/keelson/registry/scheduling"
 )
@@ -41,6 +43,23 @@ func TestPriorityClass(t *testing.T) {
 		{Name: "preemption", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) }, Refused: []string{
 			`preemptionPolicy: Invalid value: "Never": field is immutable`}},
 	})
+}
+
+func TestSystemClassesStay(t *testing.T) {
+	k := registrytest.Find(t, scheduling.Kinds(), "priorityclasses")
+	for _, class := range scheduling.Defaults() {
+		var refusal *registry.Error
+		err := k.Rules.Deletion.Guard(class.Name)
+		if !errors.As(err, &refusal) || refusal.Err != registry.ErrForbidden || refusal.Name != class.Name ||
+			refusal.Resource.String() != "priorityclasses.scheduling.k8s.io" || refusal.Message != "this is a system priority class and cannot be deleted" {
+			t.Errorf("%s: %v", class.Name, err)
+		}
+	}
+	for _, name := range []string{"mine", "system-x", ""} {
+		if err := k.Rules.Deletion.Guard(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
 }
 
 func TestDefaultsAreValid(t *testing.T) {
