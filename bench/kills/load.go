@@ -34,7 +34,11 @@ type load struct {
 	image    string     // of the deployment, as acknowledged
 	pending  string
 	serial   int
-	failed   chan error
+	compared int
+
+	failed chan struct{} // closed when a worker has failed
+	mu     sync.Mutex
+	errs   []error // of the workers
 
 	stopWriters, stopWatchers context.CancelFunc
 	writing, watching         sync.WaitGroup
@@ -45,7 +49,7 @@ func newLoad(ctx context.Context, api kubernetes.Interface, seed uint64) (*load,
 	if _, err := api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	l := &load{api: api, failed: make(chan error, 1), ctx: ctx, image: "nginx:0"}
+	l := &load{api: api, failed: make(chan struct{}), ctx: ctx, image: "nginx:0"}
 	l.stopWriters, l.stopWatchers = func() {}, func() {}
 	for i := range writers {
 		l.writers = append(l.writers, newWriter(api.CoreV1().ConfigMaps(namespace), i, seed))
@@ -91,13 +95,18 @@ func (l *load) createDeployment(ctx context.Context) error {
 func (l *load) spawn(group *sync.WaitGroup, work func() error) {
 	group.Go(func() {
 		if err := work(); err != nil {
-			select {
-			case l.failed <- err:
-			default:
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if len(l.errs) == 0 {
+				close(l.failed)
 			}
+			l.errs = append(l.errs, err)
 		}
 	})
 }
+
+// errWorker: close tells what the worker said.
+var errWorker = errors.New("a writer or a watcher has failed")
 
 // resume lets the writers write.
 func (l *load) resume() {
@@ -125,11 +134,13 @@ func (l *load) startWatchers() {
 	}
 }
 
-func (l *load) close() {
+// close ends the workers and returns all that they found wrong.
+func (l *load) close() error {
 	l.stopWriters()
 	l.stopWatchers()
 	l.writing.Wait()
 	l.watching.Wait()
+	return errors.Join(l.errs...)
 }
 
 // roll gives the deployment one image after another, so that kills come in the middle of rollouts.
@@ -162,8 +173,8 @@ func (l *load) check(ctx context.Context) error {
 	defer cancel()
 	l.startWatchers()
 	select {
-	case err := <-l.failed:
-		return err
+	case <-l.failed:
+		return errWorker
 	default:
 	}
 	list, err := l.api.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
@@ -174,10 +185,13 @@ func (l *load) check(ctx context.Context) error {
 	for i := range list.Items {
 		there[list.Items[i].Name] = &list.Items[i]
 	}
+	var lost []error
 	for _, w := range l.writers {
-		if err := w.check(there); err != nil {
-			return err
-		}
+		lost = append(lost, w.check(there))
+		l.compared += len(w.objects)
+	}
+	if err := errors.Join(lost...); err != nil {
+		return err
 	}
 	d, err := l.api.AppsV1().Deployments(namespace).Get(ctx, "nginx", metav1.GetOptions{})
 	if err != nil {
@@ -249,7 +263,7 @@ func (l *load) settle(ctx context.Context) error {
 }
 
 func (l *load) total() counts {
-	var c counts
+	c := counts{compared: l.compared}
 	for _, w := range l.writers {
 		c.acknowledged += w.acknowledged
 		c.uncertain += w.uncertain

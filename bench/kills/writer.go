@@ -97,6 +97,7 @@ func (w *writer) write(ctx context.Context, o *object, wanted state) (revision s
 
 // check compares what is known with what is there, and takes over what became of a write that got no answer.
 func (w *writer) check(there map[string]*corev1.ConfigMap) error {
+	var lost []error
 	for _, o := range w.objects {
 		var now state
 		revision := ""
@@ -108,10 +109,10 @@ func (w *writer) check(there map[string]*corev1.ConfigMap) error {
 		case o.pending != nil && now == *o.pending:
 			w.landed++
 		default:
-			return fmt.Errorf("%w: %s is %+v at %q, acknowledged was %+v at %q (without answer: %+v)",
-				errViolated, o.name, now, revision, o.is, o.revision, o.pending)
+			lost = append(lost, fmt.Errorf("%w: %s is %+v at %q, acknowledged was %+v at %q (without answer: %+v)",
+				errViolated, o.name, now, revision, o.is, o.revision, o.pending))
 		}
 		o.is, o.revision, o.pending = now, revision, nil
 	}
-	return nil
+	return errors.Join(lost...)
 }

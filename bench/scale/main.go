@@ -75,24 +75,12 @@ func numbers(text string) ([]int, error) {
 }
 
 func prove(ctx context.Context, o options) error {
-	commit := evidence.Commit()
-	r, err := run(ctx, o)
-	if err != nil || o.results == "" {
+	begun, err := evidence.Begin(o.results, "scale")
+	if err != nil {
 		return err
 	}
-	r.Commit = commit
-	return errors.Join(evidence.Write(o.results, r), over(r.Figures))
-}
-
-// over tells which figures are over their limits.
-func over(figures []evidence.Figure) error {
-	var all []error
-	for _, f := range figures {
-		if f.Limit > 0 && f.Value > f.Limit {
-			all = append(all, fmt.Errorf("%s: %.2f %s is over the limit of %g", f.What, f.Value, f.Unit, f.Limit))
-		}
-	}
-	return errors.Join(all...)
+	r, err := run(ctx, o)
+	return begun.End(r, err)
 }
 
 // run measures everything.
@@ -102,7 +90,7 @@ func run(ctx context.Context, o options) (r evidence.Result, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r = evidence.Result{Name: "scale", Seed: o.seed, Note: o.note, Growth: &evidence.Growth{Of: "pods", Numbers: o.pods}}
+	r = evidence.Result{Seed: o.seed, Note: o.note, Growth: &evidence.Growth{Of: "pods", Numbers: o.pods}}
 	if r.Figures, err = crowds(ctx, o, dir); err != nil {
 		return r, err
 	}
@@ -114,12 +102,11 @@ func run(ctx context.Context, o options) (r evidence.Result, err error) {
 		}
 		fmt.Fprintf(o.progress, "%d pods written in %.0f s\n", n, time.Since(began).Seconds())
 	}
-	questions, err := o.ask(ctx, worlds)
-	if err != nil {
+	if r.Growth.Rows, err = o.ask(ctx, worlds); err != nil {
 		return r, err
 	}
 	rest, err := o.weigh(ctx, worlds)
-	r.Growth.Rows = append(questions, rest...)
+	r.Growth.Rows = append(r.Growth.Rows, rest...)
 	return r, err
 }
 
@@ -170,7 +157,7 @@ func (o options) onlyIdle(ctx context.Context) (err error) {
 	for _, f := range figures {
 		fmt.Fprintf(o.progress, "%-100s %8.2f %s\n", f.What, f.Value, f.Unit)
 	}
-	return errors.Join(err, over(figures))
+	return errors.Join(err, evidence.Over(figures))
 }
 
 // ask asks all worlds all questions.

@@ -34,7 +34,12 @@ func main() {
 	quiet := flag.Duration("quiet", time.Minute, "how long after the last command memory is measured")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := measure(ctx, *runs, *quiet, *results)
+	run, err := evidence.Begin(*results, "serve")
+	if err == nil {
+		var figures []evidence.Figure
+		figures, err = measure(ctx, *runs, *quiet)
+		err = run.End(evidence.Result{Figures: figures}, err)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -42,32 +47,25 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, runs int, quiet time.Duration, results string) error {
+func measure(ctx context.Context, runs int, quiet time.Duration) ([]evidence.Figure, error) {
 	dir, err := os.MkdirTemp("", "keelson-serve-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	program, err := clusterprocess.Build(ctx, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	figures, err := starts(ctx, program, dir, runs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	memory, err := resident(ctx, program, filepath.Join(dir, "memory"), quiet)
 	if err != nil {
-		return err
+		return figures, err
 	}
-	figures = append(figures, memory)
-	var over error
-	for _, f := range figures {
-		if f.Value > f.Limit {
-			over = errors.Join(over, fmt.Errorf("%s: %.1f %s is over the limit of %g", f.What, f.Value, f.Unit, f.Limit))
-		}
-	}
-	return errors.Join(evidence.Write(results, evidence.Result{Name: "serve", Figures: figures}), over)
+	return append(figures, memory), nil
 }
 
 // starts measures starts on a new data directory, each followed by one on the same directory.

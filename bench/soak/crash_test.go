@@ -53,7 +53,7 @@ func crashes(ctx context.Context, points int, seed uint64) (figures, error) {
 	var (
 		mu      sync.Mutex
 		total   figures
-		failed  error
+		failed  []error
 		workers sync.WaitGroup
 		disks   = make(chan uint64)
 	)
@@ -64,8 +64,8 @@ func crashes(ctx context.Context, points int, seed uint64) (figures, error) {
 				err = keep(err)
 				mu.Lock()
 				total.add(f)
-				if err != nil && failed == nil {
-					failed = fmt.Errorf("disk %d: %w", seed+n, err)
+				if err != nil {
+					failed = append(failed, fmt.Errorf("disk %d: %w", seed+n, err))
 				}
 				mu.Unlock()
 			}
@@ -73,7 +73,7 @@ func crashes(ctx context.Context, points int, seed uint64) (figures, error) {
 	}
 	for n := range uint64((points + pointsPerDisk - 1) / pointsPerDisk) {
 		mu.Lock()
-		over := failed != nil || ctx.Err() != nil
+		over := len(failed) > 0 || ctx.Err() != nil
 		mu.Unlock()
 		if over {
 			break
@@ -82,7 +82,7 @@ func crashes(ctx context.Context, points int, seed uint64) (figures, error) {
 	}
 	close(disks)
 	workers.Wait()
-	return total, errors.Join(failed, ctx.Err())
+	return total, errors.Join(append(failed, ctx.Err())...)
 }
 
 // lives is the history of one disk.

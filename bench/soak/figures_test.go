@@ -6,7 +6,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/evidence"
 	"github.com/keelson-dev/keelson/internal/linear"
+	"github.com/keelson-dev/keelson/storage/wal"
 )
 
 // figures are what happened in a run.
@@ -36,6 +38,23 @@ func (f *figures) add(o figures) {
 	} {
 		*p.to += p.more
 	}
+}
+
+// violations counts the promises that an error says were broken: each problem that was found in a history, and each
+// store that a crash left damaged.
+func violations(err error) int {
+	return evidence.Count(err, func(e error) int {
+		switch v := e.(type) { //nolint:errorlint // Count unwraps
+		case *linear.Violation:
+			return len(v.Problems)
+		case *wal.CorruptError:
+			return 1
+		}
+		if e == linear.ErrViolated { //nolint:errorlint // Count unwraps
+			return 1
+		}
+		return 0
+	})
 }
 
 // faults is how often something broke in etcd.

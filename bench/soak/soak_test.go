@@ -2,7 +2,9 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,7 +30,21 @@ func TestSoak(t *testing.T) {
 	if *minutes <= 0 {
 		t.Skip("the short forms of it are the other tests; make soak runs it")
 	}
-	s := soak{began: time.Now(), seed: *fromSeed, commit: evidence.Commit(), etcd: startEtcd(t)}
+	begun, err := evidence.Begin(*results, "soak")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := soak{began: time.Now(), seed: *fromSeed}
+	// Before all else, so that it comes after all else.
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.failed = errors.Join(s.failed, errFailed)
+		}
+		if err := begun.End(s.result(), s.failed); err != nil {
+			t.Error(err)
+		}
+	})
+	s.etcd = startEtcd(t)
 	if s.seed == 0 {
 		s.seed = seed()
 	}
@@ -37,76 +53,86 @@ func TestSoak(t *testing.T) {
 		if left <= 0 && s.total.Points >= leastPoints {
 			break
 		}
-		at := s.seed + round*1_000_000
-		s.try(t, "crash points", at, func() (figures, error) { return crashes(t.Context(), roundPoints, at) })
-		if left <= 0 {
-			continue // only crash points are missing
-		}
-		for n, overTLS := range []bool{false, true} {
-			at := at + 100_000 + uint64(n)
-			s.try(t, "two servers, one store in memory", at, func() (figures, error) {
-				return together(t.Context(), overTLS, 100, linear.Options{Seed: at, Resource: []string{"configmaps", "pods"}[n]})
-			})
-		}
-		for n, through := range [][]int{{0}, {0, 1}, {0, 1}, {2, 3}} {
-			at := at + 200_000 + uint64(n)
-			s.try(t, "etcd under faults", at, func() (figures, error) {
-				f, err := s.etcd.episode(t, through, at, 10*time.Second)
-				f.EtcdHistories += f.Histories
-				return f, err
-			})
+		if s.failed = s.round(t, round, left > 0); s.failed != nil {
+			t.FailNow()
 		}
 	}
-	if *results != "" {
-		if err := evidence.Write(*results, s.result()); err != nil {
-			t.Error(err)
+}
+
+// errFailed: what it was is in the test's log alone.
+var errFailed = errors.New("the soak's test failed; its log tells why")
+
+// round goes through the scenarios once, or through crash points alone.
+func (s *soak) round(t *testing.T, number uint64, all bool) error {
+	at := s.seed + number*1_000_000
+	err := s.try(t, "crash points", at, func() (figures, error) { return crashes(t.Context(), roundPoints, at) })
+	if err != nil || !all {
+		return err
+	}
+	for n, overTLS := range []bool{false, true} {
+		at := at + 100_000 + uint64(n)
+		err := s.try(t, "two servers, one store in memory", at, func() (figures, error) {
+			return together(t.Context(), overTLS, 100, linear.Options{Seed: at, Resource: []string{"configmaps", "pods"}[n]})
+		})
+		if err != nil {
+			return err
 		}
 	}
+	for n, through := range [][]int{{0}, {0, 1}, {0, 1}, {2, 3}} {
+		at := at + 200_000 + uint64(n)
+		err := s.try(t, "etcd under faults", at, func() (figures, error) {
+			f, err := s.etcd.episode(t, through, at, 10*time.Second)
+			f.EtcdHistories += f.Histories
+			return f, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // soak is a run with what happened so far.
 type soak struct {
 	began  time.Time
 	seed   uint64
-	commit string
 	etcd   *ensemble
 	total  figures
+	failed error
 }
 
-// try runs one scenario.
-func (s *soak) try(t *testing.T, what string, seed uint64, run func() (figures, error)) {
+// try runs one scenario. What it did counts also when it failed.
+func (s *soak) try(t *testing.T, what string, seed uint64, run func() (figures, error)) error {
 	began := time.Now()
 	f, err := run()
-	if err != nil {
-		t.Fatalf("%s, seed %d: %v", what, seed, err)
-	}
-	if err := context.Cause(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	s.total.add(f)
+	if err = errors.Join(err, context.Cause(t.Context())); err != nil {
+		return fmt.Errorf("%s, seed %d: %w", what, seed, err)
+	}
 	t.Logf("%5.1f min: %s in %.1f s: %d operations, %d watch events; in all %d, %d, %d crash points, %d faults in etcd",
 		time.Since(s.began).Minutes(), what, time.Since(began).Seconds(), f.Operations, f.Events,
 		s.total.Operations, s.total.Events, s.total.Points, s.total.faults())
+	return nil
 }
 
-// result is what results/soak.json says. That it is written means that nothing was violated.
+// result is what results/soak.json says.
 func (s *soak) result() evidence.Result {
 	f := s.total
 	figure := func(what string, n int) evidence.Figure { return evidence.Figure{What: what, Value: float64(n)} }
-	return evidence.Result{Name: "soak", Commit: s.commit, Seed: s.seed, Figures: []evidence.Figure{
+	return evidence.Result{Seed: s.seed, Figures: []evidence.Figure{
 		{What: "duration", Value: float64(int(time.Since(s.began).Minutes())), Unit: "min"},
-		figure("violations", 0),
-		figure("histories, each linearizable by porcupine, key by key and as a whole", f.Histories),
+		figure("violations", violations(s.failed)),
+		figure("histories, each held to linearizability by porcupine, key by key and as a whole", f.Histories),
 		figure("operations in them", f.Operations),
-		figure("acknowledged writes, all of them there", f.Acknowledged),
+		figure("acknowledged writes", f.Acknowledged),
 		figure("writes without an answer", f.Unknown),
 		figure("of these, seen to be done all the same", f.Landed),
 		figure("lists and pages of the newest state", f.Lists),
-		figure("lists at and not older than a revision, each what there was", f.OldReads),
+		figure("lists at and not older than a revision, each held to what there was", f.OldReads),
 		figure("watches: from all ages, of selectors, resumed", f.Watches),
 		figure("of these, told that their revision is gone", f.Expired),
-		figure("watch events, no gap, no duplicate, in order", f.Events),
-		figure("bookmarks, overtaking nothing", f.Bookmarks),
+		figure("watch events, held to the log: gaps, duplicates, order", f.Events),
+		figure("bookmarks, held to overtake nothing", f.Bookmarks),
 		figure("watches and lists that could not be judged whole, since what happened during a crash is not known", f.Unjudged),
 		figure("crash points of the embedded store: power cuts", f.PowerCuts),
 		figure("crash points of the embedded store: killed processes", f.Kills),

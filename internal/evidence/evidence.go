@@ -1,28 +1,31 @@
 // Package evidence writes the results of long measurements to results/NAME.json, with what is
-// needed to judge them: the commit, the seed and the machine.
+// needed to judge them: whether it passed, the commit, the seed and the machine. A program calls Begin before it
+// measures and Run.End however that ended, so that a green file never outlives a run that failed. Audit tells which
+// results are older than the code they are about.
 package evidence
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 )
 
 // Result is one file in results/.
 type Result struct {
-	Name    string    `json:"name"`
-	Commit  string    `json:"commit"`
+	Name   string `json:"name"`
+	Commit string `json:"commit"`
+	// Dirty tells whether tracked files differed from the commit when it began, apart from what measurements write
+	// (results/, README.md, docs/proofs.md). It is nil where git could not tell.
+	Dirty   *bool     `json:"dirty,omitempty"`
 	Date    time.Time `json:"date"`
 	Seed    uint64    `json:"seed,omitempty"`
 	Machine Machine   `json:"machine"`
-	Figures []Figure  `json:"figures,omitempty"`
-	Growth  *Growth   `json:"growth,omitempty"`
+	// About are the paths in the repository of the code that was measured; Write takes them from Subjects.
+	About []string `json:"about"`
+	Verdict
+	Figures []Figure `json:"figures,omitempty"`
+	Growth  *Growth  `json:"growth,omitempty"`
+	Peers   []Peer   `json:"peers,omitempty"`
 	// Note says what else is needed to judge the figures, such as what the machine did beside.
 	Note string `json:"note,omitempty"`
 	// Upstream is the version of Kubernetes that Tests are of.
@@ -30,6 +33,14 @@ type Result struct {
 	Tests    *Tests `json:"tests,omitempty"`
 	// Mutants are changes made on purpose, by area of the code.
 	Mutants []Mutants `json:"mutants,omitempty"`
+	// Versions are those of other programs that took part, by name.
+	Versions map[string]string `json:"versions,omitempty"`
+}
+
+// Verdict tells whether everything that was to hold did hold.
+type Verdict struct {
+	Passed   bool     `json:"passed"`
+	Failures []string `json:"failures,omitempty"`
 }
 
 // Machine is where it was measured.
@@ -50,6 +61,22 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 	Limit float64 `json:"limit,omitempty"`
 	Runs  int     `json:"runs,omitempty"`
+}
+
+// Peer is one figure of keelson beside upstream's, both of the same run. Less is better.
+type Peer struct {
+	// Name is by which programs find it.
+	Name     string  `json:"name"`
+	What     string  `json:"what"`
+	Unit     string  `json:"unit"`
+	Of       string  `json:"of,omitempty"` // "median"
+	Runs     int     `json:"runs,omitempty"`
+	Keelson  float64 `json:"keelson"`
+	Upstream float64 `json:"upstream"`
+	// Ratio is upstream's by keelson's; 0 where that says nothing.
+	Ratio float64 `json:"ratio,omitempty"`
+	// LeftOut is why there are no figures.
+	LeftOut string `json:"leftOut,omitempty"`
 }
 
 // Growth is how figures grow with the number of something: a table with a column for each number.
@@ -96,46 +123,6 @@ type Mutants struct {
 type Failure struct {
 	Test    string `json:"test"`
 	Message string `json:"message"`
-}
-
-// Write puts the result into the directory and prints it. Commit, unless it is set, date and machine are filled in.
-func Write(dir string, r Result) error {
-	if r.Commit == "" {
-		r.Commit = Commit()
-	}
-	r.Date = time.Now().UTC().Truncate(time.Second)
-	r.Machine = Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Model: model(), Go: runtime.Version()}
-	for _, f := range r.Figures {
-		limit := ""
-		if f.Limit > 0 {
-			limit = fmt.Sprintf("   (at most %g)", f.Limit)
-		}
-		fmt.Printf("%-60s %10.2f %s%s\n", f.What, f.Value, f.Unit, limit)
-	}
-	if r.Growth != nil {
-		for _, row := range r.Growth.Rows {
-			fmt.Printf("%-60s %10.4g %s\n", row.What, row.Values, row.Unit)
-		}
-	}
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, r.Name+".json"), append(data, '\n'), 0o644)
-}
-
-// Commit is the commit that is checked out. Who builds first and measures for long asks before.
-func Commit() string {
-	if out, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output(); err == nil {
-		return strings.TrimSpace(string(out))
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 // model is the processor's name, where the system tells.

@@ -1,0 +1,58 @@
+package evidence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Subject is a result that there is, and what it is about.
+type Subject struct {
+	Name string
+	// Paths are those of the code that is measured: directories and files of the repository.
+	Paths []string
+	// Make is the target that measures.
+	Make string
+}
+
+// Subjects are the results that have to be in results/, by name.
+func Subjects() []Subject {
+	library := []string{
+		"admission", "apiserver", "authn", "authz", "client", "cluster", "controllers", "cri", "events", "go.mod", "informer", "kubelet",
+		"pki", "registry", "scheduler", "storage", "internal/pause", "internal/quota", "internal/restclient", "internal/upgrade",
+	}
+	program := append([]string{"examples/cluster"}, library...)
+	node := append([]string{"cni", "internal/realnode", "internal/containerd", "internal/nodetools", "internal/ociimage", "tools/node"}, program...)
+	store := []string{
+		"admission", "apiserver", "authn", "authz", "bench/soak", "go.mod", "informer", "internal/linear", "internal/pause", "pki", "registry", "storage",
+	}
+	measuring := func(by string, what []string) []string {
+		all := append([]string{by}, what...)
+		slices.Sort(all)
+		return all
+	}
+	return []Subject{
+		{"cluster", measuring("bench/cluster", library), "bench"},
+		{"conformance", measuring("conformance/e2e", program), "conformance"},
+		{"conformance-pods", measuring("conformance/e2e", append([]string{"conformance/images"}, node...)), "conformance-pods"},
+		{"kills", measuring("bench/kills", program), "kills"},
+		{"node", measuring("bench/node", node), "bench"},
+		{"peers", measuring("bench/peers", program), "bench-peers"},
+		{"scale", measuring("bench/scale", library), "scale"},
+		{"serve", measuring("bench/serve", program), "bench"},
+		{"soak", measuring("internal/etcdtest", store), "soak"},
+	}
+}
+
+// part ends the names of results of a part of what is measured, which prove nothing on their own.
+const part = "-part"
+
+// subject finds one by its name.
+func subject(name string) (Subject, error) {
+	for _, s := range Subjects() {
+		if s.Name == strings.TrimSuffix(name, part) {
+			return s, nil
+		}
+	}
+	return Subject{}, fmt.Errorf("%w: %q is not in the table of internal/evidence/subjects.go", ErrUnknown, name)
+}

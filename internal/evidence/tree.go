@@ -1,0 +1,60 @@
+package evidence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+)
+
+// tree is what is checked out.
+type tree struct {
+	commit string
+	dirty  *bool
+}
+
+// look tells what is checked out around a directory.
+func look(dir string) tree {
+	t := tree{commit: "unknown"}
+	root, err := git(dir, "rev-parse", "--show-toplevel")
+	if err != nil {
+		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+			t.commit = info.Main.Version
+		}
+		return t
+	}
+	if commit, err := git(root, "rev-parse", "--short=12", "HEAD"); err == nil {
+		t.commit = commit
+	}
+	// What measurements themselves write does not count; nor does what git does not know.
+	changed, err := git(root, "status", "--porcelain", "--untracked-files=no", "--", ".",
+		":(exclude)results", ":(exclude)README.md", ":(exclude)docs/proofs.md")
+	if err == nil {
+		dirty := changed != ""
+		t.dirty = &dirty
+	}
+	return t
+}
+
+// Commit is the commit that is checked out. Who builds first and measures for long asks before.
+func Commit() string { return look(".").commit }
+
+// Tree is the commit that is checked out, and whether tracked files differ from it as Result.Dirty says.
+func Tree() (commit string, dirty *bool) {
+	t := look(".")
+	return t.commit, t.dirty
+}
+
+// git runs git in a directory and returns what it says.
+func git(dir string, args ...string) (string, error) {
+	command := exec.Command("git", args...)
+	command.Dir = dir
+	var said, complaint bytes.Buffer
+	command.Stdout, command.Stderr = &said, &complaint
+	if err := command.Run(); err != nil {
+		return "", errors.Join(fmt.Errorf("git %s: %w", strings.Join(args, " "), err), errors.New(strings.TrimSpace(complaint.String())))
+	}
+	return strings.TrimSpace(said.String()), nil
+}
