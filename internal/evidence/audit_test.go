@@ -63,8 +63,8 @@ func (r repository) result(name string, change func(*evidence.Result)) {
 	r.t.Helper()
 	clean := false
 	result := evidence.Result{
-		Name: name, Commit: r.git("rev-parse", "--short=12", "HEAD"), Dirty: &clean, Date: time.Now(),
-		About: []string{"storage"}, Verdict: evidence.Verdict{Passed: true},
+		Name: name, Commit: r.git("rev-parse", "--short=12", "HEAD"), Date: time.Now(),
+		Code: evidence.Code{Dirty: &clean, About: []string{"storage"}}, Verdict: evidence.Verdict{Passed: true},
 	}
 	change(&result)
 	if err := evidence.WriteFile(filepath.Join(r.dir, "results", name+".json"), result); err != nil {

@@ -12,16 +12,12 @@ import (
 
 // Result is one file in results/.
 type Result struct {
-	Name   string `json:"name"`
-	Commit string `json:"commit"`
-	// Dirty tells whether tracked files differed from the commit when it began, apart from what measurements write
-	// (results/, README.md, docs/proofs.md). It is nil where git could not tell.
-	Dirty   *bool     `json:"dirty,omitempty"`
+	Name    string    `json:"name"`
+	Commit  string    `json:"commit"`
 	Date    time.Time `json:"date"`
 	Seed    uint64    `json:"seed,omitempty"`
 	Machine Machine   `json:"machine"`
-	// About are the paths in the repository of the code that was measured; Write takes them from Subjects.
-	About []string `json:"about"`
+	Code
 	Verdict
 	Figures []Figure `json:"figures,omitempty"`
 	Growth  *Growth  `json:"growth,omitempty"`
@@ -35,6 +31,15 @@ type Result struct {
 	Mutants []Mutants `json:"mutants,omitempty"`
 	// Versions are those of other programs that took part, by name.
 	Versions map[string]string `json:"versions,omitempty"`
+}
+
+// Code is what was measured.
+type Code struct {
+	// Dirty tells whether tracked files differed from the commit when it began, apart from what measurements write
+	// (results/, README.md, docs/proofs.md). It is nil where git could not tell.
+	Dirty *bool `json:"dirty,omitempty"`
+	// About are the paths in the repository; Begin and Write take them from Subjects.
+	About []string `json:"about"`
 }
 
 // Verdict tells whether everything that was to hold did hold.

@@ -133,6 +133,9 @@ func TestSubjects(t *testing.T) {
 		if !slices.IsSorted(s.Paths) || s.Make == "" {
 			t.Errorf("%s: paths are not in order, or no target: %+v", s.Name, s)
 		}
+		if s.Optional { // of code that is everywhere, or tried one package at a time
+			continue
+		}
 		for _, p := range s.Paths {
 			if found, err := filepath.Glob(filepath.Join("..", "..", p)); err != nil || len(found) == 0 {
 				t.Errorf("%s: there is no %s", s.Name, p)

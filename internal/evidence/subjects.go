@@ -13,9 +13,11 @@ type Subject struct {
 	Paths []string
 	// Make is the target that measures.
 	Make string
+	// Optional tells that the result need not be there, nor in the README.
+	Optional bool
 }
 
-// Subjects are the results that have to be in results/, by name.
+// Subjects are the results of results/, by name.
 func Subjects() []Subject {
 	library := []string{
 		"admission", "apiserver", "authn", "authz", "client", "cluster", "controllers", "cri", "events", "go.mod", "informer", "kubelet",
@@ -32,15 +34,17 @@ func Subjects() []Subject {
 		return all
 	}
 	return []Subject{
-		{"cluster", measuring("bench/cluster", library), "bench"},
-		{"conformance", measuring("conformance/e2e", program), "conformance"},
-		{"conformance-pods", measuring("conformance/e2e", append([]string{"conformance/images"}, node...)), "conformance-pods"},
-		{"kills", measuring("bench/kills", program), "kills"},
-		{"node", measuring("bench/node", node), "bench"},
-		{"peers", measuring("bench/peers", program), "bench-peers"},
-		{"scale", measuring("bench/scale", library), "scale"},
-		{"serve", measuring("bench/serve", program), "bench"},
-		{"soak", measuring("internal/etcdtest", store), "soak"},
+		{"cluster", measuring("bench/cluster", library), "bench", false},
+		{"conformance", measuring("conformance/e2e", program), "conformance", false},
+		{"conformance-pods", measuring("conformance/e2e", append([]string{"conformance/images"}, node...)), "conformance-pods", false},
+		{"kills", measuring("bench/kills", program), "kills", false},
+		{"mutants", measuring("tools/mutants", library), "mutants", true},
+		{"node", measuring("bench/node", node), "bench", false},
+		{"peers", measuring("bench/peers", program), "bench-peers", false},
+		{"proofs", []string{"."}, "proofs", true},
+		{"scale", measuring("bench/scale", library), "scale", false},
+		{"serve", measuring("bench/serve", program), "bench", false},
+		{"soak", measuring("internal/etcdtest", store), "soak", false},
 	}
 }
 
