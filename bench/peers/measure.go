@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/keelson-dev/keelson/internal/evidence"
+)
+
+// peer is a control plane that can be started.
+type peer interface {
+	// start starts one on a new directory. It need not serve yet when this returns.
+	start(ctx context.Context, dir string) (*plane, error)
+}
+
+// plane is a control plane that runs.
+type plane struct {
+	config *rest.Config // its administrator's, without limits
+	// processes are the numbers of those that it consists of.
+	processes func() ([]int, error)
+	stop      func() error
+}
+
+// side is one of the two that are compared.
+type side struct {
+	name string
+	peer peer
+
+	plane *plane
+	api   kubernetes.Interface
+	// idle is how much CPU it takes in a second when nobody asks anything.
+	idle float64
+}
+
+// measurement compares two sides.
+type measurement struct {
+	options
+	dir    string
+	use    func(ctx context.Context, s *side, home string) error // a little, as people do
+	sides  [2]side
+	serial int
+	rows   []evidence.Peer
+}
+
+// run measures everything. The rows that were measured are returned also with an error.
+func (m *measurement) run(ctx context.Context) (rows []evidence.Peer, err error) {
+	if err := m.starts(ctx); err != nil {
+		return m.rows, err
+	}
+	for i := range m.sides {
+		s := &m.sides[i]
+		if s.plane, err = s.peer.start(ctx, m.next(s)); err != nil {
+			return m.rows, fmt.Errorf("%s: %w", s.name, err)
+		}
+		defer func() { err = errors.Join(err, s.plane.stop()) }()
+		if s.api, err = kubernetes.NewForConfig(s.plane.config); err != nil {
+			return m.rows, err
+		}
+		if err := firstPod(ctx, s.plane.config); err != nil {
+			return m.rows, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	for _, measure := range []func(context.Context) error{m.memory, m.requestsOf, m.lists, m.watches, m.deployments} {
+		if err := measure(ctx); err != nil {
+			return m.rows, err
+		}
+	}
+	m.containers()
+	return m.rows, nil
+}
+
+// next is a new directory for a side.
+func (m *measurement) next(s *side) string {
+	m.serial++
+	return filepath.Join(m.dir, s.name+"-"+strconv.Itoa(m.serial))
+}
+
+// inTurn has each side do something in each round; who is first changes.
+func (m *measurement) inTurn(rounds int, do func(round, side int, s *side) error) error {
+	for round := range rounds {
+		for n := range m.sides {
+			i := (n + round) % len(m.sides)
+			if err := do(round, i, &m.sides[i]); err != nil {
+				return fmt.Errorf("%s: %w", m.sides[i].name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// row takes a row down: the value of keelson, and of upstream.
+func (m *measurement) row(p evidence.Peer, values [2]float64) {
+	p.Keelson, p.Upstream = values[0], values[1]
+	if p.Keelson > 0 && p.Upstream > 0 {
+		p.Ratio = p.Upstream / p.Keelson
+	}
+	m.rows = append(m.rows, p)
+	fmt.Fprintf(m.progress, "%-80s %10.4g %10.4g %s\n", p.What, p.Keelson, p.Upstream, p.Unit)
+}
+
+// spent is how much CPU a side took for some work, beyond what it takes idle: never less than nothing.
+func (s *side) spent(ctx context.Context, work func() error) (time.Duration, error) {
+	before, err := s.cpu()
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := work(); err != nil {
+		return 0, err
+	}
+	// What a request leaves to be done belongs to it.
+	if err := pause(ctx, 100*time.Millisecond); err != nil {
+		return 0, err
+	}
+	after, err := s.cpu()
+	idle := time.Duration(s.idle * float64(time.Since(began)))
+	return max(0, after-before-idle), err
+}
+
+func (s *side) cpu() (time.Duration, error) {
+	processes, err := s.plane.processes()
+	if err != nil {
+		return 0, err
+	}
+	return cpuOf(processes)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func median[T cmp.Ordered](all []T) T {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// containers tells what is not measured.
+func (m *measurement) containers() {
+	for _, replicas := range []int{3, 30} {
+		for name, what := range map[string]string{
+			"ready": fmt.Sprintf("deployment of nginx created to %d replicas ready, on containerd", replicas),
+			"gone":  fmt.Sprintf("deployment deleted to %d pods gone, on containerd", replicas),
+		} {
+			m.rows = append(m.rows, evidence.Peer{
+				Name: fmt.Sprintf("containers-%d-%s", replicas, name), What: what, Unit: "ms", LeftOut: "upstream's kubelet is not run by bench/peers",
+			})
+		}
+	}
+}
