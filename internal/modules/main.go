@@ -1,0 +1,117 @@
+// Modules vets every module of the repository below its root, tests included, and with -compile also compiles and
+// links the tests. go vet has the compiler check all that it vets and what that imports; what it does not see is
+// assembly and what only the linker finds.
+//
+//	go run ./internal/modules [-compile] [-only REGEXP]
+//
+// It goes on after a module that fails, and prints how long each took.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	compile := flag.Bool("compile", false, "compile and link tests as well, and run none")
+	only := flag.String("only", "", "regular expression of the directories of modules")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, options{root: ".", only: *only, compile: *compile}, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	root, only string
+	compile    bool
+}
+
+var (
+	// errNone: there is nothing to check, which is never so.
+	errNone = errors.New("no module is below the root that is in git and matches")
+	// errModule: something is wrong with a module.
+	errModule = errors.New("module does not build")
+)
+
+func run(ctx context.Context, o options, out io.Writer) error {
+	only, err := regexp.Compile(o.only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	list := exec.CommandContext(ctx, "git", "ls-files", "--", "*/go.mod")
+	list.Dir = o.root
+	names, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	var failures []error
+	checked := 0
+	for _, name := range strings.Fields(string(names)) {
+		dir := path.Dir(name)
+		if !only.MatchString(dir) {
+			continue
+		}
+		checked++
+		began := time.Now()
+		cpu, err := check(ctx, filepath.Join(o.root, filepath.FromSlash(dir)), o.compile)
+		word := "ok"
+		if err != nil {
+			word = "FAILED"
+			failures = append(failures, fmt.Errorf("%s: %w", dir, err))
+		}
+		fmt.Fprintf(out, "%-40s %-6s %6.0f s, %6.0f s of CPU\n", dir, word, time.Since(began).Seconds(), cpu.Seconds())
+	}
+	if checked == 0 {
+		return errNone
+	}
+	return errors.Join(failures...)
+}
+
+// check checks the module in a directory and returns how much CPU that took.
+func check(ctx context.Context, dir string, compile bool) (cpu time.Duration, err error) {
+	// Whatever the module's packages, tests and tools are built from has to be in go.mod and go.sum, also where there is nothing to vet.
+	if _, err := command(ctx, dir, &cpu, "list", "-test", "-deps", "./...", "tool"); err != nil {
+		return cpu, err
+	}
+	packages, err := command(ctx, dir, &cpu, "list", "./...")
+	if err != nil || len(bytes.TrimSpace(packages)) == 0 {
+		return cpu, err
+	}
+	if _, err := command(ctx, dir, &cpu, "vet", "./..."); err != nil || !compile {
+		return cpu, err
+	}
+	_, err = command(ctx, dir, &cpu, "test", "-exec", "true", "./...")
+	return cpu, err
+}
+
+// command runs the go command and returns what it says; an error has its complaints.
+func command(ctx context.Context, dir string, cpu *time.Duration, args ...string) ([]byte, error) {
+	c := exec.CommandContext(ctx, "go", args...)
+	c.Dir = dir
+	var said, complaints bytes.Buffer
+	c.Stdout, c.Stderr = &said, &complaints
+	err := c.Run()
+	if c.ProcessState != nil {
+		*cpu += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: go %s: %w\n%s%s", errModule, strings.Join(args, " "), err, said.Bytes(), complaints.Bytes())
+	}
+	return said.Bytes(), nil
+}
