@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/keelson-dev/keelson/admission/podsecurity"
+	"github.com/keelson-dev/keelson/admission/taintnodesbycondition"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/token"
 	"github.com/keelson-dev/keelson/cluster"
@@ -121,8 +123,10 @@ func startForUsers(t *testing.T, o cluster.Server) *cluster.Cluster {
 		"editor": {Name: "editor", UID: "editor"},
 		"nobody": {Name: "nobody", UID: "nobody"},
 	}))
+	// What was recorded comes from an API server without these plugins.
+	disable := append(cluster.Components(), taintnodesbycondition.Name, podsecurity.Name)
 	c, err := cluster.Start(t.Context(), cluster.Options{
-		Disable: cluster.Components(), Authenticators: []authn.Authenticator{tokens}, Server: o,
+		Disable: disable, Authenticators: []authn.Authenticator{tokens}, Server: o,
 	})
 	if err != nil {
 		t.Fatal(err)
