@@ -27,12 +27,17 @@ type FileOptions struct {
 	MaxSize int64
 	// Keep is how many rotated files are kept; 0 is 10, below 0 all.
 	Keep int
+	// MaxAge is how long a rotated file is kept; 0 is for ever, as far as Keep goes.
+	MaxAge time.Duration
 }
+
+// pruneEvery is how often files are looked for that are too old.
+const pruneEvery = time.Hour
 
 // File is a Sink that appends events to a file, as a JSON document per line, readable by its
 // owner only. An event is in the file (of the operating system, not yet on the disk) when Write
 // returns. A file that would grow over its limit is renamed to NAME-TIME.EXT, and the oldest of
-// those are removed.
+// those are removed, and those that are too old.
 type File struct {
 	path string
 	o    FileOptions
@@ -40,11 +45,15 @@ type File struct {
 	mu   sync.Mutex
 	file *os.File
 	size int64
-	torn bool // the last line is not whole
+	torn bool      // the last line is not whole
+	seen time.Time // when files that are too old were last looked for
 }
 
 // OpenFile opens or makes the file; its directory must exist. What it holds is kept.
 func OpenFile(path string, o FileOptions) (*File, error) {
+	if o.MaxAge < 0 {
+		return nil, fmt.Errorf("audit file: MaxAge %v: an age is not negative; 0 keeps files for ever", o.MaxAge)
+	}
 	if o.MaxSize <= 0 {
 		o.MaxSize = 100 << 20
 	}
@@ -91,8 +100,11 @@ func (f *File) Write(e *auditv1.Event) error {
 		return ErrClosed
 	}
 	var rotation error
-	if f.size > 0 && f.size+int64(len(line)) > f.o.MaxSize {
+	switch {
+	case f.size > 0 && f.size+int64(len(line)) > f.o.MaxSize:
 		rotation = f.rotate()
+	case f.o.MaxAge > 0 && time.Since(f.seen) >= pruneEvery:
+		rotation = f.prune()
 	}
 	if err := errors.Join(rotation, f.append(line)); err != nil {
 		return fmt.Errorf("audit file: %w", err)
@@ -143,8 +155,10 @@ func (f *File) parts() (head, ext string) {
 	return strings.TrimSuffix(f.path, ext) + "-", ext
 }
 
+// prune removes the files aside that are too many or too old.
 func (f *File) prune() error {
-	if f.o.Keep < 0 {
+	f.seen = time.Now()
+	if f.o.Keep < 0 && f.o.MaxAge == 0 {
 		return nil
 	}
 	entries, err := os.ReadDir(filepath.Dir(f.path))
@@ -153,6 +167,7 @@ func (f *File) prune() error {
 	}
 	head, ext := f.parts()
 	var aside []string
+	old := 0
 	for _, entry := range entries {
 		path := filepath.Join(filepath.Dir(f.path), entry.Name())
 		middle, begins := strings.CutPrefix(path, head)
@@ -160,15 +175,22 @@ func (f *File) prune() error {
 		if !begins || !ends || len(middle) < len(rotatedAt) {
 			continue
 		}
-		if _, err := time.Parse(rotatedAt, middle[:len(rotatedAt)]); err == nil {
-			aside = append(aside, path)
+		at, err := time.Parse(rotatedAt, middle[:len(rotatedAt)])
+		if err != nil {
+			continue
+		}
+		aside = append(aside, path)
+		if f.o.MaxAge > 0 && f.seen.Sub(at) > f.o.MaxAge {
+			old++
 		}
 	}
-	slices.Sort(aside)
+	slices.Sort(aside) // by age
+	if f.o.Keep >= 0 {
+		old = max(old, len(aside)-f.o.Keep)
+	}
 	var failures []error
-	for len(aside) > f.o.Keep {
-		failures = append(failures, os.Remove(aside[0]))
-		aside = aside[1:]
+	for _, path := range aside[:old] {
+		failures = append(failures, os.Remove(path))
 	}
 	return errors.Join(failures...)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -188,5 +189,41 @@ func TestRotationFails(t *testing.T) {
 	}
 	if got := strings.Join(ids(t, path), ""); got != "ab" {
 		t.Errorf("events %s", got)
+	}
+}
+
+// TestAge: files aside that are too old go, whether there are many or not, and whether there is anything to rotate.
+func TestAge(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit.log")
+	aside := func(age time.Duration) string {
+		name := filepath.Join(dir, "audit-"+time.Now().Add(-age).UTC().Format("2006-01-02T15-04-05.000")+".log")
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	const day = 24 * time.Hour
+	old, older, young := aside(8*day), aside(300*day), aside(6*day)
+	all := open(t, path, audit.FileOptions{Keep: -1})
+	if err := all.Write(event("a")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{old, older, young} {
+		if _, err := os.Stat(name); err != nil {
+			t.Errorf("without an age: %v", err)
+		}
+	}
+	week := open(t, path, audit.FileOptions{Keep: -1, MaxAge: 7 * day})
+	if err := week.Write(event("b")); err != nil {
+		t.Fatal(err)
+	}
+	for name, kept := range map[string]bool{old: false, older: false, young: true, path: true} {
+		if _, err := os.Stat(name); (err == nil) != kept {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if f, err := audit.OpenFile(path, audit.FileOptions{MaxAge: -1}); err == nil || !strings.Contains(err.Error(), "MaxAge") {
+		t.Errorf("%v, %v", f, err)
 	}
 }

@@ -37,6 +37,9 @@ type Options struct {
 	// MaxObject bounds each recorded object, in bytes of JSON; 0 is 1 MiB. A larger one is left
 	// out, and the event says so in the annotation "audit.k8s.io/truncated".
 	MaxObject int
+	// Strangers bounds what is recorded of requests that nobody authenticated for; what exceeds it is counted, and an event
+	// with the annotation "audit.keelson.dev/left-out" says so.
+	Strangers Budget
 	Logger    *slog.Logger
 }
 
@@ -50,11 +53,12 @@ type Log struct {
 	strict    bool
 	maxObject int
 	log       *slog.Logger
+	strangers purse
 	stats     counters
 }
 
 type counters struct {
-	events, failures, rejected             atomic.Int64
+	events, failures, rejected, leftOut    atomic.Int64
 	none, metadata, request, requestAnswer atomic.Int64
 }
 
@@ -63,10 +67,11 @@ type Stats struct {
 	Events   int64            // given to the sink
 	Failures int64            // of these, not stored
 	Rejected int64            // requests that a strict Log let fail
+	LeftOut  int64            // events of unauthenticated requests beyond their budget
 	Levels   map[string]int64 // requests, by the level at which the policy wants them
 }
 
-// New returns a log. It starts nothing; the sink is the caller's to close, after the last request.
+// New returns a log. It starts nothing; the sink is the caller's to close, after the last request and Flush.
 func New(p *Policy, sink Sink, o Options) *Log {
 	if o.MaxObject <= 0 {
 		o.MaxObject = defaultMaxObject
@@ -74,14 +79,16 @@ func New(p *Policy, sink Sink, o Options) *Log {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Log{policy: p, sink: sink, strict: o.Strict, maxObject: o.MaxObject, log: o.Logger}
+	return &Log{
+		policy: p, sink: sink, strict: o.Strict, maxObject: o.MaxObject, log: o.Logger, strangers: purse{budget: o.Strangers.orDefault()},
+	}
 }
 
 // Stats returns the counters.
 func (l *Log) Stats() Stats {
 	s := &l.stats
 	return Stats{
-		Events: s.events.Load(), Failures: s.failures.Load(), Rejected: s.rejected.Load(),
+		Events: s.events.Load(), Failures: s.failures.Load(), Rejected: s.rejected.Load(), LeftOut: s.leftOut.Load(),
 		Levels: map[string]int64{
 			string(auditv1.LevelNone): s.none.Load(), string(auditv1.LevelMetadata): s.metadata.Load(),
 			string(auditv1.LevelRequest): s.request.Load(), string(auditv1.LevelRequestResponse): s.requestAnswer.Load(),
@@ -116,18 +123,37 @@ type Request struct {
 // Record.Begin decides whether there will be one.
 func (l *Log) Open() *Record { return &Record{log: l} }
 
-// write gives an event to the sink.
-func (l *Log) write(e *auditv1.Event) error {
-	l.stats.events.Add(1)
-	err := l.sink.Write(e)
-	if err == nil {
+// Flush tells the sink what was left out, if that was not told yet.
+func (l *Log) Flush() error {
+	if e := l.strangers.account(true); e != nil {
+		return l.give(e)
+	}
+	return nil
+}
+
+// write gives an event to the sink, unless it is a stranger's and there were too many of those.
+func (l *Log) write(e *auditv1.Event, stranger bool) error {
+	if stranger && !l.strangers.pay(e) {
+		l.stats.leftOut.Add(1)
 		return nil
 	}
-	l.stats.failures.Add(1)
-	l.log.Error("audit event not stored", "audit-id", string(e.AuditID), "stage", string(e.Stage), "error", err)
-	if l.strict && e.Stage == auditv1.StageRequestReceived {
+	if note := l.strangers.account(false); note != nil {
+		_ = l.give(note) // a failure is counted, and not this request's
+	}
+	err := l.give(e)
+	if err != nil && l.strict && e.Stage == auditv1.StageRequestReceived {
 		l.stats.rejected.Add(1)
 		return ErrNotStored
 	}
-	return nil
+	return nil //nolint:nilerr // it was counted
+}
+
+func (l *Log) give(e *auditv1.Event) error {
+	l.stats.events.Add(1)
+	err := l.sink.Write(e)
+	if err != nil {
+		l.stats.failures.Add(1)
+		l.log.Error("audit event not stored", "audit-id", string(e.AuditID), "stage", string(e.Stage), "error", err)
+	}
+	return err
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	authnv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,17 +21,14 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-const (
-	// maxUserAgent bounds what a client says of itself, as upstream does.
-	maxUserAgent = 1024
-	truncated    = "audit.k8s.io/truncated"
-)
+const truncated = "audit.k8s.io/truncated"
 
 // Record is one request on its way into a Log. The methods of a nil Record, and of one that the
 // policy does not want, do nothing.
 type Record struct {
-	log  *Log
-	rule Rule
+	log      *Log
+	rule     Rule
+	stranger bool // nobody who has authenticated asks
 
 	mu    sync.Mutex
 	event auditv1.Event
@@ -65,7 +61,7 @@ func (r *Record) Begin(q *Request) bool {
 	r.log.count(rule.Level)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rule = rule
+	r.rule, r.stranger = rule, stranger(q.Attributes.User)
 	if rule.Level == auditv1.LevelNone {
 		return false
 	}
@@ -87,21 +83,40 @@ func (r *Record) describe(q *Request) {
 	}
 	r.event = auditv1.Event{
 		TypeMeta: metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Event"},
-		Level:    r.rule.Level, AuditID: types.UID(q.ID), RequestURI: RequestURI(q.HTTP.URL), Verb: a.Verb, UserAgent: agent,
+		Level:    r.rule.Level, AuditID: types.UID(cut(q.ID, maxName)), RequestURI: cut(RequestURI(q.HTTP.URL), maxURI), Verb: cut(a.Verb, maxVerb), UserAgent: agent,
 		RequestReceivedTimestamp: metav1.NewMicroTime(q.Received), Annotations: annotations,
 	}
+	var ips []string
 	for _, ip := range utilnet.SourceIPs(q.HTTP) {
-		r.event.SourceIPs = append(r.event.SourceIPs, ip.String())
+		ips = append(ips, ip.String())
 	}
+	var omitted string
+	r.event.SourceIPs, omitted = sources(ips)
+	r.omit(omitted)
 	if a.User != nil {
-		r.event.User = userInfo(a.User)
+		r.event.User, omitted = userInfo(a.User, "user")
+		r.omit(omitted)
 	}
 	if a.ResourceRequest {
 		r.event.ObjectRef = &auditv1.ObjectReference{
-			Namespace: a.Namespace, Name: a.Name, Resource: a.Resource, Subresource: a.Subresource,
-			APIGroup: a.Group, APIVersion: a.Version,
+			Namespace: cut(a.Namespace, maxName), Name: cut(a.Name, maxName), Resource: cut(a.Resource, maxName),
+			Subresource: cut(a.Subresource, maxName), APIGroup: cut(a.Group, maxName), APIVersion: cut(a.Version, maxName),
 		}
 	}
+}
+
+// omit says what was left out of the event. The caller holds the lock.
+func (r *Record) omit(what string) {
+	if what == "" {
+		return
+	}
+	if r.event.Annotations == nil {
+		r.event.Annotations = map[string]string{}
+	}
+	if had := r.event.Annotations[cutAnnotation]; had != "" {
+		what = had + ", " + what
+	}
+	r.event.Annotations[cutAnnotation] = what
 }
 
 // RequestURI is a URL as it was asked for, but for the token that may stand in it.
@@ -119,17 +134,6 @@ func RequestURI(u *url.URL) string {
 	}
 	clean.RawQuery = strings.Join(terms, "&")
 	return clean.RequestURI()
-}
-
-func userInfo(id *authn.Identity) authnv1.UserInfo {
-	u := authnv1.UserInfo{Username: id.Name, UID: id.UID, Groups: id.Groups}
-	for k, v := range id.Extra {
-		if u.Extra == nil {
-			u.Extra = map[string]authnv1.ExtraValue{}
-		}
-		u.Extra[k] = v
-	}
-	return u
 }
 
 // Received tells the sink that the request is there. It fails only in a strict Log, with
@@ -177,7 +181,7 @@ func (r *Record) stage(stage auditv1.Stage) error {
 	if stage != auditv1.StageRequestReceived {
 		r.event.StageTimestamp = metav1.NewMicroTime(time.Now())
 	}
-	return r.log.write(&r.event)
+	return r.log.write(&r.event, r.stranger)
 }
 
 // Annotate adds an annotation. The first value of a key stays.
@@ -185,6 +189,7 @@ func (r *Record) Annotate(key, value string) {
 	if r == nil {
 		return
 	}
+	value = cut(value, maxAnnotation)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rule.Level == auditv1.LevelNone {
@@ -208,10 +213,11 @@ func (r *Record) Impersonated(id *authn.Identity, constraint string) {
 	if r.off() {
 		return
 	}
+	u, omitted := userInfo(id, "impersonatedUser")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	u := userInfo(id)
 	r.event.ImpersonatedUser = &u
+	r.omit(omitted)
 	if constraint != "" {
 		r.event.AuthenticationMetadata = &auditv1.AuthenticationMetadata{ImpersonationConstraint: constraint}
 	}
@@ -254,7 +260,7 @@ func (r *Record) Object(meta metav1.Object) {
 		{&ref.ResourceVersion, meta.GetResourceVersion()},
 	} {
 		if *f.field == "" {
-			*f.field = f.value
+			*f.field = cut(f.value, maxName)
 		}
 	}
 }
@@ -302,7 +308,7 @@ func (r *Record) Status(s *metav1.Status) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.event.ResponseStatus = &metav1.Status{Status: s.Status, Message: s.Message, Reason: s.Reason, Details: s.Details, Code: s.Code}
+	r.event.ResponseStatus = statusOf(s)
 }
 
 // Code records the response's HTTP code.

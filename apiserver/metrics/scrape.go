@@ -43,6 +43,10 @@ func (o objects) Collect(c chan<- prometheus.Metric) {
 // audited are the figures of an audit log.
 type audited struct{ stats func() audit.Stats }
 
+func (a audited) leftOut() *prometheus.Desc {
+	return desc("apiserver_audit_left_out_total", "[ALPHA] Number of audit events of unauthenticated requests that were left out, beyond what is recorded of such.")
+}
+
 func (a audited) descs() (events, failures, levels, rejected *prometheus.Desc) {
 	return desc("apiserver_audit_event_total", "[ALPHA] Number of audit events made."),
 		desc("apiserver_audit_error_total", "[ALPHA] Number of audit events that were not stored.", "plugin"),
@@ -52,7 +56,7 @@ func (a audited) descs() (events, failures, levels, rejected *prometheus.Desc) {
 
 func (a audited) Describe(c chan<- *prometheus.Desc) {
 	events, failures, levels, rejected := a.descs()
-	for _, d := range []*prometheus.Desc{events, failures, levels, rejected} {
+	for _, d := range []*prometheus.Desc{events, failures, levels, rejected, a.leftOut()} {
 		c <- d
 	}
 }
@@ -62,6 +66,9 @@ func (a audited) Collect(c chan<- prometheus.Metric) {
 	s := a.stats()
 	c <- prometheus.MustNewConstMetric(events, prometheus.CounterValue, float64(s.Events))
 	c <- prometheus.MustNewConstMetric(rejected, prometheus.CounterValue, float64(s.Rejected))
+	if s.LeftOut > 0 {
+		c <- prometheus.MustNewConstMetric(a.leftOut(), prometheus.CounterValue, float64(s.LeftOut))
+	}
 	if s.Failures > 0 {
 		c <- prometheus.MustNewConstMetric(failures, prometheus.CounterValue, float64(s.Failures), "log")
 	}

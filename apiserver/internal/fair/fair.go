@@ -36,12 +36,12 @@ const (
 // allShares is what the shares of upstream's levels sum up to.
 const allShares = 245
 
-// Kept is how many of max seats no other level can take: upstream's shares, less what the level lends.
-func (l Level) Kept(max int) int {
+// Kept is how many of so many seats no other level can take: upstream's shares, less what the level lends.
+func (l Level) Kept(seats int) int {
 	shares := [levels]int{
 		System: 20, NodeHigh: 30, LeaderElection: 10, WorkloadHigh: 20, WorkloadLow: 10, GlobalDefault: 10, Strangers: 5,
 	}
-	return max * shares[l] / allShares
+	return seats * shares[l] / allShares
 }
 
 // Flow is whose request it is; those of a flow compete with each other, not with others'.
@@ -85,7 +85,7 @@ type Seats struct {
 }
 
 // New returns so many seats, all free; below 0 there is no end of them.
-func New(max int) *Seats { return &Seats{max: max, flows: map[Flow]int{}} }
+func New(seats int) *Seats { return &Seats{max: seats, flows: map[Flow]int{}} }
 
 // Take takes a seat for a flow, or tells that it gets none now. Whoever got one gives it back with Leave.
 func (s *Seats) Take(f Flow) bool {
