@@ -105,6 +105,8 @@ type Server struct {
 	TokenKeys *serviceaccount.Keys
 	// Audit, if set, records requests.
 	Audit *audit.Log
+	// MaxInFlight and MaxMutatingInFlight are those of apiserver.Options.
+	MaxInFlight, MaxMutatingInFlight int
 	// Metrics serves /metrics.
 	Metrics bool
 	// Checks are asked by probes beside the server's own.

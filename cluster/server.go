@@ -43,6 +43,7 @@ func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.
 	o := apiserver.Options{
 		Authenticator: c.authn, Authorizer: c.access.Authorizer, Admission: chain, Version: serverVersion(),
 		Audit: c.options.Server.Audit, Paths: discovery.Handlers(), Connector: c.options.Server.Connector, Logger: c.log,
+		MaxInFlight: c.options.Server.MaxInFlight, MaxMutatingInFlight: c.options.Server.MaxMutatingInFlight,
 	}
 	maps.Copy(o.Paths, openapi.New(kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: true, Logger: c.log}).Paths())
 	maps.Copy(o.Paths, health.New(c.checks()))

@@ -374,6 +374,23 @@ func TestInflight(t *testing.T) {
 	})
 }
 
+// TestLeftOut: what the audit log does not tell of strangers is counted.
+func TestLeftOut(t *testing.T) {
+	for _, n := range []int64{0, 7} {
+		m, err := metrics.New(metrics.Options{Audit: func() audit.Stats { return audit.Stats{LeftOut: n} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]float64{}
+		if n > 0 {
+			want[""] = float64(n)
+		}
+		if diff := cmp.Diff(want, values(scrape(t, m)["apiserver_audit_left_out_total"])); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 func TestClash(t *testing.T) {
 	mine := prometheus.NewGauge(prometheus.GaugeOpts{Name: "mine", Help: "[ALPHA] Mine."})
 	if _, err := metrics.New(metrics.Options{Collectors: []prometheus.Collector{mine}}); err != nil {

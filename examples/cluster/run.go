@@ -180,6 +180,7 @@ func (s *settings) logger() *slog.Logger {
 func (s *settings) options(authority *pki.Authority) cluster.Options {
 	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM(), ClientCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes, Network: s.network}}
 	o.Disable = append(o.Disable, s.unplug...)
+	s.inflight.apply(&o.Server)
 	for _, name := range cluster.Components() {
 		if name == "scheduler" && s.disabled("scheduler") || name != "scheduler" && s.disabled("controllers") {
 			o.Disable = append(o.Disable, name)

@@ -35,6 +35,8 @@ type settings struct {
 	unplug     []string // admission plugins
 	auditLog   string
 	policy     string
+	retention  retention
+	inflight   inflight
 	tokens     string
 	passwords  string
 	verbose    bool
@@ -91,11 +93,17 @@ Flags:
                         leave out some admission plugins, as kube-apiserver's flag. There are, all on by default:
                         %s
   --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
+  --audit-log-maxage DAYS, --audit-log-maxbackup N, --audit-log-maxsize MIB
+                        how long and how many old files of it are kept, and how large one grows; 0 is no limit
+                        (default %d, %d, %d). Of those who have not authenticated it tells no more than a quarter of that
   --audit-policy FILE   what the audit log tells, an audit.k8s.io/v1 Policy (default: who did what, without bodies)
   --token-auth-file FILE
                         people with bearer tokens: a CSV of token,user,uid,"group1,group2"; read again when it changes
   --basic-auth-file FILE
                         people with passwords: a CSV of password,user,uid,"group1,group2"; read again when it changes
+  --max-requests-inflight N, --max-mutating-requests-inflight N
+                        how many requests that read, or write, are served at once, of which no user gets more than
+                        a share; 0 is no limit (default %d, %d)
   --verbose             tell on standard error what the components do
 
 Examples:
@@ -149,12 +157,15 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.Func("disable-admission-plugins", "", s.unplugAll)
 	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
 	f.StringVar(&s.policy, "audit-policy", "", "")
+	s.retention.define(f)
+	s.inflight.define(f)
 	f.StringVar(&s.tokens, "token-auth-file", "", "")
 	f.StringVar(&s.passwords, "basic-auth-file", "", "")
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork, strings.Join(cluster.AdmissionPlugins(), ", "))
+		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork, strings.Join(cluster.AdmissionPlugins(), ", "),
+			auditDays, auditFiles, auditSize, maxReading, maxWriting)
 		return s, err
 	case err != nil:
 		return s, fmt.Errorf("%w; --help lists the flags", err)
@@ -170,7 +181,8 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	if s.auditLog == "DIR/audit.log" {
 		s.auditLog = filepath.Join(s.dataDir, "audit.log")
 	}
-	return s, errors.Join(s.checkNodes(network), s.check(), s.etcd.check(s.storage), s.encryption.check())
+	return s, errors.Join(s.checkNodes(network), s.check(), s.etcd.check(s.storage), s.encryption.check(),
+		s.retention.check(f, s.auditLog), s.inflight.check())
 }
 
 // unplugAll reads a list of admission plugins to leave out.

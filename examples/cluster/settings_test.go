@@ -5,11 +5,15 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/pki"
 )
 
@@ -66,6 +70,14 @@ func TestBadFlags(t *testing.T) {
 		"--nodes 3 --cluster-cidr 10.0.0.0/23":               {"--cluster-cidr", "room for 2 nodes"},
 		"--runtime containerd --registry-mirror example.com": {"--registry-mirror", "http://HOST:PORT"},
 		"--runtime podman":                                   {`--runtime "podman"`, "simulated"},
+		"--audit-log-maxage -1":                              {"--audit-log-maxage -1", "days", "or 0"},
+		"--audit-log-maxage 106752":                          {"--audit-log-maxage 106752", "36500"},
+		"--audit-log-maxbackup -1":                           {"--audit-log-maxbackup -1", "or 0 for all"},
+		"--audit-log-maxsize -1":                             {"--audit-log-maxsize -1", "MiB"},
+		"--audit-log-maxsize 9000000000000000000":            {"--audit-log-maxsize", "1048576"},
+		"--audit-log= --audit-log-maxsize 1":                 {"--audit-log-maxsize", "--audit-log is empty"},
+		"--max-requests-inflight -1":                         {"--max-requests-inflight -1", "or 0"},
+		"--max-mutating-requests-inflight -1":                {"--max-mutating-requests-inflight -1", "or 0"},
 		"--listen 6443":                                      {`--listen "6443"`, "ADDRESS:PORT"},
 		"--listen 127.0.0.1:https":                           {"--listen", "from 0 to 65535"},
 		"--listen 127.0.0.1:65536":                           {"--listen", "from 0 to 65535"},
@@ -96,10 +108,55 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	}
 	for _, name := range []string{
 		"--data-dir DIR", "--kubeconfig FILE", "--listen ADDR:PORT", "--storage KIND", "--nodes N", "--runtime KIND", "--disable LIST",
-		"--audit-log FILE", "--verbose", "Examples:", "Ctrl-C",
+		"--audit-log FILE", "--audit-log-maxage DAYS", "--audit-log-maxbackup N", "--audit-log-maxsize MIB", "(default 30, 50, 20)",
+		"--max-requests-inflight N", "--max-mutating-requests-inflight N", "(default 400, 200)", "--verbose", "Examples:", "Ctrl-C",
 	} {
 		if !strings.Contains(help.String(), name) {
 			t.Errorf("the help does not tell %s", name)
+		}
+	}
+}
+
+// TestRetention: what the flags of the audit log come to, and what of it strangers get.
+func TestRetention(t *testing.T) {
+	const day = 24 * time.Hour
+	for args, want := range map[string]struct {
+		file      audit.FileOptions
+		strangers audit.Budget
+	}{
+		"": {audit.FileOptions{MaxSize: 20 << 20, Keep: 50, MaxAge: 30 * day}, audit.Budget{Bytes: 51 * 5 << 20 / 240, Every: 3 * time.Hour}},
+		"--audit-log-maxage 8 --audit-log-maxbackup 1 --audit-log-maxsize 1": {
+			audit.FileOptions{MaxSize: 1 << 20, Keep: 1, MaxAge: 8 * day}, audit.Budget{Bytes: 64 << 10, Every: day}},
+		"--audit-log-maxage 0":    {audit.FileOptions{MaxSize: 20 << 20, Keep: 50}, audit.Budget{}},
+		"--audit-log-maxbackup 0": {audit.FileOptions{MaxSize: 20 << 20, Keep: -1, MaxAge: 30 * day}, audit.Budget{}},
+		"--audit-log-maxsize 0":   {audit.FileOptions{MaxSize: math.MaxInt64, Keep: 50, MaxAge: 30 * day}, audit.Budget{}},
+	} {
+		s, err := parse(append([]string{"--data-dir", "/d"}, strings.Fields(args)...), noEnvironment, io.Discard)
+		if err != nil {
+			t.Errorf("%q: %v", args, err)
+			continue
+		}
+		if file, strangers := s.retention.options(), s.retention.strangers(); file != want.file || strangers != want.strangers {
+			t.Errorf("%q: %+v %+v, want %+v", args, file, strangers, want)
+		}
+	}
+}
+
+// TestInflight: 0 is no limit, as kube-apiserver has it.
+func TestInflight(t *testing.T) {
+	for args, want := range map[string][2]int{
+		"":                          {400, 200},
+		"--max-requests-inflight 0": {-1, 200},
+		"--max-mutating-requests-inflight 0 --max-requests-inflight 7": {7, -1},
+	} {
+		s, err := parse(append([]string{"--data-dir", "/d"}, strings.Fields(args)...), noEnvironment, io.Discard)
+		if err != nil {
+			t.Errorf("%q: %v", args, err)
+			continue
+		}
+		var o cluster.Server
+		if s.inflight.apply(&o); o.MaxInFlight != want[0] || o.MaxMutatingInFlight != want[1] {
+			t.Errorf("%q: %d and %d, want %v", args, o.MaxInFlight, o.MaxMutatingInFlight, want)
 		}
 	}
 }
