@@ -466,6 +466,52 @@ func TestZonesSilent(t *testing.T) {
 	}
 }
 
+// TestZonesFallOneByOne: a zone that was silent before keeps the nodes of another one from nothing.
+func TestZonesFallOneByOne(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("east/0", "mid/0", "west/0") }, func(b *bench) {
+		b.until(2 * time.Second)
+		b.hearts["east-0"]()
+		b.until(100 * time.Second)
+		b.hearts["west-0"]()
+		b.until(160 * time.Second)
+		b.wantTaints("west-0", "unreachable:NoExecute", "unreachable:NoSchedule")
+		b.wantTaints("mid-0")
+		b.hearts["mid-0"]()
+		b.until(220 * time.Second)
+		if n := b.evicting(); n != 0 {
+			b.Errorf("%d nodes evict although all are silent", n)
+		}
+	})
+}
+
+// TestGraceAnew: who was not called silent while no node was ready gets the whole grace once one is.
+func TestGraceAnew(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+		ready := func() corev1.ConditionStatus {
+			for _, c := range b.get("a").Status.Conditions {
+				if c.Type == corev1.NodeReady {
+					return c.Status
+				}
+			}
+			return ""
+		}
+		b.until(2 * time.Second)
+		b.post("a", corev1.ConditionFalse)
+		b.post("b", corev1.ConditionFalse)
+		b.hearts["a"]()
+		b.until(40 * time.Second)
+		b.post("b", corev1.ConditionTrue)
+		b.until(80 * time.Second)
+		if got := ready(); got != corev1.ConditionFalse {
+			b.Errorf("it is %s before its grace is over", got)
+		}
+		b.until(110 * time.Second)
+		if got := ready(); got != corev1.ConditionUnknown {
+			b.Errorf("it is %s after its grace", got)
+		}
+	})
+}
+
 // TestIdle: healthy nodes cost no writes, and none are tainted at start.
 func TestIdle(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/keelson-dev/keelson/controllers"
 )
 
 func TestTolerated(t *testing.T) {
@@ -46,5 +48,43 @@ func TestTolerated(t *testing.T) {
 		if after != tt.after || leaves != tt.leaves {
 			t.Errorf("%s: %v %v, want %v %v", name, after, leaves, tt.after, tt.leaves)
 		}
+	}
+}
+
+// TestDeadlines: a deadline is kept to the moment, and is out of reach once the deletion began.
+func TestDeadlines(t *testing.T) {
+	at := func(s float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second))) }
+	key := controllers.Key{Namespace: "ns", Name: "p"}
+	e := newEvictions()
+	if _, due := e.start(key, at(0)); due || e.stands(key, at(0)) || e.cancel(key) {
+		t.Error("there is one already")
+	}
+	if !e.set(key, at(0), at(10)) || e.set(key, at(1), at(2)) {
+		t.Error("the first is not the one that counts")
+	}
+	if e.stands(key, at(0)) || !e.stands(key, at(1)) {
+		t.Error("only one that was set earlier stands")
+	}
+	for _, early := range []float64{0, 9.5, 9.999} {
+		if wait, due := e.start(key, at(early)); due || wait != at(10).Sub(at(early)) {
+			t.Errorf("at %v s: due %v, wait %v", early, due, wait)
+		}
+	}
+	if !e.cancel(key) || e.cancel(key) {
+		t.Error("it can be called off once")
+	}
+	e.set(key, at(20), at(30))
+	if wait, due := e.start(key, at(30)); !due || wait != 0 {
+		t.Errorf("due %v, wait %v", due, wait)
+	}
+	if !e.stands(key, at(20)) || e.cancel(key) || e.set(key, at(31), at(40)) {
+		t.Error("the deletion under way was forgotten")
+	}
+	e.done(key)
+	if e.stands(key, at(40)) || !e.set(key, at(40), at(40)) {
+		t.Error("it is not over")
+	}
+	if !e.stands(key, at(40)) || e.cancel(key) {
+		t.Error("one that is due at once stands, and nobody need be told that it was called off")
 	}
 }

@@ -299,3 +299,30 @@ func TestRetries(t *testing.T) {
 		})
 	}
 }
+
+// TestReasonComesFirst: no pod is deleted before its status says why.
+func TestReasonComesFirst(t *testing.T) {
+	left := 4
+	inBubble(t, func(a fakeapi.Action) error {
+		if a.Verb == fakeapi.Patch && left > 0 {
+			left--
+			return errors.New("no")
+		}
+		return nil
+	}, func(b *bench) {
+		b.put("pods", pod("p"))
+		b.api.Reset()
+		b.taint("a")
+		b.until(10 * time.Second)
+		b.wantDeleted("p", true)
+		deletions := 0
+		for _, a := range b.api.Actions() {
+			if a.Verb == fakeapi.Delete {
+				deletions++
+			}
+		}
+		if deletions != 1 || len(b.get("p").Status.Conditions) != 1 {
+			b.Errorf("deleted %d times, conditions %v", deletions, b.get("p").Status.Conditions)
+		}
+	})
+}
