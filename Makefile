@@ -4,6 +4,9 @@ BIN := $(CURDIR)/bin
 RACE_PACKAGES := ./admission/... ./apiserver/... ./authn/... ./authz/... ./client/... ./cluster/... ./controllers/... \
 	./cri/... ./events/... ./informer/... ./kubelet/... ./pki/... ./registry/... ./scheduler/... ./storage/...
 
+# What a measurement found is shown in the README, also when it failed.
+SHOW := || failed=1; $(GO) run ./internal/evidence/readme && test -z "$$failed"
+
 # Tests run real containers where they can: as root on Linux.
 NODE_TOOLS := $(if $(and $(filter Linux,$(shell uname -s)),$(filter 0,$(shell id -u))),node-tools)
 
@@ -64,14 +67,18 @@ $(BIN)/etcd: tools/etcd/main.go tools/etcd/go.mod tools/etcd/go.sum
 generate: ## Write generated files anew: the OpenAPI definitions, from the versions of tools/openapi/go.mod.
 	$(GO) generate ./...
 
+.PHONY: modules
+modules: ## Vet and compile every module below the root, tests included, and run none.
+	$(GO) run ./internal/modules -compile
+
 .PHONY: fuzz
 FUZZTIME ?= 20s
-fuzz: ## Run every fuzz target for FUZZTIME.
-	@for pkg in $$($(GO) list ./...); do \
+fuzz: ## Run every fuzz target for FUZZTIME, from the inputs that are kept in testdata/fuzz on.
+	@failed=; for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || failed="$$failed $$pkg:$$target"; \
 	  done; \
-	done
+	done; if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 .PHONY: differential
 differential: ## Compare with upstream's own code (modules under conformance/; builds parts of Kubernetes).
@@ -86,40 +93,43 @@ components: ## Run upstream's scheduler and controller manager, and a controller
 .PHONY: conformance
 FOCUS ?=
 conformance: ## Run upstream's conformance tests of what is served here, or those that FOCUS matches; writes results/.
-	$(GO) run ./conformance/e2e -focus '$(FOCUS)'
-	$(GO) run ./internal/evidence/readme
+	$(GO) run ./conformance/e2e -focus '$(FOCUS)' $(SHOW)
 
 .PHONY: conformance-pods
 conformance-pods: ## Run upstream's conformance tests of pods and volumes on a node of real containers, as root; writes results/.
-	$(GO) run ./conformance/e2e -class pods -focus '$(FOCUS)'
-	$(GO) run ./internal/evidence/readme
+	$(GO) run ./conformance/e2e -class pods -focus '$(FOCUS)' $(SHOW)
 
 .PHONY: bench
 bench: ## Measure start-up and throughput; writes results/ and the README's figures.
 	$(GO) build -o $(BIN)/bench-cluster ./bench/cluster
-	$(BIN)/bench-cluster
-	$(GO) run ./bench/serve
-	$(if $(NODE_TOOLS),$(GO) run ./bench/node)
-	$(GO) run ./internal/evidence/readme
+	$(BIN)/bench-cluster || failed=1; \
+	$(GO) run ./bench/serve || failed=1; \
+	$(if $(NODE_TOOLS),$(GO) run ./bench/node,true) $(SHOW)
+
+.PHONY: bench-peers
+bench-peers: ## Measure keelson and upstream's control plane side by side; builds upstream's; writes results/ and the README's figures.
+	$(GO) run ./bench/peers $(SHOW)
 
 .PHONY: kills
 KILLS ?= 200
 kills: ## Kill the cluster KILLS times under load and check that nothing is lost; writes results/.
-	$(GO) run ./bench/kills -kills $(KILLS)
-	$(GO) run ./internal/evidence/readme
+	$(GO) run ./bench/kills -kills $(KILLS) $(SHOW)
 
 .PHONY: scale
 scale: ## Measure how cost grows from 1,000 to 100,000 pods, and what watches cost; writes results/ and the README's figures.
 	$(GO) build -o $(BIN)/bench-scale ./bench/scale
-	$(BIN)/bench-scale
-	$(GO) run ./internal/evidence/readme
+	$(BIN)/bench-scale $(SHOW)
 
 .PHONY: soak
 MINUTES ?= 10
 SEED ?= 0
 soak: $(BIN)/etcd ## Concurrent clients for MINUTES while power, etcd and its network fail: nothing lost, all in order; writes results/.
-	$(GO) test ./bench/soak -run '^TestSoak$$' -count=1 -timeout 0 -v -minutes $(MINUTES) -seed $(SEED) -results $(CURDIR)/results
-	$(GO) run ./internal/evidence/readme
+	$(GO) test ./bench/soak -run '^TestSoak$$' -count=1 -timeout 0 -v -minutes $(MINUTES) -seed $(SEED) -results $(CURDIR)/results $(SHOW)
+
+.PHONY: proofs
+PROOFS ?=
+proofs: etcd $(NODE_TOOLS) ## Run what takes long, within three hours, and write one page of it: docs/proofs.md. PROOFS="-only REGEXP".
+	$(GO) run ./internal/evidence/proofs $(PROOFS) $(SHOW)
 
 .PHONY: mutants
 PACKAGES ?=

@@ -41,8 +41,11 @@ func TestTable(t *testing.T) {
 			[]string{"| tests of | selected | passed | failed | left out |", "| Kubernetes v1.37.1 | 3 | 3 | 0 | 4 |", "Left out for what they need: webhooks (2), dns (1), jobs (1).\n"},
 		},
 		"tests that failed": {
-			evidence.Result{Tests: &evidence.Tests{Selected: 3, Passed: 2, Failed: 1, Failures: []evidence.Failure{{Test: "a", Message: "timed out"}}}},
+			evidence.Result{Code: evidence.Code{Dirty: &dirty}, Tests: &evidence.Tests{Selected: 3, Passed: 2, Failed: 1, Failures: []evidence.Failure{{Test: "a", Message: "timed out"}}}},
 			[]string{"| 3 | 2 | 1 | 0 |", "Failed: a: timed out\n"},
+		},
+		"tests left out before that was recorded": {
+			evidence.Result{Verdict: passed, Tests: &evidence.Tests{Selected: 3, Passed: 3}}, []string{"| 3 | 3 | 0 | not recorded |"},
 		},
 		"beside upstream": {
 			evidence.Result{Verdict: passed, Peers: []evidence.Peer{
