@@ -133,6 +133,7 @@ func TestFilesThatAreNoGood(t *testing.T) {
 		"l-space.yaml":  strings.Replace(manifest("x", ""), "metadata:\n", "metadata:\n  namespace: ../x\n", 1),
 		"m-uid.yaml":    strings.Replace(manifest("x", ""), "metadata:\n", "metadata:\n  uid: ../../x\n", 1),
 		"n-alias.yaml":  "a: &a " + strings.Repeat("x", 1<<17) + "\nb: [" + strings.Repeat("*a, ", 1<<15) + "]\n" + manifest("x", ""),
+		"o-large.yaml":  manifest("large", "") + strings.Repeat("#"+strings.Repeat(" ", 1023)+"\n", 10<<10+1),
 		".hidden.yaml":  manifest("hidden", ""),
 	} {
 		write(t, dir, name, content)
@@ -162,6 +163,7 @@ func TestFilesThatAreNoGood(t *testing.T) {
 		"h-secret": "static pods may not reference secrets", "i-wrong": "invalid pod: I do not like it", "j-type": "couldn't parse as pod(",
 		"k-name": `metadata.name: Invalid value: \"Not_A_Name-node1\"`, "l-space": `metadata.namespace: Invalid value: \"../x\"`,
 		"n-alias": "its aliases expand to more than 10485760 bytes",
+		"o-large": "the manifest is larger than 10485760 bytes",
 		"m-uid":   `metadata.uid: Invalid value: \"../../x\": must not be a path`,
 	} {
 		found := false

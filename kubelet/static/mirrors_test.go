@@ -211,6 +211,31 @@ func TestPodsOfNoConcern(t *testing.T) {
 	})
 }
 
+// TestMirrorOfAnotherNode: a pod of the name that another node has stays, whether it is in the way or not.
+func TestMirrorOfAnotherNode(t *testing.T) {
+	mirror(t, func(m *mirroring) {
+		m.registerNode()
+		for _, change := range []func(*corev1.Pod){func(*corev1.Pod) {}, ordinary} {
+			theirs := mirrored("theirs", func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "", "n2" }, change)
+			if _, err := m.api.Create(m.t.Context(), podTarget(""), theirs, metav1.CreateOptions{}); err != nil {
+				m.t.Fatal(err)
+			}
+			synctest.Wait()
+			m.api.Reset()
+			m.put("ours")
+			time.Sleep(time.Minute)
+			m.static.Delete("ns", "web-n1")
+			time.Sleep(time.Minute)
+			m.expect()
+			now := int64(0)
+			if err := m.api.Delete(m.t.Context(), podTarget("web-n1"), metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+				m.t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
 func TestOrphanOfAnEarlierKubelet(t *testing.T) {
 	mirror(t, func(m *mirroring) {
 		orphan := mirrored("h", func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "", "n1" })
