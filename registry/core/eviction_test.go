@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/core"
@@ -82,6 +83,14 @@ func TestEvictionOptions(t *testing.T) {
 	if _, err := act(t, r, "eviction", "web", e, false); !errors.Is(err, registry.ErrConflict) {
 		t.Errorf("another version: %v", err)
 	}
+	another := types.UID("another")
+	e.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &another}}
+	if _, err := act(t, r, "eviction", "web", e, false); !errors.Is(err, registry.ErrConflict) {
+		t.Errorf("another UID: %v", err)
+	}
+	if now, _ := stored(t, r, p); len(now.Status.Conditions) != len(p.Status.Conditions) {
+		t.Errorf("a pod that stays is marked: %+v", now.Status.Conditions)
+	}
 	e.DeleteOptions = &metav1.DeleteOptions{GracePeriodSeconds: &grace, Preconditions: &metav1.Preconditions{UID: &p.UID, ResourceVersion: &p.ResourceVersion}}
 	if _, err := act(t, r, "eviction", "web", e, false); err != nil {
 		t.Fatal(err)
@@ -150,6 +159,8 @@ func TestEvictionRefused(t *testing.T) {
 			"Cannot evict pod as it would violate the pod's disruption budget.", "The disruption budget pdb does not allow evicting pods currently", 0},
 		{"too many", policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 5, DisruptedPods: full}, registry.ErrForbidden,
 			"DisruptedPods map too big - too many evictions not confirmed by PDB controller", "The disruption budget pdb does not allow evicting pods currently: too many pending evictions not confirmed by PDB controller", 0},
+		{"negative", policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: -1}, registry.ErrForbidden,
+			"pdb disruptions allowed is negative", "The disruption budget pdb does not allow evicting pods currently: pdb disruptions allowed is negative", 0},
 		{"not observed", policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 5, ObservedGeneration: -1}, registry.ErrTooManyRequests,
 			"Cannot evict pod as it would violate the pod's disruption budget.", "The disruption budget pdb is still being processed by the server.", 10},
 	} {
@@ -183,6 +194,23 @@ func TestEvictionRefused(t *testing.T) {
 	}
 }
 
+// TestEvictionWithManyOnTheirWay: as many as may be, and this one.
+func TestEvictionWithManyOnTheirWay(t *testing.T) {
+	r := running(t)
+	p := podIn(t, r, corev1.PodRunning, true)
+	going := map[string]metav1.Time{}
+	for i := range 2000 {
+		going[fmt.Sprint("pod-", i)] = metav1.Unix(1, 0)
+	}
+	budget(t, r, "pdb", policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1, DisruptedPods: going})
+	if _, err := act(t, r, "eviction", "web", evictionOf("web"), false); err != nil {
+		t.Error(err)
+	}
+	if p, _ = stored(t, r, p); p.DeletionTimestamp == nil {
+		t.Error("the pod stays")
+	}
+}
+
 func TestEvictionUnderTwoBudgets(t *testing.T) {
 	r := running(t)
 	podIn(t, r, corev1.PodRunning, true)
@@ -205,6 +233,7 @@ func TestEvictionOfUnhealthyPods(t *testing.T) {
 	}{
 		{"always allowed", &always, policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 0, DesiredHealthy: 2}, true},
 		{"healthy enough without it", nil, policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 2, DesiredHealthy: 2}, true},
+		{"nothing is healthy or has to be", nil, policyv1.PodDisruptionBudgetStatus{}, false},
 		{"not healthy enough", nil, policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 1, DesiredHealthy: 2}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
