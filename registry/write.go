@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -461,8 +460,16 @@ func PathSegmentName(name string, prefix bool) []string {
 
 // appendNew appends the errors of more that are not in errs.
 func appendNew(errs, more field.ErrorList) field.ErrorList {
+	if len(more) == 0 {
+		return errs
+	}
+	known := make(map[string]bool, len(errs))
+	for _, e := range errs {
+		known[e.Error()] = true
+	}
 	for _, e := range more {
-		if !slices.ContainsFunc(errs, func(known *field.Error) bool { return known.Error() == e.Error() }) {
+		if text := e.Error(); !known[text] {
+			known[text] = true
 			errs = append(errs, e)
 		}
 	}

@@ -109,24 +109,42 @@ func scopeFits(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 	return true
 }
 
-// validateScope judges one scope; value is what is shown as wrong when it does not fit.
-func validateScope(spec *corev1.ResourceQuotaSpec, scope corev1.ResourceQuotaScope, path *field.Path, value any) field.ErrorList {
-	var errs field.ErrorList
-	for _, name := range sortedNames(spec.Hard) {
-		if quotaResource(name) && !scopeFits(scope, name) {
-			errs = append(errs, field.Invalid(path, value, "unsupported scope applied to resource"))
+// misfits tells how many of a quota's resources do not fit a scope. It looks at them once for each scope.
+type misfits struct {
+	hard  corev1.ResourceList
+	known map[corev1.ResourceQuotaScope]int
+}
+
+func misfitsOf(spec *corev1.ResourceQuotaSpec) misfits {
+	return misfits{hard: spec.Hard, known: map[corev1.ResourceQuotaScope]int{}}
+}
+
+// validate judges one scope; value is what is shown as wrong when it does not fit.
+func (m misfits) validate(scope corev1.ResourceQuotaScope, path *field.Path, value any) field.ErrorList {
+	n, ok := m.known[scope]
+	if !ok && quotaScopeKnown(scope) { // to others everything fits
+		for name := range m.hard {
+			if quotaResource(name) && !scopeFits(scope, name) {
+				n++
+			}
 		}
+		m.known[scope] = n
+	}
+	var errs field.ErrorList
+	for range n {
+		errs = append(errs, field.Invalid(path, value, "unsupported scope applied to resource"))
 	}
 	return errs
 }
 
 func validateQuotaScopes(spec *corev1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	fit := misfitsOf(spec)
 	for _, scope := range spec.Scopes {
 		if !quotaScopeKnown(scope) {
 			errs = append(errs, field.Invalid(path, spec.Scopes, "unsupported scope"))
 		}
-		errs = append(errs, validateScope(spec, scope, path, spec.Scopes)...)
+		errs = append(errs, fit.validate(scope, path, spec.Scopes)...)
 	}
 	return append(errs, conflictingScopes(spec.Scopes, path, spec.Scopes)...)
 }
@@ -148,11 +166,12 @@ func validateScopeSelector(spec *corev1.ResourceQuotaSpec, path *field.Path) fie
 	var errs field.ErrorList
 	var scopes []corev1.ResourceQuotaScope
 	path = path.Child("matchExpressions")
+	fit, shown := misfitsOf(spec), internalSelector(spec.ScopeSelector)
 	for _, r := range spec.ScopeSelector.MatchExpressions {
 		if !quotaScopeKnown(r.ScopeName) {
 			errs = append(errs, field.Invalid(path.Child("scopeName"), r.ScopeName, "unsupported scope"))
 		}
-		errs = append(errs, validateScope(spec, r.ScopeName, path, internalSelector(spec.ScopeSelector))...)
+		errs = append(errs, fit.validate(r.ScopeName, path, shown)...)
 		errs = append(errs, validateScopeOperator(&r, path)...)
 		scopes = append(scopes, r.ScopeName)
 	}

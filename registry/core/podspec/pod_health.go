@@ -1,7 +1,6 @@
 package podspec
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,12 +11,13 @@ import (
 
 // deviceHealth judges what nodes say of the devices that containers use (KEP-4680).
 func (v *validator) deviceHealth(list []corev1.ContainerStatus, cs []corev1.Container, s *corev1.PodStatus, p *field.Path) {
+	places := placesOf(cs)
 	for i := range list {
-		of := slices.IndexFunc(cs, func(c corev1.Container) bool { return c.Name == list[i].Name })
+		of, known := places[list[i].Name]
 		for j, r := range list[i].AllocatedResourcesStatus {
 			at := p.Index(i).Child("allocatedResourcesStatus").Index(j)
 			// A status of a container that the spec does not have is let pass.
-			if of >= 0 {
+			if known {
 				v.allocated(r.Name, &cs[of], s, at.Child("name"))
 			}
 			v.health(r.Resources, at.Child("resources"))
@@ -79,14 +79,24 @@ func (v *validator) health(list []corev1.ResourceHealth, p *field.Path) {
 
 // nodeClaims judges the claims that take from what a node can allocate (KEP-5517).
 func (v *validator) nodeClaims(s *corev1.PodStatus, p *field.Path) {
+	mapped := map[string]bool{}
+	note := func(name *string) {
+		if name != nil {
+			mapped[*name] = true
+		}
+	}
+	for i := range v.spec.ResourceClaims {
+		note(v.spec.ResourceClaims[i].ResourceClaimName)
+	}
+	for i := range s.ResourceClaimStatuses {
+		note(s.ResourceClaimStatuses[i].ResourceClaimName)
+	}
 	for i := range s.NodeAllocatableResourceClaimStatuses {
 		c, at := &s.NodeAllocatableResourceClaimStatuses[i], p.Index(i)
 		if c.ResourceClaimName == "" {
 			continue
 		}
-		is := func(name *string) bool { return name != nil && *name == c.ResourceClaimName }
-		if !slices.ContainsFunc(v.spec.ResourceClaims, func(r corev1.PodResourceClaim) bool { return is(r.ResourceClaimName) }) &&
-			!slices.ContainsFunc(s.ResourceClaimStatuses, func(r corev1.PodResourceClaimStatus) bool { return is(r.ResourceClaimName) }) {
+		if !mapped[c.ResourceClaimName] {
 			v.invalid(at.Child("resourceClaimName"), c.ResourceClaimName, "no mapping found in pod reference")
 		}
 		for j, m := range c.Mapping {
@@ -119,9 +129,12 @@ func (v *validator) nonNegativeQuantity(q *resource.Quantity, p *field.Path) {
 
 // volumeHealth judges what nodes say of volumes (KEP-1432).
 func (v *validator) volumeHealth(list []corev1.PodVolumeHealth, p *field.Path) {
+	known := map[string]bool{}
+	for i := range v.spec.Volumes {
+		known[v.spec.Volumes[i].Name] = true
+	}
 	for i, h := range list {
-		known := slices.ContainsFunc(v.spec.Volumes, func(vol corev1.Volume) bool { return vol.Name == h.Name })
-		if h.Name != "" && !known {
+		if h.Name != "" && !known[h.Name] {
 			v.notFound(p.Index(i).Child("name"), h.Name)
 		}
 		for j, c := range h.HealthConditions {

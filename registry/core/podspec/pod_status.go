@@ -79,29 +79,40 @@ func (v *validator) restarts(now, old []corev1.ContainerStatus, cs []corev1.Cont
 	if spec != nil && restartsTogether(spec) {
 		return
 	}
+	running := map[string]int{}
+	for i := range now {
+		if now[i].State.Terminated == nil {
+			running[now[i].Name]++
+		}
+	}
+	places := placesOf(cs)
 	for i := range old {
 		ended := old[i].State.Terminated
 		if ended == nil {
 			continue
 		}
-		restarted := func(s corev1.ContainerStatus) bool { return s.Name == old[i].Name && s.State.Terminated == nil }
-		n := 0
-		for _, s := range now {
-			if restarted(s) {
-				n++
-			}
-		}
+		n := running[old[i].Name]
 		if spec != nil && n > 1 {
 			n = 1 // told once, but for ephemeral containers
 		}
-		j := slices.IndexFunc(cs, func(c corev1.Container) bool { return c.Name == old[i].Name })
-		if j >= 0 && mayRestart(&cs[j], spec, ended.ExitCode) {
+		if j, ok := places[old[i].Name]; ok && mayRestart(&cs[j], spec, ended.ExitCode) {
 			continue
 		}
 		for range n {
 			v.forbidden(p.Index(i).Child("state"), "may not be transitioned to non-terminated state")
 		}
 	}
+}
+
+// placesOf tells where in a list each name stands for the first time.
+func placesOf(cs []corev1.Container) map[string]int {
+	places := make(map[string]int, len(cs))
+	for i := range cs {
+		if _, ok := places[cs[i].Name]; !ok {
+			places[cs[i].Name] = i
+		}
+	}
+	return places
 }
 
 // restartsTogether tells whether the end of one container can restart them all (KEP-5532).
@@ -158,10 +169,13 @@ func ruleMatches(rule corev1.ContainerRestartRule, code int32) bool {
 }
 
 func (v *validator) claimStatuses(list []corev1.PodResourceClaimStatus, p *field.Path) {
-	seen := map[string]bool{}
+	seen, known := map[string]bool{}, map[string]bool{}
+	for i := range v.spec.ResourceClaims {
+		known[v.spec.ResourceClaims[i].Name] = true
+	}
 	for i, s := range list {
 		at := p.Index(i)
-		if !slices.ContainsFunc(v.spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.Name == s.Name }) {
+		if !known[s.Name] {
 			v.invalid(at.Child("name"), s.Name, "must match the name of an entry in `spec.resourceClaims`")
 		}
 		if seen[s.Name] {

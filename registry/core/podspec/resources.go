@@ -87,7 +87,7 @@ func (v *validator) resourceName(name corev1.ResourceName, p *field.Path, wholeP
 
 // claimRefs judges which of the pod's resource claims a container uses (KEP-3063).
 func (v *validator) claimRefs(claims []corev1.ResourceClaim, p *field.Path) {
-	seen := map[string]bool{}
+	seen := claimed{keys: map[string]bool{}, requests: map[string]int{}}
 	for i, claim := range claims {
 		at := p.Index(i)
 		if !v.need(at, claim.Name) {
@@ -97,21 +97,35 @@ func (v *validator) claimRefs(claims []corev1.ResourceClaim, p *field.Path) {
 		if v.claims[claim.Name] {
 			continue
 		}
-		detail := "must be one of the names in pod.spec.resourceClaims"
-		if len(v.claims) == 0 {
-			detail += " which is empty"
-		} else {
-			detail += ": " + strings.Join(sorted(v.claims), ", ")
-		}
 		err := field.NotFound(at, claim.Name)
-		err.Detail = detail
+		err.Detail = v.claimChoice()
 		v.add(err)
 	}
 }
 
+// claimChoice tells what claims there are. The text is made once: both lists may be long.
+func (v *validator) claimChoice() string {
+	if v.choice == "" {
+		v.choice = "must be one of the names in pod.spec.resourceClaims"
+		if len(v.claims) == 0 {
+			v.choice += " which is empty"
+		} else {
+			v.choice += ": " + strings.Join(sorted(v.claims), ", ")
+		}
+	}
+	return v.choice
+}
+
+// claimed is what a container uses: claims, or requests of them as "claim/request", and of each claim how many
+// requests.
+type claimed struct {
+	keys     map[string]bool
+	requests map[string]int
+}
+
 // claimRef refuses a claim, or a request of it, that is used twice.
-func (v *validator) claimRef(claim corev1.ResourceClaim, seen map[string]bool, p *field.Path) {
-	if seen[claim.Name] {
+func (v *validator) claimRef(claim corev1.ResourceClaim, seen claimed, p *field.Path) {
+	if seen.keys[claim.Name] {
 		v.duplicate(p, claim.Name)
 		return
 	}
@@ -121,16 +135,18 @@ func (v *validator) claimRef(claim corev1.ResourceClaim, seen map[string]bool, p
 		key += "/" + claim.Request
 	}
 	switch {
-	case seen[key]:
+	case seen.keys[key]:
 		v.duplicate(p, key)
+		return
 	case claim.Request == "":
-		for other := range seen {
-			if of, _, ok := strings.Cut(other, "/"); ok && of == claim.Name {
-				v.duplicate(p, claim.Name)
-			}
+		for range seen.requests[claim.Name] {
+			v.duplicate(p, claim.Name)
 		}
 	}
-	seen[key] = true
+	seen.keys[key] = true
+	if of, _, ok := strings.Cut(key, "/"); ok {
+		seen.requests[of]++
+	}
 }
 
 // resourceClaims judges the claims that the pod has or makes.

@@ -184,11 +184,27 @@ func (r *report) labelKeys(p *field.Path, keys []string, selector *metav1.LabelS
 
 func (v *validator) spreadConstraints(p *field.Path) {
 	list := v.spec.TopologySpreadConstraints
+	last := make(map[spread]int, len(list))
+	for i := range list {
+		last[spreadOf(&list[i])] = i
+	}
 	for i := range list {
 		v.spreadConstraint(&list[i], p.Index(i))
-		v.spreadRepeats(&list[i], list[i+1:], p.Index(i))
+		if last[spreadOf(&list[i])] > i { // there is another of the same topology and strictness
+			v.duplicate(p.Index(i).Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", list[i].TopologyKey, list[i].WhenUnsatisfiable))
+		}
 		v.spreadPolicies(&list[i], p.Index(i))
 	}
+}
+
+// spread is what no two constraints of a pod may have in common.
+type spread struct {
+	key  string
+	when corev1.UnsatisfiableConstraintAction
+}
+
+func spreadOf(c *corev1.TopologySpreadConstraint) spread {
+	return spread{c.TopologyKey, c.WhenUnsatisfiable}
 }
 
 func (v *validator) spreadConstraint(c *corev1.TopologySpreadConstraint, p *field.Path) {
@@ -199,16 +215,6 @@ func (v *validator) spreadConstraint(c *corev1.TopologySpreadConstraint, p *fiel
 		v.required(p.Child("topologyKey"), "can not be empty")
 	}
 	oneOf(&v.report, p.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
-}
-
-// spreadRepeats refuses a second constraint of the same topology and strictness.
-func (v *validator) spreadRepeats(c *corev1.TopologySpreadConstraint, later []corev1.TopologySpreadConstraint, p *field.Path) {
-	for _, other := range later {
-		if c.TopologyKey == other.TopologyKey && c.WhenUnsatisfiable == other.WhenUnsatisfiable {
-			v.duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable))
-			return
-		}
-	}
 }
 
 func (v *validator) spreadPolicies(c *corev1.TopologySpreadConstraint, p *field.Path) {

@@ -23,6 +23,7 @@ type validator struct {
 	volumes map[string]*corev1.VolumeSource
 	// claims are the names in spec.resourceClaims.
 	claims map[string]bool
+	choice string // of these, for errors; made when it is needed
 }
 
 // ValidateTemplate judges a pod template at path, its labels and annotations included.
