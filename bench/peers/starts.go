@@ -14,8 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/keelson-dev/keelson/internal/evidence"
 	"github.com/keelson-dev/keelson/internal/kubectl"
@@ -173,12 +171,7 @@ func (h hand) use(ctx context.Context, s *side, home string) error {
 	if err := rest.LoadTLSFiles(c); err != nil {
 		return err
 	}
-	err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:  map[string]*clientcmdapi.Cluster{"it": {Server: c.Host, CertificateAuthorityData: c.CAData}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{"it": {ClientCertificateData: c.CertData, ClientKeyData: c.KeyData, Token: c.BearerToken}},
-		Contexts:  map[string]*clientcmdapi.Context{"it": {Cluster: "it", AuthInfo: "it"}}, CurrentContext: "it",
-	}, path)
-	if err != nil {
+	if err := write(ctx, path, c); err != nil {
 		return err
 	}
 	k := kubectl.Kubectl{Path: h.kubectl, Kubeconfig: path, Home: home}

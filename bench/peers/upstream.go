@@ -14,15 +14,11 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/internal/upstream"
 	"github.com/keelson-dev/keelson/pki"
 )
-
-// apiServer is the name of upstream's program.
-const apiServer = "kube-apiserver"
 
 // theUpstream is upstream's control plane: its programs by name, and which versions they say they are.
 type theUpstream struct {
@@ -32,7 +28,7 @@ type theUpstream struct {
 // newUpstream finds the programs in a directory, or builds them.
 func newUpstream(ctx context.Context, dir string) (*theUpstream, error) {
 	u := &theUpstream{programs: map[string]string{}, versions: map[string]string{}}
-	for _, name := range []string{"etcd", apiServer, upstream.ControllerManager, upstream.Scheduler} {
+	for _, name := range []string{upstream.Etcd, upstream.APIServer, upstream.ControllerManager, upstream.Scheduler} {
 		path := filepath.Join(dir, name)
 		var err error
 		if dir == "" {
@@ -45,7 +41,7 @@ func newUpstream(ctx context.Context, dir string) (*theUpstream, error) {
 		}
 		u.programs[name] = path
 	}
-	for name, program := range map[string]string{"kubernetes": apiServer, "etcd": "etcd"} {
+	for name, program := range map[string]string{"kubernetes": upstream.APIServer, "etcd": upstream.Etcd} {
 		said, err := exec.CommandContext(ctx, u.programs[program], "--version").Output()
 		if err != nil {
 			return nil, fmt.Errorf("%s --version: %w", program, err)
@@ -68,15 +64,7 @@ func build(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if name != "etcd" {
-		return kubernetes.Build(ctx, name)
-	}
-	path := filepath.Join(kubernetes.Root(), "bin", "etcd")
-	command := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(kubernetes.Root(), "tools", "etcd"), "-trimpath", "-o", path, ".")
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build etcd: %w\n%s", err, out)
-	}
-	return path, nil
+	return kubernetes.Build(ctx, name)
 }
 
 // site is where one of upstream's control planes lives: its files and ports.
@@ -117,30 +105,33 @@ func (s *site) config(user string, groups ...string) (*rest.Config, error) {
 }
 
 // kubeconfig writes that of a user and returns its name.
-func (s *site) kubeconfig(name, user string, groups ...string) (string, error) {
+func (s *site) kubeconfig(ctx context.Context, name, user string, groups ...string) (string, error) {
 	c, err := s.config(user, groups...)
 	if err != nil {
 		return "", err
 	}
 	path := s.file(name + ".kubeconfig")
-	return path, clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:  map[string]*clientcmdapi.Cluster{"it": {Server: c.Host, CertificateAuthorityData: c.CAData}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{"it": {ClientCertificateData: c.CertData, ClientKeyData: c.KeyData}},
-		Contexts:  map[string]*clientcmdapi.Context{"it": {Cluster: "it", AuthInfo: "it"}}, CurrentContext: "it",
-	}, path)
+	return path, write(ctx, path, c)
+}
+
+// write makes a kubeconfig of what a client knows.
+func write(ctx context.Context, path string, c *rest.Config) error {
+	return kubeconfig.Add(ctx, path, kubeconfig.Entry{
+		Name: "it", Server: c.Host, CA: c.CAData, Certificate: c.CertData, Key: c.KeyData, Token: c.BearerToken,
+	})
 }
 
 // arguments are those of the programs, by name.
-func (s *site) arguments() (map[string][]string, error) {
-	manager, managers := s.kubeconfig("controller-manager", "system:kube-controller-manager")
-	scheduler, schedulers := s.kubeconfig("scheduler", "system:kube-scheduler")
+func (s *site) arguments(ctx context.Context) (map[string][]string, error) {
+	manager, managers := s.kubeconfig(ctx, "controller-manager", "system:kube-controller-manager")
+	scheduler, schedulers := s.kubeconfig(ctx, "scheduler", "system:kube-scheduler")
 	storage, peers := fmt.Sprintf("http://127.0.0.1:%d", s.client), fmt.Sprintf("http://127.0.0.1:%d", s.members)
 	return map[string][]string{
 		"etcd": {
 			"--name=it", "--data-dir=" + s.file("etcd"), "--listen-client-urls=" + storage, "--advertise-client-urls=" + storage,
 			"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=it=" + peers, "--log-level=warn",
 		},
-		apiServer: {
+		upstream.APIServer: {
 			"--etcd-servers=" + storage, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(s.serve), "--cert-dir=" + s.file("certificates"),
 			"--tls-cert-file=" + s.file("apiserver.crt"), "--tls-private-key-file=" + s.file("apiserver.key"), "--client-ca-file=" + s.file("ca.crt"),
 			"--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://kubernetes.default.svc",
@@ -155,12 +146,12 @@ func (s *site) arguments() (map[string][]string, error) {
 }
 
 // start starts all programs at once. Those that need others wait for these, or are started again, as on a machine that boots.
-func (u *theUpstream) start(_ context.Context, dir string) (*plane, error) {
+func (u *theUpstream) start(ctx context.Context, dir string) (*plane, error) {
 	s, err := newSite(dir)
 	if err != nil {
 		return nil, err
 	}
-	arguments, err := s.arguments()
+	arguments, err := s.arguments(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +161,7 @@ func (u *theUpstream) start(_ context.Context, dir string) (*plane, error) {
 	}
 	// In the order in which they are to end.
 	var all []*daemon
-	for _, name := range []string{upstream.Scheduler, upstream.ControllerManager, apiServer, "etcd"} {
+	for _, name := range []string{upstream.Scheduler, upstream.ControllerManager, upstream.APIServer, "etcd"} {
 		all = append(all, startDaemon(u.programs[name], arguments[name], s.file(name+".log")))
 	}
 	return &plane{config: config, processes: func() ([]int, error) {

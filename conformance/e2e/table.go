@@ -9,8 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
@@ -134,7 +133,7 @@ func (c class) known(list string) error {
 		return err
 	}
 	var tests []struct{ Codename string }
-	if err := yaml.Unmarshal(data, &tests); err != nil {
+	if err := boundedyaml.Unmarshal(data, &tests, 8<<20); err != nil {
 		return fmt.Errorf("%s: %w", list, err)
 	}
 	names := map[string]bool{}

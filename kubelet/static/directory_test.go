@@ -176,7 +176,7 @@ func TestFilesThatAreNoGood(t *testing.T) {
 	}
 	lines := strings.Count(log.String(), "\n")
 	list(t, d)
-	if lines != 12 || strings.Count(log.String(), "\n") != lines {
+	if lines != 13 || strings.Count(log.String(), "\n") != lines {
 		t.Errorf("told more than once: %d lines, then\n%s", lines, &log)
 	}
 }
