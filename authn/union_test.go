@@ -81,10 +81,11 @@ func TestWithGroup(t *testing.T) {
 		auth authn.Authenticator
 		want []string
 	}{
-		"added":                  {is("ann", "dev"), []string{"dev", authn.GroupAuthenticated}},
-		"already there":          {is("ann", authn.GroupAuthenticated, "dev"), []string{authn.GroupAuthenticated, "dev"}},
-		"not to the anonymous":   {authn.AnonymousFallback(fails(authn.ErrNoCredentials)), []string{authn.GroupUnauthenticated}},
-		"not to unauthenticated": {is("probe", authn.GroupUnauthenticated), []string{authn.GroupUnauthenticated}},
+		"added":                   {is("ann", "dev"), []string{"dev", authn.GroupAuthenticated}},
+		"already there":           {is("ann", authn.GroupAuthenticated, "dev"), []string{authn.GroupAuthenticated, "dev"}},
+		"not to one of that name": {is(authn.Anonymous, "dev"), []string{"dev"}},
+		"not to the anonymous":    {authn.AnonymousFallback(fails(authn.ErrNoCredentials)), []string{authn.GroupUnauthenticated}},
+		"not to unauthenticated":  {is("probe", authn.GroupUnauthenticated), []string{authn.GroupUnauthenticated}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id, err := authn.WithGroup(c.auth, authn.GroupAuthenticated).Authenticate(httptest.NewRequest(http.MethodGet, "/", nil))

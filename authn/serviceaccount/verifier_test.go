@@ -344,3 +344,67 @@ func FuzzVerify(f *testing.F) {
 func signedPart(tok string) string {
 	return tok[:max(strings.LastIndex(tok, "."), 0)]
 }
+
+// TestAudienceOfARememberedToken: who asks for another audience is not told what was found out for the server's own.
+func TestAudienceOfARememberedToken(t *testing.T) {
+	w := newWorld(t, newEC(t, elliptic.P256()))
+	c := claims()
+	c.Audiences = []string{"api", "vault"}
+	both, own := w.issue(t, c), w.issue(t, claims())
+	for range 2 {
+		for _, tok := range []string{both, own} {
+			if id, err := w.verifier.Verify(t.Context(), tok); err != nil || !reflect.DeepEqual(id.Audiences, []string{"api"}) {
+				t.Errorf("for the server: %v, %v", id, err)
+			}
+		}
+		vault := authn.WithAudiences(t.Context(), []string{"vault"})
+		if id, err := w.verifier.Verify(vault, both); err != nil || !reflect.DeepEqual(id.Audiences, []string{"vault"}) {
+			t.Errorf("for the vault: %v, %v", id, err)
+		}
+		if id, err := w.verifier.Verify(vault, own); !errors.Is(err, serviceaccount.ErrAudience) {
+			t.Errorf("a token of the server's is the vault's: %v, %v", id, err)
+		}
+		if id, err := w.verifier.Verify(authn.WithAudiences(t.Context(), nil), own); !errors.Is(err, serviceaccount.ErrAudience) {
+			t.Errorf("a token of the server's is nobody's: %v, %v", id, err)
+		}
+	}
+}
+
+// TestLastMoments: clocks may be a minute apart, and not a second more.
+func TestLastMoments(t *testing.T) {
+	key := newEC(t, elliptic.P256())
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, key)
+		signer := must(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, nil))(t)
+		token := func(field string, off time.Duration) string {
+			body := fmt.Sprintf(`{"iss":%q,"aud":["api"],%q:%d,"kubernetes.io":{"namespace":"default","serviceaccount":{"name":"web","uid":"sa-1"}}}`,
+				issuerURL, field, time.Now().Add(off).Unix())
+			return must(must(signer.Sign([]byte(body)))(t).CompactSerialize())(t)
+		}
+		for _, c := range []struct {
+			field string
+			off   time.Duration
+			want  error
+		}{
+			{"exp", -time.Minute, nil}, {"exp", -61 * time.Second, serviceaccount.ErrExpired},
+			{"nbf", time.Minute, nil}, {"nbf", 61 * time.Second, serviceaccount.ErrNotYetValid},
+			{"iat", time.Minute, nil}, {"iat", 61 * time.Second, serviceaccount.ErrIssuedInFuture},
+		} {
+			if _, err := w.verifier.Verify(t.Context(), token(c.field, c.off)); !errors.Is(err, c.want) {
+				t.Errorf("%s %v: %v, want %v", c.field, c.off, err, c.want)
+			}
+		}
+		end := metav1.NewTime(time.Now().Add(-time.Minute))
+		ending := &corev1.Pod{ObjectMeta: meta("default", "web-0", "pod-1")}
+		ending.DeletionTimestamp = &end
+		w.pods.set(ending)
+		tok := w.issue(t, podClaims())
+		if _, err := w.verifier.Verify(t.Context(), tok); err != nil {
+			t.Errorf("in the last moment of its pod: %v", err)
+		}
+		time.Sleep(1)
+		if _, err := w.verifier.Verify(t.Context(), tok); !errors.Is(err, serviceaccount.ErrInvalidated) {
+			t.Errorf("a moment later: %v", err)
+		}
+	})
+}

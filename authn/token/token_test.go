@@ -83,3 +83,15 @@ func FuzzFromHeader(f *testing.F) {
 		}
 	})
 }
+
+// TestUnionOfNobody: a Verifier that says neither who it is nor why not vouches for nobody, and ends nothing.
+func TestUnionOfNobody(t *testing.T) {
+	nobody := token.Func(func(context.Context, string) (*authn.Identity, error) { return nil, nil })
+	ann := token.Static(map[string]*authn.Identity{"t": {Name: "ann"}})
+	if id, err := token.Union(nobody, ann).Verify(t.Context(), "t"); err != nil || id == nil || id.Name != "ann" {
+		t.Errorf("%v, %v", id, err)
+	}
+	if id, err := token.Union(nobody, nobody).Verify(t.Context(), "t"); id != nil || !errors.Is(err, authn.ErrNoCredentials) {
+		t.Errorf("%v, %v", id, err)
+	}
+}

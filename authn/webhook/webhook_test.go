@@ -128,3 +128,37 @@ func TestKept(t *testing.T) {
 		}
 	})
 }
+
+// TestSilentServer: a server that says nothing of audiences, as one that knows of none does, vouches for none; one that says
+// nothing at all vouches for nobody.
+func TestSilentServer(t *testing.T) {
+	answer := &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "jane"}}}
+	reviewer := webhook.ReviewerFunc(func(context.Context, *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
+		return answer, nil
+	})
+	if id, err := webhook.New(reviewer, webhook.Options{Audiences: []string{"api"}}).Verify(t.Context(), "good"); !errors.Is(err, authn.ErrNoCredentials) {
+		t.Errorf("for an audience: %v, %v", id, err)
+	}
+	if id, err := webhook.New(reviewer, webhook.Options{}).Verify(t.Context(), "good"); err != nil || id.Name != "jane" {
+		t.Errorf("for whomever: %v, %v", id, err)
+	}
+	answer = nil
+	if id, err := webhook.New(reviewer, webhook.Options{}).Verify(t.Context(), "good"); !errors.Is(err, webhook.ErrReview) {
+		t.Errorf("no answer: %v, %v", id, err)
+	}
+}
+
+// TestKeptForAnAudience: what was found out for one audience is not the answer for another.
+func TestKeptForAnAudience(t *testing.T) {
+	v := webhook.New(&server{}, webhook.Options{})
+	for range 2 {
+		for audience, good := range map[string]bool{"api": true, "other": false} {
+			if _, err := v.Verify(authn.WithAudiences(t.Context(), []string{audience}), "good"); (err == nil) != good {
+				t.Errorf("for %s: %v", audience, err)
+			}
+		}
+		if _, err := v.Verify(t.Context(), "bad"); !errors.Is(err, authn.ErrNoCredentials) {
+			t.Errorf("another token: %v", err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -449,6 +450,7 @@ func TestPods(t *testing.T) {
 	c.allow("delete pod", ask("n1", "delete", "", "pods", "", "dev", "any"))
 	c.allow("pod status", ask("n1", "patch", "", "pods", "status", "dev", "any"))
 	c.allow("evict", ask("n1", "create", "", "pods", "eviction", "dev", "any"))
+	c.refuse("read an eviction", ask("n1", "get", "", "pods", "eviction", "dev", "web"), "")
 	c.refuse("update pod", ask("n1", "update", "", "pods", "", "dev", "web"), "")
 	c.refuse("exec", ask("n1", "create", "", "pods", "exec", "dev", "web"), "")
 	c.refuse("read pod status", ask("n1", "get", "", "pods", "status", "dev", "web"), "")
@@ -489,4 +491,19 @@ func TestPodsAreEnough(t *testing.T) {
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "authz/node", 120)
 	depcheck.Siblings(t, "authz/node", "authn", "authz")
+}
+
+// TestCommonDecidesNothingElse: what common denies, or cannot judge, the node authorizer has no opinion about.
+func TestCommonDecidesNothingElse(t *testing.T) {
+	var pods table[*corev1.Pod]
+	broken := errors.New("broken")
+	for verdict, want := range map[authz.Verdict]authz.Verdict{authz.Allow: authz.Allow, authz.Deny: authz.NoOpinion, authz.NoOpinion: authz.NoOpinion} {
+		common := authz.Func(func(context.Context, authz.Attributes) (authz.Decision, error) {
+			return authz.Decision{Verdict: verdict, Reason: "because"}, broken
+		})
+		d, err := node.New(node.Sources{Pods: &pods}, common).Authorize(t.Context(), ask("n1", "list", "apps", "deployments", "", "", ""))
+		if d.Verdict != want || d.Reason != "" || errors.Is(err, broken) != (want == authz.NoOpinion) {
+			t.Errorf("%v of common: %v, %v", verdict, d, err)
+		}
+	}
 }
