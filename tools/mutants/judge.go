@@ -22,6 +22,7 @@ type judgement struct {
 	unlisted []string // rows of survivors without a reason, and where they are
 	stale    []string
 	leftOut  []evidence.Failure
+	failed   []string // packages
 }
 
 // judge counts, and compares the survivors with the list.
@@ -32,6 +33,10 @@ func judge(outcomes []*tried, listed map[identity]string) *judgement {
 		name, _, _ := strings.Cut(t.path, "/")
 		if byArea[name] == nil {
 			byArea[name] = &evidence.Mutants{Area: name}
+		}
+		if t.failed != nil {
+			j.failed = append(j.failed, t.path)
+			continue
 		}
 		if t.leftOut != "" {
 			j.leftOut = append(j.leftOut, evidence.Failure{Test: t.path, Message: t.leftOut})
@@ -118,6 +123,9 @@ func (j *judgement) err() error {
 		if a.Tried > a.Equivalent && a.Rate < least {
 			all = append(all, fmt.Errorf("%s: the tests kill %.1f %% of the sensible mutants, at least %d %% are required: write tests for the survivors", a.Area, a.Rate, least))
 		}
+	}
+	if len(j.failed) > 0 {
+		all = append(all, fmt.Errorf("the tests of these packages could not be run, as was said above: %s", strings.Join(j.failed, ", ")))
 	}
 	if n := len(j.unlisted); n > 0 {
 		all = append(all, fmt.Errorf("%d survivors are not listed: write a test for each, or list it in survivors.tsv with the reason why none should notice", n))

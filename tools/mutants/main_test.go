@@ -105,6 +105,14 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A package whose tests cannot be run does not go unnoticed.
+func TestJudgeFailed(t *testing.T) {
+	j := judge([]*tried{{path: "authn/token", failed: io.ErrUnexpectedEOF}, {path: "authn"}}, nil)
+	if err := j.err(); err == nil || !strings.Contains(err.Error(), "authn/token") || j.areas[0].Packages != 1 {
+		t.Errorf("got %v, %+v", err, j.areas)
+	}
+}
+
 // What is printed of a survivor can be pasted into the list, once it has a reason.
 func TestPrintedRows(t *testing.T) {
 	m := mutant("authz/rbac", "(*T).F", "negate: a == b")

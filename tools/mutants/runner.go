@@ -26,6 +26,8 @@ type tried struct {
 	// all are the sensible mutants, and results those of the ones that were tried.
 	all     []schemata.Mutant
 	results []trial.Result
+	// failed is why its tests could not be run.
+	failed error
 }
 
 // runner tries the mutants of packages, two packages at a time so that one compiles while another's tests run.
@@ -59,16 +61,14 @@ func (r *runner) run(ctx context.Context, patterns []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	r.start = time.Now()
 	next := make(chan job)
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
 			for j := range next {
-				if err := r.try(ctx, w, j); err != nil {
-					cancel(fmt.Errorf("%s: %w", j.tried.path, err))
+				if err := r.try(ctx, w, j); err != nil && ctx.Err() == nil {
+					r.giveUp(j, err)
 				}
 			}
 		})
@@ -81,7 +81,16 @@ func (r *runner) run(ctx context.Context, patterns []string) (err error) {
 	}
 	close(next)
 	wg.Wait()
-	return context.Cause(ctx)
+	return ctx.Err()
+}
+
+// giveUp goes on without a package whose tests cannot be run.
+func (r *runner) giveUp(j job, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j.tried.failed = err
+	r.planned -= len(j.chosen)
+	fmt.Fprintf(r.out, "%-40s %v\n", j.tried.path, err)
 }
 
 // plan makes the mutants of all packages and chooses those to try.
