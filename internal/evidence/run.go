@@ -36,7 +36,7 @@ func Begin(dir, name string) (*Run, error) {
 	if _, err := subject(name); err != nil {
 		return nil, err
 	}
-	r := &Run{dir: dir, name: name, tree: look(".")}
+	r := &Run{dir: dir, name: name, tree: look()}
 	if dir == "" {
 		return r, nil
 	}
@@ -64,7 +64,7 @@ func (r *Run) write(result Result) error {
 // make the result one that did not pass, as Failures do. Commit, unless it is set, and whether the tree is dirty are
 // those of now.
 func Write(dir string, result Result) error {
-	r := Run{dir: dir, name: result.Name, tree: look(".")}
+	r := Run{dir: dir, name: result.Name, tree: look()}
 	if result.Commit != "" {
 		r.tree.commit = result.Commit
 	}

@@ -15,10 +15,10 @@ type tree struct {
 	dirty  *bool
 }
 
-// look tells what is checked out around a directory.
-func look(dir string) tree {
+// look tells what is checked out around the working directory.
+func look() tree {
 	t := tree{commit: "unknown"}
-	root, err := git(dir, "rev-parse", "--show-toplevel")
+	root, err := git(".", "rev-parse", "--show-toplevel")
 	if err != nil {
 		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 			t.commit = info.Main.Version
@@ -39,11 +39,11 @@ func look(dir string) tree {
 }
 
 // Commit is the commit that is checked out. Who builds first and measures for long asks before.
-func Commit() string { return look(".").commit }
+func Commit() string { return look().commit }
 
 // Tree is the commit that is checked out, and whether tracked files differ from it as Result.Dirty says.
 func Tree() (commit string, dirty *bool) {
-	t := look(".")
+	t := look()
 	return t.commit, t.dirty
 }
 

@@ -129,12 +129,16 @@ func (p *proofs) command(ctx context.Context, s step, log *os.File) error {
 		return err
 	}
 	group := -command.Process.Pid
-	done := make(chan error, 1)
-	go func() { done <- command.Wait() }()
+	var ended error
+	done := make(chan struct{})
+	go func() {
+		ended = command.Wait()
+		close(done)
+	}()
 	defer func() { _ = syscall.Kill(group, syscall.SIGKILL) }()
 	select {
-	case err := <-done:
-		return err
+	case <-done:
+		return ended
 	case <-ctx.Done():
 	}
 	_ = syscall.Kill(group, syscall.SIGINT)
