@@ -83,15 +83,15 @@ func TestFootprint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var f codec.Footprints
 			counted := f.Of(c.data, c.new(), plenty)
-			real := held(func() any {
+			takes := held(func() any {
 				obj := c.new()
 				if _, err := codec.Decode(c.data, obj); err != nil {
 					t.Error(err)
 				}
 				return obj
 			})
-			if counted < real*2/3 || counted > 2*real+2*len(c.data) {
-				t.Errorf("%d bytes of text are counted as %d and take %d", len(c.data), counted, real)
+			if counted < takes*2/3 || counted > 2*takes+2*len(c.data) {
+				t.Errorf("%d bytes of text are counted as %d and take %d", len(c.data), counted, takes)
 			}
 			if limited := f.Of(c.data, c.new(), counted/2); limited <= counted/2 || limited > counted/2+64<<10 {
 				t.Errorf("with the limit %d it counts %d", counted/2, limited)
@@ -133,15 +133,15 @@ func TestFootprintOfCustomKinds(t *testing.T) {
 	} {
 		var f codec.Footprints
 		counted := f.Of([]byte(text), &custom{}, plenty)
-		real := held(func() any {
+		takes := held(func() any {
 			obj := &custom{}
 			if _, err := codec.Decode([]byte(text), obj); err != nil {
 				t.Error(err)
 			}
 			return obj
 		})
-		if counted < real/3 || counted > 3*real+2*len(text) {
-			t.Errorf("%s: %d bytes of text are counted as %d and take %d", name, len(text), counted, real)
+		if counted < takes/3 || counted > 3*takes+2*len(text) {
+			t.Errorf("%s: %d bytes of text are counted as %d and take %d", name, len(text), counted, takes)
 		}
 	}
 }

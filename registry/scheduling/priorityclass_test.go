@@ -50,7 +50,7 @@ func TestSystemClassesStay(t *testing.T) {
 	for _, class := range scheduling.Defaults() {
 		var refusal *registry.Error
 		err := k.Rules.Deletion.Guard(class.Name)
-		if !errors.As(err, &refusal) || refusal.Err != registry.ErrForbidden || refusal.Name != class.Name ||
+		if !errors.As(err, &refusal) || !errors.Is(refusal, registry.ErrForbidden) || refusal.Name != class.Name ||
 			refusal.Resource.String() != "priorityclasses.scheduling.k8s.io" || refusal.Message != "this is a system priority class and cannot be deleted" {
 			t.Errorf("%s: %v", class.Name, err)
 		}
