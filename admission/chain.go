@@ -6,7 +6,8 @@ import (
 )
 
 // Chain is several plugins as one. Admit runs the mutators and Validate the validators, each in
-// order; plugins that do not handle the operation are left out, and the first error ends it.
+// order; plugins that do not handle the operation are left out, and the first error ends it, as the end of the
+// context does.
 // The zero value admits everything.
 type Chain []Plugin
 
@@ -26,6 +27,9 @@ func (c Chain) Handles(op Operation) bool {
 // Admit implements Mutator. It changes r.Object in place.
 func (c Chain) Admit(ctx context.Context, r *Request) error {
 	for _, p := range c {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if m, ok := p.(Mutator); ok && p.Handles(r.Operation) {
 			if err := m.Admit(ctx, r); err != nil {
 				return err
@@ -38,6 +42,9 @@ func (c Chain) Admit(ctx context.Context, r *Request) error {
 // Validate implements Validator.
 func (c Chain) Validate(ctx context.Context, r *Request) error {
 	for _, p := range c {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if v, ok := p.(Validator); ok && p.Handles(r.Operation) {
 			if err := v.Validate(ctx, r); err != nil {
 				return err

@@ -2,10 +2,13 @@ package apiserver_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"runtime"
 	"slices"
@@ -193,5 +196,57 @@ func TestManyErrors(t *testing.T) {
 	code, _, body = do(t, config, http.MethodPost, path, "application/json", `{"metadata":{"name":"a","labels":{"a":"`+long+`"}}}`)
 	if code != http.StatusUnprocessableEntity || len(body) > 200<<10 || !strings.Contains(body, "more bytes are left out)") {
 		t.Errorf("%d, %d bytes, %.300s", code, len(body), body)
+	}
+}
+
+// TestLongSelectors: a selector of a hundred thousand terms, for which a request line has room, is refused before
+// it is parsed.
+func TestLongSelectors(t *testing.T) {
+	config := serve(t)
+	labels, fields := strings.Repeat("!a,", 100_000)+"!a", strings.Repeat("metadata.name!=a,", 50_000)+"metadata.name!=a"
+	for _, c := range []struct{ method, query, want string }{
+		{http.MethodGet, "labelSelector=" + labels, "labelSelector: selector is too long: it has 100001 terms, at most 1000 are allowed"},
+		{http.MethodGet, "fieldSelector=" + fields, "fieldSelector: selector is too long: it has 50001 terms, at most 1000 are allowed"},
+		{http.MethodGet, "watch=1&labelSelector=" + labels, "labelSelector: selector is too long"},
+		{http.MethodDelete, "labelSelector=a+in+(" + strings.Repeat("b,", 100_000) + "b)", "labelSelector: selector is too long: it has 100001 values, at most 10000 are allowed"},
+	} {
+		var code int
+		var body string
+		used := allocated(func() {
+			code, _, body = do(t, config, c.method, "/api/v1/namespaces/default/configmaps?"+c.query, "", "")
+		})
+		// Of the query there are some copies; parsed, each term takes a few hundred bytes.
+		if code != http.StatusBadRequest || !strings.Contains(body, c.want) || used > 64*uint64(len(c.query)) {
+			t.Errorf("%s %.30s: %d %.300s, %d bytes allocated", c.method, c.query, code, body, used)
+		}
+	}
+}
+
+// TestCompressedBody: bodies are not decompressed, as upstream does not: what is compressed is no JSON.
+func TestCompressedBody(t *testing.T) {
+	config := serve(t)
+	var compressed bytes.Buffer
+	w := gzip.NewWriter(&compressed)
+	if _, err := w.Write(bytes.Repeat([]byte(" "), 64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, media := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"} {
+		r := httptest.NewRequest(http.MethodPost, "http://keelson/api/v1/namespaces/default/configmaps", &compressed)
+		r.Header = http.Header{"Content-Type": {media}, "Content-Encoding": {"gzip"}}
+		body := bytes.NewReader(compressed.Bytes())
+		r.Body = io.NopCloser(body)
+		var resp *http.Response
+		var err error
+		used := allocated(func() { resp, err = config.Transport.RoundTrip(r) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest || used > 32<<20 {
+			t.Errorf("%s: %s, %d bytes allocated", media, resp.Status, used)
+		}
 	}
 }

@@ -42,6 +42,9 @@ func (c *call) decode(data []byte, validation string) (registry.Object, error) {
 
 // settle gives a decoded object its namespace and its defaults, in its stored version.
 func (c *call) settle(obj registry.Object) (registry.Object, error) {
+	if err := c.over(); err != nil {
+		return nil, err
+	}
 	if err := sameNamespace(obj, c.namespace()); err != nil {
 		return nil, err
 	}
@@ -51,6 +54,10 @@ func (c *call) settle(obj registry.Object) (registry.Object, error) {
 	}
 	return stored, nil
 }
+
+// over is an error when nobody waits for the answer any more: the request's time is over, or the client is
+// gone. What takes long asks between its steps, and between the elements of a list.
+func (c *call) over() error { return c.r.Context().Err() }
 
 // sameNamespace puts an object into the namespace of the URL, unless it names another.
 func sameNamespace(obj metav1.Object, namespace string) error {
@@ -64,6 +71,9 @@ func sameNamespace(obj metav1.Object, namespace string) error {
 // decodeInto decodes a body that must be of type want, and looks after field validation.
 func (c *call) decodeInto(data []byte, validation string, into runtime.Object, want schema.GroupVersionKind) error {
 	m, err := contentType(c.r.Header.Get("Content-Type"))
+	if err == nil {
+		err = c.over() // the body may have been long in coming
+	}
 	if err != nil {
 		return err
 	}

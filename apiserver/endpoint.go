@@ -116,6 +116,9 @@ func (c *call) namespace() string {
 // write answers with an item, in the form that the client wants.
 func (c *call) write(w http.ResponseWriter, r *http.Request, code int, i *registry.Item) {
 	f, err := c.accept()
+	if err == nil {
+		err = c.over()
+	}
 	if err != nil {
 		writeError(w, r, err)
 		return

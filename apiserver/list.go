@@ -91,8 +91,11 @@ func (c *call) writeTextList(f form, t *textList, items []*registry.Item) {
 		if n > 0 {
 			w.buffer = append(w.buffer, ',')
 		}
-		var err error
-		if w.buffer, err = t.append(w.buffer, i); err != nil {
+		err := c.over()
+		if err == nil {
+			w.buffer, err = t.append(w.buffer, i)
+		}
+		if err != nil {
 			w.fail(err)
 			return
 		}
@@ -132,6 +135,9 @@ func (c *call) writeProtobufList(f form, l *registry.List) {
 	fields[0] = protoField{head, encoded}
 	size := fields[0].size()
 	for n, i := range l.Items {
+		if err == nil {
+			err = c.over()
+		}
 		if err == nil {
 			encoded, err = raw(i)
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-dev/keelson/authz/selector"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -61,6 +62,11 @@ func (c *call) listOptions(query url.Values, watch bool) (metav1.ListOptions, re
 		return o, selection, apierrors.NewBadRequest(err.Error())
 	}
 	o.Watch = watch
+	for _, s := range []struct{ name, raw string }{{"labelSelector", o.LabelSelector}, {"fieldSelector", o.FieldSelector}} {
+		if err := selector.Check(s.raw); err != nil {
+			return o, selection, apierrors.NewBadRequest(s.name + ": " + err.Error())
+		}
+	}
 	var err error
 	if selection.Labels, err = labels.Parse(o.LabelSelector); err != nil {
 		return o, selection, apierrors.NewBadRequest(err.Error())

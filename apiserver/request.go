@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/authz/selector"
 )
 
 // Request is what a URL and method ask for. Fields beyond Verb and Path are set for requests
@@ -135,7 +137,11 @@ func (q *Request) verb(r *http.Request) {
 			q.Verb = "watch"
 		}
 		// One object by field selector counts as naming it, for authorization.
-		if s, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
+		raw := query.Get("fieldSelector")
+		if selector.Check(raw) != nil {
+			return // it is refused later
+		}
+		if s, err := fields.ParseSelector(raw); err == nil {
 			if name, ok := s.RequiresExactMatch("metadata.name"); ok && len(content.IsPathSegmentName(name)) == 0 {
 				q.Name, q.Selected = name, true
 			}

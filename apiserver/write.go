@@ -83,6 +83,10 @@ func (c *call) create(ctx context.Context) {
 	}
 	wipe(obj)
 	c.dedupOwners(obj, "")
+	if err := c.over(); err != nil { // defaults may take long, and so may this
+		c.fail(err)
+		return
+	}
 	c.tracker().Update(c.New(), obj, c.manager(o.FieldManager))
 	dry := isDryRun(o.DryRun)
 	ctx = registry.WithWarnings(ctx, c.warn)
@@ -383,6 +387,10 @@ func (c *call) deleteCollection(ctx context.Context) {
 		return
 	}
 	for _, item := range l.Items {
+		if err := c.over(); err != nil {
+			c.fail(err)
+			return
+		}
 		one := *c
 		one.q.Namespace = item.Object.GetNamespace()
 		if _, _, err := one.remove(ctx, item.Object.GetName(), o); err != nil && !apierrors.IsNotFound(statusError{*statusOf(err)}) {

@@ -118,7 +118,7 @@ func (r *Resource) list(ctx context.Context, o ListOptions) (*List, error) {
 	if name, ok := o.exactName(); ok && (o.Namespace != "" || !r.Namespaced) {
 		return r.listOne(indexKey(o.Namespace, name), o), nil
 	}
-	return r.page(r.look(o.Selection), prefix, "", o), nil
+	return r.page(ctx, r.look(o.Selection), prefix, "", o)
 }
 
 // exact tells whether the list is of one revision: asked for so, or by a limit with a version,
@@ -141,7 +141,7 @@ func (r *Resource) listExact(ctx context.Context, prefix string, o ListOptions) 
 	if !ok {
 		return nil, r.expired(revision)
 	}
-	return r.page(v, prefix, "", o), nil
+	return r.page(ctx, v, prefix, "", o)
 }
 
 // listOn continues a list from its token.
@@ -158,7 +158,7 @@ func (r *Resource) listOn(ctx context.Context, prefix string, o ListOptions) (*L
 		if err := r.catchUp(ctx); err != nil {
 			return nil, err
 		}
-		return r.page(r.look(o.Selection), prefix, prefix+from, o), nil
+		return r.page(ctx, r.look(o.Selection), prefix, prefix+from, o)
 	}
 	if err := r.fresh(ctx, strconv.FormatInt(revision, 10)); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (r *Resource) listOn(ctx context.Context, prefix string, o ListOptions) (*L
 		gone.Continue = encodeContinue(from, -1)
 		return nil, gone
 	}
-	return r.page(v, prefix, prefix+from, o), nil
+	return r.page(ctx, v, prefix, prefix+from, o)
 }
 
 func (r *Resource) listOne(key string, o ListOptions) *List {
@@ -194,30 +194,33 @@ func (r *Resource) selected(items []*Item, s Selection) []*Item {
 	return kept
 }
 
-// page walks a state from a key on and stops at the limit.
-func (r *Resource) page(v *view, prefix, from string, o ListOptions) *List {
+// page walks a state from a key on and stops at the limit, or when nobody waits for it any more.
+func (r *Resource) page(ctx context.Context, v *view, prefix, from string, o ListOptions) (*List, error) {
 	l := &List{Revision: v.revision}
 	v.walk(prefix, from, func(i *Item) bool {
 		if v.all || o.matches(&r.Kind, i) {
 			l.Items = append(l.Items, i)
 		}
-		return o.Limit <= 0 || int64(len(l.Items)) < o.Limit
+		return ctx.Err() == nil && (o.Limit <= 0 || int64(len(l.Items)) < o.Limit)
 	})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if o.Limit <= 0 || int64(len(l.Items)) < o.Limit {
-		return l
+		return l, nil
 	}
 	last := l.Items[len(l.Items)-1].key
 	// Whether what follows is selected is not looked at, as upstream does not.
 	remaining := v.after(prefix, last)
 	if remaining == 0 {
-		return l
+		return l, nil
 	}
 	l.Continue = encodeContinue(strings.TrimPrefix(last, prefix)+"\x00", v.revision)
 	r.table.keep(v)
 	if o.everything() {
 		l.Remaining = &remaining
 	}
-	return l
+	return l, nil
 }
 
 // fresh waits until the cache is as new as resourceVersion asks for.

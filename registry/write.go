@@ -80,6 +80,9 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 	if errs := r.validateCreate(obj, o.Via); len(errs) > 0 {
 		return nil, r.invalid(obj.GetName(), errs)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // the client has been told, or is gone
+	}
 	if r.Rules.Guard != nil {
 		if err := r.Rules.Guard(ctx, obj, nil); err != nil {
 			return nil, err
@@ -273,6 +276,9 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 		if err := o.Admit(ctx, obj, old); err != nil {
 			return nil, false, err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, false, err // the client has been told, or is gone
 	}
 	if o.DryRun {
 		return &Item{Object: obj, key: current.key}, false, nil

@@ -235,3 +235,34 @@ func (s *signalling) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// TestLargeHeader: a request line and headers of more than a mebibyte, and a bit, reach no handler.
+func TestLargeHeader(t *testing.T) {
+	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, len(r.Header.Get("X-Large"))+len(r.URL.RawQuery))
+	}), serving.Options{})
+	old := r.client.Transport.(*http.Transport).Clone()
+	old.ForceAttemptHTTP2 = false
+	old.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	defer old.CloseIdleConnections()
+	for name, client := range map[string]*http.Client{"HTTP/1.1": {Transport: old}, "HTTP/2": r.client} {
+		for _, c := range []struct {
+			header, query int
+			served        bool
+		}{{100 << 10, 100 << 10, true}, {2 << 20, 0, false}, {0, 2 << 20, false}} {
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/?"+strings.Repeat("q", c.query), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Header.Set("X-Large", strings.Repeat("h", c.header))
+			resp, err := client.Do(q)
+			served := err == nil && resp.StatusCode == http.StatusOK
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			if served != c.served || err == nil && !served && resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+				t.Errorf("%s, a header of %d and a query of %d: served %t, %v", name, c.header, c.query, served, err)
+			}
+		}
+	}
+}
