@@ -22,6 +22,8 @@ func TestCheckRole(t *testing.T) {
 	p.ClusterRoles = append(p.ClusterRoles,
 		clusterRole("escalators", on(list("escalate"), list(rbacv1.GroupName), list("clusterroles"))),
 		clusterRole("one", on(list("escalate"), list(rbacv1.GroupName), list("roles"), "mine")))
+	p.ClusterRoles = append(p.ClusterRoles, clusterRole("both", on(list("escalate"), list(rbacv1.GroupName), list("roles", "clusterroles"))))
+	p.RoleBindings = append(p.RoleBindings, bind("dev", "both", "ClusterRole", "both", user("local")))
 	p.ClusterRoleBindings = append(p.ClusterRoleBindings, bindCluster("escalators", "escalators", user("esc")), bindCluster("one", "one", user("esc")))
 	z := rbac.New(p.Sources())
 	e := rbac.NewEscalation(z, z)
@@ -44,6 +46,10 @@ func TestCheckRole(t *testing.T) {
 		"by who may escalate":        {who("esc"), roleWrite{Rules: everything, Aggregates: true}, ""},
 		"escalating one by name":     {who("esc"), roleWrite{Namespace: "dev", Name: "mine", Rules: secrets[:1]}, ""},
 		"escalating one of no name":  {who("esc"), roleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{readPods}}, "user \"esc\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}"},
+		"escalating in a namespace":  {who("local"), roleWrite{Namespace: "dev", Rules: secrets[:1]}, ""},
+		"escalating in another":      {who("local"), roleWrite{Namespace: "test", Rules: []rbacv1.PolicyRule{readPods}}, "user \"local\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}"},
+		"escalating everywhere":      {who("local"), roleWrite{Rules: []rbacv1.PolicyRule{readPods}}, "user \"local\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}"},
+		"a subresource of one's own": {who("ann"), roleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{on(list("update"), list(""), list("configmaps/status"))}}, "user \"ann\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"configmaps/status\"], Verbs:[\"update\"]}"},
 		"by nobody":                  {nil, roleWrite{Rules: everything}, "no user on context"},
 		"a subresource of anything":  {who("ann"), roleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{on(list("get"), list("apps"), list("statefulsets/scale"))}}, ""},
 		"a name of what one has all": {who("ann"), roleWrite{Namespace: "dev", Rules: []rbacv1.PolicyRule{on(list("get"), list(""), list("pods"), "p")}}, ""},
@@ -71,7 +77,9 @@ func message(err error) string {
 func TestCheckBinding(t *testing.T) {
 	p := policy()
 	p.ClusterRoles = append(p.ClusterRoles, clusterRole("binders", on(list("bind"), list(rbacv1.GroupName), list("clusterroles"), "admin")))
+	p.ClusterRoles = append(p.ClusterRoles, clusterRole("rolebinders", on(list("bind"), list(rbacv1.GroupName), list("roles"), "writer", "admin")))
 	p.RoleBindings = append(p.RoleBindings, bind("dev", "binders", "ClusterRole", "binders", user("binder")))
+	p.RoleBindings = append(p.RoleBindings, bind("dev", "rolebinders", "ClusterRole", "rolebinders", user("rolebinder")))
 	z := rbac.New(p.Sources())
 	e := rbac.NewEscalation(z, z)
 	ref := func(kind, name string) rbacv1.RoleRef {
@@ -93,6 +101,9 @@ func TestCheckBinding(t *testing.T) {
 		"a role one has":         {as("ann"), "dev", ref("Role", "writer"), func(err error) bool { return err == nil }},
 		"one has it elsewhere":   {as("ann"), "", ref("ClusterRole", "reader"), func(err error) bool { return errors.As(err, &escalation) }},
 		"one may bind it":        {as("binder"), "dev", ref("ClusterRole", "admin"), func(err error) bool { return err == nil }},
+		"one may bind a role":    {as("rolebinder"), "dev", ref("Role", "writer"), func(err error) bool { return err == nil }},
+		"one may bind no other":  {as("rolebinder"), "dev", ref("ClusterRole", "admin"), func(err error) bool { return errors.As(err, &escalation) }},
+		"one may not elsewhere":  {as("rolebinder"), "test", ref("Role", "writer"), func(err error) bool { return errors.As(err, &missing) }},
 		"one may bind another":   {as("binder"), "dev", ref("ClusterRole", "reader"), func(err error) bool { return errors.As(err, &escalation) }},
 		"one may not cluster":    {as("binder"), "", ref("ClusterRole", "admin"), func(err error) bool { return errors.As(err, &escalation) }},
 		"there is none":          {as("ann"), "dev", ref("ClusterRole", "gone"), func(err error) bool { return errors.As(err, &missing) && missing.Kind == "ClusterRole" }},

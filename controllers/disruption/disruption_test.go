@@ -281,6 +281,16 @@ func TestOwners(t *testing.T) {
 			create(b, statefulSets, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}})
 			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "StatefulSet", &metav1.ObjectMeta{Name: "s", UID: "before"})))
 		}, failed + `found no controllers for pod "x"`, nil},
+		"another set of the same name": {func(b *bench) {
+			create(b, replicaSets, replicaSet("set", 2, nil))
+			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", &metav1.ObjectMeta{Name: "set", UID: "before"})))
+		}, failed + `found no controllers for pod "x"`, nil},
+		"another deployment of the same name": {func(b *bench) {
+			six := int32(6)
+			create(b, deployments, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: &six}})
+			set := create(b, replicaSets, replicaSet("set", 2, controllerRef("apps/v1", "Deployment", &metav1.ObjectMeta{Name: "d", UID: "before"})))
+			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", set)))
+		}, "expected 2 desired 2 current 3 allowed 1 observed 1" + enough, nil},
 		"a kind that is not served": {func(b *bench) {
 			create(b, fakeapi.Pods, newPod("x", true, controllerRef("batch/v1", "Job", &metav1.ObjectMeta{Name: "j", UID: "j"})))
 		}, failed + `no matches for kind "Job" in version "batch/v1"`, nil},
@@ -494,4 +504,38 @@ func TestAtTheTimeout(t *testing.T) {
 	if _, ok := disruption.UntilStale(pod, now); ok {
 		t.Error("a pod that is no target")
 	}
+}
+
+// TestPodsThatGo: a pod that is being deleted is not healthy any more, ready as it may be.
+func TestPodsThatGo(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
+		for _, name := range []string{"p1", "p2", "p3"} {
+			pod := newPod(name, true, nil)
+			pod.Finalizers = []string{"example.com/hold"}
+			create(b, fakeapi.Pods, pod)
+		}
+		create(b, budgets, newBudget("min 1"))
+		b.wantStatus("expected 3 desired 1 current 3 allowed 2 observed 1" + enough)
+		for i, want := range []string{"current 2 allowed 1 observed 1" + enough, "current 1 allowed 0 observed 1" + short} {
+			if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: fmt.Sprint("p", i+1)}, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			b.after(time.Second)
+			b.wantStatus("expected 3 desired 1 " + want)
+		}
+	})
+}
+
+// TestUncountedAllowsNothing: what was allowed before is not any more once the pods cannot be counted.
+func TestUncountedAllowsNothing(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(_ *testing.T, b *bench) {
+		set := create(b, replicaSets, replicaSet("set", 2, nil))
+		for _, name := range []string{"p1", "p2"} {
+			create(b, fakeapi.Pods, newPod(name, true, controllerRef("apps/v1", "ReplicaSet", set)))
+		}
+		create(b, budgets, newBudget("max 1"))
+		b.wantStatus("expected 2 desired 1 current 2 allowed 1 observed 1" + enough)
+		create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", &metav1.ObjectMeta{Name: "ghost", UID: "ghost"})))
+		b.wantStatus(`expected 2 desired 1 current 2 allowed 0 observed 1; DisruptionAllowed=False SyncFailed: found no controllers for pod "x"`)
+	})
 }

@@ -331,3 +331,127 @@ func TestOtherFinalizer(t *testing.T) {
 		}
 	})
 }
+
+// remake puts another namespace, which is not being deleted, in the place of one that is, with a config map in it.
+func (b *bench) remake() {
+	b.Helper()
+	at := client.Target{Resource: namespaces, Name: "shop", Subresource: "finalize"}
+	old := b.shop()
+	old.Spec.Finalizers = nil
+	if _, err := b.api.Update(b.Context(), at, old, metav1.UpdateOptions{}); err != nil {
+		b.Error(err)
+	}
+	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}}}
+	if _, err := b.api.Create(b.Context(), client.Target{Resource: namespaces}, again, metav1.CreateOptions{}); err != nil {
+		b.Error(err)
+	}
+	if _, err := b.api.Create(b.Context(), client.Target{Resource: configMaps, Namespace: "shop"}, configMap("a"), metav1.CreateOptions{}); err != nil {
+		b.Error(err)
+	}
+}
+
+// wantUntouched holds that the namespace lives and has what remake put there.
+func (b *bench) wantUntouched() {
+	b.Helper()
+	ns := b.shop()
+	if ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating || len(ns.Status.Conditions) > 0 || len(ns.Spec.Finalizers) != 1 {
+		b.Errorf("after %v: the namespace is %+v", time.Since(b.began), ns)
+	}
+	if _, err := b.api.Get(b.Context(), client.Target{Resource: configMaps, Namespace: "shop", Name: "a"}); err != nil {
+		b.Errorf("after %v: its content: %v", time.Since(b.began), err)
+	}
+}
+
+// TestMadeAgain: a namespace of the same name that came after the one being deleted keeps what is in it, whenever it came.
+func TestMadeAgain(t *testing.T) {
+	t.Run("before the first look", func(t *testing.T) {
+		inBubble(t, nil, func(_ *testing.T, b *bench) {
+			b.deleteShop()
+			b.at(time.Second)
+			b.remake()
+			b.at(time.Hour)
+			b.wantUntouched()
+		})
+	})
+	for _, subresource := range []string{"status", "finalize"} {
+		t.Run("before its "+subresource, func(t *testing.T) {
+			made := false
+			inBubble(t, func(b *bench, a fakeapi.Action) error {
+				if a.Verb != fakeapi.Update || a.Target.Subresource != subresource || made {
+					return nil
+				}
+				made = true
+				b.remake()
+				return nil // the update comes to another namespace, and conflicts
+			}, func(t *testing.T, b *bench) {
+				b.deleteShop()
+				b.at(time.Hour)
+				if !made {
+					t.Error("it was not made again")
+				}
+				b.wantUntouched()
+			})
+		})
+	}
+}
+
+// TestUnknownContent: a namespace does not go while it is not known that nothing is in it.
+func TestUnknownContent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		discovery error
+		before    func(lists int, a fakeapi.Action) error
+	}{
+		"kinds unknown": {discovery: errors.New("half of it")},
+		"what is left unknown": {before: func(lists int, a fakeapi.Action) error {
+			if a.Verb == fakeapi.List && a.Target.Resource == configMaps && lists%2 == 0 { // each second list
+				return errors.New("down")
+			}
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lists, down := 0, true
+			inBubble(t, func(_ *bench, a fakeapi.Action) error {
+				if a.Verb == fakeapi.List && a.Target.Resource == configMaps {
+					lists++
+				}
+				if down && tt.before != nil {
+					return tt.before(lists, a)
+				}
+				return nil
+			}, func(_ *testing.T, b *bench) {
+				b.discovery = tt.discovery
+				b.create(configMaps, configMap("held", "example.com/hold"))
+				b.deleteShop()
+				b.at(10 * time.Minute)
+				b.wantGone(false)
+				if tt.discovery != nil {
+					b.release("held")
+					b.at(20 * time.Minute)
+					b.wantGone(false)
+				}
+				down, b.discovery = false, nil
+				b.release("held")
+				b.at(time.Hour)
+				b.wantGone(true)
+			})
+		})
+	}
+}
+
+// release takes the finalizers off a config map, if it is there.
+func (b *bench) release(name string) {
+	b.Helper()
+	at := client.Target{Resource: configMaps, Namespace: "shop", Name: name}
+	obj, err := client.As[*corev1.ConfigMap](b.api.Get(b.Context(), at))
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	obj.Finalizers = nil
+	if _, err := b.api.Update(b.Context(), at, obj, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -355,3 +355,45 @@ func TestRandom(t *testing.T) {
 		}
 	}
 }
+
+// TestGatedWhileBackingOff: what a gate holds is not among those that back off, which are tried when there is nothing better to do.
+func TestGatedWhileBackingOff(t *testing.T) {
+	now := newClock()
+	o := byName()
+	gate := ""
+	o.Gate = func(*corev1.Pod) string { return gate }
+	q := queue.New(now.Time, o)
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit"}, now.after(300*time.Millisecond))
+	gate = "gates"
+	q.Event("fit", now.Time)
+	want(t, q.Counts(), queue.Counts{Gated: 1})
+	want(t, popAll(q, now.after(time.Minute)), nil)
+}
+
+// TestSweepsAreRare: a pod that waited too long and is held again waits as long again.
+func TestSweepsAreRare(t *testing.T) {
+	now := newClock()
+	o := byName()
+	asked := 0
+	o.Gate = func(*corev1.Pod) string { asked++; return "gates" }
+	q := queue.New(now.Time, o)
+	q.Add(pod("a"), now.Time)
+	asked = 0
+	for range 120 { // an hour
+		q.Flush(now.after(30 * time.Second))
+	}
+	want(t, asked, 10) // once in 5 min and a half
+}
+
+// TestOrderOfArrival: of equal pods that came at the same time the first is tried first.
+func TestOrderOfArrival(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprint(i*7%40))
+		q.Add(pod(names[i]), now.Time)
+	}
+	want(t, popAll(q, now.Time), names)
+}

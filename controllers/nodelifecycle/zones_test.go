@@ -1,0 +1,88 @@
+package nodelifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestZonesSilent: only when the nodes of all zones are silent nobody is evicted, whichever zone it is that lives.
+func TestZonesSilent(t *testing.T) {
+	zones := []string{"east", "mid", "south", "west"}
+	for _, alive := range append(zones, "none") {
+		t.Run(alive, func(t *testing.T) {
+			inBubble(t, nil, func(b *bench) {
+				for _, zone := range zones {
+					b.healthy(zone+"/0", zone+"/1")
+				}
+			}, func(b *bench) {
+				b.until(2 * time.Second)
+				want := 0
+				for _, zone := range zones {
+					if zone == alive {
+						want = 2 * (len(zones) - 1)
+						continue
+					}
+					b.hearts[zone+"-0"]()
+					b.hearts[zone+"-1"]()
+				}
+				b.until(10 * time.Minute)
+				if n := b.evicting(); n != want {
+					b.Errorf("%d nodes evict, want %d", n, want)
+				}
+				for _, node := range []string{"-0", "-1"} {
+					if alive != "none" {
+						b.wantTaints(alive + node)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestZonesFallOneByOne: a zone that was silent before keeps the nodes of another one from nothing.
+func TestZonesFallOneByOne(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("east/0", "mid/0", "west/0") }, func(b *bench) {
+		b.until(2 * time.Second)
+		b.hearts["east-0"]()
+		b.until(100 * time.Second)
+		b.hearts["west-0"]()
+		b.until(160 * time.Second)
+		b.wantTaints("west-0", "unreachable:NoExecute", "unreachable:NoSchedule")
+		b.wantTaints("mid-0")
+		b.hearts["mid-0"]()
+		b.until(220 * time.Second)
+		if n := b.evicting(); n != 0 {
+			b.Errorf("%d nodes evict although all are silent", n)
+		}
+	})
+}
+
+// TestGraceAnew: who was not called silent while no node was ready gets the whole grace once one is.
+func TestGraceAnew(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+		ready := func() corev1.ConditionStatus {
+			for _, c := range b.get("a").Status.Conditions {
+				if c.Type == corev1.NodeReady {
+					return c.Status
+				}
+			}
+			return ""
+		}
+		b.until(2 * time.Second)
+		b.post("a", corev1.ConditionFalse)
+		b.post("b", corev1.ConditionFalse)
+		b.hearts["a"]()
+		b.until(40 * time.Second)
+		b.post("b", corev1.ConditionTrue)
+		b.until(80 * time.Second)
+		if got := ready(); got != corev1.ConditionFalse {
+			b.Errorf("it is %s before its grace is over", got)
+		}
+		b.until(110 * time.Second)
+		if got := ready(); got != corev1.ConditionUnknown {
+			b.Errorf("it is %s after its grace", got)
+		}
+	})
+}
