@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -217,6 +219,158 @@ func TestStoppedIsWhatDoesNotRun(t *testing.T) {
 		w.expectStatuses("40s web Succeeded main=Completed(0)", "40s web deleted")
 		e.n.leftNothing()
 		e.n.stop()
+	})
+}
+
+// TestStopThatFailsIsTriedAgain: of containers and of sandboxes; the pod stays until then.
+func TestStopThatFailsIsTriedAgain(t *testing.T) {
+	for verb, message := range map[simulated.Verb]string{
+		simulated.StopContainer: "error killing pod: stopping container main: no answer", simulated.StopSandbox: "error killing pod: no answer",
+	} {
+		var well atomic.Bool
+		rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+			if op.Verb == verb && !well.Load() {
+				return simulated.Outcome{Err: errors.New("no answer")}
+			}
+			return simulated.Outcome{}
+		}}
+		simulate(t, rt, kubelet.Options{}, func(n *node) {
+			n.after(time.Second) // the first look over the runtime is done
+			n.pods.Put(newPod("web"))
+			n.after(4 * time.Second)
+			n.remove("web", 30)
+			n.after(9 * time.Second)
+			n.mu.Lock()
+			n.events = slices.Compact(n.events) // a container that has ended makes it look again at once
+			n.mu.Unlock()
+			n.expectEventsAbout("FailedKillPod", "5s web Warning FailedKillPod: "+message)
+			if _, there := n.pods.Get("default", "web"); !there {
+				t.Errorf("%s fails, and the pod is gone", verb)
+			}
+			well.Store(true)
+			n.after(2 * time.Second)
+			if _, there := n.pods.Get("default", "web"); there {
+				t.Errorf("%s does not fail any more, and the pod is there", verb)
+			}
+			n.leftNothing()
+		})
+	}
+}
+
+// homeless is a runtime whose sandboxes have no address.
+type homeless struct {
+	*simulated.Runtime
+	made int
+}
+
+func (h *homeless) RunPodSandbox(ctx context.Context, config cri.SandboxConfig) (string, error) {
+	h.made++
+	if h.made > 100 {
+		return "", errors.New("enough")
+	}
+	return h.Runtime.RunPodSandbox(ctx, config)
+}
+
+func (h *homeless) SandboxStatus(ctx context.Context, id string) (cri.SandboxStatus, error) {
+	status, err := h.Runtime.SandboxStatus(ctx, id)
+	status.IPs = nil
+	return status, err
+}
+
+// TestSandboxThatIsNoGood: another one is made, but not without a pause.
+func TestSandboxThatIsNoGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		defer rt.Close()
+		h := &homeless{Runtime: rt}
+		n := w.runOn(h, rt, kubelet.Options{})
+		w.pods.Put(newPod("web"))
+		n.after(10 * time.Second)
+		if h.made < 3 || h.made > 40 {
+			t.Errorf("%d sandboxes in 10 s", h.made)
+		}
+		n.stop()
+	})
+}
+
+// TestRefusedWhileItRuns: a kubelet that starts on a node that has shrunk ends what does not fit, and says why.
+func TestRefusedWhileItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		defer rt.Close()
+		asks := func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		}
+		n := w.run(rt, kubelet.Options{})
+		w.pods.Put(newPod("web", asks))
+		n.after(5 * time.Second)
+		n.stop()
+		small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+		node, _ := w.nodes.Get("", "n1")
+		node = node.DeepCopy()
+		node.Status.Capacity, node.Status.Allocatable = small.DeepCopy(), small.DeepCopy()
+		w.nodes.Put(node)
+		n = w.run(rt, kubelet.Options{Registration: kubelet.Registration{Capacity: small}})
+		n.after(time.Minute)
+		status := w.pod("web").Status
+		if status.Phase != corev1.PodFailed || status.Reason != "OutOfcpu" {
+			t.Errorf("it is %s %s %s", status.Phase, status.Reason, status.Message)
+		}
+		for _, c := range n.containers() {
+			if c.State == cri.ContainerRunning {
+				t.Errorf("%s runs", c.Metadata.Name)
+			}
+		}
+		n.stop()
+	})
+}
+
+// TestRefusedTakesNoRoom: what was refused just now does not keep others out.
+func TestRefusedTakesNoRoom(t *testing.T) {
+	o := kubelet.Options{Registration: kubelet.Registration{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}
+	simulate(t, simulated.Options{}, o, func(n *node) {
+		for name, cpu := range map[string]string{"a-large": "3", "b-fits": "2", "c-late": "1"} {
+			n.pods.Put(newPod(name, func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+			}))
+		}
+		n.after(time.Second)
+		for name, want := range map[string]corev1.PodPhase{"a-large": corev1.PodFailed, "b-fits": corev1.PodRunning, "c-late": corev1.PodFailed} {
+			if status := n.pod(name).Status; status.Phase != want {
+				t.Errorf("%s is %s %s", name, status.Phase, status.Message)
+			}
+		}
+	})
+}
+
+// TestLogsGoWithThePod: not before it is gone.
+func TestLogsGoWithThePod(t *testing.T) {
+	dir := t.TempDir()
+	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{LogDir: dir}}, func(n *node) {
+		n.pods.Put(newPod("web"))
+		n.pods.Put(newPod("other"))
+		n.after(time.Second)
+		left := func() string {
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				t.Error(err)
+			}
+			var names []string
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+			return strings.Join(names, " ")
+		}
+		if got := left(); got != "default_other_uid-of-other default_web_uid-of-web" {
+			t.Errorf("there is %s", got)
+		}
+		n.remove("web", 30)
+		n.after(time.Second)
+		if got := left(); got != "default_other_uid-of-other" {
+			t.Errorf("left is %s", got)
+		}
 	})
 }
 

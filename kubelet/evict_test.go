@@ -98,6 +98,9 @@ func TestEvictWhom(t *testing.T) {
 		n.after(time.Second)
 		n.remove("leaving", 30)
 		n.after(time.Second)
+		if list := n.kubelet.Active(); len(list) != 0 {
+			t.Errorf("active are %v", list)
+		}
 		// It gets no more time than the node has, and is gone as it was asked to.
 		began := time.Now()
 		if err := n.kubelet.Evict(context.Background(), "uid-of-leaving", short); err != nil {
@@ -109,6 +112,23 @@ func TestEvictWhom(t *testing.T) {
 			t.Error("a pod that was to be deleted is there after its eviction")
 		}
 		n.leftNothing()
+	})
+}
+
+// TestEvictWithinItsOwnGrace: the node's patience makes nothing last longer.
+func TestEvictWithinItsOwnGrace(t *testing.T) {
+	withStatic(t, slow(), func(n *staticNode) {
+		n.pods.Put(newPod("web", func(pod *corev1.Pod) { *pod.Spec.TerminationGracePeriodSeconds = 4 }))
+		n.after(time.Second)
+		patient := short
+		patient.Grace = 60
+		began := time.Now()
+		if err := n.kubelet.Evict(context.Background(), "uid-of-web", patient); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < 4*time.Second || took > 5*time.Second {
+			t.Errorf("it took %v, its own grace being 4 s", took)
+		}
 	})
 }
 

@@ -15,6 +15,9 @@ func TestNoPodIsGoneOnItsWay(t *testing.T) {
 		workers: map[types.UID]*worker{}, delayed: map[types.NamespacedName]podChange{}, wake: make(chan struct{}, 1),
 	}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	if k.Gone("u") || k.Gone("nobody") || k.Ended("nobody") {
+		t.Error("gone though nobody knows yet what there is")
+	}
 	k.enqueue(pod, false)
 	k.pods.known = true
 	if k.Gone("u") {

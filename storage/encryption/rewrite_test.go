@@ -156,3 +156,90 @@ func TestRewriteKeepsLifetimes(t *testing.T) {
 		t.Errorf("%+v, lifetime %v, %v", done, inner.ttl, err)
 	}
 }
+
+// contested is a store in which somebody is always faster, and then is told of what they did.
+type contested struct {
+	storage.Store
+	storage.Refresher
+	after error // of Get after the conflict
+}
+
+func (c *contested) Update(context.Context, string, []byte, int64) (int64, error) {
+	return 0, storage.ErrConflict
+}
+
+func (c *contested) Get(ctx context.Context, key string) (storage.Record, error) {
+	r, err := c.Store.Get(ctx, key)
+	if c.after != nil {
+		err = c.after
+	}
+	return r, err
+}
+
+// TestRewriteAfterConflict: what somebody else has deleted or made unreadable meanwhile does not end a Rewrite, what
+// cannot be known does.
+func TestRewriteAfterConflict(t *testing.T) {
+	broken := errors.New("broken")
+	for after, want := range map[error]encryption.Rewritten{
+		storage.ErrNotFound: {}, storage.ErrUnreadable: {Unreadable: 1}, broken: {},
+	} {
+		keys := &switched{named(t, "a")}
+		s := encryption.New(opened(t), keys)
+		create(t, s, "/secrets/one", "x")
+		keys.Transformer = named(t, "ba")
+		done, err := encryption.Rewrite(t.Context(), &contested{s, s.(storage.Refresher), after}, "/", encryption.RewriteOptions{})
+		if done != want || errors.Is(err, broken) != errors.Is(after, broken) || (err != nil) != errors.Is(err, broken) {
+			t.Errorf("after %v: %+v, %v", after, done, err)
+		}
+	}
+}
+
+// TestLayers: what an inner layer says of a record holds for the outer one, too.
+func TestLayers(t *testing.T) {
+	keys := &switched{named(t, "a")}
+	base := opened(t)
+	s := encryption.New(encryption.New(base, keys), all(nil))
+	after := create(t, s, "/secrets/one", "x")
+	stale := func() bool {
+		t.Helper()
+		stale, err := s.(storage.Refresher).Stale(t.Context(), "/secrets/one")
+		if err != nil {
+			t.Error(err)
+		}
+		return stale
+	}
+	if stale() {
+		t.Error("what was just written is stale")
+	}
+	keys.Transformer = named(t, "ba")
+	if !stale() {
+		t.Error("what the inner layer would write otherwise is not stale")
+	}
+	keys.Transformer = named(t, "c")
+	page, err := s.List(t.Context(), "/", storage.ListOptions{})
+	if err != nil || len(page.Records) != 1 || !errors.Is(page.Records[0].Err, storage.ErrUnreadable) {
+		t.Errorf("list: %+v, %v", page, err)
+	}
+	stream, err := s.Watch(t.Context(), "/", after-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	events, err := stream.Next(t.Context())
+	if err != nil || len(events) != 1 || !errors.Is(events[0].Err, storage.ErrUnreadable) {
+		t.Errorf("watch: %+v, %v", events, err)
+	}
+}
+
+// TestNothingIsAValue: also where all that is stored of it is the prefix.
+func TestNothingIsAValue(t *testing.T) {
+	inner := opened(t)
+	s := encryption.New(inner, all(encryption.FirstOf(errNone, encryption.Choice{Prefix: "p:", Transformer: encryption.Identity{}})))
+	create(t, s, "/one", "")
+	if raw, err := inner.Get(t.Context(), "/one"); err != nil || string(raw.Value) != "p:" {
+		t.Errorf("stored is %q, %v", raw.Value, err)
+	}
+	if r, err := s.Get(t.Context(), "/one"); err != nil || r.Value == nil || len(r.Value) != 0 {
+		t.Errorf("read is %q, %v", r.Value, err)
+	}
+}
