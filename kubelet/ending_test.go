@@ -331,9 +331,9 @@ func TestRefusedWhileItRuns(t *testing.T) {
 func TestRefusedTakesNoRoom(t *testing.T) {
 	o := kubelet.Options{Registration: kubelet.Registration{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}
 	simulate(t, simulated.Options{}, o, func(n *node) {
-		for name, cpu := range map[string]string{"a-large": "3", "b-fits": "2", "c-late": "1"} {
-			n.pods.Put(newPod(name, func(p *corev1.Pod) {
-				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+		for _, c := range [][2]string{{"a-large", "3"}, {"b-fits", "2"}, {"c-late", "1"}} {
+			n.pods.Put(newPod(c[0], func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(c[1])}
 			}))
 		}
 		n.after(time.Second)

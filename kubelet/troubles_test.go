@@ -1,0 +1,205 @@
+package kubelet_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/kubelet"
+)
+
+// TestStopOfWhatIsNotThere: it has stopped.
+func TestStopOfWhatIsNotThere(t *testing.T) {
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		if op.Verb == simulated.StopContainer {
+			return simulated.Outcome{Err: cri.ErrNotFound}
+		}
+		return simulated.Outcome{}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		n.remove("web", 30)
+		n.after(time.Second)
+		n.expectEventsAbout("FailedKillPod")
+		if _, there := n.pods.Get("default", "web"); there {
+			t.Error("the pod is still there")
+		}
+	})
+}
+
+// TestGraceOfAStartupProbe: a container that does not start has the time that the probe gives it to end.
+func TestGraceOfAStartupProbe(t *testing.T) {
+	script := &probeScript{letters: "x"}
+	simulate(t, script.options(simulated.Program{IgnoresStop: true}), kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.Containers[0].StartupProbe = execProbe(5, 0)
+			p.Spec.Containers[0].StartupProbe.TerminationGracePeriodSeconds = new(int64(4))
+		}))
+		n.after(39 * time.Second)
+		n.expectStatuses("0s web Running main=running", "14s web Running Ready main=running#1")
+	})
+}
+
+// TestForcedDeletionInterrupts: what hangs is given up when the pod is not there any more.
+func TestForcedDeletionInterrupts(t *testing.T) {
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		return simulated.Outcome{Hang: op.Verb == simulated.PullImage}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		n.pods.Delete("default", "web")
+		n.after(time.Second)
+		n.leftNothing()
+	})
+}
+
+// TestStatusOfAnotherPod: a pod that has taken the name of one of the node's is not told what became of that.
+func TestStatusOfAnotherPod(t *testing.T) {
+	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
+		n.mu.Lock()
+		n.fail = func(verb string, target client.Target) error {
+			if verb == "patch" && target.Resource.Resource == "pods" {
+				n.fail = nil
+				n.pods.Put(newPod("web", func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "another", "n2" }))
+			}
+			return nil
+		}
+		n.mu.Unlock()
+		n.pods.Put(newPod("web"))
+		n.after(time.Minute)
+		n.expectStatuses()
+		if pod := n.pod("web"); pod.UID != "another" || pod.Status.Phase != corev1.PodPending {
+			t.Errorf("the pod %s is %s", pod.UID, pod.Status.Phase)
+		}
+	})
+}
+
+// TestPodThatIsRemovedBehindItsBack is made again, also when the runtime tells nothing.
+func TestPodThatIsRemovedBehindItsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		defer rt.Close()
+		n := w.runOn(silent{rt, rt}, rt, kubelet.Options{})
+		w.pods.Put(newPod("web"))
+		n.after(1500 * time.Millisecond)
+		sandboxes, err := rt.ListSandboxes(t.Context(), cri.Filter{})
+		if err != nil || len(sandboxes) != 1 {
+			t.Fatalf("%v, %v", sandboxes, err)
+		}
+		if err := rt.RemovePodSandbox(t.Context(), sandboxes[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		n.after(2 * time.Second)
+		if list := n.containers(); len(list) != 1 || list[0].State != cri.ContainerRunning {
+			t.Errorf("there is %+v", list)
+		}
+		n.stop()
+	})
+}
+
+// registries is a runtime that pulls images with the right credentials only, and notes those that it was given.
+type registries struct {
+	*simulated.Runtime
+	tried   []string
+	inspect error
+}
+
+func (r *registries) PullImage(ctx context.Context, image cri.ImageSpec, auth *cri.Auth) (string, error) {
+	user := "nobody"
+	if auth != nil {
+		user = auth.Username
+	}
+	r.tried = append(r.tried, user)
+	if user != "good" {
+		return "", errors.New("unauthorized: " + user)
+	}
+	return r.Runtime.PullImage(ctx, image, auth)
+}
+
+func (r *registries) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Image, error) {
+	if r.inspect != nil {
+		return cri.Image{}, r.inspect
+	}
+	return r.Runtime.ImageStatus(ctx, image)
+}
+
+type keys []string
+
+func (k keys) For(context.Context, *corev1.Pod, string) ([]cri.Auth, error) {
+	var list []cri.Auth
+	for _, user := range k {
+		list = append(list, cri.Auth{Username: user})
+	}
+	return list, nil
+}
+
+// TestCredentialsAreTriedInTurn: until one will do, and none after it or besides.
+func TestCredentialsAreTriedInTurn(t *testing.T) {
+	for _, c := range []struct {
+		keys    keys
+		inspect error
+		tried   string
+		waiting string
+	}{
+		{keys{"bad", "good", "better"}, nil, "bad good", ""},
+		{keys{"bad", "worse"}, nil, "bad worse", "ErrImagePull"},
+		{nil, nil, "nobody", "ErrImagePull"},
+		{keys{"good"}, errors.New("disk failure"), "", "ImageInspectError"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			rt := simulated.New(simulated.Options{})
+			defer rt.Close()
+			r := &registries{Runtime: rt, inspect: c.inspect}
+			n := w.runOn(r, rt, kubelet.Options{Host: kubelet.Host{Credentials: c.keys}})
+			w.pods.Put(newPod("web"))
+			n.after(500 * time.Millisecond)
+			if got := strings.Join(r.tried, " "); got != c.tried {
+				t.Errorf("tried %s, want %s", got, c.tried)
+			}
+			got := ""
+			if s := w.pod("web").Status.ContainerStatuses; len(s) == 1 && s[0].State.Waiting != nil {
+				got = s[0].State.Waiting.Reason
+			}
+			if got != c.waiting {
+				t.Errorf("it waits because of %q, want %q", got, c.waiting)
+			}
+			n.stop()
+		})
+	}
+}
+
+// TestHookThatCannotBeReached: the container does not go on without it.
+func TestHookThatCannotBeReached(t *testing.T) {
+	hooks := kubelet.ProbeFunc(func(_ context.Context, target kubelet.ProbeTarget) error {
+		if target.Probe.HTTPGet.Path != "/begin" || target.ContainerID == "" || len(target.IPs) == 0 {
+			t.Errorf("the hook is called with %+v", target)
+		}
+		return errors.New("connection refused")
+	})
+	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{Hooks: hooks}}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/begin"}}}
+		}))
+		n.after(time.Second)
+		n.expectStatuses("0s web Running main=PostStartHookError")
+		n.expectEventsAbout("Hook",
+			"0s web spec.containers{main} Warning FailedPostStartHook: PostStartHook failed",
+			"0s web spec.containers{main} Normal Killing: FailedPostStartHook")
+		if slices.ContainsFunc(n.containers(), func(c cri.Container) bool { return c.State == cri.ContainerRunning }) {
+			t.Error("the container runs")
+		}
+	})
+}
