@@ -83,11 +83,12 @@ func run(ctx context.Context, f flags) error {
 	}
 	start := time.Now()
 	r := &runner{flags: f, settings: settings, listed: listed, out: os.Stdout}
-	if err := r.run(ctx, patterns); err != nil {
-		return err
-	}
+	stopped := r.run(ctx, patterns)
 	judged := judge(r.outcomes, listed)
 	judged.print(os.Stdout)
+	if stopped != nil {
+		return fmt.Errorf("what was found before this ended early is above: %w", stopped)
+	}
 	fmt.Printf("took %s\n", time.Since(start).Round(time.Second))
 	if f.results != "" {
 		note := fmt.Sprintf("All of the sensible mutants; took %s.", time.Since(start).Round(time.Minute))
