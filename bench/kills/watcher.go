@@ -53,7 +53,7 @@ func (w *watcher) run(ctx context.Context) error {
 		w.mu.Lock()
 		w.resumed++
 		w.mu.Unlock()
-		err = w.follow(stream)
+		err = w.follow(ctx, stream)
 		stream.Stop()
 		if err != nil {
 			return err
@@ -106,9 +106,12 @@ func (w *watcher) step() {
 	w.moved = make(chan struct{})
 }
 
-// follow takes events until the stream ends.
-func (w *watcher) follow(stream watch.Interface) error {
+// follow takes events until the stream ends. client-go tells the end that the watcher itself made as an error, too.
+func (w *watcher) follow(ctx context.Context, stream watch.Interface) error {
 	for e := range stream.ResultChan() {
+		if e.Type == watch.Error && ctx.Err() != nil {
+			return nil
+		}
 		if e.Type == watch.Error {
 			err := apierrors.FromObject(e.Object)
 			if expired(err) {
