@@ -51,18 +51,22 @@ func used(t *testing.T, cs kubernetes.Interface, name string, want map[corev1.Re
 	})
 }
 
-func createQuota(t *testing.T, cs kubernetes.Interface, q *corev1.ResourceQuota) {
+// createQuota makes a quota at the first of some servers and waits until it has its status and all of them know it: who
+// admits by a cache does not limit by what it has not seen.
+func createQuota(t *testing.T, servers []kubernetes.Interface, q *corev1.ResourceQuota) {
 	t.Helper()
-	if _, err := cs.CoreV1().ResourceQuotas("default").Create(t.Context(), q, metav1.CreateOptions{}); err != nil {
+	if _, err := servers[0].CoreV1().ResourceQuotas("default").Create(t.Context(), q, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "status of the quota", func() error {
-		now, err := cs.CoreV1().ResourceQuotas("default").Get(t.Context(), q.Name, metav1.GetOptions{})
-		if err == nil && len(now.Status.Used) != len(q.Spec.Hard) {
-			err = fmt.Errorf("status is %v", now.Status)
-		}
-		return err
-	})
+	for _, cs := range servers {
+		eventually(t, "status of the quota", func() error {
+			now, err := cs.CoreV1().ResourceQuotas("default").Get(t.Context(), q.Name, metav1.GetOptions{})
+			if err == nil && len(now.Status.Used) != len(q.Spec.Hard) {
+				err = fmt.Errorf("status is %v", now.Status)
+			}
+			return err
+		})
+	}
 }
 
 // two starts two servers on one store, with the controllers in the first, and nothing that would
@@ -143,7 +147,7 @@ func TestQuotaTwoServers(t *testing.T) { shared(t, quotaTwoServers) }
 
 func quotaTwoServers(t *testing.T, stores [2]storage.Store) {
 	ctx, cs := t.Context(), two(t, stores, cluster.Options{})
-	createQuota(t, cs[0], quotaOf("q", map[corev1.ResourceName]string{"pods": "100", "count/pods": "100"}))
+	createQuota(t, cs, quotaOf("q", map[corev1.ResourceName]string{"pods": "100", "count/pods": "100"}))
 	create := func(prefix string) func(kubernetes.Interface, int, int) error {
 		return func(cs kubernetes.Interface, w, i int) error {
 			_, err := cs.CoreV1().Pods("default").Create(ctx, bare(fmt.Sprintf("%s-%d-%d", prefix, w, i)), metav1.CreateOptions{})
@@ -176,7 +180,7 @@ func TestQuotaHammer(t *testing.T) { shared(t, quotaHammer) }
 
 func quotaHammer(t *testing.T, stores [2]storage.Store) {
 	ctx, cs := t.Context(), two(t, stores, cluster.Options{})
-	createQuota(t, cs[0], quotaOf("q", map[corev1.ResourceName]string{"pods": "20"}))
+	createQuota(t, cs, quotaOf("q", map[corev1.ResourceName]string{"pods": "20"}))
 	stop, cancel := context.WithCancel(ctx)
 	var watched sync.WaitGroup
 	watched.Go(func() {

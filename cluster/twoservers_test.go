@@ -141,7 +141,7 @@ func servicesHammer(t *testing.T, stores [2]storage.Store) {
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/26")}, NodePorts: allocation.PortRange{First: 31000, Size: 20},
 	}}
 	cs := two(t, stores, o)
-	createQuota(t, cs[0], quotaOf("q", map[corev1.ResourceName]string{"services": "50", "services.nodeports": "15"}))
+	createQuota(t, cs, quotaOf("q", map[corev1.ResourceName]string{"services": "50", "services.nodeports": "15"}))
 	allowed := func(err error) error {
 		if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || exceeded(err) == nil {
 			return nil
