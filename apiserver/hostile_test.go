@@ -179,7 +179,7 @@ func outcome(t *testing.T, c *http.Client, who, method, url, body string) int {
 }
 
 // lay begins all that a hostile client does, and returns what ends it.
-func lay(t *testing.T, c *http.Client, url string) (end func()) {
+func lay(t *testing.T, c *http.Client, url string, sends, reads int) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -198,12 +198,12 @@ func lay(t *testing.T, c *http.Client, url string) (end func()) {
 		}
 		<-ctx.Done()
 	}
-	for range slowSends {
+	for range sends {
 		body, more := io.Pipe()
 		all.Go(func() { do(http.MethodPost, body) })
 		all.Go(func() { _, _ = io.WriteString(more, "{"); <-ctx.Done(); _ = more.Close() })
 	}
-	for range slowReads {
+	for range reads {
 		all.Go(func() { do(http.MethodGet, nil) })
 	}
 	return func() { cancel(); all.Wait() }
@@ -216,7 +216,7 @@ func TestHostileClient(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			mallory := &crowd{user: "mallory", codes: map[string]int{}}
 			url, roots := besieged(t, mallory, apiserver.Patience{Body: time.Hour, Answer: time.Hour}, time.Hour)
-			end := lay(t, clientOf(t, roots, version), url)
+			end := lay(t, clientOf(t, roots, version), url, slowSends, slowReads)
 			defer end()
 			until(t, "all requests are there", func() bool {
 				return mallory.began.Load()+mallory.refused.Load() == slowSends+slowReads
@@ -251,10 +251,11 @@ func TestPatience(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			mallory := &crowd{user: "mallory", codes: map[string]int{}}
 			url, roots := besieged(t, mallory, apiserver.Patience{Body: time.Second, Answer: time.Second}, time.Hour)
-			end := lay(t, clientOf(t, roots, version), url)
+			const sends, reads = 70, 130
+			end := lay(t, clientOf(t, roots, version), url, sends, reads)
 			defer end()
 			until(t, "all requests are over", func() bool {
-				return mallory.ended.Load()+mallory.refused.Load() == slowSends+slowReads
+				return mallory.ended.Load()+mallory.refused.Load() == sends+reads
 			})
 			mallory.mu.Lock()
 			defer mallory.mu.Unlock()

@@ -150,7 +150,7 @@ type timedWriter struct {
 	hijacked bool
 	expired  bool
 	drains   bool      // net/http reads what is left of the body before it answers
-	until    time.Time // the deadline of writing, if there was any
+	wrote    bool
 }
 
 // awaitUntil bounds how long the client is listened to. Not every connection can; the request's time ends it then.
@@ -171,13 +171,32 @@ func (t *timedWriter) giveUp() {
 // push writes to the client, who has to read some of it every now and then.
 func (t *timedWriter) push(b []byte) (written int, err error) {
 	for {
-		t.renew()
-		n, err := t.w.Write(b[:min(len(b), stride)])
+		n := 0
+		err := t.patiently(func() (err error) {
+			n, err = t.w.Write(b[:min(len(b), stride)])
+			return err
+		})
 		written, b = written+n, b[n:]
 		if err != nil || len(b) == 0 {
 			return written, err
 		}
 	}
+}
+
+// patiently cuts the client off if what is done takes longer than it may. A deadline set beforehand would not do: in
+// HTTP/2 it ends the stream also while nothing is written.
+func (t *timedWriter) patiently(do func() error) error {
+	t.wrote = true
+	set := make(chan struct{})
+	timer := time.AfterFunc(t.patience, func() {
+		defer close(set)
+		_ = t.connection.SetWriteDeadline(time.Now())
+	})
+	err := do()
+	if !timer.Stop() {
+		<-set // nothing of this shall come upon the connection's next request
+	}
+	return err
 }
 
 // answered ends the request when its handler returned, or panicked with p.
@@ -192,27 +211,16 @@ func (t *timedWriter) answered(p *caught) {
 func (t *timedWriter) last() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	at := time.Now().Add(t.patience)
 	switch {
 	case t.hijacked:
+		return
 	case t.drains:
-		rest := time.Now().Add(t.patience)
-		t.awaitUntil(rest)
-		_ = t.connection.SetWriteDeadline(rest.Add(t.patience))
-	case !t.until.IsZero():
-		t.renew()
-	}
-}
-
-// renew lets the client have its time from now on. So that many small writes cost little, it may be a quarter less.
-func (t *timedWriter) renew() {
-	at := time.Now().Add(t.patience)
-	if at.Sub(t.until) <= t.patience/4 {
+		t.awaitUntil(at)
+		at = at.Add(t.patience)
+	case !t.wrote:
 		return
 	}
-	if at.After(t.end) {
-		at = t.end
-	}
-	t.until = at
 	_ = t.connection.SetWriteDeadline(at)
 }
 
@@ -266,8 +274,7 @@ func (t *timedWriter) FlushError() error {
 		return http.ErrHandlerTimeout
 	}
 	t.send()
-	t.renew()
-	return t.connection.Flush()
+	return t.patiently(t.connection.Flush)
 }
 
 // Hijack implements http.Hijacker.

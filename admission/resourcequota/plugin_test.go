@@ -463,3 +463,36 @@ func TestLeavingWhenChosen(t *testing.T) {
 		})
 	}
 }
+
+// behind are quotas as a server sees them that has yet to hear of another one's writes.
+type behind []*corev1.ResourceQuota
+
+func (b behind) List(string) []*corev1.ResourceQuota { return b }
+
+// TestBehind: what is charged, and whether it fits, is judged by what is stored, not by what the cache shows.
+func TestBehind(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen, stored *corev1.ResourceQuota
+		want, used   string
+	}{
+		"more is used by now": {quotaOf("q", "pods=2", "pods=0"), quotaOf("q", "pods=2", "pods=2"),
+			`pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`, "pods=2"},
+		"somewhat more is used by now": {quotaOf("q", "pods=2", "pods=0"), quotaOf("q", "pods=2", "pods=1"), "<nil>", "pods=2"},
+		"less is allowed by now": {quotaOf("q", "pods=2", "pods=0"), quotaOf("q", "pods=0", "pods=0"),
+			`pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0`, "pods=0"},
+		"something else is limited, too": {quotaOf("q", "pods=2", "pods=0"), quotaOf("q", "pods=2 count/pods=2", "pods=0 count/pods=1"),
+			"<nil>", "count/pods=2 pods=1"},
+		"it limits nothing of the kind by now": {quotaOf("q", "pods=2", "pods=0"), quotaOf("q", "services=2", "services=0"), "<nil>", "services=0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(c.stored)
+			p := resourcequota.New(behind{c.seen}, s, resourcequota.Options{})
+			if got := fmt.Sprint(p.Validate(t.Context(), request("pods", admission.Create, podOf("", ""), nil))); got != c.want {
+				t.Error(got)
+			}
+			if got := s.used("q"); got != c.used {
+				t.Errorf("used %s, want %s", got, c.used)
+			}
+		})
+	}
+}

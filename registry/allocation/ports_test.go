@@ -220,13 +220,12 @@ func FuzzRecord(f *testing.F) {
 type counting struct {
 	storage.Store
 	writes atomic.Int32
-	before func() // the next read, once
+	before atomic.Pointer[func()] // the next read, once
 }
 
 func (c *counting) Get(ctx context.Context, key string) (storage.Record, error) {
-	if before := c.before; before != nil {
-		c.before = nil
-		before()
+	if before := c.before.Swap(nil); before != nil {
+		(*before)()
 	}
 	return c.Store.Get(ctx, key)
 }
@@ -410,11 +409,12 @@ func TestPortsBatchOfTwoServers(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		store.before = func() { // the last moment before b's next read of the record
+		before := func() { // the last moment before b's next read of the record
 			if _, err := a.Take(t.Context(), wishes(31005)); err != nil {
 				t.Error(err)
 			}
 		}
+		store.before.Store(&before)
 		wg.Wait()
 		if got, want := taken(t, a), []int{31001, 31002}; !slices.Equal(got, want) {
 			t.Errorf("taken %v, want %v", got, want)
