@@ -80,15 +80,13 @@ func forbiddenLabels(labels, old map[string]string) []string {
 	return bad
 }
 
-// mayLabel tells whether a node may give itself a label: none by which administrators set nodes
-// apart, and of Kubernetes' own only those that describe a node.
+// mayLabel tells whether a node may give itself a label: of Kubernetes' own, such as those of
+// node-restriction.kubernetes.io by which administrators set nodes apart, only what describes a node.
 func mayLabel(key string) bool {
 	domain, _, qualified := strings.Cut(key, "/")
 	switch {
 	case !qualified:
 		return true
-	case within(domain, corev1.LabelNamespaceNodeRestriction):
-		return false
 	case within(domain, "kubernetes.io") || within(domain, "k8s.io"):
 		return apis.IsKubeletLabel(key)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -323,6 +324,43 @@ func TestPodsOfNamespace(t *testing.T) {
 	if err := p.Validate(ctx, admissiontest.Update(t, namespace("ns"), changed)); err != nil || len(w.warnings) == 0 ||
 		w.warnings[0] != `new PodSecurity enforce level only checked against the first 1 of 3003 existing pods` {
 		t.Errorf("out of time: %v %q", err, w.warnings)
+	}
+}
+
+// slow is a list that takes its time.
+type slow struct {
+	list
+	time.Duration
+}
+
+func (s slow) List(namespace string) []*corev1.Pod {
+	time.Sleep(s.Duration)
+	return s.list.List(namespace)
+}
+
+// TestTimeForPods: pods are looked at for a second, or half of what the request has left.
+func TestTimeForPods(t *testing.T) {
+	const cut = `new PodSecurity enforce level only checked against the first 1 of 2 existing pods`
+	for _, test := range []struct {
+		left, listing time.Duration
+		cut           bool
+	}{
+		{time.Hour, 900 * time.Millisecond, false}, {time.Hour, 1100 * time.Millisecond, true},
+		{1600 * time.Millisecond, 700 * time.Millisecond, false}, {1600 * time.Millisecond, 900 * time.Millisecond, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &witness{}
+			p, err := podsecurity.New(namespaces{}, slow{list{pod(), pod()}, test.listing}, podsecurity.Options{Warn: w.warn})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), test.left)
+			defer cancel()
+			err = p.Validate(ctx, admissiontest.Update(t, namespace("ns"), namespace("ns", "enforce", "baseline")))
+			if err != nil || slices.Contains(w.warnings, cut) != test.cut {
+				t.Errorf("%v left, %v for the list: %v %q", test.left, test.listing, err, w.warnings)
+			}
+		})
 	}
 }
 
