@@ -444,6 +444,7 @@ func TestPods(t *testing.T) {
 	c.allow("own pods", selecting(ask("n1", "watch", "", "pods", "", "", ""), "spec.nodeName", "=", "n1"))
 	c.refuse("another node's pods", selecting(ask("n1", "list", "", "pods", "", "", ""), "spec.nodeName", "=", "n2"), onlyOwn)
 	c.refuse("all but own pods", selecting(ask("n1", "list", "", "pods", "", "", ""), "spec.nodeName", "!=", "n1"), onlyOwn)
+	c.refuse("pods of that name", selecting(ask("n1", "list", "", "pods", "", "", ""), "metadata.name", "=", "n1"), onlyOwn)
 	c.refuse("all pods", ask("n1", "list", "", "pods", "", "", ""), onlyOwn)
 	c.allow("watch own pod by name", ask("n1", "watch", "", "pods", "", "dev", "web"))
 	c.allow("create pod", ask("n1", "create", "", "pods", "", "dev", ""))

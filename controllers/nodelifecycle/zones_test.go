@@ -5,6 +5,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 // TestZonesSilent: only when the nodes of all zones are silent nobody is evicted, whichever zone it is that lives.
@@ -84,5 +88,73 @@ func TestGraceAnew(t *testing.T) {
 		if got := ready(); got != corev1.ConditionUnknown {
 			b.Errorf("it is %s after its grace", got)
 		}
+	})
+}
+
+// TestExcludedNode: a node that is not to count in its zone does not: the others are all the zone has.
+func TestExcludedNode(t *testing.T) {
+	for name, want := range map[string]int{"counts": 1, "excluded": 0} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, nil, func(b *bench) {
+				b.healthy("a", "b")
+				if name == "excluded" {
+					node := b.get("a")
+					node.Labels = map[string]string{"node.kubernetes.io/exclude-disruption": ""}
+					if _, err := b.api.Update(b.Context(), client.Target{Resource: nodes, Name: "a"}, node, metav1.UpdateOptions{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}, func(b *bench) {
+				b.until(2 * time.Second)
+				b.hearts["b"]()
+				b.until(2 * time.Minute)
+				if n := b.evicting(); n != want {
+					b.Errorf("%d nodes evict, want %d", n, want)
+				}
+			})
+		})
+	}
+}
+
+// TestPodsOfANode: a pod that comes to a node stays ready if the node is, and does not if the node is not.
+func TestPodsOfANode(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.healthy("a", "b")
+		b.node("sick", corev1.ConditionFalse)
+		b.heart("sick")
+	}, func(b *bench) {
+		b.until(7 * time.Second)
+		b.pod("p", "a", corev1.ConditionTrue)
+		b.pod("q", "sick", corev1.ConditionTrue)
+		b.until(time.Minute)
+		for name, want := range map[string]corev1.ConditionStatus{"p": corev1.ConditionTrue, "q": corev1.ConditionFalse} {
+			obj, err := b.api.Get(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: name})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if got := obj.(*corev1.Pod).Status.Conditions[1].Status; got != want {
+				b.Errorf("pod %s is ready: %s, want %s", name, got, want)
+			}
+		}
+	})
+}
+
+// TestNodeComesAgain: a node that was tainted, went and came again is tainted again when it is silent.
+func TestNodeComesAgain(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+		b.until(2 * time.Second)
+		b.hearts["b"]()
+		b.until(2 * time.Minute)
+		b.wantTaints("b", "unreachable:NoExecute", "unreachable:NoSchedule")
+		if err := b.api.Delete(b.Context(), client.Target{Resource: nodes, Name: "b"}, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.until(130 * time.Second)
+		b.healthy("b")
+		b.until(140 * time.Second)
+		b.wantTaints("b")
+		b.hearts["b"]()
+		b.until(5 * time.Minute)
+		b.wantTaints("b", "unreachable:NoExecute", "unreachable:NoSchedule")
 	})
 }
