@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/kubelet"
@@ -61,27 +60,6 @@ func TestForcedDeletionInterrupts(t *testing.T) {
 		n.pods.Delete("default", "web")
 		n.after(time.Second)
 		n.leftNothing()
-	})
-}
-
-// TestStatusOfAnotherPod: a pod that has taken the name of one of the node's is not told what became of that.
-func TestStatusOfAnotherPod(t *testing.T) {
-	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
-		n.mu.Lock()
-		n.fail = func(verb string, target client.Target) error {
-			if verb == "patch" && target.Resource.Resource == "pods" {
-				n.fail = nil
-				n.pods.Put(newPod("web", func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "another", "n2" }))
-			}
-			return nil
-		}
-		n.mu.Unlock()
-		n.pods.Put(newPod("web"))
-		n.after(time.Minute)
-		n.expectStatuses()
-		if pod := n.pod("web"); pod.UID != "another" || pod.Status.Phase != corev1.PodPending {
-			t.Errorf("the pod %s is %s", pod.UID, pod.Status.Phase)
-		}
 	})
 }
 
