@@ -149,7 +149,7 @@ type timedWriter struct {
 	begun    bool // the headers are sent, or the connection is somebody else's
 	hijacked bool
 	expired  bool
-	drains   bool      // net/http reads what is left of the body before it answers
+	drains   bool // net/http reads what is left of the body before it answers
 	wrote    bool
 }
 

@@ -17,7 +17,7 @@ import (
 // for them.
 func TestUpstreamsProcesses(t *testing.T) {
 	programs := t.TempDir()
-	names := []string{"etcd", apiServer, upstream.ControllerManager, upstream.Scheduler}
+	names := []string{"etcd", upstream.APIServer, upstream.ControllerManager, upstream.Scheduler}
 	for _, name := range names {
 		script := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo " + name + " v1.2.3; exit; fi\nexec sleep 1000\n"
 		if err := os.WriteFile(filepath.Join(programs, name), []byte(script), 0o755); err != nil {
