@@ -57,7 +57,7 @@ func TestSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arguments, err := s.arguments()
+	arguments, err := s.arguments(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
