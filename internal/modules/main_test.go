@@ -52,7 +52,6 @@ func TestModules(t *testing.T) {
 				}
 			}
 			t.Setenv("GOPROXY", "off")
-			t.Setenv("GOFLAGS", "")
 			var out bytes.Buffer
 			err := run(t.Context(), options{root: dir, compile: c.compile}, &out)
 			if (err != nil) != (c.bad != "") || c.bad != "" && (!errors.Is(err, errModule) || !strings.Contains(err.Error(), "b/it: ") || !strings.Contains(err.Error(), c.bad)) {
@@ -60,6 +59,9 @@ func TestModules(t *testing.T) {
 			}
 			if strings.Count(out.String(), "ok ") < 2 || !strings.Contains(out.String(), "c/good") {
 				t.Errorf("it did not go on:\n%s", out.String())
+			}
+			if err := run(t.Context(), options{root: dir, listed: "b/it"}, &out); (err != nil) != (name == "not required") {
+				t.Errorf("listed: %v", err)
 			}
 			if err := run(t.Context(), options{root: dir, only: "nothing"}, &out); !errors.Is(err, errNone) {
 				t.Errorf("nothing to check: %v", err)
