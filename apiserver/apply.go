@@ -29,7 +29,7 @@ func (p *patch) applied(_ context.Context, current registry.Object) (registry.Ob
 }
 
 // appliedScale is applied for a Scale.
-func (p *patch) appliedScale(live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+func (p *patch) appliedScale(_ context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 	merged, err := p.merge(p.server.owners.scale(), live)
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func FuzzApplyPatch(f *testing.F) {
 		}
 		patchType := forms[((form%3)+3)%3]
 		for schema, document := range map[runtime.Object][]byte{&corev1.Pod{}: pod, &appsv1.Deployment{}: deployment} {
-			after, err := apiserver.ApplyPatch(document, patchType, patch, schema)
+			after, err := apiserver.ApplyPatch(t.Context(), document, patchType, patch, schema)
 			if err == nil && !json.Valid(after) {
 				t.Errorf("%s %q made %q", patchType, patch, after)
 			}

@@ -37,17 +37,6 @@ func (s *steps) step(name string) {
 	s.done = append(s.done, name)
 }
 
-// count is how many steps have a name.
-func (s *steps) count(name string) int {
-	n := 0
-	for _, d := range s.done {
-		if d == name {
-			n++
-		}
-	}
-	return n
-}
-
 // toil is a server of config maps of which everything takes its time, with one seat for those who write and
 // 100 objects.
 func toil(t *testing.T, s *steps) http.Handler {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -18,17 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/keelson-dev/keelson/internal/jsonpatch"
+	"github.com/keelson-dev/keelson/internal/strategicpatch"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
-
-// maxPatchOperations bounds the operations of one JSON patch.
-const maxPatchOperations = 10000
 
 func (c *call) patch(ctx context.Context) {
 	p, o, err := c.readPatch()
@@ -48,7 +45,7 @@ func (c *call) patch(ctx context.Context) {
 }
 
 // patched is the state that the patch makes of the current one.
-func (p *patch) patched(_ context.Context, current registry.Object) (registry.Object, error) {
+func (p *patch) patched(ctx context.Context, current registry.Object) (registry.Object, error) {
 	if current == nil {
 		return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: p.GroupResource(), Name: p.q.Name}, "")
 	}
@@ -59,7 +56,7 @@ func (p *patch) patched(_ context.Context, current registry.Object) (registry.Ob
 		// the current object count.
 		before = without(before)
 	}
-	if err := p.apply(before, p.gvk(), obj); err != nil {
+	if err := p.apply(ctx, before, p.gvk(), obj); err != nil {
 		return nil, err
 	}
 	stored, err := p.settle(obj)
@@ -149,9 +146,9 @@ type patch struct {
 }
 
 // apply decodes into an empty object, of type gvk, what the patch makes of current.
-func (p *patch) apply(current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
+func (p *patch) apply(ctx context.Context, current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
 	if p.form == types.StrategicMergePatchType {
-		return p.applyStrategic(current, gvk, into)
+		return p.applyStrategic(ctx, current, gvk, into)
 	}
 	before, err := codec.JSON(gvk, current)
 	if err != nil {
@@ -161,7 +158,7 @@ func (p *patch) apply(current runtime.Object, gvk schema.GroupVersionKind, into 
 	if err != nil {
 		return err
 	}
-	after, err := ApplyPatch(before, p.form, p.data, into)
+	after, err := ApplyPatch(ctx, before, p.form, p.data, into)
 	if err != nil {
 		return err
 	}
@@ -173,7 +170,7 @@ func (p *patch) apply(current runtime.Object, gvk schema.GroupVersionKind, into 
 }
 
 // applyStrategic merges maps, not documents, as upstream does: its errors speak of the maps.
-func (p *patch) applyStrategic(current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
+func (p *patch) applyStrategic(ctx context.Context, current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
 	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
 	if err != nil {
 		return err
@@ -184,7 +181,7 @@ func (p *patch) applyStrategic(current runtime.Object, gvk schema.GroupVersionKi
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	after, err := strategicpatch.StrategicMergeMapPatch(before, changes, into)
+	after, err := strategicpatch.Merge(ctx, before, changes, into)
 	if err != nil {
 		return strategicError(err)
 	}
@@ -244,48 +241,45 @@ func (p *patch) judge(value string, unknown []error) error {
 
 // ApplyPatch applies a JSON, merge or strategic merge patch to a JSON document. schema is an
 // object of the document's Go type, whose tags a strategic merge follows. Its errors carry a
-// metav1.Status, except for strategic patches that contradict themselves.
-func ApplyPatch(document []byte, patchType types.PatchType, patch []byte, schema runtime.Object) ([]byte, error) {
+// metav1.Status, except for strategic patches that contradict themselves and for the error of ctx,
+// with which it ends. Time and memory grow with the sizes of document and patch; a JSON patch has at most
+// 10,000 operations, which copy at most 3 MiB.
+func ApplyPatch(ctx context.Context, document []byte, patchType types.PatchType, patch []byte, schema runtime.Object) ([]byte, error) {
 	switch patchType {
 	case types.JSONPatchType:
-		return applyJSONPatch(document, patch)
+		return applyJSONPatch(ctx, document, patch)
 	case types.MergePatchType:
-		after, err := jsonpatch.MergePatch(document, patch)
+		after, err := jsonpatch.Merge(document, patch)
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		return after, nil
 	case types.StrategicMergePatchType:
-		after, err := strategicpatch.StrategicMergePatch(document, patch, schema)
+		after, err := strategicpatch.MergeJSON(ctx, document, patch, schema)
 		return after, strategicError(err)
 	}
 	return nil, noRoute(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
 }
 
-func applyJSONPatch(document, patch []byte) ([]byte, error) {
-	operations, err := jsonpatch.DecodePatch(patch)
+func applyJSONPatch(ctx context.Context, document, patch []byte) ([]byte, error) {
+	operations, err := jsonpatch.Decode(patch)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if len(operations) > maxPatchOperations {
+	if len(operations) > jsonpatch.MaxOperations {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(operations)))
+			"The allowed maximum operations in a JSON patch is %d, got %d", jsonpatch.MaxOperations, len(operations)))
 	}
-	after, err := run(operations, document)
-	if err != nil {
-		return nil, unprocessable(err)
+	after, err := operations.Apply(ctx, document)
+	switch {
+	case err == nil:
+		return after, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, jsonpatch.ErrMoved):
+		return nil, apierrors.NewRequestEntityTooLargeError(err.Error())
 	}
-	return after, nil
-}
-
-// run applies operations. The library panics at some that lack a value.
-func run(operations jsonpatch.Patch, document []byte) (after []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			after, err = nil, fmt.Errorf("malformed operation: %v", p)
-		}
-	}()
-	return operations.Apply(document)
+	return nil, unprocessable(err)
 }
 
 // strategicError is what a client is told of a strategic merge that failed.
@@ -293,6 +287,7 @@ func strategicError(err error) error {
 	for _, malformed := range []error{
 		mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
 		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat,
+		strategicpatch.ErrUnmergeable,
 	} {
 		if errors.Is(err, malformed) {
 			return apierrors.NewBadRequest(err.Error())

@@ -125,7 +125,7 @@ func (c *call) updateScale(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	c.setScale(ctx, func(live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	c.setScale(ctx, func(_ context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		wanted := scale.DeepCopy()
 		c.server.owners.scale().Update(live, wanted, c.manager(o.FieldManager))
 		return wanted, nil
@@ -133,9 +133,9 @@ func (c *call) updateScale(ctx context.Context) {
 }
 
 func (c *call) patchScale(ctx context.Context, p *patch, o *metav1.PatchOptions) {
-	wanted := func(live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	wanted := func(ctx context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		scale := &autoscalingv1.Scale{}
-		if err := p.apply(live.DeepCopy(), scaleGVK, scale); err != nil {
+		if err := p.apply(ctx, live.DeepCopy(), scaleGVK, scale); err != nil {
 			return nil, err
 		}
 		c.server.owners.scale().Update(live, scale, c.manager(o.FieldManager))
@@ -148,7 +148,7 @@ func (c *call) patchScale(ctx context.Context, p *patch, o *metav1.PatchOptions)
 }
 
 // setScale changes the replica count as an update of the object itself.
-func (c *call) setScale(ctx context.Context, wanted func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), o *metav1.UpdateOptions) {
+func (c *call) setScale(ctx context.Context, wanted func(context.Context, *autoscalingv1.Scale) (*autoscalingv1.Scale, error), o *metav1.UpdateOptions) {
 	dry := isDryRun(o.DryRun)
 	ctx = registry.WithWarnings(ctx, c.warn)
 	item, _, err := c.Update(ctx, c.namespace(), c.q.Name, func(ctx context.Context, current registry.Object) (registry.Object, error) {
@@ -158,7 +158,7 @@ func (c *call) setScale(ctx context.Context, wanted func(*autoscalingv1.Scale) (
 		if was.ManagedFields, err = c.scaled().ToScale(current.GetManagedFields()); err != nil {
 			return nil, err
 		}
-		scale, err := wanted(was)
+		scale, err := wanted(ctx, was)
 		if err != nil {
 			return nil, err
 		}

@@ -34,6 +34,9 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteO
 		return r.deleteUnread(ctx, key, name, o.DryRun)
 	}
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, false, err
+		}
 		current, err := r.newest(ctx, key, name)
 		if err != nil {
 			return nil, false, err

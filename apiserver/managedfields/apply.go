@@ -127,11 +127,15 @@ func (p *application) merge(m *managed, force bool) (Object, *managed, error) {
 	updater := merge.UpdaterBuilder{Converter: converter{t}, IgnoreFilter: t.ignored()}
 	by := owner{name: cmp.Or(p.by, unknown), operation: metav1.ManagedFieldsOperationApply, subresource: t.at.Subresource}
 	version := fieldpath.APIVersion(t.at.Version.String())
-	merged, sets, err := updater.BuildUpdater().Apply(live, config, version, m.sets, by.identifier(), force)
+	others, err := t.crowd(m, by.identifier(), live)
 	if err != nil {
 		return nil, nil, err
 	}
-	after := m.with(sets, by)
+	merged, sets, err := updater.BuildUpdater().Apply(live, config, version, others.sets(m), by.identifier(), force)
+	if err != nil {
+		return nil, nil, others.conflicts(err)
+	}
+	after := m.with(others.after(sets), by)
 	if merged == nil { // nothing changed but who owns what
 		obj := p.live.DeepCopyObject().(Object)
 		return obj, after, nil
@@ -189,7 +193,8 @@ func decodeManaged(entries []metav1.ManagedFieldsEntry) (*managed, error) {
 		}
 		set := &fieldpath.Set{}
 		if e.FieldsV1 != nil {
-			if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
+			var err error
+			if set, err = librarySet(e.FieldsV1.GetRawString()); err != nil {
 				return nil, fmt.Errorf("error decoding versioned set from %v: %w", *e, fmt.Errorf("error decoding set: %w", err))
 			}
 		}

@@ -41,7 +41,7 @@ func (d *differ) partly(s *shape, l, r side, without []node) mark {
 			continue
 		}
 		none = false
-		switch w := find(without, &at, f.key); {
+		switch w := d.find(without, &at, f.key); {
 		case w == nil:
 			d.child(f.key, f.shape, x, y)
 		case w.is == 0 && f.shape.form == record && !f.shape.atomic:

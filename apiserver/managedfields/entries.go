@@ -83,7 +83,7 @@ func Validate(entries []metav1.ManagedFieldsEntry) error {
 
 // read decodes an object's entries. Of several of one owner, the last one counts.
 func (a *arena) read(encoded []metav1.ManagedFieldsEntry) ([]entry, error) {
-	entries := make([]entry, 0, len(encoded)+1)
+	entries, known := make([]entry, 0, len(encoded)+1), places{arena: a}
 	for i := range encoded {
 		e := &encoded[i]
 		if err := checkEntry(e, i); err != nil {
@@ -101,7 +101,7 @@ func (a *arena) read(encoded []metav1.ManagedFieldsEntry) ([]entry, error) {
 		if canonical {
 			read.written = e.FieldsV1
 		}
-		if at := indexOf(entries, read.owner); at >= 0 {
+		if at := known.of(entries, read.owner); at >= 0 {
 			entries[at] = read
 			continue
 		}
@@ -110,8 +110,38 @@ func (a *arena) read(encoded []metav1.ManagedFieldsEntry) ([]entry, error) {
 	return entries, nil
 }
 
-func indexOf(entries []entry, o owner) int {
+func (a *arena) indexOf(entries []entry, o owner) int {
+	a.steps += len(entries)
 	return slices.IndexFunc(entries, func(e entry) bool { return e.owner == o })
+}
+
+// fewOwners is how many entries are searched one by one. Objects seldom have more, but those of
+// somebody who wants to keep the server busy have thousands.
+const fewOwners = 16
+
+// places tells where among entries an owner's is, for one after the other of many owners. The
+// entries may grow, but who stands where does not change.
+type places struct {
+	*arena
+	at   map[owner]int
+	seen int
+}
+
+func (p *places) of(entries []entry, o owner) int {
+	if len(entries) <= fewOwners {
+		return p.indexOf(entries, o)
+	}
+	if p.at == nil {
+		p.at = make(map[owner]int, cap(entries))
+	}
+	for ; p.seen < len(entries); p.seen++ {
+		p.steps++
+		p.at[entries[p.seen].owner] = p.seen
+	}
+	if at, ok := p.at[o]; ok {
+		return at
+	}
+	return -1
 }
 
 // texts are some of the fields that were written last. Pods of one controller own the same fields,
@@ -174,45 +204,99 @@ func (a *arena) limit(entries []entry) []entry {
 	if len(entries) <= maxUpdaters {
 		return entries
 	}
-	var updaters []owner
-	for i := range entries {
-		if !entries[i].applied() {
-			updaters = append(updaters, entries[i].owner)
-		}
-	}
-	left := len(updaters)
-	age := func(o owner) int64 { return seconds(entries[indexOf(entries, o)].time) }
-	slices.SortFunc(updaters, func(x, y owner) int {
-		return cmp.Or(cmp.Compare(age(x), age(y)), cmp.Compare(x.identifier(), y.identifier()))
-	})
-	first := map[string]owner{} // the oldest of each version
-	for _, o := range updaters {
+	updaters := updatersOf(entries)
+	merges, left := map[string]*merging{}, len(updaters) // by version
+	for _, u := range updaters {
 		if left <= maxUpdaters {
 			break
 		}
-		e := entries[indexOf(entries, o)]
-		oldest, found := first[e.version]
+		e := &entries[u.at]
+		m, found := merges[e.version]
 		if !found {
-			first[e.version] = o
+			merges[e.version] = &merging{oldest: u.at, into: ancientOf(entries, updaters, e.version)}
 			continue
 		}
-		entries = a.merge(entries, e, oldest)
+		m.add(entries, u.at)
 		left--
 	}
-	return entries
+	return a.finish(entries, merges)
 }
 
-// merge moves an entry into that of the ancient changes of its version, which oldest becomes if
-// there is none yet.
-func (a *arena) merge(entries []entry, e entry, oldest owner) []entry {
-	bucket := owner{name: ancient, operation: metav1.ManagedFieldsOperationUpdate, version: e.version}
-	at := indexOf(entries, bucket)
-	if at < 0 {
-		at = indexOf(entries, oldest)
-		entries[at].owner = bucket
+// updater is an entry of an update, and what it is sorted by.
+type updater struct {
+	at         int
+	age        int64
+	identifier string
+}
+
+// updatersOf returns the entries of updates, the oldest first.
+func updatersOf(entries []entry) []updater {
+	var updaters []updater
+	for i := range entries {
+		if e := &entries[i]; !e.applied() {
+			updaters = append(updaters, updater{at: i, age: seconds(e.time), identifier: e.identifier()})
+		}
 	}
-	b := &entries[at]
-	b.set, b.written = a.union(e.set, b.set), nil
-	b.time = e.time // the younger
-	return slices.DeleteFunc(entries, func(x entry) bool { return x.owner == e.owner })
+	slices.SortFunc(updaters, func(x, y updater) int {
+		return cmp.Or(cmp.Compare(x.age, y.age), cmp.Compare(x.identifier, y.identifier))
+	})
+	return updaters
+}
+
+// ancientOwner owns the ancient changes of a version.
+func ancientOwner(version string) owner {
+	return owner{name: ancient, operation: metav1.ManagedFieldsOperationUpdate, version: version}
+}
+
+// ancientOf returns the entry of the ancient changes of a version, or -1.
+func ancientOf(entries []entry, updaters []updater, version string) int {
+	i := slices.IndexFunc(updaters, func(u updater) bool { return entries[u.at].owner == ancientOwner(version) })
+	if i < 0 {
+		return -1
+	}
+	return updaters[i].at
+}
+
+// merging moves entries of one version into that of its ancient changes, which the oldest becomes if
+// there is none yet.
+type merging struct {
+	oldest int // its entry
+	into   int // the entry of the ancient changes, or -1
+	sets   [][]node
+	gone   []int
+}
+
+// add moves the entry at a place, which is younger than those before it.
+func (m *merging) add(entries []entry, at int) {
+	e := &entries[at]
+	if m.into < 0 {
+		m.into = m.oldest
+		entries[m.into].owner = ancientOwner(e.version)
+	}
+	m.sets, m.gone = append(m.sets, e.set), append(m.gone, at)
+	entries[m.into].time = e.time
+	if m.into == at { // the ancient changes themselves had their turn
+		m.into, m.sets = -1, nil
+	}
+}
+
+// finish unites what is to be one entry and leaves out what was moved.
+func (a *arena) finish(entries []entry, merges map[string]*merging) []entry {
+	gone := make([]bool, len(entries))
+	for _, m := range merges {
+		for _, at := range m.gone {
+			gone[at] = true
+		}
+		if m.into >= 0 && len(m.sets) > 0 {
+			b := &entries[m.into]
+			b.set, b.written = a.unionAll(append(m.sets, b.set)), nil
+		}
+	}
+	kept := entries[:0]
+	for i := range entries {
+		if !gone[i] {
+			kept = append(kept, entries[i])
+		}
+	}
+	return kept
 }

@@ -24,7 +24,7 @@ func (a *arena) exclude(set, without []node) []node {
 	}
 	start, at := len(a.stack), 0
 	for _, n := range set {
-		if w := find(without, &at, n.key); w != nil {
+		if w := a.find(without, &at, n.key); w != nil {
 			if w.is != 0 {
 				continue
 			}

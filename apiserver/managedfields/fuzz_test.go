@@ -40,6 +40,27 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
+// FuzzOrder holds the putting in order of keys to the library, which reads the same set of both.
+func FuzzOrder(f *testing.F) {
+	for _, raw := range []string{`{}`, ` { "f:b" : {} , "f:a":{".":{}} }`, `{"f:a":{"f:b":{}},"x:":{},"f:a":{}}`, `{"v:1e0":{},"v:1":{}}`, `{"f:a":{},".":{}}`, `{"f:a":{}}`} {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		o := ordering{rest: raw}
+		text, ok := o.object(nil, 0)
+		if !ok || o.space() != "" {
+			return
+		}
+		var want, got fieldpath.Set
+		if err := want.FromJSON(strings.NewReader(raw)); err != nil {
+			return // it has its own idea of strings
+		}
+		if err := got.FromJSON(strings.NewReader(string(text))); err != nil || !got.Equals(&want) {
+			t.Errorf("%q was put in order as %q: %v, %s, want %s", raw, text, err, got.String(), want.String())
+		}
+	})
+}
+
 // readBoth reads a set here and by the library, which is nil for what is none.
 func readBoth(t *testing.T, a *arena, raw string) ([]node, *fieldpath.Set) {
 	t.Helper()

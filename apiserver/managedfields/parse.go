@@ -3,14 +3,12 @@ package managedfields
 import (
 	"errors"
 	"strings"
-
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // maxDepth bounds how deeply fields are read here; no object of a kind is as deep.
 const maxDepth = 200
 
-var errFields = errors.New("fieldsV1 is nested too deeply")
+var errFields = errors.New("fieldsV1 is malformed, or nested too deeply")
 
 // decode reads FieldsV1. canonical tells that encoding the set gives raw again.
 func (a *arena) decode(raw string) (set []node, canonical bool, err error) {
@@ -24,8 +22,8 @@ func (a *arena) decode(raw string) (set []node, canonical bool, err error) {
 	}
 	a.stack = a.stack[:start]
 	// The library reads more forms than it writes: have it write this one.
-	var parsed fieldpath.Set
-	if err := parsed.FromJSON(strings.NewReader(raw)); err != nil {
+	parsed, err := librarySet(raw)
+	if err != nil {
 		return nil, false, err
 	}
 	data, err := parsed.ToJSON()

@@ -1,8 +1,6 @@
 package managedfields
 
 import (
-	"slices"
-
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -30,7 +28,7 @@ func (s Scaled) ToScale(object []metav1.ManagedFieldsEntry) ([]metav1.ManagedFie
 	replicas := insert(nil, []string{"spec", "replicas"})
 	var of []entry
 	for _, e := range entries {
-		if path := s.Replicas[e.version]; path != nil && has(e.set, path) {
+		if path := s.Replicas[e.version]; path != nil && a.has(e.set, path) {
 			of = append(of, entry{owner: e.owner, version: scaleVersion, set: replicas, time: e.time})
 		}
 	}
@@ -42,6 +40,10 @@ func (s Scaled) ToScale(object []metav1.ManagedFieldsEntry) ([]metav1.ManagedFie
 func (s Scaled) FromScale(object, scale []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
 	a := arenas.Get().(*arena)
 	defer a.release()
+	return s.fromScale(a, object, scale)
+}
+
+func (s Scaled) fromScale(a *arena, object, scale []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
 	before, err := a.read(object)
 	if err != nil {
 		return nil, err
@@ -51,43 +53,48 @@ func (s Scaled) FromScale(object, scale []metav1.ManagedFieldsEntry) ([]metav1.M
 		return nil, err
 	}
 	var after []entry
+	scales, kept := places{arena: a}, make([]bool, len(written))
 	for _, e := range before {
 		path, served := s.Replicas[e.version]
 		if !served {
 			continue
 		}
-		if path != nil && has(e.set, path) {
-			if i := indexOf(written, e.owner); i >= 0 {
-				written = slices.Delete(written, i, i+1) // it owns the count as before
+		if path != nil && a.has(e.set, path) {
+			if i := scales.of(written, e.owner); i >= 0 {
+				kept[i] = true // it owns the count as before
 			} else if e.set, e.written = a.subtract(e.set, insert(nil, path)), nil; len(e.set) == 0 {
 				continue
 			}
 		}
 		after = append(after, e)
 	}
-	for _, e := range written {
-		if !has(e.set, []string{"spec", "replicas"}) {
+	objects, afters := places{arena: a}, places{arena: a}
+	for n, e := range written {
+		if kept[n] || !a.has(e.set, []string{"spec", "replicas"}) {
 			continue
 		}
 		got := entry{owner: e.owner, version: s.Version, set: insert(nil, s.Replicas[s.Version])}
-		if i := indexOf(before, e.owner); i >= 0 {
+		if i := objects.of(before, e.owner); i >= 0 {
 			got.time = before[i].time
 		}
-		after = slices.DeleteFunc(after, func(x entry) bool { return x.owner == got.owner })
+		if i := afters.of(after, e.owner); i >= 0 {
+			after[i] = got // what is written is in another order anyway
+			continue
+		}
 		after = append(after, got)
 	}
 	return a.write(after, nil), nil
 }
 
 // has tells whether a path is in a set.
-func has(set []node, path []string) bool {
+func (a *arena) has(set []node, path []string) bool {
 	at := 0
-	n := find(set, &at, fieldKey(path[0]))
+	n := a.find(set, &at, fieldKey(path[0]))
 	switch {
 	case n == nil:
 		return false
 	case len(path) == 1:
 		return n.is != 0
 	}
-	return has(n.kids, path[1:])
+	return a.has(n.kids, path[1:])
 }

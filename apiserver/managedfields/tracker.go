@@ -168,7 +168,7 @@ func (t *Tracker) update(a *arena, entries []entry, live, obj Object, manager st
 
 // add gives fields to an owner, now.
 func (a *arena) add(entries []entry, o owner, mine []node) []entry {
-	at := indexOf(entries, o)
+	at := a.indexOf(entries, o)
 	if at < 0 {
 		return append(entries, entry{owner: o, version: o.version, set: mine, time: now()})
 	}
@@ -191,32 +191,33 @@ type differences struct {
 
 type difference struct {
 	version string
-	served  bool
 	shape   *shape
 	nodes   []node
 }
 
 // in returns what changed in the terms of a version; ok tells that there is such a version.
 func (d *differences) in(version string) (nodes []node, ok bool, err error) {
-	if i := slices.IndexFunc(d.known, func(k difference) bool { return k.version == version }); i >= 0 {
-		return d.known[i].nodes, d.known[i].served, nil
+	if i := d.index(version); i >= 0 {
+		return d.known[i].nodes, true, nil
 	}
-	found := difference{version: version}
-	if v := d.tracker.version(version); v != nil {
-		live, obj := contents(v.from(d.live)), contents(v.from(d.obj))
-		found.served, found.shape = true, d.tracker.schema.of(live.Type())
-		if found.nodes, err = d.diff(found.shape, live, obj, d.tracker.resets); err != nil {
-			return nil, false, err
-		}
+	v := d.tracker.version(version)
+	if v == nil {
+		return nil, false, nil // entries may name any number of these: they are not remembered
+	}
+	live, obj := contents(v.from(d.live)), contents(v.from(d.obj))
+	found := difference{version: version, shape: d.tracker.schema.of(live.Type())}
+	if found.nodes, err = d.diff(found.shape, live, obj, d.tracker.resets); err != nil {
+		return nil, false, err
 	}
 	d.known = append(d.known, found)
-	return found.nodes, found.served, nil
+	return found.nodes, true, nil
 }
 
-func (d *differences) shape(version string) *shape {
-	i := slices.IndexFunc(d.known, func(k difference) bool { return k.version == version })
-	return d.known[i].shape
+func (d *differences) index(version string) int {
+	return slices.IndexFunc(d.known, func(k difference) bool { return k.version == version })
 }
+
+func (d *differences) shape(version string) *shape { return d.known[d.index(version)].shape }
 
 // contents is what an object consists of.
 func contents(obj Object) reflect.Value {

@@ -28,6 +28,7 @@ type arena struct {
 	used  int
 	stack []node // nodes of lists that are not complete
 	text  []byte // what is being encoded
+	steps int    // how much was looked at, for tests of how the work grows
 }
 
 const slabNodes = 512
@@ -37,7 +38,7 @@ var arenas = sync.Pool{New: func() any { return &arena{slab: make([]node, slabNo
 // release gives the arena back. Nothing made in it may be used after. What it still refers to is
 // let go with the pool, at the next garbage collections.
 func (a *arena) release() {
-	a.used, a.stack, a.text = 0, a.stack[:0], a.text[:0]
+	a.used, a.stack, a.text, a.steps = 0, a.stack[:0], a.text[:0], 0
 	if cap(a.stack) > slabNodes || cap(a.text) > 1<<16 || len(a.slab) > slabNodes {
 		return // an unusually large object's
 	}
@@ -63,9 +64,11 @@ func (a *arena) take(mark int) []node {
 }
 
 // find returns the node with the key, or nil. Callers look for keys in order, so that from,
-// where the search goes on, only grows.
-func find(nodes []node, from *int, key string) *node {
-	for *from < len(nodes) {
+// where the search goes on, only grows. It goes on in leaps: many small sets are held against one
+// large one.
+func (a *arena) find(nodes []node, from *int, key string) *node {
+	for leap := 1; *from < len(nodes); leap *= 2 {
+		a.steps++
 		n := &nodes[*from]
 		switch order := compareKeys(n.key, key); {
 		case order == 0:
@@ -73,7 +76,17 @@ func find(nodes []node, from *int, key string) *node {
 		case order > 0:
 			return nil
 		}
-		*from++
+		next := *from + leap
+		if next >= len(nodes) || compareKeys(nodes[next].key, key) > 0 {
+			between := nodes[*from+1 : min(next, len(nodes))]
+			i, found := slices.BinarySearchFunc(between, key, func(n node, key string) int { return compareKeys(n.key, key) })
+			*from += 1 + i
+			if !found {
+				return nil
+			}
+			return &between[i]
+		}
+		*from = next
 	}
 	return nil
 }
@@ -82,8 +95,9 @@ func find(nodes []node, from *int, key string) *node {
 // returns the same list when there are none.
 func (a *arena) subtract(set, diff []node) []node {
 	start, same, at := len(a.stack), true, 0
+	a.steps += len(set)
 	for _, n := range set {
-		if d := find(diff, &at, n.key); d != nil {
+		if d := a.find(diff, &at, n.key); d != nil {
 			kids := a.subtract(n.kids, d.kids)
 			is := n.is
 			if d.is != 0 {
@@ -113,6 +127,7 @@ func identical(a, b []node) bool {
 // union returns the paths of both sets. It returns x when that has all of y.
 func (a *arena) union(x, y []node) []node {
 	start, same, i, j := len(a.stack), true, 0, 0
+	a.steps += len(x) + len(y)
 	for i < len(x) || j < len(y) {
 		order := 1 // x is at its end
 		if j == len(y) {
@@ -143,6 +158,18 @@ func (a *arena) union(x, y []node) []node {
 		return x
 	}
 	return a.take(start)
+}
+
+// unionAll is the union of many sets. Each path is looked at once for each doubling of their number.
+func (a *arena) unionAll(sets [][]node) []node {
+	switch len(sets) {
+	case 0:
+		return nil
+	case 1:
+		return sets[0]
+	}
+	half := len(sets) / 2
+	return a.union(a.unionAll(sets[:half]), a.unionAll(sets[half:]))
 }
 
 // set returns the set of the paths that a difference marks as set: the same list when nothing

@@ -110,7 +110,7 @@ func (w *watcher) step() {
 func (w *watcher) follow(ctx context.Context, stream watch.Interface) error {
 	for e := range stream.ResultChan() {
 		if e.Type == watch.Error && ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // nobody watches any more
 		}
 		if e.Type == watch.Error {
 			err := apierrors.FromObject(e.Object)

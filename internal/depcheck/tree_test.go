@@ -26,7 +26,7 @@ func siblings() map[string][]string {
 		"apiserver": {"admission", "authn", "authz", "informer", "registry",
 			"authz/selector", // how selectors of a request are told to authorizers: part of the contract
 			"registry/codec", // the encodings in which the registry keeps and hands out objects
-			"internal/upgrade", "internal/boundedyaml",
+			"internal/boundedyaml", "internal/jsonpatch", "internal/strategicpatch", "internal/upgrade",
 		},
 		"authn":       {},
 		"authz":       {"authn", "client"},
@@ -120,6 +120,7 @@ func limits() map[string]int {
 		"internal/quota":             90,  // the API's types and its reading of pods' resources
 		"internal/realnode":          560, // a kubelet for this machine, containerd, and in its test kit clients
 		"internal/restclient":        120,
+		"internal/strategicpatch":    140, // the merge keys of API types
 		"internal/testserver":        220,
 		"internal/transcript":        150,
 		"kubelet":                    90,

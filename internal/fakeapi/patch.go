@@ -3,23 +3,23 @@ package fakeapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/jsonpatch"
+	"github.com/keelson-dev/keelson/internal/strategicpatch"
 )
 
-// Patch applies a JSON, merge or strategic merge patch. A patch that names another uid than the
-// object's is invalid, as upstream.
-func (s *Server) Patch(_ context.Context, t client.Target, patch client.Patch, _ metav1.PatchOptions) (runtime.Object, error) {
+// Patch applies a JSON, merge or strategic merge patch, within the limits that the API server has. A
+// patch that names another uid than the object's is invalid, as upstream.
+func (s *Server) Patch(ctx context.Context, t client.Target, patch client.Patch, _ metav1.PatchOptions) (runtime.Object, error) {
 	if err := s.begin(Action{Verb: Patch, Target: t, Patch: patch.Data}); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *Server) Patch(_ context.Context, t client.Target, patch client.Patch, _
 	if err != nil {
 		return nil, err
 	}
-	after, err := patched(before, patch, empty)
+	after, err := patched(ctx, before, patch, empty)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -56,17 +56,20 @@ func (s *Server) Patch(_ context.Context, t client.Target, patch client.Patch, _
 	return s.replace(t, old, next)
 }
 
-func patched(before []byte, patch client.Patch, kind runtime.Object) ([]byte, error) {
+func patched(ctx context.Context, before []byte, patch client.Patch, kind runtime.Object) ([]byte, error) {
 	switch patch.Type {
 	case types.StrategicMergePatchType:
-		return strategicpatch.StrategicMergePatch(before, patch.Data, kind)
+		return strategicpatch.MergeJSON(ctx, before, patch.Data, kind)
 	case types.MergePatchType:
-		return jsonpatch.MergePatch(before, patch.Data)
+		return jsonpatch.Merge(before, patch.Data)
 	default:
-		operations, err := jsonpatch.DecodePatch(patch.Data)
+		operations, err := jsonpatch.Decode(patch.Data)
 		if err != nil {
 			return nil, err
 		}
-		return operations.Apply(before)
+		if len(operations) > jsonpatch.MaxOperations {
+			return nil, fmt.Errorf("the allowed maximum operations in a JSON patch is %d, got %d", jsonpatch.MaxOperations, len(operations))
+		}
+		return operations.Apply(ctx, before)
 	}
 }
