@@ -237,6 +237,7 @@ func TestPropagation(t *testing.T) {
 		"background instead":          {[]string{foreground}, with(metav1.DeletePropagationBackground), nil},
 		"as it was":                   {[]string{orphan, own}, func(*registry.DeleteOptions) {}, []string{orphan, own}},
 		"orphan in the old way":       {nil, orphans(true), []string{orphan}},
+		"orphan instead, the old way": {[]string{foreground}, orphans(true), []string{orphan}},
 		"not orphaned in the old way": {[]string{orphan}, orphans(false), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

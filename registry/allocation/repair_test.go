@@ -441,3 +441,47 @@ func TestRepairWakes(t *testing.T) {
 		}
 	})
 }
+
+// TestRepairLeavesWhatIsAnothers: an address that one service uses and another one has stays the other one's until it
+// is freed.
+func TestRepairLeavesWhatIsAnothers(t *testing.T) {
+	w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
+	svc := w.create(t, nodePortService("a"))
+	at := registry.ObjectKey{Resource: addressResource, Name: svc.Spec.ClusterIP}
+	if _, err := w.Modify(t.Context(), at, func(obj registry.Object) error {
+		ip := obj.(*networkingv1.IPAddress)
+		ip.Labels, ip.Spec.ParentRef.Name = map[string]string{networkingv1.LabelManagedBy: allocation.ManagedBy}, "b"
+		return nil
+	}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.repair(allocation.RepairOptions{}).Once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	obj, err := w.Get(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := obj.(*networkingv1.IPAddress).Spec.ParentRef.Name; owner != "b" {
+		t.Errorf("the address is %s's", owner)
+	}
+}
+
+func TestClusterIPs(t *testing.T) {
+	for _, c := range []struct {
+		kind corev1.ServiceType
+		ips  []string
+		want string
+	}{
+		{corev1.ServiceTypeClusterIP, []string{"10.0.0.1", "fd00::1"}, "[10.0.0.1 fd00::1]"},
+		{corev1.ServiceTypeClusterIP, []string{"10.0.0.010"}, "[10.0.0.10]"},
+		{corev1.ServiceTypeClusterIP, []string{corev1.ClusterIPNone}, "[]"},
+		{corev1.ServiceTypeClusterIP, nil, "[]"},
+		{corev1.ServiceTypeExternalName, []string{"10.0.0.1"}, "[]"},
+	} {
+		svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: c.kind, ClusterIPs: c.ips}}
+		if got := fmt.Sprint(allocation.ClusterIPs(svc)); got != c.want {
+			t.Errorf("%s %v: %s, want %s", c.kind, c.ips, got, c.want)
+		}
+	}
+}

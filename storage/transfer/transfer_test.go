@@ -212,3 +212,55 @@ func TestCopyTTL(t *testing.T) {
 		t.Errorf("lives %v, %v; want %v", target.lives, err, want)
 	}
 }
+
+// torn is a store that cannot be listed beyond its first records.
+type torn struct {
+	storage.Reader
+	err error
+}
+
+func (f torn) List(ctx context.Context, prefix string, o storage.ListOptions) (storage.Page, error) {
+	if o.After != "" {
+		return storage.Page{}, f.err
+	}
+	o.Limit = 2
+	return f.Reader.List(ctx, prefix, o)
+}
+
+// TestVerifyOfWhatCannotBeRead: what was not seen is not said to be the same, or another.
+func TestVerifyOfWhatCannotBeRead(t *testing.T) {
+	whole := memory.New(memory.Options{})
+	fill(t, whole, 10)
+	broken := torn{whole, errors.New("connection lost")}
+	for name, c := range map[string]struct{ a, b storage.Reader }{"first": {broken, whole}, "second": {whole, broken}, "both": {broken, broken}} {
+		v, err := transfer.Verify(t.Context(), transfer.Side{Store: c.a}, transfer.Side{Store: c.b}, transfer.VerifyOptions{})
+		if !errors.Is(err, broken.err) || v.Different != 0 {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+		if want := map[string]string{"first": "first", "second": "second", "both": "first"}[name] + " store: "; err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	done, err := transfer.Copy(t.Context(), memory.New(memory.Options{}), broken, transfer.CopyOptions{})
+	if !errors.Is(err, broken.err) || done.Newest != 0 {
+		t.Errorf("copy: %+v, %v", done, err)
+	}
+}
+
+// TestBehind: a target that begins at the revision of the source is not behind it.
+func TestBehind(t *testing.T) {
+	for _, c := range []struct {
+		begin int64
+		want  bool
+	}{{10, true}, {11, false}, {12, false}} {
+		source := memory.New(memory.Options{})
+		fill(t, source, 10)
+		if at, err := source.Revision(t.Context()); err != nil || at != 11 {
+			t.Fatalf("the source is at %d, %v", at, err)
+		}
+		done, err := transfer.Copy(t.Context(), memory.New(memory.Options{FirstRevision: c.begin}), source, transfer.CopyOptions{})
+		if err != nil || done.Behind != c.want {
+			t.Errorf("from %d on: %+v, %v", c.begin, done, err)
+		}
+	}
+}
