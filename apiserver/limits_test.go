@@ -42,7 +42,7 @@ func TestCopiesOfPatches(t *testing.T) {
 	}
 	const message = "the server rejected our request due to an error in our request"
 	for _, path := range []string{
-		mapsPath + "/a", mapsPath + "/a?dryRun=All", "/apis/apps/v1/namespaces/default/deployments/a",
+		configMaps + "/a", configMaps + "/a?dryRun=All", "/apis/apps/v1/namespaces/default/deployments/a",
 		"/apis/apps/v1/namespaces/default/deployments/a/status", "/apis/apps/v1/namespaces/default/deployments/a/scale",
 	} {
 		var before, after runtime.MemStats
@@ -63,7 +63,7 @@ func TestCopiesOfPatches(t *testing.T) {
 			t.Errorf("%s afterwards: %d %.200s", path, code, body)
 		}
 	}
-	if code, _, body := do(t, config, "PATCH", mapsPath+"/a", jsonPatch, `[{"op":"add","path":"/data","value":{"a":"b"}},{"op":"copy","from":"/data/a","path":"/data/c"}]`); code != 200 {
+	if code, _, body := do(t, config, "PATCH", configMaps+"/a", jsonPatch, `[{"op":"add","path":"/data","value":{"a":"b"}},{"op":"copy","from":"/data/a","path":"/data/c"}]`); code != 200 {
 		t.Errorf("a copy: %d %s", code, body)
 	}
 }
@@ -75,10 +75,10 @@ func TestOperationsOfPatches(t *testing.T) {
 	patch := func(n int) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(`{"op":"add","path":"/data","value":{}},`, n), ",") + "]"
 	}
-	if code, _, body := do(t, config, "PATCH", mapsPath+"/a", jsonPatch, patch(10000)); code != 200 {
+	if code, _, body := do(t, config, "PATCH", configMaps+"/a", jsonPatch, patch(10000)); code != 200 {
 		t.Errorf("10,000: %d %.200s", code, body)
 	}
-	status := answerOf(t, config, "PATCH", mapsPath+"/a", jsonPatch, patch(10001))
+	status := answerOf(t, config, "PATCH", configMaps+"/a", jsonPatch, patch(10001))
 	const want = "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
 	if status.Code != 413 || status.Reason != metav1.StatusReasonRequestEntityTooLarge || status.Message != want {
 		t.Errorf("10,001: %d %s %q", status.Code, status.Reason, status.Message)
@@ -106,7 +106,7 @@ func TestDeepPatches(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		status := answerOf(t, config, "PATCH", mapsPath+"/a?fieldValidation=Ignore", test.form, deep(test.levels))
+		status := answerOf(t, config, "PATCH", configMaps+"/a?fieldValidation=Ignore", test.form, deep(test.levels))
 		runtime.ReadMemStats(&after)
 		if status.Code != test.code || test.message != "" && status.Message != test.message {
 			t.Errorf("%s of %d levels: %d %.200s", test.form, test.levels, status.Code, status.Message)

@@ -31,8 +31,6 @@ var versions = []struct {
 	{"abc", "invalid syntax"},
 }
 
-const mapsPath = "/api/v1/namespaces/default/configmaps"
-
 // answerOf sends a request and returns the status that it was answered with: of a watch that fails, the one
 // in its stream.
 func answerOf(t *testing.T, config *rest.Config, method, path, contentType, body string) *metav1.Status {
@@ -60,7 +58,7 @@ func answerOf(t *testing.T, config *rest.Config, method, path, contentType, body
 
 func createMap(t *testing.T, config *rest.Config, name string) {
 	t.Helper()
-	if code, _, body := do(t, config, "POST", mapsPath, "", fmt.Sprintf(`{"metadata":{"name":%q}}`, name)); code != 201 {
+	if code, _, body := do(t, config, "POST", configMaps, "", fmt.Sprintf(`{"metadata":{"name":%q}}`, name)); code != 201 {
 		t.Fatalf("create: %d %s", code, body)
 	}
 }
@@ -72,11 +70,11 @@ func TestReadAtNoVersion(t *testing.T) {
 		config := serve(t)
 		createMap(t, config, "a")
 		reads := map[string]string{
-			"get": mapsPath + "/a?", "list": mapsPath + "?", "first page": mapsPath + "?limit=1&",
-			"exactly": mapsPath + "?resourceVersionMatch=Exact&", "not older": mapsPath + "?resourceVersionMatch=NotOlderThan&",
-			"one": mapsPath + "?fieldSelector=metadata.name%3Da&", "watch": mapsPath + "?watch=1&", "watch one": mapsPath + "/a?watch=1&",
-			"watch from state": mapsPath + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&",
-			"watch from there": mapsPath + "?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&",
+			"get": configMaps + "/a?", "list": configMaps + "?", "first page": configMaps + "?limit=1&",
+			"exactly": configMaps + "?resourceVersionMatch=Exact&", "not older": configMaps + "?resourceVersionMatch=NotOlderThan&",
+			"one": configMaps + "?fieldSelector=metadata.name%3Da&", "watch": configMaps + "?watch=1&", "watch one": configMaps + "/a?watch=1&",
+			"watch from state": configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&",
+			"watch from there": configMaps + "?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&",
 			"scale":            "/apis/apps/v1/namespaces/default/deployments/gone/scale?",
 		}
 		for read, path := range reads {
@@ -95,7 +93,7 @@ func TestReadAtNoVersion(t *testing.T) {
 				}
 			}
 		}
-		code, _, body := do(t, config, "DELETE", mapsPath+"?resourceVersion=18446744073709551615", "", "")
+		code, _, body := do(t, config, "DELETE", configMaps+"?resourceVersion=18446744073709551615", "", "")
 		if code != 504 {
 			t.Errorf("deletion of a list at a version: %d %s", code, body)
 		}
@@ -111,7 +109,7 @@ func TestContinueAtNoVersion(t *testing.T) {
 			`" 1"`: 400, `"0x10"`: 400, "+1": 400, "1e3": 400, "1.5": 400, "-1": 200, "0": 400,
 		} {
 			token := base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1","rv":` + version + `,"start":"a"}`))
-			if status := answerOf(t, config, "GET", mapsPath+"?limit=1&continue="+token, "", ""); status.Code != want {
+			if status := answerOf(t, config, "GET", configMaps+"?limit=1&continue="+token, "", ""); status.Code != want {
 				t.Errorf("%s: %d %q, want %d", version, status.Code, status.Message, want)
 			}
 		}
@@ -134,7 +132,7 @@ func TestWriteAtNoVersion(t *testing.T) {
 	for name, w := range writes {
 		for _, test := range versions {
 			quoted, _ := json.Marshal(test.version)
-			status := answerOf(t, config, w.method, mapsPath+"/a?fieldManager=m", w.contentType, fmt.Sprintf(w.body, quoted))
+			status := answerOf(t, config, w.method, configMaps+"/a?fieldManager=m", w.contentType, fmt.Sprintf(w.body, quoted))
 			code, message := int32(409), `Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again`
 			if test.none != "" {
 				code, message = 422, fmt.Sprintf(`ConfigMap "a" is invalid: metadata.resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: %s`, test.version, test.version, test.none)
@@ -146,7 +144,7 @@ func TestWriteAtNoVersion(t *testing.T) {
 	}
 	for _, test := range versions { // a precondition is a text, as upstream has it
 		quoted, _ := json.Marshal(test.version)
-		status := answerOf(t, config, "DELETE", mapsPath+"/a", "", fmt.Sprintf(`{"preconditions":{"resourceVersion":%s}}`, quoted))
+		status := answerOf(t, config, "DELETE", configMaps+"/a", "", fmt.Sprintf(`{"preconditions":{"resourceVersion":%s}}`, quoted))
 		if status.Code != 409 || status.Reason != metav1.StatusReasonConflict {
 			t.Errorf("delete at %q: %d %q", test.version, status.Code, status.Message)
 		}
@@ -157,13 +155,13 @@ func TestWriteAtNoVersion(t *testing.T) {
 func TestUpdateAtSameNumber(t *testing.T) {
 	config := serve(t)
 	createMap(t, config, "a")
-	_, _, body := do(t, config, "GET", mapsPath+"/a", "", "")
+	_, _, body := do(t, config, "GET", configMaps+"/a", "", "")
 	var now metav1.PartialObjectMetadata
 	if err := json.Unmarshal([]byte(body), &now); err != nil {
 		t.Fatal(err)
 	}
 	for _, version := range []string{"00" + now.ResourceVersion, "0", "000", ""} {
-		status := answerOf(t, config, "PUT", mapsPath+"/a", "", fmt.Sprintf(`{"metadata":{"name":"a","resourceVersion":%q}}`, version))
+		status := answerOf(t, config, "PUT", configMaps+"/a", "", fmt.Sprintf(`{"metadata":{"name":"a","resourceVersion":%q}}`, version))
 		if status.Code != 200 {
 			t.Errorf("update at %q: %d %q", version, status.Code, status.Message)
 		}
@@ -193,20 +191,20 @@ func TestCreateWithVersion(t *testing.T) {
 		message                               string
 		shown                                 string // the version in the answer; "-" any
 	}{
-		{"create", "POST", mapsPath + "?", "", configMap("a", "5"), 500, refused, ""},
-		{"create beyond 63 bits", "POST", mapsPath + "?", "", configMap("a", "18446744073709551615"), 500, refused, ""},
-		{"create with a generated name", "POST", mapsPath + "?", "", `{"metadata":{"generateName":"a-","resourceVersion":"5"}}`, 500, refused, ""},
-		{"invalid", "POST", mapsPath + "?", "", configMap("A_B", "5"), 422, `ConfigMap "A_B" is invalid: metadata.name: Invalid value: "A_B"`, ""},
-		{"taken", "POST", mapsPath + "?", "", configMap("taken", "5"), 500, refused, ""},
-		{"taken, dry run", "POST", mapsPath + "?" + dry, "", configMap("taken", "5"), 409, `configmaps "taken" already exists`, ""},
-		{"dry run", "POST", mapsPath + "?" + dry, "", configMap("a", "5"), 201, "", "5"},
-		{"dry run, invalid", "POST", mapsPath + "?" + dry, "", configMap("A_B", "5"), 422, `ConfigMap "A_B" is invalid`, ""},
-		{"zero", "POST", mapsPath + "?", "", configMap("zero", "0"), 201, "", "-"},
-		{"no number", "POST", mapsPath + "?", "", configMap("none", "abc"), 201, "", "-"},
-		{"beyond 64 bits", "POST", mapsPath + "?", "", configMap("beyond", "18446744073709551616"), 201, "", "-"},
-		{"apply", "PATCH", mapsPath + "/applied?fieldManager=m", applied, configMap("applied", "5"), 201, "", "-"},
-		{"apply, dry run", "PATCH", mapsPath + "/dry?fieldManager=m" + dry, applied, configMap("dry", "5"), 201, "", "5"},
-		{"apply of no number", "PATCH", mapsPath + "/b?fieldManager=m", applied, configMap("b", "abc"), 422, `ConfigMap "b" is invalid: metadata.resourceVersion: Invalid value: "abc"`, ""},
+		{"create", "POST", configMaps + "?", "", configMap("a", "5"), 500, refused, ""},
+		{"create beyond 63 bits", "POST", configMaps + "?", "", configMap("a", "18446744073709551615"), 500, refused, ""},
+		{"create with a generated name", "POST", configMaps + "?", "", `{"metadata":{"generateName":"a-","resourceVersion":"5"}}`, 500, refused, ""},
+		{"invalid", "POST", configMaps + "?", "", configMap("A_B", "5"), 422, `ConfigMap "A_B" is invalid: metadata.name: Invalid value: "A_B"`, ""},
+		{"taken", "POST", configMaps + "?", "", configMap("taken", "5"), 500, refused, ""},
+		{"taken, dry run", "POST", configMaps + "?" + dry, "", configMap("taken", "5"), 409, `configmaps "taken" already exists`, ""},
+		{"dry run", "POST", configMaps + "?" + dry, "", configMap("a", "5"), 201, "", "5"},
+		{"dry run, invalid", "POST", configMaps + "?" + dry, "", configMap("A_B", "5"), 422, `ConfigMap "A_B" is invalid`, ""},
+		{"zero", "POST", configMaps + "?", "", configMap("zero", "0"), 201, "", "-"},
+		{"no number", "POST", configMaps + "?", "", configMap("none", "abc"), 201, "", "-"},
+		{"beyond 64 bits", "POST", configMaps + "?", "", configMap("beyond", "18446744073709551616"), 201, "", "-"},
+		{"apply", "PATCH", configMaps + "/applied?fieldManager=m", applied, configMap("applied", "5"), 201, "", "-"},
+		{"apply, dry run", "PATCH", configMaps + "/dry?fieldManager=m" + dry, applied, configMap("dry", "5"), 201, "", "5"},
+		{"apply of no number", "PATCH", configMaps + "/b?fieldManager=m", applied, configMap("b", "abc"), 422, `ConfigMap "b" is invalid: metadata.resourceVersion: Invalid value: "abc"`, ""},
 		{"put", "PUT", leases + "/put?", "", lease("put", "5"), 201, "", "-"},
 		{"put beyond 63 bits", "PUT", leases + "/far?", "", lease("far", "9223372036854775808"), 201, "", "-"},
 		{"put, dry run", "PUT", leases + "/dry?" + dry, "", lease("dry", "5"), 201, "", "5"},

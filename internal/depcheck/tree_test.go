@@ -120,7 +120,7 @@ func limits() map[string]int {
 		"internal/quota":             90,  // the API's types and its reading of pods' resources
 		"internal/realnode":          560, // a kubelet for this machine, containerd, and in its test kit clients
 		"internal/restclient":        120,
-		"internal/strategicpatch":    140, // the merge keys of API types
+		"internal/strategicpatch":    145, // apimachinery's reading of the tags of types
 		"internal/testserver":        220,
 		"internal/transcript":        150,
 		"kubelet":                    90,

@@ -3,6 +3,8 @@ package fakeapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +109,34 @@ func TestPatch(t *testing.T) {
 	out, err := s.Get(t.Context(), target("a"))
 	if got := out.(*corev1.Pod); err != nil || len(got.OwnerReferences) != 0 || len(got.Labels) != 0 {
 		t.Errorf("after patches: %+v, %v", got.ObjectMeta, err)
+	}
+}
+
+// TestPatchLimits: a patch has the limits that it has at the API server.
+func TestPatchLimits(t *testing.T) {
+	s := fakeapi.New(fakeapi.Options{})
+	create(t, s, pod("a"))
+	copies := `[{"op":"add","path":"/metadata/annotations","value":{"b":"xxxxxxxxxx"}}`
+	for i := range 40 {
+		copies += fmt.Sprintf(`,{"op":"copy","from":"/metadata/annotations","path":"/metadata/annotations/c%d"}`, i)
+	}
+	for name, test := range map[string]struct {
+		form        types.PatchType
+		patch, want string
+	}{
+		"copies":     {types.JSONPatchType, copies + "]", "exceeding the limit 3145728"},
+		"operations": {types.JSONPatchType, "[" + strings.Repeat("{},", 10000) + "{}]", "maximum operations in a JSON patch is 10000, got 10001"},
+		"nulls":      {types.StrategicMergePatchType, `{"spec":{"containers":[{"name":{}}]}}`, ""},
+	} {
+		_, err := s.Patch(t.Context(), target("a"), client.Patch{Type: test.form, Data: []byte(test.patch)}, metav1.PatchOptions{})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Patch(gone, target("a"), client.Patch{Type: types.JSONPatchType, Data: []byte(`[{}]`)}, metav1.PatchOptions{}); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Errorf("after the client went: %v", err)
 	}
 }
 

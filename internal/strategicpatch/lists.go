@@ -169,7 +169,7 @@ func (l list) keyOf(item any) (any, error) {
 	return key, nil
 }
 
-func scalar(v any) bool {
+func hashable(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
 		return false
@@ -178,10 +178,10 @@ func scalar(v any) bool {
 }
 
 func equal(a, b any) (bool, error) {
-	if !scalar(a) && !scalar(b) {
+	if !hashable(a) && !hashable(b) {
 		return false, ErrUnmergeable
 	}
-	return scalar(a) && scalar(b) && a == b, nil
+	return hashable(a) && hashable(b) && a == b, nil
 }
 
 // splitDeleted takes the items apart that a patch deletes.
@@ -278,7 +278,7 @@ func (m *merging) direct(l list, now, change []any) (kept, rest []any, err error
 			if err != nil {
 				return nil, nil, err
 			}
-			if !scalar(key) {
+			if !hashable(key) {
 				return nil, nil, ErrUnmergeable
 			}
 			deleted = append(deleted, key)
@@ -305,7 +305,7 @@ func (m *merging) delete(l list, now, keys []any) []any {
 	at := map[any][]int{}
 	for i, v := range now {
 		m.steps++
-		if key, ok := v.(map[string]any)[l.key]; ok && scalar(key) {
+		if key, ok := v.(map[string]any)[l.key]; ok && hashable(key) {
 			at[key] = append(at[key], i)
 		}
 	}
@@ -343,7 +343,7 @@ func (m *merging) items(l list, now, change []any) ([]any, error) {
 	for i, v := range now {
 		m.steps++
 		key, ok := v.(map[string]any)[l.key]
-		if !ok || !scalar(key) {
+		if !ok || !hashable(key) {
 			continue
 		}
 		if _, ok := at[key]; !ok {
@@ -356,7 +356,7 @@ func (m *merging) items(l list, now, change []any) ([]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !scalar(key) {
+		if !hashable(key) {
 			return nil, ErrUnmergeable
 		}
 		m.steps++
@@ -439,7 +439,7 @@ func (m *merging) partition(l list, merged, by []any) (in, out []any, err error)
 	for i, v := range by {
 		m.steps++
 		if l.key == "" {
-			if !scalar(v) {
+			if !hashable(v) {
 				return nil, nil, ErrUnmergeable
 			}
 			at[v] = true
@@ -450,7 +450,7 @@ func (m *merging) partition(l list, merged, by []any) (in, out []any, err error)
 			bad = i
 			break
 		}
-		if key, ok := item[l.key]; ok && scalar(key) {
+		if key, ok := item[l.key]; ok && hashable(key) {
 			at[key] = true
 		}
 	}
@@ -463,7 +463,7 @@ func (m *merging) partition(l list, merged, by []any) (in, out []any, err error)
 			}
 		}
 		switch {
-		case !scalar(key):
+		case !hashable(key):
 			return nil, nil, ErrUnmergeable
 		case at[key]:
 			in = append(in, v)
@@ -566,7 +566,7 @@ func (l list) identity(kind reflect.Kind, item any) any {
 		object, _ := item.(map[string]any)
 		id = object[l.key]
 	}
-	if !scalar(id) {
+	if !hashable(id) {
 		return nobody{new(int)}
 	}
 	return id
