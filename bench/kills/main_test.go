@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -65,6 +67,24 @@ func TestViolationsAreCounted(t *testing.T) {
 	}
 	if r.Passed || len(r.Failures) != 5 || r.Figures[1].Value != 5 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// That a watcher is to end breaks no promise; that a server ends its watch with an error does.
+func TestEndOfAWatcher(t *testing.T) {
+	for name, want := range map[string]int{"ended": 0, "refused": 1} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if name == "ended" {
+			cancel()
+		}
+		stream := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
+		status := apierrors.NewInternalError(errors.New("unable to decode an event")).Status()
+		stream.Error(&status)
+		stream.Stop()
+		if err := newWatcher(source{}).follow(ctx, stream); violations(err) != want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -106,13 +106,13 @@ func (w *watcher) step() {
 	w.moved = make(chan struct{})
 }
 
-// follow takes events until the stream ends. client-go tells the end that the watcher itself made as an error, too.
+// follow takes events until the stream ends.
 func (w *watcher) follow(ctx context.Context, stream watch.Interface) error {
 	for e := range stream.ResultChan() {
-		if e.Type == watch.Error && ctx.Err() != nil {
-			return nil //nolint:nilerr // nobody watches any more
-		}
 		if e.Type == watch.Error {
+			if context.Cause(ctx) != nil {
+				return nil //nolint:nilerr // these are the client's own words for that it is to end
+			}
 			err := apierrors.FromObject(e.Object)
 			if expired(err) {
 				w.expire()
