@@ -75,7 +75,6 @@ func (x *exchange) lead(r *http.Request) (rest context.Context) {
 	}
 	x.w.Header()["Cache-Control"] = []string{"no-cache, private"}
 	if x.long {
-		untimed(x.w, r)
 		own := r.WithContext(r.Context())
 		x.serve(own, nil)
 		if x.rest == nil {

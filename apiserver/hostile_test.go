@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -288,14 +289,22 @@ func TestDeafConnection(t *testing.T) {
 	if _, err := io.WriteString(connection, http2.ClientPreface); err != nil {
 		t.Fatal(err)
 	}
-	frames, block := http2.NewFramer(connection, nil), &bytes.Buffer{}
+	frames := http2.NewFramer(connection, nil)
+	begin(t, frames, 1<<30, requests, configs, "mallory")
+	until(t, "all requests are there", func() bool { return mallory.began.Load()+mallory.refused.Load() == requests })
+	until(t, "all requests are over", func() bool { return mallory.ended.Load()+mallory.refused.Load() == requests })
+}
+
+// begin asks so often for a path, and takes window bytes of each answer.
+func begin(t *testing.T, frames *http2.Framer, window uint32, requests int, path, who string) {
+	t.Helper()
+	block := &bytes.Buffer{}
 	headers := hpack.NewEncoder(block)
-	err = errors.Join(
-		frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}), frames.WriteWindowUpdate(0, 1<<30))
+	err := errors.Join(frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}), frames.WriteWindowUpdate(0, 1<<30))
 	for i := range uint32(requests) {
 		block.Reset()
 		for _, h := range [][2]string{
-			{":method", "GET"}, {":scheme", "https"}, {":authority", "127.0.0.1"}, {":path", configs}, {"authorization", "Bearer mallory"},
+			{":method", "GET"}, {":scheme", "https"}, {":authority", "127.0.0.1"}, {":path", path}, {"authorization", "Bearer " + who},
 		} {
 			err = errors.Join(err, headers.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}))
 		}
@@ -306,6 +315,68 @@ func TestDeafConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "all requests are there", func() bool { return mallory.began.Load()+mallory.refused.Load() == requests })
-	until(t, "all requests are over", func() bool { return mallory.ended.Load()+mallory.refused.Load() == requests })
+}
+
+// TestUnreadEnd: an answer that fits into net/http's buffer, so that the handler is not held up, does not keep the
+// connection or the stream for ever either.
+func TestUnreadEnd(t *testing.T) {
+	t.Parallel()
+	o := apiserver.Options{Patience: apiserver.Patience{Answer: time.Second / 2}}
+	t.Run("HTTP/1.1", func(t *testing.T) {
+		t.Parallel()
+		server := httptest.NewUnstartedServer(newServer(t, o))
+		server.Listener = narrow{server.Listener}
+		closed := make(chan struct{})
+		server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+			if s == http.StateClosed {
+				close(closed)
+			}
+		}
+		server.StartTLS()
+		defer server.Close()
+		connection := stuck(t, server, "GET /version HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\n\r\n")
+		more := make(chan struct{})
+		go func() {
+			defer close(more)
+			for range 100_000 {
+				if _, err := io.WriteString(connection, "GET /version HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ann\r\n\r\n"); err != nil {
+					return
+				}
+			}
+			t.Error("all of it was answered")
+		}()
+		select {
+		case <-closed:
+		case <-time.After(2 * patient):
+			t.Error("the connection is kept")
+			_ = connection.Close()
+		}
+		<-more
+	})
+	t.Run("HTTP/2.0", func(t *testing.T) {
+		t.Parallel()
+		server := listening(t, newServer(t, o), "HTTP/2.0")
+		connection, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		if _, err := io.WriteString(connection, http2.ClientPreface); err != nil {
+			t.Fatal(err)
+		}
+		frames := http2.NewFramer(connection, connection)
+		begin(t, frames, 0, 1, "/version", "ann")
+		if err := connection.SetReadDeadline(time.Now().Add(patient)); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			frame, err := frames.ReadFrame()
+			if err != nil {
+				t.Fatalf("the stream is not reset: %v", err)
+			}
+			if _, ok := frame.(*http2.RSTStreamFrame); ok {
+				return
+			}
+		}
+	})
 }

@@ -125,17 +125,11 @@ func (p *punctual) Read(b []byte) (int, error) {
 	}
 	p.of.reading.Store(true)
 	n, err := p.ReadCloser.Read(b)
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		p.of.giveUp()
-		err = errSlow(p.limit)
-	case err != nil:
-		// net/http goes on reading, to see whether the client goes away. That it says nothing is no sign of it.
-		p.of.awaitUntil(p.of.end)
-		fallthrough
-	default:
-		p.of.reading.Store(false)
+		return n, errSlow(p.limit)
 	}
+	p.of.reading.Store(false)
 	return n, err
 }
 

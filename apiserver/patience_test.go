@@ -3,7 +3,9 @@ package apiserver_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,7 +49,12 @@ func TestPatienceIsForClients(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			server := listening(t, s, version)
-			var protocols []string
+			var made, used atomic.Int64 // connections, by requests: the client tries again where a connection broke
+			trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+				if used.Add(1); !i.Reused {
+					made.Add(1)
+				}
+			}})
 			for _, step := range []struct{ method, path, body, want string }{
 				{"POST", "/work", "all of it", "all of it"},
 				{"GET", "/pauses", "", "this it"},
@@ -57,7 +64,7 @@ func TestPatienceIsForClients(t *testing.T) {
 				{"POST", "/work", "again", "again"},
 			} {
 				time.Sleep(2 * short) // what was set for the last answer is over
-				r, err := http.NewRequestWithContext(t.Context(), step.method, server.URL+step.path, strings.NewReader(step.body))
+				r, err := http.NewRequestWithContext(trace, step.method, server.URL+step.path, strings.NewReader(step.body))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -71,10 +78,12 @@ func TestPatienceIsForClients(t *testing.T) {
 				if resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK || string(data) != step.want {
 					t.Errorf("%s: %s, %q, %v", step.path, resp.Status, data, err)
 				}
-				protocols = append(protocols, resp.Proto)
+				if resp.Proto != version {
+					t.Errorf("by %s", resp.Proto)
+				}
 			}
-			if len(protocols) != 6 || protocols[0] != version {
-				t.Errorf("by %v", protocols)
+			if made.Load() != 1 || used.Load() != 6 {
+				t.Errorf("%d connections, used %d times for 6 requests", made.Load(), used.Load())
 			}
 		})
 	}

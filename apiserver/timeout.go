@@ -67,13 +67,9 @@ func (x *exchange) race(ctx context.Context, r *http.Request, bad error) {
 	t := &timedWriter{
 		w: x.w, header: x.w.Header().Clone(), connection: http.NewResponseController(x.w), end: end.Add(linger), patience: x.server.patience.Answer,
 	}
-	if r.ProtoMajor == 1 {
-		// Of HTTP/2 only the stream ends with the answer; here who waits for the body keeps it from its client,
-		// and the deadline of the connection's last answer may have passed.
-		if t.drains = r.ContentLength != 0; t.drains {
-			t.awaitUntil(t.end)
-		}
-		_ = t.connection.SetWriteDeadline(t.end)
+	if t.drains = r.ProtoMajor == 1 && r.ContentLength != 0; t.drains {
+		// Of HTTP/2 only the stream ends with the answer; here who waits for the body keeps it from its client.
+		t.awaitUntil(t.end)
 	}
 	x.w, x.timed = t, t
 	done := make(chan *caught, 1)
@@ -110,13 +106,6 @@ func (x *exchange) race(ctx context.Context, r *http.Request, bad error) {
 	t.last()
 }
 
-// untimed undoes for a request that lasts what an earlier one may have left of its time on the connection.
-func untimed(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	}
-}
-
 // unblock lets a handler go when its context ends, even if it is held up by a client that does not read what
 // it is sent. The handler calls what is returned when it is done.
 func unblock(ctx context.Context, w http.ResponseWriter) (done func()) {
@@ -141,7 +130,7 @@ type timedWriter struct {
 	w          http.ResponseWriter
 	header     http.Header // the handler's
 	connection *http.ResponseController
-	end        time.Time     // when nothing is read from the client or written to it any more
+	end        time.Time     // when nothing is read from the client any more
 	patience   time.Duration // how long the client may read nothing
 	reading    atomic.Bool   // the body
 
@@ -150,7 +139,6 @@ type timedWriter struct {
 	hijacked bool
 	expired  bool
 	drains   bool // net/http reads what is left of the body before it answers
-	wrote    bool
 }
 
 // awaitUntil bounds how long the client is listened to. Not every connection can; the request's time ends it then.
@@ -186,7 +174,6 @@ func (t *timedWriter) push(b []byte) (written int, err error) {
 // patiently cuts the client off if what is done takes longer than it may. A deadline set beforehand would not do: in
 // HTTP/2 it ends the stream also while nothing is written.
 func (t *timedWriter) patiently(do func() error) error {
-	t.wrote = true
 	set := make(chan struct{})
 	timer := time.AfterFunc(t.patience, func() {
 		defer close(set)
@@ -212,14 +199,12 @@ func (t *timedWriter) last() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := time.Now().Add(t.patience)
-	switch {
-	case t.hijacked:
+	if t.hijacked {
 		return
-	case t.drains:
+	}
+	if t.drains {
 		t.awaitUntil(at)
 		at = at.Add(t.patience)
-	case !t.wrote:
-		return
 	}
 	_ = t.connection.SetWriteDeadline(at)
 }
