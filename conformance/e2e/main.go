@@ -67,22 +67,30 @@ func run(ctx context.Context, c class, focus, results string, seed uint64) error
 	if s.asked, s.batches, err = c.batches(expression); err != nil {
 		return err
 	}
-	commit := evidence.Commit()
-	if err := s.build(ctx); err != nil {
-		return err
-	}
-	tests, err := s.run(ctx)
-	if err != nil && (ctx.Err() != nil || len(tests) == 0) {
-		return err
-	}
-	report, broken := judge(tests, c, s.asked, focus == "")
-	fmt.Printf("\n%d selected, %d passed, %d failed; the suite's words are in %s\n", report.Selected, report.Passed, report.Failed, dir)
 	name := c.result
 	if focus != "" {
 		name += "-part"
 	}
-	written := evidence.Write(results, evidence.Result{Name: name, Commit: commit, Seed: seed, Upstream: s.version, Tests: &report})
-	return errors.Join(err, written, broken)
+	began, err := evidence.Begin(results, name)
+	if err != nil {
+		return err
+	}
+	report, err := s.measure(ctx, focus == "")
+	return began.End(evidence.Result{Seed: seed, Upstream: s.version, Tests: report}, err)
+}
+
+// measure builds what it takes, runs the tests and judges them. There is no report where nothing ran.
+func (s *suite) measure(ctx context.Context, all bool) (*evidence.Tests, error) {
+	if err := s.build(ctx); err != nil {
+		return nil, err
+	}
+	tests, err := s.run(ctx)
+	if err != nil && (ctx.Err() != nil || len(tests) == 0) {
+		return nil, err
+	}
+	report, broken := judge(tests, s.class, s.asked, all)
+	fmt.Fprintf(s.out, "\n%d selected, %d passed, %d failed; the suite's words are in %s\n", report.Selected, report.Passed, report.Failed, s.dir)
+	return &report, errors.Join(err, broken)
 }
 
 // build makes the programs, and for real containers what these need. What is of upstream is kept in the repository.
