@@ -135,7 +135,7 @@ func (s *site) arguments(ctx context.Context) (map[string][]string, error) {
 			"--etcd-servers=" + storage, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(s.serve), "--cert-dir=" + s.file("certificates"),
 			"--tls-cert-file=" + s.file("apiserver.crt"), "--tls-private-key-file=" + s.file("apiserver.key"), "--client-ca-file=" + s.file("ca.crt"),
 			"--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://kubernetes.default.svc",
-			"--service-account-key-file=" + s.file("sa.key"), "--service-account-signing-key-file=" + s.file("sa.key"),
+			"--service-account-key-file=" + s.file("sa.crt"), "--service-account-signing-key-file=" + s.file("sa.key"),
 		},
 		upstream.ControllerManager: {
 			"--kubeconfig=" + manager, "--use-service-account-credentials", "--service-account-private-key-file=" + s.file("sa.key"),
