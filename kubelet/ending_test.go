@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,7 @@ import (
 type estate struct {
 	bareVolumes
 	bareCgroups
+	mu      sync.Mutex
 	n       *node
 	done    []string
 	orphans []types.UID
@@ -47,7 +49,16 @@ func (bareVolumes) NextRefresh(types.UID) time.Time                            {
 func (bareCgroups) Ensure(context.Context, *corev1.Pod) (string, error)        { return "", nil }
 func (bareCgroups) Resources(*corev1.Pod, *corev1.Container) (r cri.Resources) { return r }
 
+// set changes it while the node runs.
+func (e *estate) set(change func(e *estate)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change(e)
+}
+
 func (e *estate) take(what string, uid types.UID) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, c := range e.n.containers() {
 		if c.State == cri.ContainerRunning && c.Labels[cri.LabelPodUID] == string(uid) {
 			e.n.t.Errorf("%s of %s are taken away while %s runs", what, uid, c.Metadata.Name)
@@ -65,11 +76,15 @@ func (e *estate) Release(_ context.Context, uid types.UID) error { return e.take
 func (e *estate) Remove(_ context.Context, uid types.UID) error  { return e.take("cgroups", uid) }
 
 func (e *estate) Orphans(live func(types.UID) bool) ([]types.UID, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(e.orphans), live), nil
 }
 
 func (e *estate) expect(want ...string) {
 	e.n.t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if !slices.Equal(e.done, want) {
 		e.n.t.Errorf("taken away were:\n\t%s\nwant:\n\t%s", strings.Join(e.done, "\n\t"), strings.Join(want, "\n\t"))
 	}
@@ -81,7 +96,7 @@ func withEstate(t *testing.T, rt simulated.Options, test func(n *node, e *estate
 	t.Helper()
 	e := &estate{}
 	simulate(t, rt, kubelet.Options{Host: kubelet.Host{Volumes: e, Cgroups: e}}, func(n *node) {
-		e.n = n
+		e.set(func(e *estate) { e.n = n })
 		test(n, e)
 	})
 }
@@ -127,7 +142,7 @@ func TestWhatAPodLeavesIsTakenAway(t *testing.T) {
 func TestWhatAPodLeavesStays(t *testing.T) {
 	for _, what := range []string{"volumes", "cgroups"} {
 		withEstate(t, simulated.Options{}, func(n *node, e *estate) {
-			e.busy = map[string]time.Duration{what: 20 * time.Second}
+			e.set(func(e *estate) { e.busy = map[string]time.Duration{what: 20 * time.Second} })
 			n.pods.Put(newPod("web"))
 			n.after(5 * time.Second)
 			n.remove("web", 30)
@@ -135,9 +150,11 @@ func TestWhatAPodLeavesStays(t *testing.T) {
 			if _, there := n.pods.Get("default", "web"); !there {
 				t.Errorf("the pod is gone, and its %s are still there", what)
 			}
-			if e.tries < 10 {
-				t.Errorf("tried %d times in 14 s", e.tries)
-			}
+			e.set(func(e *estate) {
+				if e.tries < 10 {
+					t.Errorf("tried %d times in 14 s", e.tries)
+				}
+			})
 			n.after(5 * time.Second)
 			n.expectStatuses("0s web Running Ready main=running", "5.02s web Running main=Completed(0)",
 				"20s web Succeeded main=Completed(0)", "20s web deleted")
@@ -154,7 +171,7 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 			return simulated.Program{Exits: true, After: 5 * time.Second, ExitCode: code}
 		}}
 		withEstate(t, rt, func(n *node, e *estate) {
-			e.busy = map[string]time.Duration{"volumes": 20 * time.Second}
+			e.set(func(e *estate) { e.busy = map[string]time.Duration{"volumes": 20 * time.Second} })
 			n.pods.Put(newPod("web", func(p *corev1.Pod) { p.Spec.RestartPolicy = policy }))
 			n.after(time.Minute)
 			end := map[int32]string{0: "main=Completed(0)", 1: "main=Error(1)"}[code]
@@ -174,7 +191,7 @@ func TestOrphansAreTakenAway(t *testing.T) {
 	withEstate(t, simulated.Options{}, func(n *node, e *estate) {
 		n.pods.Put(newPod("web"))
 		n.after(5 * time.Second)
-		e.orphans = []types.UID{"uid-of-web", "uid-of-old"}
+		e.set(func(e *estate) { e.orphans = []types.UID{"uid-of-web", "uid-of-old"} })
 		n.after(20 * time.Second)
 		e.expect("20s volumes of uid-of-old", "20s cgroups of uid-of-old")
 	})
@@ -207,18 +224,19 @@ func TestStoppedIsWhatDoesNotRun(t *testing.T) {
 		rt := simulated.New(simulated.Options{})
 		defer rt.Close()
 		e := &estate{}
-		e.n = w.runOn(&deaf{rt, time.Now().Add(38 * time.Second)}, rt, kubelet.Options{Host: kubelet.Host{Volumes: e, Cgroups: e}})
-		e.n.after(time.Second) // the first look over the runtime is done, and the second one at 20 s finds a change
+		n := w.runOn(&deaf{rt, time.Now().Add(38 * time.Second)}, rt, kubelet.Options{Host: kubelet.Host{Volumes: e, Cgroups: e}})
+		e.set(func(e *estate) { e.n = n })
+		n.after(time.Second) // the first look over the runtime is done, and the second one at 20 s finds a change
 		w.pods.Put(newPod("web"))
-		e.n.after(4 * time.Second)
+		n.after(4 * time.Second)
 		w.remove("web", 30)
-		e.n.after(29 * time.Second)
+		n.after(29 * time.Second)
 		w.expectStatuses("1s web Running Ready main=running", "5.02s web Running Ready main=running")
 		e.expect()
-		e.n.after(time.Minute)
+		n.after(time.Minute)
 		w.expectStatuses("40s web Succeeded main=Completed(0)", "40s web deleted")
-		e.n.leftNothing()
-		e.n.stop()
+		n.leftNothing()
+		n.stop()
 	})
 }
 
@@ -487,7 +505,7 @@ func TestDeadlineOfWhatHasEnded(t *testing.T) {
 		return simulated.Program{Exits: true, After: 5 * time.Second}
 	}}
 	withEstate(t, rt, func(n *node, e *estate) {
-		e.busy = map[string]time.Duration{"volumes": 20 * time.Second}
+		e.set(func(e *estate) { e.busy = map[string]time.Duration{"volumes": 20 * time.Second} })
 		n.pods.Put(newPod("web", func(p *corev1.Pod) {
 			p.Spec.RestartPolicy = corev1.RestartPolicyNever
 			p.Spec.ActiveDeadlineSeconds = new(int64(10))

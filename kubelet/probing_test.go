@@ -3,8 +3,8 @@ package kubelet_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -167,17 +167,28 @@ func TestStartedIsNotAskedTwice(t *testing.T) {
 
 // probeLog is a Prober that counts how often each path is asked for.
 type probeLog struct {
+	mu     sync.Mutex
 	counts map[string]int
 	answer func(ctx context.Context, path string) error
 }
 
 func (l *probeLog) Probe(ctx context.Context, target kubelet.ProbeTarget) error {
 	path := target.Probe.HTTPGet.Path
+	l.mu.Lock()
 	l.counts[path]++
-	if l.answer == nil {
+	answer := l.answer
+	l.mu.Unlock()
+	if answer == nil {
 		return nil
 	}
-	return l.answer(ctx, path)
+	return answer(ctx, path)
+}
+
+// asked is how often a path was asked for.
+func (l *probeLog) asked(path string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts[path]
 }
 
 func getProbe(path string) *corev1.Probe {
@@ -201,21 +212,23 @@ func TestProbesOfAPodThatEnds(t *testing.T) {
 		n.after(5500 * time.Millisecond)
 		n.remove("web", 30)
 		n.after(time.Millisecond)
-		live, ready := log.counts["/live"], log.counts["/ready"]
+		live, ready := log.asked("/live"), log.asked("/ready")
 		if live != 6 || ready != 6 {
 			t.Errorf("asked %d and %d times before, want 6", live, ready)
 		}
+		log.mu.Lock()
 		log.answer = func(context.Context, string) error { return errors.New("shutting down") }
+		log.mu.Unlock()
 		n.after(10 * time.Second)
-		if got := log.counts["/live"]; got != live {
+		if got := log.asked("/live"); got != live {
 			t.Errorf("asked for its liveness %d times while it ends", got-live)
 		}
-		if got := log.counts["/ready"]; got != ready+10 {
+		if got := log.asked("/ready"); got != ready+10 {
 			t.Errorf("asked for its readiness %d times while it ends, want 10", got-ready)
 		}
 		n.expectEventsAbout("Killing", "5.5s web spec.containers{main} Normal Killing: Stopping container main")
 		n.after(time.Minute)
-		if got := log.counts["/ready"]; got != ready+20 {
+		if got := log.asked("/ready"); got != ready+20 {
 			t.Errorf("asked for its readiness %d times, and it ended after 20 s", got-ready)
 		}
 	})
@@ -228,10 +241,10 @@ func TestProbesOfAPodThatHasEnded(t *testing.T) {
 		n.pods.Put(newPod("web", withAllProbes, func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(5)) }))
 		n.after(6 * time.Second)
 		n.expectStatuses("0s web Running Ready main=running", "5s web Failed (DeadlineExceeded) main=Completed(0)")
-		before := fmt.Sprint(log.counts)
+		live, ready := log.asked("/live"), log.asked("/ready")
 		n.after(time.Minute)
-		if after := fmt.Sprint(log.counts); after != before {
-			t.Errorf("a pod that has ended was asked: %s, before %s", after, before)
+		if a, b := log.asked("/live"), log.asked("/ready"); live == 0 || ready == 0 || a != live || b != ready {
+			t.Errorf("a pod that has ended was asked %d and %d times, %d and %d before", a, b, live, ready)
 		}
 	})
 }
@@ -242,16 +255,17 @@ func (unasked) ProbeState() string { return "unknown" }
 
 // TestNetworkProbes: they have the time that the probe says, and who cannot be asked is not unfit.
 func TestNetworkProbes(t *testing.T) {
-	limits := map[string]time.Duration{}
+	var live, ready atomic.Int64
 	log := &probeLog{counts: map[string]int{}, answer: func(ctx context.Context, path string) error {
 		until, limited := ctx.Deadline()
 		if !limited {
 			return nil
 		}
-		limits[path] = time.Until(until)
 		if path == "/live" {
+			live.Store(int64(time.Until(until)))
 			return unasked{errors.New("no address")}
 		}
+		ready.Store(int64(time.Until(until)))
 		<-ctx.Done()
 		return ctx.Err()
 	}}
@@ -263,8 +277,8 @@ func TestNetworkProbes(t *testing.T) {
 		}))
 		n.after(9 * time.Second)
 		n.expectStatuses("0s web Running main=running")
-		if limits["/live"] != time.Second || limits["/ready"] != 4*time.Second {
-			t.Errorf("the probes have %v, want a second and 4 s", limits)
+		if a, b := time.Duration(live.Load()), time.Duration(ready.Load()); a != time.Second || b != 4*time.Second {
+			t.Errorf("the probes have %v and %v, want a second and 4 s", a, b)
 		}
 		n.expectEventsAbout("Unhealthy",
 			"0s web spec.containers{main} Warning Unhealthy: Liveness probe errored and resulted in unknown state: no address",
