@@ -144,6 +144,9 @@ func FuzzAsTheLibrary(f *testing.F) {
 	for range 50 {
 		f.Add(c.value(4), c.patch(), c.value(4))
 	}
+	f.Add("null", "[]", "A")
+	f.Add("A", "[]", "null")
+	f.Add("\f[]", "0", "0")
 	f.Fuzz(func(t *testing.T, document, patch, merge string) {
 		if len(patch) > 2000 || strings.Count(patch, "copy") > 10 {
 			return // which the library does without a limit

@@ -14,11 +14,15 @@ var (
 
 // Merge merges a merge patch into a document and returns the new one. Each value of both is looked at once.
 func Merge(document, patch []byte) ([]byte, error) {
-	document, patch = bytes.TrimSpace(document), bytes.TrimSpace(patch)
+	document, patch = bytes.Trim(document, space), bytes.Trim(patch, space)
 	switch {
-	case !json.Valid(document) || document[0] == 'n':
+	case !json.Valid(document):
 		return nil, errBadJSONDoc
-	case !json.Valid(patch) || patch[0] == 'n':
+	case !json.Valid(patch):
+		return nil, ErrMalformed
+	case document[0] == 'n':
+		return nil, errBadJSONDoc
+	case patch[0] == 'n':
 		return nil, ErrMalformed
 	}
 	root, changes := &node{raw: document}, &node{raw: patch}

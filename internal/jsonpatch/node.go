@@ -142,6 +142,9 @@ func (n *node) members(tell func(key string, child *node)) {
 	}
 }
 
+// space is what may stand between the parts of JSON.
+const space = " \t\r\n"
+
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 func unquote(quoted []byte) string {

@@ -76,7 +76,7 @@ func (p Patch) Apply(ctx context.Context, document []byte) ([]byte, error) {
 // open looks into a document that must be an object or an array.
 func open(document []byte) (*node, error) {
 	type partialDoc map[string]json.RawMessage
-	n := &node{raw: bytes.TrimSpace(document)}
+	n := &node{raw: bytes.Trim(document, space)}
 	if !json.Valid(document) || !n.toObject() && !n.toArray() {
 		// For the words of the error.
 		return nil, json.Unmarshal(document, &partialDoc{})
