@@ -153,7 +153,7 @@ func TestFormat(t *testing.T) {
 		"to a secret":      {secret: secret, claims: authn.Claims{Audiences: []string{"<&>"}, Secret: ref}},
 		"to a node":        {node: node, claims: authn.Claims{Audiences: []string{"api"}, Node: ref}},
 	} {
-		public, private, err := upstream.Claims(core.ServiceAccount{ObjectMeta: meta("a")}, c.pod, c.secret, c.node, 3600, c.warn, c.claims.Audiences)
+		public, private, err := upstream.Claims(core.ServiceAccount{ObjectMeta: meta("a")}, c.pod, c.secret, c.node, nil, nil, 3600, c.warn, c.claims.Audiences, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
@@ -86,6 +88,15 @@ func (s *state) GetPod(_ context.Context, namespace, name string) (*corev1.Pod, 
 
 func (s *state) GetSecret(_ context.Context, namespace, name string) (*corev1.Secret, error) {
 	return s.secrets.find("secrets", namespace, name)
+}
+
+// Tokens of webhook configurations are not issued here: there are none.
+func (s *state) GetValidatingWebhookConfiguration(_ context.Context, name string) (*admissionv1.ValidatingWebhookConfiguration, error) {
+	return nil, apierrors.NewNotFound(schema.GroupResource{Group: admissionv1.GroupName, Resource: "validatingwebhookconfigurations"}, name)
+}
+
+func (s *state) GetMutatingWebhookConfiguration(_ context.Context, name string) (*admissionv1.MutatingWebhookConfiguration, error) {
+	return nil, apierrors.NewNotFound(schema.GroupResource{Group: admissionv1.GroupName, Resource: "mutatingwebhookconfigurations"}, name)
 }
 
 func (s *state) GetNode(_ context.Context, name string) (*corev1.Node, error) {
