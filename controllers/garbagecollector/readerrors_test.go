@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,19 +32,19 @@ func TestReadErrorIsNoAbsence(t *testing.T) {
 	} {
 		for _, unread := range []string{"other", "x"} { // the owner that is there, and what has dependents of its own
 			t.Run(kind+" "+unread, func(t *testing.T) {
-				down := false
+				var down atomic.Bool
 				inBubble(t, func(_ *bench, a fakeapi.Action) error {
-					if down && a.Verb == fakeapi.Get && a.Target.Name == unread {
+					if down.Load() && a.Verb == fakeapi.Get && a.Target.Name == unread {
 						return failure
 					}
 					return nil
 				}, func(t *testing.T, b *bench) {
 					x := b.make("a/x", b.make("a/owner"), b.make("a/other"))
 					b.make("a/leaf", x)
-					down = true
+					down.Store(true)
 					b.delete("a/owner", background)
 					b.after(10 * time.Second)
-					down = false
+					down.Store(false)
 					if got, want := b.left(), "a/leaf<x a/other a/x<owner,other"; got != want {
 						t.Errorf("while it cannot be read: left are %q, want %q", got, want)
 					}
@@ -60,9 +61,10 @@ func TestFinalizerIsTriedAgain(t *testing.T) {
 	for name, verb := range map[string]string{"reading": fakeapi.Get, "writing": fakeapi.Patch} {
 		for _, policy := range []metav1.DeletionPropagation{foreground, orphan} {
 			t.Run(name+" "+string(policy), func(t *testing.T) {
-				down := true
+				var down atomic.Bool
+				down.Store(true)
 				inBubble(t, func(_ *bench, a fakeapi.Action) error {
-					if down && a.Verb == verb && a.Target.Name == "owner" {
+					if down.Load() && a.Verb == verb && a.Target.Name == "owner" {
 						return errors.New("connection refused")
 					}
 					return nil
@@ -70,7 +72,7 @@ func TestFinalizerIsTriedAgain(t *testing.T) {
 					b.make("a/owner")
 					b.delete("a/owner", policy)
 					b.after(10 * time.Second)
-					down = false
+					down.Store(false)
 					if got := b.left(); got != "a/owner!" {
 						t.Errorf("left are %q while the server is down", got)
 					}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,7 @@ type bench struct {
 	api       *fakeapi.Server
 	began     time.Time
 	discovery error
+	known     atomic.Bool // from then on discovery does not fail
 }
 
 func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
@@ -48,7 +50,11 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 		}})
 		in := informer.New(fakeapi.Source[*corev1.Namespace](b.api, namespaces), informer.Options{DetectMutations: func(err error) { t.Error(err) }})
 		c := namespace.New(in, b.api, func() ([]schema.GroupVersionResource, error) {
-			return []schema.GroupVersionResource{configMaps, fakeapi.Pods, secrets}, b.discovery
+			all := []schema.GroupVersionResource{configMaps, fakeapi.Pods, secrets}
+			if b.known.Load() {
+				return all, nil
+			}
+			return all, b.discovery
 		}, namespace.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -410,12 +416,12 @@ func TestUnknownContent(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lists, down := 0, true
-			inBubble(t, func(_ *bench, a fakeapi.Action) error {
+			lists := 0
+			inBubble(t, func(b *bench, a fakeapi.Action) error {
 				if a.Verb == fakeapi.List && a.Target.Resource == configMaps {
 					lists++
 				}
-				if down && tt.before != nil {
+				if !b.known.Load() && tt.before != nil {
 					return tt.before(lists, a)
 				}
 				return nil
@@ -430,7 +436,7 @@ func TestUnknownContent(t *testing.T) {
 					b.at(20 * time.Minute)
 					b.wantGone(false)
 				}
-				down, b.discovery = false, nil
+				b.known.Store(true)
 				b.release("held")
 				b.at(time.Hour)
 				b.wantGone(true)
