@@ -57,7 +57,7 @@ func inBatches(t *testing.T, o fakeapi.Options, batch time.Duration, test func(*
 			return pod.Spec.Containers[0].Image == b.broken
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
+		done := make(chan error, 1)
 		go func() {
 			done <- controllers.Group(in.Deployments, in.ReplicaSets, in.Pods, node,
 				controllers.NewLoop(d, controllers.Options{Batch: b.batch}), controllers.NewLoop(rs, controllers.Options{Batch: b.batch, Offset: time.Millisecond})).Run(ctx)
@@ -122,9 +122,10 @@ func (b *bench) deployment() *appsv1.Deployment {
 	return out.(*appsv1.Deployment)
 }
 
-// change updates the Deployment.
+// change updates the Deployment, once nobody else is about to.
 func (b *bench) change(change func(*appsv1.Deployment)) {
 	b.Helper()
+	synctest.Wait()
 	d := b.deployment()
 	change(d)
 	if _, err := b.api.Update(b.Context(), target(deployments, "web"), d, metav1.UpdateOptions{}); err != nil {
