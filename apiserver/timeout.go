@@ -100,10 +100,21 @@ func (x *exchange) race(ctx context.Context, r *http.Request, bad error) {
 	}
 	x.sawTimeout(r)
 	_ = t.connection.SetWriteDeadline(time.Now().Add(linger)) // the handler may be held up by a client that does not read
-	if !t.expire() {
-		panic(http.ErrAbortHandler) // half an answer is sent
+	if t.expire() {
+		t.last()
+		return
 	}
-	t.last()
+	// An answer has begun: half of one that took too long, or that of a handler that noticed before we did, and says so.
+	select {
+	case p := <-done:
+		if x.code >= http.StatusBadRequest {
+			t.answered(p)
+			return
+		}
+	case <-time.After(linger):
+	}
+	t.close()
+	panic(http.ErrAbortHandler)
 }
 
 // unblock lets a handler go when its context ends, even if it is held up by a client that does not read what
@@ -276,15 +287,15 @@ func (t *timedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return connection, buffer, err
 }
 
-// expire closes the response to its handler. If nothing is sent yet it says so to the client, in
-// upstream's words and without a type as there; else it returns false.
+// expire closes the response to its handler and tells the client why, in upstream's words and without a type as there.
+// It returns false, and closes nothing, if an answer has begun.
 func (t *timedWriter) expire() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.expired = true
 	if t.begun {
 		return false
 	}
+	t.expired = true
 	var status *apierrors.StatusError
 	if !errors.As(errTimeout(), &status) {
 		return false
@@ -294,6 +305,13 @@ func (t *timedWriter) expire() bool {
 		_, _ = t.w.Write(append(data, '\n')) // a client that is gone is no error of ours
 	}
 	return true
+}
+
+// close closes the response to its handler.
+func (t *timedWriter) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expired = true
 }
 
 func (t *timedWriter) isExpired() bool {

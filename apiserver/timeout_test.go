@@ -94,6 +94,29 @@ func TestTimeoutInTheMiddle(t *testing.T) {
 	})
 }
 
+// TestTimeoutNoticedByBoth: the whole answer of a handler that noticed the deadline itself is sent.
+func TestTimeoutNoticedByBoth(t *testing.T) {
+	for range 50 { // which of the two comes first is chance
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t, apiserver.Options{Paths: map[string]http.Handler{
+				"/slow": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					<-r.Context().Done()
+					w.WriteHeader(http.StatusGatewayTimeout)
+					for range 3 {
+						_, _ = io.WriteString(w, "I noticed. ")
+						time.Sleep(time.Millisecond)
+					}
+				}),
+			}})
+			w := call(s, "ann", "GET", "/slow")
+			time.Sleep(time.Second) // the handler may still be at it
+			if got := w.Body.String(); w.Code != 504 || got != timedOut && got != "I noticed. I noticed. I noticed. " {
+				t.Fatalf("%d %q", w.Code, got)
+			}
+		})
+	}
+}
+
 // TestTimeoutInProcess: the caller waits in the goroutine that serves it, so that the handler has
 // to notice.
 func TestTimeoutInProcess(t *testing.T) {
