@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-dev/keelson/apiserver/managedfields"
 	"github.com/keelson-dev/keelson/registry"
@@ -48,9 +48,12 @@ func (p *patch) belongs(obj metav1.Object) error {
 
 // merge applies the configuration to live.
 func (p *patch) merge(t *managedfields.Tracker, live managedfields.Object) (managedfields.Object, error) {
+	if err := p.server.room(p.data, p.new()); err != nil {
+		return nil, err
+	}
 	config := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(p.data, &config.Object); err != nil {
-		return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(p.data, &config.Object); err != nil {
+		return nil, apierrors.NewBadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: " + err.Error())
 	}
 	obj, err := t.Apply(live, config, p.manager, p.force)
 	if err != nil {
@@ -59,8 +62,9 @@ func (p *patch) merge(t *managedfields.Tracker, live managedfields.Object) (mana
 	if p.lenient {
 		return obj, nil
 	}
-	// Unknown fields have failed the apply; duplicate ones can only be seen in the text.
-	if err := yaml.UnmarshalStrict(p.data, &map[string]any{}); err != nil {
+	// Unknown fields have failed the apply; duplicate ones could only be seen in the text.
+	if p.duplicates != nil {
+		err := fmt.Errorf("error converting YAML to JSON: %w", p.duplicates)
 		if p.strict {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
 		}

@@ -327,15 +327,20 @@ func TestApplyNotYAML(t *testing.T) {
 	const path = "/api/v1/namespaces/default/configmaps/m?fieldManager=me"
 	for body, want := range map[string]string{
 		"\t:":           "error encoding patch: ",
-		"[1]":           "error decoding patch: ",
-		"a: b\n---\nc:": "", // the first document counts
+		"[1]":           "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}",
+		"{a: [":         "error decoding patch: error converting YAML to JSON: yaml: ", // it looks like JSON
+		"a: b\n---\nc:": "",                                                            // the first document counts
 	} {
 		code, _, answer := do(t, config, "PATCH", path, applyYAML, body)
 		if code != http.StatusBadRequest || !strings.Contains(answer, want) {
 			t.Errorf("%q: %d %s", body, code, answer)
 		}
 	}
-	code, _, answer := do(t, config, "PATCH", path+"&fieldValidation=Strict", applyYAML, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b, a: c}")
+	code, _, answer := do(t, config, "PATCH", path, applyYAML, "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {a: b}}")
+	if code != http.StatusCreated {
+		t.Errorf("YAML that looks like JSON: %d %s", code, answer)
+	}
+	code, _, answer = do(t, config, "PATCH", path+"&fieldValidation=Strict", applyYAML, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b, a: c}")
 	if code != http.StatusBadRequest || !strings.Contains(answer, `error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  line 4: key \"a\" already set in map`) {
 		t.Errorf("strict: %d %s", code, answer)
 	}

@@ -38,15 +38,18 @@ func TestAliases(t *testing.T) {
 	laughs := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nx: &x " + strings.Repeat("x", 150<<10) +
 		"\ny: [" + strings.Repeat("*x,", 50<<10) + "]\n"
 	const want = `"message":"Request entity too large: YAML is too large: its aliases expand to more than 3145728 bytes;`
-	for _, c := range []struct{ method, path string }{
-		{http.MethodPost, "/api/v1/namespaces/default/configmaps"},
-		{http.MethodPut, "/api/v1/namespaces/default/configmaps/a"},
-		{http.MethodDelete, "/api/v1/namespaces/default/configmaps/a"},
-		{http.MethodPost, "/api/v1/namespaces/default/pods/a/binding"},
+	const asYAML = "application/yaml"
+	for _, c := range []struct{ method, path, form string }{
+		{http.MethodPost, "/api/v1/namespaces/default/configmaps", asYAML},
+		{http.MethodPut, "/api/v1/namespaces/default/configmaps/a", asYAML},
+		{http.MethodDelete, "/api/v1/namespaces/default/configmaps/a", asYAML},
+		{http.MethodPost, "/api/v1/namespaces/default/pods/a/binding", asYAML},
+		{http.MethodPatch, "/api/v1/namespaces/default/configmaps/a?fieldManager=me", applyYAML},
+		{http.MethodPatch, "/apis/apps/v1/namespaces/default/deployments/a/scale?fieldManager=me", applyYAML},
 	} {
 		var code int
 		var body string
-		n := allocated(func() { code, _, body = do(t, config, c.method, c.path, "application/yaml", laughs) })
+		n := allocated(func() { code, _, body = do(t, config, c.method, c.path, c.form, laughs) })
 		if code != http.StatusRequestEntityTooLarge || !strings.Contains(body, want) || n > 64<<20 {
 			t.Errorf("%s %s: %d %.300s, %d bytes allocated", c.method, c.path, code, body, n)
 		}
@@ -168,6 +171,31 @@ func TestSwelling(t *testing.T) {
 		var body string
 		used := allocated(func() { code, _, body = do(t, config, c.method, c.path, c.media, c.body) })
 		if code != http.StatusRequestEntityTooLarge || !strings.Contains(body, want) || used > 40<<20 {
+			t.Errorf("%s: %d %.300s, %d bytes allocated", name, code, body, used)
+		}
+	}
+}
+
+// TestSwellingPatches: so is what a patch makes of an object; a patch itself is a tree of maps for a while.
+func TestSwellingPatches(t *testing.T) {
+	config := serve(t)
+	const path = "/api/v1/namespaces/default/pods"
+	if code, _, body := do(t, config, http.MethodPost, path, "application/json", `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); code != http.StatusCreated {
+		t.Fatal(code, body)
+	}
+	const want = `"message":"Request entity too large: the object takes more than 50331648 bytes of memory, since its lists have too many elements"`
+	containers := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[` + elements("{}", 500_000) + `]}}`
+	for name, c := range map[string]struct{ path, media, body string }{
+		"JSON":      {"/a", "application/json-patch+json", `[{"op":"replace","path":"/spec/containers","value":[` + elements("{}", 500_000) + `]}]`},
+		"merge":     {"/a", "application/merge-patch+json", containers},
+		"status":    {"/a/status", "application/merge-patch+json", containers},
+		"strategic": {"/a", "application/strategic-merge-patch+json", `{"spec":{"affinity":{"podAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[` + elements("{}", 900_000) + `]}}}}`},
+		"apply":     {"/a?fieldManager=me", applyYAML, containers},
+	} {
+		var code int
+		var body string
+		used := allocated(func() { code, _, body = do(t, config, http.MethodPatch, path+c.path, c.media, c.body) })
+		if code != http.StatusRequestEntityTooLarge || !strings.Contains(body, want) || used > 400<<20 {
 			t.Errorf("%s: %d %.300s, %d bytes allocated", name, code, body, used)
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/internal/jsonpatch"
 	"github.com/keelson-dev/keelson/internal/strategicpatch"
 	"github.com/keelson-dev/keelson/registry"
@@ -106,16 +106,31 @@ func (c *call) readPatch() (*patch, *metav1.PatchOptions, error) {
 	}
 	p.lenient, p.strict = o.FieldValidation == metav1.FieldValidationIgnore, o.FieldValidation == metav1.FieldValidationStrict
 	p.manager, p.force = o.FieldManager, o.Force != nil && *o.Force
-	document := p.data
 	if p.form == types.ApplyYAMLPatchType {
-		if document, err = yaml.ToJSON(p.data); err != nil {
-			return nil, nil, apierrors.NewBadRequest("error encoding patch: " + err.Error())
-		}
+		err = p.convert()
 	} else if !json.Valid(p.data) {
-		return nil, nil, apierrors.NewBadRequest("invalid JSON patch")
+		err = apierrors.NewBadRequest("invalid JSON patch")
 	}
-	c.notePatch(document)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.notePatch(p.data)
 	return p, o, nil
+}
+
+// convert makes JSON of an applied configuration, which is YAML.
+func (p *patch) convert() error {
+	document, duplicates, err := boundedyaml.Convert(p.data, int(p.server.maxBody))
+	switch err := expanded(err); {
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return err
+	case err != nil && strings.HasPrefix(strings.TrimSpace(string(p.data)), "{"): // upstream takes it for JSON at first
+		return apierrors.NewBadRequest("error decoding patch: error converting YAML to JSON: " + err.Error())
+	case err != nil:
+		return apierrors.NewBadRequest("error encoding patch: " + err.Error())
+	}
+	p.data, p.duplicates = document, duplicates
+	return nil
 }
 
 // updateOptions are what admission plugins see of a patch, which is an update to them.
@@ -140,9 +155,10 @@ type patch struct {
 	// lenient passes over unknown and duplicate fields in silence, strict refuses them; else
 	// they are warned of.
 	lenient, strict bool
-	// manager and force are of an apply.
-	manager string
-	force   bool
+	// manager, force and duplicates, the keys that its text has twice, are of an apply.
+	manager    string
+	force      bool
+	duplicates error
 }
 
 // apply decodes into an empty object, of type gvk, what the patch makes of current.
@@ -163,6 +179,9 @@ func (p *patch) apply(ctx context.Context, current runtime.Object, gvk schema.Gr
 		return err
 	}
 	_, more, err := p.server.decode(mediaJSON, after, into, gvk)
+	if apierrors.IsRequestEntityTooLargeError(err) {
+		return err
+	}
 	if err != nil {
 		return invalidPatch(string(after), err)
 	}
@@ -171,6 +190,9 @@ func (p *patch) apply(ctx context.Context, current runtime.Object, gvk schema.Gr
 
 // applyStrategic merges maps, not documents, as upstream does: its errors speak of the maps.
 func (p *patch) applyStrategic(ctx context.Context, current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
+	if err := p.server.room(p.data, into); err != nil {
+		return err
+	}
 	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
 	if err != nil {
 		return err
@@ -306,5 +328,6 @@ func unprocessable(err error) error {
 
 // invalidPatch is a patch whose outcome is no object of the kind.
 func invalidPatch(value string, err error) error {
-	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), value, err.Error())})
+	errs := field.ErrorList{field.Invalid(field.NewPath("patch"), value, err.Error())}
+	return &apierrors.StatusError{ErrStatus: *invalid(schema.GroupKind{}, "", errs)}
 }

@@ -154,13 +154,12 @@ func leaves() map[string][]string {
 		"k8s.io/klog/v2":                {},
 		"k8s.io/pod-security-admission": {"admission/podsecurity"},
 		"go.etcd.io":                    {"storage/etcd", "internal/etcdtest"},
-		// Aliases multiply what a text is: only one package follows them, within limits. Of these, patches
-		// are decoded by apiserver in upstream's own way.
+		// Aliases multiply what a text is: only one package follows them, within limits.
 		"sigs.k8s.io/yaml":                  {"internal/boundedyaml"},
 		"go.yaml.in":                        {"internal/boundedyaml"},
 		"gopkg.in/yaml.v2":                  {},
 		"gopkg.in/yaml.v3":                  {},
-		"k8s.io/apimachinery/pkg/util/yaml": {"apiserver"},
+		"k8s.io/apimachinery/pkg/util/yaml": {},
 		// These take YAML where JSON is meant. Who imports them asks boundedyaml first.
 		"k8s.io/apimachinery/pkg/runtime/serializer": {"storage/encryption/config", "internal/restclient", "internal/transcript"},
 		"k8s.io/client-go/tools/clientcmd":           {"client/kubeconfig"},
