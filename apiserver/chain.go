@@ -378,7 +378,7 @@ func (x *exchange) FlushError() error {
 	if x.code == 0 {
 		x.WriteHeader(http.StatusOK)
 	}
-	return http.NewResponseController(x.w).Flush()
+	return flush(x.w)
 }
 
 // Flush implements http.Flusher.

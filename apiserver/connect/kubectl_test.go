@@ -234,19 +234,22 @@ func TestTerminal(t *testing.T) {
 	w := start(t)
 	w.pod(t, "p", "main")
 	k := w.kubectl(t, "admin", authn.GroupMasters)
-	// Of what is written right before the end the last part may get lost when connections close, so it lingers.
-	c := k.Command(t.Context(), "exec", "-it", "p", "--", "sh", "-c", "test -t 0 && echo terminal; read line; stty size; echo got $line; sleep 0.3; exit 5")
+	// kubectl sends the size beside all else, so that it may come after the first input.
+	const script = `test -t 0 && echo terminal; read line; until [ "$(stty size)" = "33 77" ]; do sleep 0.01; done; stty size; echo got $line; exit 5`
+	c := k.Command(t.Context(), "exec", "-it", "p", "--", "sh", "-c", script)
 	terminal, err := pty.StartWithSize(c, &pty.Winsize{Rows: 33, Cols: 77})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = terminal.Close() }()
 	out := bufio.NewReader(terminal)
+	var all strings.Builder
 	for _, want := range []string{"terminal", "input", "33 77", "got input"} {
 		for {
 			line, err := out.ReadString('\n')
+			all.WriteString(line)
 			if err != nil {
-				t.Fatalf("%q never came: %v", want, err)
+				t.Fatalf("%q never came: %v, but %q", want, err, all.String())
 			}
 			if strings.TrimSpace(line) == want {
 				break
