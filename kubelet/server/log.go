@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/kubelet/logs"
@@ -21,7 +23,7 @@ import (
 type logRequest struct {
 	follow, previous, timestamps bool
 	tail, limit, sinceSeconds    *int64
-	since                        time.Time
+	since                        *metav1.Time
 	stream                       string
 }
 
@@ -52,9 +54,8 @@ func parseLog(query url.Values) (logRequest, error) {
 	if query.Has("stream") {
 		q.stream = query.Get("stream")
 	}
-	if since := query.Get("sinceTime"); since != "" {
-		var err error
-		if q.since, err = time.Parse(time.RFC3339, since); err != nil {
+	if since := query["sinceTime"]; len(since) > 0 {
+		if err := metav1.Convert_Slice_string_To_Pointer_v1_Time(&since, &q.since, nil); err != nil {
 			return q, err
 		}
 	}
@@ -66,10 +67,22 @@ func (q *logRequest) judge() error {
 	part := q.stream == corev1.LogStreamStdout || q.stream == corev1.LogStreamStderr
 	switch {
 	case q.tail != nil && *q.tail < 0, q.limit != nil && *q.limit < 1, q.sinceSeconds != nil && *q.sinceSeconds < 1,
-		q.sinceSeconds != nil && !q.since.IsZero(), !part && q.stream != corev1.LogStreamAll, part && q.tail != nil:
+		q.sinceSeconds != nil && q.since != nil, !part && q.stream != corev1.LogStreamAll, part && q.tail != nil:
 		return errInvalid
 	}
 	return nil
+}
+
+// begin is the time of the first line that is wanted.
+func (q *logRequest) begin() time.Time {
+	const most = int64(math.MaxInt64 / time.Second)
+	switch {
+	case q.since != nil:
+		return q.since.Time
+	case q.sinceSeconds != nil && *q.sinceSeconds <= most: // longer ago than a Duration can say, nothing was written
+		return time.Now().Add(-time.Duration(*q.sinceSeconds) * time.Second)
+	}
+	return time.Time{}
 }
 
 func (s *Server) serveLog(w http.ResponseWriter, r *http.Request) {
@@ -113,10 +126,7 @@ func (s *Server) serveLog(w http.ResponseWriter, r *http.Request) {
 // copyLog answers with a log.
 func (s *Server) copyLog(w http.ResponseWriter, r *http.Request, c cri.ContainerStatus, q logRequest) {
 	out := &response{to: bufio.NewWriterSize(w, 32<<10), flush: http.NewResponseController(w).Flush}
-	o := logs.Options{Tail: q.tail, Limit: q.limit, Since: q.since, Timestamps: q.timestamps, Follow: q.follow}
-	if q.sinceSeconds != nil {
-		o.Since = time.Now().Add(-time.Duration(*q.sinceSeconds) * time.Second)
-	}
+	o := logs.Options{Tail: q.tail, Limit: q.limit, Since: q.begin(), Timestamps: q.timestamps, Follow: q.follow}
 	if q.stream != corev1.LogStreamStderr {
 		o.Stdout = out
 	}

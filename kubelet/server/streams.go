@@ -188,15 +188,16 @@ func portsOf(r *http.Request) ([]int32, error) {
 	}
 	var ports []int32
 	for _, value := range values {
+		if value == "" {
+			return nil, errors.New("query parameter \"port\" cannot be empty")
+		}
 		for p := range strings.SplitSeq(value, ",") {
 			n, err := strconv.ParseUint(p, 10, 16)
 			switch {
-			case p == "":
-				return nil, errors.New("query parameter \"port\" cannot be empty")
 			case err != nil:
-				return nil, fmt.Errorf("unable to parse %q as a port: %w", p, err)
+				return nil, fmt.Errorf("unable to parse %q as a port: %w", value, err)
 			case n < 1:
-				return nil, fmt.Errorf("port %q must be > 0", p)
+				return nil, fmt.Errorf("port %q must be > 0", value)
 			}
 			ports = append(ports, int32(n))
 		}
