@@ -24,6 +24,8 @@ const (
 	keep    = 2 * time.Minute // upstream's kubelet
 	timeout = 10 * time.Second
 	entries = 4096
+	// maxReason bounds what of a server's words is kept and passed on, in bytes.
+	maxReason = 1024
 )
 
 // Reviewer asks an API server whose token it is.
@@ -87,15 +89,31 @@ func (v *verifier) Verify(ctx context.Context, token string) (*authn.Identity, e
 	review, err := v.reviewer.Review(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}})
 	switch {
 	case err != nil:
+		if text := err.Error(); words(text, token) != text {
+			return nil, fmt.Errorf("%w: %s", ErrReview, words(text, token)) // and not by unwrapping it either
+		}
 		return nil, fmt.Errorf("%w: %w", ErrReview, err)
 	case review == nil:
 		return nil, fmt.Errorf("%w: no answer", ErrReview)
 	}
 	found := read(review.Status, audiences)
+	found.reason = words(found.reason, token)
 	if v.options.Keep > 0 {
 		v.known.Add(key, found, v.options.Keep)
 	}
 	return found.answer()
+}
+
+// words are a server's, as they may be passed on: the beginning if they are many, and without the token, which it has
+// been told.
+func words(text, token string) string {
+	if token != "" {
+		text = strings.ReplaceAll(text, token, "[token]")
+	}
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
+	}
+	return text
 }
 
 func (o outcome) answer() (*authn.Identity, error) {

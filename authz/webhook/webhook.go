@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -25,6 +26,8 @@ const (
 	timeout     = 10 * time.Second
 	entries     = 8192
 	maxKey      = 10000 // bytes: who asks with more than this is not kept, as upstream's
+	// maxReason bounds what of a server's words is kept and passed on, in bytes.
+	maxReason = 1024
 )
 
 // Reviewer asks an API server whether something is allowed.
@@ -81,18 +84,30 @@ func (z *authorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.D
 	answer, err := z.reviewer.Review(ctx, review)
 	switch {
 	case err != nil:
+		if text := err.Error(); len(text) > maxReason {
+			return authz.Decision{}, fmt.Errorf("%w: %s", ErrReview, words(text))
+		}
 		return authz.Decision{}, fmt.Errorf("%w: %w", ErrReview, err)
 	case answer == nil:
 		return authz.Decision{}, fmt.Errorf("%w: no answer", ErrReview)
 	}
+	status := authorizationv1.SubjectAccessReviewStatus{Allowed: answer.Status.Allowed, Denied: answer.Status.Denied, Reason: words(answer.Status.Reason)}
 	keep := z.options.KeepOthers
-	if answer.Status.Allowed {
+	if status.Allowed {
 		keep = z.options.KeepAllowed
 	}
 	if keep > 0 && len(key) <= maxKey {
-		z.known.Add(string(key), answer.Status, keep)
+		z.known.Add(string(key), status, keep)
 	}
-	return decide(answer.Status)
+	return decide(status)
+}
+
+// words are a server's: their beginning if they are many.
+func words(text string) string {
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
+	}
+	return text
 }
 
 func decide(s authorizationv1.SubjectAccessReviewStatus) (authz.Decision, error) {
