@@ -77,7 +77,11 @@ func New(config *rest.Config, o Options) (*Client, error) {
 
 func open(config *rest.Config, o Options) (clientgo.CachedDiscoveryInterface, error) {
 	if o.CacheDir != "" {
-		return disk.NewCachedDiscoveryClientForConfig(config, hostDir(o.CacheDir, config.Host), filepath.Join(o.CacheDir, "http"), o.TTL)
+		cached, err := disk.NewCachedDiscoveryClientForConfig(config, hostDir(o.CacheDir, config.Host), filepath.Join(o.CacheDir, "http"), o.TTL)
+		if err != nil {
+			return nil, err
+		}
+		return onDisk{cached}, nil
 	}
 	asked, err := clientgo.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -89,7 +93,9 @@ func open(config *rest.Config, o Options) (clientgo.CachedDiscoveryInterface, er
 // hostDir is where kubectl keeps what it knows about a host.
 func hostDir(cache, host string) string {
 	name := strings.Replace(strings.Replace(host, "https://", "", 1), "http://", "", 1)
-	return filepath.Join(cache, "discovery", regexp.MustCompile(`[^(\w/.)]`).ReplaceAllString(name, "_"))
+	name = regexp.MustCompile(`[^(\w/.)]`).ReplaceAllString(name, "_")
+	// Cleaned as a path from the root it stays below.
+	return filepath.Join(cache, "discovery", filepath.Join("/", name))
 }
 
 // Server is the discovery client of client-go behind this one, with the same cache: groups,
