@@ -19,7 +19,7 @@ import (
 )
 
 // open serves a runtime and returns bare clients, as crictl and other kubelets have them.
-func open(t *testing.T, runtime serve.Runtime) (v1.RuntimeServiceClient, v1.ImageServiceClient) {
+func open(t testing.TB, runtime serve.Runtime) (v1.RuntimeServiceClient, v1.ImageServiceClient) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cri.sock")
 	listener, err := net.Listen("unix", path)

@@ -278,6 +278,17 @@ func TestUsage(t *testing.T) {
 		if err != nil || len(pods) != 1 || pods[0].CPU.CoreNanoSeconds != 15e9 || pods[0].Memory.WorkingSet != 64<<20 || len(pods[0].Network) != 1 {
 			t.Errorf("after a minute: %+v, %v", pods, err)
 		}
+		for _, c := range []struct {
+			limit int64
+			left  uint64
+		}{{-1, 0}, {64<<20 - 1, 0}, {80 << 20, 16 << 20}} {
+			if err := r.UpdateContainerResources(t.Context(), id, cri.Resources{MemoryLimit: c.limit}); err != nil {
+				t.Fatal(err)
+			}
+			if list, err := r.ListContainerStats(t.Context(), cri.Filter{}); err != nil || len(list) != 1 || list[0].Memory.Available != c.left {
+				t.Errorf("with a limit of %d: %+v, %v; want %d bytes left", c.limit, list, err, c.left)
+			}
+		}
 		if err := r.Exit(id, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -86,7 +86,7 @@ func (c *container) stats(now time.Time) cri.ContainerStats {
 		Memory:        cri.MemoryUsage{At: now, WorkingSet: memory, Usage: memory, RSS: memory},
 		WritableLayer: cri.FilesystemUsage{At: now, Mountpoint: "/"},
 	}
-	if r := c.status.Resources; r != nil && uint64(r.MemoryLimit) > memory { //nolint:gosec // limits are not negative
+	if r := c.status.Resources; r != nil && r.MemoryLimit > 0 && uint64(r.MemoryLimit) > memory { // -1 is none
 		stats.Memory.Available = uint64(r.MemoryLimit) - memory
 	}
 	return stats
