@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -125,6 +126,7 @@ func (t *translation) run(ctx context.Context, to upgrade.Backend) metav1.Status
 	case err != nil:
 		return failed(err)
 	}
+	raw = &closedOnce{Conn: raw}
 	defer func() { _ = raw.Close() }()
 	conn, err := spdy.NewClientConnectionWithPings(raw, pingPeriod)
 	if err != nil {
@@ -160,15 +162,33 @@ func (t *translation) open(conn httpstream.Connection) error {
 		return err
 	}
 	var out, errs httpstream.Stream
-	err := errors.Join(
-		open("error", true, &t.end), open("stdin", t.stdin, &t.in), open("stdout", t.stdout, &out),
-		open("stderr", t.stderr, &errs), open("resize", t.tty, &t.resize),
-	)
+	for _, s := range []struct {
+		kind   string
+		wanted bool
+		into   *httpstream.Stream
+	}{{"error", true, &t.end}, {"stdin", t.stdin, &t.in}, {"stdout", t.stdout, &out}, {"stderr", t.stderr, &errs}, {"resize", t.tty, &t.resize}} {
+		if err := open(s.kind, s.wanted, s.into); err != nil {
+			return err // a kubelet that answers one no more answers the others no more, each for half a minute
+		}
+	}
 	for channel, stream := range map[byte]httpstream.Stream{channelStdout: out, channelStderr: errs} {
 		if stream != nil {
 			t.out[channel] = stream
 		}
 	}
+	return nil
+}
+
+// closedOnce is a connection that may be closed again. To SPDY's library an error of that is one that somebody may want to
+// hear of: it waits a second for them.
+type closedOnce struct {
+	net.Conn
+	closing sync.Once
+}
+
+func (c *closedOnce) Close() error {
+	var err error
+	c.closing.Do(func() { err = c.Conn.Close() })
 	return err
 }
 
@@ -185,10 +205,11 @@ func (t *translation) receive() {
 		}
 		to := t.input(channel[0])
 		if channel[0] == channelClose {
-			if _, err := io.ReadFull(message, channel[:]); err != nil {
-				return
+			ended, err := io.ReadAll(io.LimitReader(message, 2))
+			if err != nil || len(ended) != 1 {
+				return // as upstream takes it: who says this wrong speaks another protocol
 			}
-			if to := t.input(channel[0]); to != nil {
+			if to := t.input(ended[0]); to != nil {
 				_ = to.Close()
 			}
 			continue
