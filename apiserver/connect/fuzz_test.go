@@ -56,7 +56,9 @@ func (p *play) Get(_ context.Context, key registry.ObjectKey) (registry.Object, 
 }
 
 // List implements apiserver.Objects.
-func (p *play) List(context.Context, schema.GroupResource, string) ([]registry.Object, error) { return nil, nil }
+func (p *play) List(context.Context, schema.GroupResource, string) ([]registry.Object, error) {
+	return nil, nil
+}
 
 func stage(f *testing.F, options machinery.Object) *play {
 	f.Helper()

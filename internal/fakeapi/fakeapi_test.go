@@ -112,6 +112,35 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// TestCreateWithVersion: a version is refused as the API server refuses it, with a status that has no reason, and last of all but for a
+// name that is taken. What is no version is dropped.
+func TestCreateWithVersion(t *testing.T) {
+	s := fakeapi.New(fakeapi.Options{})
+	create(t, s, pod("taken"))
+	owned := pod("owned")
+	for _, uid := range []types.UID{"o", "p"} {
+		owned.OwnerReferences = append(owned.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "K", Name: "o", UID: uid, Controller: new(true)})
+	}
+	for _, c := range []struct {
+		pod     *corev1.Pod
+		version string
+		code    int32
+	}{
+		{pod("a"), "5", 500}, {pod("b"), "18446744073709551615", 500}, {pod("taken"), "5", 500}, {owned, "5", 422},
+		{pod("c"), "0", 0}, {pod("d"), "x", 0}, {pod("e"), "18446744073709551616", 0}, {pod("taken"), "0", 409},
+	} {
+		c.pod.ResourceVersion = c.version
+		out, err := s.Create(t.Context(), target(""), c.pod, metav1.CreateOptions{})
+		var status *apierrors.StatusError
+		switch {
+		case c.code == 0 && (err != nil || out.(*corev1.Pod).ResourceVersion == c.version), c.code != 0 && (!errors.As(err, &status) || status.ErrStatus.Code != c.code):
+			t.Errorf("%s at %s: %v, %v; want %d", c.pod.Name, c.version, out, err, c.code)
+		case c.code == 500 && (err.Error() != "resourceVersion should not be set on objects to be created" || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown):
+			t.Errorf("%s at %s: %v, reason %q", c.pod.Name, c.version, err, apierrors.ReasonForError(err))
+		}
+	}
+}
+
 // TestPatchLimits: a patch has the limits that it has at the API server.
 func TestPatchLimits(t *testing.T) {
 	s := fakeapi.New(fakeapi.Options{})

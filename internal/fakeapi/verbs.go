@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -125,6 +126,13 @@ func selectable(obj informer.Object) fields.Set {
 	return set
 }
 
+// versionSet is no error of the client's to the API server, which finds out about it in its store.
+func versionSet() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "resourceVersion should not be set on objects to be created",
+	}}
+}
+
 // Create stores a new object, or serves the binding and eviction subresources of pods.
 func (s *Server) Create(_ context.Context, t client.Target, obj runtime.Object, _ metav1.CreateOptions) (runtime.Object, error) {
 	if err := s.begin(Action{Verb: Create, Target: t, Object: obj}); err != nil {
@@ -148,9 +156,6 @@ func (s *Server) Create(_ context.Context, t client.Target, obj runtime.Object, 
 		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	created.SetNamespace(t.Namespace)
-	if created.GetResourceVersion() != "" {
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
-	}
 	if created.GetName() == "" {
 		if created.GetGenerateName() == "" {
 			return nil, apierrors.NewInvalid(gvk.GroupKind(), "", field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
@@ -158,11 +163,14 @@ func (s *Server) Create(_ context.Context, t client.Target, obj runtime.Object, 
 		s.names++
 		created.SetName(created.GetGenerateName() + s.options.Name(s.names))
 	}
-	if _, exists := s.objects[t.Resource][objectKey(t.Namespace, created.GetName())]; exists {
-		return nil, apierrors.NewAlreadyExists(t.Resource.GroupResource(), created.GetName())
-	}
 	if err := oneController(gvk, created); err != nil {
 		return nil, err
+	}
+	if version, err := strconv.ParseUint(created.GetResourceVersion(), 10, 64); err == nil && version != 0 {
+		return nil, versionSet()
+	}
+	if _, exists := s.objects[t.Resource][objectKey(t.Namespace, created.GetName())]; exists {
+		return nil, apierrors.NewAlreadyExists(t.Resource.GroupResource(), created.GetName())
 	}
 	s.uids++
 	created.SetUID(types.UID(fmt.Sprintf("uid-%05d", s.uids)))
