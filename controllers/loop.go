@@ -179,7 +179,7 @@ func (l *Loop) failed(key Key) (time.Duration, bool) {
 	}
 	l.failures[key] = n + 1
 	delay := l.retry.Max
-	if n < 62 && l.retry.First <= l.retry.Max>>n {
+	if l.retry.First <= l.retry.Max>>n {
 		delay = l.retry.First << n
 	}
 	return max(delay, l.bucket.Reserve().Delay()), true

@@ -117,31 +117,28 @@ func pause(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
 	}
 }
 
-// poll takes the first due key, or says how long until there may be one (0 is for ever).
+// poll takes the first due key, or says how long until there may be one (0 is for ever). Several
+// that become due at once wake as many workers, since whoever waits has a timer for the first.
 func (q *queue) poll(now time.Time) (Key, bool, time.Duration, <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.later) > 0 {
 		first := q.later[0]
-		if current, ok := q.due[first.key]; !ok || !current.Equal(first.at) {
-			heap.Pop(&q.later) // superseded by an earlier time
-			continue
-		}
-		if first.at.After(now) {
+		current := q.due[first.key].Equal(first.at) // else superseded by an earlier time
+		if current && first.at.After(now) {
 			break
 		}
 		heap.Pop(&q.later)
-		delete(q.due, first.key)
-		q.want(first.key.Key)
+		if current {
+			delete(q.due, first.key)
+			q.want(first.key.Key)
+		}
 	}
 	if len(q.ready) > 0 {
 		key := q.ready[0]
 		q.ready = q.ready[1:]
 		delete(q.wanted, key)
 		q.active[key] = true
-		if len(q.ready) > 0 {
-			q.signal() // what became due just now is for the other workers too
-		}
 		return key, true, 0, nil
 	}
 	if len(q.later) > 0 {
@@ -150,14 +147,14 @@ func (q *queue) poll(now time.Time) (Key, bool, time.Duration, <-chan struct{}) 
 	return Key{}, false, 0, q.changed
 }
 
-// done ends the work on a key that next returned.
+// done ends the work on a key that next returned. Who calls it asks for the next one, and finds
+// key there if it is wanted again: nobody else need wake.
 func (q *queue) done(key Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.active, key)
 	if q.wanted[key] {
 		q.ready = append(q.ready, key)
-		q.signal()
 	}
 }
 

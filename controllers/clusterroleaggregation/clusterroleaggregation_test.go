@@ -25,19 +25,20 @@ var clusterRoles = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 // bench is a running controller with a server, in a bubble.
 type bench struct {
 	*testing.T
-	api *fakeapi.Server
+	api        *fakeapi.Server
+	controller *clusterroleaggregation.Controller
 }
 
 func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t, fakeapi.New(fakeapi.Options{Before: before})}
+		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before})}
 		roles := informer.New(fakeapi.Source[*rbacv1.ClusterRole](b.api, clusterRoles), informer.Options{DetectMutations: func(err error) { t.Error(err) }})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
+		b.controller = clusterroleaggregation.New(clusterroleaggregation.Sources{ClusterRoles: roles}, b.api)
 		go func() {
-			c := clusterroleaggregation.New(clusterroleaggregation.Sources{ClusterRoles: roles}, b.api)
-			done <- controllers.Group(roles, controllers.NewLoop(c, controllers.Options{})).Run(ctx)
+			done <- controllers.Group(roles, controllers.NewLoop(b.controller, controllers.Options{})).Run(ctx)
 		}()
 		synctest.Wait()
 		test(t, b)
@@ -182,6 +183,47 @@ func TestFailures(t *testing.T) {
 		}
 		if want := []string{"update clusterroles all", "update clusterroles all"}; !slices.Equal(wrote, want) {
 			t.Errorf("wrote %q, want %q", wrote, want)
+		}
+	})
+}
+
+// TestReconcile: what becomes of a key, whatever enqueued it.
+func TestReconcile(t *testing.T) {
+	gone := apierrors.NewNotFound(clusterRoles.GroupResource(), "stale")
+	inBubble(t, func(a fakeapi.Action) error {
+		if a.Verb == fakeapi.Update && a.Target.Name == "stale" {
+			return gone
+		}
+		return nil
+	}, func(t *testing.T, b *bench) {
+		b.role("part", "read", "get")
+		b.role("plain", "", "list")
+		b.aggregate("all", "", "read")
+		b.aggregate("stale", "", "read")
+		bad := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"watch"}}}, AggregationRule: &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "?"}}}},
+		}}
+		b.put(bad)
+		b.api.Reset()
+		for _, tt := range []struct {
+			name, rules string
+			writes      int
+			fails       bool
+		}{
+			{"all", "get", 0, false},    // has what it should
+			{"nobody", "", 0, false},    // is gone by now
+			{"plain", "list", 0, false}, // gathers nothing any more
+			{"stale", "", 1, false},     // the server has it no longer: nothing to try again
+			{"bad", "watch", 0, true},   // keeps its rules while the selector makes no sense
+		} {
+			result, err := b.controller.Reconcile(t.Context(), controllers.Key{Name: tt.name})
+			if (err != nil) != tt.fails || result != (controllers.Result{}) || len(b.api.Actions()) != tt.writes {
+				t.Errorf("%s: %v, %v; wrote %v", tt.name, result, err, b.api.Actions())
+			}
+			b.api.Reset()
+			if tt.name != "nobody" {
+				b.wantRules(tt.name, tt.rules)
+			}
 		}
 	})
 }

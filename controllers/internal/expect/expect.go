@@ -132,8 +132,8 @@ func (v *Versions) Forget(key controllers.Key) {
 func (v *Versions) Behind(cached metav1.Object, owner types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	w, ok := v.written[controllers.KeyOf(cached)]
-	if !ok || w.owner != owner {
+	w := v.written[controllers.KeyOf(cached)]
+	if w.owner != owner {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), w.resourceVersion)

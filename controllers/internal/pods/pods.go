@@ -2,6 +2,7 @@
 package pods
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -72,12 +73,9 @@ func UntilAvailable(pods []*corev1.Pod, minReadySeconds int32, now time.Time) (t
 	var least time.Duration
 	wait := time.Duration(minReadySeconds) * time.Second
 	for _, pod := range pods {
-		since := ReadySince(pod)
-		if since.IsZero() {
-			continue
-		}
-		if left := since.Add(wait).Sub(now); left > 0 && (least == 0 || left < least) {
-			least = left
+		// One that does not say since when it is ready has been so since the year 1.
+		if left := ReadySince(pod).Add(wait).Sub(now); left > 0 {
+			least = min(left, cmp.Or(least, left))
 		}
 	}
 	return least, least > 0

@@ -1,13 +1,19 @@
 package pods_test
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 func TestPhases(t *testing.T) {
@@ -46,6 +52,7 @@ func TestAvailability(t *testing.T) {
 		"ready long enough": {ready(corev1.ConditionTrue, 10*time.Second), 10, true, 0},
 		"not yet":           {ready(corev1.ConditionTrue, 9*time.Second), 10, false, time.Second},
 		"since when?":       {ready(corev1.ConditionTrue, -1), 10, false, 0},
+		"since whenever":    {ready(corev1.ConditionTrue, -1), 0, true, 0},
 	} {
 		if got := pods.Available(tt.pod, tt.least, now); got != tt.want {
 			t.Errorf("%s: available %t", name, got)
@@ -54,8 +61,44 @@ func TestAvailability(t *testing.T) {
 			t.Errorf("%s: available in %v, %t; want %v", name, left, ok, tt.left)
 		}
 	}
-	both := []*corev1.Pod{ready(corev1.ConditionTrue, time.Second), ready(corev1.ConditionTrue, 3*time.Second)}
-	if left, _ := pods.UntilAvailable(both, 10, now); left != 7*time.Second {
-		t.Errorf("the first of two in %v", left)
+	all := []*corev1.Pod{
+		ready(corev1.ConditionTrue, time.Second), ready(corev1.ConditionTrue, 3*time.Second), ready(corev1.ConditionTrue, 2*time.Second),
+		ready(corev1.ConditionTrue, -1), ready(corev1.ConditionFalse, 9*time.Second), ready(corev1.ConditionTrue, 10*time.Second), ready(corev1.ConditionTrue, time.Minute),
 	}
+	if left, ok := pods.UntilAvailable(all, 10, now); left != 7*time.Second || !ok {
+		t.Errorf("the first of several in %v, %t", left, ok)
+	}
+}
+
+// TestOnNode: the pods of a node are those bound to it; those bound to none are nobody's.
+func TestOnNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fakeapi.New(fakeapi.Options{})
+		in := informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{})
+		pods.IndexByNode(in)
+		pods.IndexByNode(in)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- in.Run(ctx) }()
+		for name, node := range map[string]string{"b": "one", "a": "one", "c": "two", "waits": ""} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}}
+			if _, err := api.Create(ctx, client.Target{Resource: fakeapi.Pods, Namespace: "ns"}, pod, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		for node, want := range map[string]string{"one": "a b", "two": "c", "three": "", "": ""} {
+			var got []string
+			for _, pod := range pods.OnNode(in, node) {
+				got = append(got, pod.Name)
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("on node %q are %q, want %q", node, got, want)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -29,8 +29,7 @@ func SetCondition(status *corev1.PodStatus, c corev1.PodCondition, now time.Time
 			c.LastTransitionTime = had.LastTransitionTime
 		}
 		status.Conditions[i] = c
-		return c.Status != had.Status || c.Reason != had.Reason || c.Message != had.Message ||
-			!c.LastProbeTime.Equal(&had.LastProbeTime) || !c.LastTransitionTime.Equal(&had.LastTransitionTime)
+		return c.Status != had.Status || c.Reason != had.Reason || c.Message != had.Message || !c.LastProbeTime.Equal(&had.LastProbeTime)
 	}
 	status.Conditions = append(status.Conditions, c)
 	return true
@@ -61,7 +60,7 @@ func Patch(ctx context.Context, c client.Patcher, pod *corev1.Pod, want *corev1.
 	}
 	var conditions []corev1.PodCondition
 	for _, condition := range want.Conditions {
-		if old, ok := had[condition.Type]; !ok || !reflect.DeepEqual(old, condition) {
+		if !reflect.DeepEqual(had[condition.Type], condition) {
 			conditions = append(conditions, condition)
 		}
 	}

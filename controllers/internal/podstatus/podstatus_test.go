@@ -1,6 +1,7 @@
 package podstatus_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 func TestSetCondition(t *testing.T) {
 	then := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	now := then.Add(time.Hour + time.Millisecond)
+	now := then.Add(time.Hour + 7*time.Second + time.Millisecond)
 	had := corev1.PodCondition{
 		Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "R", Message: "M", ObservedGeneration: 1,
 		LastTransitionTime: metav1.NewTime(then),
@@ -30,8 +31,8 @@ func TestSetCondition(t *testing.T) {
 		"reason":     {func(c *corev1.PodCondition) { c.Reason = "S" }, true, then},
 		"message":    {func(c *corev1.PodCondition) { c.Message = "N" }, true, then},
 		"probe":      {func(c *corev1.PodCondition) { c.LastProbeTime = metav1.NewTime(then) }, true, then},
-		"status":     {func(c *corev1.PodCondition) { c.Status = corev1.ConditionFalse }, true, then.Add(time.Hour)},
-		"other type": {func(c *corev1.PodCondition) { c.Type = "Other" }, true, then.Add(time.Hour)},
+		"status":     {func(c *corev1.PodCondition) { c.Status = corev1.ConditionFalse }, true, then.Add(time.Hour + 7*time.Second)},
+		"other type": {func(c *corev1.PodCondition) { c.Type = "Other" }, true, then.Add(time.Hour + 7*time.Second)},
 	} {
 		status := corev1.PodStatus{Conditions: []corev1.PodCondition{had}}
 		c := had
@@ -74,6 +75,9 @@ func TestPatch(t *testing.T) {
 	}
 	if err := podstatus.Patch(t.Context(), api, pod, want); err != nil {
 		t.Fatal(err)
+	}
+	if patch := string(api.Actions()[1].Patch); strings.Contains(patch, "Ready") || !strings.Contains(patch, "DisruptionTarget") {
+		t.Errorf("patched more than what changed: %s", patch)
 	}
 	obj, err := api.Get(t.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"})
 	if err != nil {
