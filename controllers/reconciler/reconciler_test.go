@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -183,6 +185,55 @@ func TestUnderManager(t *testing.T) {
 	}
 	if once.key.String() != "ns/a" {
 		t.Errorf("key %v", once.key)
+	}
+}
+
+// TestRefused: a controller that cannot be made, or that the manager does not take, is an error of its caller.
+func TestRefused(t *testing.T) {
+	if _, err := reconciler.Unmanaged(nameless{}, options()); err == nil || !strings.Contains(err.Error(), "must specify Name") {
+		t.Errorf("without a name: %v", err)
+	}
+	m, err := manager.New(&rest.Config{Host: "http://127.0.0.1:1"}, manager.Options{
+		Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reconciler.Add(m, nameless{}, options()); err == nil || !strings.Contains(err.Error(), "must specify Name") {
+		t.Errorf("without a name: %v", err)
+	}
+	full := errors.New("full")
+	if err := reconciler.Add(refusing{m, full}, failing{}, options()); !errors.Is(err, full) {
+		t.Errorf("by the manager: %v", err)
+	}
+}
+
+// nameless is a controller that does not say its name.
+type nameless struct{ failing }
+
+func (nameless) Name() string { return "" }
+
+// refusing is a manager that takes nothing more.
+type refusing struct {
+	manager.Manager
+	err error
+}
+
+func (r refusing) Add(manager.Runnable) error { return r.err }
+
+// TestManagersOptions: what the caller's options leave open is as the manager's say.
+func TestManagersOptions(t *testing.T) {
+	yes := true
+	m, err := manager.New(&rest.Config{Host: "http://127.0.0.1:1"}, manager.Options{
+		Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: &yes},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := reconciler.Add(m, failing{}, controller.Options{}); err != nil {
+			t.Errorf("two of one name: %v", err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
@@ -48,7 +49,7 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			loop := controllers.NewLoop(rootca.New(in, b.api, []byte("PEM")), controllers.Options{})
+			loop := controllers.NewLoop(rootca.New(in, named{b.api, t}, []byte("PEM")), controllers.Options{})
 			done <- controllers.Group(in.Namespaces, in.ConfigMaps, loop).Run(ctx)
 		}()
 		synctest.Wait()
@@ -58,6 +59,19 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 			t.Error(err)
 		}
 	})
+}
+
+// named holds updates to naming what they update, as servers demand.
+type named struct {
+	*fakeapi.Server
+	t *testing.T
+}
+
+func (n named) Update(ctx context.Context, at client.Target, obj runtime.Object, o metav1.UpdateOptions) (runtime.Object, error) {
+	if at.Name != "kube-root-ca.crt" {
+		n.t.Errorf("updates %+v", at)
+	}
+	return n.Server.Update(ctx, at, obj, o)
 }
 
 func (b *bench) namespace(name string) {
@@ -193,4 +207,56 @@ func TestFailures(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRestoreFails: what cannot be restored is tried again.
+func TestRestoreFails(t *testing.T) {
+	fails := 0
+	inBubble(t, func(_ *bench, a fakeapi.Action) error {
+		if a.Verb == fakeapi.Update && a.Target.Resource == configMaps {
+			if fails++; fails == 2 { // the first is the forger's
+				return errors.New("down")
+			}
+		}
+		return nil
+	}, func(t *testing.T, b *bench) {
+		b.namespace("a")
+		forged := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt"}, Data: map[string]string{"ca.crt": "forged"}}
+		if _, err := b.api.Update(b.Context(), at("a"), forged, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+		synctest.Wait()
+		b.published("a")
+		if fails != 3 {
+			t.Errorf("%d updates", fails)
+		}
+	})
+}
+
+// TestNamespaceChanges: a namespace that was given up is looked at again when it changes, unless it is being deleted.
+func TestNamespaceChanges(t *testing.T) {
+	refused := apierrors.NewForbidden(configMaps.GroupResource(), rootca.ConfigMapName, errors.New("going"))
+	refused.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	inBubble(t, func(_ *bench, a fakeapi.Action) error {
+		if a.Target.Resource == configMaps {
+			return refused
+		}
+		return nil
+	}, func(t *testing.T, b *bench) {
+		b.namespace("a")
+		const create = "create configmaps a/kube-root-ca.crt"
+		b.wantActions(create)
+		for _, tt := range []struct {
+			phase corev1.NamespacePhase
+			want  []string
+		}{{corev1.NamespaceTerminating, nil}, {corev1.NamespaceActive, []string{create}}} {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NamespaceStatus{Phase: tt.phase}}
+			if _, err := b.api.Update(b.Context(), client.Target{Resource: namespaces, Name: "a", Subresource: "status"}, ns, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			b.wantActions(tt.want...)
+		}
+	})
 }

@@ -77,10 +77,10 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name}}
 		at := client.Target{Resource: corev1.SchemeGroupVersion.WithResource("serviceaccounts"), Namespace: ns.Name}
 		_, err := c.client.Create(ctx, at, account, metav1.CreateOptions{})
-		if err == nil || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			continue
 		}
-		failures = append(failures, err)
+		failures = append(failures, err) // nil when it is there now
 	}
 	return controllers.Result{}, errors.Join(failures...)
 }

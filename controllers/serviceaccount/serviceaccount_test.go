@@ -109,6 +109,18 @@ func TestAccounts(t *testing.T) {
 	})
 }
 
+// TestNoNamespace: an account that goes with its namespace is not missed.
+func TestNoNamespace(t *testing.T) {
+	inBubble(t, serviceaccount.Options{}, nil, func(t *testing.T, b *bench) {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+		if _, err := b.api.Create(b.Context(), client.Target{Resource: accounts, Namespace: "gone"}, account, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.delete("gone", "default")
+		b.wantActions("create serviceaccounts gone/default", "delete serviceaccounts gone/default")
+	})
+}
+
 func TestNames(t *testing.T) {
 	inBubble(t, serviceaccount.Options{Names: []string{"one", "two"}}, nil, func(t *testing.T, b *bench) {
 		b.namespace("a", corev1.NamespaceActive)

@@ -42,7 +42,7 @@ func (t *Triggers) Time(service *corev1.Service, selected []*corev1.Pod) time.Ti
 		}
 	}
 	for _, pod := range selected {
-		if c := pods.Condition(pod, corev1.PodReady); c != nil && !c.LastTransitionTime.IsZero() {
+		if c := pods.Condition(pod, corev1.PodReady); c != nil {
 			now.ready[pod.Name] = c.LastTransitionTime.Time
 			changed(c.LastTransitionTime.Time, before.ready[pod.Name])
 		}

@@ -8,8 +8,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
@@ -218,9 +220,6 @@ func TestIndexAndResolve(t *testing.T) {
 	if _, ok := ownership.Resolve(sets, "Job", "ns", ref); ok {
 		t.Error("another kind resolved")
 	}
-	if !ownership.SameController(owned, owned.DeepCopy()) || ownership.SameController(owned, podNamed("x", "")) || !ownership.SameController(set, podNamed("x", "")) {
-		t.Error("SameController")
-	}
 	if r := ownership.Reference(setKind().GroupVersionKind, set); r.APIVersion != "apps/v1" || r.Kind != "ReplicaSet" || r.Name != "set" || r.UID != set.UID || r.ResourceVersion == "" {
 		t.Errorf("reference %+v", r)
 	}
@@ -231,4 +230,114 @@ func TestIndexAndResolve(t *testing.T) {
 		}
 	}
 	var _ client.Target = setKind().Target("ns", "set")
+}
+
+func TestSameController(t *testing.T) {
+	yes := true
+	owned := func(change func(*metav1.OwnerReference)) *corev1.Pod {
+		ref := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "set", UID: "u", Controller: &yes}
+		change(&ref)
+		pod := podNamed("p", "a")
+		pod.OwnerReferences = []metav1.OwnerReference{ref}
+		return pod
+	}
+	same := func(*metav1.OwnerReference) {}
+	for name, tt := range map[string]struct {
+		a, b *corev1.Pod
+		want bool
+	}{
+		"none":              {podNamed("a", ""), podNamed("b", ""), true},
+		"one has":           {owned(same), podNamed("b", ""), false},
+		"the other has":     {podNamed("a", ""), owned(same), false},
+		"same":              {owned(same), owned(same), true},
+		"how it is deleted": {owned(same), owned(func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = &yes }), true},
+		"other uid":         {owned(same), owned(func(r *metav1.OwnerReference) { r.UID = "v" }), false},
+		"other name":        {owned(same), owned(func(r *metav1.OwnerReference) { r.Name = "other" }), false},
+		"other kind":        {owned(same), owned(func(r *metav1.OwnerReference) { r.Kind = "Job" }), false},
+		"other version":     {owned(same), owned(func(r *metav1.OwnerReference) { r.APIVersion = "apps/v2" }), false},
+		"owned, no more":    {owned(same), owned(func(r *metav1.OwnerReference) { r.Controller = nil }), false},
+	} {
+		if got := ownership.SameController(tt.a, tt.b); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// answers is a server that answers every read and patch alike.
+type answers struct {
+	obj runtime.Object
+	err error
+}
+
+func (a answers) Get(context.Context, client.Target) (runtime.Object, error) { return a.obj, a.err }
+
+func (a answers) Patch(context.Context, client.Target, client.Patch, metav1.PatchOptions) (runtime.Object, error) {
+	return a.obj, a.err
+}
+
+func TestAlive(t *testing.T) {
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "u"}}
+	with := func(uid types.UID, at *metav1.Time) *appsv1.ReplicaSet {
+		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{UID: uid, DeletionTimestamp: at}}
+	}
+	down := errors.New("down")
+	for name, tt := range map[string]struct {
+		server answers
+		want   bool
+		err    string
+	}{
+		"there":          {answers{obj: with("u", nil)}, true, ""},
+		"replaced":       {answers{obj: with("v", nil)}, false, ""},
+		"being deleted":  {answers{obj: with("u", &metav1.Time{})}, false, ""},
+		"gone":           {answers{err: apierrors.NewNotFound(appsv1.Resource("replicasets"), "set")}, false, ""},
+		"no answer":      {answers{err: down}, false, "down"},
+		"another answer": {answers{obj: &metav1.Status{}}, false, "server answered with a *v1.Status"},
+	} {
+		got, err := ownership.Alive(t.Context(), tt.server, setKind(), set)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+			t.Errorf("%s: %t, %v", name, got, err)
+		}
+	}
+}
+
+// TestRelease: what the owner selects no longer is released; that it is gone, or is owned no more, is as good.
+func TestRelease(t *testing.T) {
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "u"}}
+	ours := podNamed("ours", "b")
+	ours.Namespace, ours.OwnerReferences = "ns", []metav1.OwnerReference{*metav1.NewControllerRef(set, setKind().GroupVersionKind)}
+	for name, tt := range map[string]struct {
+		server answers
+		wrote  int
+		fails  bool
+	}{
+		"released":         {answers{obj: ours}, 1, false},
+		"no object, but":   {answers{obj: &metav1.Status{}}, 0, false},
+		"gone":             {answers{err: apierrors.NewNotFound(corev1.Resource("pods"), "ours")}, 0, false},
+		"no reference":     {answers{err: apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "ours", nil)}, 0, false},
+		"somebody's write": {answers{err: apierrors.NewConflict(corev1.Resource("pods"), "ours", errors.New("changed"))}, 0, true},
+		"no answer":        {answers{err: errors.New("down")}, 0, true},
+	} {
+		wrote := 0
+		owner := ownership.Owner{Object: set, Kind: setKind(), Selector: labels.SelectorFromSet(labels.Set{"app": "a"}), Wrote: func(metav1.Object) { wrote++ }}
+		claimed, err := ownership.Claim(t.Context(), tt.server, owner, pods.Kind(), []*corev1.Pod{ours})
+		if len(claimed) != 0 || (err != nil) != tt.fails || wrote != tt.wrote {
+			t.Errorf("%s: claimed %v, %v; told of %d writes", name, claimed, err, wrote)
+		}
+		owner.Wrote = nil // nobody need be told
+		if _, err := ownership.Claim(t.Context(), tt.server, owner, pods.Kind(), []*corev1.Pod{ours}); (err != nil) != tt.fails {
+			t.Errorf("%s, and nobody told: %v", name, err)
+		}
+	}
+}
+
+// TestRecheckAnswer: an answer that is no object is no leave to adopt.
+func TestRecheckAnswer(t *testing.T) {
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "u"}}
+	orphan := podNamed("orphan", "a")
+	orphan.Namespace = "ns"
+	owner := ownership.Owner{Object: set, Kind: setKind(), Selector: labels.Everything()}
+	claimed, err := ownership.Claim(t.Context(), answers{obj: &metav1.Status{}}, owner, pods.Kind(), []*corev1.Pod{orphan})
+	if err == nil || !strings.HasSuffix(err.Error(), "can't recheck DeletionTimestamp: server answered with a *v1.Status") || len(claimed) != 0 {
+		t.Errorf("%v, %v", claimed, err)
+	}
 }
