@@ -124,12 +124,11 @@ func (q *queue) poll(now time.Time) (Key, bool, time.Duration, <-chan struct{}) 
 	defer q.mu.Unlock()
 	for len(q.later) > 0 {
 		first := q.later[0]
-		current := q.due[first.key].Equal(first.at) // else superseded by an earlier time
-		if current && first.at.After(now) {
+		if first.at.After(now) {
 			break
 		}
 		heap.Pop(&q.later)
-		if current {
+		if q.due[first.key].Equal(first.at) { // else superseded by an earlier time
 			delete(q.due, first.key)
 			q.want(first.key.Key)
 		}

@@ -59,10 +59,10 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 // Reconcile writes the rules that the role should have.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	role, ok := c.in.ClusterRoles.Get("", key.Name)
-	if !ok || role.AggregationRule == nil {
+	if !ok {
 		return controllers.Result{}, nil
 	}
-	rules, err := rbac.Aggregate(role, c.in.ClusterRoles.List(""))
+	rules, err := rbac.Aggregate(role, c.in.ClusterRoles.List("")) // its own if it gathers none any more
 	if err != nil || equality.Semantic.DeepEqual(rules, role.Rules) {
 		return controllers.Result{}, err
 	}
