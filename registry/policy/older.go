@@ -9,10 +9,6 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// selectsLabel is what upstream put into selectors so that they mean the same in both versions: in
-// v1beta1 an empty selector selects nothing, in v1 everything.
-const selectsLabel = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
-
 // olderBudgets is the version that servers stored until 1.24.
 func olderBudgets() []registry.Older {
 	return []registry.Older{{
@@ -34,26 +30,16 @@ func budgetFromV1beta1(old *v1beta1.PodDisruptionBudget) *policyv1.PodDisruption
 	return out
 }
 
+// selectorFromV1beta1 returns what selects the same in v1, where an empty selector selects everything. Without the
+// reserved key the selector that selected everything is empty.
 func selectorFromV1beta1(old *metav1.LabelSelector) *metav1.LabelSelector {
-	only := func(operator metav1.LabelSelectorOperator) bool {
-		return len(old.MatchLabels) == 0 && len(old.MatchExpressions) == 1 && old.MatchExpressions[0].Key == selectsLabel &&
-			old.MatchExpressions[0].Operator == operator && len(old.MatchExpressions[0].Values) == 0
-	}
 	switch {
 	case old == nil:
 		return nil
 	case len(old.MatchLabels)+len(old.MatchExpressions) == 0:
-		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: selectsLabel, Operator: metav1.LabelSelectorOpExists}}}
-	case only(metav1.LabelSelectorOpDoesNotExist):
-		return &metav1.LabelSelector{}
+		return matchNone()
 	}
 	out := old.DeepCopy()
-	kept := out.MatchExpressions[:0]
-	for _, e := range out.MatchExpressions {
-		if e.Key != selectsLabel {
-			kept = append(kept, e)
-		}
-	}
-	out.MatchExpressions = kept
+	stripReservedKey(out)
 	return out
 }

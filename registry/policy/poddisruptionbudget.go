@@ -32,7 +32,7 @@ func podDisruptionBudgets() registry.Kind {
 			PrepareCreate: func(_ context.Context, budget *policyv1.PodDisruptionBudget) {
 				budget.Status = policyv1.PodDisruptionBudgetStatus{}
 				budget.Generation = 1
-				stripReservedKey(budget, nil)
+				stripNewReservedKey(budget, nil)
 			},
 			PrepareUpdate:     prepareUpdate,
 			Validate:          func(budget *policyv1.PodDisruptionBudget) field.ErrorList { return validateSpec(&budget.Spec, false) },
@@ -59,25 +59,32 @@ func prepareUpdate(_ context.Context, budget, old *policyv1.PodDisruptionBudget)
 	if !equality.Semantic.DeepEqual(old.Spec, budget.Spec) {
 		budget.Generation = old.Generation + 1
 	}
-	stripReservedKey(budget, old)
+	stripNewReservedKey(budget, old)
 }
 
-// reservedKey stands in the stored selectors that mean everything in one API version and
-// nothing in another.
+// reservedKey is what upstream put into selectors so that they mean the same in both versions: in v1beta1 an empty
+// selector selects nothing, in v1 everything.
 const reservedKey = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 
-// stripReservedKey keeps the reserved key out of selectors that users write.
-func stripReservedKey(budget, old *policyv1.PodDisruptionBudget) {
-	selector := budget.Spec.Selector
-	if selector == nil || old != nil && equality.Semantic.DeepEqual(old.Spec.Selector, selector) {
-		return
-	}
-	matchNone := &metav1.LabelSelector{
+// matchNone is the selector of nothing, as it is stored.
+func matchNone() *metav1.LabelSelector {
+	return &metav1.LabelSelector{
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: reservedKey, Operator: metav1.LabelSelectorOpExists}},
 	}
-	if equality.Semantic.DeepEqual(selector, matchNone) {
-		return
+}
+
+// stripNewReservedKey keeps the reserved key out of selectors that users write.
+func stripNewReservedKey(budget, old *policyv1.PodDisruptionBudget) {
+	selector := budget.Spec.Selector
+	switch {
+	case selector == nil || old != nil && equality.Semantic.DeepEqual(old.Spec.Selector, selector):
+	case equality.Semantic.DeepEqual(selector, matchNone()):
+	default:
+		stripReservedKey(selector)
 	}
+}
+
+func stripReservedKey(selector *metav1.LabelSelector) {
 	selector.MatchExpressions = slices.DeleteFunc(selector.MatchExpressions,
 		func(r metav1.LabelSelectorRequirement) bool { return r.Key == reservedKey })
 }
