@@ -3,9 +3,11 @@ package rbac_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -282,3 +284,85 @@ func TestClosure(t *testing.T) {
 }
 
 func equal(a, b any) bool { return reflect.DeepEqual(a, b) }
+
+// TestBindingCells: subjects are shown by what they are, each kind in a column of its own.
+func TestBindingCells(t *testing.T) {
+	now := time.Now()
+	meta := metav1.ObjectMeta{Name: "b", Namespace: "dev", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
+	subjects := []rbacv1.Subject{
+		{Kind: "User", Name: "u"}, {Kind: "Group", Name: "g"}, {Kind: "ServiceAccount", Namespace: "n", Name: "s"}, {Kind: "Odd", Name: "o"},
+		{Kind: "User", Name: "v"}, {Kind: "Group", Name: "h"}, {Kind: "ServiceAccount", Namespace: "n", Name: "t"},
+	}
+	want := []any{"b", "ClusterRole/view", "60m", "u, v", "g, h", "n/s, n/t"}
+	for plural, tt := range map[string]struct {
+		obj  registry.Object
+		kind string
+	}{
+		"rolebindings":        {&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, "roleBinding"},
+		"clusterrolebindings": {&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, "clusterRoleBinding"},
+	} {
+		columns := kind(t, nil, plural).Columns
+		if got := columns.Cells(tt.obj, now); !equal(got, want) {
+			t.Errorf("%s: %q, want %q", plural, got, want)
+		}
+		var shown []string
+		for _, d := range columns.Definitions {
+			shown = append(shown, fmt.Sprintf("%s %d %s", d.Name, d.Priority, d.Description))
+		}
+		if got := strings.Join(shown[1:2], "") + ", " + strings.Join(shown[3:], ", "); got != "Role 0 "+
+			"roleRef can "+map[string]string{"roleBinding": "reference a Role in the current namespace or a ClusterRole", "clusterRoleBinding": "only reference a ClusterRole"}[tt.kind]+
+			" in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error."+
+			fmt.Sprintf(", Users 1 Users in the %[1]s, Groups 1 Groups in the %[1]s, ServiceAccounts 1 ServiceAccounts in the %[1]s", tt.kind) {
+			t.Errorf("%s: columns %s", plural, got)
+		}
+	}
+}
+
+// TestUpdates: what a create refuses an update refuses, too; of the labels that a cluster role selects by it is as lax as what is stored.
+func TestUpdates(t *testing.T) {
+	selecting := func(value string) *rbacv1.ClusterRole {
+		return &rbacv1.ClusterRole{AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
+			{MatchLabels: map[string]string{"a": "b"}}, {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In", Values: []string{value}}}},
+		}}}
+	}
+	verbless := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}}}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "a"}
+	someone := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "u"}}
+	nobody := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName}}
+	const invalid = `aggregationRule.clusterRoleSelectors[1].matchExpressions[0].values[0]: Invalid value: "c d": ` + badLabel
+	const unreadable = `aggregationRule.clusterRoleSelectors[1]: Invalid value: null: invalid label selector.`
+	for name, tt := range map[string]struct {
+		plural   string
+		obj, old registry.Object
+		want     []string
+	}{
+		"role":                 {"roles", &rbacv1.Role{Rules: verbless}, &rbacv1.Role{Rules: verbless}, []string{`rules[0].verbs: Required value`}},
+		"cluster role":         {"clusterroles", &rbacv1.ClusterRole{Rules: verbless}, &rbacv1.ClusterRole{}, []string{`rules[0].verbs: Required value`}},
+		"a label turns bad":    {"clusterroles", selecting("c d"), selecting("c"), []string{invalid, unreadable}},
+		"from none to bad":     {"clusterroles", selecting("c d"), &rbacv1.ClusterRole{}, []string{invalid, unreadable}},
+		"a bad label stays":    {"clusterroles", selecting("c d"), selecting("e f"), []string{unreadable}},
+		"a label turns good":   {"clusterroles", selecting("c"), selecting("e f"), nil},
+		"good labels":          {"clusterroles", selecting("c"), selecting("d"), nil},
+		"binding of a user":    {"rolebindings", &rbacv1.RoleBinding{RoleRef: ref, Subjects: someone}, &rbacv1.RoleBinding{RoleRef: ref}, nil},
+		"binding of nobody":    {"rolebindings", &rbacv1.RoleBinding{RoleRef: ref, Subjects: nobody}, &rbacv1.RoleBinding{RoleRef: ref}, []string{`subjects[0].name: Required value`}},
+		"everywhere of a user": {"clusterrolebindings", &rbacv1.ClusterRoleBinding{RoleRef: ref, Subjects: someone}, &rbacv1.ClusterRoleBinding{RoleRef: ref}, nil},
+		"everywhere of nobody": {"clusterrolebindings", &rbacv1.ClusterRoleBinding{RoleRef: ref, Subjects: nobody}, &rbacv1.ClusterRoleBinding{RoleRef: ref}, []string{`subjects[0].name: Required value`}},
+	} {
+		var got []string
+		for _, err := range kind(t, nil, tt.plural).Rules.ValidateUpdate(tt.obj, tt.old) {
+			got = append(got, err.Error())
+		}
+		if !equal(got, tt.want) {
+			t.Errorf("%s:\n\t%s\nwant\n\t%s", name, strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
+		}
+	}
+}
+
+func TestClusterBindingDefaults(t *testing.T) {
+	b := &rbacv1.ClusterRoleBinding{RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "a"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "u"}}}
+	kind(t, nil, "clusterrolebindings").Rules.Default(b)
+	if b.RoleRef.APIGroup != rbacv1.GroupName || b.Subjects[0].APIGroup != rbacv1.GroupName {
+		t.Errorf("got %+v", b)
+	}
+}

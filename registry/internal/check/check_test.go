@@ -39,12 +39,23 @@ func TestChecks(t *testing.T) {
 		{"IPv4 as IPv6", check.IP(p, "::ffff:1.2.3.4", nil), `x: Invalid value: "::ffff:1.2.3.4": must not be an IPv4-mapped IPv6 address`},
 		{"network with host bits", check.CIDR(p, "10.0.0.1/8", nil), `x: Invalid value: "10.0.0.1/8": must not have bits set beyond the prefix length`},
 		{"endpoint", check.EndpointIP(p, "fe80::1"), `x: Invalid value: "fe80::1": may not be in the link-local range (169.254.0.0/16, fe80::/10)`},
+		{"an endpoint elsewhere", check.EndpointIP(p, "192.0.2.1"), ""},
+		{"an old endpoint", check.EndpointIP(p, "192.000.2.1"), ""},
+		{"no endpoint", check.EndpointIP(p, "x"), `x: Invalid value: "x": must be a valid IP address`},
+		{"endpoint anywhere", check.EndpointIP(p, "0.0.0.0"), `x: Invalid value: "0.0.0.0": may not be unspecified (0.0.0.0)`},
+		{"endpoint here", check.EndpointIP(p, "::1"), `x: Invalid value: "::1": may not be in the loopback range (127.0.0.0/8, ::1/128)`},
+		{"endpoint for all", check.EndpointIP(p, "ff02::1"), `x: Invalid value: "ff02::1": may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)`},
+		{"node", check.NodeName(p, "a.b"), ""},
+		{"no node", check.NodeName(p, "a-"), `x: Invalid value: "a-": a lowercase RFC 1123 subdomain must`},
 		{"percent", check.IntOrPercent(p, intstr.FromString("200%")), ""},
 		{"no percent", check.IntOrPercent(p, intstr.FromString("2")), `x: Invalid value: "2": a valid percent string must`},
 		{"whole", check.AtMost100Percent(p, intstr.FromString("100%")), ""},
 		{"more than the whole", check.AtMost100Percent(p, intstr.FromString("101%")), `x: Invalid value: "101%": must not be greater than 100%`},
 		{"more than an int", check.AtMost100Percent(p, intstr.FromString("99999999999999999999%")),
 			`x: Invalid value: "99999999999999999999%": must not be greater than 100%`},
+		{"a whole that is no percentage", check.AtMost100Percent(p, intstr.FromString("101")), ""},
+		{"a word of four letters", check.AtMost100Percent(p, intstr.FromString("1010")), ""},
+		{"neither number nor text", check.AtMost100Percent(p, intstr.IntOrString{Type: 5, StrVal: "101%"}), ""},
 		{"number", check.AtMost100Percent(p, intstr.FromInt32(500)), ""},
 	} {
 		var got []string
@@ -58,7 +69,7 @@ func TestChecks(t *testing.T) {
 }
 
 func TestIsZero(t *testing.T) {
-	for value, want := range map[string]bool{"0": true, "0%": true, "1": false, "1%": false, "x": true} {
+	for value, want := range map[string]bool{"0": true, "0%": true, "1": false, "1%": false, "x": true, "99999999999999999999%": false} {
 		if got := check.IsZero(intstr.Parse(value)); got != want {
 			t.Errorf("%s: %t", value, got)
 		}
