@@ -33,7 +33,7 @@ func validateSelected(selector *metav1.LabelSelector, template *corev1.PodTempla
 		return append(errs, field.Invalid(selectorPath, selector, "invalid label selector"))
 	}
 	path = path.Child("template")
-	if !s.Empty() && !s.Matches(labels.Set(template.Labels)) {
+	if !s.Matches(labels.Set(template.Labels)) {
 		errs = append(errs, field.Invalid(path.Child("metadata", "labels"), template.Labels, "`selector` does not match template `labels`"))
 	}
 	errs = append(errs, podspec.ValidateTemplate(template, path, o)...)

@@ -106,6 +106,23 @@ func TestSelectors(t *testing.T) {
 		"raw":          {fields("a=b"), labels("x in (y)"), "[{a = [b]}] [{x in [y]}] "},
 		"unreadable":   {fields("?"), labels("("), "[] [] spec.resourceAttributes.fieldSelector ignored due to parse error; spec.resourceAttributes.labelSelector ignored due to parse error"},
 		"requirements": {fields("", metav1.FieldSelectorRequirement{Key: "a", Operator: "NotIn", Values: []string{"b"}}), labels("", metav1.LabelSelectorRequirement{Key: "x", Operator: "DoesNotExist"}), "[{a != [b]}] [{x ! []}] "},
+		"every operator": {
+			fields("", metav1.FieldSelectorRequirement{Key: "a", Operator: "In", Values: []string{"b"}}),
+			labels("", metav1.LabelSelectorRequirement{Key: "x", Operator: "In", Values: []string{"y"}}, metav1.LabelSelectorRequirement{Key: "x", Operator: "NotIn", Values: []string{"z"}},
+				metav1.LabelSelectorRequirement{Key: "v", Operator: "Exists"}, metav1.LabelSelectorRequirement{Key: "w", Operator: "DoesNotExist"}),
+			"[{a = [b]}] [{x in [y]} {x notin [z]} {v exists []} {w ! []}] ",
+		},
+		"too many values": {
+			fields("", metav1.FieldSelectorRequirement{Key: "a", Operator: "In", Values: []string{"b", "c"}}, metav1.FieldSelectorRequirement{Key: "d", Operator: "DoesNotExist"}),
+			nil, "[] [] spec.resourceAttributes.fieldSelector ignored due to parse error",
+		},
+		"an operator that is none": {
+			fields("", metav1.FieldSelectorRequirement{Key: "a", Operator: "Like", Values: []string{"b"}}), nil, "[] [] spec.resourceAttributes.fieldSelector ignored due to parse error",
+		},
+		"labels in part": {
+			nil, labels("", metav1.LabelSelectorRequirement{Key: "x", Operator: "Like"}, metav1.LabelSelectorRequirement{Key: "v", Operator: "Exists"}),
+			"[] [{v exists []}] spec.resourceAttributes.labelSelector partially ignored due to parse error",
+		},
 		"in part": {
 			fields("", metav1.FieldSelectorRequirement{Key: "a", Operator: "In", Values: []string{"b"}}, metav1.FieldSelectorRequirement{Key: "c", Operator: "Exists"}),
 			labels("", metav1.LabelSelectorRequirement{Key: "x", Operator: "Like", Values: []string{"y"}}),
@@ -158,6 +175,13 @@ metadata: Invalid value: {"name":"x"}: must be empty`},
 spec.resourceAttributes.labelSelector.rawSelector: Invalid value: "x": may not specified at the same time as requirements
 spec.resourceAttributes.labelSelector.requirements[0].key: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
 spec.resourceAttributes.namespace: Invalid value: "y": must match metadata.namespace`},
+		"local nowhere": {ann, "", &authorizationv1.LocalSubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "x", ResourceAttributes: res}},
+			"namespace is required on this type: "},
+		"fields": {ann, "", &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "x", ResourceAttributes: &authorizationv1.ResourceAttributes{
+			FieldSelector: &authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{{Operator: "In"}, {Key: "a", Operator: "Exists", Values: []string{"b"}}, {Key: "a", Operator: "?"}}},
+		}}}, `spec.resourceAttributes.fieldSelector.requirements[0].values: Required value: must be specified when ` + "`operator` is 'In' or 'NotIn'" + `
+spec.resourceAttributes.fieldSelector.requirements[0].key: Required value: must be specified
+spec.resourceAttributes.fieldSelector.requirements[1].values: Forbidden: may not be specified when ` + "`operator` is 'Exists' or 'DoesNotExist'"},
 		"local named": {ann, "x", &authorizationv1.LocalSubjectAccessReview{ObjectMeta: named, Spec: authorizationv1.SubjectAccessReviewSpec{User: "x", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "x"}}},
 			`metadata: Invalid value: {"name":"x","namespace":"x"}: must be empty except for namespace`},
 		"local elsewhere": {ann, "x", &authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "y"}, Spec: authorizationv1.SubjectAccessReviewSpec{User: "x", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "y"}}},
@@ -190,6 +214,22 @@ func TestLocalSubjectAccessReview(t *testing.T) {
 	got, err := answer(t.Context(), t, question{z: &mirror{}, namespace: "dev", obj: review})
 	if err != nil || !got.(*authorizationv1.LocalSubjectAccessReview).Status.Allowed {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// TestManagedFieldsSayNothing: a review that was applied is as empty as one that was posted.
+func TestManagedFieldsSayNothing(t *testing.T) {
+	review := &authorizationv1.SubjectAccessReview{
+		ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}},
+		Spec:       authorizationv1.SubjectAccessReviewSpec{User: "ann", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get"}},
+	}
+	if got, err := answer(t.Context(), t, question{z: &mirror{}, obj: review}); err != nil || !got.(*authorizationv1.SubjectAccessReview).Status.Allowed {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, k := range authorization.Kinds(&mirror{}, nil) {
+		if k.Namespaced != (k.Plural == "localsubjectaccessreviews") {
+			t.Errorf("%s: namespaced %t", k.Plural, k.Namespaced)
+		}
 	}
 }
 

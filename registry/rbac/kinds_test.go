@@ -327,6 +327,12 @@ func TestUpdates(t *testing.T) {
 		}}}
 	}
 	verbless := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}}}
+	both := func(with func(*rbacv1.PolicyRule)) *rbacv1.ClusterRole {
+		rule := rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/x"}}
+		with(&rule)
+		return &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{rule}}
+	}
+	const ofBoth = `rules[0].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs`
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "a"}
 	someone := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "u"}}
 	nobody := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName}}
@@ -337,11 +343,19 @@ func TestUpdates(t *testing.T) {
 		obj, old registry.Object
 		want     []string
 	}{
-		"role":                 {"roles", &rbacv1.Role{Rules: verbless}, &rbacv1.Role{Rules: verbless}, []string{`rules[0].verbs: Required value`}},
-		"cluster role":         {"clusterroles", &rbacv1.ClusterRole{Rules: verbless}, &rbacv1.ClusterRole{}, []string{`rules[0].verbs: Required value`}},
-		"a label turns bad":    {"clusterroles", selecting("c d"), selecting("c"), []string{invalid, unreadable}},
-		"from none to bad":     {"clusterroles", selecting("c d"), &rbacv1.ClusterRole{}, []string{invalid, unreadable}},
-		"a bad label stays":    {"clusterroles", selecting("c d"), selecting("e f"), []string{unreadable}},
+		"role":              {"roles", &rbacv1.Role{Rules: verbless}, &rbacv1.Role{Rules: verbless}, []string{`rules[0].verbs: Required value`}},
+		"cluster role":      {"clusterroles", &rbacv1.ClusterRole{Rules: verbless}, &rbacv1.ClusterRole{}, []string{`rules[0].verbs: Required value`}},
+		"a label turns bad": {"clusterroles", selecting("c d"), selecting("c"), []string{invalid, unreadable}},
+		"from none to bad":  {"clusterroles", selecting("c d"), &rbacv1.ClusterRole{}, []string{invalid, unreadable}},
+		"a bad label stays": {"clusterroles", selecting("c d"), selecting("e f"), []string{unreadable}},
+		"a bad label is gone": {"clusterroles", selecting("c d"), &rbacv1.ClusterRole{AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
+			{MatchLabels: map[string]string{"a": "b c"}}, {MatchLabels: map[string]string{"a": "b"}},
+		}}}, []string{unreadable}},
+		"paths":                {"clusterroles", &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/x"}}}}, &rbacv1.ClusterRole{}, nil},
+		"a group and a path":   {"clusterroles", both(func(r *rbacv1.PolicyRule) { r.APIGroups = []string{""} }), &rbacv1.ClusterRole{}, []string{ofBoth}},
+		"a kind and a path":    {"clusterroles", both(func(r *rbacv1.PolicyRule) { r.APIGroups, r.Resources = []string{""}, []string{"a"} }), &rbacv1.ClusterRole{}, []string{ofBoth}},
+		"a name and a path":    {"clusterroles", both(func(r *rbacv1.PolicyRule) { r.Resources, r.ResourceNames = []string{"a"}, []string{"b"} }), &rbacv1.ClusterRole{}, []string{ofBoth}},
+		"an account":           {"rolebindings", &rbacv1.RoleBinding{RoleRef: ref, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "a-"}}}, &rbacv1.RoleBinding{RoleRef: ref}, []string{`subjects[0].name: Invalid value: "a-": ` + badSubdomain}},
 		"a label turns good":   {"clusterroles", selecting("c"), selecting("e f"), nil},
 		"good labels":          {"clusterroles", selecting("c"), selecting("d"), nil},
 		"binding of a user":    {"rolebindings", &rbacv1.RoleBinding{RoleRef: ref, Subjects: someone}, &rbacv1.RoleBinding{RoleRef: ref}, nil},

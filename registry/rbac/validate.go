@@ -2,6 +2,7 @@ package rbac
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -106,7 +107,7 @@ func validateBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, kinds ...str
 	errs = append(errs, check.OneOf(path.Child("apiGroup"), ref.APIGroup, rbacv1.GroupName)...)
 	errs = append(errs, check.OneOf(path.Child("kind"), ref.Kind, kinds...)...)
 	if ref.Name != "" {
-		errs = append(errs, check.Messages(path.Child("name"), ref.Name, validateName(ref.Name, false))...)
+		errs = append(errs, check.Messages(path.Child("name"), ref.Name, content.IsPathSegmentName(ref.Name))...)
 	}
 	namespaced := len(kinds) > 1
 	for i, s := range subjects {

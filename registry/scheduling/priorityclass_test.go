@@ -3,7 +3,9 @@ package scheduling_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -77,6 +79,19 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("missing: %v", want)
+	}
+}
+
+func TestCells(t *testing.T) {
+	k := registrytest.Find(t, scheduling.Kinds(), "priorityclasses")
+	now := time.Now()
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "c", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}, Value: 7, GlobalDefault: true}
+	if got := k.Columns.Cells(class, now); !slices.Equal(got, []any{"c", int64(7), true, "60m", ""}) {
+		t.Errorf("cells %v", got)
+	}
+	class.PreemptionPolicy = new(corev1.PreemptNever)
+	if got := k.Columns.Cells(class, now); got[4] != "Never" {
+		t.Errorf("cells %v", got)
 	}
 }
 

@@ -23,6 +23,15 @@ func TestKinds(t *testing.T) {
 	registrytest.Kinds(t, vacant.Kinds())
 }
 
+// TestPrefix: the place in the store is upstream's, whose replication controllers are called otherwise there.
+func TestPrefix(t *testing.T) {
+	for _, k := range vacant.Kinds() {
+		if want := map[string]string{"replicationcontrollers": "controllers"}[k.Plural]; want != "" && k.Prefix != want {
+			t.Errorf("%s are stored below %q", k.Plural, k.Prefix)
+		}
+	}
+}
+
 func TestCreatesAreRefused(t *testing.T) {
 	for _, k := range vacant.Kinds() {
 		obj := k.New()
