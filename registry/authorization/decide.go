@@ -103,9 +103,6 @@ func labelTerms(requirements []metav1.LabelSelectorRequirement) ([]authz.Require
 			operator = selection.Exists
 		case metav1.LabelSelectorOpDoesNotExist:
 			operator = selection.DoesNotExist
-		default:
-			errs = append(errs, fmt.Errorf("%q is not a valid label selector operator", r.Operator))
-			continue
 		}
 		term, err := labels.NewRequirement(r.Key, operator, r.Values)
 		if err != nil {

@@ -179,8 +179,8 @@ spec.resourceAttributes.namespace: Invalid value: "y": must match metadata.names
 			"namespace is required on this type: "},
 		"fields": {ann, "", &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "x", ResourceAttributes: &authorizationv1.ResourceAttributes{
 			FieldSelector: &authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{{Operator: "In"}, {Key: "a", Operator: "Exists", Values: []string{"b"}}, {Key: "a", Operator: "?"}}},
-		}}}, `spec.resourceAttributes.fieldSelector.requirements[0].values: Required value: must be specified when ` + "`operator` is 'In' or 'NotIn'" + `
-spec.resourceAttributes.fieldSelector.requirements[0].key: Required value: must be specified
+		}}}, `spec.resourceAttributes.fieldSelector.requirements[0].key: Required value: must be specified
+spec.resourceAttributes.fieldSelector.requirements[0].values: Required value: must be specified when ` + "`operator` is 'In' or 'NotIn'" + `
 spec.resourceAttributes.fieldSelector.requirements[1].values: Forbidden: may not be specified when ` + "`operator` is 'Exists' or 'DoesNotExist'"},
 		"local named": {ann, "x", &authorizationv1.LocalSubjectAccessReview{ObjectMeta: named, Spec: authorizationv1.SubjectAccessReviewSpec{User: "x", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "x"}}},
 			`metadata: Invalid value: {"name":"x","namespace":"x"}: must be empty except for namespace`},

@@ -44,7 +44,7 @@ func moveTopology(e *discoveryv1.Endpoint, topology map[string]string) {
 		e.Zone = &zone
 		delete(topology, corev1.LabelTopologyZone)
 	}
-	if node, ok := topology[corev1.LabelHostname]; ok && e.NodeName != nil && node == *e.NodeName {
+	if e.NodeName != nil && topology[corev1.LabelHostname] == *e.NodeName {
 		delete(topology, corev1.LabelHostname)
 	}
 	if len(topology) > 0 {

@@ -18,7 +18,12 @@ import (
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
 
-func TestKinds(t *testing.T) { registrytest.Kinds(t, discovery.Kinds()) }
+func TestKinds(t *testing.T) {
+	registrytest.Kinds(t, discovery.Kinds())
+	if !registrytest.Find(t, discovery.Kinds(), "endpointslices").Namespaced {
+		t.Error("slices are in no namespace")
+	}
+}
 
 // TestLimits: as much as is allowed is accepted, one more is not.
 func TestLimits(t *testing.T) {
@@ -190,6 +195,7 @@ func TestTopologyBecomesNode(t *testing.T) {
 		"stored":            {host("a"), host("a"), nil, "a"},
 		"new":               {host("a"), host("b"), nil, ""},
 		"no name":           {host("A_b"), host("A_b"), nil, ""},
+		"no whole name":     {host("a-"), host("a-"), nil, ""},
 		"empty":             {host(""), host(""), nil, ""},
 		"beside a node":     {host("a"), host("a"), new("n"), "n"},
 		"nothing is stored": {nil, host("a"), nil, ""},
@@ -217,6 +223,7 @@ func TestTopologyBecomesNode(t *testing.T) {
 		t.Errorf("an endpoint that was left alone became %+v", next.Endpoints[1])
 	}
 	typed := good()
+	k.Rules.Default(typed)
 	other := typed.DeepCopy()
 	other.AddressType = discoveryv1.AddressTypeIPv6
 	if registrytest.Replace(k, "", other, typed); other.Generation != typed.Generation+1 {

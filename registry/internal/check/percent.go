@@ -21,7 +21,7 @@ func IntOrPercent(path *field.Path, value intstr.IntOrString) field.ErrorList {
 
 // AtMost100Percent refuses a percentage above the whole.
 func AtMost100Percent(path *field.Path, value intstr.IntOrString) field.ErrorList {
-	if p, ok := percent(value); ok && p > 100 {
+	if p, _ := percent(value); p > 100 {
 		return field.ErrorList{field.Invalid(path, value, "must not be greater than 100%")}
 	}
 	return nil
@@ -35,13 +35,11 @@ func IsZero(value intstr.IntOrString) bool {
 	return value.IntValue() == 0
 }
 
+// percent is 0 of what is no percentage, and the largest int of more than that.
 func percent(value intstr.IntOrString) (int, bool) {
 	if value.Type != intstr.String || len(validation.IsValidPercent(value.StrVal)) > 0 {
 		return 0, false
 	}
-	p, err := strconv.Atoi(value.StrVal[:len(value.StrVal)-1])
-	if err != nil { // too long for an int: far above any limit
-		return 1 << 30, true
-	}
+	p, _ := strconv.Atoi(value.StrVal[:len(value.StrVal)-1])
 	return p, true
 }
