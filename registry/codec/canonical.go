@@ -38,14 +38,14 @@ func canonical(v reflect.Value) {
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return // bytes keep the difference
 		}
-		if v.Len() == 0 && !v.IsNil() {
+		if v.Len() == 0 {
 			v.SetZero()
 		}
 		for i := range v.Len() {
 			canonical(v.Index(i))
 		}
 	case reflect.Map:
-		if v.Len() == 0 && !v.IsNil() {
+		if v.Len() == 0 {
 			v.SetZero()
 		}
 	}

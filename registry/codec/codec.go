@@ -100,7 +100,7 @@ func WithType(gvk schema.GroupVersionKind, body []byte) []byte {
 		out = append(out, apiVersion...)
 	}
 	out = append(out, '"')
-	if rest := bytes.TrimSpace(body[1:]); len(rest) > 0 && rest[0] != '}' {
+	if !bytes.HasPrefix(bytes.TrimSpace(body[1:]), []byte("}")) {
 		out = append(out, ',')
 	}
 	return append(out, body[1:]...)

@@ -152,8 +152,7 @@ func (r *reader) value(s *shape, depth int) {
 		return
 	}
 	if depth > maxDepth {
-		r.at = len(r.data)
-		return
+		return // to callers that find no end here, and give up
 	}
 	c := r.data[r.at]
 	for s != nil && s.kind == reflect.Pointer {
@@ -188,7 +187,7 @@ func (r *reader) object(s *shape, depth int) {
 		case s == nil:
 		case s.kind == reflect.Struct:
 			of = s.names[string(key)]
-			if of == nil && strings.Contains(string(key), `\`) {
+			if strings.Contains(string(key), `\`) {
 				of = s.names[unescaped(key)]
 			}
 		case s.kind == reflect.Map:
@@ -199,8 +198,7 @@ func (r *reader) object(s *shape, depth int) {
 			of = s
 		}
 		if r.space(); r.ended() || r.data[r.at] != ':' {
-			r.at = len(r.data)
-			return
+			break
 		}
 		r.at++
 		r.value(of, depth+1)
@@ -264,8 +262,6 @@ func (r *reader) text() []byte {
 
 func unescaped(key []byte) string {
 	var text string
-	if json.Unmarshal([]byte(`"`+string(key)+`"`), &text) != nil {
-		return ""
-	}
+	_ = json.Unmarshal([]byte(`"`+string(key)+`"`), &text) // what is malformed is no field
 	return text
 }

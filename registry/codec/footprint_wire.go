@@ -17,76 +17,77 @@ const (
 
 // message counts a protobuf message of a shape.
 func (r *reader) message(s *shape, data []byte) {
-	for len(data) > 0 && r.total <= r.limit {
-		number, form, payload, rest := field(data)
-		if data = rest; rest == nil {
-			return // malformed
+	for r.total <= r.limit {
+		var f part
+		if f, data = next(data); data == nil {
+			return // the end, or malformed
 		}
-		if of := s.fields[number]; of != nil {
-			r.field(of, form, payload)
+		if of := s.fields[f.number]; of != nil {
+			r.field(of, f)
 		}
 	}
 }
 
 // field counts one occurrence of a field.
-func (r *reader) field(s *shape, form uint64, payload []byte) {
+func (r *reader) field(s *shape, f part) {
 	switch s.kind {
 	case reflect.Struct:
-		r.message(s, payload)
+		r.message(s, f.payload)
 	case reflect.Pointer:
 		r.total += s.each
-		r.field(s.elem, form, payload)
+		r.field(s.elem, f)
 	case reflect.Slice:
 		n := 1
-		if form == wireBytes && s.elem.kind == reflect.Invalid && s.each <= 8 {
-			n = len(payload) // numbers, packed: at least a byte each
+		if f.form == wireBytes && s.elem.kind == reflect.Invalid && s.each <= 8 {
+			n = len(f.payload) // numbers, packed: at least a byte each
 		}
 		r.total += n * s.each
-		if s.elem.kind != reflect.Invalid {
-			r.field(s.elem, form, payload)
-		}
+		r.field(s.elem, f)
 	case reflect.Map:
 		r.total += s.each
-		for len(payload) > 0 && r.total <= r.limit {
-			number, form, value, rest := field(payload)
-			if payload = rest; number == 2 && rest != nil && s.elem.kind != reflect.Invalid {
-				r.field(s.elem, form, value)
+		for entry, rest := next(f.payload); rest != nil && r.total <= r.limit; entry, rest = next(rest) {
+			if entry.number == 2 {
+				r.field(s.elem, entry)
 			}
 		}
 	}
 }
 
-// field splits a message behind its first field, as lenient as the generated decoders are: what these read
-// must be counted. rest is nil when they would give it up, too.
-func field(data []byte) (number int32, form uint64, payload, rest []byte) {
+// part is a field of a message.
+type part struct {
+	number  int32
+	form    uint64
+	payload []byte
+}
+
+// next splits a message behind its first field, as lenient as the generated decoders are: what these read
+// must be counted. rest is nil when there is none, or when they would give it up, too.
+func next(data []byte) (f part, rest []byte) {
 	tag, n := uvarint(data)
 	if n == 0 {
-		return 0, 0, nil, nil
+		return part{}, nil
 	}
-	data, form = data[n:], tag&7
+	data = data[n:]
 	begin, size := 0, -1
-	switch form {
+	switch tag & 7 {
 	case wireVarint:
-		if _, size = uvarint(data); size == 0 {
-			size = -1
-		}
+		_, size = uvarint(data) // what is none ends the message the next time
 	case wireFixed8:
 		size = 8
 	case wireFixed4:
 		size = 4
 	case wireBytes:
 		var length uint64
-		if length, begin = uvarint(data); begin > 0 && length <= uint64(len(data)) {
-			size = int(length)
-		}
+		length, begin = uvarint(data)
+		size = int(length) // what does not fit is negative, or longer than what is there
 	case wireBegin:
 		size = group(data)
 	}
 	if size < 0 || size > len(data)-begin {
-		return 0, 0, nil, nil
+		return part{}, nil
 	}
 	end := begin + size
-	return int32(tag >> 3), form, data[begin:end:end], data[end:]
+	return part{number: int32(tag >> 3), form: tag & 7, payload: data[begin:end:end]}, data[end:]
 }
 
 // group returns how long a group is, whose beginning is behind us; negative when it does not end.
@@ -105,7 +106,7 @@ func group(data []byte) int {
 				return at
 			}
 		default:
-			_, _, _, rest := field(data[at:])
+			_, rest := next(data[at:])
 			if rest == nil {
 				return -1
 			}
