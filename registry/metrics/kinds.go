@@ -132,7 +132,7 @@ type reader struct {
 
 func (r reader) Get(ctx context.Context, namespace, name string) (registry.Object, error) {
 	found, err := r.get(ctx, namespace, name)
-	if err != nil || len(found) == 0 {
+	if len(found) == 0 {
 		return nil, err
 	}
 	return found[0], nil

@@ -39,7 +39,7 @@ func (s *Summaries) all(ctx context.Context) (map[string]*v1alpha1.Summary, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.answer != nil && time.Since(s.asked) < cmp.Or(s.Age, 2*time.Second) {
+	if time.Since(s.asked) < cmp.Or(s.Age, 2*time.Second) {
 		return s.answer, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, 5*time.Second))
