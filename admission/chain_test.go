@@ -64,7 +64,7 @@ func TestChain(t *testing.T) {
 func TestOrdered(t *testing.T) {
 	var log []string
 	var plugins []admission.Plugin
-	for _, name := range []string{"ResourceQuota", "MyOwn", "Priority", "Another", "NamespaceLifecycle", "MutatingAdmissionPolicy", "PodResizeValidator"} {
+	for _, name := range []string{"ResourceQuota", "MyOwn", "Priority", "Another", "AlwaysAdmit", "NamespaceLifecycle", "MutatingAdmissionPolicy", "PodResizeValidator"} {
 		m, _ := trace(name, &log, nil)
 		plugins = append(plugins, m)
 	}
@@ -72,7 +72,7 @@ func TestOrdered(t *testing.T) {
 	for _, p := range admission.Ordered(plugins...) {
 		got = append(got, p.Name())
 	}
-	want := []string{"NamespaceLifecycle", "Priority", "PodResizeValidator", "MyOwn", "Another", "MutatingAdmissionPolicy", "ResourceQuota"}
+	want := []string{"AlwaysAdmit", "NamespaceLifecycle", "Priority", "PodResizeValidator", "MyOwn", "Another", "MutatingAdmissionPolicy", "ResourceQuota"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -135,6 +135,38 @@ func TestErrors(t *testing.T) {
 		if wraps := strings.Contains(want, "why"); errors.Is(test.err, cause) != wraps {
 			t.Errorf("%q wraps its cause: %v", want, !wraps)
 		}
+	}
+}
+
+// TestChainEnds: no plugin is asked when nobody waits for the answer any more.
+func TestChainEnds(t *testing.T) {
+	var log []string
+	m, v := trace("1", &log, nil, admission.Create)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	chain, r := admission.Chain{m, v}, &admission.Request{Operation: admission.Create}
+	if err := chain.Admit(ended, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("Admit: %v", err)
+	}
+	if err := chain.Validate(ended, r); !errors.Is(err, context.Canceled) || len(log) != 0 {
+		t.Errorf("Validate: %v, ran %q", err, log)
+	}
+}
+
+// TestNames: who is refused is called by the name in the request, else by its own.
+func TestNames(t *testing.T) {
+	for want, r := range map[string]*admission.Request{
+		"path":    {Name: "path", Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "own"}}},
+		"own":     {Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "own", GenerateName: "own-"}}},
+		"Unknown": {Object: &corev1.Pod{}},
+	} {
+		if got := admission.Forbidden(r, "no").Name; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	// Without a cause there is nothing but the sentinel to find.
+	if list := admission.Forbidden(&admission.Request{}, "no").Unwrap(); len(list) != 1 || !errors.Is(list[0], admission.ErrForbidden) {
+		t.Errorf("wraps %v", list)
 	}
 }
 

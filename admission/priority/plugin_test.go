@@ -129,6 +129,44 @@ func TestOneGlobalDefault(t *testing.T) {
 	admissiontest.Refuses(t, p, admissiontest.Create(t, class("c", 3), notAClass), "resource was marked with kind PriorityClass but was unable to be converted")
 }
 
+// TestWhatIsKept: an update takes over what is missing, and only that; what never was stays missing.
+func TestWhatIsKept(t *testing.T) {
+	p := priority.New(classes{})
+	for name, tt := range map[string]struct{ old, next, want *corev1.Pod }{
+		"nothing stored":      {pod("a", -1, ""), pod("a", -1, ""), pod("a", -1, "")},
+		"a priority":          {pod("a", 5, ""), pod("a", -1, not), pod("a", 5, not)},
+		"a policy":            {pod("a", -1, not), pod("a", 6, ""), pod("a", 6, not)},
+		"nothing stored, new": {pod("a", -1, ""), pod("a", 6, lower), pod("a", 6, lower)},
+	} {
+		t.Run(name, func(t *testing.T) { admissiontest.Admits(t, p, admissiontest.Update(t, tt.old, tt.next), tt.want) })
+	}
+	notAPod := func(r *admission.Request) { r.Object = &corev1.Node{} }
+	admissiontest.Refuses(t, p, admissiontest.Create(t, pod("a", -1, ""), notAPod), "resource was marked with kind Pod but was unable to be converted")
+}
+
+// TestLowestDefault: when a race left several defaults, the lowest counts, and of equals the first.
+func TestLowestDefault(t *testing.T) {
+	for name, list := range map[string]classes{
+		"first":  {class("z", 10, globalDefault), class("b", 20, globalDefault), class("c", 30, globalDefault)},
+		"last":   {class("a", 30, globalDefault), class("b", 20, globalDefault), class("z", 10, globalDefault)},
+		"equals": {class("z", 10, globalDefault), class("b", 10, globalDefault)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			admissiontest.Admits(t, priority.New(list), admissiontest.Create(t, pod("", -1, "")), pod("z", 10, lower))
+		})
+	}
+}
+
+// TestDefaultIsWritten: a class that is written again may stay the default, one that is made anew of that name may not; a part of a
+// class is not judged.
+func TestDefaultIsWritten(t *testing.T) {
+	p := priority.New(classes{class("b", 2, globalDefault)})
+	admissiontest.Refuses(t, p, admissiontest.Create(t, class("b", 2, globalDefault)),
+		`priorityclasses.scheduling.k8s.io "b" is forbidden: PriorityClass b is already marked as default. Only one default can exist`)
+	part := admissiontest.Update(t, class("c", 3), class("c", 3, globalDefault), admissiontest.Subresource("status"))
+	admissiontest.Admits(t, p, part, part.Object)
+}
+
 func Example() {
 	plugin := priority.New(classes(priority.SystemClasses())) // in a server, an informer of PriorityClasses
 	pod := &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: "system-cluster-critical"}}
