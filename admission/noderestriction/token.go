@@ -96,7 +96,7 @@ func (p *Plugin) mounts(pod *corev1.Pod, audience string) (bool, error) {
 
 func (p *Plugin) driverNeeds(pod *corev1.Pod, v *corev1.Volume, audience string) (bool, error) {
 	name, err := p.driverOf(pod, v)
-	if name == "" || err != nil {
+	if name == "" {
 		return false, err
 	}
 	driver, err := find(p.in.Drivers, schema.GroupResource{Group: storagev1.GroupName, Resource: "csidriver"}, "", name)

@@ -107,12 +107,12 @@ func templateOf(obj any) (*corev1.PodTemplateSpec, bool) {
 	return nil, false
 }
 
-// exempt tells whether requests of this namespace or user are not looked at, and notes it.
+// exempt tells whether requests of this namespace or user are not looked at, and notes it. No exemption is empty: New checks.
 func (p *Plugin) exempt(ctx context.Context, r *admission.Request) bool {
 	switch {
 	case p.exemptNamespace(r.Namespace):
 		p.annotate(ctx, psa.ExemptionReasonAnnotationKey, "namespace")
-	case r.User != nil && r.User.Name != "" && slices.Contains(p.options.Exemptions.Usernames, r.User.Name):
+	case r.User != nil && slices.Contains(p.options.Exemptions.Usernames, r.User.Name):
 		p.annotate(ctx, psa.ExemptionReasonAnnotationKey, "user")
 	default:
 		return false
@@ -121,11 +121,11 @@ func (p *Plugin) exempt(ctx context.Context, r *admission.Request) bool {
 }
 
 func (p *Plugin) exemptNamespace(name string) bool {
-	return name != "" && slices.Contains(p.options.Exemptions.Namespaces, name)
+	return slices.Contains(p.options.Exemptions.Namespaces, name)
 }
 
 func (p *Plugin) exemptRuntime(class *string) bool {
-	return class != nil && *class != "" && slices.Contains(p.options.Exemptions.RuntimeClasses, *class)
+	return class != nil && slices.Contains(p.options.Exemptions.RuntimeClasses, *class)
 }
 
 // subject is a pod, there or to come, and what is asked of it.

@@ -284,4 +284,7 @@ func TestCanonicalKeeps(t *testing.T) {
 	if diff := cmp.Diff(want, obj); diff != "" {
 		t.Error(diff)
 	}
+	if obj.ManagedFields[0].FieldsV1.Raw == nil {
+		t.Error("empty bytes became none")
+	}
 }
