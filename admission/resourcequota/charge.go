@@ -23,12 +23,9 @@ func (p *Plugin) charge(ctx context.Context, namespace string, tickets []*ticket
 	quotas := copies(p.quotas.List(namespace))
 	charged := make([][]*ticket, len(quotas))
 	for _, t := range tickets {
-		charges, err := t.fit(quotas)
-		if err != nil {
-			t.err = err
-			continue
-		}
-		for i, amount := range charges {
+		var charges []corev1.ResourceList
+		charges, t.err = t.fit(quotas)
+		for i, amount := range charges { // nothing if it does not fit
 			if len(amount) > 0 {
 				quotas[i].Status.Used = quota.Add(quotas[i].Status.Used, amount)
 				charged[i] = append(charged[i], t)

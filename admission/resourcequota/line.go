@@ -10,10 +10,10 @@ import (
 	"github.com/keelson-dev/keelson/internal/quota"
 )
 
-// line is where the requests of one namespace wait. Whoever comes to an empty one serves all that
+// line is where the requests of one namespace wait. Whoever comes to where there is none serves all that
 // wait by then, and then lets the first of those who came meanwhile do the same; so there are no
 // goroutines, and nobody serves others for longer than one round.
-type line struct{ waiting []*ticket }
+type line []*ticket
 
 // batch is how many requests are charged together at most.
 const batch = 512
@@ -76,13 +76,9 @@ func (p *Plugin) stand(ctx context.Context, namespace string, t *ticket) error {
 func (p *Plugin) enter(namespace string, t *ticket) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.lines[namespace]
-	if l == nil {
-		l = &line{}
-		p.lines[namespace] = l
-		t.serves = true
-	}
-	l.waiting = append(l.waiting, t)
+	waiting, served := p.lines[namespace]
+	t.serves = !served
+	p.lines[namespace] = append(waiting, t)
 	return t.serves
 }
 
@@ -90,15 +86,12 @@ func (p *Plugin) enter(namespace string, t *ticket) bool {
 func (p *Plugin) leave(namespace string, t *ticket) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.lines[namespace]
-	if l == nil || t.serves {
+	waiting := p.lines[namespace]
+	at := slices.Index(waiting, t)
+	if at < 0 || t.serves {
 		return false
 	}
-	at := slices.Index(l.waiting, t)
-	if at < 0 {
-		return false
-	}
-	l.waiting = slices.Delete(l.waiting, at, at+1)
+	p.lines[namespace] = slices.Delete(waiting, at, at+1)
 	return true
 }
 
@@ -106,10 +99,10 @@ func (p *Plugin) leave(namespace string, t *ticket) bool {
 // the one who serves: the others have nothing to do with that.
 func (p *Plugin) round(ctx context.Context, namespace string) {
 	p.mu.Lock()
-	l := p.lines[namespace]
-	n := min(len(l.waiting), batch)
-	served := l.waiting[:n:n]
-	l.waiting = l.waiting[n:]
+	waiting := p.lines[namespace]
+	n := min(len(waiting), batch)
+	served := waiting[:n:n]
+	p.lines[namespace] = waiting[n:]
 	p.mu.Unlock()
 	defer func() {
 		for _, t := range served {
@@ -117,12 +110,13 @@ func (p *Plugin) round(ctx context.Context, namespace string) {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if len(l.waiting) == 0 {
+		waiting := p.lines[namespace]
+		if len(waiting) == 0 {
 			delete(p.lines, namespace)
 			return
 		}
-		l.waiting[0].serves = true
-		close(l.waiting[0].lead)
+		waiting[0].serves = true
+		close(waiting[0].lead)
 	}()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.Timeout)
 	defer cancel()

@@ -63,7 +63,7 @@ type Plugin struct {
 	options Options
 
 	mu    sync.Mutex
-	lines map[string]*line // by namespace, those with somebody in them
+	lines map[string]line // by namespace; there is one while somebody serves
 }
 
 var _ admission.Validator = (*Plugin)(nil)
@@ -71,7 +71,7 @@ var _ admission.Validator = (*Plugin)(nil)
 // New makes the plugin.
 func New(quotas Quotas, charger Charger, o Options) *Plugin {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
-	return &Plugin{quotas: quotas, charger: charger, options: o, lines: map[string]*line{}}
+	return &Plugin{quotas: quotas, charger: charger, options: o, lines: map[string]line{}}
 }
 
 // Name implements admission.Plugin.
