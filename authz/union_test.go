@@ -135,3 +135,24 @@ func TestClosure(t *testing.T) {
 		depcheck.Siblings(t, pkg, "authn", "authz")
 	}
 }
+
+// TestUnionsKeepTheirOwn: whoever makes a union may go on with the list that it was made of.
+func TestUnionsKeepTheirOwn(t *testing.T) {
+	chain := []authz.Named{{Name: "a", Authorizer: says(authz.Allow, "yes", nil)}}
+	union := authz.Union(chain...)
+	chain[0].Authorizer = says(authz.Deny, "no", nil)
+	if d, err := union.Authorize(t.Context(), authz.Attributes{}); err != nil || d.Verdict != authz.Allow {
+		t.Errorf("%v, %v", d, err)
+	}
+	lists := func(incomplete bool) authz.RuleResolver {
+		return authz.RulesFunc(func(context.Context, *authn.Identity, string) (authz.Rules, error) {
+			return authz.Rules{Incomplete: incomplete}, nil
+		})
+	}
+	resolvers := []authz.RuleResolver{lists(false)}
+	rules := authz.UnionRules(resolvers...)
+	resolvers[0] = lists(true)
+	if r, err := rules.RulesFor(t.Context(), nil, ""); err != nil || r.Incomplete {
+		t.Errorf("%v, %v", r, err)
+	}
+}

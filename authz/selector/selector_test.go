@@ -42,6 +42,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestCheckFromTheStart: the first character counts as all others.
+func TestCheckFromTheStart(t *testing.T) {
+	if err := selector.Check(strings.Repeat(",", selector.MaxTerms-1)); err != nil {
+		t.Error(err)
+	}
+	if err := selector.Check(strings.Repeat(",", selector.MaxTerms)); !errors.Is(err, selector.ErrTooLong) {
+		t.Errorf("one more: %v", err)
+	}
+}
+
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "authz/selector", 60)
 	depcheck.Siblings(t, "authz/selector", "authn", "authz")

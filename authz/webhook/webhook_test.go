@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -115,4 +116,79 @@ func TestKept(t *testing.T) {
 		ask("fail", "n", 7)
 		ask("get", strings.Repeat("n", 20000), 9)
 	})
+}
+
+// TestReviewSaysNoMore: what the attributes leave out the review leaves out.
+func TestReviewSaysNoMore(t *testing.T) {
+	for want, a := range map[string]authz.Attributes{
+		`{"nonResourceAttributes":{"path":"/x","verb":"get"},"user":"jane"}`: {Verb: "get", Path: "/x", Resource: "pods"},
+		`{"resourceAttributes":{"verb":"get","resource":"pods"},"user":"jane"}`: {Verb: "get", Resource: "pods", ResourceRequest: true,
+			LabelSelector: []authz.Requirement{{Key: "o", Operator: "gt", Values: []string{"1"}}}, FieldSelector: []authz.Requirement{{Key: "o", Operator: "gt", Values: []string{"1"}}}},
+	} {
+		var got []byte
+		z := webhook.New(webhook.ReviewerFunc(func(ctx context.Context, r *authorizationv1.SubjectAccessReview) (answer *authorizationv1.SubjectAccessReview, err error) {
+			if got, err = json.Marshal(r.Spec); err != nil {
+				return nil, err
+			}
+			return answers(ctx, r)
+		}), webhook.Options{})
+		a.User = &authn.Identity{Name: "jane"}
+		if _, err := z.Authorize(t.Context(), a); err != nil || string(got) != want {
+			t.Errorf("asked %s, want %s: %v", got, want, err)
+		}
+	}
+}
+
+// TestTimeout: a review may take ten seconds, unless told otherwise.
+func TestTimeout(t *testing.T) {
+	for o, want := range map[time.Duration]time.Duration{0: 10 * time.Second, -time.Second: 10 * time.Second, time.Minute: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			z := webhook.New(webhook.ReviewerFunc(func(ctx context.Context, _ *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}), webhook.Options{Timeout: o})
+			began := time.Now()
+			_, err := z.Authorize(t.Context(), authz.Attributes{User: &authn.Identity{Name: "jane"}, Verb: "get", Path: "/x"})
+			if !errors.Is(err, webhook.ErrReview) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != want {
+				t.Errorf("%v: %v after %v", o, err, time.Since(began))
+			}
+		})
+	}
+}
+
+// TestRoom: what is long, or not to be kept, takes no room from what is kept.
+func TestRoom(t *testing.T) {
+	asked, size := 0, 0
+	z := webhook.New(webhook.ReviewerFunc(func(ctx context.Context, r *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+		asked++
+		data, err := json.Marshal(r.Spec)
+		size = len(data)
+		if err != nil {
+			return nil, err
+		}
+		return answers(ctx, r)
+	}), webhook.Options{KeepOthers: -1})
+	ask := func(verb, name string) int {
+		asked = 0
+		for range 2 {
+			_, _ = z.Authorize(t.Context(), authz.Attributes{User: &authn.Identity{Name: "jane"}, Verb: verb, Resource: "nodes", Name: name, ResourceRequest: true})
+		}
+		return asked
+	}
+	ask("get", "n")
+	longest := 10000 - size + 1
+	if got := ask("get", strings.Repeat("n", longest)); got != 1 || size != 10000 {
+		t.Errorf("asked %d times with %d bytes", got, size)
+	}
+	if got := ask("get", strings.Repeat("n", longest+1)); got != 2 {
+		t.Errorf("asked %d times with %d bytes", got, size)
+	}
+	for i := range 10000 {
+		if got := ask("create", strconv.Itoa(i)); got != 2 {
+			t.Fatalf("asked %d times what is not to be kept", got)
+		}
+	}
+	if got := ask("get", "n"); got != 0 {
+		t.Errorf("asked %d times what is kept", got)
+	}
 }

@@ -1,14 +1,18 @@
 package bootstrap_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-dev/keelson/authz/rbac"
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
@@ -94,6 +98,128 @@ func TestReconcileBinding(t *testing.T) {
 				t.Errorf("cluster-wide: got %+v, %v; want %+v, %v", nextCluster, change, c.next, c.change)
 			}
 		})
+	}
+}
+
+// TestReconcileMore: what differs in one place only is put right there, of every kind; what is protected stays whatever differs.
+func TestReconcileMore(t *testing.T) {
+	labelled, annotated := metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, metav1.ObjectMeta{Annotations: map[string]string{"a": "1"}}
+	protected := metav1.ObjectMeta{Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "false"}}
+	rules, subjects := []rbacv1.PolicyRule{rule("get")}, []rbacv1.Subject{{Kind: "User", Name: "ann"}}
+	for name, c := range map[string]struct {
+		have, want, next metav1.ObjectMeta
+		holds, wants     bool // the rules or subjects
+		change           bootstrap.Change
+	}{
+		"nothing":             {change: bootstrap.Nothing},
+		"all there":           {holds: true, wants: true, change: bootstrap.Nothing},
+		"more there":          {holds: true, change: bootstrap.Nothing},
+		"missing":             {wants: true, change: bootstrap.Update},
+		"labels":              {want: labelled, next: labelled, holds: true, wants: true, change: bootstrap.Update},
+		"annotations":         {want: annotated, next: annotated, holds: true, wants: true, change: bootstrap.Update},
+		"labels of its own":   {have: labelled, next: labelled, holds: true, wants: true, change: bootstrap.Nothing},
+		"missing, and labels": {want: labelled, next: labelled, wants: true, change: bootstrap.Update},
+		"protected":           {have: protected, want: labelled, next: protected, wants: true, change: bootstrap.Nothing},
+	} {
+		some := func(is bool) ([]rbacv1.PolicyRule, []rbacv1.Subject) {
+			if is {
+				return rules, subjects
+			}
+			return nil, nil
+		}
+		haveRules, haveSubjects := some(c.holds)
+		wantRules, wantSubjects := some(c.wants)
+		nextRules, nextSubjects := some(c.holds || c.wants && c.change != bootstrap.Nothing)
+		role, change := bootstrap.ReconcileRole(&rbacv1.Role{ObjectMeta: c.have, Rules: haveRules}, &rbacv1.Role{ObjectMeta: c.want, Rules: wantRules})
+		if want := (&rbacv1.Role{ObjectMeta: c.next, Rules: nextRules}); change != c.change || !reflect.DeepEqual(role, want) {
+			t.Errorf("%s: role %+v, %v; want %+v, %v", name, role, change, want, c.change)
+		}
+		clusterRole, change := bootstrap.ReconcileClusterRole(&rbacv1.ClusterRole{ObjectMeta: c.have, Rules: haveRules}, &rbacv1.ClusterRole{ObjectMeta: c.want, Rules: wantRules})
+		if want := (&rbacv1.ClusterRole{ObjectMeta: c.next, Rules: nextRules}); change != c.change || !reflect.DeepEqual(clusterRole, want) {
+			t.Errorf("%s: cluster role %+v, %v; want %+v, %v", name, clusterRole, change, want, c.change)
+		}
+		binding, change := bootstrap.ReconcileRoleBinding(&rbacv1.RoleBinding{ObjectMeta: c.have, Subjects: haveSubjects}, &rbacv1.RoleBinding{ObjectMeta: c.want, Subjects: wantSubjects})
+		if want := (&rbacv1.RoleBinding{ObjectMeta: c.next, Subjects: nextSubjects}); change != c.change || !reflect.DeepEqual(binding, want) {
+			t.Errorf("%s: binding %+v, %v; want %+v, %v", name, binding, change, want, c.change)
+		}
+		clusterBinding, change := bootstrap.ReconcileClusterRoleBinding(&rbacv1.ClusterRoleBinding{ObjectMeta: c.have, Subjects: haveSubjects}, &rbacv1.ClusterRoleBinding{ObjectMeta: c.want, Subjects: wantSubjects})
+		if want := (&rbacv1.ClusterRoleBinding{ObjectMeta: c.next, Subjects: nextSubjects}); change != c.change || !reflect.DeepEqual(clusterBinding, want) {
+			t.Errorf("%s: cluster binding %+v, %v; want %+v, %v", name, clusterBinding, change, want, c.change)
+		}
+	}
+}
+
+// TestEnsureAmongOthers: what another writer does between two requests is met by starting again; a failure of any request is told.
+func TestEnsureAmongOthers(t *testing.T) {
+	gr := rbacv1.Resource("clusterrolebindings")
+	binding := func(role string) *rbacv1.ClusterRoleBinding {
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: role}}
+	}
+	labelled := binding("a")
+	labelled.Labels = map[string]string{"a": "1"}
+	down := errors.New("disk on fire")
+	for name, c := range map[string]struct {
+		have, want *rbacv1.ClusterRoleBinding // have nothing: there is none
+		fails      map[string][]error         // the first requests of a verb
+		did        string
+		err        error
+	}{
+		"nothing to do":         {have: binding("a"), want: binding("a"), did: "get x"},
+		"missing":               {want: binding("a"), did: "get x, create "},
+		"missing no longer":     {want: binding("a"), fails: map[string][]error{fakeapi.Create: {apierrors.NewAlreadyExists(gr, "x")}}, did: "get x, create , get x, create "},
+		"cannot be made":        {want: binding("a"), fails: map[string][]error{fakeapi.Create: {down}}, did: "get x, create ", err: down},
+		"changed":               {have: binding("a"), want: labelled, did: "get x, update x"},
+		"gone before an update": {have: binding("a"), want: labelled, fails: map[string][]error{fakeapi.Update: {apierrors.NewNotFound(gr, "x")}}, did: "get x, update x, get x, update x"},
+		"of another role":       {have: binding("b"), want: binding("a"), did: "get x, delete x, create "},
+		"gone before a delete":  {have: binding("b"), want: binding("a"), fails: map[string][]error{fakeapi.Delete: {apierrors.NewNotFound(gr, "x")}}, did: "get x, delete x, create , get x, delete x, create "},
+		"cannot be deleted":     {have: binding("b"), want: binding("a"), fails: map[string][]error{fakeapi.Delete: {down}}, did: "get x, delete x", err: down},
+		"cannot be made again":  {have: binding("b"), want: binding("a"), fails: map[string][]error{fakeapi.Create: {down}}, did: "get x, delete x, create ", err: down},
+	} {
+		var did []string
+		watching := false
+		api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
+			if !watching {
+				return nil
+			}
+			did = append(did, strings.ToLower(a.Verb)+" "+a.Target.Name)
+			if errs := c.fails[a.Verb]; len(errs) > 0 {
+				c.fails[a.Verb] = errs[1:]
+				return errs[0]
+			}
+			return nil
+		}})
+		if c.have != nil {
+			if err := bootstrap.Ensure(t.Context(), api, rbac.Policy{ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{c.have}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		watching = true
+		err := bootstrap.Ensure(t.Context(), api, rbac.Policy{ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{c.want}})
+		if got := strings.Join(did, ", "); got != c.did || !errors.Is(err, c.err) || c.err == nil && err != nil {
+			t.Errorf("%s: did %q, want %q; %v, want %v", name, got, c.did, err, c.err)
+		}
+	}
+}
+
+// impostor answers with objects of another type.
+type impostor struct{ bootstrap.Access }
+
+func (impostor) Get(context.Context, client.Target) (runtime.Object, error) {
+	return &rbacv1.Role{}, nil
+}
+
+func TestEnsureOfAnotherType(t *testing.T) {
+	err := bootstrap.Ensure(t.Context(), impostor{}, rbac.Policy{ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}})
+	if got := fmt.Sprint(err); got != "unable to reconcile clusterroles x: got a *v1.Role" {
+		t.Error(got)
+	}
+}
+
+func TestNodeRules(t *testing.T) {
+	policy := bootstrap.Policy()
+	at := slices.IndexFunc(policy.ClusterRoles, func(r *rbacv1.ClusterRole) bool { return r.Name == "system:node" })
+	if at < 0 || !reflect.DeepEqual(bootstrap.NodeRules(), policy.ClusterRoles[at].Rules) {
+		t.Error("the rules of nodes are not those of system:node")
 	}
 }
 
