@@ -92,7 +92,7 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !strings.Contains(log.String(), c.log) {
+			if err != nil || !strings.Contains(log.String(), c.log) || c.log == "" && log.String() != "" {
 				t.Fatalf("error %v, log %q, want %q", err, log.String(), c.log)
 			}
 			if id, err := users.Verify(t.Context(), "ann", secret); c.in != "" && (err != nil || id.Name != "ann") {
@@ -102,6 +102,17 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := basic.Parse(iotest.ErrReader(io.ErrUnexpectedEOF), nil); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, basic.ErrMalformed) {
 		t.Errorf("an unreadable file gives %v", err)
+	}
+}
+
+// TestParseWithoutALog: nobody has to be told.
+func TestParseWithoutALog(t *testing.T) {
+	users, err := basic.Parse(strings.NewReader("old,ann,1,\n"+secret+",ann,1,"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := users.Verify(t.Context(), "ann", secret); err != nil || len(id.Groups) > 0 {
+		t.Errorf("got %+v, %v; want ann without groups", id, err)
 	}
 }
 

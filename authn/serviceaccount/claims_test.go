@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,24 @@ func TestTimes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A node that other issuers with the same key name without a name, or without a UID.
+func TestNamelessNode(t *testing.T) {
+	key := newEC(t, elliptic.P256())
+	w := newWorld(t, key)
+	signer := must(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, nil))(t)
+	for node, want := range map[string]map[string][]string{
+		`{"name":"","uid":"node-1"}`: {serviceaccount.PodName: {"web-0"}, serviceaccount.PodUID: {"pod-1"}},
+		`{"name":"node-0"}`:          {serviceaccount.PodName: {"web-0"}, serviceaccount.PodUID: {"pod-1"}, serviceaccount.NodeName: {"node-0"}},
+	} {
+		signed := must(signer.Sign([]byte(`{"iss":"` + issuerURL + `","aud":["api"],"kubernetes.io":{"namespace":"default","node":` + node +
+			`,"pod":{"name":"web-0","uid":"pod-1"},"serviceaccount":{"name":"web","uid":"sa-1"}},"sub":"system:serviceaccount:default:web"}`)))(t)
+		id, err := w.verifier.Verify(t.Context(), must(signed.CompactSerialize())(t))
+		if err != nil || !reflect.DeepEqual(id.Extra, want) {
+			t.Errorf("%s: %+v, %v; want %v", node, id, err, want)
+		}
+	}
 }
 
 // Times that are not set are not written.

@@ -57,29 +57,30 @@ func NewDiscovery(issuer, jwksURI string, keys *Keys) (*Discovery, error) {
 func (d *Discovery) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		ConfigPath: document{"application/json", d.config},
-		JWKSPath:   document{"application/jwk-set+json", func() ([]byte, error) { return d.keys.current.Load().jwks, nil }},
+		JWKSPath:   document{"application/jwk-set+json", func() []byte { return d.keys.current.Load().jwks }},
 	}
 }
 
-func (d *Discovery) config() ([]byte, error) {
+func (d *Discovery) config() []byte {
 	var algorithms []string
 	for _, k := range d.keys.current.Load().keys {
 		algorithms = append(algorithms, string(k.alg))
 	}
 	slices.Sort(algorithms)
-	return json.Marshal(struct {
+	data, _ := json.Marshal(struct { // strings always encode
 		Issuer        string   `json:"issuer"`
 		JWKSURI       string   `json:"jwks_uri"`
 		ResponseTypes []string `json:"response_types_supported"`
 		SubjectTypes  []string `json:"subject_types_supported"`
 		SigningAlgs   []string `json:"id_token_signing_alg_values_supported"`
 	}{d.issuer, d.jwksURI, []string{"id_token"}, []string{"public"}, slices.Compact(algorithms)})
+	return data
 }
 
 // document serves what make returns.
 type document struct {
 	contentType string
-	make        func() ([]byte, error)
+	make        func() []byte
 }
 
 // ServeHTTP implements http.Handler.
@@ -93,14 +94,9 @@ func (d document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "406: Not Acceptable\n\nAvailable representations: "+d.contentType, http.StatusNotAcceptable)
 		return
 	}
-	data, err := d.make()
-	if err != nil {
-		http.Error(w, "500: Internal Server Error", http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", d.contentType)
 	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", maxAge))
-	_, _ = w.Write(data) // a client that is gone is no error of ours
+	_, _ = w.Write(d.make()) // a client that is gone is no error of ours
 }
 
 // accepted reads an Accept header as upstream's router does: by names, without wildcards but one.

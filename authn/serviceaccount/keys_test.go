@@ -76,6 +76,8 @@ func TestUnusableKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	small := newEC(t, elliptic.P224())
+	//nolint:staticcheck // a key that no constructor makes
+	offCurve := &ecdsa.PublicKey{Curve: elliptic.P256(), X: big.NewInt(1), Y: big.NewInt(1)}
 	for name, c := range map[string]struct {
 		signing   crypto.Signer
 		verifying crypto.PublicKey
@@ -85,6 +87,7 @@ func TestUnusableKeys(t *testing.T) {
 		"small curve":        {signing: small, want: "curve P-224, must be P-256, P-384 or P-521"},
 		"key in a device":    {signing: opaque{newEC(t, elliptic.P256())}, want: "private key of type serviceaccount_test.opaque, must be *rsa.PrivateKey or *ecdsa.PrivateKey"},
 		"small, to verify":   {verifying: small.Public(), want: "curve P-224, must be P-256, P-384 or P-521"},
+		"off the curve":      {verifying: offCurve, want: "P256 point not on curve"},
 		"private, to verify": {verifying: small, want: "public key of type *ecdsa.PrivateKey, must be *rsa.PublicKey or *ecdsa.PublicKey"},
 	} {
 		_, err := serviceaccount.NewKeys(c.signing, c.verifying)

@@ -2,6 +2,8 @@ package serviceaccount_test
 
 import (
 	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -31,5 +33,27 @@ func TestUnusableFiles(t *testing.T) {
 		if key, err := serviceaccount.ReadKey(path); !errors.Is(err, serviceaccount.ErrKeyFile) || key != nil {
 			t.Errorf("%s: got %v, %v", name, key, err)
 		}
+	}
+}
+
+// TestOpenKeyLeavesNothing: a key that cannot be put where it belongs lies nowhere else either.
+func TestOpenKeyLeavesNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if key, err := serviceaccount.OpenKey(""); !errors.Is(err, os.ErrNotExist) || key != nil {
+		t.Errorf("a file without a name: %v, %v", key, err)
+	}
+	if left := must(os.ReadDir("."))(t); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
+// TestTooWeakToSign: the standard library tells of a key that is too weak only when it signs.
+func TestTooWeakToSign(t *testing.T) {
+	t.Setenv("GODEBUG", "rsa1024min=0")
+	key := must(rsa.GenerateKey(rand.Reader, 512))(t)
+	t.Setenv("GODEBUG", "rsa1024min=1")
+	issuer := must(serviceaccount.NewIssuer(issuerURL, must(serviceaccount.NewKeys(key))(t)))(t)
+	if tok, err := issuer.Issue(t.Context(), claims()); tok != "" || err == nil || !strings.HasPrefix(err.Error(), "sign service account token: crypto/rsa: 512-bit keys are insecure") {
+		t.Errorf("%q, %v", tok, err)
 	}
 }

@@ -189,11 +189,11 @@ func intersect(of, asked []string) []string {
 // timely tells whether the token is valid now.
 func (p *payload) timely(now time.Time) error {
 	switch {
-	case p.NotBefore != nil && now.Add(leeway).Before(p.NotBefore.time()):
+	case now.Add(leeway).Before(p.NotBefore.time()): // nothing is before a date that is not there
 		return ErrNotYetValid
 	case p.Expiry != nil && now.Add(-leeway).After(p.Expiry.time()):
 		return ErrExpired
-	case p.IssuedAt != nil && now.Add(leeway).Before(p.IssuedAt.time()):
+	case now.Add(leeway).Before(p.IssuedAt.time()):
 		return ErrIssuedInFuture
 	}
 	return nil

@@ -162,3 +162,29 @@ func TestKeptForAnAudience(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadline: a review that gets no answer ends after ten seconds, or after what was set.
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for set, want := range map[time.Duration]time.Duration{0: 10 * time.Second, -1: 10 * time.Second, time.Second: time.Second} {
+			start := time.Now()
+			_, err := webhook.New(webhook.ReviewerFunc(func(ctx context.Context, _ *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}), webhook.Options{Timeout: set}).Verify(t.Context(), "good")
+			if took := time.Since(start); took != want || !errors.Is(err, webhook.ErrReview) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a timeout of %v: %v after %v, want %v", set, err, took, want)
+			}
+		}
+	})
+}
+
+// TestAudiencesStay: what becomes of a caller's list afterwards changes nobody's audiences.
+func TestAudiencesStay(t *testing.T) {
+	mine := []string{"api"}
+	v := webhook.New(&server{}, webhook.Options{Audiences: mine})
+	mine[0] = "other"
+	if _, err := v.Verify(t.Context(), "good"); err != nil {
+		t.Error(err)
+	}
+}

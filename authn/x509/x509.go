@@ -83,12 +83,9 @@ func New(authorities Authorities) authn.Authenticator {
 
 // verify returns the chain from the first certificate to an authority.
 func verify(certs []*x509.Certificate, roots *x509.CertPool) ([]*x509.Certificate, error) {
-	o := x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	if len(certs) > 1 {
-		o.Intermediates = x509.NewCertPool()
-		for _, cert := range certs[1:] {
-			o.Intermediates.AddCert(cert)
-		}
+	o := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	for _, cert := range certs[1:] {
+		o.Intermediates.AddCert(cert)
 	}
 	chains, err := certs[0].Verify(o)
 	if err != nil {

@@ -241,10 +241,18 @@ func TestParse(t *testing.T) {
 	if pool, err := x509.Parse(append(noise, ca.pem()...)); err != nil || !pool.Equal(ca.pool()) {
 		t.Errorf("a bundle with something else in it: %v", err)
 	}
-	for _, empty := range [][]byte{nil, noise, []byte("hello")} {
+	headed := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED"}, Bytes: ca.cert.Raw})
+	for _, empty := range [][]byte{nil, noise, []byte("hello"), headed} {
 		if _, err := x509.Parse(empty); !errors.Is(err, x509.ErrBundle) {
 			t.Errorf("%q: %v", empty, err)
 		}
+	}
+}
+
+// TestUIDAttribute: the attribute is the one that upstream's v1.37.1 reads.
+func TestUIDAttribute(t *testing.T) {
+	if got := x509.UIDAttribute().String(); got != "1.3.6.1.4.1.57683.2" {
+		t.Errorf("got %s", got)
 	}
 }
 

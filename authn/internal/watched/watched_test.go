@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,11 +40,48 @@ func TestOpenFails(t *testing.T) {
 	if _, err := watched.Open(path, parse, watched.Options{}); !errors.Is(err, errEmpty) || !strings.HasPrefix(err.Error(), path+": ") {
 		t.Errorf("a bad file: %v", err)
 	}
-	if err := os.Truncate(path, 17<<20); err != nil {
+	if _, err := watched.Open(filepath.Dir(path), parse, watched.Options{}); err == nil || errors.Is(err, errEmpty) {
+		t.Errorf("a directory, which opens but does not read: %v", err)
+	}
+}
+
+// TestOpenBounds: the largest file is read, one that is a byte larger is refused.
+func TestOpenBounds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	write(t, path, "")
+	for size, want := range map[int64]string{16 << 20: "", 16<<20 + 1: path + ": larger than 16 MiB"} {
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		f, err := watched.Open(path, parse, watched.Options{})
+		if want == "" && (err != nil || int64(len(f.Value())) != size) || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%d bytes: %v, want %q", size, err, want)
+		}
+	}
+}
+
+// TestClosesFile: a file that is looked at for years is open only while it is read.
+func TestClosesFile(t *testing.T) {
+	const descriptors = "/proc/self/fd"
+	if _, err := os.Stat(descriptors); err != nil {
+		t.Skip("here nothing tells which files are open: ", err)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes what nobody holds, too
+	path := filepath.Join(t.TempDir(), "f")
+	write(t, path, "one")
+	for range 3 {
+		if _, err := watched.Open(path, parse, watched.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open, err := os.ReadDir(descriptors)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := watched.Open(path, parse, watched.Options{}); err == nil || !strings.Contains(err.Error(), "larger than 16 MiB") {
-		t.Errorf("a huge file: %v", err)
+	for _, d := range open {
+		if name, err := os.Readlink(filepath.Join(descriptors, d.Name())); err == nil && name == path {
+			t.Errorf("the file is still open: %s", d.Name())
+		}
 	}
 }
 
