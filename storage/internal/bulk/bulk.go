@@ -120,10 +120,10 @@ func (f Filler) Fill(ctx context.Context, records iter.Seq2[storage.Record, erro
 	err := hand(ctx, records, todo)
 	close(todo)
 	wg.Wait()
-	if cause := context.Cause(ctx); cause != nil && err == nil || errors.Is(err, context.Canceled) {
-		return context.Cause(ctx)
+	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return cause
 	}
-	return err
+	return err // also of a source that was canceled by others
 }
 
 func hand(ctx context.Context, records iter.Seq2[storage.Record, error], todo chan<- storage.Record) error {

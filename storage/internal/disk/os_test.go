@@ -5,9 +5,11 @@ package disk_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keelson-dev/keelson/storage/internal/disk"
@@ -59,13 +61,44 @@ func TestNoDescriptorsLeft(t *testing.T) {
 		},
 		"sync": d.Sync,
 	} {
-		release := exhaust(t)
-		timer := time.AfterFunc(100*time.Millisecond, release)
-		if err := operation(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		timer.Stop()
-		release()
+		synctest.Test(t, func(t *testing.T) {
+			start, release := time.Now(), exhaust(t)
+			time.AfterFunc(30*time.Millisecond, release)
+			if err := operation(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(start); took > 50*time.Millisecond {
+				t.Errorf("%s: the file was there after 30 ms, but it waited for %v", name, took)
+			}
+			time.Sleep(time.Second)
+		})
+	}
+}
+
+// TestPatienceEnds: when none comes back for a minute, that is told.
+func TestPatienceEnds(t *testing.T) {
+	path := t.TempDir()
+	d := disk.At(path)
+	put(t, d, "old", "")
+	for name, operation := range map[string]func() error{
+		"create": func() error { _, err := d.Create("new"); return err },
+		"open":   func() error { _, err := d.Open("old"); return err },
+		"names":  func() error { _, err := d.Names(); return err },
+		"sync":   d.Sync,
+		"a lock": func() error { _, err := d.Lock(); return err },
+		"a new directory's lock": func() error { // which is not locked before it is known to last
+			_, err := disk.At(filepath.Join(path, "new")).Lock()
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start, release := time.Now(), exhaust(t)
+			err := operation()
+			release()
+			if took := time.Since(start); !errors.Is(err, syscall.EMFILE) || took < time.Minute || took > time.Minute+time.Second {
+				t.Errorf("%s: %v after %v, want %v after a minute", name, err, took, syscall.EMFILE)
+			}
+		})
 	}
 }
 
