@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	kmsapi "k8s.io/kms/apis/v2"
 
 	"github.com/keelson-dev/keelson/storage/encryption/kms"
 	"github.com/keelson-dev/keelson/storage/encryption/kms/kmstest"
@@ -108,6 +112,115 @@ func TestPluginAway(t *testing.T) {
 	plugin.Health("no disk")
 	if status, err := patient.Status(t.Context()); err != nil || status.Health != "no disk" {
 		t.Errorf("Status = %+v, %v", status, err)
+	}
+}
+
+// deadlines is a plugin that tells how long its callers wait.
+type deadlines struct {
+	kmsapi.UnimplementedKeyManagementServiceServer
+	left chan time.Duration
+}
+
+func (d *deadlines) tell(ctx context.Context) {
+	end, _ := ctx.Deadline()
+	d.left <- time.Until(end)
+}
+
+func (d *deadlines) Status(ctx context.Context, _ *kmsapi.StatusRequest) (*kmsapi.StatusResponse, error) {
+	d.tell(ctx)
+	return &kmsapi.StatusResponse{}, nil
+}
+
+func (d *deadlines) Encrypt(ctx context.Context, _ *kmsapi.EncryptRequest) (*kmsapi.EncryptResponse, error) {
+	d.tell(ctx)
+	return &kmsapi.EncryptResponse{}, nil
+}
+
+func (d *deadlines) Decrypt(ctx context.Context, _ *kmsapi.DecryptRequest) (*kmsapi.DecryptResponse, error) {
+	d.tell(ctx)
+	return &kmsapi.DecryptResponse{}, nil
+}
+
+// TestTimeouts: a call takes three seconds at most, or as long as was said. The plugin is told.
+func TestTimeouts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kms.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, plugin, served := grpc.NewServer(), &deadlines{left: make(chan time.Duration, 1)}, make(chan error)
+	kmsapi.RegisterKeyManagementServiceServer(server, plugin)
+	go func() { served <- server.Serve(listener) }()
+	defer func() { server.Stop(); <-served }()
+	for timeout, most := range map[time.Duration]time.Duration{0: 3 * time.Second, -1: 3 * time.Second, time.Hour: time.Hour} {
+		client := dial(t, path, timeout)
+		for name, call := range map[string]func() error{
+			"Status":  func() error { _, err := client.Status(t.Context()); return err },
+			"Encrypt": func() error { _, err := client.Encrypt(t.Context(), "uid", nil); return err },
+			"Decrypt": func() error { _, err := client.Decrypt(t.Context(), "uid", kms.Sealed{}); return err },
+		} {
+			var left time.Duration
+			for left == 0 { // a machine that is too busy for three seconds gets another try
+				if err := call(); err == nil {
+					left = <-plugin.left
+				} else if !errors.Is(err, kms.ErrUnavailable) {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			if left > most || left < -time.Hour {
+				t.Errorf("%s with a timeout of %v: %v are left, want %v at most", name, timeout, left, most)
+			}
+		}
+	}
+}
+
+// TestCloseEnds: after Close there is no client any more, and it is said who closes twice.
+func TestCloseEnds(t *testing.T) {
+	client, err := kms.Dial("unix:///run/none.sock", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if err := client.Close(); err == nil {
+		t.Error("closed twice")
+	}
+	if status, err := client.Status(t.Context()); err == nil {
+		t.Errorf("Status after Close: %+v", status)
+	}
+}
+
+// TestWaitsForThePlugin: a call waits for a plugin that was not there when the call before looked.
+func TestWaitsForThePlugin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kms.sock")
+	client := dial(t, path, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := client.Status(ctx); err == nil {
+		t.Fatal("nobody is there, but answers")
+	}
+	answered := make(chan error)
+	go func() {
+		_, err := client.Status(t.Context())
+		answered <- err
+	}()
+	start(t, kmstest.New("key-1"), path)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAbstractSocket: Linux has sockets without a file, whose name begins with @.
+func TestAbstractSocket(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has them")
+	}
+	name := fmt.Sprintf("@keelson-kms-test-%d", os.Getpid())
+	start(t, kmstest.New("key-1"), name)
+	client := dial(t, "/"+name, time.Minute)
+	if status, err := client.Status(t.Context()); err != nil || status.KeyID != "key-1" {
+		t.Errorf("Status: %+v, %v", status, err)
 	}
 }
 

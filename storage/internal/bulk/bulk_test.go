@@ -18,7 +18,10 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-var errBroken = errors.New("broken")
+var (
+	errBroken = errors.New("broken")
+	errSource = errors.New("torn")
+)
 
 // filled holds n records with values of so many bytes.
 func filled(t *testing.T, n, size int) *memory.Store {
@@ -114,7 +117,7 @@ func TestPagesEnd(t *testing.T) {
 		source *asked
 		want   string
 	}{
-		"fails": {torn(func(storage.Page) (storage.Page, error) { return storage.Page{}, errBroken }), `list "/" after "/0000015" at revision 101: broken`},
+		"fails": {torn(func(storage.Page) (storage.Page, error) { return storage.Page{More: true}, errBroken }), `list "/" after "/0000015" at revision 101: broken`},
 		"more of nothing": {torn(func(storage.Page) (storage.Page, error) { return storage.Page{Revision: 101, More: true}, nil }),
 			`list "/" after "/0000015" at revision 101: an empty page of a list says that more follows`},
 	} {
@@ -300,6 +303,10 @@ func TestFillFor(t *testing.T) {
 			if fmt.Sprint(plain.ttls) != fmt.Sprint(c.want) || len(plain.keys) != 4 {
 				t.Errorf("%s: %v, %q; want %v of all", name, plain.ttls, plain.keys, c.want)
 			}
+			failing := leased{&slow{Store: memory.New(memory.Options{}), ttls: map[string]time.Duration{}, fails: "/002"}}
+			if err := (bulk.Filler{To: failing, TTL: c.ttl}).Fill(t.Context(), records(4, nil)); !errors.Is(err, errBroken) {
+				t.Errorf("%s, one of which fails: %v", name, err)
+			}
 			other := &slow{Store: memory.New(memory.Options{})}
 			if err := (bulk.Filler{To: other, TTL: c.ttl}).Fill(t.Context(), records(4, nil)); err != nil || len(other.keys) != 4 {
 				t.Errorf("%s where nothing ends: %q, %v", name, other.keys, err)
@@ -320,13 +327,14 @@ func TestFillFails(t *testing.T) {
 		says    string
 		most    int // writes
 	}{
-		"the first record":       {fails: "/000", writers: 1, n: 50, want: errBroken, says: `create "/000": broken`, most: 1},
-		"one of two writers":     {fails: "/003", writers: 2, n: 50, want: errBroken, says: `create "/003": broken`, most: 6},
-		"the last record":        {fails: "/049", writers: 1, n: 50, want: errBroken, says: `create "/049": broken`, most: 50},
-		"the source":             {source: errBroken, writers: 2, n: 4, want: errBroken, says: "broken", most: 4},
-		"the source, canceled":   {source: fmt.Errorf("source: %w", context.Canceled), writers: 2, n: 4, want: context.Canceled, says: "source: context canceled", most: 4},
-		"the caller":             {ends: errBroken, writers: 2, n: 50, want: errBroken, says: "broken", most: 6},
-		"the caller, at the end": {ends: errBroken, writers: 2, n: 6, want: errBroken, says: "broken", most: 6},
+		"the first record":           {fails: "/000", writers: 1, n: 50, want: errBroken, says: `create "/000": broken`, most: 1},
+		"one of two writers":         {fails: "/003", writers: 2, n: 50, want: errBroken, says: `create "/003": broken`, most: 6},
+		"the last record":            {fails: "/049", writers: 1, n: 50, want: errBroken, says: `create "/049": broken`, most: 50},
+		"the source":                 {source: errBroken, writers: 2, n: 4, want: errBroken, says: "broken", most: 4},
+		"the source before a writer": {fails: "/001", source: errSource, writers: 2, n: 2, want: errSource, says: "torn", most: 2},
+		"the source, canceled":       {source: fmt.Errorf("source: %w", context.Canceled), writers: 2, n: 4, want: context.Canceled, says: "source: context canceled", most: 4},
+		"the caller":                 {ends: errBroken, writers: 2, n: 50, want: errBroken, says: "broken", most: 6},
+		"the caller, at the end":     {ends: errBroken, writers: 2, n: 6, want: errBroken, says: "broken", most: 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
