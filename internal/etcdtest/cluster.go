@@ -128,6 +128,7 @@ func (c *Cluster) args(m *member) []string {
 		"--listen-peer-urls=https://" + m.peerAddress(), "--initial-advertise-peer-urls=https://" + m.virtual,
 		"--initial-cluster=" + strings.Join(all, ","), "--initial-cluster-token=" + filepath.Base(c.dir), "--peer-auto-tls",
 		"--heartbeat-interval=50", "--election-timeout=500",
+		"--quota-backend-bytes=536870912", // it reserves as many addresses, 10 GiB by default, which a bounded process may not have
 	}
 	if !c.options.Fsync {
 		args = append(args, "--unsafe-no-fsync")
