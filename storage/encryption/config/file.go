@@ -180,14 +180,10 @@ func (f *File) retire(ctx context.Context, old *content, stop func()) {
 // reload returns the file's content if that is new and good.
 func (f *File) reload(ctx context.Context) *content {
 	fresh, err := f.changed(ctx)
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return nil
-	case err != nil:
-		if f.failed != err.Error() { // else it was told
-			f.options.Logger.Error("error processing encryption config file; the content from before stays in use", "file", f.path, "error", err)
+	if err != nil {
+		if ctx.Err() == nil { // else nothing is wrong but that it ends
+			f.tell(err)
 		}
-		f.failed = err.Error()
 		return nil
 	}
 	f.failed = ""
@@ -196,6 +192,14 @@ func (f *File) reload(ctx context.Context) *content {
 		f.advise()
 	}
 	return fresh
+}
+
+// tell logs what is wrong, once.
+func (f *File) tell(err error) {
+	if f.failed != err.Error() {
+		f.options.Logger.Error("error processing encryption config file; the content from before stays in use", "file", f.path, "error", err)
+	}
+	f.failed = err.Error()
 }
 
 func (f *File) changed(ctx context.Context) (*content, error) {
