@@ -66,11 +66,11 @@ func nodeNames(terms []corev1.NodeSelectorTerm) []string {
 			if r.Key != metav1.ObjectNameField || r.Operator != corev1.NodeSelectorOpIn {
 				continue
 			}
-			if !limited {
+			if limited {
+				names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(r.Values, n) })
+			} else {
 				names, limited = slices.Clone(r.Values), true
-				continue
 			}
-			names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(r.Values, n) })
 		}
 		if !limited {
 			return nil

@@ -195,6 +195,9 @@ func TestNodeResourcesBalancedAllocation(t *testing.T) {
 		"memory not reported": {
 			pod("1", "1000"), []*corev1.Node{node("4", ""), node("4", "")}, nil, []int64{75, 75},
 		},
+		"CPU not reported": {
+			pod("1", "1000"), []*corev1.Node{node("", "4000"), node("", "4000")}, nil, []int64{75, 75},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -241,6 +244,11 @@ func TestTaintToleration(t *testing.T) {
 		"a toleration of another effect does not": {
 			tolerant(corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}),
 			[]*corev1.Node{tainted(soft("a", "x")), tainted()},
+			[]int64{0, 100},
+		},
+		"comparing operators do not": {
+			tolerant(corev1.Toleration{Key: "a", Operator: corev1.TolerationOpGt, Value: "1"}),
+			[]*corev1.Node{tainted(soft("a", "5")), tainted()},
 			[]int64{0, 100},
 		},
 		"hard taints do not count": {
@@ -351,6 +359,7 @@ func TestImageLocality(t *testing.T) {
 		"an image volume":      {volume, []*corev1.Node{has(300, 600, 900), has(4000, 30)}, []int64{6, 0}},
 		"an init container":    {initial, []*corev1.Node{has(40, 300, 2000), has(20, 30, 40)}, []int64{6, 0}},
 		"with a tag":           {of("300:v1"), []*corev1.Node{has(300), has()}, []int64{12, 0}},
+		"by digest":            {of("x@sha256:0"), []*corev1.Node{has(300), has()}, nil},
 		"nowhere":              {of("1"), []*corev1.Node{has(300), has()}, nil},
 	}
 	for name, tt := range tests {
@@ -372,5 +381,90 @@ func TestDefaultWeights(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Score alone says what the score of a profile says where one node does not depend on the others.
+func TestScoreAlone(t *testing.T) {
+	prefers := preferring(prefer(2, "foo", "bar"), prefer(4, "key", "value"))
+	broken := preferring(prefer(1, "foo", "bar"))
+	broken.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference.MatchExpressions[0].Operator = "Near"
+	bare, noImages := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{}}}, &corev1.Pod{}
+	image := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "nginx"}}}}
+	with := &corev1.Node{Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"nginx:latest"}, SizeBytes: 1000 << 20}}}}
+	tests := map[string]struct {
+		by   scheduler.Priority
+		pod  *corev1.Pod
+		node *corev1.Node
+		want int64
+	}{
+		"one preferred":       {priorities.NodeAffinity{}, prefers, labelled("foo", "bar"), 2},
+		"both preferred":      {priorities.NodeAffinity{}, prefers, labelled("foo", "bar", "key", "value"), 6},
+		"no preference":       {priorities.NodeAffinity{}, &corev1.Pod{}, labelled("foo", "bar"), 0},
+		"no node affinity":    {priorities.NodeAffinity{}, bare, labelled("foo", "bar"), 0},
+		"a broken preference": {priorities.NodeAffinity{}, broken, labelled("foo", "bar"), 0},
+		"requests nothing":    {priorities.NodeResourcesBalancedAllocation{}, pod("", ""), node("4", "4000"), 0},
+		"requests CPU":        {priorities.NodeResourcesBalancedAllocation{}, pod("2", ""), node("4", "4000"), 62},
+		"requests memory":     {priorities.NodeResourcesBalancedAllocation{}, pod("", "2000"), node("4", "4000"), 62},
+		"requests the same":   {priorities.NodeResourcesBalancedAllocation{}, pod("2", "2000"), node("4", "4000"), 75},
+		"no images":           {priorities.ImageLocality{}, noImages, with, 0},
+		"an image":            {priorities.ImageLocality{}, image, with, 100},
+		"an image elsewhere":  {priorities.ImageLocality{}, image, &corev1.Node{}, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.by.Score(tt.pod, scheduler.NewNodeInfo(tt.node)); got != tt.want {
+				t.Errorf("scores %d", got)
+			}
+		})
+	}
+}
+
+// A priority that is remembered for pods that are alike tells apart those that it scores differently.
+func TestSignaturesTellWhatIsLookedAt(t *testing.T) {
+	tolerant := &corev1.Pod{Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "a"}}}}
+	for _, w := range priorities.Default() {
+		local, ok := w.Priority.(scheduler.Local)
+		if !ok {
+			continue
+		}
+		seen := map[string]bool{}
+		for _, p := range []*corev1.Pod{{}, tolerant, preferring(prefer(1, "a", "b")), pod("1", "1")} {
+			b, ok := local.Signature(nil, p)
+			if !ok {
+				t.Errorf("%s has no signature", w.Priority.Name())
+			}
+			seen[string(b)] = true
+		}
+		if len(seen) != 2 {
+			t.Errorf("%s has %d signatures", w.Priority.Name(), len(seen))
+		}
+	}
+}
+
+// How even a node is used with a pod counts what was given to the pod, when that is more than it asks for now.
+func TestBalanceCountsWhatAPodHas(t *testing.T) {
+	given := func(cpu string) *corev1.Pod {
+		p := pod("1", "1000")
+		p.Spec.Containers[0].Name = "c"
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c",
+			AllocatedResources: list(cpu, "1000"), Resources: &corev1.ResourceRequirements{Requests: list(cpu, "1000")}}}
+		return p
+	}
+	asWhole := pod("", "")
+	asWhole.Spec.Resources = &corev1.ResourceRequirements{Requests: list("1", "1000")}
+	asWhole.Status.AllocatedResources = list("3", "1000")
+	asWhole.Status.Resources = &corev1.ResourceRequirements{Requests: list("3", "1000")}
+	for name, tt := range map[string]struct {
+		pod  *corev1.Pod
+		want int64
+	}{
+		"as asked":   {given("1"), 75},
+		"more":       {given("3"), 62},
+		"as a whole": {asWhole, 62},
+	} {
+		if got := (priorities.NodeResourcesBalancedAllocation{}).Score(tt.pod, scheduler.NewNodeInfo(node("4", "4000"))); got != tt.want {
+			t.Errorf("%s: scores %d", name, got)
+		}
 	}
 }

@@ -173,7 +173,8 @@ func (q *Queue[E]) Event(event E, now time.Time) {
 	}
 }
 
-// waitingThat returns the items that wait for an event and meet a condition, in order.
+// waitingThat returns the items that wait for an event and meet a condition, in any order: where
+// they are tried next keeps them by priority.
 func (q *Queue[E]) waitingThat(meets func(*Item) bool) []*Item {
 	var some []*Item
 	for _, item := range q.waiting {
@@ -181,7 +182,6 @@ func (q *Queue[E]) waitingThat(meets func(*Item) bool) []*Item {
 			some = append(some, item)
 		}
 	}
-	slices.SortFunc(some, byPriority)
 	return some
 }
 
@@ -252,7 +252,8 @@ func (q *Queue[E]) activate(item *Item) {
 	q.active.add(item)
 }
 
-// hold puts an item that a gate holds to those that wait, and says whether it did.
+// hold puts an item that is in no list and that a gate holds to those that wait, and says whether
+// it did.
 func (q *Queue[E]) hold(item *Item) bool {
 	gate := q.o.Gate(item.Pod)
 	if item.gated {
@@ -261,7 +262,6 @@ func (q *Queue[E]) hold(item *Item) bool {
 	if gate == "" {
 		return false
 	}
-	q.remove(item)
 	item.RefusedBy, item.gated = append(slices.Clip(item.RefusedBy), gate), true
 	q.waiting[keyOf(item.Pod)] = item
 	return true
@@ -278,7 +278,7 @@ func (q *Queue[E]) backsOff(item *Item, now time.Time) bool {
 	}
 	if item.until.IsZero() {
 		wait := q.o.MaxBackoff
-		if shift := n - 1; shift < 62 && q.o.InitialBackoff <= q.o.MaxBackoff>>shift {
+		if shift := n - 1; q.o.InitialBackoff <= q.o.MaxBackoff>>shift {
 			wait = q.o.InitialBackoff << shift
 		}
 		item.until = item.since.Add(wait).Truncate(window)

@@ -397,3 +397,108 @@ func TestOrderOfArrival(t *testing.T) {
 	}
 	want(t, popAll(q, now.Time), names)
 }
+
+// Without options every event is a reason to try a pod again.
+func TestEveryEventHelpsByDefault(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, queue.Options[string]{})
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit"}, now.Time)
+	q.Event("anything", now.after(time.Minute))
+	want(t, q.Counts(), queue.Counts{Active: 1})
+}
+
+// A pod without a priority is one of priority 0.
+func TestNoPriorityIsZero(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	for _, p := range []*corev1.Pod{important("first", 0), pod("second"), important("third", 0), important("most", 1), important("least", -1)} {
+		q.Add(p, now.Time)
+	}
+	want(t, popAll(q, now.Time), []string{"most", "first", "second", "third", "least"})
+}
+
+// A pod that was deleted is a new one when it is updated afterwards.
+func TestUpdateOfADeletedPod(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit"}, now.Time)
+	q.Delete(pod("a"))
+	q.Update(pod("a"), "labels", now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1})
+	want(t, q.Pop(now.Time).Attempts, 1)
+}
+
+// A pod that is to be tried anyway needs no event, and no gate takes it back.
+func TestUpdateOfAPodThatIsToBeTried(t *testing.T) {
+	now := newClock()
+	gate := ""
+	q := queue.New(now.Time, queue.Options[string]{
+		Gate:    func(*corev1.Pod) string { return gate },
+		MayHelp: func(*corev1.Pod, []string, string) bool { t.Error("asked for an event's use"); return true },
+	})
+	q.Add(pod("a"), now.Time)
+	gate = "gates"
+	q.Update(important("a", 3), "labels", now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1})
+	want(t, *q.Pop(now.Time).Pod.Spec.Priority, 3)
+}
+
+// What a pod backs off for counts its refusals, however many errors came between; an error after refusals counts
+// for itself.
+func TestRefusalsAndErrorsCountApart(t *testing.T) {
+	now := newClock()
+	q := queue.New(now.Time, byName())
+	q.Add(pod("a"), now.Time)
+	fail := func(refusedBy ...string) {
+		now.after(time.Minute)
+		q.Event("fit", now.Time)
+		q.Return(q.Pop(now.Time), pod("a"), refusedBy, now.Time)
+	}
+	wait := func() time.Duration {
+		q.Event("fit", now.Time)
+		q.Add(important("other", 9), now.Time)
+		for waited := time.Duration(0); ; waited += time.Second {
+			q.Flush(now.Add(waited))
+			if q.Counts().Active > 1 {
+				q.Delete(pod("other"))
+				return waited - time.Second // the last second counts whole
+			}
+		}
+	}
+	fail("fit")
+	want(t, wait(), time.Second)
+	fail("fit")
+	want(t, wait(), 2*time.Second)
+	fail()
+	want(t, wait(), time.Second)
+	fail()
+	want(t, wait(), 2*time.Second)
+	fail("fit")
+	want(t, wait(), 4*time.Second)
+	fail("fit")
+	want(t, wait(), 8*time.Second)
+	fail()
+	want(t, wait(), time.Second)
+}
+
+// The next thing to happen is the first: the end of a back-off or the sweep.
+func TestNextIsTheFirst(t *testing.T) {
+	for _, tt := range []struct{ at, want time.Duration }{
+		{27 * time.Second, 29 * time.Second}, // the back-off of an error ends
+		{29 * time.Second, 30 * time.Second}, // the sweep comes before it does
+	} {
+		now := newClock()
+		start := now.Time
+		q := queue.New(now.Time, byName())
+		q.Add(pod("refused"), now.Time)
+		q.Return(q.Pop(now.Time), pod("refused"), []string{"fit"}, now.Time)
+		q.Add(pod("failed"), now.after(tt.at))
+		q.Return(q.Pop(now.Time), pod("failed"), nil, now.Time)
+		next, ok := q.Next(now.Time)
+		if !ok || next.Sub(start) != tt.want {
+			t.Errorf("next is at %v, %v", next.Sub(start), ok)
+		}
+	}
+}

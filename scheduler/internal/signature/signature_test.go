@@ -61,6 +61,8 @@ func TestStringsDoNotRunTogether(t *testing.T) {
 func TestPodsThatRanHaveNone(t *testing.T) {
 	for name, p := range map[string]*corev1.Pod{
 		"containers": {Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{}}}},
+		"init":       {Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{}}}},
+		"actual":     {Status: corev1.PodStatus{Resources: &corev1.ResourceRequirements{}}},
 		"resources":  {Status: corev1.PodStatus{AllocatedResources: corev1.ResourceList{"cpu": resource.MustParse("1")}}},
 		"resize":     {Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodResizePending}}}},
 	} {
@@ -68,4 +70,71 @@ func TestPodsThatRanHaveNone(t *testing.T) {
 			t.Errorf("%s: has a signature", name)
 		}
 	}
+}
+
+func requesting(pairs ...string) corev1.Container {
+	l := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		l[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return corev1.Container{Resources: corev1.ResourceRequirements{Requests: l}}
+}
+
+// Each of these pods has a signature of its own.
+func TestRequestsTellContainersApart(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	sidecar := requesting("cpu", "1")
+	sidecar.RestartPolicy = &always
+	one, two := requesting("cpu", "1"), requesting("memory", "1")
+	both, whole := requesting("cpu", "1", "memory", "1"), requesting("cpu", "1").Resources
+	apart(t, signature.Requests, map[string]corev1.PodSpec{
+		"nothing":             {},
+		"a container":         {Containers: []corev1.Container{{}}},
+		"two containers":      {Containers: []corev1.Container{{}, {}}},
+		"with CPU":            {Containers: []corev1.Container{one}},
+		"with little CPU":     {Containers: []corev1.Container{requesting("cpu", "1m")}},
+		"with least CPU":      {Containers: []corev1.Container{requesting("cpu", "2m")}},
+		"with much":           {Containers: []corev1.Container{requesting("memory", "9223372036854775")}},
+		"with more":           {Containers: []corev1.Container{requesting("memory", "9223372036854776")}},
+		"with yet more":       {Containers: []corev1.Container{requesting("memory", "9223372036854777")}},
+		"init one":            {InitContainers: []corev1.Container{one}},
+		"init both":           {InitContainers: []corev1.Container{both}},
+		"init one by one":     {InitContainers: []corev1.Container{one, two}},
+		"sidecar":             {InitContainers: []corev1.Container{sidecar}},
+		"in one":              {Containers: []corev1.Container{both}},
+		"in two":              {Containers: []corev1.Container{one, two}},
+		"as a whole":          {Resources: &whole},
+		"as overhead":         {Overhead: whole.Requests},
+		"init and containers": {InitContainers: []corev1.Container{one}, Containers: []corev1.Container{two}},
+	})
+}
+
+// apart wants signatures of pods to differ, and to be the same again each time.
+func apart(t *testing.T, of func([]byte, *corev1.Pod) ([]byte, bool), specs map[string]corev1.PodSpec) {
+	t.Helper()
+	seen := map[string]string{}
+	for name, spec := range specs {
+		b, ok := of(nil, &corev1.Pod{Spec: spec})
+		if other := seen[string(b)]; !ok || other != "" {
+			t.Errorf("%s: %q, as of %q; %v", name, b, other, ok)
+		}
+		seen[string(b)] = name
+		for range 20 { // maps have no order
+			if again, _ := of(nil, (&corev1.Pod{Spec: spec}).DeepCopy()); string(again) != string(b) {
+				t.Fatalf("%s: %q, then %q", name, b, again)
+			}
+		}
+	}
+}
+
+func TestNodeAffinityTellsSelectorsApart(t *testing.T) {
+	apart(t, signature.NodeAffinity, map[string]corev1.PodSpec{
+		"none":           {},
+		"empty":          {NodeSelector: map[string]string{}},
+		"one":            {NodeSelector: map[string]string{"a": "b"}},
+		"another":        {NodeSelector: map[string]string{"a": "c"}},
+		"many":           {NodeSelector: map[string]string{"a": "b", "b": "c", "c": "d", "d": "e", "e": "f", "f": "g"}},
+		"affinity":       {Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}},
+		"no restriction": {NodeSelector: map[string]string{"x": "y"}, Affinity: &corev1.Affinity{}},
+	})
 }
