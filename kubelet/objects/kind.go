@@ -45,7 +45,7 @@ type entry[T informer.Object] struct {
 	asked   chan struct{}
 	watched bool // the watch has listed: object is what the server has, or had when it was last reached
 	object  T
-	known   bool // object is set
+	known   bool // object is there
 	missed  bool // somebody was told that it is not there
 }
 
@@ -91,9 +91,6 @@ func (k *kind[T]) replace(uid types.UID, old, now references) {
 			continue
 		}
 		e := k.entries[at]
-		if e == nil {
-			continue
-		}
 		delete(e.pods, uid)
 		k.stopIfUnused(e)
 	}
@@ -136,7 +133,7 @@ func (k *kind[T]) get(ctx context.Context, at key) (T, error) {
 	k.mu.Lock()
 	e := k.entries[at]
 	var asked chan struct{}
-	if e != nil && e.stop != nil {
+	if e != nil {
 		asked = e.asked
 	}
 	k.mu.Unlock()
@@ -170,16 +167,17 @@ func (k *kind[T]) ask(ctx context.Context, at key, e *entry[T]) (T, error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	away := err != nil && isUnreachable(err) && ctx.Err() == nil
 	switch {
-	case err == nil && !e.watched:
-		e.object, e.known = object, true
-	case err != nil && isUnreachable(err) && e.known && ctx.Err() == nil:
+	case away && e.known:
 		return e.object, nil
-	case err != nil && isUnreachable(err) && e.watched && ctx.Err() == nil:
+	case away && e.watched:
 		err = apierrors.NewNotFound(corev1.Resource(k.singular), at.name)
-	case apierrors.IsNotFound(err) && !e.watched:
-		var none T
-		e.object, e.known = none, false
+	case e.watched: // its next event tells more
+	case err == nil:
+		e.object, e.known = object, true
+	case apierrors.IsNotFound(err):
+		e.known = false
 	}
 	e.missed = e.missed || err != nil
 	return object, err
@@ -213,9 +211,7 @@ func (k *kind[T]) watch(ctx context.Context, e *entry[T], asked chan struct{}) {
 		if !errors.Is(err, informer.ErrExpired) {
 			k.options.Logger.Warn("watching an object failed", "resource", k.resource, "object", e.namespace+"/"+e.name, "error", err)
 		}
-		if pause.For(ctx, delay) != nil {
-			return
-		}
+		_ = pause.For(ctx, delay) // the loop ends with the context
 		delay = min(2*delay, maxRetry)
 	}
 }
@@ -279,12 +275,7 @@ func (k *kind[T]) take(e *entry[T], object T, found bool) {
 	k.mu.Lock()
 	same := e.known == found && (!found || e.object.GetUID() == object.GetUID() && e.object.GetResourceVersion() == object.GetResourceVersion())
 	asked := e.watched || e.known || e.missed
-	if !found {
-		var none T
-		object = none
-	}
 	e.object, e.known, e.watched = object, found, true
-	e.missed = e.missed && !found
 	var uids []types.UID
 	if !same && asked {
 		for uid, asFile := range e.pods {

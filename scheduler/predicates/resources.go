@@ -61,7 +61,7 @@ func (f NodeResourcesFit) fit(want scheduler.Resources, node *scheduler.NodeInfo
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.Scalars)) {
 		n := want.Scalars[name]
-		if n > 0 && n > has.Scalars[name]-used.Scalars[name] && !f.ignores(name) {
+		if n > has.Scalars[name]-used.Scalars[name] && !f.ignores(name) {
 			refuse("Insufficient "+string(name), n > has.Scalars[name])
 		}
 	}

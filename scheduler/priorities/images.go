@@ -48,6 +48,9 @@ func (ImageLocality) PrepareScores(pod *corev1.Pod, s *scheduler.Snapshot, _ []*
 }
 
 func score(images []string, node *scheduler.NodeInfo, share func(image string) float64) int64 {
+	if len(images) == 0 {
+		return 0
+	}
 	var sum int64
 	for _, image := range images {
 		if size, ok := node.Images[image]; ok {
@@ -55,9 +58,6 @@ func score(images []string, node *scheduler.NodeInfo, share func(image string) f
 		}
 	}
 	most := mostImages * int64(len(images))
-	if most <= leastImages {
-		return 0
-	}
 	sum = min(max(sum, leastImages), most)
 	return scheduler.MaxScore * (sum - leastImages) / (most - leastImages)
 }

@@ -51,11 +51,7 @@ func (NodeAffinity) Name() string { return "NodeAffinity" }
 
 // Score is the sum of the weights of the terms that match.
 func (NodeAffinity) Score(pod *corev1.Pod, node *scheduler.NodeInfo) int64 {
-	terms := preferred(pod)
-	if terms == nil {
-		return 0
-	}
-	parsed, err := nodeaffinity.NewPreferredSchedulingTerms(terms)
+	parsed, err := nodeaffinity.NewPreferredSchedulingTerms(preferred(pod))
 	if err != nil {
 		return 0
 	}

@@ -67,7 +67,6 @@ func list(b []byte, l corev1.ResourceList) []byte {
 func Tolerations(b []byte, pod *corev1.Pod) []byte {
 	for i := range pod.Spec.Tolerations {
 		t := &pod.Spec.Tolerations[i]
-		b = append(b, 't')
 		b = String(b, t.Key)
 		b = String(b, string(t.Operator))
 		b = String(b, t.Value)

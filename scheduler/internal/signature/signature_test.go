@@ -97,6 +97,8 @@ func TestRequestsTellContainersApart(t *testing.T) {
 		"with much":           {Containers: []corev1.Container{requesting("memory", "9223372036854775")}},
 		"with more":           {Containers: []corev1.Container{requesting("memory", "9223372036854776")}},
 		"with yet more":       {Containers: []corev1.Container{requesting("memory", "9223372036854777")}},
+		"with immense":        {Containers: []corev1.Container{requesting("memory", "2305843009213693952")}},
+		"with twice that":     {Containers: []corev1.Container{requesting("memory", "4611686018427387904")}},
 		"init one":            {InitContainers: []corev1.Container{one}},
 		"init both":           {InitContainers: []corev1.Container{both}},
 		"init one by one":     {InitContainers: []corev1.Container{one, two}},
@@ -137,4 +139,13 @@ func TestNodeAffinityTellsSelectorsApart(t *testing.T) {
 		"affinity":       {Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}},
 		"no restriction": {NodeSelector: map[string]string{"x": "y"}, Affinity: &corev1.Affinity{}},
 	})
+}
+
+// What else a pod says about affinity does not set it apart.
+func TestOtherAffinityHasNoSay(t *testing.T) {
+	none, _ := signature.NodeAffinity(nil, &corev1.Pod{})
+	other, _ := signature.NodeAffinity(nil, &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}}}})
+	if string(none) != string(other) {
+		t.Errorf("%q and %q", none, other)
+	}
 }
