@@ -129,14 +129,15 @@ func (c *Core) Look(now time.Time, o Observations) []Threshold {
 	c.firstMet = first
 	c.conditions = nil
 	for _, condition := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
-		if at, ok := c.conditionAt[condition]; ok && (at.Equal(now) || now.Sub(at) < c.transition) {
+		// One that never was is long over.
+		if at := c.conditionAt[condition]; at.Equal(now) || now.Sub(at) < c.transition {
 			c.conditions = append(c.conditions, condition)
 		}
 	}
 	c.unresolved = slices.DeleteFunc(starved, func(t Threshold) bool { return now.Sub(first[t.key()]) < t.GracePeriod })
 	urgent := slices.DeleteFunc(slices.Clone(c.unresolved), func(t Threshold) bool {
-		seen, known := c.last[t.Signal]
-		return known && !o[t.Signal].At.IsZero() && !o[t.Signal].At.After(seen.At)
+		at := o[t.Signal].At
+		return !at.IsZero() && !at.After(c.last[t.Signal].At)
 	})
 	c.last = o
 	slices.SortStableFunc(urgent, byUrgency)

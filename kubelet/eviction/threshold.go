@@ -1,7 +1,6 @@
 package eviction
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -180,9 +179,9 @@ func parseAll(statements map[string]string) ([]Threshold, error) {
 			return nil, fmt.Errorf("%w: %s: %w", ErrThreshold, name, err)
 		}
 		switch percent := strings.HasSuffix(text, "%"); {
-		case percent && value.Share < 0:
+		case value.Share < 0:
 			return nil, fmt.Errorf("%w: eviction percentage threshold %s must be >= 0%%: %s", ErrThreshold, name, text)
-		case percent && value.Share > 1:
+		case value.Share > 1:
 			return nil, fmt.Errorf("%w: eviction percentage threshold %s must be <= 100%%: %s", ErrThreshold, name, text)
 		case !percent && value.Quantity.Sign() <= 0:
 			return nil, fmt.Errorf("%w: eviction threshold %s must be positive: %s", ErrThreshold, name, text)
@@ -203,7 +202,7 @@ func parseReclaim(name, text string) (Value, error) {
 	switch percent := strings.HasSuffix(text, "%"); {
 	case percent && value.Share <= 0:
 		return Value{}, fmt.Errorf("%w: eviction percentage minimum reclaim %s must be positive: %s", ErrThreshold, name, text)
-	case !percent && value.Quantity.Sign() < 0:
+	case value.Quantity.Sign() < 0:
 		return Value{}, fmt.Errorf("%w: negative eviction minimum reclaim specified for %s", ErrThreshold, name)
 	}
 	return value, nil
@@ -270,11 +269,5 @@ func ForLayout(thresholds []Threshold, l Layout) []Threshold {
 
 // byUrgency puts memory first.
 func byUrgency(a, b Threshold) int {
-	rank := func(t Threshold) int {
-		if t.Signal.resource() == corev1.ResourceMemory {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Compare(rank(a), rank(b))
+	return yesFirst(a.Signal.resource() == corev1.ResourceMemory, b.Signal.resource() == corev1.ResourceMemory)
 }
