@@ -202,6 +202,52 @@ func TestRates(t *testing.T) {
 	})
 }
 
+// TestRatesOverTime: two readings at least five seconds apart are kept, and none of what is gone.
+func TestRatesOverTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := busy(time.Now())
+		pods := r.pods
+		c := collector(t, r, idle{time.Now()}, stats.Options{})
+		rate := func(total uint64) *uint64 {
+			t.Helper()
+			pods[0].Containers[0].CPU.At, pods[0].Containers[0].CPU.CoreNanoSeconds = time.Now(), total
+			s, err := c.Resources(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Pods[0].Containers[0].CPU == nil {
+				return nil
+			}
+			return s.Pods[0].Containers[0].CPU.UsageNanoCores
+		}
+		none := func(what string, got *uint64) {
+			t.Helper()
+			if got != nil {
+				t.Errorf("%s: %d", what, *got)
+			}
+		}
+		none("the first", rate(0))
+		none("at the same time", rate(1e9))
+		time.Sleep(4 * time.Second)
+		equal(t, "after four seconds", rate(4e9), 1e9)
+		time.Sleep(time.Second)
+		equal(t, "after five", rate(10e9), 2e9) // this one is kept
+		time.Sleep(4 * time.Second)
+		equal(t, "after nine, from the first", rate(18e9), 2e9)
+		time.Sleep(time.Second)
+		equal(t, "after ten, from the one after five", rate(25e9), 3e9)
+		time.Sleep(5 * time.Second)
+		none("started again", rate(1e9))
+		time.Sleep(5 * time.Second)
+		equal(t, "since then", rate(6e9), 1e9)
+		r.pods = nil
+		none("gone", rate(0))
+		r.pods = pods
+		time.Sleep(5 * time.Second)
+		none("back", rate(20e9))
+	})
+}
+
 func TestVolumes(t *testing.T) {
 	dir := t.TempDir()
 	logs := filepath.Join(dir, "logs")

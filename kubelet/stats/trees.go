@@ -19,8 +19,7 @@ type size struct{ bytes, inodes uint64 }
 // measured is a size at a time.
 type measured struct {
 	size
-	at   time.Time // when it was measured
-	used time.Time // when it was asked for last
+	at time.Time
 }
 
 // trees measures directories and remembers what they take.
@@ -36,8 +35,6 @@ func (t *trees) measure(ctx context.Context, dir string, now time.Time) (size, b
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m, ok := t.known[dir]; ok && now.Sub(m.at) < t.age {
-		m.used = now
-		t.known[dir] = m
 		return m.size, true
 	}
 	s, err := walk(ctx, dir)
@@ -45,16 +42,16 @@ func (t *trees) measure(ctx context.Context, dir string, now time.Time) (size, b
 		delete(t.known, dir)
 		return size{}, false
 	}
-	t.known[dir] = measured{size: s, at: now, used: now}
+	t.known[dir] = measured{size: s, at: now}
 	return s, true
 }
 
-// forget drops what nobody has asked for lately.
+// forget drops what is too old to be told.
 func (t *trees) forget(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for dir, m := range t.known {
-		if now.Sub(m.used) > 2*t.age {
+		if now.Sub(m.at) >= t.age {
 			delete(t.known, dir)
 		}
 	}
