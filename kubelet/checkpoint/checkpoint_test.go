@@ -407,3 +407,120 @@ func BenchmarkAdmit(b *testing.B) {
 		}
 	}
 }
+
+// What was saved as pods and is none leaves no trace: all of it is forgotten, with an error, and work goes on.
+func TestPodsOfAnotherForm(t *testing.T) {
+	for name, tt := range map[string]struct {
+		saved any
+		bad   bool
+	}{
+		"nothing":  {nil, false},
+		"a number": {7, true},
+		"a part":   {map[string]any{"a": checkpoint.Pod{Name: "a"}, "b": 5}, true},
+	} {
+		store := newStore(t, t.TempDir())
+		if err := store.Save("pods", tt.saved); err != nil {
+			t.Fatal(err)
+		}
+		p, err := checkpoint.Restore(store)
+		if errors.Is(err, checkpoint.ErrCorrupt) != tt.bad || !tt.bad && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if known, _ := p.Orphans(func(types.UID) bool { return false }); len(known) != 0 {
+			t.Errorf("%s: knows %v", name, known)
+		}
+		if err := p.Admit(newPod("c", "1")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Every change is on disk when its call returns, and what is no change is not written.
+func TestWhatIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	p, err := checkpoint.Restore(newStore(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := newPod("a", "1")
+	limited.Spec.Containers[1].Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("1Gi")}
+	wait := checkpoint.Backoff{Delay: time.Second}
+	for i, step := range []struct {
+		change  func() error
+		written bool
+		pods    int
+		waits   int
+	}{
+		{func() error { return p.Admit() }, false, 0, 0},
+		{func() error { return p.SetBackoff("a", "c", wait) }, false, 0, 0},
+		{func() error { return p.Forget("a") }, false, 0, 0},
+		{func() error { return p.Admit(limited, newPod("b", "1")) }, true, 2, 0},
+		{func() error { return p.SetBackoff("a", "c", wait) }, true, 2, 1},
+		{func() error { return p.SetBackoff("unheard of", "c", wait) }, false, 2, 1},
+		{func() error { return p.Forget("b") }, true, 1, 1},
+		{func() error { return p.Forget("b") }, false, 1, 1},
+	} {
+		// Whatever is written replaces this.
+		file := filepath.Join(dir, "pods.json")
+		before, err := os.Stat(file)
+		if err := step.change(); err != nil {
+			t.Fatal(err)
+		}
+		after, afterErr := os.Stat(file)
+		written := err != nil && afterErr == nil || err == nil && afterErr == nil && !os.SameFile(before, after)
+		if written != step.written {
+			t.Errorf("step %d: written %v", i, written)
+		}
+		if !written {
+			continue
+		}
+		again, err := checkpoint.Restore(newStore(t, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		known, _ := again.Orphans(func(types.UID) bool { return false })
+		a, _ := again.Get("a")
+		limit := a.Resources["besteffort"].Limits["memory"]
+		if len(known) != step.pods || len(a.Backoffs) != step.waits || limit.String() != "1Gi" {
+			t.Errorf("step %d: knows %v, %+v", i, known, a)
+		}
+	}
+	// When it cannot be written, whoever made the change is told.
+	if err := os.MkdirAll(filepath.Join(dir, "pods.json.new", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"Admit": p.Admit(newPod("d", "1")), "SetBackoff": p.SetBackoff("a", "c", wait), "Forget": p.Forget("a"),
+	} {
+		if !errors.Is(err, syscall.EISDIR) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStoreThatCannotBeReached(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	below := newStore(t, filepath.Join(dir, "file", "store"))
+	if err := below.Save("x", 1); !errors.Is(err, syscall.ENOTDIR) || !strings.HasPrefix(err.Error(), "checkpoint x: ") {
+		t.Errorf("saved below a file: %v", err)
+	}
+	s := newStore(t, dir)
+	if err := os.MkdirAll(filepath.Join(dir, "x.json", "y"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load("x", new(int)); !errors.Is(err, syscall.EISDIR) || !strings.HasPrefix(err.Error(), "checkpoint x: ") {
+		t.Errorf("loaded a directory: %v", err)
+	}
+	if err := s.Delete("x"); !errors.Is(err, syscall.ENOTEMPTY) || !strings.HasPrefix(err.Error(), "checkpoint x: ") {
+		t.Errorf("deleted a directory: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "z.json"), []byte("?"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load("z", new(int)); !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), "invalid character '?'") {
+		t.Errorf("loaded what is no checkpoint: %v", err)
+	}
+}

@@ -130,9 +130,6 @@ func parseSecret(secret *corev1.Secret) (map[string]entry, error) {
 // ofNode are the entries of the node's own configuration. One that is no good is as good as none:
 // it must not keep the pods from images that need no credentials.
 func (k *Keyring) ofNode() ring {
-	if k.options.ConfigFile == "" {
-		return nil
-	}
 	info, err := os.Stat(k.options.ConfigFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -150,7 +147,6 @@ func (k *Keyring) ofNode() ring {
 	}
 	if err != nil {
 		k.options.Logger.Warn("the node's image credentials cannot be used", "file", k.options.ConfigFile, "error", err)
-		return nil
 	}
 	all := ring{}
 	all.add(entries)

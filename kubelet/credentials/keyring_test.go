@@ -97,6 +97,8 @@ func TestWhichEntryIsFor(t *testing.T) {
 		{"index.docker.io", "localhost/a", "index.docker.io"}, // so upstream
 		{"*", "registry.example/a", ""},
 		{"%zz", "registry.example/a", ""},
+		{"%zz", "localhost/a", ""},
+		{"registry.example/%25zz", "registry.example/a", ""},
 	} {
 		t.Run(test.entries+" for "+test.image, func(t *testing.T) {
 			k, err := credentials.New(secrets{"s": configJSON(auths(strings.Fields(test.entries)...))}, credentials.Options{})
@@ -265,4 +267,77 @@ func FuzzFor(f *testing.F) {
 			t.Errorf("got %q", err)
 		}
 	})
+}
+
+// What is wrong with the node's configuration is said, but for the secrets in it, and nobody has to listen.
+func TestNodesConfigurationThatIsNoGood(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.json")
+	write := func(size int) {
+		text := auths("r.example")
+		if err := os.WriteFile(file, []byte(text+strings.Repeat(" ", size-len(text))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		file   string
+		size   int
+		want   string
+		logged string
+	}{
+		"as large as may be": {file, 10 << 20, "r.example", ""},
+		"too large":          {file, 10<<20 + 1, "", "larger than 10485760 bytes"},
+		"below a file":       {filepath.Join(file, "config.json"), 100, "", "not a directory"},
+		"a directory":        {dir, 100, "", "is a directory"},
+		"none":               {"", 100, "", ""},
+	} {
+		write(tt.size)
+		var log bytes.Buffer
+		for _, logger := range []*slog.Logger{nil, slog.New(slog.NewTextHandler(&log, nil))} {
+			k, err := credentials.New(secrets{}, credentials.Options{ConfigFile: tt.file, Logger: logger})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := k.For(t.Context(), newPod(), "r.example/a"); err != nil || users(got) != tt.want {
+				t.Errorf("%s: %q, %v", name, users(got), err)
+			}
+		}
+		if tt.logged == "" && log.Len() > 0 || !strings.Contains(log.String(), tt.logged) {
+			t.Errorf("%s: logged %s", name, &log)
+		}
+	}
+}
+
+// Base64 that breaks off is no good, even if there is a name and a password in what comes before.
+func TestAuthThatBreaksOff(t *testing.T) {
+	k, err := credentials.New(secrets{"s": configJSON(`{"auths": {"r.example": {"auth": "dTpw!"}}}`)}, credentials.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := k.For(t.Context(), newPod("s"), "r.example/a"); !errors.Is(err, credentials.ErrInvalid) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// A secret that is missing is told of, if anybody listens; one that is there is not.
+func TestWhatIsTold(t *testing.T) {
+	told := 0
+	for _, o := range []credentials.Options{{}, {Recorder: events.Func(func(events.Event) { told++ })}} {
+		k, err := credentials.New(secrets{"s": configJSON(auths("r.example"))}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, names := range [][]string{{"s"}, {}, {""}, {"missing", "s"}} {
+			want := ""
+			if len(names) > 0 && names[len(names)-1] == "s" {
+				want = "r.example"
+			}
+			if got, err := k.For(t.Context(), newPod(names...), "r.example/a"); err != nil || users(got) != want {
+				t.Errorf("%v: %q, %v", names, users(got), err)
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
 }

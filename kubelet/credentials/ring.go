@@ -17,27 +17,24 @@ const dockerHub = "index.docker.io"
 // ring is credentials by what they are for: a host, with wildcards and a port perhaps, and a path.
 type ring map[string][]cri.Auth
 
-// add adds the entries of a configuration. What is no address is ignored.
+// add adds the entries of a configuration.
 func (r ring) add(entries map[string]entry) {
 	for _, location := range slices.Sorted(maps.Keys(entries)) {
-		key, ok := keyOf(location)
-		if !ok {
-			continue
-		}
+		key := keyOf(location)
 		e := entries[location]
 		r[key] = append(r[key], cri.Auth{Username: e.username, Password: e.password})
 	}
 }
 
 // keyOf is what an entry is for: its address without the scheme, and without the version of the
-// registry's API.
-func keyOf(location string) (string, bool) {
+// registry's API. What is no address is for nothing: empty, which no image's host is.
+func keyOf(location string) string {
 	if !strings.HasPrefix(location, "https://") && !strings.HasPrefix(location, "http://") {
 		location = "https://" + location
 	}
 	parsed, err := url.Parse(location)
 	if err != nil {
-		return "", false
+		return ""
 	}
 	below := parsed.Path
 	if strings.HasPrefix(below, "/v2/") || strings.HasPrefix(below, "/v1/") {
@@ -46,7 +43,7 @@ func keyOf(location string) (string, bool) {
 	if below == "/" {
 		below = ""
 	}
-	return parsed.Host + below, true
+	return parsed.Host + below
 }
 
 // lookup returns the credentials for an image, whose name begins with its registry's. The most
@@ -70,8 +67,6 @@ func (r ring) lookup(image string) []cri.Auth {
 func onDockerHub(image string) bool {
 	host, _, more := strings.Cut(image, "/")
 	switch {
-	case host == "":
-		return false
 	case !more, host == "docker.io", host == dockerHub:
 		return true
 	default:
@@ -95,7 +90,7 @@ func matches(key, image string) bool {
 		return false
 	}
 	for i, part := range globParts {
-		if ok, err := path.Match(part, parts[i]); err != nil || !ok {
+		if ok, _ := path.Match(part, parts[i]); !ok { // a pattern that is none matches nothing
 			return false
 		}
 	}

@@ -8,16 +8,12 @@ import (
 	"strings"
 )
 
-// maxEnvFileLine bounds a line of a file of variables.
-const maxEnvFileLine = bufio.MaxScanTokenSize
-
 // ParseFile returns the value of a variable in a file of variables, and empty when it is not there.
 // Each is on a line of its own as NAME='value'; a value may have line breaks. Lines that are empty or
 // begin with # are left out, and so is # after a value. What comes after the variable is not looked
-// at.
+// at. A line has less than bufio.MaxScanTokenSize bytes.
 func ParseFile(r io.Reader, key string) (string, error) {
 	lines := &lineReader{scanner: bufio.NewScanner(r)}
-	lines.scanner.Buffer(nil, maxEnvFileLine)
 	for {
 		line, ok := lines.next()
 		if !ok {

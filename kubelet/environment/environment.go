@@ -234,7 +234,7 @@ func (m *maker) add(ctx context.Context, e *corev1.EnvVar) error {
 	case e.ValueFrom != nil:
 		value, skip, err = m.valueFrom(ctx, e.ValueFrom)
 	}
-	if err == nil && !skip {
+	if !skip { // after an error nobody asks for what is set
 		m.set(e.Name, value)
 	}
 	return err

@@ -2,6 +2,7 @@ package environment_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -32,6 +33,9 @@ var (
 type objects map[string]map[string]string
 
 func (o objects) ConfigMap(_ context.Context, ns, name string) (*corev1.ConfigMap, error) {
+	if name == "refused" {
+		return nil, errors.New("refused")
+	}
 	if data, ok := o["configmap "+name]; ok && ns == "ns" {
 		return &corev1.ConfigMap{Data: data}, nil
 	}
@@ -39,6 +43,9 @@ func (o objects) ConfigMap(_ context.Context, ns, name string) (*corev1.ConfigMa
 }
 
 func (o objects) Secret(_ context.Context, ns, name string) (*corev1.Secret, error) {
+	if name == "refused" {
+		return nil, errors.New("refused")
+	}
 	if data, ok := o["secret "+name]; ok && ns == "ns" {
 		s := &corev1.Secret{Data: map[string][]byte{}}
 		for k, v := range data {
@@ -73,6 +80,9 @@ type envFiles map[string]string
 func (f envFiles) Open(_ *corev1.Pod, volume, path string) (io.ReadCloser, error) {
 	if text, ok := f[volume+"/"+path]; ok {
 		return io.NopCloser(strings.NewReader(text)), nil
+	}
+	if path == "refused" {
+		return nil, fs.ErrPermission
 	}
 	return nil, fs.ErrNotExist
 }
@@ -172,6 +182,12 @@ func TestEnvironment(t *testing.T) {
 		"fileBad":             {env: []corev1.EnvVar{fileKey("A", "v", "bad", "KEY", nil)}, err: "couldn't parse env file"},
 		"fileMissing":         {env: []corev1.EnvVar{fileKey("A", "v", "no", "KEY", nil)}, err: "couldn't parse env file"},
 		"fileOptionalMissing": {env: []corev1.EnvVar{fileKey("A", "v", "no", "KEY", yes)}},
+		"notOptional":         {env: []corev1.EnvVar{configKey("A", "no", "x", new(false))}, err: `configmaps "no" not found`},
+		"notOptionalFrom":     {from: []corev1.EnvFromSource{fromSecret("", "no", new(false))}, err: `secrets "no" not found`},
+		"refused":             {env: []corev1.EnvVar{configKey("A", "refused", "x", yes)}, err: "refused"},
+		"refusedSecret":       {env: []corev1.EnvVar{secretKey("A", "refused", "x", yes)}, err: "refused"},
+		"fileRefused":         {env: []corev1.EnvVar{fileKey("A", "v", "refused", "KEY", yes)}, err: "couldn't parse env file"},
+		"noVersion":           {env: []corev1.EnvVar{from("A", corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}})}, want: "A=web"},
 		"emptyConfig":         {env: []corev1.EnvVar{from("A", corev1.EnvVarSource{})}, want: "A="},
 		"emptyEnvFroms":       {from: []corev1.EnvFromSource{{Prefix: "X"}}},
 	} {
@@ -286,4 +302,84 @@ func Example() {
 	// Output:
 	// [{POD web} {GREETING hello from web}] <nil>
 	// ["echo" "hello from web" "$(HOME)"]
+}
+
+// counting counts what is read.
+type counting struct {
+	objects
+	configMaps, secrets int
+}
+
+func (c *counting) ConfigMap(ctx context.Context, ns, name string) (*corev1.ConfigMap, error) {
+	c.configMaps++
+	return c.objects.ConfigMap(ctx, ns, name)
+}
+
+func (c *counting) Secret(ctx context.Context, ns, name string) (*corev1.Secret, error) {
+	c.secrets++
+	return c.objects.Secret(ctx, ns, name)
+}
+
+// openFile counts how often it is closed.
+type openFile struct {
+	io.Reader
+	closed *int
+}
+
+func (f openFile) Open(*corev1.Pod, string, string) (io.ReadCloser, error) { return f, nil }
+func (f openFile) Close() error                                            { *f.closed++; return nil }
+
+// Every object is read once for a container, whatever it takes from it, and what is opened is closed.
+func TestReadOnce(t *testing.T) {
+	source, closed := &counting{objects: objects{"configmap c": {"one": "1", "two": "2"}, "secret s": {"one": "S1", "two": "S2"}}}, 0
+	e := environment.New(environment.Sources{Objects: source, Files: openFile{strings.NewReader("KEY='x'"), &closed}}, environment.Options{})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v"}}, Containers: []corev1.Container{{
+		EnvFrom: []corev1.EnvFromSource{fromConfig("", "c", nil), fromSecret("S", "s", nil)},
+		Env: []corev1.EnvVar{
+			configKey("A", "c", "one", nil), configKey("B", "c", "two", nil), secretKey("C", "s", "one", nil), secretKey("D", "s", "two", nil), fileKey("E", "v", "f", "KEY", nil),
+		},
+	}}}}
+	got, _, err := e.Environment(t.Context(), kubelet.EnvironmentRequest{Pod: pod, Container: &pod.Spec.Containers[0]})
+	if want := "one=1 two=2 Sone=S1 Stwo=S2 A=1 B=2 C=S1 D=S2 E=x"; err != nil || show(got) != want {
+		t.Errorf("%s, %v", show(got), err)
+	}
+	if source.configMaps != 1 || source.secrets != 1 || closed != 1 {
+		t.Errorf("%d configmaps and %d secrets read, %d files closed", source.configMaps, source.secrets, closed)
+	}
+}
+
+// A pod of the API waits for services whether it says so or not; one from a file must not.
+func TestWhoWaitsForServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := environment.New(environment.Sources{Services: services(nil)}, environment.Options{})
+		for source, waits := range map[string]bool{"": true, "api": true, "file": false} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.source": source}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
+			if _, _, err := e.Environment(t.Context(), kubelet.EnvironmentRequest{Pod: pod, Container: &pod.Spec.Containers[0]}); (err != nil) != waits {
+				t.Errorf("%q: %v", source, err)
+			}
+		}
+	})
+}
+
+func TestServicesThatDoNotCount(t *testing.T) {
+	port := corev1.ServicePort{Port: 1}
+	other := service("default", "other", "10.0.0.3", port)
+	list := []*corev1.Service{
+		service("default", "kubernetes", "10.0.0.1", port), other, service("ns", "noports", "10.0.0.4"), service("ns", "kubernetes", "10.0.0.5", port),
+		service("elsewhere", "kubernetes", "10.0.0.6", port), service("ns", "headless", "None", port), service("ns", "noip", "", port),
+	}
+	for _, v := range environment.ServiceVariables(list, "ns", false) {
+		if strings.HasSuffix(v.Name, "_SERVICE_HOST") && (v.Name != "KUBERNETES_SERVICE_HOST" || v.Value != "10.0.0.1") {
+			t.Errorf("%s=%s", v.Name, v.Value)
+		}
+	}
+	hosts := map[string]string{}
+	for _, v := range environment.ServiceVariables(list, "ns", true) {
+		if strings.HasSuffix(v.Name, "_SERVICE_HOST") {
+			hosts[v.Name] = v.Value
+		}
+	}
+	if len(hosts) != 1 || hosts["KUBERNETES_SERVICE_HOST"] != "10.0.0.5" {
+		t.Errorf("%v", hosts)
+	}
 }

@@ -55,10 +55,7 @@ func subscript(path string) (field, key string, ok bool) {
 		return path, "", false
 	}
 	field, key, ok = strings.Cut(rest, "['")
-	if !ok || field == "" {
-		return path, "", false
-	}
-	return field, key, true
+	return field, key, ok && field != ""
 }
 
 // FormatMap writes labels or annotations, one key="value" to a line, sorted by key.
@@ -78,12 +75,12 @@ func FormatMap(m map[string]string) string {
 // Limits are what bounds the containers of a pod that have no limits of their own: the pod's
 // limits, or else what the node has for pods.
 func Limits(pod *corev1.Pod, allocatable corev1.ResourceList) corev1.ResourceList {
-	if pod.Spec.Resources == nil || len(pod.Spec.Resources.Limits) == 0 {
+	if pod.Spec.Resources == nil {
 		return allocatable
 	}
 	out := maps.Clone(allocatable)
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if q, ok := pod.Spec.Resources.Limits[name]; ok && !q.IsZero() {
+		if q := pod.Spec.Resources.Limits[name]; !q.IsZero() {
 			if _, known := out[name]; known {
 				out[name] = q
 			}

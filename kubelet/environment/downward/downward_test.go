@@ -50,10 +50,15 @@ func TestField(t *testing.T) {
 	for path, want := range map[string]string{
 		"metadata.whoops": "unsupported fieldPath: metadata.whoops", "": "unsupported fieldPath: ", "['x']": "unsupported fieldPath: ['x']",
 		"metadata.name['x']": `fieldPath "metadata.name['x']" does not support subscript`, "metadata.labels[x]": "unsupported fieldPath: metadata.labels[x]",
+		"metadata.labels['key": "unsupported fieldPath: metadata.labels['key",
+		"metadata.labels']":    "unsupported fieldPath: metadata.labels']",
 	} {
 		if _, err := downward.Field(pod, path); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", path, err)
 		}
+	}
+	if _, err := downward.Field(pod, "metadata.annotations['no key']"); err == nil || !strings.HasPrefix(err.Error(), "invalid key subscript in metadata.annotations['no key']: ") {
+		t.Errorf("an annotation that is none: %v", err)
 	}
 	if got := downward.FormatMap(nil); got != "" {
 		t.Errorf("of nothing: %q", got)
@@ -74,7 +79,7 @@ func TestResource(t *testing.T) {
 		Requests: list("cpu", "100m", "memory", "500Mi", "ephemeral-storage", "1Gi", "hugepages-2Mi", "100Mi"),
 		Limits:   list("cpu", "500m", "memory", "1Gi", "hugepages-2Mi", "100Mi"),
 	}}
-	bounds := list("cpu", "8", "memory", "16Gi", "ephemeral-storage", "5Gi")
+	bounds := list("cpu", "8", "memory", "16Gi", "ephemeral-storage", "5Gi", "hugepages-1Gi", "1Gi")
 	for _, q := range []struct{ resource, divisor, want string }{
 		{"requests.cpu", "", "1"}, {"requests.cpu", "1m", "100"}, {"requests.cpu", "100m", "1"}, {"requests.cpu", "1", "1"},
 		{"requests.memory", "100Mi", "5"}, {"requests.memory", "", "524288000"}, {"requests.ephemeral-storage", "", "1073741824"},
@@ -113,6 +118,10 @@ func TestLimitsAndContainers(t *testing.T) {
 	got := downward.Limits(pod, allocatable)
 	if got.Cpu().Value() != 2 || got.Memory().Value() != 16<<30 || len(got) != 2 || allocatable.Cpu().Value() != 8 {
 		t.Errorf("%v, and the node's %v", got, allocatable)
+	}
+	pod.Spec.Resources = &corev1.ResourceRequirements{Limits: list("cpu", "0"), Requests: list("memory", "1")}
+	if got := downward.Limits(pod, allocatable); got.Cpu().Value() != 8 || got.Memory().Value() != 16<<30 || len(got) != 2 {
+		t.Errorf("without limits of the pod: %v", got)
 	}
 	for _, name := range []string{"a", "b"} {
 		if c, err := downward.Container(pod, name); err != nil || c.Name != name {

@@ -32,9 +32,6 @@ func Args(args []string, env []cri.EnvVar) []string {
 // Text replaces each $(NAME) by what lookup returns for it, and leaves it as it is where
 // lookup returns false. $$ is a $ that begins no reference.
 func Text(s string, lookup func(name string) (value string, ok bool)) string {
-	if !strings.Contains(s, "$") {
-		return s
-	}
 	var out strings.Builder
 	for {
 		before, rest, found := strings.Cut(s, "$")
