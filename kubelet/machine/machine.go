@@ -37,10 +37,7 @@ func (r Reader) path(name string) string { return filepath.Join(cmp.Or(r.Root, "
 
 // text is what is in a file, without the white space around it; empty when it cannot be read.
 func (r Reader) text(name string) string {
-	data, err := os.ReadFile(r.path(name))
-	if err != nil {
-		return ""
-	}
+	data, _ := os.ReadFile(r.path(name))
 	return strings.TrimSpace(string(data))
 }
 
@@ -91,9 +88,9 @@ func (r Reader) Read() (Machine, error) {
 func (r Reader) meminfo() map[string]uint64 {
 	out := map[string]uint64{}
 	for line := range strings.Lines(r.text("proc/meminfo")) {
-		name, rest, ok := strings.Cut(line, ":")
+		name, rest, _ := strings.Cut(line, ":")
 		fields := strings.Fields(rest)
-		if !ok || len(fields) == 0 {
+		if len(fields) == 0 {
 			continue
 		}
 		n, err := strconv.ParseUint(fields[0], 10, 64)
@@ -184,10 +181,7 @@ func Allocatable(capacity corev1.ResourceList, reserved ...corev1.ResourceList) 
 		for _, list := range reserved {
 			left.Sub(list[name])
 		}
-		if left.Sign() < 0 {
-			left.Set(0)
-		}
-		out[name] = left
+		out[name] = atLeastZero(left)
 	}
 	memory, ok := out[corev1.ResourceMemory]
 	if !ok {
@@ -198,9 +192,13 @@ func Allocatable(capacity corev1.ResourceList, reserved ...corev1.ResourceList) 
 			memory.Sub(quantity)
 		}
 	}
-	if memory.Sign() < 0 {
-		memory.Set(0)
-	}
-	out[corev1.ResourceMemory] = memory
+	out[corev1.ResourceMemory] = atLeastZero(memory)
 	return out
+}
+
+func atLeastZero(q resource.Quantity) resource.Quantity {
+	if q.Sign() < 0 {
+		q.Set(0)
+	}
+	return q
 }

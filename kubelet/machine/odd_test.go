@@ -31,7 +31,7 @@ func TestCPUs(t *testing.T) {
 		"0": 1, "0-3": 4, "0,2-3,7": 4, "5-5": 1, "0-65536": 65537,
 		"": runtime.NumCPU(), "x": runtime.NumCPU(), "0-": runtime.NumCPU(), "0-x": runtime.NumCPU(),
 		"3-2": runtime.NumCPU(), "5-0": runtime.NumCPU(), "0-65537": runtime.NumCPU(), "65536-131073": runtime.NumCPU(), "0,": runtime.NumCPU(),
-		"0-9,x": runtime.NumCPU(), "70000-70001": 2,
+		"65530-65540": 11, "0-9,x": runtime.NumCPU(), "70000-70001": 2,
 	} {
 		m, err := with(t, map[string]string{"sys/devices/system/cpu/online": list}).Read()
 		if err != nil || m.CPUs != want {
@@ -55,6 +55,7 @@ func TestMaxProcesses(t *testing.T) {
 		{"many", "50", 50},
 		{"100", "many", 100},
 		{"", "", 0},
+		{"18446744073709551616", "", 0},
 	} {
 		m, err := with(t, map[string]string{"proc/sys/kernel/pid_max": tt.pids, "proc/sys/kernel/threads-max": tt.threads}).Read()
 		if err != nil || m.MaxProcesses != tt.want {
@@ -64,7 +65,7 @@ func TestMaxProcesses(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	const odd = "no colon\nMemTotal\nEmpty:\nMemFree: lots kB\nMemTotal: 4096\nSwapTotal: 0 kB\nInactive(file): 7 pages\nAnonPages: 3 kB\n"
+	const odd = "no colon\nMemTotal\nEmpty:\nMemFree: lots kB\nMemFree: 18446744073709551616\nMemTotal: 4096\nSwapTotal: 0 kB\nInactive(file): 7 pages\nAnonPages: 3 kB\n"
 	r := with(t, map[string]string{"proc/meminfo": odd})
 	m, err := r.Read()
 	if err != nil || m.Memory != 4096 || m.Swap != 0 || m.Info.Swap != nil {
@@ -116,7 +117,7 @@ func TestUsageOfOddFiles(t *testing.T) {
 		"only blanks":    {map[string]string{"proc/stat": "  \n1 2 3"}, 0, 123, 42, 7, 1, 2000},
 		"another line":   {map[string]string{"proc/stat": "cpu0 1 2 3\n"}, 0, 123, 42, 7, 1, 2000},
 		"few fields":     {map[string]string{"proc/stat": "cpu 1 2 3\n"}, 60 * time.Millisecond, 123, 42, 7, 1, 2000},
-		"no number":      {map[string]string{"proc/stat": "cpu 1 x -3 18446744073709551616 1 2\n"}, 30 * time.Millisecond, 123, 42, 7, 1, 2000},
+		"no number":      {map[string]string{"proc/stat": "cpu 1 x -3 9 1 18446744073709551616 2\n"}, 30 * time.Millisecond, 123, 42, 7, 1, 2000},
 		"short load":     {map[string]string{"proc/loadavg": "0 0 0\n"}, 1660 * time.Millisecond, 0, 42, 7, 1, 2000},
 		"just enough":    {map[string]string{"proc/loadavg": "0 0 0 1/9\n"}, 1660 * time.Millisecond, 9, 42, 7, 1, 2000},
 		"load of words":  {map[string]string{"proc/loadavg": "0 0 0 1/x 5\n"}, 1660 * time.Millisecond, 0, 42, 7, 1, 2000},

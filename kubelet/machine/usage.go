@@ -48,18 +48,15 @@ func (r Reader) Usage(now time.Time) Usage {
 }
 
 func sub(a, b uint64) uint64 {
-	if b > a {
-		return 0
-	}
-	return a - b
+	return a - min(a, b)
 }
 
 // keys are the lines of a file that are a name and a number.
 func (r Reader) keys(name string) map[string]uint64 {
 	out := map[string]uint64{}
 	for line := range strings.Lines(r.text(name)) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseUint(value, 10, 64); ok && err == nil {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseUint(value, 10, 64); err == nil {
 			out[key] = n
 		}
 	}
@@ -102,10 +99,10 @@ func (r Reader) processes() uint64 {
 func (r Reader) interfaces() []cri.InterfaceUsage {
 	var out []cri.InterfaceUsage
 	for line := range strings.Lines(r.text("proc/net/dev")) {
-		name, rest, ok := strings.Cut(line, ":")
+		name, rest, _ := strings.Cut(line, ":")
 		fields := strings.Fields(rest)
 		name = strings.TrimSpace(name)
-		if !ok || len(fields) < 11 || name == "lo" {
+		if len(fields) < 11 || name == "lo" {
 			continue
 		}
 		var n [11]uint64

@@ -1,6 +1,7 @@
 package resolv
 
 import (
+	"bytes"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,17 +18,13 @@ const (
 // that is another one in every pod.
 func File(root string) string {
 	machine, resolved := filepath.Join(root, machineFile), filepath.Join(root, resolvedFile)
-	f, err := os.Open(machine)
-	if err != nil {
-		return machine
-	}
-	defer func() { _ = f.Close() }()
-	dns, err := Parse(f)
-	if err != nil || len(dns.Servers) == 0 {
+	data, _ := os.ReadFile(machine)
+	dns, _ := Parse(bytes.NewReader(data)) // without servers after an error
+	if len(dns.Servers) == 0 {
 		return machine
 	}
 	for _, s := range dns.Servers {
-		if ip, err := netip.ParseAddr(s); err != nil || !ip.IsLoopback() {
+		if ip, _ := netip.ParseAddr(s); !ip.IsLoopback() {
 			return machine
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +74,16 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := resolv.Parse(strings.NewReader(strings.Repeat("#", 10<<20+1))); err == nil {
 		t.Error("a file of any size is read")
+	}
+	if _, err := resolv.Parse(strings.NewReader(strings.Repeat("#", 10<<20))); err != nil {
+		t.Errorf("a file as large as may be: %v", err)
+	}
+	broken := errors.New("broken")
+	if _, err := resolv.Parse(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+		t.Errorf("a file that cannot be read: %v", err)
+	}
+	if dns, err := resolv.Parse(strings.NewReader("#nameserver\n#search a\n #nameserver 1.2.3.4")); err != nil || len(dns.Servers)+len(dns.Searches) != 0 {
+		t.Errorf("comments: %+v, %v", dns, err)
 	}
 }
 
@@ -248,13 +259,18 @@ func TestHostname(t *testing.T) {
 		kernel           string
 		err, kernelError string
 	}{
-		"name":       {name: "web", host: "web", kernel: "web"},
-		"hostname":   {name: "web", pod: corev1.PodSpec{Hostname: "other"}, host: "other", kernel: "other"},
-		"subdomain":  {name: "web", pod: corev1.PodSpec{Hostname: "h", Subdomain: "sub"}, host: "h", domain: "sub.ns.svc.cluster.local", kernel: "h"},
-		"fqdn":       {name: "web", pod: corev1.PodSpec{Subdomain: "sub", SetHostnameAsFQDN: new(true)}, host: "web", domain: "sub.ns.svc.cluster.local", kernel: "web.sub.ns.svc.cluster.local"},
-		"fqdnNoSub":  {name: "web", pod: corev1.PodSpec{SetHostnameAsFQDN: new(true)}, host: "web", kernel: "web"},
-		"long":       {name: long, host: strings.Repeat("a", 62), kernel: strings.Repeat("a", 62)},
-		"override":   {name: "web", pod: corev1.PodSpec{HostnameOverride: new("over.ride"), Hostname: "h", Subdomain: "sub"}, host: "over.ride", kernel: "over.ride"},
+		"name":      {name: "web", host: "web", kernel: "web"},
+		"hostname":  {name: "web", pod: corev1.PodSpec{Hostname: "other"}, host: "other", kernel: "other"},
+		"subdomain": {name: "web", pod: corev1.PodSpec{Hostname: "h", Subdomain: "sub"}, host: "h", domain: "sub.ns.svc.cluster.local", kernel: "h"},
+		"fqdn":      {name: "web", pod: corev1.PodSpec{Subdomain: "sub", SetHostnameAsFQDN: new(true)}, host: "web", domain: "sub.ns.svc.cluster.local", kernel: "web.sub.ns.svc.cluster.local"},
+		"fqdnNoSub": {name: "web", pod: corev1.PodSpec{SetHostnameAsFQDN: new(true)}, host: "web", kernel: "web"},
+		"long":      {name: long, host: strings.Repeat("a", 62), kernel: strings.Repeat("a", 62)},
+		"override":  {name: "web", pod: corev1.PodSpec{HostnameOverride: new("over.ride"), Hostname: "h", Subdomain: "sub"}, host: "over.ride", kernel: "over.ride"},
+		"longest":   {name: strings.Repeat("a", 62) + "-", host: strings.Repeat("a", 62) + "-", kernel: strings.Repeat("a", 62) + "-"},
+		"fqdnOff":   {name: "web", pod: corev1.PodSpec{Subdomain: "sub", SetHostnameAsFQDN: new(false)}, host: "web", domain: "sub.ns.svc.cluster.local", kernel: "web"},
+		"fqdnOver":  {name: "web", pod: corev1.PodSpec{HostnameOverride: new("over"), SetHostnameAsFQDN: new(true)}, host: "over", kernel: "over"},
+		"fqdnLongest": {name: strings.Repeat("w", 39), pod: corev1.PodSpec{Subdomain: "sub", SetHostnameAsFQDN: new(true)}, host: strings.Repeat("w", 39), domain: "sub.ns.svc.cluster.local",
+			kernel: strings.Repeat("w", 39) + ".sub.ns.svc.cluster.local"},
 		"badHost":    {name: "web", pod: corev1.PodSpec{Hostname: "A.b"}, err: `pod Hostname "A.b" is not a valid DNS label: `},
 		"badSub":     {name: "web", pod: corev1.PodSpec{Subdomain: "A.b"}, err: `pod Subdomain "A.b" is not a valid DNS label: `},
 		"badOver":    {name: "web", pod: corev1.PodSpec{HostnameOverride: new("A_")}, err: `pod HostnameOverride "A_" is not a valid DNS subdomain: `},
@@ -280,6 +296,44 @@ func TestHostname(t *testing.T) {
 		kernel, err := resolv.KernelHostname(pod, host, domain)
 		if kernel != c.kernel || (err == nil) != (c.kernelError == "") || err != nil && err.Error() != c.kernelError {
 			t.Errorf("%s: %q, %v", name, kernel, err)
+		}
+	}
+}
+
+// A name that cannot be had is an error, whichever it is.
+func TestNames(t *testing.T) {
+	r := resolv.New(resolv.Options{Domain: "cluster.local"})
+	for name, spec := range map[string]corev1.PodSpec{
+		"hostname": {Hostname: "A.b"},
+		"FQDN":     {Subdomain: strings.Repeat("s", 60), SetHostnameAsFQDN: new(true)},
+	} {
+		if got, err := r.Names(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: spec}); err == nil || got.Kernel != "" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// What a resolver was made of may change afterwards.
+func TestOptionsAreTheCallers(t *testing.T) {
+	servers := addrs("10.0.0.10")
+	ips := addrs("192.168.0.1")
+	r := resolv.New(resolv.Options{Servers: servers, NodeIPs: ips})
+	servers[0], ips[0] = netip.MustParseAddr("10.0.0.11"), netip.MustParseAddr("fd00::1")
+	for policy, want := range map[corev1.DNSPolicy]string{corev1.DNSClusterFirst: "10.0.0.10", corev1.DNSDefault: "127.0.0.1"} {
+		dns, _, err := r.Resolve(&corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: policy}})
+		if err != nil || !slices.Equal(dns.Servers, []string{want}) {
+			t.Errorf("%s: %v, %v", policy, dns.Servers, err)
+		}
+	}
+}
+
+// A search domain of 253 characters is the longest that there can be.
+func TestLongestSearch(t *testing.T) {
+	for length, want := range map[int]int{253: 1, 254: 0} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSNone, DNSConfig: &corev1.PodDNSConfig{Searches: []string{strings.Repeat("a", length)}}}}
+		dns, warnings, err := resolv.New(resolv.Options{}).Resolve(pod)
+		if err != nil || len(dns.Searches) != want || len(warnings) != 1-want {
+			t.Errorf("%d: %v, %v, %v", length, dns.Searches, warnings, err)
 		}
 	}
 }

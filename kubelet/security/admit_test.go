@@ -54,6 +54,28 @@ func TestAdmit(t *testing.T) {
 		"no AppArmor, not needed": {c: profile(corev1.AppArmorProfileTypeUnconfined), options: noAppArmor},
 		"no AppArmor, runs already": {c: profile(corev1.AppArmorProfileTypeRuntimeDefault), options: noAppArmor,
 			change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }},
+		"no AppArmor, unconfined pod": {pod: &corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}}, options: noAppArmor},
+		"no AppArmor, annotated otherwise": {options: noAppArmor, change: func(p *corev1.Pod) {
+			p.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/c": "unconfined", "example.com/profile": "runtime/default"}
+		}},
+		"no AppArmor, pending": {c: profile(corev1.AppArmorProfileTypeRuntimeDefault), options: noAppArmor,
+			change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, want: "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host"},
+		"AppArmor without a name": {c: profile(corev1.AppArmorProfileTypeLocalhost), want: "AppArmor: Cannot enforce AppArmor: invalid empty AppArmor profile name: "},
+		"AppArmor with an empty name, of the first": {c: local, want: "AppArmor: Cannot enforce AppArmor: invalid empty AppArmor profile name: ", change: func(p *corev1.Pod) {
+			named := profile(corev1.AppArmorProfileTypeLocalhost)
+			named.AppArmorProfile.LocalhostProfile = new("name")
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "named", SecurityContext: named}, corev1.Container{Name: "none"})
+		}},
+		"AppArmor of one, none of another": {c: profile(corev1.AppArmorProfileTypeRuntimeDefault), change: func(p *corev1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "none"}, corev1.Container{Name: "nothing", SecurityContext: &corev1.SecurityContext{}})
+		}},
+		"AppArmor with an empty name, of the second": {c: profile(corev1.AppArmorProfileTypeRuntimeDefault), want: "AppArmor: Cannot enforce AppArmor: invalid empty AppArmor profile name: ", change: func(p *corev1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "none"}, corev1.Container{Name: "second", SecurityContext: local})
+		}},
+		"new privileges matter not": {c: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}},
+		"no new privileges, nothing said": {c: &corev1.SecurityContext{}, options: security.Options{Host: security.Host{NoNewPrivs: errors.New("the kernel is too old")}}, change: func(p *corev1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "none"})
+		}},
 		"AppArmor with an empty name": {c: local, want: "AppArmor: Cannot enforce AppArmor: invalid empty AppArmor profile name: "},
 		"no new privileges": {c: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)},
 			options: security.Options{Host: security.Host{NoNewPrivs: errors.New("the kernel is too old")}},
@@ -118,8 +140,9 @@ func TestInspect(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	for name, root := range map[string]fstest.MapFS{
-		"empty":    {},
-		"disabled": {"sys/kernel/security/apparmor/profiles": file(""), "sys/module/apparmor/parameters/enabled": file("N\n")},
+		"empty":          {},
+		"no file system": {"sys/module/apparmor/parameters/enabled": file("Y\n")},
+		"disabled":       {"sys/kernel/security/apparmor/profiles": file(""), "sys/module/apparmor/parameters/enabled": file("N\n")},
 	} {
 		if got := security.Inspect(root); !errors.Is(got.AppArmor, security.ErrNoAppArmor) || got.Kernel != "" {
 			t.Errorf("%s: got %+v", name, got)
@@ -143,4 +166,50 @@ func FuzzSysctls(f *testing.F) {
 			t.Errorf("%q is allowed and refused: %s", asked, r.Message)
 		}
 	})
+}
+
+// A sysctl is safe from the kernel on that has it, and the first pattern that fits decides.
+func TestSafeSysctlsByKernel(t *testing.T) {
+	admits := func(o security.Options, name string, change func(*corev1.Pod)) bool {
+		pod := newPod(&corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: name, Value: "1"}}}, nil)
+		if change != nil {
+			change(pod)
+		}
+		return newPolicy(t, o).Admit(pod) == nil
+	}
+	for name, since := range map[string][2]string{
+		"net.ipv4.ip_local_reserved_ports": {"3.15.9", "3.16"},
+		"net.ipv4.tcp_keepalive_time":      {"4.4.200", "4.5.0"},
+		"net.ipv4.tcp_fin_timeout":         {"4.5.1", "4.6-rc1"},
+		"net.ipv4.tcp_wmem":                {"4.14", "4.15.0-generic"},
+		"net.ipv4.tcp_syncookies":          {"", "2.6"},
+	} {
+		for i, kernel := range since {
+			if got := admits(security.Options{Host: security.Host{Kernel: kernel}}, name, nil); got != (i == 1 || name == "net.ipv4.tcp_syncookies") {
+				t.Errorf("%s in %q: %v", name, kernel, got)
+			}
+		}
+	}
+	patterns := security.Options{AllowedUnsafeSysctls: []string{"kernel.msg*", "net.*"}}
+	for name, want := range map[string]bool{"kernel.msgmax": false, "net.core.somaxconn": true, "fs.mqueue.x": false} {
+		if got := admits(patterns, name, hostIPC); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	for length, want := range map[int]bool{253: true, 254: false} {
+		name := "net." + strings.Repeat("a", length-4)
+		_, err := security.New(security.Options{AllowedUnsafeSysctls: []string{name}})
+		if (err == nil) != want {
+			t.Errorf("%d characters: %v", length, err)
+		}
+	}
+}
+
+// A pod without sysctls sets none, whatever else it says.
+func TestNoSysctls(t *testing.T) {
+	for _, sc := range []*corev1.PodSecurityContext{nil, {}} {
+		if got := security.Sysctls(newPod(sc, nil)); got != nil {
+			t.Errorf("%v", got)
+		}
+	}
 }

@@ -156,3 +156,83 @@ func TestUsersOfManyAtOnce(t *testing.T) {
 		seen[from] = true
 	}
 }
+
+// Every change of who has which users is written down, and only these; whoever makes one hears of its failure.
+func TestWhatIsWrittenDown(t *testing.T) {
+	writes, broken := 0, error(nil)
+	a, err := security.NewAllocator(security.Users{Pods: 3, First: 2 * 65536, Save: func(map[types.UID]uint32) error { writes++; return broken }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(uid types.UID) func() error {
+		return func() error { _, err := a.Take(uid); return err }
+	}
+	hold := func(uid types.UID, from uint32) func() error {
+		return func() error { return a.Hold(uid, from) }
+	}
+	release := func(uid types.UID) func() error { return func() error { return a.Release(uid) } }
+	retain := func(uids ...types.UID) func() error {
+		return func() error {
+			all := map[types.UID]bool{}
+			for _, uid := range uids {
+				all[uid] = true
+			}
+			return a.Retain(all)
+		}
+	}
+	full := errors.New("no space left")
+	for i, step := range []struct {
+		change func() error
+		broken error
+		writes int
+		want   string
+	}{
+		{take("a"), nil, 1, ""},
+		{take("a"), nil, 0, ""},
+		{hold("a", 2*65536), nil, 0, ""},
+		{hold("b", 4*65536), nil, 1, ""},
+		{hold("b", 4*65536), nil, 0, ""},
+		{hold("c", 65536), nil, 0, "id 65536 is out of range"},
+		{hold("c", 5*65536), nil, 0, "id 327680 is out of range"},
+		{take("c"), full, 1, "no space left"},
+		{take("c"), nil, 1, ""}, // what could not be written down is free
+		{retain("a", "b", "c"), nil, 0, ""},
+		{release("c"), full, 1, "no space left"},
+		{release("c"), nil, 0, ""},
+		{hold("d", 3*65536), full, 1, "no space left"},
+		{hold("d", 3*65536), nil, 1, ""},
+		{take("e"), nil, 0, "could not find an empty slot to allocate a user namespace"},
+		{retain("a", "d"), full, 1, "no space left"},
+		{retain("a", "d"), nil, 0, ""},
+		{take("e"), nil, 1, ""},
+		{release("unheard of"), nil, 0, ""},
+	} {
+		writes, broken = 0, step.broken
+		if err := step.change(); text(err) != step.want || writes != step.writes {
+			t.Errorf("step %d: %q, written %d times", i, text(err), writes)
+		}
+	}
+}
+
+// A pod that cannot get users does not get the node's.
+func TestNoUsersLeft(t *testing.T) {
+	users, err := security.NewAllocator(security.Users{Pods: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := users.Take("other"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPolicy(t, security.Options{Users: users, UserNamespaces: func(string) (bool, error) { return true, nil }})
+	pod := newPod(nil, nil)
+	pod.Spec.HostUsers = new(false)
+	if got, err := p.Namespaces(pod, ""); text(err) != "create user namespace: could not find an empty slot to allocate a user namespace" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := users.Release("other"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Namespaces(pod, ""); err != nil || got.User.Mode != cri.NamespacePod {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
