@@ -18,13 +18,13 @@ import (
 var errDead = errors.New("the process is dead")
 
 // everything is a pod with a volume of each kind, some shown by sub-paths.
-func everything(host string) *corev1.Pod {
+func everything(t testing.TB, host string) *corev1.Pod {
 	p := pod(
 		emptyDirVolume("disk", ""), emptyDirVolume("memory", corev1.StorageMediumMemory), configMapVolume("config"),
 		vol("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "secret"}}),
 		apiAccess(), hostPathVolume("host", host),
 	)
-	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(2000)), RunAsUser: new(int64(1000))}
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(id(t, 2000))), RunAsUser: new(int64(id(t, 1000)))}
 	c := &p.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts,
 		corev1.VolumeMount{Name: "host", MountPath: "/h", SubPath: "sub/dir"},
@@ -72,12 +72,12 @@ func checkEverything(t *testing.T, got map[string]cri.Mount) {
 		if m := mode(t, got[dir].HostPath); m.Perm() != 0o777 || m&os.ModeSetgid == 0 {
 			t.Errorf("%s: %v", dir, m)
 		}
-		if _, gid := owner(t, got[dir].HostPath); gid != 2000 {
+		if _, gid := owner(t, got[dir].HostPath); gid != id(t, 2000) {
 			t.Errorf("%s belongs to group %d", dir, gid)
 		}
 	}
 	token := filepath.Join(got["/kube-api-access-x"].HostPath, "..data", "token")
-	if uid, gid := owner(t, token); uid != 1000 || gid != 2000 || mode(t, token) != 0o640 {
+	if uid, gid := owner(t, token); uid != id(t, 1000) || gid != id(t, 2000) || mode(t, token) != 0o640 {
 		t.Errorf("token: %d:%d %v", uid, gid, mode(t, token))
 	}
 	for at, m := range got {
@@ -107,7 +107,7 @@ func TestKilledAnywhere(t *testing.T) {
 		s := newServer(rootCA(), secret)
 		v, dir := node(t, s, volume.Options{})
 		v.SetStep(func(string, string) error { total++; return nil })
-		if err := life(t, v, s, everything(host)); err != nil {
+		if err := life(t, v, s, everything(t, host)); err != nil {
 			t.Fatal(err)
 		}
 		release(t, v, dir, "uid-1")
@@ -122,7 +122,7 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 		s := newServer(rootCA(), secret)
 		v, dir := node(t, s, volume.Options{})
-		p := everything(host)
+		p := everything(t, host)
 		step, last := 0, ""
 		v.SetStep(func(op, path string) error {
 			if step++; step < dieAt {

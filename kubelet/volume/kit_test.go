@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/internal/fakeroot"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
@@ -91,6 +92,14 @@ func needMounts(t testing.TB) {
 		t.Fatal("needs root on Linux")
 	}
 	t.Skip("needs root on Linux")
+}
+
+// id is a user or group that files can be given to: this one, but for root itself where there are no others.
+func id(t testing.TB, n int) int {
+	if fakeroot.CanChown(t) {
+		return n
+	}
+	return 0
 }
 
 // node makes volumes in a directory of its own, and checks in the end that nothing is left of

@@ -1,0 +1,4 @@
+// Package fakeroot is for tests that mount. Those of a user who is not root run as root of namespaces of users and
+// mounts of their own, where the kernel lets them: there they may mount, and nobody else sees it. What such a root
+// cannot do is to give files to others, as there are none.
+package fakeroot

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package fakeroot
+
+import (
+	"os"
+	"testing"
+)
+
+// Main runs the tests of a package and exits, as its TestMain has to.
+func Main(m *testing.M) { os.Exit(m.Run()) }
+
+// CanChown says whether this process can give files of its own to others.
+func CanChown(t testing.TB) bool {
+	t.Helper()
+	dir := t.TempDir()
+	return os.Chown(dir, 4711, 4711) == nil
+}

@@ -1,0 +1,9 @@
+package atomic_test
+
+import (
+	"testing"
+
+	"github.com/keelson-dev/keelson/internal/fakeroot"
+)
+
+func TestMain(m *testing.M) { fakeroot.Main(m) }

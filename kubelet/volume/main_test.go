@@ -1,0 +1,9 @@
+package volume_test
+
+import (
+	"testing"
+
+	"github.com/keelson-dev/keelson/internal/fakeroot"
+)
+
+func TestMain(m *testing.M) { fakeroot.Main(m) }
