@@ -14,12 +14,12 @@ import (
 
 // collectLogs removes the log directories of pods that are gone.
 func (c *Collector) collectLogs(gone func(types.UID) bool) error {
-	if c.options.LogDir == "" || !c.pods.Known() {
+	if !c.pods.Known() {
 		return nil
 	}
 	entries, err := os.ReadDir(c.options.LogDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil // nor is there one without a name
 	}
 	if err != nil {
 		return err
@@ -55,11 +55,8 @@ func (c *Collector) collectLinks(containers []cri.Container) error {
 	}
 	var failures []error
 	for _, link := range links {
-		if _, err := os.Readlink(link); err != nil {
-			continue // no link
-		}
 		if _, err := os.Stat(link); !errors.Is(err, fs.ErrNotExist) {
-			continue
+			continue // it leads somewhere, or is no link
 		}
 		name := strings.TrimSuffix(filepath.Base(link), ".log")
 		id := name[strings.LastIndex(name, "-")+1:]
