@@ -12,12 +12,12 @@ func Class(pod *corev1.Pod) corev1.PodQOSClass {
 	}
 	var sum classSum
 	if r := pod.Spec.Resources; r != nil {
-		sum.add(r.Requests, r.Limits, len(r.Limits) > 0)
+		sum.add(r.Requests, r.Limits)
 		return sum.class()
 	}
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
-			sum.add(list[i].Resources.Requests, list[i].Resources.Limits, true)
+			sum.add(list[i].Resources.Requests, list[i].Resources.Limits)
 		}
 	}
 	return sum.class()
@@ -29,7 +29,7 @@ type classSum struct {
 	unlimited        bool // something lacks a limit
 }
 
-func (s *classSum) add(requests, limits corev1.ResourceList, mustLimit bool) {
+func (s *classSum) add(requests, limits corev1.ResourceList) {
 	if s.requests == nil {
 		s.requests, s.limits = corev1.ResourceList{}, corev1.ResourceList{}
 	}
@@ -42,7 +42,7 @@ func (s *classSum) add(requests, limits corev1.ResourceList, mustLimit bool) {
 		if q.Sign() > 0 {
 			q.Add(s.limits[name])
 			s.limits[name] = q
-		} else if mustLimit {
+		} else {
 			s.unlimited = true
 		}
 	}
@@ -56,7 +56,7 @@ func (s *classSum) class() corev1.PodQOSClass {
 		return corev1.PodQOSBurstable
 	}
 	for name, request := range s.requests {
-		if limit, ok := s.limits[name]; !ok || limit.Cmp(request) != 0 {
+		if limit := s.limits[name]; limit.Cmp(request) != 0 {
 			return corev1.PodQOSBurstable
 		}
 	}

@@ -19,6 +19,12 @@ func always(c corev1.Container) corev1.Container {
 	return c
 }
 
+func never(c corev1.Container) corev1.Container {
+	policy := corev1.ContainerRestartPolicyNever
+	c.RestartPolicy = &policy
+	return c
+}
+
 // with adds init containers and the pod's own resources to a pod.
 func with(p *corev1.Pod, own *corev1.ResourceRequirements, inits ...corev1.Container) *corev1.Pod {
 	p.Spec.Resources, p.Spec.InitContainers = own, inits
@@ -71,6 +77,25 @@ func TestPodLimits(t *testing.T) {
 		"huge pages": {pod: pod("a", container("a", list("memory", "1Mi", "hugepages-2Mi", "4Mi"), list("hugepages-2Mi", "4Mi")),
 			container("b", list("hugepages-2Mi", "2Mi", "hugepages-1Gi", "1Gi"), nil)),
 			want: cgroup.Limits{CPUShares: 2, Hugepages: map[int64]int64{2 * mebi: 6 * mebi, 1 << 30: 1 << 30}}},
+		"huge pages of a best effort": {pod: func() *corev1.Pod {
+			p := pod("a", container("a", list("cpu", "4", "hugepages-2Mi", "4Mi", "hugepages-x", "1", "hugepages-0", "1", "hugepages--2Mi", "1"), list("cpu", "4", "memory", "1Gi")))
+			p.Status.QOSClass = corev1.PodQOSBestEffort // as the API has it
+			return p
+		}(), want: cgroup.Limits{CPUShares: 2, Hugepages: map[int64]int64{2 * mebi: 4 * mebi}}},
+		"guaranteed, though the containers are not": {pod: func() *corev1.Pod {
+			p := pod("a", container("a", half, nil))
+			p.Status.QOSClass = corev1.PodQOSGuaranteed
+			return p
+		}(), want: cgroup.Limits{CPUShares: 102, CPUPeriod: 100000}},
+		"the pod's own CPU limit, the containers' memory": {
+			pod:  with(pod("a", container("a", half, list("memory", "200Mi"))), &corev1.ResourceRequirements{Requests: half, Limits: list("cpu", "200m")}),
+			want: cgroup.Limits{CPUShares: 102, CPUQuota: 20000, CPUPeriod: 100000, Memory: 200 * mebi}},
+		"the pod's own memory limit, the containers' CPU": {
+			pod:  with(pod("a", container("a", half, list("cpu", "200m"))), &corev1.ResourceRequirements{Requests: half, Limits: list("memory", "200Mi")}),
+			want: cgroup.Limits{CPUShares: 102, CPUQuota: 20000, CPUPeriod: 100000, Memory: 200 * mebi}},
+		"two init containers without limits after a sidecar": {
+			pod:  with(pod("a", container("a", half, half)), nil, always(container("s", full, full)), container("i", nil, nil), container("j", nil, nil)),
+			want: cgroup.Limits{CPUShares: 307, CPUQuota: 30000, CPUPeriod: 100000, Memory: 300 * mebi}},
 		"the most shares": {pod: pod("a", container("a", list("cpu", "1000"), nil)), want: cgroup.Limits{CPUShares: 262144}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,6 +124,10 @@ func TestClass(t *testing.T) {
 		"limits only":              {pod("a", container("a", nil, both)), corev1.PodQOSBurstable},
 		"one without":              {pod("a", container("a", both, both), container("b", nil, nil)), corev1.PodQOSBurstable},
 		"an init container lacks":  {with(pod("a", container("a", both, both)), nil, container("i", nil, nil)), corev1.PodQOSBurstable},
+		"equal in sum":             {pod("a", container("a", list("cpu", "1", "memory", "2Gi"), list("cpu", "2", "memory", "1Gi")), container("b", list("cpu", "2", "memory", "1Gi"), list("cpu", "1", "memory", "2Gi"))), corev1.PodQOSGuaranteed},
+		"crosswise":                {pod("a", container("a", list("cpu", "1"), list("memory", "1Gi"))), corev1.PodQOSBurstable},
+		"of the pod, CPU only":     {with(bestEffort("a"), &corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: list("cpu", "1")}), corev1.PodQOSBurstable},
+		"of the pod, more limits":  {with(bestEffort("a"), &corev1.ResourceRequirements{Requests: both, Limits: list("cpu", "2", "memory", "1Gi")}), corev1.PodQOSBurstable},
 		"of the pod, guaranteed":   {with(bestEffort("a"), &corev1.ResourceRequirements{Requests: both, Limits: both}), corev1.PodQOSGuaranteed},
 		"of the pod, burstable":    {with(bestEffort("a"), &corev1.ResourceRequirements{Requests: both}), corev1.PodQOSBurstable},
 		"of the pod, empty":        {with(guaranteed("a"), &corev1.ResourceRequirements{}), corev1.PodQOSBestEffort},
@@ -147,8 +176,33 @@ func TestOOMScore(t *testing.T) {
 		"beside a big sidecar":      {pod: with(pod("a", main), nil, big), container: &main, want: 875},
 		"unclaimed by two":          {pod: with(pod("a", container("a", nil, nil), container("b", nil, nil)), own), want: 875},
 		"unclaimed and claimed":     {pod: with(pod("a", main, container("b", nil, nil)), own), want: 813},
-		"memory is not known":       {pod: burstable("a"), memory: -1, want: 999},
-		"far more than all":         {pod: pod("a", container("a", list("memory", "9E"), nil)), want: 3},
+		"node critical, of the API": {pod: func() *corev1.Pod {
+			p := class("system-node-critical", 1_999_999_999)
+			p.Annotations = map[string]string{"kubernetes.io/config.source": "api"}
+			return p
+		}(), want: 1000},
+		"node critical, from a file": {pod: func() *corev1.Pod {
+			p := class("system-node-critical", 0)
+			p.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+			return p
+		}(), want: -997},
+		"node critical by priority": {pod: class("system-node-critical", 2_000_000_000), want: -997},
+		"node critical by name": {pod: func() *corev1.Pod {
+			p := bestEffort("a")
+			p.Spec.PriorityClassName = "system-node-critical"
+			return p
+		}(), want: 1000},
+		"no memory at all":                     {pod: burstable("a"), memory: -2, want: 999},
+		"an init container that is no sidecar": {pod: with(pod("a", main), nil, container("i", list("memory", "400M"), limit)), container: new(container("i", list("memory", "400M"), limit)), want: 950},
+		"an init container that may end":       {pod: with(pod("a", main), nil, never(container("i", list("memory", "400M"), limit))), container: new(never(container("i", list("memory", "400M"), limit))), want: 950},
+		"always, but no init container":        {pod: pod("a", main, always(container("b", list("memory", "400M"), limit))), container: new(always(container("b", list("memory", "400M"), limit))), want: 950},
+		"a small sidecar beside two":           {pod: with(pod("a", container("x", list("memory", "4G"), nil), main), nil, small), container: &small, want: 875},
+		"a sidecar with what is unclaimed":     {pod: with(pod("a", container("x", nil, nil)), &corev1.ResourceRequirements{Requests: list("memory", "2G")}, always(container("s", nil, nil))), container: new(always(container("s", nil, nil))), want: 875},
+		"CPU only for the pod as a whole":      {pod: with(pod("a", main), &corev1.ResourceRequirements{Requests: list("cpu", "1")}), want: 875},
+		"an init container shares":             {pod: with(pod("a", container("x", nil, nil)), &corev1.ResourceRequirements{Requests: list("memory", "2G")}, container("i", nil, nil)), want: 875},
+		"just what can be multiplied":          {pod: pod("a", container("a", list("memory", "9223372036854775"), nil)), memory: 1 << 62, want: 999},
+		"memory is not known":                  {pod: burstable("a"), memory: -1, want: 999},
+		"far more than all":                    {pod: pod("a", container("a", list("memory", "9E"), nil)), want: 3},
 	} {
 		c := test.container
 		if c == nil {
@@ -193,6 +247,15 @@ func TestResources(t *testing.T) {
 			want: cri.Resources{CPUShares: 512, MemoryLimit: 64 * mebi, OOMScoreAdj: -997}},
 		"no swap, v1": {pod: guaranteed("a"), machine: cgroup.Machine{Swap: true},
 			want: cri.Resources{CPUShares: 512, CPUPeriod: 100000, CPUQuota: 50000, MemoryLimit: 64 * mebi, MemorySwapLimit: 64 * mebi, OOMScoreAdj: -997}},
+		"OOM in groups, not v2": {pod: bestEffort("a"), machine: cgroup.Machine{OOMGroup: true},
+			want: cri.Resources{CPUShares: 2, CPUPeriod: 100000, OOMScoreAdj: 1000}},
+		"v2 without any": {pod: bestEffort("a"), machine: cgroup.Machine{Unified: true},
+			want: cri.Resources{CPUShares: 2, CPUPeriod: 100000, OOMScoreAdj: 1000}},
+		"sizes of pages": {pod: pod("a", container("a", list("cpu", "1"), list("hugepages-64Ki", "128Ki", "hugepages-1Ti", "1Ti", "hugepages-512", "1024", "hugepages-1536", "3072", "hugepages-1Mi", "-1"))),
+			machine: cgroup.Machine{HugepageSizes: []string{"64KB", "1024GB", "512B", "1536B", "1MB", "2MB"}},
+			want: cri.Resources{CPUShares: 1024, CPUPeriod: 100000, OOMScoreAdj: 999, Hugepages: []cri.HugepageLimit{
+				{PageSize: "64KB", Limit: 128 << 10}, {PageSize: "1024GB", Limit: 1 << 40}, {PageSize: "512B", Limit: 1024}, {PageSize: "1536B", Limit: 3072}, {PageSize: "1MB"}, {PageSize: "2MB"},
+			}}},
 		"no swap and OOM in groups, v2": {pod: bestEffort("a"), machine: cgroup.Machine{Swap: true, Unified: true, OOMGroup: true},
 			want: cri.Resources{CPUShares: 2, CPUPeriod: 100000, OOMScoreAdj: 1000,
 				Unified: map[string]string{"memory.swap.max": "0", "memory.oom.group": "1"}}},
