@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/keelson-dev/keelson/bench/containers"
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 	"github.com/keelson-dev/keelson/internal/evidence"
 	"github.com/keelson-dev/keelson/internal/nodetools"
@@ -133,7 +134,7 @@ func measure(ctx context.Context, runs int, sizes []size) (figures []evidence.Fi
 func rounds(ctx context.Context, api kubernetes.Interface, s size, runs int) ([]evidence.Figure, error) {
 	var ready, gone []float64
 	for i := range runs + 1 {
-		r, g, err := round(ctx, api, s.replicas)
+		r, g, err := containers.Round(ctx, api, s.replicas)
 		if err != nil {
 			return nil, err
 		}

@@ -1,8 +1,9 @@
 // Peers measures examples/cluster beside upstream's control plane: kube-apiserver, kube-controller-manager and
 // kube-scheduler of the version that conformance/upstream pins, on the etcd of tools/etcd. Both run on this machine in
 // one run and are measured in turn, by the same clients of client-go over TLS. It prints the figures and writes
-// results/peers.json. Neither has nodes, nor an audit log; both keep what they are told durably. Upstream's certificates
-// are there before its clock starts, its components do not elect leaders, and all else is as its flags default.
+// results/peers.json. Neither has an audit log; both keep what they are told durably. Upstream's certificates
+// are there before its clock starts, its components do not elect leaders, and all else is as its flags default. Neither
+// has nodes, but for the rows of real containers: there each has one, upstream's with its kubelet.
 package main
 
 import (
@@ -40,7 +41,7 @@ func main() {
 		starts: 5, quiet: time.Minute, rounds: 3, requests: 200, pods: 1000, writes: 300, watchers: []int{20, 100}, replicas: 100, progress: os.Stdout,
 	}
 	results := flag.String("results", "results", "directory to write peers.json to; empty writes nothing")
-	programs := flag.String("programs", "", "directory with kube-apiserver, kube-controller-manager, kube-scheduler and etcd (default: they are built)")
+	programs := flag.String("programs", "", "directory with kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and etcd (default: they are built)")
 	flag.IntVar(&o.rounds, "rounds", o.rounds, "how often to measure each, in turn")
 	flag.DurationVar(&o.quiet, "quiet", o.quiet, "how long after a little use memory is measured")
 	flag.Parse()
@@ -64,7 +65,7 @@ func record(ctx context.Context, o options, programs, results string) error {
 	return begun.End(result, err)
 }
 
-const note = "Both ran in this one run and were measured in turn, without nodes and without an audit log. " +
+const note = "Both ran in this one run and were measured in turn, without an audit log, and without nodes but for the rows on containerd, where each has one. " +
 	"CPU is that of all processes of a side, less what they take when nobody asks them anything."
 
 // prepared builds all programs and measures with them.
@@ -74,6 +75,7 @@ func prepared(ctx context.Context, o options, programs string) (rows []evidence.
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	fmt.Fprintln(o.progress, "building the programs of both sides, which takes minutes the first time")
 	theirs, err := newUpstream(ctx, programs)
 	if err != nil {
 		return nil, nil, err
@@ -86,9 +88,14 @@ func prepared(ctx context.Context, o options, programs string) (rows []evidence.
 	if err != nil {
 		return nil, theirs.versions, err
 	}
-	m := &measurement{options: o, dir: filepath.Join(dir, "runs"), use: hand{kubectlPath}.use, sides: [2]side{
+	nodes, err := newCrews(ctx, program, theirs)
+	if err != nil {
+		return nil, theirs.versions, err
+	}
+	m := &measurement{options: o, dir: filepath.Join(dir, "runs"), use: hand{kubectlPath}.use, crews: nodes, sides: [2]side{
 		{name: "keelson", peer: keelson{program}}, {name: "upstream", peer: theirs},
 	}}
+	fmt.Fprintf(o.progress, "%-80s %10s %10s\n", "what", "keelson", "upstream")
 	rows, err = m.run(ctx)
 	return rows, theirs.versions, err
 }

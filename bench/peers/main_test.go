@@ -31,7 +31,7 @@ func TestMeasure(t *testing.T) {
 		options: options{
 			starts: 1, quiet: 10 * time.Millisecond, rounds: 2, requests: 5, pods: 30, writes: 10, watchers: []int{2, 3}, replicas: 4, progress: t.Output(),
 		},
-		dir: t.TempDir(),
+		dir: t.TempDir(), crews: crews{leftOut: "it would take minutes"},
 		use: func(ctx context.Context, s *side, _ string) error {
 			_, err := s.api.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 			return err

@@ -47,6 +47,7 @@ type measurement struct {
 	dir    string
 	use    func(ctx context.Context, s *side, home string) error // a little, as people do
 	sides  [2]side
+	crews  crews
 	serial int
 	rows   []evidence.Peer
 }
@@ -69,12 +70,11 @@ func (m *measurement) run(ctx context.Context) (rows []evidence.Peer, err error)
 			return m.rows, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	for _, measure := range []func(context.Context) error{m.memory, m.requestsOf, m.lists, m.watches, m.deployments} {
+	for _, measure := range []func(context.Context) error{m.memory, m.requestsOf, m.lists, m.watches, m.deployments, m.containers} {
 		if err := measure(ctx); err != nil {
 			return m.rows, err
 		}
 	}
-	m.containers()
 	return m.rows, nil
 }
 
@@ -149,17 +149,3 @@ func median[T cmp.Ordered](all []T) T {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// containers tells what is not measured.
-func (m *measurement) containers() {
-	for _, replicas := range []int{3, 30} {
-		for name, what := range map[string]string{
-			"ready": fmt.Sprintf("deployment of nginx created to %d replicas ready, on containerd", replicas),
-			"gone":  fmt.Sprintf("deployment deleted to %d pods gone, on containerd", replicas),
-		} {
-			m.rows = append(m.rows, evidence.Peer{
-				Name: fmt.Sprintf("containers-%d-%s", replicas, name), What: what, Unit: "ms", LeftOut: "upstream's kubelet is not run by bench/peers",
-			})
-		}
-	}
-}

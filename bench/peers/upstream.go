@@ -28,7 +28,7 @@ type theUpstream struct {
 // newUpstream finds the programs in a directory, or builds them.
 func newUpstream(ctx context.Context, dir string) (*theUpstream, error) {
 	u := &theUpstream{programs: map[string]string{}, versions: map[string]string{}}
-	for _, name := range []string{upstream.Etcd, upstream.APIServer, upstream.ControllerManager, upstream.Scheduler} {
+	for _, name := range []string{upstream.Etcd, upstream.APIServer, upstream.ControllerManager, upstream.Scheduler, upstream.Kubelet} {
 		path := filepath.Join(dir, name)
 		var err error
 		if dir == "" {
@@ -147,17 +147,23 @@ func (s *site) arguments(ctx context.Context) (map[string][]string, error) {
 
 // start starts all programs at once. Those that need others wait for these, or are started again, as on a machine that boots.
 func (u *theUpstream) start(ctx context.Context, dir string) (*plane, error) {
+	p, _, err := u.launch(ctx, dir)
+	return p, err
+}
+
+// launch is start, and tells where everything is.
+func (u *theUpstream) launch(ctx context.Context, dir string) (*plane, *site, error) {
 	s, err := newSite(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	arguments, err := s.arguments(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config, err := s.config("admin", "system:masters")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// In the order in which they are to end.
 	var all []*daemon
@@ -180,7 +186,7 @@ func (u *theUpstream) start(ctx context.Context, dir string) (*plane, error) {
 			errs = append(errs, d.stop())
 		}
 		return errors.Join(errs...)
-	}}, nil
+	}}, s, nil
 }
 
 func freePort() (int, error) {

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/keelson-dev/keelson/bench/containers"
+	"github.com/keelson-dev/keelson/internal/clusterprocess"
+	"github.com/keelson-dev/keelson/internal/evidence"
+	"github.com/keelson-dev/keelson/internal/nodetools"
+	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/internal/realnode"
+	"github.com/keelson-dev/keelson/internal/upstream"
+	"github.com/keelson-dev/keelson/kubelet/cgroup"
+	"github.com/keelson-dev/keelson/pki"
+)
+
+// The networks of the two nodes' pods.
+const (
+	keelsonPods  = "10.69.0.0/16"
+	upstreamPods = "10.70.0.0/24"
+)
+
+// crews are the two sides with a node of real containers each, or why there are none.
+type crews struct {
+	peers   [2]peer
+	leftOut string
+}
+
+// newCrews finds what nodes take. Both have a containerd of the same build and configuration, the same bridge and the
+// same images.
+func newCrews(ctx context.Context, program clusterprocess.Program, theirs *theUpstream) (crews, error) {
+	if err := nodetools.Supported(ctx); err != nil {
+		return crews{leftOut: err.Error()}, nil
+	}
+	if _, err := os.Stat(theirs.programs[upstream.Kubelet]); err != nil {
+		return crews{leftOut: fmt.Sprintf("upstream's programs lack a kubelet: %v", err)}, nil
+	}
+	tools, err := nodetools.Install(ctx, nodetools.Options{Progress: func(line string) { fmt.Println(line) }})
+	if err != nil {
+		return crews{}, err
+	}
+	var images []string
+	for _, image := range []func(context.Context, string, io.Writer) (string, error){ociimage.Pause, ociimage.Nginx} {
+		path, err := image(ctx, tools.Images, os.Stdout)
+		if err != nil {
+			return crews{}, err
+		}
+		images = append(images, path)
+	}
+	return crews{peers: [2]peer{keelsonNode{program, images[1]}, upstreamNode{theirs, tools, images}}}, nil
+}
+
+// keelsonNode is examples/cluster with one node of real containers.
+type keelsonNode struct {
+	program clusterprocess.Program
+	image   string
+}
+
+func (k keelsonNode) start(ctx context.Context, dir string) (*plane, error) {
+	ctx = context.WithoutCancel(ctx)
+	flags := []string{"--runtime", "containerd", "--cluster-cidr", keelsonPods}
+	p, err := k.program.Start(ctx, dir, append(flags, "--audit-log", "", "--images", k.image)...)
+	if err != nil {
+		return nil, err
+	}
+	config, err := p.Config()
+	return &plane{config: config, processes: func() ([]int, error) { return []int{p.PID()}, nil }, stop: func() error {
+		err := p.Interrupt()
+		text, code, downErr := k.program.Fail(ctx, append(flags, "--data-dir", dir, "--down")...)
+		if downErr == nil && code != 0 {
+			downErr = fmt.Errorf("--down: exit code %d: %s", code, text)
+		}
+		return errors.Join(err, downErr)
+	}}, err
+}
+
+// upstreamNode is upstream's control plane with upstream's kubelet.
+type upstreamNode struct {
+	control *theUpstream
+	tools   nodetools.Tools
+	images  []string
+}
+
+// nodeName is the node's, and of its user.
+const nodeName = "node-0"
+
+func (u upstreamNode) start(ctx context.Context, dir string) (*plane, error) {
+	ctx = context.WithoutCancel(ctx)
+	cidr, err := netip.ParsePrefix(upstreamPods)
+	if err != nil {
+		return nil, err
+	}
+	n, err := realnode.New(filepath.Join(dir, "node"), cidr, u.tools, realnode.Options{Archives: u.images})
+	if err != nil {
+		return nil, err
+	}
+	remove := func() error { return n.Remove(ctx) }
+	if err := n.Start(ctx); err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	p, s, err := u.control.launch(ctx, filepath.Join(dir, "control"))
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	kubelet, err := u.kubelet(ctx, s, n)
+	if err != nil {
+		return nil, errors.Join(err, p.stop(), remove())
+	}
+	others := *p
+	p.processes = func() ([]int, error) {
+		all, err := others.processes()
+		if err != nil {
+			return nil, err
+		}
+		pid, err := kubelet.pid()
+		return append(all, pid), err
+	}
+	p.stop = func() error { return errors.Join(kubelet.stop(), others.stop(), remove()) }
+	return p, nil
+}
+
+// kubelet starts upstream's kubelet with the node's runtime.
+func (u upstreamNode) kubelet(ctx context.Context, s *site, n *realnode.Node) (*daemon, error) {
+	serving := pki.Subject{Name: "system:node:" + nodeName, Groups: []string{"system:nodes"}, Hosts: []string{nodeName, "127.0.0.1"}}
+	if _, err := s.authority.Keep("kubelet", serving, time.Hour); err != nil {
+		return nil, err
+	}
+	config, err := s.kubeconfig(ctx, "kubelet", "system:node:"+nodeName, "system:nodes")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	// The root of its cgroups has to be there. A pod that never comes has it made.
+	tree, err := cgroup.New(n.Daemon().CgroupRoot(), cgroup.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tree.Ensure(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "none"}}); err != nil {
+		return nil, err
+	}
+	settings := s.file("kubelet.yaml")
+	if err := os.WriteFile(settings, []byte(kubeletConfig(s, n.Daemon().Socket(), n.Daemon().CgroupRoot(), port)), 0o600); err != nil {
+		return nil, err
+	}
+	return startDaemon(u.control.programs[upstream.Kubelet], []string{
+		"--config=" + settings, "--kubeconfig=" + config, "--hostname-override=" + nodeName, "--root-dir=" + filepath.Join(n.Dir(), "kubelet"),
+	}, s.file("kubelet.log")), nil
+}
+
+// kubeletConfig is upstream's default but for what this machine needs: its cgroups, its swap, and its disk, which is
+// shared with much else.
+func kubeletConfig(s *site, socket, cgroups string, port int) string {
+	return `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+port: ` + strconv.Itoa(port) + `
+healthzPort: 0
+oomScoreAdj: 0
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: ` + s.file("ca.crt") + `}}
+authorization: {mode: Webhook}
+tlsCertFile: ` + s.file("kubelet.crt") + `
+tlsPrivateKeyFile: ` + s.file("kubelet.key") + `
+containerRuntimeEndpoint: unix://` + socket + `
+cgroupDriver: cgroupfs
+cgroupRoot: ` + cgroups + `
+failCgroupV1: false
+failSwapOn: false
+podLogsDir: ` + filepath.Join(s.dir, "pods") + `
+evictionHard: {memory.available: 100Mi, nodefs.available: 0%, imagefs.available: 0%, nodefs.inodesFree: 0%, imagefs.inodesFree: 0%}
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
+`
+}
+
+// containers measures deployments of real containers. The nodes run beside each other, and one at a time has work.
+func (m *measurement) containers(ctx context.Context) (err error) {
+	sizes := []int{3, 30}
+	if m.crews.leftOut != "" {
+		for _, replicas := range sizes {
+			ready, gone := containerRows(replicas, 0)
+			ready.LeftOut, gone.LeftOut = m.crews.leftOut, m.crews.leftOut
+			m.rows = append(m.rows, ready, gone)
+		}
+		return nil
+	}
+	var apis [2]kubernetes.Interface
+	for i, p := range m.crews.peers {
+		s := &m.sides[i]
+		plane, err := p.start(ctx, m.next(s))
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		defer func() { err = errors.Join(err, plane.stop()) }()
+		if apis[i], err = kubernetes.NewForConfig(plane.config); err != nil {
+			return err
+		}
+		if err := soon(ctx, "a node that is ready", func(ctx context.Context) error { return readyNode(ctx, apis[i]) }); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if _, _, err := containers.Round(ctx, apis[i], 1); err != nil { // the first of a node does not count
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	for _, replicas := range sizes {
+		var ready, gone [2][]float64
+		err := m.inTurn(m.rounds, func(_, i int, _ *side) error {
+			r, g, err := containers.Round(ctx, apis[i], int32(replicas))
+			ready[i], gone[i] = append(ready[i], milliseconds(r)), append(gone[i], milliseconds(g))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		toReady, toGone := containerRows(replicas, m.rounds)
+		m.row(toReady, [2]float64{median(ready[0]), median(ready[1])})
+		m.row(toGone, [2]float64{median(gone[0]), median(gone[1])})
+	}
+	return nil
+}
+
+// containerRows are the rows of a size, without figures. Bench/node takes its limits from them.
+func containerRows(replicas, runs int) (ready, gone evidence.Peer) {
+	row := func(name, what string) evidence.Peer {
+		p := evidence.Peer{Name: fmt.Sprintf("containers-%d-%s", replicas, name), What: fmt.Sprintf(what, replicas), Unit: "ms"}
+		if runs > 0 {
+			p.Of, p.Runs = "median", runs
+		}
+		return p
+	}
+	return row("ready", "deployment of nginx created to %d replicas ready, on containerd"), row("gone", "deployment deleted to %d pods gone, on containerd")
+}
+
+var errNotReady = errors.New("it is not ready")
+
+func readyNode(ctx context.Context, api kubernetes.Interface) error {
+	nodes, err := api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes.Items {
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w: %d nodes", errNotReady, len(nodes.Items))
+}
