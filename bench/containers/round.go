@@ -19,11 +19,11 @@ import (
 const (
 	namespace = "default"
 	name      = "nginx"
-	patience  = time.Minute
+	patience  = 3 * time.Minute
 )
 
 // Round creates a deployment of nginx in the namespace default, waits until its pods are ready, deletes it and waits until
-// they are gone. It gives up after a minute. The image is on the node already.
+// they are gone. It gives up after three minutes. The image is on the node already.
 func Round(ctx context.Context, api kubernetes.Interface, replicas int32) (ready, gone time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

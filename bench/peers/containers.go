@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/keelson-dev/keelson/bench/containers"
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
+	"github.com/keelson-dev/keelson/internal/containerd"
 	"github.com/keelson-dev/keelson/internal/evidence"
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/ociimage"
@@ -42,7 +44,7 @@ type crews struct {
 // same images.
 func newCrews(ctx context.Context, program clusterprocess.Program, theirs *theUpstream) (crews, error) {
 	if err := nodetools.Supported(ctx); err != nil {
-		return crews{leftOut: err.Error()}, nil
+		return crews{leftOut: err.Error()}, nil //nolint:nilerr // the rows say it
 	}
 	if _, err := os.Stat(theirs.programs[upstream.Kubelet]); err != nil {
 		return crews{leftOut: fmt.Sprintf("upstream's programs lack a kubelet: %v", err)}, nil
@@ -106,7 +108,12 @@ func (u upstreamNode) start(ctx context.Context, dir string) (*plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	remove := func() error { return n.Remove(ctx) }
+	root := filepath.Join(n.Dir(), "kubelet")
+	remove := func() error {
+		// The kubelet has mounted its directory on itself, and leaves it so.
+		_ = exec.CommandContext(ctx, "umount", "--lazy", root).Run()
+		return n.Remove(ctx)
+	}
 	if err := n.Start(ctx); err != nil {
 		return nil, errors.Join(err, remove())
 	}
@@ -114,7 +121,7 @@ func (u upstreamNode) start(ctx context.Context, dir string) (*plane, error) {
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	kubelet, err := u.kubelet(ctx, s, n)
+	kubelet, err := u.kubelet(ctx, s, n.Daemon(), root)
 	if err != nil {
 		return nil, errors.Join(err, p.stop(), remove())
 	}
@@ -132,7 +139,7 @@ func (u upstreamNode) start(ctx context.Context, dir string) (*plane, error) {
 }
 
 // kubelet starts upstream's kubelet with the node's runtime.
-func (u upstreamNode) kubelet(ctx context.Context, s *site, n *realnode.Node) (*daemon, error) {
+func (u upstreamNode) kubelet(ctx context.Context, s *site, runtime *containerd.Daemon, root string) (*daemon, error) {
 	serving := pki.Subject{Name: "system:node:" + nodeName, Groups: []string{"system:nodes"}, Hosts: []string{nodeName, "127.0.0.1"}}
 	if _, err := s.authority.Keep("kubelet", serving, time.Hour); err != nil {
 		return nil, err
@@ -145,21 +152,39 @@ func (u upstreamNode) kubelet(ctx context.Context, s *site, n *realnode.Node) (*
 	if err != nil {
 		return nil, err
 	}
-	// The root of its cgroups has to be there. A pod that never comes has it made.
-	tree, err := cgroup.New(n.Daemon().CgroupRoot(), cgroup.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := tree.Ensure(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "none"}}); err != nil {
+	if err := makeCgroups(ctx, runtime.CgroupRoot()); err != nil {
 		return nil, err
 	}
 	settings := s.file("kubelet.yaml")
-	if err := os.WriteFile(settings, []byte(kubeletConfig(s, n.Daemon().Socket(), n.Daemon().CgroupRoot(), port)), 0o600); err != nil {
+	if err := os.WriteFile(settings, []byte(kubeletConfig(s, runtime.Socket(), runtime.CgroupRoot(), port)), 0o600); err != nil {
 		return nil, err
 	}
 	return startDaemon(u.control.programs[upstream.Kubelet], []string{
-		"--config=" + settings, "--kubeconfig=" + config, "--hostname-override=" + nodeName, "--root-dir=" + filepath.Join(n.Dir(), "kubelet"),
+		"--config=" + settings, "--kubeconfig=" + config, "--hostname-override=" + nodeName, "--root-dir=" + root,
 	}, s.file("kubelet.log")), nil
+}
+
+// makeCgroups makes the root of a kubelet's cgroups, which upstream's wants to find in every hierarchy. What limits
+// nothing, as systemd's, has no limits to inherit.
+func makeCgroups(ctx context.Context, root string) error {
+	tree, err := cgroup.New(root, cgroup.Options{})
+	if err != nil {
+		return err
+	}
+	// A pod that never comes has it made with what is inherited.
+	if _, err := tree.Ensure(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "none"}}); err != nil {
+		return err
+	}
+	mounts, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
+	if err != nil {
+		return err
+	}
+	for _, procs := range mounts {
+		if err := os.MkdirAll(filepath.Join(filepath.Dir(procs), root), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kubeletConfig is upstream's default but for what this machine needs: its cgroups, its swap, and its disk, which is
