@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,6 +27,7 @@ func TestManager(t *testing.T) {
 	c, kube := start(t)
 	m, err := manager.New(c.Config(), manager.Options{
 		Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)}, // names are the process's, and tests run again in it
 		NewCache: func(*rest.Config, cache.Options) (cache.Cache, error) {
 			return controllerruntime.New(scheme.Scheme, opener(c), controllerruntime.Options{}), nil
 		},
