@@ -35,7 +35,8 @@ func identify(pid int) (process, error) {
 	return process{pid, start, strings.TrimSpace(string(boot))}, nil
 }
 
-// stat reads when a process started and whether it is a zombie.
+// stat reads when a process started and whether it is a zombie. One whose first thread alone has ended is shown as one,
+// but the others still have its files open, and the mounts of those busy.
 func stat(pid int) (start string, zombie bool, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -46,7 +47,7 @@ func stat(pid int) (start string, zombie bool, err error) {
 	if len(fields) < 20 {
 		return "", false, fmt.Errorf("look at process %d: %q is no line of stat", pid, b)
 	}
-	return fields[19], fields[0] == "Z" || fields[0] == "X", nil
+	return fields[19], fields[0] == "X" || fields[0] == "Z" && (fields[17] == "1" || fields[17] == "0"), nil
 }
 
 // alive tells whether the process still runs. A zombie does not, and is taken off the process table if it is ours.
