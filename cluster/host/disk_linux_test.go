@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -24,10 +25,31 @@ func smallDisk(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err, syscall.Unmount(dir, syscall.MNT_DETACH))
+			t.Error(err, holders(dir), syscall.Unmount(dir, syscall.MNT_DETACH))
 		}
 	})
 	return dir
+}
+
+// holders tells which processes have something open below a directory, and what is mounted there.
+func holders(dir string) (all []string) {
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the patterns are good
+	for _, pattern := range []string{"/proc/[0-9]*/cwd", "/proc/[0-9]*/root", "/proc/[0-9]*/exe"} {
+		more, _ := filepath.Glob(pattern)
+		links = append(links, more...)
+	}
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, dir) {
+			all = append(all, link+" is "+to)
+		}
+	}
+	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it there is less to tell
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, " "+dir) {
+			all = append(all, "mounted: "+strings.TrimSpace(line))
+		}
+	}
+	return all
 }
 
 // fill takes all the room there is on a disk.
