@@ -3,6 +3,7 @@ package deployment_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/deployment"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
@@ -36,6 +38,16 @@ type bench struct {
 	events fakeapi.Recorder // of the deployment controller
 	broken string           // image whose pods never become ready
 	batch  time.Duration    // of the loops
+	feeds  feeds
+	// Of the deployment controller: what it asks, if not the server itself, and where failures are logged.
+	client *trial.Client
+	log    *slog.Logger
+}
+
+// feeds are what fills the caches.
+type feeds struct {
+	deployments *fakeapi.Feed[*appsv1.Deployment]
+	sets        *fakeapi.Feed[*appsv1.ReplicaSet]
 }
 
 func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) {
@@ -43,15 +55,25 @@ func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) {
 }
 
 func inBatches(t *testing.T, o fakeapi.Options, batch time.Duration, test func(*bench)) {
+	run(t, o, &bench{batch: batch}, test)
+}
+
+func run(t *testing.T, o fakeapi.Options, b *bench, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(o), batch: batch}
+		b.T, b.api = t, fakeapi.New(o)
+		b.feeds = feeds{fakeapi.Source[*appsv1.Deployment](b.api, deployments), fakeapi.Source[*appsv1.ReplicaSet](b.api, replicaSets)}
+		var asked deployment.Client = b.api
+		if b.client != nil {
+			b.client.Client = b.api
+			asked = b.client
+		}
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := deployment.Sources{
-			Deployments: informer.New(fakeapi.Source[*appsv1.Deployment](b.api, deployments), detect),
-			ReplicaSets: informer.New(fakeapi.Source[*appsv1.ReplicaSet](b.api, replicaSets), detect),
+			Deployments: informer.New(b.feeds.deployments, detect),
+			ReplicaSets: informer.New(b.feeds.sets, detect),
 			Pods:        informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
 		}
-		d := deployment.New(in, b.api, &b.events, deployment.Options{})
+		d := deployment.New(in, asked, &b.events, deployment.Options{})
 		rs := replicaset.New(replicaset.Sources{ReplicaSets: in.ReplicaSets, Pods: in.Pods}, b.api, &fakeapi.Recorder{}, replicaset.Options{Parallel: 1})
 		node := &fakeapi.Node{Server: b.api, Start: time.Second + b.batch/2, Stop: time.Second + b.batch/2, Broken: func(pod *corev1.Pod) bool {
 			return pod.Spec.Containers[0].Image == b.broken
@@ -60,7 +82,7 @@ func inBatches(t *testing.T, o fakeapi.Options, batch time.Duration, test func(*
 		done := make(chan error, 1)
 		go func() {
 			done <- controllers.Group(in.Deployments, in.ReplicaSets, in.Pods, node,
-				controllers.NewLoop(d, controllers.Options{Batch: b.batch}), controllers.NewLoop(rs, controllers.Options{Batch: b.batch, Offset: time.Millisecond})).Run(ctx)
+				controllers.NewLoop(d, controllers.Options{Batch: b.batch, Logger: b.log}), controllers.NewLoop(rs, controllers.Options{Batch: b.batch, Offset: time.Millisecond})).Run(ctx)
 		}()
 		synctest.Wait()
 		test(b)
