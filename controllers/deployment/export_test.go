@@ -16,7 +16,16 @@ var (
 			return rolloutStatus(d, sets{current, old}, d.CreationTimestamp.Time)
 		}
 	}
-	ProgressCheck = progressCheck
+	ProgressCheck   = progressCheck
+	SetCondition    = setCondition
+	Complete        = complete
+	Progressed      = progressed
+	TimedOut        = timedOut
+	PauseCondition  = pauseCondition
+	CountAnnotation = countAnnotation
+	TakeTemplate    = takeTemplate
+	MaxUnavailable  = maxUnavailable
+	NextRevision    = nextRevision
 )
 
 // Step is a size a plan gives to a set.
