@@ -4,4 +4,5 @@ package replicaset
 var (
 	Victims = victims
 	Status  = status
+	Again   = again
 )

@@ -54,6 +54,13 @@ func TestVictims(t *testing.T) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "s", RestartCount: n}, {Name: "i", RestartCount: 100 - n}}
 		}
 	}
+	initRestarts := func(n int32) podOpt {
+		return func(p *corev1.Pod) {
+			never := corev1.ContainerRestartPolicyNever
+			p.Spec.InitContainers = []corev1.Container{{Name: "i", RestartPolicy: &never}}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "i", RestartCount: n}}
+		}
+	}
 	age := func(d time.Duration) podOpt {
 		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-d)) }
 	}
@@ -77,6 +84,15 @@ func TestVictims(t *testing.T) {
 		{"restarts before age", []*corev1.Pod{pod("a", age(time.Second)), pod("b", restarts(3))}, nil, 1, []string{"b"}},
 		{"restarts of sidecars", []*corev1.Pod{pod("a", sidecarRestarts(1)), pod("b", sidecarRestarts(2))}, nil, 1, []string{"b"}},
 		{"younger", []*corev1.Pod{pod("a"), pod("b", age(time.Minute))}, nil, 1, []string{"b"}},
+		{"a plain 0", []*corev1.Pod{pod("a", cost("1")), pod("b", cost("0")), pod("c", cost("-1"))}, nil, 2, []string{"c", "b"}},
+		{"an octal is no number", []*corev1.Pod{pod("a", cost("1")), pod("b", cost("05")), pod("c", cost("x")), pod("d", cost("2"))}, nil, 2, []string{"b", "c"}},
+		{"a larger number is none", []*corev1.Pod{pod("a", cost("-1")), pod("b", cost("-2147483649"))}, nil, 1, []string{"a"}},
+		{"pending before running", []*corev1.Pod{pod("a"), pod("b", phase(corev1.PodPending)), pod("c"), pod("d", phase(corev1.PodUnknown))}, nil, 2, []string{"b", "d"}},
+		{"no node, either way round", []*corev1.Pod{pod("a", unassigned), pod("b"), pod("c", unassigned), pod("d")}, nil, 2, []string{"a", "c"}},
+		{"not ready, either way round", []*corev1.Pod{pod("a", unready), pod("b"), pod("c", unready), pod("d")}, nil, 2, []string{"a", "c"}},
+		{"time ready unknown, either way round", []*corev1.Pod{pod("a", sinceUnknown), pod("b"), pod("c", sinceUnknown)}, nil, 2, []string{"a", "c"}},
+		{"just made, and in the future", []*corev1.Pod{pod("b", age(0)), pod("a", age(-time.Hour)), pod("c", age(1))}, nil, 2, []string{"a", "b"}},
+		{"restarts of init containers do not count", []*corev1.Pod{pod("a", initRestarts(1)), pod("b", initRestarts(2))}, nil, 1, []string{"a"}},
 		{"equals by name", []*corev1.Pod{pod("c"), pod("a"), pod("b")}, nil, 2, []string{"a", "b"}},
 	} {
 		var got []string
@@ -119,5 +135,54 @@ func TestStatus(t *testing.T) {
 	}
 	if over := replicaset.Status(set, pods, nil, nil, now); over.Conditions != nil {
 		t.Errorf("the failure is over: %+v", over.Conditions)
+	}
+	set.Status = appsv1.ReplicaSetStatus{}
+	if full := replicaset.Status(set, pods, nil, errors.New("no"), now); full.Conditions[0].Reason != "FailedCreate" {
+		t.Errorf("as many as asked for: %+v", full.Conditions)
+	}
+	if more := replicaset.Status(set, append(pods, pods[0]), nil, errors.New("no"), now); more.Conditions[0].Reason != "FailedDelete" {
+		t.Errorf("more than asked for: %+v", more.Conditions)
+	}
+	other := appsv1.ReplicaSetCondition{Type: "Other", Status: corev1.ConditionTrue}
+	set.Status.Conditions = []appsv1.ReplicaSetCondition{other}
+	if kept := replicaset.Status(set, pods, nil, nil, now); len(kept.Conditions) != 1 || kept.Conditions[0] != other {
+		t.Errorf("others' conditions: %+v", kept.Conditions)
+	}
+	set.Spec.Replicas = nil // is 1
+	if more := replicaset.Status(set, pods[:2], nil, errors.New("no"), now); more.Conditions[1].Reason != "FailedDelete" {
+		t.Errorf("two of one: %+v", more.Conditions)
+	}
+}
+
+// TestAgain: when a set is looked at again although nothing changes.
+func TestAgain(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	young := rankPod("a", now, func(p *corev1.Pod) {
+		p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-10 * time.Second))
+	})
+	old := rankPod("b", now)
+	for _, tt := range []struct {
+		name             string
+		least            int32
+		ready, available int32
+		active           []*corev1.Pod
+		wait, want       time.Duration
+	}{
+		{"nothing to wait for", 0, 1, 1, []*corev1.Pod{old}, 0, 0},
+		{"writes to come", 0, 1, 1, []*corev1.Pod{old}, time.Minute, time.Minute},
+		{"no time to be ready", 0, 2, 1, []*corev1.Pod{old, young}, time.Minute, time.Minute},
+		{"all are available", 30, 2, 2, []*corev1.Pod{old, young}, 0, 0},
+		{"one is to be", 30, 2, 1, []*corev1.Pod{old, young}, 0, 20 * time.Second},
+		{"before writes come", 30, 2, 1, []*corev1.Pod{old, young}, time.Minute, 20 * time.Second},
+		{"after writes come", 30, 2, 1, []*corev1.Pod{old, young}, time.Second, time.Second},
+		{"nobody knows which", 30, 2, 1, []*corev1.Pod{old}, 0, 30 * time.Second},
+		{"one second", 1, 2, 1, []*corev1.Pod{old}, 0, time.Second},
+	} {
+		set := replicaSet("web", 3)
+		set.Spec.MinReadySeconds = tt.least
+		set.Status.ReadyReplicas, set.Status.AvailableReplicas = tt.ready, tt.available
+		if got := replicaset.Again(set, tt.active, tt.wait, now); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/depcheck"
@@ -32,22 +34,36 @@ type bench struct {
 	api    *fakeapi.Server
 	pods   *fakeapi.Feed[*corev1.Pod]
 	events fakeapi.Recorder
+	sets   *fakeapi.Feed[*appsv1.ReplicaSet]
+	// Of the controller: what it asks, if not the server itself, and where failures are logged.
+	client *trial.Client
+	log    *slog.Logger
 }
 
 var sets = appsv1.SchemeGroupVersion.WithResource("replicasets")
 
 // inBubble runs test against a controller; more runs beside it.
 func inBubble(t *testing.T, o fakeapi.Options, more func(*fakeapi.Server) controllers.Runnable, test func(*bench)) {
+	run(t, &bench{}, o, more, test)
+}
+
+func run(t *testing.T, b *bench, o fakeapi.Options, more func(*fakeapi.Server) controllers.Runnable, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(o)}
+		b.T, b.api = t, fakeapi.New(o)
+		var asked replicaset.Client = b.api
+		if b.client != nil {
+			b.client.Client = b.api
+			asked = b.client
+		}
+		b.sets = fakeapi.Source[*appsv1.ReplicaSet](b.api, sets)
 		b.pods = fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods)
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := replicaset.Sources{
-			ReplicaSets: informer.New(fakeapi.Source[*appsv1.ReplicaSet](b.api, sets), detect),
+			ReplicaSets: informer.New(b.sets, detect),
 			Pods:        informer.New(b.pods, detect),
 		}
-		c := replicaset.New(in, b.api, &b.events, replicaset.Options{Parallel: 1})
-		all := []controllers.Runnable{in.ReplicaSets, in.Pods, controllers.NewLoop(c, controllers.Options{})}
+		c := replicaset.New(in, asked, &b.events, replicaset.Options{Parallel: 1})
+		all := []controllers.Runnable{in.ReplicaSets, in.Pods, controllers.NewLoop(c, controllers.Options{Logger: b.log})}
 		if more != nil {
 			all = append(all, more(b.api))
 		}
