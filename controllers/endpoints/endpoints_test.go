@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/endpoints"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
@@ -36,11 +38,25 @@ type bench struct {
 	*testing.T
 	api    *fakeapi.Server
 	events fakeapi.Recorder
+	feed   *fakeapi.Feed[*corev1.Endpoints]
+	// Of the controller: what it asks, if not the server itself, and where failures are logged.
+	client *trial.Client
+	log    *slog.Logger
 }
 
 func inBubble(t *testing.T, o fakeapi.Options, before, test func(*bench)) {
+	run(t, &bench{}, o, before, test)
+}
+
+func run(t *testing.T, b *bench, o fakeapi.Options, before, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(o)}
+		b.T, b.api = t, fakeapi.New(o)
+		var asked endpoints.Client = b.api
+		if b.client != nil {
+			b.client.Client = b.api
+			asked = b.client
+		}
+		b.feed = fakeapi.Source[*corev1.Endpoints](b.api, resource)
 		if before != nil {
 			before(b)
 			time.Sleep(time.Second)
@@ -49,9 +65,9 @@ func inBubble(t *testing.T, o fakeapi.Options, before, test func(*bench)) {
 		in := endpoints.Sources{
 			Services:  informer.New(fakeapi.Source[*corev1.Service](b.api, services), detect),
 			Pods:      informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
-			Endpoints: informer.New(fakeapi.Source[*corev1.Endpoints](b.api, resource), detect),
+			Endpoints: informer.New(b.feed, detect),
 		}
-		loop := controllers.NewLoop(endpoints.New(in, b.api, &b.events, endpoints.Options{}), controllers.Options{})
+		loop := controllers.NewLoop(endpoints.New(in, asked, &b.events, endpoints.Options{}), controllers.Options{Logger: b.log})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- controllers.Group(in.Services, in.Pods, in.Endpoints, loop).Run(ctx) }()

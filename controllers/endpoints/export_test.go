@@ -1,4 +1,9 @@
 package endpoints
 
-// Pack is a pure part, for tables.
-var Pack = pack
+// The pure parts, for tables.
+var (
+	Pack     = pack
+	UpToDate = upToDate
+	Desired  = desired
+	Truncate = truncate
+)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
@@ -38,19 +40,31 @@ type bench struct {
 	*testing.T
 	api    *fakeapi.Server
 	events fakeapi.Recorder
+	feed   *fakeapi.Feed[*discoveryv1.EndpointSlice]
+	// Of the controller: what it asks, if not the server itself, and where failures are logged.
+	client *trial.Client
+	log    *slog.Logger
 }
 
-func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) {
+func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) { run(t, &bench{}, o, test) }
+
+func run(t *testing.T, b *bench, o fakeapi.Options, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(o)}
+		b.T, b.api = t, fakeapi.New(o)
+		var asked endpointslice.Client = b.api
+		if b.client != nil {
+			b.client.Client = b.api
+			asked = b.client
+		}
+		b.feed = fakeapi.Source[*discoveryv1.EndpointSlice](b.api, resource)
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := endpointslice.Sources{
 			Services:       informer.New(fakeapi.Source[*corev1.Service](b.api, services), detect),
 			Pods:           informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
 			Nodes:          informer.New(fakeapi.Source[*corev1.Node](b.api, nodes), detect),
-			EndpointSlices: informer.New(fakeapi.Source[*discoveryv1.EndpointSlice](b.api, resource), detect),
+			EndpointSlices: informer.New(b.feed, detect),
 		}
-		loop := controllers.NewLoop(endpointslice.New(in, b.api, &b.events, endpointslice.Options{}), controllers.Options{})
+		loop := controllers.NewLoop(endpointslice.New(in, asked, &b.events, endpointslice.Options{}), controllers.Options{Logger: b.log})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- controllers.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop).Run(ctx) }()

@@ -1,0 +1,345 @@
+package endpoints_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/endpoints"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+func web() *corev1.Service { return service("web", port("http", intstr.FromInt32(8080))) }
+
+func (b *bench) remove(name string) {
+	b.Helper()
+	if err := b.api.Delete(b.Context(), client.Target{Resource: services, Namespace: "ns", Name: name}, metav1.DeleteOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// writes compares the writes of Endpoints since the last call.
+func (b *bench) writes(what, want string) {
+	b.Helper()
+	var all []string
+	for _, a := range b.api.Actions() {
+		if a.Target.Resource == resource {
+			all = append(all, a.Verb)
+		}
+	}
+	if got := strings.Join(all, " "); got != want {
+		b.Errorf("%s: %q, want %q", what, got, want)
+	}
+	b.api.Reset()
+}
+
+// TestEveryFailure: whichever request fails, the failure is reported and made up for.
+func TestEveryFailure(t *testing.T) {
+	trial.EveryFailure(t, nil, func(c *trial.Client, log *slog.Logger) (state string) {
+		run(t, &bench{client: c, log: log}, fakeapi.Options{}, nil, func(b *bench) {
+			b.put(services, web())
+			b.put(services, service("gone"))
+			time.Sleep(time.Minute)
+			b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+			time.Sleep(time.Minute)
+			b.remove("gone")
+			time.Sleep(time.Hour)
+			state = fmt.Sprintf("%s; %s", text(b.endpoints("web")), text(b.endpoints("gone")))
+		})
+		return state
+	})
+}
+
+// TestGivenUp: fifteen retries later nothing more is tried until something changes.
+func TestGivenUp(t *testing.T) {
+	terminating := apierrors.NewForbidden(resource.GroupResource(), "", errors.New("going"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, tt := range map[string]struct {
+		refuse error
+		want   int
+		events int
+	}{"down": {errors.New("down"), 16, 16}, "terminating": {terminating, 1, 0}} {
+		inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
+			if a.Target.Resource == resource {
+				return tt.refuse
+			}
+			return nil
+		}}, nil, func(b *bench) {
+			b.put(services, web())
+			time.Sleep(24 * time.Hour)
+			synctest.Wait()
+			if got, events := len(b.api.Actions())-1, len(b.events.Take()); got != tt.want || events != tt.events {
+				b.Errorf("%s: %d creations, %d events", name, got, events)
+			}
+		})
+	}
+}
+
+// TestSlowCache: what the cache does not show yet is not done again, and done when it does.
+func TestSlowCache(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
+		b.feed.Hold()
+		b.put(services, web())
+		b.writes("new", "create")
+		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		b.writes("before it is seen", "")
+		b.feed.Resume()
+		synctest.Wait()
+		b.writes("when it is seen, at once", "update")
+		b.feed.Hold()
+		b.put(fakeapi.Pods, pod("b", "1.2.3.5"))
+		b.writes("one more", "update")
+		b.put(fakeapi.Pods, pod("c", "1.2.3.6"))
+		b.writes("before the update is seen", "")
+		time.Sleep(59 * time.Second)
+		synctest.Wait()
+		b.writes("a minute later", "")
+		b.feed.Resume()
+		synctest.Wait()
+		b.writes("when it is seen", "update")
+		b.want("web", "1.2.3.4,1.2.3.5,1.2.3.6|:http=8080")
+
+		// What went while the cache was late is made again at once, when that is seen.
+		if err := b.api.Delete(b.Context(), client.Target{Resource: resource, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		synctest.Wait()
+		b.writes("deleted by somebody", "delete create")
+		// A service of the same name starts afresh.
+		b.feed.Hold()
+		b.put(fakeapi.Pods, pod("d", "1.2.3.7"))
+		b.remove("web")
+		b.writes("deleted", "update delete")
+		b.feed.Resume()
+		synctest.Wait()
+		time.Sleep(2 * time.Minute)
+		b.api.Reset()
+		made := time.Now().UTC().Truncate(time.Second)
+		b.put(services, web())
+		b.writes("made again", "create")
+		if got := b.endpoints("web").Annotations[corev1.EndpointsLastChangeTriggerTime]; got != made.Format(time.RFC3339Nano) {
+			b.Errorf("made again because of %s, want %s", got, made)
+		}
+	})
+}
+
+// TestWatch: which services a change concerns.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fakeapi.New(fakeapi.Options{})
+		in := endpoints.Sources{
+			Services:  informer.New(fakeapi.Source[*corev1.Service](api, services), informer.Options{}),
+			Pods:      informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
+			Endpoints: informer.New(fakeapi.Source[*corev1.Endpoints](api, resource), informer.Options{}),
+		}
+		b := &bench{T: t, api: api}
+		b.put(resource, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "before"}})
+		time.Sleep(time.Second)
+		var q trial.Queue
+		endpoints.New(in, api, &fakeapi.Recorder{}, endpoints.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- controllers.Group(in.Services, in.Pods, in.Endpoints).Run(ctx) }()
+		want := func(what, want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := q.Take(); got != want {
+				t.Errorf("%s: %q, want %q", what, got, want)
+			}
+		}
+		want("Endpoints from before", "ns/before")
+		b.put(services, web())
+		want("a service", "ns/web")
+		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		want("a pod", "ns/web+2s")
+		b.put(resource, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "web"}})
+		want("Endpoints", "")
+		b.change(resource, "web", func(o runtime.Object) { o.(*corev1.Endpoints).Labels = map[string]string{"a": "b"} })
+		want("Endpoints that change", "")
+		if err := api.Delete(ctx, client.Target{Resource: resource, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want("Endpoints that go", "ns/web")
+		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = nil })
+		want("a service that changes", "ns/web")
+		b.remove("web")
+		want("a service that goes", "ns/web")
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// many is a subset with so many addresses of each kind, on the port.
+func many(ready, notReady int, port int32) corev1.EndpointSubset {
+	s := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Port: port}}}
+	for i := range ready {
+		s.Addresses = append(s.Addresses, corev1.EndpointAddress{IP: fmt.Sprintf("10.%d.%d.%d", port, i/250, i%250)})
+	}
+	for i := range notReady {
+		s.NotReadyAddresses = append(s.NotReadyAddresses, corev1.EndpointAddress{IP: fmt.Sprintf("11.%d.%d.%d", port, i/250, i%250)})
+	}
+	return s
+}
+
+// TestTruncate: beyond 1000 addresses those that are not ready go first, from each subset in proportion.
+func TestTruncate(t *testing.T) {
+	for _, tt := range []struct {
+		in   []corev1.EndpointSubset
+		want string // ready and not ready of each subset; "over" when they were cut
+	}{
+		{[]corev1.EndpointSubset{many(1000, 0, 1)}, "1000+0"},
+		{[]corev1.EndpointSubset{many(600, 400, 1)}, "600+400"},
+		{[]corev1.EndpointSubset{many(1001, 0, 1)}, "1000+0 over"},
+		{[]corev1.EndpointSubset{many(1000, 1, 1)}, "1000+0 over"},
+		{[]corev1.EndpointSubset{many(500, 300, 1), many(200, 100, 2)}, "500+225 200+75 over"},
+		{[]corev1.EndpointSubset{many(0, 1001, 1), many(0, 999, 2)}, "0+501 0+499 over"},
+		{[]corev1.EndpointSubset{many(900, 50, 1), many(1100, 50, 2)}, "450+0 550+0 over"},
+		{[]corev1.EndpointSubset{many(667, 0, 1), many(667, 0, 2), many(667, 0, 3)}, "334+0 334+0 332+0 over"},
+	} {
+		service := web()
+		next := endpoints.Desired(&corev1.Endpoints{}, service, tt.in, time.Time{})
+		var got []string
+		for _, s := range next.Subsets {
+			got = append(got, fmt.Sprintf("%d+%d", len(s.Addresses), len(s.NotReadyAddresses)))
+		}
+		if next.Annotations[corev1.EndpointsOverCapacity] == "truncated" {
+			got = append(got, "over")
+		}
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s, want %s", text, tt.want)
+		}
+	}
+}
+
+// TestUpToDate: which Endpoints need no write.
+func TestUpToDate(t *testing.T) {
+	subset := func() []corev1.EndpointSubset {
+		return []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: "1", TargetRef: &corev1.ObjectReference{Name: "a", UID: "u"}}, {IP: "2"}},
+			Ports:     []corev1.EndpointPort{{Port: 80}},
+		}}
+	}
+	for name, tt := range map[string]struct {
+		change func(*corev1.Endpoints)
+		want   bool
+	}{
+		"as wanted":      {func(*corev1.Endpoints) {}, true},
+		"headless label": {func(e *corev1.Endpoints) { e.Labels[corev1.IsHeadlessService] = "" }, true},
+		"an odd one":     {func(e *corev1.Endpoints) { e.Labels[corev1.IsHeadlessService] = "x" }, true},
+		"more labels":    {func(e *corev1.Endpoints) { e.Labels["more"] = "x" }, false},
+		"fewer labels":   {func(e *corev1.Endpoints) { delete(e.Labels, "l") }, false},
+		"nobody's":       {func(e *corev1.Endpoints) { delete(e.Labels, "endpoints.kubernetes.io/managed-by") }, false},
+		"annotations":    {func(e *corev1.Endpoints) { e.Annotations = map[string]string{"a": "b"} }, true},
+		"was too large": {func(e *corev1.Endpoints) {
+			e.Annotations = map[string]string{corev1.EndpointsOverCapacity: "truncated"}
+		}, false},
+		"versions of pods":  {func(e *corev1.Endpoints) { e.Subsets[0].Addresses[0].TargetRef.ResourceVersion = "7" }, true},
+		"another pod":       {func(e *corev1.Endpoints) { e.Subsets[0].Addresses[0].TargetRef.UID = "v" }, false},
+		"another address":   {func(e *corev1.Endpoints) { e.Subsets[0].Addresses[1].IP = "3" }, false},
+		"none":              {func(e *corev1.Endpoints) { e.Subsets = nil }, false},
+		"in another order":  {func(e *corev1.Endpoints) { a := e.Subsets[0].Addresses; a[0], a[1] = a[1], a[0] }, true},
+		"not packed":        {func(e *corev1.Endpoints) { e.Subsets = append(e.Subsets, e.Subsets[0]) }, true},
+		"not ready anymore": {func(e *corev1.Endpoints) { s := &e.Subsets[0]; s.NotReadyAddresses, s.Addresses = s.Addresses, nil }, false},
+	} {
+		e := &corev1.Endpoints{Subsets: endpoints.Pack(subset())}
+		e.Labels = map[string]string{"l": "v", "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+		tt.change(e)
+		before := e.DeepCopy()
+		if got := endpoints.UpToDate(e, web(), endpoints.Pack(subset())); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+		if before.String() != e.String() {
+			t.Errorf("%s: it was changed", name)
+		}
+	}
+	labelled := web()
+	labelled.Labels[corev1.IsHeadlessService] = "the service's own"
+	next := endpoints.Desired(&corev1.Endpoints{}, labelled, nil, time.Time{})
+	if _, ok := next.Labels[corev1.IsHeadlessService]; ok || !endpoints.UpToDate(next, labelled, nil) {
+		t.Errorf("the label of headless services comes from the service: %v", next.Labels)
+	}
+	for n, want := range map[int]bool{1000: true, 1001: false} {
+		large := endpoints.Pack([]corev1.EndpointSubset{many(n, 0, 1)})
+		e := &corev1.Endpoints{Subsets: large, ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"l": "v", "endpoints.kubernetes.io/managed-by": "endpoint-controller"}}}
+		if got := endpoints.UpToDate(e, web(), large); got != want {
+			t.Errorf("with %d addresses: %t", n, got)
+		}
+	}
+}
+
+// TestOrder: subsets, and the ports in each, have upstream's order, however they come; ports differ by all that they say.
+func TestOrder(t *testing.T) {
+	app := "h2c"
+	all := []corev1.EndpointPort{{Name: "a", Port: 1}, {Name: "b", Port: 2}, {Name: "c", Port: 3}, {Name: "a", Port: 1, Protocol: "UDP"}, {Name: "a", Port: 1, AppProtocol: &app}, {}}
+	var apart, together []corev1.EndpointSubset
+	for i := range all {
+		apart = append(apart, corev1.EndpointSubset{Addresses: []corev1.EndpointAddress{{IP: fmt.Sprint(i)}}, Ports: all[i : i+1]})
+		together = append(together, corev1.EndpointSubset{Addresses: []corev1.EndpointAddress{{IP: "1"}}, Ports: all[i : i+1]})
+	}
+	show := func(subsets []corev1.EndpointSubset) string {
+		var out []string
+		for _, s := range subsets {
+			for _, p := range s.Ports {
+				out = append(out, fmt.Sprintf("%s%d%s%t", p.Name, p.Port, p.Protocol, p.AppProtocol != nil))
+			}
+			out = append(out, fmt.Sprintf("%d.", len(s.Addresses)))
+		}
+		return strings.Join(out, " ")
+	}
+	wantApart, wantTogether := show(endpoints.Pack(apart)), show(endpoints.Pack(together))
+	if strings.Count(wantApart, "1.") != len(all) || len(strings.Fields(wantTogether)) != len(all)+1 {
+		t.Errorf("%q, %q", wantApart, wantTogether)
+	}
+	for range 20 { // maps are walked in any order
+		if a, b := show(endpoints.Pack(apart)), show(endpoints.Pack(together)); a != wantApart || b != wantTogether {
+			t.Fatalf("%q and %q, then %q and %q", wantApart, wantTogether, a, b)
+		}
+	}
+	if wantTogether != "a1UDPfalse a1false 0false a1true b2false c3false 1." {
+		t.Errorf("order %q", wantTogether)
+	}
+	none := endpoints.Pack([]corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "1"}}}, {Addresses: []corev1.EndpointAddress{{IP: "1"}}, Ports: []corev1.EndpointPort{{}}}})
+	if len(none) != 1 || len(none[0].Ports) != 1 {
+		t.Errorf("no port and one that says nothing: %v", none)
+	}
+}
+
+// TestAddresses: a pod whose addresses make no sense, or are of another family, is no endpoint.
+func TestAddresses(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
+		b.put(fakeapi.Pods, pod("a", "nonsense", "1.2.3.4"))
+		b.put(fakeapi.Pods, pod("b", "fd00::1"))
+		b.put(services, web())
+		b.want("web", "1.2.3.4|:http=8080")
+		six := service("web", port("http", intstr.FromInt32(8080)))
+		six.Name, six.Spec.IPFamilies, six.Spec.ClusterIP = "six", nil, "None"
+		six.Spec.Selector = map[string]string{"app": "web"}
+		b.put(services, six)
+		p := pod("c", "fd00::2", "1.2.3.5")
+		p.Status.PodIP = "fd00::2"
+		b.put(fakeapi.Pods, p)
+		b.want("six", "1.2.3.4,fd00::1,fd00::2|:http=8080") // each pod has its own first family
+		headless := service("web")
+		headless.Name, headless.Spec.ClusterIP, headless.Spec.Selector = "bare", "10.0.0.9", map[string]string{"app": "web"}
+		b.put(services, headless)
+		b.want("bare", "") // no ports, and not headless
+	})
+}

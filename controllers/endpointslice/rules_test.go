@@ -1,0 +1,390 @@
+package endpointslice_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/endpointslice"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/fakeapi"
+)
+
+// TestEveryFailure: whichever request fails, the failure is reported and made up for.
+func TestEveryFailure(t *testing.T) {
+	trial.EveryFailure(t, nil, func(c *trial.Client, log *slog.Logger) (state string) {
+		run(t, &bench{client: c, log: log}, fakeapi.Options{}, func(b *bench) {
+			s := service(http())
+			s.Spec.IPFamilies = append(s.Spec.IPFamilies, corev1.IPv6Protocol)
+			b.put(services, s)
+			time.Sleep(time.Minute)
+			b.put(fakeapi.Pods, pod("a", "1.2.3.4", "fd00::4"))
+			time.Sleep(time.Minute)
+			older := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "older", Labels: b.slices()[0].Labels}, AddressType: discoveryv1.AddressTypeIPv4}
+			b.put(resource, older) // of an older service: not owned by this one
+			time.Sleep(time.Minute)
+			b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol} })
+			time.Sleep(time.Hour)
+			var all []string
+			for _, slice := range b.slices() {
+				all = append(all, text(&slice))
+			}
+			state = strings.Join(all, ", ")
+		})
+		return state
+	})
+}
+
+// TestSlowCache: what the cache does not show yet is not done again, and done when it does.
+func TestSlowCache(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		writes := func(what, want string) {
+			b.Helper()
+			var all []string
+			for _, a := range b.api.Actions() {
+				if a.Target.Resource == resource {
+					all = append(all, a.Verb)
+				}
+			}
+			if got := strings.Join(all, " "); got != want {
+				b.Errorf("%s: %s, want %s", what, got, want)
+			}
+			b.api.Reset()
+		}
+		b.feed.Hold()
+		b.put(services, service(http()))
+		writes("new", "create")
+		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		time.Sleep(3500 * time.Millisecond)
+		synctest.Wait()
+		writes("before the slice is seen", "")
+		b.feed.Resume()
+		synctest.Wait()
+		writes("when it is seen, at once", "update")
+		b.want("IPv4 1.2.3.4(rs):http=8080")
+		b.feed.Hold()
+		b.put(fakeapi.Pods, pod("b", "1.2.3.5"))
+		writes("one more", "update")
+		b.put(fakeapi.Pods, pod("c", "1.2.3.6"))
+		writes("before the update is seen", "")
+		b.feed.Resume()
+		synctest.Wait()
+		writes("when it is seen", "update")
+		b.want("IPv4 1.2.3.4(rs),1.2.3.5(rs),1.2.3.6(rs):http=8080")
+
+		// A service of the same name starts afresh.
+		b.feed.Hold()
+		b.put(fakeapi.Pods, pod("d", "1.2.3.7"))
+		if err := b.api.Delete(b.Context(), client.Target{Resource: services, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		synctest.Wait()
+		b.api.Reset()
+		again := service(http())
+		again.Labels = nil
+		b.put(services, again)
+		writes("made again", "create delete")
+		b.feed.Resume()
+		time.Sleep(time.Minute)
+		b.want("IPv4 1.2.3.4(rs),1.2.3.5(rs),1.2.3.6(rs),1.2.3.7(rs):http=8080")
+	})
+}
+
+// TestEnding: nothing is made for a service that is being deleted, nor tried again in a namespace that is.
+func TestEnding(t *testing.T) {
+	terminating := apierrors.NewForbidden(resource.GroupResource(), "", errors.New("going"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, tt := range map[string]struct {
+		refuse error
+		delete bool
+		want   int
+	}{"namespace": {terminating, false, 1}, "service": {nil, true, 0}, "another error": {errors.New("no"), false, 16}} {
+		inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
+			if a.Target.Resource == resource {
+				return tt.refuse
+			}
+			return nil
+		}}, func(b *bench) {
+			s := service(http())
+			if tt.delete { // before the controller sees it
+				s.Spec.Selector = nil
+				s.Finalizers = []string{"x/y"}
+			}
+			b.put(services, s)
+			if tt.delete {
+				if err := b.api.Delete(b.Context(), client.Target{Resource: services, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
+					b.Fatal(err)
+				}
+				b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Spec.Selector = map[string]string{"app": "web"} })
+			}
+			time.Sleep(24 * time.Hour)
+			creations := 0
+			for _, a := range b.api.Actions() {
+				if a.Target.Resource == resource {
+					creations++
+				}
+			}
+			if creations != tt.want {
+				b.Errorf("%s: %d creations, want %d", name, creations, tt.want)
+			}
+		})
+	}
+}
+
+// TestTriggerTime: slices say which change brought them about.
+func TestTriggerTime(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		at := func() string { return b.slices()[0].Annotations[corev1.EndpointsLastChangeTriggerTime] }
+		created := time.Now().UTC().Truncate(time.Second).Format(time.RFC3339Nano)
+		b.put(services, service(http()))
+		if got := at(); got != created {
+			b.Errorf("made because of %q, want %s", got, created)
+		}
+		time.Sleep(time.Minute)
+		ready := time.Now().UTC().Format(time.RFC3339Nano)
+		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		if got := at(); got != ready {
+			b.Errorf("changed because of %q, want %s", got, ready)
+		}
+		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = nil })
+		if got := at(); got != "" {
+			b.Errorf("changed because of %q, but by no pod", got)
+		}
+	})
+}
+
+// TestWatch: which services a change concerns.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fakeapi.New(fakeapi.Options{})
+		in := endpointslice.Sources{
+			Services:       informer.New(fakeapi.Source[*corev1.Service](api, services), informer.Options{}),
+			Pods:           informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
+			Nodes:          informer.New(fakeapi.Source[*corev1.Node](api, nodes), informer.Options{}),
+			EndpointSlices: informer.New(fakeapi.Source[*discoveryv1.EndpointSlice](api, resource), informer.Options{}),
+		}
+		var q trial.Queue
+		endpointslice.New(in, api, &fakeapi.Recorder{}, endpointslice.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- controllers.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices).Run(ctx) }()
+		b := &bench{T: t, api: api}
+		want := func(what, want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := q.Take(); got != want {
+				t.Errorf("%s: %q, want %q", what, got, want)
+			}
+		}
+		labels := func(service, by string) map[string]string {
+			return map[string]string{"kubernetes.io/service-name": service, "endpointslice.kubernetes.io/managed-by": by}
+		}
+		const us = "endpointslice-controller.k8s.io"
+		slice := func(name string, labels map[string]string) {
+			b.put(resource, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, AddressType: discoveryv1.AddressTypeIPv4})
+		}
+		relabel := func(name string, labels map[string]string) {
+			b.change(resource, name, func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Labels = labels })
+		}
+		remove := func(name string) {
+			if err := api.Delete(ctx, client.Target{Resource: resource, Namespace: "ns", Name: name}, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.put(services, service(http()))
+		want("a service", "ns/web")
+		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		want("a pod", "ns/web+2s")
+		slice("ours", labels("web", us))
+		want("a slice that is ours, and that we did not write", "ns/web+2s")
+		slice("theirs", labels("web", "somebody"))
+		want("somebody's slice", "")
+		slice("nobody's", labels("", us))
+		want("of no service", "")
+		relabel("theirs", labels("db", "somebody"))
+		want("somebody's that changes services", "ns/db+2s ns/web+2s")
+		relabel("theirs", labels("db", us))
+		want("that becomes ours", "ns/db+2s")
+		relabel("theirs", labels("db", "somebody"))
+		want("and is no longer", "ns/db+2s")
+		b.change(resource, "theirs", func(o runtime.Object) {
+			o.(*discoveryv1.EndpointSlice).Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"1.2.3.4"}}}
+		})
+		want("somebody's that changes", "")
+		b.change(resource, "ours", func(o runtime.Object) {
+			o.(*discoveryv1.EndpointSlice).Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"1.2.3.4"}}}
+		})
+		want("ours that somebody changes", "ns/web+2s")
+		remove("theirs")
+		want("somebody's that goes", "")
+		remove("ours")
+		want("ours that goes, and that we did not write", "")
+		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = nil })
+		want("a service that changes", "ns/web")
+		if err := api.Delete(ctx, client.Target{Resource: services, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want("a service that goes", "ns/web")
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRetry(t *testing.T) {
+	want := controllers.Retry{First: time.Second, Max: 1000 * time.Second, Limit: 15}
+	if got := endpointslice.New(endpointslice.Sources{EndpointSlices: informer.New[*discoveryv1.EndpointSlice](nil, informer.Options{})}, nil, nil, endpointslice.Options{}).Retry(); got != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTracker(t *testing.T) {
+	key := controllers.Key{Namespace: "ns", Name: "web"}
+	slice := func(uid types.UID, generation int64) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: uid, Generation: generation, Labels: map[string]string{"kubernetes.io/service-name": "web"}}}
+	}
+	tracker := endpointslice.NewTracker()
+	is := func(what string, got, want bool) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %t", what, got)
+		}
+	}
+	is("nothing written, nothing there", tracker.Behind(key), false)
+	is("nothing written, something there", tracker.Behind(key, slice("a", 1)), false)
+	is("never written", tracker.Foreign(slice("a", 1)), true)
+	tracker.Wrote(slice("a", 2))
+	is("older", tracker.Foreign(slice("a", 1)), false)
+	is("as written", tracker.Foreign(slice("a", 2)), false)
+	is("newer", tracker.Foreign(slice("a", 3)), true)
+	is("missing", tracker.Behind(key), true)
+	is("another only", tracker.Behind(key, slice("b", 1)), true)
+	is("an older one is there", tracker.Behind(key, slice("a", 1)), true)
+	is("it is there", tracker.Behind(key, slice("a", 2)), false)
+	is("it is there, and another", tracker.Behind(key, slice("b", 1), slice("a", 3)), false)
+	tracker.ExpectDeletion(slice("a", 2))
+	is("still there", tracker.Behind(key, slice("a", 2)), true)
+	is("there no longer", tracker.Behind(key), false)
+	is("deleted by us", tracker.Deleted(slice("a", 2)), false)
+	is("seen to go, and back", tracker.Behind(key, slice("a", 2)), false)
+	tracker.Wrote(slice("a", 2))
+	is("deleted by somebody", tracker.Deleted(slice("a", 2)), true)
+	is("and again", tracker.Deleted(slice("a", 2)), false)
+	tracker.Wrote(slice("a", 2))
+	tracker.Forget(key)
+	is("forgotten", tracker.Behind(key), false)
+}
+
+func TestSameEndpoint(t *testing.T) {
+	yes, no, node, zone, host := true, false, "node", "zone", "host"
+	base := discoveryv1.Endpoint{
+		Addresses: []string{"1.2.3.4"}, NodeName: &node, Zone: &zone,
+		Conditions: discoveryv1.EndpointConditions{Ready: &yes, Serving: &yes, Terminating: &no},
+		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "1"},
+	}
+	other := "other"
+	for name, tt := range map[string]struct {
+		change          func(*discoveryv1.Endpoint)
+		sameKey, inside bool // whether it is the same endpoint, and whether it is as it was
+	}{
+		"equal":          {func(*discoveryv1.Endpoint) {}, true, true},
+		"pointers":       {func(e *discoveryv1.Endpoint) { n := "node"; e.NodeName = &n }, true, true},
+		"version":        {func(e *discoveryv1.Endpoint) { e.TargetRef.ResourceVersion = "2" }, true, true},
+		"node":           {func(e *discoveryv1.Endpoint) { e.NodeName = &other }, true, false},
+		"no node":        {func(e *discoveryv1.Endpoint) { e.NodeName = nil }, true, false},
+		"zone":           {func(e *discoveryv1.Endpoint) { e.Zone = &other }, true, false},
+		"ready":          {func(e *discoveryv1.Endpoint) { e.Conditions.Ready = &no }, true, false},
+		"ready, unknown": {func(e *discoveryv1.Endpoint) { e.Conditions.Ready = nil }, true, false},
+		"serving":        {func(e *discoveryv1.Endpoint) { e.Conditions.Serving = &no }, true, false},
+		"terminating":    {func(e *discoveryv1.Endpoint) { e.Conditions.Terminating = &yes }, true, false},
+		"uid":            {func(e *discoveryv1.Endpoint) { e.TargetRef.UID = "v" }, true, false},
+		"no target":      {func(e *discoveryv1.Endpoint) { e.TargetRef = nil }, false, false},
+		"target":         {func(e *discoveryv1.Endpoint) { e.TargetRef.Name = "b" }, false, false},
+		"namespace":      {func(e *discoveryv1.Endpoint) { e.TargetRef.Namespace = "other" }, false, false},
+		"address":        {func(e *discoveryv1.Endpoint) { e.Addresses = []string{"1.2.3.5"} }, false, true},
+		"no address":     {func(e *discoveryv1.Endpoint) { e.Addresses = nil }, false, true},
+		"two addresses":  {func(e *discoveryv1.Endpoint) { e.Addresses = []string{"1.2.3.4", "1.2.3.5"} }, false, true},
+		"hostname":       {func(e *discoveryv1.Endpoint) { e.Hostname = &host }, false, true},
+	} {
+		changed := *base.DeepCopy()
+		tt.change(&changed)
+		for range 2 {
+			if got := endpointslice.KeyOf(&base) == endpointslice.KeyOf(&changed); got != tt.sameKey {
+				t.Errorf("%s: the same endpoint %t", name, got)
+			}
+			if got := endpointslice.SameEndpoint(&base, &changed); got != tt.inside {
+				t.Errorf("%s: as it was %t", name, got)
+			}
+			if got := endpointslice.SameEndpoint(&changed, &base); got != tt.inside {
+				t.Errorf("%s: the other way round %t", name, got)
+			}
+		}
+	}
+	ab, ba := discoveryv1.Endpoint{Addresses: []string{"a", "b"}}, discoveryv1.Endpoint{Addresses: []string{"b", "a"}}
+	if endpointslice.KeyOf(&ab) != endpointslice.KeyOf(&ba) {
+		t.Error("the order of addresses matters")
+	}
+	bare := discoveryv1.Endpoint{}
+	if !endpointslice.SameEndpoint(&bare, &discoveryv1.Endpoint{}) {
+		t.Error("two without anything differ")
+	}
+}
+
+func TestPortKey(t *testing.T) {
+	name, empty, number, zero, tcp, udp, app := "http", "", int32(80), int32(0), corev1.ProtocolTCP, corev1.ProtocolUDP, "h2c"
+	ports := []discoveryv1.EndpointPort{
+		{Name: &empty}, {Name: &name}, {Port: &zero}, {Port: &number}, {Protocol: &tcp}, {Protocol: &udp}, {AppProtocol: &app},
+		{Name: &name, Port: &number, Protocol: &tcp}, {Name: &name, Port: &number, Protocol: &udp}, {Name: &name, Port: &number, Protocol: &tcp, AppProtocol: &app},
+	}
+	seen := map[string]int{endpointslice.PortKey(nil): -1}
+	for i, p := range ports {
+		key := endpointslice.PortKey([]discoveryv1.EndpointPort{p})
+		if j, twice := seen[key]; twice {
+			t.Errorf("ports %d and %d have one key", i, j)
+		}
+		seen[key] = i
+	}
+	a, b := ports[7], ports[8]
+	if endpointslice.PortKey([]discoveryv1.EndpointPort{a, b}) != endpointslice.PortKey([]discoveryv1.EndpointPort{b, a}) {
+		t.Error("the order of ports matters")
+	}
+}
+
+// TestPortsAndNames: pods that have other ports are in slices of their own, and names come from their pods.
+func TestPortsAndNames(t *testing.T) {
+	inBubble(t, fakeapi.Options{}, func(b *bench) {
+		named := func(name, ip string, number int32) *corev1.Pod {
+			p := pod(name, ip, "nonsense")
+			p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: number, Protocol: corev1.ProtocolTCP}}}}
+			p.Spec.Hostname, p.Spec.Subdomain = name, "web"
+			return p
+		}
+		b.put(fakeapi.Pods, named("a", "1.2.3.4", 80))
+		b.put(fakeapi.Pods, named("b", "1.2.3.5", 81))
+		b.put(fakeapi.Pods, pod("c", "1.2.3.6"))
+		b.put(services, service(port("web", intstr.FromString("web")), port("raw", intstr.FromInt32(9)), port("dns", intstr.FromInt32(53))))
+		b.want("IPv4 1.2.3.4(rs):dns=53,raw=9,web=80", "IPv4 1.2.3.5(rs):dns=53,raw=9,web=81", "IPv4 1.2.3.6(rs):dns=53,raw=9")
+		for _, slice := range b.slices() {
+			e := slice.Endpoints[0]
+			if e.TargetRef.Name != "c" && (e.Hostname == nil || *e.Hostname != e.TargetRef.Name) {
+				b.Errorf("%s has the name %v", e.TargetRef.Name, e.Hostname)
+			}
+		}
+	})
+}
