@@ -3,9 +3,12 @@ package aes_test
 import (
 	"bytes"
 	"context"
+	stdaes "crypto/aes"
+	"crypto/cipher"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/keelson-dev/keelson/storage/encryption"
@@ -201,4 +204,57 @@ func Example() {
 	// Output:
 	// value <nil>
 	// cipher: message authentication failed
+}
+
+// TestShort: what is too short to be anything is told from what does not fit the key.
+func TestShort(t *testing.T) {
+	for _, f := range forms() {
+		transformer := make32(t, f)
+		shortest := map[bool]int{true: 12, false: 16}[f.authenticated] // a nonce, or a vector
+		if sealed, err := transformer.Seal(t.Context(), nil, at, nil); err != nil {
+			t.Fatal(err)
+		} else if f.authenticated {
+			shortest = len(sealed) - 16 // all but the tag
+		}
+		for size, want := range map[int]bool{0: true, shortest - 1: true, shortest: false, shortest + 1: false} {
+			if _, _, err := transformer.Open(t.Context(), at, make([]byte, size)); err == nil || errors.Is(err, aes.ErrShort) != want {
+				t.Errorf("%s: %d bytes: %v", f.name, size, err)
+			}
+		}
+	}
+}
+
+// TestPaddings: CBC's padding is of one to all bytes, which all say how many they are.
+func TestPaddings(t *testing.T) {
+	key := bytes.Repeat([]byte("k"), 32)
+	transformer, err := aes.NewCBC(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := stdaes.NewCipher(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fifteen, all := strings.Repeat("x", 15), strings.Repeat("\x10", 16)
+	for plain, c := range map[string]struct {
+		value string
+		err   error
+	}{
+		fifteen + "\x01":             {fifteen, nil},
+		fifteen[1:] + "\x02\x02":     {fifteen[1:], nil},
+		fifteen + "x" + all:          {fifteen + "x", nil},
+		strings.Repeat("\x20", 32):   {"", nil}, // longer than a block, as upstream takes it
+		fifteen + "\x00":             {"", aes.ErrPadded},
+		fifteen + "\x11":             {"", aes.ErrPadded},
+		fifteen[1:] + "\x01\x02":     {"", aes.ErrPadding},
+		"\x0f" + all[1:]:             {"", aes.ErrPadding},
+		fifteen[2:] + "\x03\x02\x03": {"", aes.ErrPadding},
+	} {
+		stored := make([]byte, 16+len(plain))
+		cipher.NewCBCEncrypter(block, stored[:16]).CryptBlocks(stored[16:], []byte(plain))
+		value, _, err := transformer.Open(t.Context(), at, stored)
+		if !errors.Is(err, c.err) || string(value) != c.value {
+			t.Errorf("%q: %q, %v; want %q, %v", plain, value, err, c.value, c.err)
+		}
+	}
 }
