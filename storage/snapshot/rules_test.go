@@ -199,6 +199,32 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// moody fails one write, the n-th.
+type moody struct{ n int }
+
+func (m *moody) Write(b []byte) (int, error) {
+	if m.n--; m.n == 0 {
+		return 0, errDied
+	}
+	return len(b), nil
+}
+
+// TestFailsOnce: what was not written once is not made good by what was written after it.
+func TestFailsOnce(t *testing.T) {
+	source := memory.New(memory.Options{})
+	for _, key := range []string{"a", "b", "c"} {
+		if _, err := source.Create(t.Context(), key, bytes.Repeat([]byte(key), 700<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const writes = 1 + 2*2 + 2 // the head, two chunks with a head each, and the end with the digest
+	for n := 1; n <= writes+1; n++ {
+		if _, err := snapshot.Write(t.Context(), &moody{n}, source, snapshot.WriteOptions{}); errors.Is(err, errDied) != (n <= writes) {
+			t.Errorf("write %d fails: %v", n, err)
+		}
+	}
+}
+
 // sized has one record of a size.
 type sized struct {
 	storage.Reader
