@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,9 @@ func TestPatienceEnds(t *testing.T) {
 			start, release := time.Now(), exhaust(t)
 			err := operation()
 			release()
+			if at := (*os.PathError)(nil); strings.HasPrefix(name, "a new") && errors.As(err, &at) && at.Path != path {
+				t.Errorf("%s: opened %s before what is above it was synced", name, at.Path)
+			}
 			if took := time.Since(start); !errors.Is(err, syscall.EMFILE) || took < time.Minute || took > time.Minute+time.Second {
 				t.Errorf("%s: %v after %v, want %v after a minute", name, err, took, syscall.EMFILE)
 			}
