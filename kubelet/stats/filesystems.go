@@ -137,11 +137,8 @@ func (c *Collector) addVolumes(ctx context.Context, out *v1alpha1.PodStats, tota
 	for i := range on.pod.Spec.Volumes {
 		volume := &on.pod.Spec.Volumes[i]
 		dir := c.options.Volume(on.pod, volume)
-		if dir == "" {
-			continue
-		}
 		size, ok := c.trees.measure(ctx, dir, on.at.Time)
-		if !ok {
+		if !ok { // nor can what has no directory be measured
 			continue
 		}
 		stats := v1alpha1.VolumeStats{Name: volume.Name, FsStats: *within(c.filesystem(dir, on.at), on.at, size.bytes, size.inodes)}

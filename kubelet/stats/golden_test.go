@@ -293,3 +293,43 @@ type noImages struct{}
 func (noImages) ImageFilesystem(context.Context) (cri.FilesystemUsage, cri.FilesystemUsage, error) {
 	return cri.FilesystemUsage{}, cri.FilesystemUsage{}, errors.New("no images")
 }
+
+// Without options this machine's disks are asked, of volumes nothing is known, and no path is none.
+func TestZeroOptions(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "uid-web"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v"}}}}
+	c := collector(t, busy(time.Now()), idle{}, stats.Options{NodeDir: t.TempDir(), Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} }})
+	s, err := c.Summary(t.Context())
+	if err != nil || s.Node.Fs == nil || n(s.Node.Fs.CapacityBytes) == 0 || len(s.Pods[0].VolumeStats) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	c = collector(t, busy(time.Now()), idle{}, stats.Options{Disk: func(path string) (machine.Filesystem, error) {
+		t.Errorf("asked for the disk of %q", path)
+		return machine.Filesystem{}, nil
+	}})
+	if _, err := c.Summary(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever fails because it is over is not logged.
+func TestEndIsNotLogged(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var log bytes.Buffer
+	c := collector(t, live{func() *runtime { cancel(); return &runtime{err: context.Canceled} }}, idle{}, stats.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err := c.Run(ctx); err != nil || log.Len() > 0 {
+		t.Errorf("%v, logged %s", err, &log)
+	}
+}
+
+// A container that was made at no time has no start.
+func TestNoStart(t *testing.T) {
+	r := busy(time.Now())
+	for i := range r.containers {
+		r.containers[i].CreatedAt = time.Unix(0, 0)
+	}
+	for key := range scrape(t, collector(t, r, idle{}, stats.Options{}).ResourceMetrics()) {
+		if strings.HasPrefix(key, "container_start_time_seconds") {
+			t.Errorf("there is %s", key)
+		}
+	}
+}

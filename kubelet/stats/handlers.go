@@ -46,28 +46,28 @@ type amounts struct {
 }
 
 func cpuSeconds(a amounts) (float64, time.Time, bool) {
-	if a.cpu == nil || a.cpu.UsageCoreNanoSeconds == nil {
+	if a.cpu == nil {
 		return 0, time.Time{}, false
 	}
 	return float64(*a.cpu.UsageCoreNanoSeconds) / float64(time.Second), a.cpu.Time.Time, true
 }
 
 func workingSet(a amounts) (float64, time.Time, bool) {
-	if a.memory == nil || a.memory.WorkingSetBytes == nil {
+	if a.memory == nil {
 		return 0, time.Time{}, false
 	}
 	return float64(*a.memory.WorkingSetBytes), a.memory.Time.Time, true
 }
 
 func swapUsed(a amounts) (float64, time.Time, bool) {
-	if a.swap == nil || a.swap.SwapUsageBytes == nil {
+	if a.swap == nil {
 		return 0, time.Time{}, false
 	}
 	return float64(*a.swap.SwapUsageBytes), a.swap.Time.Time, true
 }
 
 func swapLimit(a amounts) (float64, time.Time, bool) {
-	if a.swap == nil || a.swap.SwapAvailableBytes == nil {
+	if a.swap == nil {
 		return 0, time.Time{}, false
 	}
 	return float64(*plus(a.swap.SwapAvailableBytes, a.swap.SwapUsageBytes)), a.swap.Time.Time, true

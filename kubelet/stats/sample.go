@@ -181,7 +181,6 @@ func (r rates) rate(key string, now reading) *uint64 {
 	}
 	if now.total < pair[1].total { // it was started again
 		pair[0], pair[1] = reading{}, now
-		return nil
 	}
 	if now.at.Sub(pair[1].at) >= minWindow {
 		pair[0], pair[1] = pair[1], now

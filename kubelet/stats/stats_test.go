@@ -147,6 +147,16 @@ func TestPartial(t *testing.T) {
 	}
 	pod := s.Pods[0]
 	equal(t, "the sum of memory", pod.Memory.WorkingSetBytes, 2<<20)
+	for i := range r.stats { // what is known of either is the sum
+		measured := &r.stats[i].CPU
+		measured.NanoCores, measured.NanoCoresMeasured = 42, true
+		again, err := collector(t, r, idle{start}, stats.Options{}).Summary(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "the sum of rates", again.Pods[0].CPU.UsageNanoCores, 42)
+		measured.NanoCoresMeasured = false
+	}
 	if pod.CPU.UsageNanoCores != nil || pod.Network != nil {
 		t.Errorf("what nobody can know: %+v", pod)
 	}
@@ -238,7 +248,9 @@ func TestRatesOverTime(t *testing.T) {
 		equal(t, "after ten, from the one after five", rate(25e9), 3e9)
 		time.Sleep(5 * time.Second)
 		none("started again", rate(1e9))
-		time.Sleep(5 * time.Second)
+		time.Sleep(2 * time.Second)
+		equal(t, "a little later", rate(3e9), 1e9)
+		time.Sleep(3 * time.Second)
 		equal(t, "since then", rate(6e9), 1e9)
 		r.pods = nil
 		none("gone", rate(0))
@@ -261,6 +273,10 @@ func TestVolumes(t *testing.T) {
 	memory := volume("memory", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}})
 	volume("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})
 	volume("missing", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}})
+	fill(t, filepath.Join(volume("config", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}), "key"), 1)
+	claimed := filepath.Join(dir, "claimed")
+	volume("claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}})
+	fill(t, filepath.Join(claimed, "file"), 1<<20)
 	fill(t, filepath.Join(disk, "a", "b"), 64<<10)
 	fill(t, filepath.Join(memory, "m"), 32<<10)
 	if err := os.Link(filepath.Join(disk, "a", "b"), filepath.Join(disk, "again")); err != nil {
@@ -271,22 +287,34 @@ func TestVolumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busy(time.Now())
 		c := collector(t, r, idle{time.Now()}, stats.Options{
-			Images: images{}, NodeDir: dir, LogDir: logs, Volume: stats.VolumeDir(kubelet),
+			Images: images{}, NodeDir: dir, LogDir: logs,
+			Volume: func(pod *corev1.Pod, volume *corev1.Volume) string {
+				if volume.PersistentVolumeClaim != nil {
+					return claimed
+				}
+				return stats.VolumeDir(kubelet)(pod, volume)
+			},
 			Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} },
 			Disk: func(string) (machine.Filesystem, error) {
 				return machine.Filesystem{Capacity: 1000, Available: 400, Inodes: 50, InodesFree: 20}, nil
 			},
 		})
+		var config, inodes uint64
 		look := func() (disk, memory, logs, ephemeral uint64) {
 			s, err := c.Summary(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := s.Pods[0]
-			if len(got.VolumeStats) != 2 || got.VolumeStats[0].Name != "disk" || got.VolumeStats[1].Name != "memory" {
+			if len(got.VolumeStats) != 4 || got.VolumeStats[0].Name != "disk" || got.VolumeStats[1].Name != "memory" {
 				t.Fatalf("volumes %+v", got.VolumeStats)
 			}
 			equal(t, "available", got.VolumeStats[0].AvailableBytes, 400)
+			if ref := got.VolumeStats[3].PVCRef; ref == nil || ref.Name != "data" || ref.Namespace != "default" || got.VolumeStats[0].PVCRef != nil {
+				t.Errorf("the claim %+v", ref)
+			}
+			config = n(got.VolumeStats[2].UsedBytes)
+			inodes = n(got.EphemeralStorage.InodesUsed)
 			equal(t, "of images", s.Node.Runtime.ImageFs.UsedBytes, 77)
 			equal(t, "of layers", s.Node.Runtime.ContainerFs.UsedBytes, 77)
 			equal(t, "capacity", s.Node.Fs.CapacityBytes, 1000)
@@ -299,8 +327,11 @@ func TestVolumes(t *testing.T) {
 		if inMemory < 32<<10 || logged < 16<<10 {
 			t.Errorf("%d in memory, logs %d", inMemory, logged)
 		}
-		if all != onDisk+logged+8192 {
-			t.Errorf("%d of %d, %d and two layers is ephemeral", all, onDisk, logged)
+		if all != onDisk+logged+config+8192 || config == 0 {
+			t.Errorf("%d of %d, %d, %d and two layers is ephemeral", all, onDisk, logged, config)
+		}
+		if inodes != 3+2+2+4 { // of the disk, the configuration, the logs and two layers
+			t.Errorf("%d inodes are ephemeral", inodes)
 		}
 		fill(t, filepath.Join(disk, "more"), 64<<10)
 		if again, _, _, _ := look(); again != onDisk {

@@ -34,7 +34,7 @@ type trees struct {
 func (t *trees) measure(ctx context.Context, dir string, now time.Time) (size, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if m, ok := t.known[dir]; ok && now.Sub(m.at) < t.age {
+	if m := t.known[dir]; now.Sub(m.at) < t.age {
 		return m.size, true
 	}
 	s, err := walk(ctx, dir)

@@ -126,5 +126,8 @@ func (d Disk) MkdirTemp(dir, pattern string, mode fs.FileMode) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return path, d.Chmod(path, mode)
+	if err := d.Chmod(path, mode); err != nil {
+		return "", errors.Join(err, os.Remove(path)) // or each try leaves one
+	}
+	return path, nil
 }
