@@ -79,7 +79,11 @@ func TestContent(t *testing.T) {
 		"optionalKey": {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: configRef("config"), Optional: optional, Items: []corev1.KeyToPath{{Key: "z", Path: "z"}, {Key: "a", Path: "a"}},
 		}}, "a=1"},
-		"secret":         {corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "secret"}}, "s=S t=T"},
+		"secret":     {corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "secret"}}, "s=S t=T"},
+		"secretMode": {corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "secret", DefaultMode: new(int32(0o400))}}, "s=S(400) t=T(400)"},
+		"downwardMode": {corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{DefaultMode: new(int32(0o400)), Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "uid", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}},
+		}}}, "uid=uid-1(400)"},
 		"secretItems":    {corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "secret", Items: []corev1.KeyToPath{{Key: "t", Path: "u/v"}}}}, "u{v=T}"},
 		"optionalSecret": {corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "no", Optional: optional}}, ""},
 		"downward": {corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{

@@ -159,3 +159,46 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 	t.Logf("%d steps", total)
 }
+
+// TestFailsOnceAnywhere: whatever single change fails is told of, by the call that made it, and the next calls do all
+// that is to be done.
+func TestFailsOnceAnywhere(t *testing.T) {
+	needMounts(t)
+	host := t.TempDir()
+	write(t, "host's", host, "file")
+	write(t, "deep", host, "sub/dir/file")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "secret"}, Data: map[string][]byte{"s": []byte("S")}}
+	for n, more := 0, true; more; n++ {
+		s := newServer(rootCA(), secret, config("config", "key", "two", "only-two", "two"))
+		v, dir := node(t, s, volume.Options{})
+		p := everything(t, host)
+		step, failed := 0, ""
+		v.SetStep(func(op, path string) error {
+			if step++; step-1 != n {
+				return nil
+			}
+			failed = op + " " + path
+			return errDead
+		})
+		told := func(err error) bool {
+			t.Helper()
+			if (failed != "") != (err != nil) { // some say no more than that something failed
+				t.Errorf("%s: %v", failed, err)
+			}
+			return failed != ""
+		}
+		if !told(v.Prepare(t.Context(), p)) {
+			_, err := v.Mounts(t.Context(), request(p))
+			if !told(err) && !told(v.Release(t.Context(), p.UID)) {
+				more = false
+			}
+		}
+		v.SetStep(nil)
+		prepare(t, v, p)
+		checkEverything(t, mounts(t, v, request(p)))
+		release(t, v, dir, p.UID)
+		if t.Failed() {
+			t.Fatalf("at step %d: %s", n, failed)
+		}
+	}
+}

@@ -399,3 +399,20 @@ func TestGroups(t *testing.T) {
 	}
 	release(t, v, dir, p.UID)
 }
+
+// TestContentThatRunsTogether: two contents are different ones although their names and values are the same in a row.
+func TestContentThatRunsTogether(t *testing.T) {
+	s := newServer(config("c", "a", "bc"))
+	v, dir := node(t, s, volume.Options{Rootless: true})
+	p := pod(configMapVolume("c"))
+	for _, pairs := range [][]string{{"a", "bc"}, {"ab", "c"}, {"a", "", "abc", ""}, {"a", "abc"}, {"a", "b", "c", ""}, {"a", "", "bc", ""}} {
+		s.put(config("c", pairs...))
+		prepare(t, v, p)
+		for i := 0; i < len(pairs); i += 2 {
+			if got := read(t, v.Path(p, "c"), pairs[i]); got != pairs[i+1] {
+				t.Errorf("%v: %s is %q", pairs, pairs[i], got)
+			}
+		}
+	}
+	release(t, v, dir, p.UID)
+}

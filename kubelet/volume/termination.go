@@ -104,12 +104,8 @@ func lastWords(status cri.ContainerStatus, tail func(path string) (string, error
 	policy := corev1.TerminationMessagePolicy(status.Annotations[annotationMessagePolicy])
 	fallback := policy == corev1.TerminationMessageFallbackToLogsOnError &&
 		status.ExitCode != 0 && status.Reason != "ContainerCannotRun" && tail != nil
-	message, found := readMessage(status)
-	if found && (message != "" || !fallback) {
+	if message := readMessage(status); message != "" || !fallback {
 		return message
-	}
-	if !fallback {
-		return ""
 	}
 	text, err := tail(status.LogPath)
 	if err != nil {
@@ -118,26 +114,26 @@ func lastWords(status cri.ContainerStatus, tail func(path string) (string, error
 	return text
 }
 
-// readMessage reads the file that the container had as its message, and reports whether it had
-// one. The file is the container's: it may be anything.
-func readMessage(status cri.ContainerStatus) (message string, found bool) {
+// readMessage reads the file that the container had as its message; empty when it had none. The
+// file is the container's: it may be anything.
+func readMessage(status cri.ContainerStatus) string {
 	at := status.Annotations[annotationMessagePath]
 	if at == "" {
-		return "", false
+		return ""
 	}
 	i := slices.IndexFunc(status.Mounts, func(m cri.Mount) bool { return m.ContainerPath == absolute(at) })
 	if i < 0 {
-		return "", false
+		return ""
 	}
 	file := status.Mounts[i].HostPath
 	text, err := readEnd(file, messageLength)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", false
+		return ""
 	}
 	if err != nil {
-		return fmt.Sprintf("Error on reading termination log %s: %v", file, err), true
+		return fmt.Sprintf("Error on reading termination log %s: %v", file, err)
 	}
-	return text, true
+	return text
 }
 
 // readEnd returns at most so many bytes from the end of a regular file.
