@@ -3,7 +3,6 @@ package static
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,7 +53,6 @@ func Decide(pod, mirror *corev1.Pod, node *corev1.Node) Action {
 func MirrorOf(pod *corev1.Pod, node *corev1.Node) *corev1.Pod {
 	mirror := pod.DeepCopy()
 	mirror.UID, mirror.ResourceVersion, mirror.Generation = "", "", 0
-	mirror.Annotations = maps.Clone(pod.Annotations)
 	if mirror.Annotations == nil {
 		mirror.Annotations = map[string]string{}
 	}
