@@ -67,7 +67,7 @@ func (d *Discovery) config() []byte {
 		algorithms = append(algorithms, string(k.alg))
 	}
 	slices.Sort(algorithms)
-	data, _ := json.Marshal(struct { // strings always encode
+	data, _ := json.Marshal(struct { //nolint:errchkjson // strings always encode
 		Issuer        string   `json:"issuer"`
 		JWKSURI       string   `json:"jwks_uri"`
 		ResponseTypes []string `json:"response_types_supported"`

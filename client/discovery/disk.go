@@ -15,7 +15,7 @@ import (
 type onDisk struct{ *disk.CachedDiscoveryClient }
 
 var (
-	_ clientgo.CachedDiscoveryInterface            = onDisk{} //nolint:staticcheck // the mappers take it
+	_ clientgo.CachedDiscoveryInterface            = onDisk{}
 	_ clientgo.CachedDiscoveryInterfaceWithContext = onDisk{}
 )
 

@@ -84,10 +84,10 @@ func FuzzServer(f *testing.F) {
 		root := t.TempDir()
 		cache := filepath.Join(root, "1", "2", "3", "4", "5", "cache")
 		type result struct {
-			names, category []string
-			resource        schema.GroupVersionResource
-			kind            schema.GroupVersionKind
-			failed          bool
+			names    []string
+			resource schema.GroupVersionResource
+			kind     schema.GroupVersionKind
+			failed   bool
 		}
 		var results []result
 		for _, dir := range []string{"", cache, cache} {

@@ -24,11 +24,11 @@ import (
 
 func TestNewNeedsARuntimeAndPods(t *testing.T) {
 	w := &world{}
-	for name, make := range map[string]func() (*garbage.Collector, error){
+	for name, build := range map[string]func() (*garbage.Collector, error){
 		"a runtime": func() (*garbage.Collector, error) { return garbage.New(nil, w, garbage.Options{}) },
 		"pods":      func() (*garbage.Collector, error) { return garbage.New(w, nil, garbage.Options{}) },
 	} {
-		if c, err := make(); err == nil || c != nil {
+		if c, err := build(); err == nil || c != nil {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}
@@ -326,7 +326,7 @@ func TestOldImagesGoOnce(t *testing.T) {
 		if err := c.CollectImages(t.Context()); err != nil || len(w.told()) != 0 {
 			t.Errorf("an hour is not too long: %v", err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		w.other = 990
 		if err := c.CollectImages(t.Context()); err != nil {
 			t.Logf("the disk stays full: %v", err)

@@ -441,7 +441,7 @@ func TestWhichAnswersCount(t *testing.T) {
 		"unauthorized":       {apierrors.NewUnauthorized("x"), false},
 		"no such thing":      {apierrors.NewNotFound(what, "a"), false},
 		"makes no sense":     {apierrors.NewBadRequest("x"), false},
-		"another, not there": {apierrors.NewGone("x"), false},
+		"another, not there": {apierrors.NewResourceExpired("x"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			within(t, func(t *testing.T, s *server, c *objects.Cache) {
@@ -514,7 +514,7 @@ func TestLateWatch(t *testing.T) {
 				s := newServer()
 				s.configMaps.Put(config("a", "1"))
 				var mu sync.Mutex
-				var refused error = errors.New("not yet")
+				refused := errors.New("not yet")
 				watches := s.watches()
 				c := objects.New(s, objects.Watches{ConfigMap: func(ns, name string) (informer.Source[*corev1.ConfigMap], error) {
 					mu.Lock()

@@ -276,7 +276,7 @@ func TestDecodeStrict(t *testing.T) {
 // TestCanonicalKeeps: what has something in it stays, and so do bytes, of which protobuf can tell none from empty.
 func TestCanonicalKeeps(t *testing.T) {
 	obj := sample()
-	obj.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte{}}}, {}}
+	obj.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte{}}}, {}} //nolint:staticcheck // the wire has it
 	obj.OwnerReferences, obj.Annotations = []metav1.OwnerReference{}, map[string]string{}
 	want := obj.DeepCopy()
 	want.OwnerReferences, want.Annotations = nil, nil
@@ -284,7 +284,7 @@ func TestCanonicalKeeps(t *testing.T) {
 	if diff := cmp.Diff(want, obj); diff != "" {
 		t.Error(diff)
 	}
-	if obj.ManagedFields[0].FieldsV1.Raw == nil {
+	if obj.ManagedFields[0].FieldsV1.Raw == nil { //nolint:staticcheck // as above
 		t.Error("empty bytes became none")
 	}
 }

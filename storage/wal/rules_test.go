@@ -27,7 +27,7 @@ func number(n uint64) string { return string(binary.LittleEndian.AppendUint64(ni
 
 // TestPayloads: a frame has one meaning or none, whatever its checksum says.
 func TestPayloads(t *testing.T) {
-	const max = 1<<63 - 1
+	const most = 1<<63 - 1
 	put, del := "\x01"+pair("key", "value"), "\x02"+pair("key", "")
 	for name, c := range map[string]struct {
 		decode  func([]byte) ([]byte, error)
@@ -37,13 +37,13 @@ func TestPayloads(t *testing.T) {
 		"a change":                        {wal.DecodeLog, "b" + number(7) + put, true},
 		"a change of nothing":             {wal.DecodeLog, "b" + number(7) + "\x01" + pair("key", ""), true},
 		"a deletion":                      {wal.DecodeLog, "b" + number(7) + del, true},
-		"changes":                         {wal.DecodeLog, "b" + number(max) + put + del + put, true},
+		"changes":                         {wal.DecodeLog, "b" + number(most) + put + del + put, true},
 		"the end":                         {wal.DecodeLog, "c" + number(8), true},
-		"another log":                     {wal.DecodeLog, "n" + number(max), true},
+		"another log":                     {wal.DecodeLog, "n" + number(most), true},
 		"nothing":                         {wal.DecodeLog, "", false},
 		"only a tag":                      {wal.DecodeLog, "b", false},
 		"half a number":                   {wal.DecodeLog, "c1234", false},
-		"a negative number":               {wal.DecodeLog, "c" + number(max+1), false},
+		"a negative number":               {wal.DecodeLog, "c" + number(most+1), false},
 		"no changes":                      {wal.DecodeLog, "b" + number(7), false},
 		"changes at the end":              {wal.DecodeLog, "c" + number(7) + put, false},
 		"something behind":                {wal.DecodeLog, "n" + number(7) + "x", false},
@@ -59,16 +59,16 @@ func TestPayloads(t *testing.T) {
 		"a key that is not there":         {wal.DecodeLog, "b" + number(7) + put[:9], false},
 		"half a length":                   {wal.DecodeLog, "b" + number(7) + put[:7], false},
 		"only an event":                   {wal.DecodeLog, "b" + number(7) + put + "\x01", false},
-		"a record":                        {wal.DecodeSnapshot, "r" + number(max) + pair("key", "value"), true},
+		"a record":                        {wal.DecodeSnapshot, "r" + number(most) + pair("key", "value"), true},
 		"records":                         {wal.DecodeSnapshot, "r" + number(7) + pair("key", "") + number(8) + pair("zz", "x"), true},
 		"an end":                          {wal.DecodeSnapshot, "e" + number(0), true},
 		"an empty snapshot's frame":       {wal.DecodeSnapshot, "", false},
 		"no records":                      {wal.DecodeSnapshot, "r", false},
 		"a record without a key":          {wal.DecodeSnapshot, "r" + number(7) + pair("", "value"), false},
-		"a record of a negative revision": {wal.DecodeSnapshot, "r" + number(max+1) + pair("key", "value"), false},
+		"a record of a negative revision": {wal.DecodeSnapshot, "r" + number(most+1) + pair("key", "value"), false},
 		"a record without its value":      {wal.DecodeSnapshot, "r" + number(7) + strings.TrimSuffix(pair("key", "value"), "value"), false},
 		"half a record":                   {wal.DecodeSnapshot, "r" + number(7) + pair("key", "value") + number(8), false},
-		"a negative total":                {wal.DecodeSnapshot, "e" + number(max+1), false},
+		"a negative total":                {wal.DecodeSnapshot, "e" + number(most+1), false},
 		"no total":                        {wal.DecodeSnapshot, "e", false},
 		"something behind a total":        {wal.DecodeSnapshot, "e" + number(1) + "x", false},
 		"a log's tag":                     {wal.DecodeSnapshot, "c" + number(7), false},

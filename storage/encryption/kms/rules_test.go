@@ -88,7 +88,7 @@ func TestOtherWriters(t *testing.T) {
 		"fields in an annotation":      {join(all[:3]...) + bytesField(4, strange()+bytesField(1, "a.example.com")+bytesField(2, "1")+varint(1, 1)+varint(2, 1)+bytesField(3, "x")) + b + all[5].raw, ""},
 		"another data field":           {bytesField(7, "x") + join(all[1:]...), "encrypted data is empty"},
 		"its data under another field": {string(append([]byte{7<<3 | 2}, sealed[1:]...)), "encrypted data is empty"},
-		"its data as a number":         {string(append([]byte{1<<3 | 0}, sealed[1:]...)), "*"},
+		"its data as a number":         {string(append([]byte{1 << 3}, sealed[1:]...)), "*"},
 		"no data":                      {join(all[1:]...), "encrypted data is empty"},
 		"empty data":                   {bytesField(1, "") + join(all[1:]...), "encrypted data is empty"},
 		"no field number":              {string(sealed) + "\x02", encoding},
@@ -265,7 +265,7 @@ func TestWritesDoNotWait(t *testing.T) {
 				t.Errorf("a write waited for %v, %d statuses", waited, f.statuses)
 			}
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if _, err := p.Seal(t.Context(), nil, at, nil); !errors.Is(err, kms.ErrUnavailable) || !strings.Contains(err.Error(), "expired at "+start.Add(3*time.Minute).Format(time.RFC3339)+" (current time is ") {
 			t.Errorf("after three minutes: %v", err)
 		}
@@ -278,7 +278,7 @@ func TestWritesDoNotWait(t *testing.T) {
 		f.set(func(f *fake) { f.down = errDown })
 		time.Sleep(3*time.Minute - time.Since(prolonged))
 		seal(t, p, "value")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if _, err := p.Seal(t.Context(), nil, at, nil); !errors.Is(err, kms.ErrUnavailable) {
 			t.Errorf("three minutes after it was prolonged: %v", err)
 		}
