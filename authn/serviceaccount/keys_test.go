@@ -116,18 +116,19 @@ func TestParse(t *testing.T) {
 		public            int
 		noPrivate, noKeys string // the errors
 	}{
-		"PKCS #8, RSA":      {in: pkcs8(rsaKey()), public: 1},
-		"PKCS #8, EC":       {in: pkcs8(ec), public: 1},
-		"PKCS #1":           {in: block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey())), public: 1},
-		"SEC 1":             {in: block("EC PARAMETERS", []byte("x")) + sec1, public: 1},
-		"several":           {in: upstreamRSA + cert + sec1 + upstreamEC, public: 4},
-		"PKCS #1, public":   {in: block("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&rsaKey().PublicKey)), public: 1, noPrivate: none},
-		"certificate":       {in: cert, public: 1, noPrivate: none},
-		"empty":             {noPrivate: none, noKeys: noneAtAll},
-		"not PEM":           {in: "hello", noPrivate: none, noKeys: noneAtAll},
-		"something else":    {in: block("X509 CRL", nil), noPrivate: none, noKeys: noneAtAll},
-		"small curve":       {in: pkcs8(small), noPrivate: "malformed key file: PEM block 1 (PRIVATE KEY): unusable service account key: curve P-224, must be P-256, P-384 or P-521"},
-		"broken second one": {in: upstreamEC + block("PUBLIC KEY", []byte("x")), noPrivate: "malformed key file: PEM block 2 (PUBLIC KEY): "},
+		"PKCS #8, RSA":       {in: pkcs8(rsaKey()), public: 1},
+		"PKCS #8, EC":        {in: pkcs8(ec), public: 1},
+		"PKCS #1":            {in: block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey())), public: 1},
+		"SEC 1":              {in: block("EC PARAMETERS", []byte("x")) + sec1, public: 1},
+		"several":            {in: upstreamRSA + cert + sec1 + upstreamEC, public: 4},
+		"PKCS #1, public":    {in: block("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&rsaKey().PublicKey)), public: 1, noPrivate: none},
+		"certificate":        {in: cert, public: 1, noPrivate: none},
+		"empty":              {noPrivate: none, noKeys: noneAtAll},
+		"not PEM":            {in: "hello", noPrivate: none, noKeys: noneAtAll},
+		"something else":     {in: block("X509 CRL", nil), noPrivate: none, noKeys: noneAtAll},
+		"small curve":        {in: pkcs8(small), noPrivate: "malformed key file: PEM block 1 (PRIVATE KEY): unusable service account key: curve P-224, must be P-256, P-384 or P-521"},
+		"broken certificate": {in: upstreamEC + block("CERTIFICATE", []byte("x")), noPrivate: "malformed key file: PEM block 2 (CERTIFICATE): "},
+		"broken second one":  {in: upstreamEC + block("PUBLIC KEY", []byte("x")), noPrivate: "malformed key file: PEM block 2 (PUBLIC KEY): "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			private, err := serviceaccount.ParseKey([]byte(c.in))
