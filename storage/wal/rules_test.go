@@ -2,6 +2,7 @@ package wal_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/internal/disk"
@@ -172,7 +175,7 @@ func (s flakySource) ReadAt(b []byte, at int64) (int, error) {
 // acknowledged.
 func TestEveryDiskError(t *testing.T) {
 	errDisk := errors.New("input/output error")
-	for n, fired := 1, true; fired; n++ {
+	for n, quiet := 1, 0; quiet < 20; n++ { // how many operations there are is not always the same
 		d := crashdisk.New(crashdisk.Faults{})
 		var mu sync.Mutex // a snapshot is made beside the writes
 		count, what := 0, ""
@@ -203,7 +206,9 @@ func TestEveryDiskError(t *testing.T) {
 				t.Errorf("operation %d, life %d: told %v", n, life, told)
 			}
 		}
-		fired = now() != ""
+		if quiet++; now() != "" {
+			quiet = 0
+		}
 		d.Fail(nil)
 		s, err := wal.OpenIn(d, "dir", wal.Options{FirstRevision: 100})
 		if err != nil {
@@ -243,4 +248,169 @@ func liveOn(t *testing.T, d disk.Dir, o wal.Options, life string, acknowledged m
 		t.Errorf("%v, but Err is nil", told[0])
 	}
 	return errors.Join(append(told, s.Close())...)
+}
+
+// TestSnapshotOfSeveralFrames: whichever write of a snapshot fails, the store says so, and has all records when it is opened again;
+// so it does when none fails.
+func TestSnapshotOfSeveralFrames(t *testing.T) {
+	errDisk := errors.New("no space left on device")
+	for n, fired := 1, true; fired; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			fired = false
+			d := crashdisk.New(crashdisk.Faults{})
+			s, err := wal.OpenIn(d, "dir", wal.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 7 {
+				if _, err := s.Create(t.Context(), fmt.Sprint(i), bytes.Repeat([]byte{byte(i)}, 400<<10)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			writes := 0
+			d.Fail(func(operation, name string) error {
+				if operation != "Write" || !strings.HasSuffix(name, ".snapshot.tmp") {
+					return nil
+				}
+				if writes++; writes != n {
+					return nil
+				}
+				fired = true
+				return errDisk
+			})
+			if s, err = wal.OpenIn(d, "dir", wal.Options{CompactBytes: 1}); err != nil {
+				t.Fatal(err)
+			}
+			told := []error{}
+			for i := range 200 { // until the snapshot is made, or is not
+				if _, err := s.Create(t.Context(), fmt.Sprint("more/", i), nil); err != nil {
+					told = append(told, err)
+					break
+				}
+				if names, err := d.Names(); err != nil || strings.Contains(strings.Join(names, " "), ".snapshot ") {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			told = append(told, s.Close())
+			if err := errors.Join(told...); fired && !errors.Is(err, errDisk) || !fired && err != nil {
+				t.Errorf("write %d of a snapshot fails: told %v", n, err)
+			}
+			d.Fail(nil)
+			if s, err = wal.OpenIn(d, "dir", wal.Options{}); err != nil {
+				t.Fatalf("write %d: %v", n, err)
+			}
+			for i := range 7 {
+				if r, err := s.Get(t.Context(), fmt.Sprint(i)); err != nil || !bytes.Equal(r.Value, bytes.Repeat([]byte{byte(i)}, 400<<10)) {
+					t.Errorf("write %d: %d is lost: %v", n, i, err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestLogIsCountedOnce: a log that was there before is as large as it is when it is asked whether a snapshot is due.
+func TestLogIsCountedOnce(t *testing.T) {
+	d := crashdisk.New(crashdisk.Faults{})
+	for life, want := range []bool{false, false, true} {
+		s, err := wal.OpenIn(d, "dir", wal.Options{CompactBytes: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Create(t.Context(), fmt.Sprint(life), make([]byte, 330)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		names, err := d.Names()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if due := len(names) > 2; due != want {
+			t.Errorf("after %d writes of 330 bytes there are %q", life+1, names)
+		}
+	}
+}
+
+// TestTornCopy: a write that a crash tore is cut off, also when its value holds what was a frame of the same log elsewhere.
+func TestTornCopy(t *testing.T) {
+	const log, header = "00000000000000000001.log", 28
+	d := crashdisk.New(crashdisk.Faults{})
+	s, err := wal.OpenIn(d, "dir", wal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := fill(t, s, 1)
+	before := d.Contents(log)
+	if _, err := s.Create(t.Context(), "copy", append(bytes.Clone(before[header:]), "and more of it"...)); err != nil {
+		t.Fatal(err)
+	}
+	image := d.Contents(log) // not closed
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.Replace(log, image[:len(image)-5])
+	if s, err = wal.OpenIn(d, "dir", wal.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := s.Revision(t.Context()); err != nil || now != last {
+		t.Errorf("reopened at %d, %v; want %d", now, err, last)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWithdrawn: of the writes that wait for the disk, those whose callers have gone are taken back, and no others.
+func TestWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := crashdisk.New(crashdisk.Faults{})
+		s, err := wal.OpenIn(d, "dir", wal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		d.Fail(func(operation, _ string) error {
+			if operation == "Sync" {
+				<-release
+			}
+			return nil
+		})
+		errs := map[string]chan error{}
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, key := range []string{"first", "second", "gone", "third", "gone, too", "fourth"} {
+			asker, told := t.Context(), make(chan error, 1)
+			if strings.HasPrefix(key, "gone") {
+				asker = ctx
+			}
+			errs[key] = told
+			go func() {
+				_, err := s.Create(asker, key, nil)
+				told <- err
+			}()
+			synctest.Wait()
+		}
+		cancel()
+		synctest.Wait()
+		close(release)
+		for key, told := range errs {
+			gone := strings.HasPrefix(key, "gone")
+			if err := <-told; errors.Is(err, context.Canceled) != gone || !gone && err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+			if _, err := s.Get(t.Context(), key); errors.Is(err, storage.ErrNotFound) != gone {
+				t.Errorf("Get of %s: %v", key, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
