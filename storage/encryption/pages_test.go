@@ -2,9 +2,12 @@ package encryption_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/encryption"
@@ -70,6 +73,114 @@ func TestRewriteByPages(t *testing.T) {
 		done, err := encryption.Rewrite(t.Context(), encryption.New(c, reversing{}), "", encryption.RewriteOptions{Page: page})
 		if err != nil || done.Current+done.Written != 700 || !slices.Equal(c.limits, want) {
 			t.Errorf("pages of %d: %+v, %v; asked for %d, want %d", page, done, err, c.limits, want)
+		}
+	}
+}
+
+// hooked opens nothing while hook says why.
+type hooked struct {
+	reversing
+	hook func(stored string) error
+}
+
+func (h hooked) For(string) encryption.Transformer { return h }
+
+func (h hooked) Open(ctx context.Context, key string, stored []byte) ([]byte, bool, error) {
+	if err := h.hook(string(stored)); err != nil {
+		return nil, false, err
+	}
+	return h.reversing.Open(ctx, key, stored)
+}
+
+// TestEndWhileThePastIsOpened: a context that ends before it is known what was there before ends Next, and takes nothing from the event.
+func TestEndWhileThePastIsOpened(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := encryption.New(memory.New(memory.Options{}), hooked{hook: func(stored string) error {
+		if stored == "dlo" {
+			cancel()
+		}
+		return ctx.Err()
+	}})
+	at, err := s.Create(t.Context(), "a", []byte("old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Delete(t.Context(), "a", at); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := s.Watch(t.Context(), "", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if events, err := stream.Next(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v", events, err)
+	}
+	ctx, cancel = t.Context(), func() {} // the hook lets everything pass now
+	if events, err := stream.Next(ctx); err != nil || len(events) != 1 || string(events[0].Prev) != "old" || events[0].Type != storage.Delete {
+		t.Errorf("%+v, %v", events, err)
+	}
+}
+
+// TestReasonsOfReasons: the reasons of a choice that has choices are told beside each other.
+func TestReasonsOfReasons(t *testing.T) {
+	failing := func(reason string) encryption.Choice {
+		return encryption.Choice{Prefix: "x:", Transformer: hooked{hook: func(string) error { return errors.New(reason) }}}
+	}
+	inner := encryption.FirstOf(errors.New("none within"), failing("one"), failing("two"))
+	outer := encryption.FirstOf(errors.New("none"), encryption.Choice{Prefix: "a:", Transformer: inner}, encryption.Choice{Prefix: "a:x:", Transformer: hooked{hook: func(string) error { return errors.New("three") }}})
+	_, _, err := outer.Open(t.Context(), "key", []byte("a:x:y"))
+	for _, want := range []string{"one", "two", "three"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "none") {
+		t.Errorf("%v, although there were choices", err)
+	}
+}
+
+// stale finds everything stale.
+type stale struct{ reversing }
+
+func (stale) For(string) encryption.Transformer { return stale{} }
+
+func (s stale) Open(ctx context.Context, key string, stored []byte) ([]byte, bool, error) {
+	value, _, err := s.reversing.Open(ctx, key, stored)
+	return value, true, err
+}
+
+// unlisted cannot be listed from some key on.
+type unlisted struct {
+	storage.Store
+	after string
+}
+
+var errUnlisted = errors.New("connection lost")
+
+func (u unlisted) List(ctx context.Context, prefix string, o storage.ListOptions) (storage.Page, error) {
+	if o.After >= u.after {
+		return storage.Page{}, errUnlisted
+	}
+	return u.Store.List(ctx, prefix, o)
+}
+
+// TestRewriteOfWhatCannotEnd: where nothing has a lifetime, what should have one is written to stay; a list that fails is told.
+func TestRewriteOfWhatCannotEnd(t *testing.T) {
+	plain := memory.New(memory.Options{})
+	for i := range 10 {
+		if _, err := plain.Create(t.Context(), fmt.Sprint("/", i), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options := encryption.RewriteOptions{Page: 4, Lifetime: func(string, []byte) time.Duration { return time.Hour }}
+	if done, err := encryption.Rewrite(t.Context(), encryption.New(plain, stale{}), "/", options); err != nil || done.Written != 10 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	for after, want := range map[string]int{"": 0, "/3": 4} {
+		done, err := encryption.Rewrite(t.Context(), encryption.New(unlisted{plain, after}, stale{}), "/", options)
+		if !errors.Is(err, errUnlisted) || !strings.HasPrefix(err.Error(), "rewriting /: ") || done.Written != want {
+			t.Errorf("unlisted after %q: %+v, %v", after, done, err)
 		}
 	}
 }
