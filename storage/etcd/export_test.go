@@ -28,3 +28,9 @@ func Mapped(options Options, key, prefix, after string) (inEtcd, back string, li
 	s := k.span(prefix, after)
 	return inEtcd, k.decode([]byte(inEtcd)), !s.nothing() && inEtcd >= s.from && (s.end == toEnd || inEtcd < s.end), nil
 }
+
+// ClientConfig is what a Config makes of clientv3's.
+func ClientConfig(c Config) (clientv3.Config, error) { return c.client() }
+
+// TooLarge tells whether an error says that a request or an answer is too large for gRPC.
+var TooLarge = isTooLargeMessage

@@ -3,13 +3,18 @@ package etcd_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/etcd"
@@ -127,6 +132,88 @@ func TestLeaseReuse(t *testing.T) {
 	refused, now = true, now.Add(time.Hour)
 	if _, _, err := take(t.Context(), time.Hour); !errors.Is(err, refuse) {
 		t.Errorf("take: %v", err)
+	}
+}
+
+// TestLeaseUses: a lease serves a thousand records, and is forgotten by name only.
+func TestLeaseUses(t *testing.T) {
+	now, granted := time.Unix(0, 0), 0
+	take, drop := etcd.NewLeases(func(context.Context, time.Duration) (clientv3.LeaseID, error) {
+		granted++
+		return clientv3.LeaseID(granted), nil
+	}, func() time.Time { return now })
+	for i := range 2500 {
+		drop(clientv3.LeaseID(5000)) // of somebody else
+		if id, fresh, err := take(t.Context(), time.Hour); err != nil || int(id) != i/1000+1 || fresh != (i%1000 == 0) {
+			t.Fatalf("record %d gets lease %d, granted now: %v, %v", i, id, fresh, err)
+		}
+	}
+	// Of 64 kinds all are remembered, with one more none but that; those that are of no use any more make room first.
+	kind := func(i int) (fresh bool) {
+		_, fresh, err := take(t.Context(), time.Hour+time.Duration(i)*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fresh
+	}
+	for i := range 64 { // the first is the one from above
+		if kind(i) != (i > 0) {
+			t.Errorf("kind %d", i)
+		}
+	}
+	for i := range 64 {
+		if kind(i) {
+			t.Errorf("kind %d is forgotten", i)
+		}
+	}
+	if !kind(64) || kind(64) || !kind(63) {
+		t.Error("after 64 kinds the others are not forgotten")
+	}
+	now = now.Add(30 * time.Second)
+	for i := range 62 {
+		kind(i)
+	}
+	now = now.Add(45 * time.Second) // the first two have no minute left
+	if !kind(100) || kind(0) || kind(61) || !kind(63) {
+		t.Error("what was of use was forgotten before what was of none")
+	}
+}
+
+// TestTimeouts: what is not set is as documented.
+func TestTimeouts(t *testing.T) {
+	endpoints := []string{"http://127.0.0.1:1"}
+	for _, c := range []struct {
+		set, want [3]time.Duration
+	}{
+		{[3]time.Duration{}, [3]time.Duration{20 * time.Second, 30 * time.Second, 10 * time.Second}},
+		{[3]time.Duration{-1, -1, -1}, [3]time.Duration{20 * time.Second, 30 * time.Second, 10 * time.Second}},
+		{[3]time.Duration{1, 2, 3}, [3]time.Duration{1, 2, 3}},
+	} {
+		got, err := etcd.ClientConfig(etcd.Config{Endpoints: endpoints, User: "ann", Password: "x", DialTimeout: c.set[0], KeepaliveTime: c.set[1], KeepaliveTimeout: c.set[2]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := [3]time.Duration{got.DialTimeout, got.DialKeepAliveTime, got.DialKeepAliveTimeout}; have != c.want || got.Username != "ann" || got.Password != "x" || got.TLS != nil || !slices.Equal(got.Endpoints, endpoints) {
+			t.Errorf("%v became %v, %+v", c.set, have, got)
+		}
+	}
+}
+
+// TestTooLargeForGRPC: gRPC says by a code and a text that something is too large; neither alone says so.
+func TestTooLargeForGRPC(t *testing.T) {
+	const text = "trying to send message larger than max (3 vs. 2)"
+	for err, want := range map[error]bool{
+		status.Error(codes.ResourceExhausted, text):                        true,
+		fmt.Errorf("put: %w", status.Error(codes.ResourceExhausted, text)): true,
+		status.Error(codes.Internal, text):                                 false,
+		status.Error(codes.ResourceExhausted, "etcdserver: no space"):      false,
+		errors.New(text): false,
+		rpctypes.Error(status.Error(codes.ResourceExhausted, text)): true,
+		rpctypes.ErrNoSpace: false,
+	} {
+		if got := etcd.TooLarge(err); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }
 
