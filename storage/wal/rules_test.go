@@ -414,3 +414,43 @@ func TestWithdrawn(t *testing.T) {
 		}
 	})
 }
+
+// TestLargeFramesAreRead: whichever read of a large log fails, Open does, and does not take what it has read for all.
+func TestLargeFramesAreRead(t *testing.T) {
+	errDisk := errors.New("input/output error")
+	d := crashdisk.New(crashdisk.Faults{})
+	s, err := wal.OpenIn(d, "dir", wal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if _, err := s.Create(t.Context(), fmt.Sprint(i), make([]byte, 600<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n, fired := 1, true; fired; n++ {
+		reads := 0
+		fired = false
+		s, err := wal.OpenIn(flaky{d, func(operation, _ string) error {
+			if operation == "ReadAt" {
+				reads++
+			}
+			if operation != "ReadAt" || reads != n {
+				return nil
+			}
+			fired = true
+			return errDisk
+		}}, "dir", wal.Options{})
+		if errors.Is(err, errDisk) != fired || !fired && err != nil {
+			t.Errorf("read %d: %v", n, err)
+		}
+		if err == nil {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -1,12 +1,13 @@
 package kms_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -339,22 +340,33 @@ func TestGoodAnswerOfAnImpatientCaller(t *testing.T) {
 // messages notes what is logged.
 type messages struct {
 	slog.Handler
-	all *[]string
+	mu  sync.Mutex
+	all []string
 }
 
-func (m messages) Handle(_ context.Context, r slog.Record) error {
-	*m.all = append(*m.all, r.Level.String()+" "+r.Message)
+func (m *messages) Handle(_ context.Context, r slog.Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all = append(m.all, r.Level.String()+" "+r.Message)
 	return nil
 }
 
-func (m messages) WithAttrs([]slog.Attr) slog.Handler { return m }
+func (m *messages) WithAttrs([]slog.Attr) slog.Handler { return m }
+
+// take returns what was logged since it was called last.
+func (m *messages) take() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.all
+	m.all = nil
+	return all
+}
 
 // TestPolls: Run asks every minute, or every ten seconds while the plugin is not well, and says what changed.
 func TestPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log []string
-		f := newFake()
-		stop := running(t, kms.New("vault", f, kms.Options{Logger: slog.New(messages{slog.NewTextHandler(&bytes.Buffer{}, nil), &log})}))
+		log, f := &messages{Handler: slog.NewTextHandler(io.Discard, nil)}, newFake()
+		stop := running(t, kms.New("vault", f, kms.Options{Logger: slog.New(log)}))
 		defer stop()
 		const seed, bad, good = "INFO new seed", "WARN KMS plugin failed its health check", "INFO KMS plugin is well again"
 		for i, step := range []struct {
@@ -371,11 +383,11 @@ func TestPolls(t *testing.T) {
 			{func(*fake) {}, 10 * time.Minute, 10, nil},
 		} {
 			f.set(func(f *fake) { f.statuses = map[bool]int{true: 1, false: 0}[i == 0]; step.change(f) })
-			log = slices.DeleteFunc(log, func(string) bool { return i > 0 })
 			time.Sleep(step.lasts)
 			synctest.Wait()
-			if f.set(func(f *fake) {}); f.statuses != step.asked || !slices.Equal(log, step.log) {
-				t.Errorf("step %d: asked %d times, want %d; logged %q, want %q", i, f.statuses, step.asked, log, step.log)
+			asked, logged := 0, log.take()
+			if f.set(func(f *fake) { asked = f.statuses }); asked != step.asked || !slices.Equal(logged, step.log) {
+				t.Errorf("step %d: asked %d times, want %d; logged %q, want %q", i, asked, step.asked, logged, step.log)
 			}
 		}
 	})
