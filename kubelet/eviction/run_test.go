@@ -20,11 +20,11 @@ import (
 
 func TestNewNeedsANodeAndItsStatistics(t *testing.T) {
 	w := newWorld()
-	for name, build := range map[string]func() (*eviction.Evictor, error){
+	for name, create := range map[string]func() (*eviction.Evictor, error){
 		"node":       func() (*eviction.Evictor, error) { return eviction.New(nil, w, eviction.Options{}) },
 		"statistics": func() (*eviction.Evictor, error) { return eviction.New(w, nil, eviction.Options{}) },
 	} {
-		if e, err := build(); err == nil || e != nil {
+		if e, err := create(); err == nil || e != nil {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}

@@ -24,11 +24,11 @@ import (
 
 func TestNewNeedsARuntimeAndPods(t *testing.T) {
 	w := &world{}
-	for name, build := range map[string]func() (*garbage.Collector, error){
+	for name, create := range map[string]func() (*garbage.Collector, error){
 		"a runtime": func() (*garbage.Collector, error) { return garbage.New(nil, w, garbage.Options{}) },
 		"pods":      func() (*garbage.Collector, error) { return garbage.New(w, nil, garbage.Options{}) },
 	} {
-		if c, err := build(); err == nil || c != nil {
+		if c, err := create(); err == nil || c != nil {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}

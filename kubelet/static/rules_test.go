@@ -103,7 +103,7 @@ func TestWhatMirrorsNeed(t *testing.T) {
 	pods := informer.New[*corev1.Pod](memory.New[*corev1.Pod](), informer.Options{})
 	nodes := informer.New[*corev1.Node](memory.New[*corev1.Node](), informer.Options{})
 	api := fakeapi.New(fakeapi.Options{})
-	for name, build := range map[string]func() (*static.Mirrors, error){
+	for name, create := range map[string]func() (*static.Mirrors, error){
 		"static pods": func() (*static.Mirrors, error) {
 			return static.NewMirrors(static.Sources{Pods: pods, Nodes: nodes}, api, "n", static.MirrorOptions{})
 		},
@@ -120,7 +120,7 @@ func TestWhatMirrorsNeed(t *testing.T) {
 			return static.NewMirrors(static.Sources{Static: pods, Pods: pods, Nodes: nodes}, api, "", static.MirrorOptions{})
 		},
 	} {
-		if m, err := build(); err == nil || m != nil {
+		if m, err := create(); err == nil || m != nil {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}

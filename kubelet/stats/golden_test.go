@@ -178,12 +178,12 @@ func TestGoldenOfLittle(t *testing.T) {
 
 func TestNewNeedsWhatItAsks(t *testing.T) {
 	r, m := busy(time.Now()), idle{}
-	for name, build := range map[string]func() (*stats.Collector, error){
+	for name, create := range map[string]func() (*stats.Collector, error){
 		"a node":    func() (*stats.Collector, error) { return stats.New("", r, m, stats.Options{}) },
 		"a runtime": func() (*stats.Collector, error) { return stats.New("n", nil, m, stats.Options{}) },
 		"a machine": func() (*stats.Collector, error) { return stats.New("n", r, nil, stats.Options{}) },
 	} {
-		if c, err := build(); err == nil || c != nil {
+		if c, err := create(); err == nil || c != nil {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}
