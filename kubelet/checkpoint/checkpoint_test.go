@@ -524,3 +524,24 @@ func TestStoreThatCannotBeReached(t *testing.T) {
 		t.Errorf("loaded what is no checkpoint: %v", err)
 	}
 }
+
+// What may not be there after a crash of the machine is told of: the names in a directory that cannot be read.
+func TestDirectoryThatCannotBeRead(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may read everything")
+	}
+	dir := filepath.Join(t.TempDir(), "store")
+	s := newStore(t, dir)
+	if err := s.Save("x", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o300); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.Chmod(dir, 0o700) }()
+	for name, err := range map[string]error{"save": s.Save("x", 2), "delete": s.Delete("x")} {
+		if !errors.Is(err, os.ErrPermission) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

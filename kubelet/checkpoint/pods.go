@@ -51,7 +51,7 @@ func Restore(store *Store) (*Pods, error) {
 		return p, errors.New("pods are restored from a store")
 	}
 	err := store.Load(podsName, &p.pods)
-	if err != nil || p.pods == nil {
+	if err != nil {
 		p.pods = map[types.UID]Pod{}
 	}
 	if errors.Is(err, ErrNotFound) {

@@ -458,3 +458,61 @@ func TestWhichLogsGo(t *testing.T) {
 		t.Error("a directory that is no pattern")
 	}
 }
+
+// Logs and links that cannot be removed are told of.
+func TestLogsThatStay(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may remove everything")
+	}
+	dir := t.TempDir()
+	logs, links := filepath.Join(dir, "pods"), filepath.Join(dir, "links")
+	for _, name := range []string{filepath.Join(logs, "default_web_gone"), links} {
+		if err := os.MkdirAll(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/missing", filepath.Join(links, "web_default_app-removed.log")); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{gone: []string{"gone"}}
+	for _, stays := range []string{logs, links} {
+		if err := os.Chmod(stays, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		c, err := garbage.New(w, w, garbage.Options{LogDir: logs, LinkDir: links})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CollectContainers(t.Context()); !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), stays) {
+			t.Errorf("%s: %v", stays, err)
+		}
+		if err := os.Chmod(stays, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{filepath.Join(logs, "default_web_gone"), filepath.Join(links, "web_default_app-removed.log")} {
+			if _, err := os.Lstat(name); (err == nil) != (filepath.Dir(name) == stays) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := os.MkdirAll(filepath.Join(logs, "default_web_gone"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.RemoveAll(filepath.Join(logs, "default_web_gone"))
+		_ = os.Symlink("/missing", filepath.Join(links, "web_default_app-removed.log"))
+	}
+}
+
+// That a disk has no capacity is told of as an event.
+func TestDiskWithoutCapacity(t *testing.T) {
+	w, told := &world{}, ""
+	c, err := garbage.New(w, w, garbage.Options{
+		Disk:     func(string) (machine.Filesystem, error) { return machine.Filesystem{}, nil },
+		Recorder: events.Func(func(e events.Event) { told += e.Reason + " " + e.Message }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CollectImages(t.Context()); err == nil || told != "InvalidDiskCapacity invalid capacity 0 on image filesystem" {
+		t.Errorf("%v, told %q", err, told)
+	}
+}
