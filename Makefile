@@ -1,7 +1,7 @@
 # The targets are listed by `make`. Everything runs on Linux and macOS with Go and git.
 GO ?= go
 BIN := $(CURDIR)/bin
-RACE_PACKAGES := ./admission/... ./apiserver/... ./authn/... ./authz/... ./client/... ./cluster/... ./controllers/... \
+RACE_PACKAGES := ./admission/... ./apiserver/... ./authn/... ./authz/... ./client/... ./cluster/... ./cni/... ./controllers/... \
 	./cri/... ./events/... ./informer/... ./kubelet/... ./pki/... ./registry/... ./scheduler/... ./storage/...
 
 # What a measurement found is shown in the README, also when it failed.
