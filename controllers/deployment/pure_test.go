@@ -174,6 +174,7 @@ func TestAnnotate(t *testing.T) {
 		{"rolled back to", map[string]string{rev: "1", "note": "n"}, 3, map[string]string{rev: "3", history: "1", "note": "n"}, true},
 		{"and again", map[string]string{rev: "3", history: "1", "note": "n"}, 5, map[string]string{rev: "5", history: "1,3", "note": "n"}, true},
 		{"other note", map[string]string{rev: "1", "note": "o", "more": "m"}, 1, map[string]string{rev: "1", "note": "n", "more": "m"}, true},
+		{"an empty one", map[string]string{rev: "", "note": "n"}, 3, map[string]string{rev: "3", "note": "n"}, true},
 		{"nonsense is left", map[string]string{rev: "x", "note": "n"}, 3, map[string]string{rev: "x", "note": "n"}, false},
 		{"long history", map[string]string{rev: "7", history: long, "note": "n"}, 8, map[string]string{rev: "8", history: strings.Repeat("1234567,", 249) + "7", "note": "n"}, true},
 	} {
@@ -231,7 +232,8 @@ func TestRolloutStatus(t *testing.T) {
 	}
 	failing := set("v1", 1, 1)
 	failing.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "old"}}
-	silent := set("v1", 1, 1)
+	silent, unseen := set("v1", 1, 1), set("v1", 1, 1)
+	unseen.Status.ObservedGeneration = 0
 	terminatingSet := set("v1", 1, 1)
 	terminatingSet.Status.TerminatingReplicas = ptr(int32(2))
 	for _, tt := range []struct {
@@ -260,6 +262,7 @@ func TestRolloutStatus(t *testing.T) {
 		{name: "nobody watches progress", noDeadline: true, had: []appsv1.DeploymentCondition{progressing("True", "ReplicaSetUpdated", time.Hour)}, current: set("v2", 3, 0), progress: "none", terminating: "nil"},
 		{name: "an old set fails", current: set("v2", 2, 0), old: []*appsv1.ReplicaSet{failing}, progress: "True ReplicaSetUpdated", failure: true, terminating: "nil"},
 		{name: "pods are terminating", old: []*appsv1.ReplicaSet{terminatingSet}, progress: "True ReplicaSetUpdated", terminating: "2"},
+		{name: "a set was not seen yet", old: []*appsv1.ReplicaSet{terminatingSet, unseen}, progress: "True ReplicaSetUpdated", terminating: "2"},
 		{name: "a set does not say", old: []*appsv1.ReplicaSet{terminatingSet, silent}, progress: "True ReplicaSetUpdated", terminating: "nil"},
 	} {
 		d := web(3)

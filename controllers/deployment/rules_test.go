@@ -203,9 +203,12 @@ func TestRevisions(t *testing.T) {
 func TestHistoryByAge(t *testing.T) {
 	d := web(1)
 	d.Spec.RevisionHistoryLimit = ptr(int32(1))
-	for _, tt := range []struct{ first, second, want string }{{"9", "1", "v2"}, {"x", "1", "v1"}, {"9", "x", "v1"}, {"1", "1", "v1"}} {
+	for _, tt := range []struct{ first, second, want string }{{"9", "1", "v2"}, {"x", "1", "v1"}, {"9", "x", "v1"}, {"1", "1", "v1"}, {"1", "-", "v2"}} {
 		a, b := set("v1", 0, 0), set("v2", 0, 0)
 		a.Annotations, b.Annotations = map[string]string{revision: tt.first}, map[string]string{revision: tt.second}
+		if tt.second == "-" {
+			b.Annotations = nil // is 0
+		}
 		for _, order := range [][]*appsv1.ReplicaSet{{a, b}, {b, a}} {
 			if got := deployment.Superfluous(d, order); len(got) != 1 || got[0].Name != tt.want {
 				t.Errorf("%s and %s: %v", tt.first, tt.second, got)

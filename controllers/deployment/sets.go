@@ -112,10 +112,8 @@ func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 // setName is the Deployment's name and the hash, the former cut to fit a DNS subdomain.
 func setName(deployment, hash string) string {
 	const longest = 253
-	if room := longest - len("-") - len(hash); len(deployment) > room && room > 0 {
-		deployment = deployment[:room]
-	}
-	return deployment + "-" + hash
+	room := longest - len("-") - len(hash) // which is short
+	return deployment[:min(len(deployment), room)] + "-" + hash
 }
 
 // makeSet returns the ReplicaSet for the Deployment's present template, of no size yet.
