@@ -69,7 +69,7 @@ func phaseOrder(pod *corev1.Pod) int {
 // plain int32 counts as 0.
 func deletionCost(pod *corev1.Pod) int32 {
 	value := pod.Annotations[corev1.PodDeletionCost]
-	if value == "" || value[0] == '+' || value[0] == '0' && value != "0" {
+	if value == "" || value[0] == '+' || value[0] == '0' {
 		return 0
 	}
 	cost, err := strconv.ParseInt(value, 10, 32)
