@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -302,12 +303,11 @@ func TestRefused(t *testing.T) {
 
 // TestResync: what fails in a look at all quotas is tried again soon.
 func TestResync(t *testing.T) {
-	failing, writes := false, 0
+	var failing atomic.Bool
+	var writes atomic.Int32
 	inBubble(t, func(a fakeapi.Action) error {
-		if a.Target.Subresource == "status" && failing {
-			if writes++; writes < 3 {
-				return errors.New("down")
-			}
+		if a.Target.Subresource == "status" && failing.Load() && writes.Add(1) < 3 {
+			return errors.New("down")
 		}
 		return nil
 	}, func(b *bench) {
@@ -321,11 +321,11 @@ func TestResync(t *testing.T) {
 			b.Fatal(err)
 		}
 		b.used("pods=1")
-		failing = true
+		failing.Store(true)
 		time.Sleep(5*time.Minute + 100*time.Millisecond)
 		b.used("pods=0")
-		if writes < 3 {
-			b.Errorf("%d writes", writes)
+		if writes.Load() < 3 {
+			b.Errorf("%d writes", writes.Load())
 		}
 	})
 }
