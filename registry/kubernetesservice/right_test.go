@@ -1,0 +1,169 @@
+package kubernetesservice_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/core"
+	"github.com/keelson-dev/keelson/registry/kubernetesservice"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+// change writes an object as an administrator does.
+func change[T registry.Object](t *testing.T, r *registry.Registry, resource string, f func(T)) {
+	t.Helper()
+	res, ok := r.Resource(core.Kinds(core.Options{})[0].GroupVersion.WithResource(resource).GroupResource())
+	if !ok {
+		t.Fatalf("%s are not served", resource)
+	}
+	_, _, err := res.Update(t.Context(), "default", "kubernetes", func(_ context.Context, current registry.Object) (registry.Object, error) {
+		obj := current.DeepCopyObject().(T)
+		f(obj)
+		return obj, nil
+	}, registry.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPortsArePutRightOnce: what another configuration left a server puts right when it starts; what an administrator changes later stays.
+func TestPortsArePutRightOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		r := open(t, store, networks("10.96.0.0/12")...)
+		service := func() *corev1.Service {
+			svc, ok := get[*corev1.Service](t, r, "", "services", "default", "kubernetes")
+			if !ok {
+				t.Fatal("there is no service")
+			}
+			return svc
+		}
+		start := func(o kubernetesservice.Options) *kubernetesservice.Service {
+			s, err := kubernetesservice.New(r, store, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Once(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return s
+		}
+		first := start(at("192.0.2.1", 6443))
+		if svc := service(); svc.Spec.Type != corev1.ServiceTypeClusterIP || svc.Spec.Ports[0].Port != 443 || svc.Spec.Ports[0].TargetPort.IntVal != 6443 {
+			t.Errorf("made as %+v", svc.Spec)
+		}
+		if got := endpoints(t, r); got != "192.0.2.1 https=6443/TCP" {
+			t.Errorf("endpoints %s", got)
+		}
+		change(t, r, "services", func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 444 })
+		change(t, r, "endpoints", func(e *corev1.Endpoints) { e.Subsets[0].Ports[0].Port = 1 })
+		if err := first.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		e, _ := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes")
+		if port := service().Spec.Ports[0].Port; port != 444 || e.Subsets[0].Ports[0].Port != 1 {
+			t.Errorf("port %d, endpoints %+v: what an administrator changed was undone", port, e.Subsets)
+		}
+		// It starts anew, as a node port and with a port more there.
+		change(t, r, "services", func(svc *corev1.Service) {
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "more", Port: 9, TargetPort: intstr.FromInt32(9), Protocol: corev1.ProtocolTCP})
+		})
+		o := at("192.0.2.1", 6444)
+		o.NodePort = 30443
+		start(o)
+		if svc := service(); svc.Spec.Type != corev1.ServiceTypeNodePort || len(svc.Spec.Ports) != 1 || svc.Spec.Ports[0].Port != 443 || svc.Spec.Ports[0].NodePort != 30443 {
+			t.Errorf("put right to %+v", svc.Spec)
+		}
+		if got := endpoints(t, r); got != "192.0.2.1 https=6444/TCP" {
+			t.Errorf("endpoints %s", got)
+		}
+		// What is right already is not written again.
+		version := service().ResourceVersion
+		if start(o); service().ResourceVersion != version {
+			t.Error("a service that was right was written")
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNotServed: a registry that lacks a kind is told, and what can be done is done.
+func TestNotServed(t *testing.T) {
+	store := memory.New(memory.Options{})
+	r, err := registry.New(store, core.Kinds(core.Options{}), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	if err := r.WaitSynced(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s, err := kubernetesservice.New(r, store, at("192.0.2.1", 6443))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Once(ctx)
+	if err == nil || !strings.Contains(err.Error(), "ServiceCIDR: not served") || !strings.Contains(err.Error(), "endpoints: as a slice of another family: not served") {
+		t.Errorf("told %v", err)
+	}
+	if e, ok := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes"); !ok || len(e.Subsets) != 1 || e.Subsets[0].Addresses[0].IP != "192.0.2.1" {
+		t.Errorf("endpoints %+v", e)
+	}
+	cancel()
+	if err := errors.Join(<-done, store.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEndOfTheLast: a server that ends takes its endpoint away, also when it is the last, and within a while.
+func TestEndOfTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		r := open(t, store, networks("10.96.0.0/12")...)
+		one, two := begin(t, r, store, at("192.0.2.1", 6443)), begin(t, r, store, at("192.0.2.2", 6443))
+		time.Sleep(time.Minute)
+		if got := endpoints(t, r); got != "192.0.2.1,192.0.2.2 https=6443/TCP" {
+			t.Errorf("two servers: %s", got)
+		}
+		one()
+		if got := endpoints(t, r); got != "192.0.2.2 https=6443/TCP" {
+			t.Errorf("one server: %s", got)
+		}
+		two()
+		if e, ok := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes"); !ok || len(e.Subsets) != 0 {
+			t.Errorf("no server: %+v", e)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAdvertisedOfFamily(t *testing.T) {
+	v4, v6 := netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/112")
+	for listen, network := range map[string]netip.Prefix{"192.0.2.1": v4, "::ffff:192.0.2.1": v4, "2001:db8::1": v6} {
+		want := netip.MustParseAddr(listen).Unmap()
+		if got, ok := kubernetesservice.Advertised(netip.MustParseAddr(listen), network); !ok || got != want {
+			t.Errorf("%s: %s, %t", listen, got, ok)
+		}
+	}
+	// What others cannot reach is never advertised.
+	for _, listen := range []string{"127.0.0.1", "0.0.0.0", "2001:db8::1", "169.254.0.1"} {
+		if got, ok := kubernetesservice.Advertised(netip.MustParseAddr(listen), v4); ok != got.IsValid() || ok && (!got.IsGlobalUnicast() || !got.Is4()) {
+			t.Errorf("%s: %s, %t", listen, got, ok)
+		}
+	}
+}
