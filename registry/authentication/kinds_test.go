@@ -115,6 +115,9 @@ func TestTokenReviewIsNotTheAskers(t *testing.T) {
 	if err != nil || got.(*authenticationv1.TokenReview).Status.Authenticated {
 		t.Errorf("got %+v, %v", got, err)
 	}
+	if asked, ok := authn.Audiences(seen.Context()); ok {
+		t.Errorf("asked for audiences %q where nobody names any", asked)
+	}
 	if authn.FromContext(seen.Context()) != nil || seen.Header.Get("Authorization") != "Bearer guess" {
 		t.Errorf("asked about %+v", seen)
 	}

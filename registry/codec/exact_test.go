@@ -56,10 +56,11 @@ type measured struct {
 	Struct  item            `json:"struct" protobuf:"bytes,7,opt,name=struct"`
 	Small   []small         `json:"small" protobuf:"bytes,8,rep,name=small"`
 	Plain   inner
-	Any     any    `json:"any"`
-	JSON    ofJSON `json:"ofJSON"`
-	Marks   ofText `json:"ofText"`
-	Hidden  []item `json:"-"`
+	Any     any             `json:"any"`
+	JSON    ofJSON          `json:"ofJSON"`
+	Marks   ofText          `json:"ofText"`
+	Lists   map[string]Many `json:"lists" protobuf:"bytes,9,rep,name=lists"`
+	Hidden  []item          `json:"-"`
 	private []item
 }
 
@@ -182,6 +183,16 @@ func TestFootprintStops(t *testing.T) {
 		if got := f.Of([]byte(text), &measured{}, limit); got <= limit || got > limit+sizeOfEntry+sizeOfItem {
 			t.Errorf("%s: %d with the limit %d", name, got, limit)
 		}
+	}
+}
+
+// TestFootprintStopsInMaps: a map whose value comes again and again is counted as far as the limit, and as far as that.
+func TestFootprintStopsInMaps(t *testing.T) {
+	var f codec.Footprints
+	wire := enveloped(t, nested(9, slices.Repeat(nested(2, nil), 100)))
+	limit := len(wire) + 48 + int(unsafe.Sizeof("")) + int(unsafe.Sizeof(Many{})) + 3*sizeOfItem
+	if got := f.Of(wire, &measured{}, limit); got != limit+sizeOfItem {
+		t.Errorf("%d with the limit %d, want %d", got, limit, limit+sizeOfItem)
 	}
 }
 
