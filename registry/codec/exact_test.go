@@ -59,7 +59,7 @@ type measured struct {
 	Any     any             `json:"any"`
 	JSON    ofJSON          `json:"ofJSON"`
 	Marks   ofText          `json:"ofText"`
-	Lists   map[string]Many `json:"lists" protobuf:"bytes,9,rep,name=lists"`
+	Lists   map[string]Many `json:"lists" protobuf:"bytes,15,rep,name=lists"`
 	Hidden  []item          `json:"-"`
 	private []item
 }
@@ -189,7 +189,7 @@ func TestFootprintStops(t *testing.T) {
 // TestFootprintStopsInMaps: a map whose value comes again and again is counted as far as the limit, and as far as that.
 func TestFootprintStopsInMaps(t *testing.T) {
 	var f codec.Footprints
-	wire := enveloped(t, nested(9, slices.Repeat(nested(2, nil), 100)))
+	wire := enveloped(t, nested(15, slices.Repeat(nested(2, nil), 100)))
 	limit := len(wire) + 48 + int(unsafe.Sizeof("")) + int(unsafe.Sizeof(Many{})) + 3*sizeOfItem
 	if got := f.Of(wire, &measured{}, limit); got != limit+sizeOfItem {
 		t.Errorf("%d with the limit %d, want %d", got, limit, limit+sizeOfItem)
