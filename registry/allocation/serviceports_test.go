@@ -43,8 +43,8 @@ func TestPortRangesThatAreNone(t *testing.T) {
 			t.Errorf("%q is %v", text, r)
 		}
 	}
-	for text, want := range map[string]allocation.PortRange{"1-1": {First: 1, Size: 1}, " 1-65535\n": {First: 1, Size: 65535}} {
-		if r, err := allocation.ParsePortRange(text); err != nil || r != want {
+	for text, want := range map[string]allocation.PortRange{"1-1": {First: 1, Size: 1}, "1-65535": {First: 1, Size: 65535}} {
+		if r, err := allocation.ParsePortRange(" " + text + "\n"); err != nil || r != want {
 			t.Errorf("%q is %v, %v", text, r, err)
 		}
 	}
