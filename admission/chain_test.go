@@ -64,7 +64,7 @@ func TestChain(t *testing.T) {
 func TestOrdered(t *testing.T) {
 	var log []string
 	var plugins []admission.Plugin
-	for _, name := range []string{"ResourceQuota", "MyOwn", "Priority", "Another", "AlwaysAdmit", "NamespaceLifecycle", "MutatingAdmissionPolicy", "PodResizeValidator"} {
+	for _, name := range []string{"ResourceQuota", "MutatingAdmissionPolicy", "MyOwn", "Priority", "Another", "AlwaysAdmit", "NamespaceLifecycle", "PodResizeValidator"} {
 		m, _ := trace(name, &log, nil)
 		plugins = append(plugins, m)
 	}
