@@ -33,6 +33,7 @@ func change[T registry.Object](t *testing.T, r *registry.Registry, resource stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	synctest.Wait() // until it is seen
 }
 
 // TestPortsArePutRightOnce: what another configuration left a server puts right when it starts; what an administrator changes later stays.
@@ -70,6 +71,7 @@ func TestPortsArePutRightOnce(t *testing.T) {
 		if err := first.Once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		e, _ := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes")
 		if port := service().Spec.Ports[0].Port; port != 444 || e.Subsets[0].Ports[0].Port != 1 {
 			t.Errorf("port %d, endpoints %+v: what an administrator changed was undone", port, e.Subsets)
