@@ -94,9 +94,6 @@ func TestPortsArePutRightOnce(t *testing.T) {
 		if start(o); service().ResourceVersion != version {
 			t.Error("a service that was right was written")
 		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -147,9 +144,6 @@ func TestEndOfTheLast(t *testing.T) {
 		two()
 		if e, ok := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes"); !ok || len(e.Subsets) != 0 {
 			t.Errorf("no server: %+v", e)
-		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
 		}
 	})
 }
