@@ -138,10 +138,12 @@ func TestEndOfTheLast(t *testing.T) {
 			t.Errorf("two servers: %s", got)
 		}
 		one()
+		synctest.Wait() // until it is seen
 		if got := endpoints(t, r); got != "192.0.2.2 https=6443/TCP" {
 			t.Errorf("one server: %s", got)
 		}
 		two()
+		synctest.Wait()
 		if e, ok := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes"); !ok || len(e.Subsets) != 0 {
 			t.Errorf("no server: %+v", e)
 		}
