@@ -133,7 +133,7 @@ func TestEndOfTheLast(t *testing.T) {
 		store := memory.New(memory.Options{})
 		r := open(t, store, networks("10.96.0.0/12")...)
 		one, two := begin(t, r, store, at("192.0.2.1", 6443)), begin(t, r, store, at("192.0.2.2", 6443))
-		time.Sleep(time.Minute)
+		time.Sleep(65 * time.Second) // between two rounds of both
 		if got := endpoints(t, r); got != "192.0.2.1,192.0.2.2 https=6443/TCP" {
 			t.Errorf("two servers: %s", got)
 		}
