@@ -266,10 +266,27 @@ func (l *lessor) lease(key string, ttl time.Duration, err error) error {
 }
 
 func (l *lessor) Delete(ctx context.Context, key string, expected int64) (int64, error) {
-	if l.dead {
+	l.mu.Lock()
+	dead := l.dead
+	l.mu.Unlock()
+	if dead {
 		return 0, errors.New("dead")
 	}
 	return l.Store.Delete(ctx, key, expected)
+}
+
+// goodFor is how long the last lease is good for.
+func (l *lessor) goodFor() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ttl
+}
+
+// die lets nothing be deleted any more.
+func (l *lessor) die() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = true
 }
 
 // TestLeasesThatEnd leaves the end of a crashed server's lease to a store that sees to it.
@@ -284,10 +301,10 @@ func TestLeasesThatEnd(t *testing.T) {
 		if got := endpoints(t, one); got != "192.0.2.1,192.0.2.2 https=6443/TCP" {
 			t.Error(got)
 		}
-		if store.ttl != 15*time.Second || crashing.ttl != 15*time.Second {
-			t.Errorf("leases are good for %v and %v, upstream's for 15s", store.ttl, crashing.ttl)
+		if store.goodFor() != 15*time.Second || crashing.goodFor() != 15*time.Second {
+			t.Errorf("leases are good for %v and %v, upstream's for 15s", store.goodFor(), crashing.goodFor())
 		}
-		crashing.dead = true
+		crashing.die()
 		crash()
 		time.Sleep(15*time.Second + time.Millisecond)
 		if _, err := store.Get(t.Context(), "/registry/masterleases/192.0.2.2"); !errors.Is(err, storage.ErrNotFound) {
