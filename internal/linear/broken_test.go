@@ -167,15 +167,21 @@ func TestBrokenServers(t *testing.T) {
 			}}
 		},
 		"reordered events": func() *liar {
-			held := map[string]string{}
+			var mu sync.Mutex // there are several streams
+			var held string
 			return &liar{lines: func(yield func(string), line string, lie bool) {
-				if lie && len(held) == 0 && event(line) {
-					held["x"] = line
+				mu.Lock()
+				before := held
+				if held = ""; before == "" && lie && event(line) {
+					held = line
+				}
+				holds := held != ""
+				mu.Unlock()
+				if holds {
 					return
 				}
 				yield(line)
-				if before, ok := held["x"]; ok {
-					delete(held, "x")
+				if before != "" {
 					yield(before)
 				}
 			}}
