@@ -129,6 +129,7 @@ func target(resource schema.GroupVersionResource, name string) client.Target {
 
 func (b *bench) create(d *appsv1.Deployment) {
 	b.Helper()
+	synctest.Wait()
 	if _, err := b.api.Create(b.Context(), target(deployments, ""), d, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
