@@ -130,14 +130,14 @@ func TestKubeconfig(t *testing.T) {
 		}
 	}
 	t.Setenv("KUBECONFIG", path)
-	for command, want := range map[string]string{
-		"config current-context":      "two\n",
-		"config get-contexts -o=name": "one\ntwo\n",
-		"config view --minify -o=jsonpath={.clusters[0].cluster.server},{.contexts[0].context.namespace},{.users[0].name}": "https://two,shop,two-admin",
-		"config use-context one": "Switched to context \"one\".\n",
+	for _, c := range []struct{ command, want string }{
+		{"config current-context", "two\n"},
+		{"config get-contexts -o=name", "one\ntwo\n"},
+		{"config view --minify -o=jsonpath={.clusters[0].cluster.server},{.contexts[0].context.namespace},{.users[0].name}", "https://two,shop,two-admin"},
+		{"config use-context one", "Switched to context \"one\".\n"},
 	} {
-		if out, failure := k.run(strings.Fields(command)); out != want || failure != "" {
-			t.Errorf("%s: %q %s", command, out, failure)
+		if out, failure := k.run(strings.Fields(c.command)); out != c.want || failure != "" {
+			t.Errorf("%s: %q %s", c.command, out, failure)
 		}
 	}
 	access, err := kubeconfig.Load(kubeconfig.Options{Environment: kubeconfig.Environment{Kubeconfig: path}})

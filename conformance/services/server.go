@@ -1,6 +1,7 @@
 package services
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,6 +99,11 @@ func (s *server) taken() []int {
 	return append(taken, s.ports.Used())
 }
 
+// ofServices is the context of a request for services, which declarative validation asks for.
+func ofServices() context.Context {
+	return request.WithRequestInfo(request.WithNamespace(request.NewContext(), "ns"), &request.RequestInfo{APIVersion: "v1", Resource: "services"})
+}
+
 // create does what upstream's registry does around its store.
 func (s *server) create(name string, spec corev1.ServiceSpec, dryRun bool) (*api.Service, error) {
 	svc, err := internal(name, spec)
@@ -109,7 +115,7 @@ func (s *server) create(name string, spec corev1.ServiceSpec, dryRun bool) (*api
 	if err != nil {
 		return nil, err
 	}
-	if err := rest.BeforeCreate(service.Strategy, request.WithNamespace(request.NewContext(), "ns"), svc); err != nil {
+	if err := rest.BeforeCreate(service.Strategy, ofServices(), svc); err != nil {
 		t.Revert()
 		return nil, err
 	}
@@ -149,7 +155,7 @@ func (s *server) update(name string, spec corev1.ServiceSpec, dryRun bool) (_ *a
 	if err != nil {
 		return nil, err
 	}
-	if err := rest.BeforeUpdate(service.Strategy, request.WithNamespace(request.NewContext(), "ns"), svc, old); err != nil {
+	if err := rest.BeforeUpdate(service.Strategy, ofServices(), svc, old); err != nil {
 		t.Revert()
 		return nil, err
 	}

@@ -54,8 +54,8 @@ func podCells(pod *corev1.Pod, now time.Time) []any {
 	if s.restarts.count != 0 && !s.restarts.last.IsZero() {
 		restarts += " (" + registry.Age(s.restarts.last, now) + " ago)"
 	}
-	ip := pod.Status.PodIP
-	if ip == "" && len(pod.Status.PodIPs) > 0 {
+	ip := "" // defaults have made podIP the first of these
+	if len(pod.Status.PodIPs) > 0 {
 		ip = pod.Status.PodIPs[0].IP
 	}
 	return []any{

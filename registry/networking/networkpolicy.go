@@ -141,7 +141,7 @@ func validatePorts(ports []networkingv1.NetworkPolicyPort, path *field.Path) fie
 		case p.Port.Type == intstr.Int:
 			errs = append(errs, check.PortNumber(path.Child("port"), p.Port.IntVal)...)
 			if p.EndPort != nil && *p.EndPort < p.Port.IntVal {
-				errs = append(errs, field.Invalid(end, p.Port.IntVal, "must be greater than or equal to `port`"))
+				errs = append(errs, field.Invalid(end, *p.EndPort, "must be greater than or equal to `port`"))
 			}
 			if p.EndPort != nil {
 				errs = append(errs, check.PortNumber(end, *p.EndPort)...)

@@ -109,7 +109,7 @@ func TestNetworkPolicy(t *testing.T) {
 	registrytest.Create(t, k, good, []change{
 		{Name: "a range of ports", To: rule(func(r *networkingv1.NetworkPolicyIngressRule) { r.Ports[0].EndPort = new(int32(90)) })},
 		{Name: "a range of ports backwards", To: rule(func(r *networkingv1.NetworkPolicyIngressRule) { r.Ports[0].EndPort = new(int32(70)) }), Refused: []string{
-			`spec.ingress[0].ports[0].endPort: Invalid value: 80: must be greater than or equal to ` + "`port`"}},
+			`spec.ingress[0].ports[0].endPort: Invalid value: 70: must be greater than or equal to ` + "`port`"}},
 		{Name: "no peer", To: rule(func(r *networkingv1.NetworkPolicyIngressRule) { r.From[0].IPBlock = nil }), Refused: []string{
 			"spec.ingress[0].from[0]: Required value: must specify a peer"}},
 		{Name: "but for another network", To: rule(func(r *networkingv1.NetworkPolicyIngressRule) { r.From[0].IPBlock.Except = []string{"11.0.0.0/16"} }), Refused: []string{
