@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/keelson-dev/keelson/internal/linear"
 	"github.com/keelson-dev/keelson/storage/memory"
@@ -130,15 +131,21 @@ func TestBrokenServers(t *testing.T) {
 		"lost delete": func() *liar { return &liar{answer: lost(http.MethodDelete)} },
 		"update without a condition": func() *liar {
 			return &liar{answer: func(l *liar, r *http.Request) (*http.Response, error) {
-				if r.Method == http.MethodPut {
-					data, _ := io.ReadAll(r.Body)
-					if at := bytes.Index(data, []byte(`"resourceVersion":"`)); at >= 0 && l.now() {
-						end := bytes.IndexByte(data[at+19:], '"')
-						data = append(data[:at:at], append([]byte(`"generateName":"`), data[at+19+end:]...)...)
-					}
-					r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+				if r.Method != http.MethodPut {
+					return l.RoundTripper.RoundTrip(r)
 				}
-				return l.RoundTripper.RoundTrip(r)
+				time.Sleep(time.Millisecond) // others write, also where one processor runs all clients
+				data, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(data))
+				resp, err := l.RoundTripper.RoundTrip(r)
+				if at := bytes.Index(data, []byte(`"resourceVersion":"`)); err == nil && resp.StatusCode == http.StatusConflict && at >= 0 {
+					resp.Body.Close()
+					end := bytes.IndexByte(data[at+19:], '"')
+					data = append(data[:at:at], append([]byte(`"generateName":"`), data[at+19+end:]...)...)
+					r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+					return l.RoundTripper.RoundTrip(r)
+				}
+				return resp, err
 			}}
 		},
 		"refused though done": func() *liar {
