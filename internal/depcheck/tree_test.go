@@ -115,6 +115,7 @@ func limits() map[string]int {
 		"internal/containerd":        150, // the CRI API, gRPC and libcni
 		"internal/etcdtest":          160, // etcd's client
 		"internal/fakeapi":           220,
+		"internal/fakeroot":          1, // golang.org/x/sys
 		"internal/kubectlargs":       220,
 		"internal/linear":            1,   // porcupine
 		"internal/quota":             90,  // the API's types and its reading of pods' resources

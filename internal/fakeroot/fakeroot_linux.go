@@ -4,10 +4,13 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Main runs the tests of a package and exits, as its TestMain has to. It needs no flags to be parsed.
@@ -40,6 +43,30 @@ func run(m *testing.M) int {
 		return 1
 	}
 	return 0
+}
+
+// Unprivileged calls f as somebody whom the permissions of files concern, root included. What f has other goroutines do
+// is done with root's own rights.
+func Unprivileged(t testing.TB, f func()) {
+	t.Helper()
+	runtime.LockOSThread() // the rights are a thread's
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var all [2]unix.CapUserData // in two halves
+	if err := unix.Capget(&header, &all[0]); err != nil {
+		t.Fatal(err)
+	}
+	few := all
+	few[0].Effective &^= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
+	if err := unix.Capset(&header, &few[0]); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Capset(&header, &all[0]); err != nil {
+			t.Error(err)
+		}
+	}()
+	f()
 }
 
 // CanChown says whether this process can give files of its own to others.
