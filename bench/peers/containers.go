@@ -42,20 +42,20 @@ type crews struct {
 
 // newCrews finds what nodes take. Both have a containerd of the same build and configuration, the same bridge and the
 // same images.
-func newCrews(ctx context.Context, program clusterprocess.Program, theirs *theUpstream) (crews, error) {
+func newCrews(ctx context.Context, program clusterprocess.Program, theirs *theUpstream, progress io.Writer) (crews, error) {
 	if err := nodetools.Supported(ctx); err != nil {
 		return crews{leftOut: err.Error()}, nil //nolint:nilerr // the rows say it
 	}
 	if _, err := os.Stat(theirs.programs[upstream.Kubelet]); err != nil {
 		return crews{leftOut: fmt.Sprintf("upstream's programs lack a kubelet: %v", err)}, nil
 	}
-	tools, err := nodetools.Install(ctx, nodetools.Options{Progress: func(line string) { fmt.Println(line) }})
+	tools, err := nodetools.Install(ctx, nodetools.Options{Progress: func(line string) { fmt.Fprintln(progress, line) }})
 	if err != nil {
 		return crews{}, err
 	}
 	var images []string
 	for _, image := range []func(context.Context, string, io.Writer) (string, error){ociimage.Pause, ociimage.Nginx} {
-		path, err := image(ctx, tools.Images, os.Stdout)
+		path, err := image(ctx, tools.Images, progress)
 		if err != nil {
 			return crews{}, err
 		}
@@ -77,15 +77,19 @@ func (k keelsonNode) start(ctx context.Context, dir string) (*plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := p.Config()
-	return &plane{config: config, processes: func() ([]int, error) { return []int{p.PID()}, nil }, stop: func() error {
+	stop := func() error {
 		err := p.Interrupt()
 		text, code, downErr := k.program.Fail(ctx, append(flags, "--data-dir", dir, "--down")...)
 		if downErr == nil && code != 0 {
 			downErr = fmt.Errorf("--down: exit code %d: %s", code, text)
 		}
 		return errors.Join(err, downErr)
-	}}, err
+	}
+	config, err := p.Config()
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return &plane{config: config, processes: func() ([]int, error) { return []int{p.PID()}, nil }, stop: stop}, nil
 }
 
 // upstreamNode is upstream's control plane with upstream's kubelet.
@@ -164,8 +168,8 @@ func (u upstreamNode) kubelet(ctx context.Context, s *site, runtime *containerd.
 	}, s.file("kubelet.log")), nil
 }
 
-// makeCgroups makes the root of a kubelet's cgroups, which upstream's wants to find in every hierarchy. What limits
-// nothing, as systemd's, has no limits to inherit.
+// makeCgroups makes the root of a kubelet's cgroups, which upstream's wants to find, with version 1 in every hierarchy:
+// also in those that limit nothing, as systemd's.
 func makeCgroups(ctx context.Context, root string) error {
 	tree, err := cgroup.New(root, cgroup.Options{})
 	if err != nil {
@@ -174,6 +178,9 @@ func makeCgroups(ctx context.Context, root string) error {
 	// A pod that never comes has it made with what is inherited.
 	if _, err := tree.Ensure(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "none"}}); err != nil {
 		return err
+	}
+	if tree.Machine().Unified {
+		return nil
 	}
 	mounts, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
 	if err != nil {

@@ -88,7 +88,7 @@ func prepared(ctx context.Context, o options, programs string) (rows []evidence.
 	if err != nil {
 		return nil, theirs.versions, err
 	}
-	nodes, err := newCrews(ctx, program, theirs)
+	nodes, err := newCrews(ctx, program, theirs, o.progress)
 	if err != nil {
 		return nil, theirs.versions, err
 	}
