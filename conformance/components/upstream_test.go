@@ -23,9 +23,10 @@ import (
 )
 
 // TestUpstream: with the scheduler and the controller manager of Kubernetes in the place of keelson's, with
-// kubeadm's flags and the credentials that examples/cluster wrote for them, a Deployment lives its whole life.
+// kubeadm's flags and the credentials that examples/cluster wrote for them, a Deployment lives its whole life. New nodes
+// are not tainted: upstream's controller that would let pods onto them waits for DaemonSets, which keelson does not serve.
 func TestUpstream(t *testing.T) {
-	w := newWorld(t, "--disable", "scheduler,controllers", "--nodes", "2")
+	w := newWorld(t, "--disable", "scheduler,controllers", "--nodes", "2", "--disable-admission-plugins", "TaintNodesByCondition")
 	startScheduler(t, w.dir)
 	startControllerManager(t, w.dir)
 	w.leaders(t)

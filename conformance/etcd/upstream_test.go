@@ -26,7 +26,7 @@ var binaries = flag.String("binaries", "../../bin/kubernetes-v1.37.1", "director
 // withoutAdmission are the plugins of upstream's default set that keelson does not have, and
 // ServiceAccount, which keelson has only with the controller that makes the accounts.
 var withoutAdmission = []string{
-	"ServiceAccount", "LimitRanger", "TaintNodesByCondition", "PodSecurity", "DefaultStorageClass",
+	"ServiceAccount", "LimitRanger", "DefaultStorageClass",
 	"StorageObjectInUseProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
 	"CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
 	"PodTopologyLabels", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy",
