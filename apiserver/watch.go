@@ -277,23 +277,11 @@ func (s *watchStream) frame(t informer.EventType, i *registry.Item) ([]byte, err
 		s.titled = true
 		return frame(s.form.media, t, object), err
 	}
-	kept := registry.Form{GroupVersion: s.gv.String(), Media: framed(s.form.media, t)}
+	kept := registry.Form{GroupVersion: s.gv.String(), Media: string(s.form.media) + ";watch=" + string(t)}
 	if s.form.as.Kind != "" {
 		kept.Media += ";as=" + s.form.as.Kind + "." + s.form.as.Version
 	}
 	return i.Encoded(kept, func(registry.Object) ([]byte, error) { return s.build(t, i) })
-}
-
-// framed names the frames of a type of event: those of every day without building the name for each.
-func framed(m media, t informer.EventType) string {
-	const watch = ";watch="
-	switch {
-	case m == mediaProtobuf && t == informer.Modified:
-		return string(mediaProtobuf + watch + media(informer.Modified))
-	case m == mediaJSON && t == informer.Modified:
-		return string(mediaJSON + watch + media(informer.Modified))
-	}
-	return string(m) + watch + string(t)
 }
 
 // build makes the frame of an event.
