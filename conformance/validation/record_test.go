@@ -6,7 +6,9 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
+	"io"
 	"os"
 	"reflect"
 	"regexp"
@@ -33,23 +35,70 @@ type verdict struct {
 	Errors             []string    `json:"errors,omitempty"`
 }
 
-// TestRecord records the smallest pods of which the API server says something that it says of none before.
-func TestRecord(t *testing.T) {
-	if *record == "" {
-		t.Skip("nothing to record: -record names the file")
+// rulesOfUpdates are the rules of each view of a pod that is there.
+func rulesOfUpdates() map[string]func(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+	return map[string]func(context.Context, runtime.Object, runtime.Object) field.ErrorList{
+		"update": pod.Strategy.ValidateUpdate, "status": pod.StatusStrategy.ValidateUpdate,
+		"ephemeral": pod.EphemeralContainersStrategy.ValidateUpdate, "resize": pod.ResizeStrategy.ValidateUpdate,
 	}
+}
+
+// judge has the API server say what it makes of the objects of a verdict.
+func (v verdict) judge(t *testing.T) verdict {
+	if v.View == "" {
+		return judgeCreate(t, v.Object)
+	}
+	return judgeUpdate(t, v.View, v.Object, v.Old)
+}
+
+// TestRecorded: what podspec's own tests believe of the API server is what it says.
+func TestRecorded(t *testing.T) {
+	if *record != "" {
+		writeRecord(t)
+		return
+	}
+	file, err := os.Open("../../registry/core/podspec/testdata/upstream.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	data, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for in := json.NewDecoder(data); !t.Failed(); n++ {
+		var was verdict
+		if err := in.Decode(&was); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		is := was.judge(t)
+		for _, errs := range [][]string{is.Errors, was.Errors} {
+			slices.Sort(errs) // those of a map come in any order
+		}
+		if text(t, is) != text(t, was) {
+			t.Errorf("recorded\n\t%s\nthe API server now says\n\t%s", text(t, was), text(t, is))
+		}
+	}
+	if n < 1000 {
+		t.Errorf("only %d pods are recorded", n)
+	}
+}
+
+// writeRecord records the smallest pods of which the API server says something that it says of none before.
+func writeRecord(t *testing.T) {
 	var all []verdict
 	for n := range *count {
 		f := newFiller(n)
 		if n%2 == 0 {
 			f.dense /= 3
 		}
-		all = append(all, recordCreate(t, f))
-		for name, judge := range map[string]func(context.Context, runtime.Object, runtime.Object) field.ErrorList{
-			"update": pod.Strategy.ValidateUpdate, "status": pod.StatusStrategy.ValidateUpdate,
-			"ephemeral": pod.EphemeralContainersStrategy.ValidateUpdate, "resize": pod.ResizeStrategy.ValidateUpdate,
-		} {
-			all = append(all, recordUpdate(t, newFiller(n+len(name)*1000), name, judge))
+		all = append(all, judgeCreate(t, randomPod(f)))
+		for name := range rulesOfUpdates() {
+			p, old := updatedPod(newFiller(n+len(name)*1000), name)
+			all = append(all, judgeUpdate(t, name, p, old))
 		}
 	}
 	var file bytes.Buffer
@@ -73,8 +122,7 @@ func TestRecord(t *testing.T) {
 	t.Logf("%d of %d, %d bytes", kept, len(all), file.Len())
 }
 
-func recordCreate(t *testing.T, f *filler) verdict {
-	p := randomPod(f)
+func judgeCreate(t *testing.T, p *corev1.Pod) verdict {
 	v := verdict{Object: p}
 	made := p.DeepCopy()
 	upstream.SetObjectDefaults_Pod(made)
@@ -90,9 +138,10 @@ func recordCreate(t *testing.T, f *filler) verdict {
 	return v
 }
 
-func recordUpdate(t *testing.T, f *filler, name string, judge func(context.Context, runtime.Object, runtime.Object) field.ErrorList) verdict {
-	p, old := changedPod(f)
-	switch name {
+// updatedPod is a random pod and what a request for one of its views makes of it.
+func updatedPod(f *filler, view string) (p, old *corev1.Pod) {
+	p, old = changedPod(f)
+	switch view {
 	case "ephemeral":
 		f.mutate(reflect.ValueOf(&p.Spec.EphemeralContainers).Elem(), "EphemeralContainers")
 	case "resize":
@@ -101,9 +150,13 @@ func recordUpdate(t *testing.T, f *filler, name string, judge func(context.Conte
 		}
 		f.mutate(reflect.ValueOf(&p.Spec.Resources).Elem(), "Resources")
 	}
-	v := verdict{View: name, Old: old, Object: p}
+	return p, old
+}
+
+func judgeUpdate(t *testing.T, view string, p, old *corev1.Pod) verdict {
+	v := verdict{View: view, Old: old, Object: p}
 	in, before := internal(t, p), internal(t, old)
-	v.Errors = lines(judge(t.Context(), in, before))
+	v.Errors = lines(rulesOfUpdates()[view](t.Context(), in, before))
 	podutil.DropDisabledPodFields(in, before)
 	if dropped := external(t, in); text(t, dropped) != text(t, p) {
 		v.Dropped = dropped
