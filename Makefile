@@ -131,7 +131,7 @@ soak: $(BIN)/etcd ## Concurrent clients for MINUTES while power, etcd and its ne
 
 .PHONY: proofs
 PROOFS ?=
-proofs: etcd $(NODE_TOOLS) ## Run what takes long, within three hours, and write one page of it: docs/proofs.md. PROOFS="-only REGEXP".
+proofs: etcd $(NODE_TOOLS) ## Run what takes long, within three hours, and write one page of it: docs/proofs.md. PROOFS="-resume" goes on, "-only REGEXP" tries some.
 	$(GO) run ./internal/evidence/proofs $(PROOFS) $(SHOW)
 
 .PHONY: mutants

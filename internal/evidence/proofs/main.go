@@ -3,6 +3,7 @@
 // docs/proofs.md and results/proofs.json. It fails when a step failed or did not run.
 //
 //	go run ./internal/evidence/proofs                  # all steps, within three hours
+//	go run ./internal/evidence/proofs -resume          # those that an earlier run of the same commit has not passed
 //	go run ./internal/evidence/proofs -only 'soak|kills'
 //
 // Each step has a limit of its own, after which it is ended with all that it started, and a log in .cache/proofs. With
@@ -19,6 +20,8 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
 func main() {
@@ -26,11 +29,12 @@ func main() {
 	skip := flag.String("skip", "", "leave out the steps whose names this regular expression matches")
 	limit := flag.Duration("limit", 3*time.Hour, "for all steps together; those that are left then do not run")
 	fuzz := flag.Duration("fuzztime", 20*time.Second, "for each fuzz target")
+	resume := flag.Bool("resume", false, "leave standing what passed in the last run, if that was of the same commit")
 	list := flag.Bool("list", false, "list the steps and run none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends this program at once
-	err := run(ctx, choice{*only, *skip, *list}, *limit, *fuzz)
+	err := run(ctx, choice{*only, *skip, *list, *resume}, *limit, *fuzz)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -40,8 +44,8 @@ func main() {
 
 // choice is which steps to run.
 type choice struct {
-	only, skip string
-	list       bool
+	only, skip   string
+	list, resume bool
 }
 
 func (c choice) all() bool { return c.only == "" && c.skip == "" }
@@ -61,7 +65,11 @@ func run(ctx context.Context, c choice, limit, fuzz time.Duration) error {
 		return nil
 	}
 	kept := filepath.Join(".cache", "proofs")
-	p := &proofs{root: ".", logs: kept, limit: limit, grace: 30 * time.Second, out: os.Stdout, page: filepath.Join("docs", "proofs.md"), results: "results"}
+	p := &proofs{
+		root: ".", logs: kept, limit: limit, grace: 30 * time.Second, out: os.Stdout, resume: c.resume,
+		page: filepath.Join("docs", "proofs.md"), results: "results",
+	}
+	p.commit, p.dirty = evidence.Tree()
 	if !c.all() {
 		p.page, p.results = filepath.Join(kept, "proofs.md"), kept
 	}

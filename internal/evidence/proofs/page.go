@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -38,19 +40,62 @@ type done struct {
 
 // newReport is one of steps of which none has run.
 func (p *proofs) newReport(steps []step) (*report, error) {
-	commit, dirty := evidence.Tree()
 	w := &report{
-		Name: "proofs", Commit: commit, Code: evidence.Code{Dirty: dirty, About: []string{"."}}, Machine: evidence.ThisMachine(),
+		Name: "proofs", Commit: p.commit, Code: evidence.Code{Dirty: p.dirty, About: []string{"."}}, Machine: evidence.ThisMachine(),
 		page: p.page, results: p.results,
+	}
+	before, err := p.before()
+	if err != nil {
+		return nil, err
 	}
 	for _, s := range steps {
 		d := done{Name: s.name, Command: s.words(), Outcome: didNotRun, Reason: "it was not its turn yet", Log: p.log(s)}
 		if s.leftOut != "" {
 			d.Outcome, d.Reason = leftOut, s.leftOut
+		} else if b, ok := before[s.name]; ok && b.Command == d.Command {
+			d = b
 		}
 		w.Steps = append(w.Steps, d)
 	}
 	return w, os.MkdirAll(filepath.Dir(p.page), 0o755)
+}
+
+// before is what passed on the same commit, unless everything is to run.
+func (p *proofs) before() (map[string]done, error) {
+	if !p.resume {
+		return nil, nil
+	}
+	data, err := os.ReadFile(filepath.Join(p.results, "proofs.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var w report
+	if err == nil {
+		err = json.Unmarshal(data, &w)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resume: %w", err)
+	}
+	clean := func(dirty *bool) bool { return dirty != nil && !*dirty }
+	if w.Commit != p.commit || !clean(w.Dirty) || !clean(p.dirty) {
+		return nil, nil
+	}
+	all := map[string]done{}
+	for _, d := range w.Steps {
+		if d.Outcome == passed {
+			all[d.Name] = d
+		}
+	}
+	return all, nil
+}
+
+// taken is how long the steps that have run took.
+func (w *report) taken() time.Duration {
+	var all float64
+	for _, s := range w.Steps {
+		all += s.Seconds
+	}
+	return seconds(all)
 }
 
 // failures are the steps that keep everything from being proven.
@@ -85,10 +130,8 @@ func (w *report) markdown() string {
 	fmt.Fprintf(&b, "At commit %s%s, %s, on %d CPUs (%s, %s/%s, %s).\n\n", w.Commit, dirty, w.Date.Format(time.DateOnly), w.Machine.CPUs, w.Machine.Model,
 		w.Machine.OS, w.Machine.Arch, w.Machine.Go)
 	many := map[outcome]int{}
-	var total float64
 	for _, s := range w.Steps {
 		many[s.Outcome]++
-		total += s.Seconds
 	}
 	fmt.Fprintf(&b, "%d steps", len(w.Steps))
 	for _, o := range []outcome{passed, failed, timedOut, interrupted, didNotRun, leftOut} {
@@ -96,7 +139,7 @@ func (w *report) markdown() string {
 			fmt.Fprintf(&b, ", %d %s", many[o], o)
 		}
 	}
-	fmt.Fprintf(&b, ", in %v.\n\n| step | outcome | took | figures |\n|---|---|---|---|\n", seconds(total))
+	fmt.Fprintf(&b, ", in %v.\n\n| step | outcome | took | figures |\n|---|---|---|---|\n", w.taken())
 	for _, s := range w.Steps {
 		word := string(s.Outcome)
 		if s.Outcome != passed {

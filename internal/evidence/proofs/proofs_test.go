@@ -23,7 +23,13 @@ func try(ctx context.Context, t *testing.T, p *proofs, steps []step) (report, er
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip(err)
 	}
-	dir := t.TempDir()
+	dir := p.root
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	if p.dirty == nil {
+		p.commit, p.dirty = "here", new(bool)
+	}
 	p.root, p.logs, p.page, p.results, p.out = dir, filepath.Join(dir, "logs"), filepath.Join(dir, "docs", "proofs.md"), filepath.Join(dir, "results"), io.Discard
 	if p.limit == 0 {
 		p.limit = time.Hour
@@ -107,6 +113,60 @@ func TestPassingSteps(t *testing.T) {
 	if log, err := os.ReadFile(r.Steps[0].Log); err != nil || !strings.Contains(string(log), "CI=true") {
 		t.Errorf("its log says %q, %v", log, err)
 	}
+}
+
+// A run goes on where an earlier one of the same commit ended: what passed stands, and its time counts.
+func TestResume(t *testing.T) {
+	steps := func(script string) []step {
+		return []step{shell("standing", "echo >> standing"), shell("other", script), shell("changed", "echo "+script)}
+	}
+	yes := true
+	for name, c := range map[string]struct {
+		resume bool
+		commit string
+		dirty  *bool
+		again  int
+	}{
+		"resumed":            {resume: true, commit: "here", dirty: new(bool), again: 1},
+		"from the beginning": {commit: "here", dirty: new(bool), again: 2},
+		"another commit":     {resume: true, commit: "there", dirty: new(bool), again: 2},
+		"with changes":       {resume: true, commit: "here", dirty: &yes, again: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &proofs{}
+			if _, err := try(t.Context(), t, p, steps("exit 1")); !errors.Is(err, errNotProven) {
+				t.Fatal(err)
+			}
+			p = &proofs{root: p.root, resume: c.resume, commit: c.commit, dirty: c.dirty}
+			r, err := try(t.Context(), t, p, steps("exit 0"))
+			if err != nil || !r.Passed || r.Commit != c.commit {
+				t.Errorf("%+v, %v", r, err)
+			}
+			ran, err := os.ReadFile(filepath.Join(p.root, "standing"))
+			if err != nil || len(ran) != c.again {
+				t.Errorf("ran %d times, %v; want %d", len(ran), err, c.again)
+			}
+			if log, err := os.ReadFile(r.Steps[2].Log); err != nil || string(log) != "exit 0\n" {
+				t.Errorf("a step whose command is another stands: %q, %v", log, err)
+			}
+		})
+	}
+	t.Run("time", func(t *testing.T) {
+		p := &proofs{}
+		if _, err := try(t.Context(), t, p, []step{shell("long", "exit 0")}); err != nil {
+			t.Fatal(err)
+		}
+		r := readReport(t, p)
+		r.page, r.results, r.Steps[0].Seconds = p.page, p.results, 3600
+		if err := r.write(); err != nil {
+			t.Fatal(err)
+		}
+		p = &proofs{root: p.root, resume: true}
+		r, err := try(t.Context(), t, p, []step{shell("long", "exit 0"), shell("late", "exit 0")})
+		if !errors.Is(err, errNotProven) || r.Steps[1].Outcome != didNotRun {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 }
 
 // A step whose time is over is ended with all that it started, also what does not listen.

@@ -36,6 +36,11 @@ type proofs struct {
 	limit, grace  time.Duration
 	out           io.Writer
 	page, results string
+	// commit is what the steps run on; dirty tells that there are changes to it.
+	commit string
+	dirty  *bool
+	// resume leaves standing what passed on the same commit before.
+	resume bool
 }
 
 // run runs all steps, whatever becomes of those before. The page is written after each, so that a run that is killed
@@ -48,9 +53,9 @@ func (p *proofs) run(ctx context.Context, steps []step) error {
 	if err := errors.Join(os.MkdirAll(p.logs, 0o755), w.write()); err != nil {
 		return err
 	}
-	ends := time.Now().Add(p.limit)
+	ends := time.Now().Add(p.limit - w.taken())
 	for i, s := range steps {
-		if w.Steps[i].Outcome == leftOut {
+		if o := w.Steps[i].Outcome; o == leftOut || o == passed {
 			continue
 		}
 		fmt.Fprintf(p.out, "%s %-28s %s\n", time.Now().Format(time.TimeOnly), s.name, s.words())
