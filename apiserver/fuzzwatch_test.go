@@ -306,11 +306,11 @@ func resume(t *testing.T, transport http.RoundTripper, changes []happened, param
 			want = append(want, c)
 		}
 	}
-	send, err := strconv.ParseBool(initial)
+	no := initial == "0" || strings.EqualFold(initial, "false") // whatever else there is, means yes
 	switch fromState := version == "" || after == 0; {
-	case err == nil && !send && fromState:
+	case no && fromState:
 		want = nil
-	case err == nil && send, fromState:
+	case initial != "" && !no, fromState:
 		want = stateAfter(changes)
 	}
 	got, failed := told(t, body)
