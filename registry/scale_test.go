@@ -68,7 +68,7 @@ func TestListLooksAtFew(t *testing.T) {
 	res := open(t, memory.New(memory.Options{}), registry.Options{})
 	for n := range 2000 {
 		create(t, res, fmt.Sprintf("n%03d", n/20), fmt.Sprintf("c%04d", n), map[string]string{
-			"app": strconv.Itoa(n % 200), "tier": strconv.Itoa(n % 2), "pair": strconv.Itoa(n % 1000),
+			"app": strconv.Itoa(n % 200), "tier": strconv.Itoa(n % 2), "pair": strconv.Itoa(n % 1000), "zone": strconv.Itoa(n % 200),
 		})
 	}
 	for _, test := range []struct {
@@ -82,6 +82,7 @@ func TestListLooksAtFew(t *testing.T) {
 		{name: "page", labels: "app=7", limit: 4, want: 4},
 		{name: "two labels", labels: "tier=1,app=7", want: 10, most: 10},
 		{name: "the other order", labels: "pair=7,tier=1", want: 2, most: 2},
+		{name: "the narrower last", labels: "tier=1,zone=7", want: 10, most: 10},
 		{name: "label and more", labels: "app=7,pair!=7", want: 8, most: 10},
 		{name: "none", labels: "app=nothing", want: 0},
 	} {
