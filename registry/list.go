@@ -235,18 +235,21 @@ func (r *Resource) fresh(ctx context.Context, resourceVersion string) error {
 	if err != nil {
 		return err
 	}
+	return r.await(ctx, revision)
+}
+
+// await waits until the cache shows a revision. One that does not come in time is an error of which FutureRevision is true.
+func (r *Resource) await(ctx context.Context, revision int64) error {
 	if r.registry.clock.read() >= revision {
-		return nil
+		return nil // without a timer
 	}
 	waiting, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()
-	if err := r.registry.clock.wait(waiting, revision); err != nil {
-		if ctx.Err() == nil && waiting.Err() != nil {
-			return &errTooLarge{asked: uint64(revision), current: r.registry.clock.read()}
-		}
-		return err
+	err := r.registry.clock.wait(waiting, revision)
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		return &errTooLarge{asked: uint64(revision), current: r.registry.clock.read()}
 	}
-	return nil
+	return err
 }
 
 func (r *Resource) expired(revision int64) error {

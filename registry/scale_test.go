@@ -77,6 +77,7 @@ func TestListLooksAtFew(t *testing.T) {
 		want, most              int
 	}{
 		{name: "label", labels: "app=7", want: 10},
+		{name: "label, written otherwise", labels: "app==7", want: 10},
 		{name: "set of one", labels: "app in (7)", want: 10},
 		{name: "label in a namespace", labels: "tier=1", namespace: "n050", want: 10},
 		{name: "page", labels: "app=7", limit: 4, want: 4},

@@ -337,7 +337,9 @@ func TestLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	computed := 0
 	byLabel := func(c *corev1.ConfigMap) []string {
+		computed++
 		if c.Labels["l"] == "" {
 			return nil
 		}
@@ -358,6 +360,11 @@ func TestLive(t *testing.T) {
 	create(t, res, "a", "x", map[string]string{"l": "red"})
 	create(t, res, "a", "z", nil)
 	check(map[string]string{"red": "a/x,a/y,b/x", "blue": "a/y", "green": ""})
+	once := computed
+	check(map[string]string{"red": "a/x,a/y,b/x", "blue": "a/y", "green": ""})
+	if computed != once {
+		t.Errorf("%d values were computed for an index that nothing has changed", computed-once)
+	}
 	live.AddIndex("l", func(*corev1.ConfigMap) []string { return []string{"green"} })
 	check(map[string]string{"red": "a/x,a/y,b/x", "green": ""})
 	if live.ByIndex("none", "red") != nil {

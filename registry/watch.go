@@ -33,17 +33,9 @@ type Watch struct {
 // Watch returns the changes after revision; revision 0 is from now on. It fails with ErrExpired
 // when part of that history is gone.
 func (r *Resource) Watch(ctx context.Context, s Selection, revision int64) (*Watch, error) {
-	if now := r.registry.clock.read(); revision > now {
-		// The client saw a revision that this cache has yet to reach, or never will.
-		wait, cancel := context.WithTimeout(ctx, freshTimeout)
-		err := r.registry.clock.wait(wait, revision)
-		cancel()
-		if err != nil {
-			if ctx.Err() == nil && wait.Err() != nil {
-				return nil, &errTooLarge{asked: uint64(revision), current: now}
-			}
-			return nil, err
-		}
+	// The client may have seen a revision that this cache has yet to reach, or never will.
+	if err := r.await(ctx, revision); err != nil {
+		return nil, err
 	}
 	t := r.table
 	t.mu.RLock()

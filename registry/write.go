@@ -474,8 +474,7 @@ func appendNew(errs, more field.ErrorList) field.ErrorList {
 		known[e.Error()] = true
 	}
 	for _, e := range more {
-		if text := e.Error(); !known[text] {
-			known[text] = true
+		if !known[e.Error()] {
 			errs = append(errs, e)
 		}
 	}
