@@ -140,7 +140,6 @@ func (r *Repair) usedPorts(services []*corev1.Service, record *record) map[int]b
 			switch {
 			case !r.ports.ports.Contains(port):
 				r.options.Report(svc, "PortOutOfRange", "", fmt.Sprintf("Port %d is not within the port range %s; please recreate service", port, r.ports.ports))
-				continue
 			case used[port]:
 				r.options.Report(svc, "PortAlreadyAllocated", "", fmt.Sprintf("Port %d was assigned to multiple services; please recreate service", port))
 			case record.bits.Bit(port-r.ports.ports.First) == 0:
