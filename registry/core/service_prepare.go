@@ -152,9 +152,9 @@ func (f families) restore(svc *corev1.Service) {
 		for _, ip := range s.ClusterIPs {
 			s.IPFamilies = append(s.IPFamilies, familyOf(ip))
 		}
-	case len(f) > 0 && endpointsByHand(svc):
+	case endpointsByHand(svc):
 		s.IPFamilies = []corev1.IPFamily{f[0], otherFamily(f[0])}
-	case len(f) > 0:
+	default:
 		s.IPFamilies = []corev1.IPFamily{f[0]}
 	}
 	switch len(s.IPFamilies) {

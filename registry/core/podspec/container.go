@@ -13,7 +13,6 @@ import (
 func (v *validator) containers(p *field.Path) {
 	if len(v.spec.Containers) == 0 {
 		v.required(p, "")
-		return
 	}
 	names := map[string]bool{}
 	for i := range v.spec.Containers {
