@@ -1,0 +1,714 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/etcd"
+)
+
+// member is a member of an etcd whose answers a test decides.
+type member struct {
+	pb.UnimplementedKVServer
+	pb.UnimplementedWatchServer
+	pb.UnimplementedLeaseServer
+
+	endpoint string
+
+	mu       sync.Mutex
+	revision int64 // of answers that nobody decides
+	reads    []*pb.RangeRequest
+	writes   []*pb.TxnRequest
+	grants   []int64 // times to live
+	cuts     []int64 // compactions
+	watches  []*pb.WatchCreateRequest
+
+	read  func(*pb.RangeRequest) (*pb.RangeResponse, error)
+	write func(*pb.TxnRequest) (*pb.TxnResponse, error)
+	grant func() error
+	cut   func() error
+	// watch answers the n-th request for a watch, from 0. Without an answer the watch begins; of an empty one it hangs.
+	watch func(n int, request *pb.WatchCreateRequest) []*pb.WatchResponse
+
+	sending sync.Mutex
+	newest  pb.Watch_WatchServer // of the watches
+}
+
+// tell sends an answer to the newest watch.
+func (m *member) tell(t *testing.T, answer *pb.WatchResponse) {
+	t.Helper()
+	m.sending.Lock()
+	defer m.sending.Unlock()
+	if err := m.newest.Send(answer); err != nil {
+		t.Error(err)
+	}
+}
+
+func newMember(t *testing.T) *member {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &member{endpoint: "http://" + listener.Addr().String(), revision: 10}
+	server := grpc.NewServer()
+	pb.RegisterKVServer(server, m)
+	pb.RegisterWatchServer(server, m)
+	pb.RegisterLeaseServer(server, m)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func (m *member) open(t *testing.T, options etcd.Options) *etcd.Store {
+	t.Helper()
+	return openConfig(t, etcd.Config{Endpoints: []string{m.endpoint}}, options)
+}
+
+// locked calls f while nobody else looks at the member.
+func (m *member) locked(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}
+
+func (m *member) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: m.revision} }
+
+func (m *member) Range(_ context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reads = append(m.reads, r)
+	if m.read != nil {
+		if answer, err := m.read(r); answer != nil || err != nil {
+			return answer, err
+		}
+	}
+	return &pb.RangeResponse{Header: m.header()}, nil
+}
+
+func (m *member) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writes = append(m.writes, r)
+	if m.write != nil {
+		if answer, err := m.write(r); answer != nil || err != nil {
+			return answer, err
+		}
+	}
+	m.revision++
+	return &pb.TxnResponse{Header: m.header(), Succeeded: true}, nil
+}
+
+func (m *member) Compact(_ context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cuts = append(m.cuts, r.Revision)
+	if m.cut != nil {
+		if err := m.cut(); err != nil {
+			return nil, err
+		}
+	}
+	return &pb.CompactionResponse{Header: m.header()}, nil
+}
+
+func (m *member) LeaseGrant(_ context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.grants = append(m.grants, r.TTL)
+	if m.grant != nil {
+		if err := m.grant(); err != nil {
+			return nil, err
+		}
+	}
+	return &pb.LeaseGrantResponse{Header: m.header(), ID: int64(len(m.grants)), TTL: r.TTL}, nil
+}
+
+func (m *member) Watch(stream pb.Watch_WatchServer) error {
+	for {
+		request, err := stream.Recv()
+		if err != nil {
+			return nil //nolint:nilerr // the client went
+		}
+		m.mu.Lock()
+		answers := []*pb.WatchResponse{}
+		switch r := request.RequestUnion.(type) {
+		case *pb.WatchRequest_CreateRequest:
+			answers = append(answers, &pb.WatchResponse{Header: m.header(), Created: true})
+			m.watches = append(m.watches, r.CreateRequest)
+			if m.watch != nil {
+				if decided := m.watch(len(m.watches)-1, r.CreateRequest); decided != nil {
+					answers = decided
+				}
+			}
+		case *pb.WatchRequest_ProgressRequest:
+			answers = append(answers, &pb.WatchResponse{Header: m.header(), WatchId: clientv3.InvalidWatchID})
+		}
+		m.mu.Unlock()
+		m.sending.Lock()
+		m.newest = stream
+		for _, answer := range answers {
+			if err = stream.Send(answer); err != nil {
+				break
+			}
+		}
+		m.sending.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (m *member) changed(at int64, key string) *pb.WatchResponse {
+	return &pb.WatchResponse{Header: &pb.ResponseHeader{Revision: at}, Events: []*mvccpb.Event{{
+		Kv: &mvccpb.KeyValue{Key: []byte(key), Value: []byte("v"), ModRevision: at, CreateRevision: at, Version: 1},
+	}}}
+}
+
+func (m *member) began() *pb.WatchResponse {
+	return &pb.WatchResponse{Header: m.header(), Created: true}
+}
+
+// refused is the answer to a request for a watch that etcd does not begin.
+func (m *member) refused(reason string) *pb.WatchResponse {
+	return &pb.WatchResponse{Header: m.header(), Created: true, Canceled: true, CancelReason: reason, WatchId: clientv3.InvalidWatchID}
+}
+
+func (m *member) ended(reason string) *pb.WatchResponse {
+	return &pb.WatchResponse{Header: m.header(), Canceled: true, CancelReason: reason}
+}
+
+// operations are all that a store can be asked for.
+func operations(ctx context.Context, s *etcd.Store) map[string]func() error {
+	return map[string]func() error{
+		"health check":             func() error { return s.Ready(ctx) },
+		"read the revision":        func() error { _, err := s.Revision(ctx); return err },
+		`get "k"`:                  func() error { _, err := s.Get(ctx, "k"); return err },
+		`list "k"`:                 func() error { _, err := s.List(ctx, "k", storage.ListOptions{}); return err },
+		`create "k"`:               func() error { _, err := s.Create(ctx, "k", nil); return err },
+		`update "k"`:               func() error { _, err := s.Update(ctx, "k", nil, 3); return err },
+		`delete "k"`:               func() error { _, err := s.Delete(ctx, "k", 3); return err },
+		`create "k": lease`:        func() error { _, err := s.CreateFor(ctx, "k", nil, time.Hour); return err },
+		`update "k": lease`:        func() error { _, err := s.UpdateFor(ctx, "k", nil, 3, time.Hour); return err },
+		"compact to 5":             func() error { return s.Compact(ctx, 5) },
+		"find the oldest revision": func() error { _, err := s.Oldest(ctx); return err },
+		`watch "k" after 3`: func() error {
+			stream, err := s.Watch(ctx, "k", 3)
+			if err == nil {
+				stream.Close()
+			}
+			return err
+		},
+	}
+}
+
+// TestRefused: whatever etcd refuses is an error that says what was to be done, where and why, and no word of the store's
+// own about it.
+func TestRefused(t *testing.T) {
+	m := newMember(t)
+	s := m.open(t, etcd.Options{})
+	refusal := rpctypes.ErrGRPCPermissionDenied
+	m.locked(func() {
+		m.read = func(r *pb.RangeRequest) (*pb.RangeResponse, error) {
+			if r.Revision == 0 && string(r.Key) != "k" && !slices.ContainsFunc(m.reads[:len(m.reads)-1], func(r *pb.RangeRequest) bool { return r.Revision != 0 }) {
+				return nil, nil // the revision, before the history
+			}
+			return nil, refusal
+		}
+		m.write = func(*pb.TxnRequest) (*pb.TxnResponse, error) { return nil, refusal }
+		m.grant, m.cut = func() error { return refusal }, func() error { return refusal }
+	})
+	all := operations(patient(t), s)
+	order := []string{`watch "k" after 3`} // while the revision can be read
+	for op := range all {
+		if op != order[0] {
+			order = append(order, op)
+		}
+	}
+	for _, op := range order {
+		err := all[op]()
+		var told *etcd.Error
+		if !errors.As(err, &told) || !errors.Is(err, rpctypes.ErrPermissionDenied) || told.Op != op || !slices.Equal(told.Endpoints, []string{m.endpoint}) ||
+			err.Error() != fmt.Sprintf("etcd at %s: %s: etcdserver: permission denied", m.endpoint, op) {
+			t.Errorf("%s: %v", op, err)
+		}
+		noSentinel(t, op, err)
+	}
+}
+
+// TestClosedStore: a store that was closed says so, whatever it is asked for, and a client that was not its own lives on.
+func TestClosedStore(t *testing.T) {
+	m := newMember(t)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.endpoint}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, s := range []*etcd.Store{m.open(t, etcd.Options{}), etcd.New(client, etcd.Options{})} {
+		stream, err := s.Watch(patient(t), "k", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := s.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}
+		for op, do := range operations(patient(t), s) {
+			if err := do(); !errors.Is(err, storage.ErrClosed) {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+		if _, err := stream.Next(patient(t)); !errors.Is(err, storage.ErrClosed) {
+			t.Errorf("Next: %v", err)
+		}
+	}
+	if _, err := client.Get(patient(t), "k"); err != nil {
+		t.Errorf("the client that was not the store's: %v", err)
+	}
+}
+
+// TestWritesOnce: a write is asked for once, whatever the answer is, but of a member that knows no leader: that says so
+// before it looks.
+func TestWritesOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		asked  int
+		says   string
+		is     error
+		closed bool
+	}{
+		"given up":      {err: status.Error(codes.Canceled, "context canceled"), asked: 1, says: "given up by the member: context canceled"},
+		"out of time":   {err: status.Error(codes.DeadlineExceeded, "too late"), asked: 1, says: "given up by the member: too late"},
+		"timed out":     {err: rpctypes.ErrGRPCTimeout, asked: 1, says: "etcdserver: request timed out"},
+		"leader lost":   {err: rpctypes.ErrGRPCLeaderChanged, asked: 1, says: "etcdserver: leader changed"},
+		"internal":      {err: status.Error(codes.Internal, "oops"), asked: 1, says: "oops"},
+		"too large":     {err: rpctypes.ErrGRPCRequestTooLarge, asked: 1, is: storage.ErrTooLarge, says: `create "k": `},
+		"no leader yet": {err: rpctypes.ErrGRPCNoLeader, asked: 4},
+	} {
+		m := newMember(t)
+		m.write = func(*pb.TxnRequest) (*pb.TxnResponse, error) {
+			if len(m.writes) < 4 {
+				return nil, c.err
+			}
+			return nil, nil
+		}
+		s := m.open(t, etcd.Options{})
+		at, err := s.Create(patient(t), "k", []byte("v"))
+		m.locked(func() {
+			if len(m.writes) != c.asked {
+				t.Errorf("%s: asked %d times", name, len(m.writes))
+			}
+		})
+		switch {
+		case c.says == "":
+			if err != nil || at != 11 {
+				t.Errorf("%s: %d, %v", name, at, err)
+			}
+			continue
+		case err == nil || !strings.Contains(err.Error(), c.says) || !errors.Is(err, c.is) && c.is != nil:
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.is == nil {
+			noSentinel(t, name, err)
+		}
+	}
+	// Who gives up is told so, also where no leader is known.
+	m := newMember(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	m.write = func(*pb.TxnRequest) (*pb.TxnResponse, error) {
+		if len(m.writes) == 2 {
+			cancel()
+		}
+		return nil, rpctypes.ErrGRPCNoLeader
+	}
+	if _, err := m.open(t, etcd.Options{}).Create(ctx, "k", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+}
+
+// TestConditions: a write is under the condition that the key is as expected, and what is there instead is told.
+func TestConditions(t *testing.T) {
+	m := newMember(t)
+	s := m.open(t, etcd.Options{Trim: "/a/", Prefix: "/b/"})
+	ctx := patient(t)
+	answer := func(kvs ...*mvccpb.KeyValue) {
+		m.locked(func() {
+			m.write = func(*pb.TxnRequest) (*pb.TxnResponse, error) {
+				return &pb.TxnResponse{Header: m.header(), Responses: []*pb.ResponseOp{{Response: &pb.ResponseOp_ResponseRange{ResponseRange: &pb.RangeResponse{Kvs: kvs}}}}}, nil
+			}
+		})
+	}
+	for _, c := range []struct {
+		kvs  []*mvccpb.KeyValue
+		do   func() error
+		want error
+		says string
+	}{
+		{[]*mvccpb.KeyValue{{ModRevision: 7}}, func() error { _, err := s.Create(ctx, "/a/k", nil); return err }, storage.ErrExists, `create "/a/k"`},
+		{[]*mvccpb.KeyValue{{ModRevision: 7}}, func() error { _, err := s.Update(ctx, "/a/k", nil, 5); return err }, storage.ErrConflict, "it is at 7, not 5"},
+		{[]*mvccpb.KeyValue{{ModRevision: 7}}, func() error { _, err := s.Delete(ctx, "/a/k", 6); return err }, storage.ErrConflict, "it is at 7, not 6"},
+		{nil, func() error { _, err := s.Update(ctx, "/a/k", nil, 5); return err }, storage.ErrNotFound, `update "/a/k"`},
+		{nil, func() error { _, err := s.Delete(ctx, "/a/k", 5); return err }, storage.ErrNotFound, `delete "/a/k"`},
+		{nil, func() error { _, err := s.Update(ctx, "/a/k", nil, 0); return err }, storage.ErrNotFound, "expected at 0"},
+		{nil, func() error { _, err := s.Create(ctx, "/a/", nil); return err }, nil, ""},
+		{nil, func() error { _, err := s.Create(ctx, "", nil); return err }, storage.ErrEmptyKey, ""},
+		{nil, func() error { _, err := s.Create(ctx, "/c", nil); return err }, nil, `key "/c" does not begin with "/a/"`},
+		{nil, func() error { _, err := s.Get(ctx, "/c"); return err }, storage.ErrNotFound, ""},
+		{nil, func() error { _, err := s.List(ctx, "/a/", storage.ListOptions{Revision: -1}); return err }, storage.ErrCompacted, `list "/a/" at -1`},
+		{nil, func() error { _, err := s.Watch(ctx, "/a/", -1); return err }, storage.ErrCompacted, `watch "/a/" after -1`},
+		{nil, func() error { _, err := s.Watch(ctx, "/a/", 99); return err }, storage.ErrFutureRevision, "the newest is 10"},
+	} {
+		answer(c.kvs...)
+		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want %v with %q", err, c.want, c.says)
+		}
+	}
+	m.locked(func() { m.writes, m.write = nil, nil })
+	if at, err := s.Update(ctx, "/a/k", []byte("v"), 5); err != nil || at != 11 {
+		t.Errorf("update: %d, %v", at, err)
+	}
+	m.locked(func() {
+		compare, put := m.writes[0].Compare[0], m.writes[0].Success[0].GetRequestPut()
+		if string(compare.Key) != "/b/k" || compare.GetModRevision() != 5 || compare.Target != pb.Compare_MOD || compare.Result != pb.Compare_EQUAL ||
+			string(put.Key) != "/b/k" || string(put.Value) != "v" || put.Lease != 0 {
+			t.Errorf("asked for %v", m.writes[0])
+		}
+	})
+}
+
+// TestLeaseGoesFirst: a lease that etcd no longer knows is replaced, once; leases are a little longer than asked for.
+func TestLeaseGoesFirst(t *testing.T) {
+	m := newMember(t)
+	s := m.open(t, etcd.Options{})
+	ctx := patient(t)
+	lost := 0
+	m.write = func(*pb.TxnRequest) (*pb.TxnResponse, error) {
+		if lost > 0 {
+			lost--
+			return nil, rpctypes.ErrGRPCLeaseNotFound
+		}
+		return nil, nil
+	}
+	for i, c := range []struct {
+		ttl  time.Duration
+		lost int
+		used int64 // the lease, 0 when it fails
+	}{{time.Hour, 0, 1}, {time.Hour, 0, 1}, {time.Hour, 1, 2}, {time.Hour, 0, 2}, {time.Hour, 2, 0}, {time.Hour, 0, 3}, {100 * time.Second, 0, 4}, {10 * time.Second, 0, 5}} {
+		m.locked(func() { lost = c.lost })
+		_, err := s.CreateFor(ctx, "k", nil, c.ttl)
+		m.locked(func() {
+			used := m.writes[len(m.writes)-1].Success[0].GetRequestPut().Lease
+			if (err == nil) != (c.used != 0) || err == nil && used != c.used || err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+				t.Errorf("write %d: under lease %d, %v", i, used, err)
+			}
+		})
+	}
+	m.locked(func() {
+		if want := []int64{3660, 3660, 3660, 105, 10}; !slices.Equal(m.grants, want) {
+			t.Errorf("granted for %v seconds", m.grants)
+		}
+	})
+	// Who does not wait for a lease leaves the turn to others.
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.CreateFor(ended, "k", nil, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	if _, err := s.CreateFor(ctx, "k", nil, time.Minute); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}
+
+// TestWatchGivenUp: a watch that etcd does not begin ends with its context, and leaves nothing behind.
+func TestWatchGivenUp(t *testing.T) {
+	m := newMember(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	m.watch = func(n int, _ *pb.WatchCreateRequest) []*pb.WatchResponse {
+		if n > 0 {
+			return nil
+		}
+		cancel()
+		return []*pb.WatchResponse{}
+	}
+	s := m.open(t, etcd.Options{})
+	var told *etcd.Error
+	if stream, err := s.Watch(ctx, "k", 10); stream != nil || !errors.Is(err, context.Canceled) || !errors.As(err, &told) || told.Op != `watch "k" after 10` {
+		t.Errorf("Watch: %v, %v", stream, err)
+	}
+	stream := watch(t, s, "k", 10)
+	m.locked(func() { m.revision = 12 })
+	if at := revision(t, s); at != 12 {
+		t.Errorf("revision %d", at)
+	}
+	until(t, stream, 12)
+}
+
+// TestReopened: a watch that etcd ends goes on where it was, once a member answers, and says so; where etcd has gone back,
+// or refuses for good, the stream ends.
+func TestReopened(t *testing.T) {
+	for name, c := range map[string]struct {
+		now     int64 // the revision when it is asked for again
+		refuses int   // so often
+		forGood bool
+		want    error
+		says    string
+	}{
+		"at once":      {now: 12},
+		"further":      {now: 99},
+		"after a time": {now: 12, refuses: 2},
+		"went back":    {now: 11, want: storage.ErrCompacted, says: "etcd went back to 11"},
+		"for good":     {now: 12, forGood: true, want: rpctypes.ErrPermissionDenied, says: "permission denied"},
+	} {
+		m := newMember(t)
+		m.watch = func(n int, _ *pb.WatchCreateRequest) []*pb.WatchResponse {
+			switch {
+			case n == 0:
+				return []*pb.WatchResponse{m.began(), m.changed(12, "k1")}
+			case c.forGood:
+				return []*pb.WatchResponse{m.refused("etcdserver: permission denied")}
+			}
+			return []*pb.WatchResponse{m.began(), m.changed(13, "k2")}
+		}
+		log := &lines{}
+		s := m.open(t, etcd.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		stream := watch(t, s, "k", 10)
+		next := func() (string, error) {
+			events, err := stream.Next(patient(t))
+			if err != nil {
+				return "", err
+			}
+			return events[0].Key, nil
+		}
+		if key, err := next(); key != "k1" {
+			t.Errorf("%s: first %s, %v", name, key, err)
+		}
+		m.locked(func() {
+			m.revision = c.now
+			m.read = func(*pb.RangeRequest) (*pb.RangeResponse, error) {
+				if c.refuses--; c.refuses >= 0 {
+					return nil, status.Error(codes.Unknown, "not now")
+				}
+				return nil, nil
+			}
+		})
+		m.tell(t, m.ended("etcdserver: no leader"))
+		key, err := next()
+		if c.want != nil {
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %s, %v", name, key, err)
+			}
+			continue
+		}
+		if key != "k2" {
+			t.Errorf("%s: then %s, %v", name, key, err)
+		}
+		m.locked(func() {
+			if len(m.watches) != 2 || m.watches[0].StartRevision != 11 || m.watches[1].StartRevision != 13 || !m.watches[1].PrevKv || !m.watches[1].Fragment || string(m.watches[1].Key) != "k" || string(m.watches[1].RangeEnd) != "l" {
+				t.Errorf("%s: asked for %v", name, m.watches)
+			}
+			if c.refuses > 0 {
+				t.Errorf("%s: %d refusals are left", name, c.refuses)
+			}
+		})
+		if text := log.text(); strings.Count(text, "watch is opened anew") != 1 || !strings.Contains(text, "next=13") {
+			t.Errorf("%s: told %s", name, text)
+		}
+	}
+}
+
+// lines collects what is logged.
+type lines struct {
+	mu   sync.Mutex
+	data strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.data.Write(p)
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.data.String()
+}
+
+// TestNothingToWatch: a stream of what cannot be in the store follows the revision, and etcd is not asked to watch.
+func TestNothingToWatch(t *testing.T) {
+	m := newMember(t)
+	s := m.open(t, etcd.Options{Trim: "/registry/", Prefix: "/r/"})
+	stream := watch(t, s, "/elsewhere/", 10)
+	for _, at := range []int64{12, 15} {
+		m.locked(func() { m.revision = at })
+		if now := revision(t, s); now != at {
+			t.Errorf("revision %d, want %d", now, at)
+		}
+		events, err := stream.Next(patient(t))
+		if err != nil || len(events) != 1 || events[0].Type != storage.Progress || events[0].Revision != at {
+			t.Errorf("told %v, %v", events, err)
+		}
+	}
+	page, err := s.List(patient(t), "/elsewhere/", storage.ListOptions{})
+	if err != nil || len(page.Records) != 0 || page.Revision != 15 {
+		t.Errorf("list: %+v, %v", page, err)
+	}
+	m.locked(func() {
+		if len(m.watches) != 0 {
+			t.Errorf("watched: %v", m.watches)
+		}
+		if last := m.reads[len(m.reads)-1]; string(last.Key) != "/r/health" || string(last.RangeEnd) != "/r/health" {
+			t.Errorf("read: %v", last)
+		}
+	})
+	stream.Close()
+	if _, err := stream.Next(patient(t)); !errors.Is(err, storage.ErrClosed) {
+		t.Errorf("Next: %v", err)
+	}
+}
+
+// TestProgress: a stream whose keys do not change comes to the revision that was told, since etcd is asked how far it is.
+func TestProgress(t *testing.T) {
+	m := newMember(t)
+	s := m.open(t, etcd.Options{})
+	stream := watch(t, s, "k", 10)
+	for _, at := range []int64{20, 21, 30} {
+		m.locked(func() { m.revision = at })
+		if now := revision(t, s); now != at {
+			t.Errorf("revision %d, want %d", now, at)
+		}
+		events, err := stream.Next(patient(t))
+		if err != nil || len(events) != 1 || events[0].Type != storage.Progress || events[0].Revision != at {
+			t.Errorf("told %v, %v", events, err)
+		}
+	}
+}
+
+// TestOldest: what etcd has compacted it tells when a watch asks for more; what else ends that watch is an error.
+func TestOldest(t *testing.T) {
+	for name, c := range map[string]struct {
+		compacted bool
+		answers   func(*member) []*pb.WatchResponse
+		want      int64
+		says      string
+	}{
+		"all is there": {want: 1},
+		"compacted": {compacted: true, want: 7, answers: func(m *member) []*pb.WatchResponse {
+			return []*pb.WatchResponse{m.began(), {Header: m.header(), Canceled: true, CompactRevision: 7}}
+		}},
+		"refused": {compacted: true, says: "permission denied", answers: func(m *member) []*pb.WatchResponse {
+			return []*pb.WatchResponse{m.refused("etcdserver: permission denied")}
+		}},
+	} {
+		m := newMember(t)
+		m.read = func(r *pb.RangeRequest) (*pb.RangeResponse, error) {
+			if c.compacted && r.Revision == 1 {
+				return nil, rpctypes.ErrGRPCCompacted
+			}
+			return nil, nil
+		}
+		if c.answers != nil {
+			m.watch = func(int, *pb.WatchCreateRequest) []*pb.WatchResponse { return c.answers(m) }
+		}
+		got, err := m.open(t, etcd.Options{}).Oldest(patient(t))
+		if got != c.want || c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "find the oldest revision")) {
+			t.Errorf("%s: %d, %v", name, got, err)
+		}
+	}
+	m := newMember(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	m.read = func(*pb.RangeRequest) (*pb.RangeResponse, error) { return nil, rpctypes.ErrGRPCCompacted }
+	m.watch = func(int, *pb.WatchCreateRequest) []*pb.WatchResponse {
+		cancel()
+		return []*pb.WatchResponse{}
+	}
+	if _, err := m.open(t, etcd.Options{}).Oldest(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+}
+
+// TestCompactionsTurns: a turn is taken under the number of the one before; one that somebody else took, or that failed, is
+// none. It compacts to what was the newest a turn ago.
+func TestCompactionsTurns(t *testing.T) {
+	m := newMember(t)
+	ctx, cancel := context.WithCancel(patient(t))
+	defer cancel()
+	type turn struct{ version, revision string }
+	var turns []turn
+	const last = 7
+	m.write = func(r *pb.TxnRequest) (*pb.TxnResponse, error) {
+		n := len(turns)
+		turns = append(turns, turn{fmt.Sprint(r.Compare[0].GetVersion()), string(r.Success[0].GetRequestPut().Value)})
+		m.revision = int64(100 * (n + 1))
+		switch n {
+		case 2: // somebody else's
+			return &pb.TxnResponse{Header: m.header(), Responses: []*pb.ResponseOp{{Response: &pb.ResponseOp_ResponseRange{ResponseRange: &pb.RangeResponse{
+				Kvs: []*mvccpb.KeyValue{{Version: 42}},
+			}}}}}, nil
+		case 4:
+			return nil, status.Error(codes.Unknown, "not now")
+		case last:
+			cancel()
+		}
+		return &pb.TxnResponse{Header: m.header(), Succeeded: true}, nil
+	}
+	m.cut = func() error {
+		if len(turns) == 6 {
+			return status.Error(codes.Unknown, "not this time")
+		}
+		return nil
+	}
+	log := &lines{}
+	s := m.open(t, etcd.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if err := etcd.NewCompaction(s, time.Millisecond).Run(ctx); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	m.locked(func() {
+		want := []turn{{"0", "0"}, {"1", "100"}, {"2", "200"}, {"42", "300"}, {"43", "400"}, {"43", "400"}, {"43", "400"}, {"44", "700"}}
+		if !slices.Equal(turns[:last+1], want) {
+			t.Errorf("turns %v", turns)
+		}
+		// The last one may be given up with the context.
+		if cuts := m.cuts; len(cuts) < 4 || !slices.Equal(cuts[:4], []int64{100, 300, 400, 400}) {
+			t.Errorf("compacted to %v", cuts)
+		}
+	})
+	text := log.text()
+	if strings.Count(text, "etcd keeps more history than it should") != 2 || !strings.Contains(text, "take the turn to compact: ") || !strings.Contains(text, "compact to 400: ") {
+		t.Errorf("told: %s", text)
+	}
+}
+
+// TestOpenGivenUp: a store that nobody waits for is not opened, and leaves nothing behind.
+func TestOpenGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s, err := etcd.Open(ctx, etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}}, etcd.Options{})
+	var told *etcd.Error
+	if s != nil || !errors.Is(err, context.Canceled) || !errors.As(err, &told) || told.Op != "connect" {
+		t.Errorf("%v, %v", s, err)
+	}
+}
