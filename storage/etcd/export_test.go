@@ -5,6 +5,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/keelson-dev/keelson/storage"
 )
 
 // NewClock returns the methods of a clock.
@@ -34,3 +36,44 @@ func ClientConfig(c Config) (clientv3.Config, error) { return c.client() }
 
 // TooLarge tells whether an error says that a request or an answer is too large for gRPC.
 var TooLarge = isTooLargeMessage
+
+// Interval is a compaction's.
+func Interval(c *Compaction) time.Duration { return c.every }
+
+// Stream is a stream that nobody fills.
+type Stream struct{ s *stream }
+
+// NewStream returns a stream after a revision, with its limits.
+func NewStream(events int, bytes, after int64) Stream {
+	return Stream{newStream(limits{events, bytes}, after)}
+}
+
+func (s Stream) Next(ctx context.Context) ([]storage.Event, error) { return s.s.Next(ctx) }
+func (s Stream) Put(events []storage.Event) bool                   { return s.s.put(events) }
+func (s Stream) Pass(revision int64)                               { s.s.pass(revision) }
+func (s Stream) Want(revision int64)                               { s.s.want(revision) }
+func (s Stream) Fail(err error)                                    { s.s.fail(err) }
+func (s Stream) Standing() (at, wanted int64)                      { return s.s.standing() }
+
+// Behind takes the token that tells that the stream is behind what is wanted.
+func (s Stream) Behind() bool {
+	select {
+	case <-s.s.behind:
+		return true
+	default:
+		return false
+	}
+}
+
+// Asker is an asker whose timer a test looks after.
+type Asker struct{ a *asker }
+
+// NewAsker returns an asker for a stream.
+func NewAsker(s Stream, request func(context.Context) error) Asker {
+	return Asker{newAsker(s.s, request)}
+}
+
+func (a Asker) Timer() <-chan time.Time       { return a.a.timer.C }
+func (a Asker) Soon()                         { a.a.soon() }
+func (a Asker) Now(ctx context.Context) error { return a.a.now(ctx) }
+func (a Asker) Stop()                         { a.a.stop() }
