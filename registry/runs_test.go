@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -415,12 +416,13 @@ func TestFieldsAreWorkedOutOnce(t *testing.T) {
 // TestWatchByName: who watches a name is told of it in the namespace, or in all of them.
 func TestWatchByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var looked atomic.Int64
 		reg := openKinds(t, memory.New(memory.Options{}), sorts()...)
 		res, _ := reg.Resource(configMapsResource)
 		spaces, _ := reg.Resource(namespacesResource)
 		x := fields.OneTermEqualSelector("metadata.name", "x")
 		watches := map[string]*registry.Watch{}
-		for name, s := range map[string]registry.Selection{"a": {Namespace: "a", Fields: x}, "all": {Fields: x}, "cluster": {Fields: x}} {
+		for name, s := range map[string]registry.Selection{"a": {Namespace: "a", Fields: x}, "all": {Fields: x}, "cluster": {Fields: countingFields{x, &looked}}} {
 			of := res
 			if name == "cluster" {
 				of = spaces
@@ -468,6 +470,9 @@ func TestWatchByName(t *testing.T) {
 			if !slices.Equal(told[name], want) {
 				t.Errorf("%s: %v", name, told[name])
 			}
+		}
+		if n := looked.Load(); n != 1 {
+			t.Errorf("%d objects were looked at for one in no namespace", n)
 		}
 	})
 }
@@ -607,5 +612,70 @@ func TestColumnsOfKinds(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("%+v, want %+v", c.got, c.want)
 		}
+	}
+}
+
+// TestUnreadableWarnings: a list warns of ten objects that it leaves out, and of how many more there are.
+func TestUnreadableWarnings(t *testing.T) {
+	for n, want := range map[int]string{0: "", 1: "not in this list", 10: "not in this list", 11: "1 more configmaps cannot be read and are not in this list", 14: "4 more configmaps cannot be read and are not in this list"} {
+		store := memory.New(memory.Options{})
+		for i := range n {
+			if _, err := store.Create(t.Context(), fmt.Sprintf("/registry/configmaps/ns/c%02d", i), []byte("damaged")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		res := open(t, store, registry.Options{})
+		var told []string
+		ctx := registry.WithWarnings(t.Context(), func(text string) { told = append(told, text) })
+		if l, err := res.List(ctx, registry.ListOptions{}); err != nil || len(l.Items) != 0 {
+			t.Errorf("list: %v, %v", l, err)
+		}
+		if len(told) != min(n, 11) || n > 0 && (!strings.Contains(told[0], `configmaps "c00": `) || !strings.HasPrefix(told[len(told)-1], want)) {
+			t.Errorf("of %d: %q", n, told)
+		}
+	}
+}
+
+// TestDamagedVersions: what is damaged in any version that may be stored cannot be read, and what is of none of them is
+// read as the kind's own.
+func TestDamagedVersions(t *testing.T) {
+	k := configMaps()
+	k.Also = []registry.Version{{
+		Names: registry.Names{Kind: "ConfigMap"}, GroupVersion: schema.GroupVersion{Group: "also", Version: "v1"},
+		New:      func() registry.Object { return &corev1.ConfigMap{} },
+		ToStored: func(o registry.Object) registry.Object { o.SetLabels(map[string]string{"from": "also"}); return o },
+	}}
+	k.Older = []registry.Older{{
+		GroupVersion: schema.GroupVersion{Group: "older", Version: "v1"},
+		New:          func() runtime.Object { return &corev1.ConfigMap{} },
+		ToStored: func(o runtime.Object) registry.Object {
+			o.(*corev1.ConfigMap).SetLabels(map[string]string{"from": "older"})
+			return o.(*corev1.ConfigMap)
+		},
+	}}
+	store := memory.New(memory.Options{})
+	for name, value := range map[string]string{
+		"own": `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"own"}}`, "also": `{"kind":"ConfigMap","apiVersion":"also/v1","metadata":{"name":"also"}}`,
+		"older":   `{"kind":"ConfigMap","apiVersion":"older/v1","metadata":{"name":"older"}}`,
+		"bad-own": `{"kind":"ConfigMap","apiVersion":"v1","metadata":5}`, "bad-also": `{"kind":"ConfigMap","apiVersion":"also/v1","metadata":5}`,
+		"bad-older": `{"kind":"ConfigMap","apiVersion":"older/v1","metadata":5}`, "none": `?`,
+	} {
+		if _, err := store.Create(t.Context(), "/registry/configmaps/ns/"+name, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res := openKind(t, store, k, registry.Options{})
+	for name, from := range map[string]string{"own": "", "also": "also", "older": "older"} {
+		if item, err := res.Get(t.Context(), "ns", name, ""); err != nil || item.Object.GetLabels()["from"] != from {
+			t.Errorf("%s: %v, %v", name, item, err)
+		}
+	}
+	for _, name := range []string{"bad-own", "bad-also", "bad-older", "none"} {
+		if _, err := res.Get(t.Context(), "ns", name, ""); !errors.Is(err, registry.ErrInternal) || !strings.Contains(err.Error(), "object not decodable") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if res.Len() != 3 || len(res.Unreadable("")) != 4 {
+		t.Errorf("%d can be read, %d not", res.Len(), len(res.Unreadable("")))
 	}
 }

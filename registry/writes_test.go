@@ -103,13 +103,14 @@ func TestMetadataStays(t *testing.T) {
 			before := s.there()
 			time.Sleep(time.Minute)
 			s.change(func(obj *corev1.ConfigMap) {
-				obj.UID, obj.CreationTimestamp, obj.Generation, obj.SelfLink = "", metav1.Now(), 99, "/x"
+				obj.UID, obj.CreationTimestamp, obj.Generation = "", metav1.Now(), 99
+				obj.SetSelfLink("/x")
 				obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds = nil, nil
 				obj.Data = map[string]string{"at": time.Now().String()}
 			})
 			after := s.there()
 			if after.ResourceVersion == before.ResourceVersion || after.UID != before.UID || !after.CreationTimestamp.Equal(&before.CreationTimestamp) ||
-				after.Generation != before.Generation || after.SelfLink != "" || !after.DeletionTimestamp.Equal(before.DeletionTimestamp) {
+				after.Generation != before.Generation || after.GetSelfLink() != "" || !after.DeletionTimestamp.Equal(before.DeletionTimestamp) {
 				t.Errorf("%+v became %+v", before.ObjectMeta, after.ObjectMeta)
 			}
 			if (after.DeletionGracePeriodSeconds == nil) != (before.DeletionGracePeriodSeconds == nil) {
@@ -119,10 +120,12 @@ func TestMetadataStays(t *testing.T) {
 		}
 		// A client may set them in what is new, to no avail.
 		zero, now := int64(0), metav1.Now()
-		item, err := s.res.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "a", Name: "new", UID: "u", SelfLink: "/x", DeletionTimestamp: &now, DeletionGracePeriodSeconds: &zero,
+		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a", Name: "new", UID: "u", DeletionTimestamp: &now, DeletionGracePeriodSeconds: &zero,
 			CreationTimestamp: metav1.NewTime(time.Unix(1, 0)), ResourceVersion: "0",
-		}}, registry.CreateOptions{})
+		}}
+		obj.SetSelfLink("/x")
+		item, err := s.res.Create(t.Context(), obj, registry.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +341,7 @@ func TestOvertaken(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			other := []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"ns","name":"a"},"data":{"k":"theirs"}}`)
+			other := []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"ns","name":"a"},"data":{"v":"theirs"}}`)
 			if _, err := store.Store.Update(ctx, key, other, at); err != nil {
 				t.Error(err)
 			}
@@ -351,10 +354,10 @@ func TestOvertaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		now, err := res.Get(t.Context(), "ns", "a", "")
-		if err != nil || now.Revision != item.Revision+1 || now.Object.(*corev1.ConfigMap).Data["k"] != "theirs" {
+		if err != nil || now.Revision != item.Revision+1 || now.Object.(*corev1.ConfigMap).Data["v"] != "theirs" {
 			t.Errorf("there is %v, %v", now, err)
 		}
-		if got := item.Object.(*corev1.ConfigMap); got.Data["k"] == "theirs" || got.Name != "a" || got.ResourceVersion == now.Object.GetResourceVersion() {
+		if got := item.Object.(*corev1.ConfigMap); got.Data["v"] != "ours" || got.Name != "a" || got.ResourceVersion == now.Object.GetResourceVersion() {
 			t.Errorf("created: %v", got)
 		}
 	})
@@ -434,7 +437,7 @@ func TestNobodyWaits(t *testing.T) {
 		if err := write(ctx, cancel); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if item, err := res.Get(t.Context(), "ns", "a", ""); err != nil || item.Object.(*corev1.ConfigMap).Data["k"] == "2" || res.Len() != 1 {
+		if item, err := res.Get(t.Context(), "ns", "a", ""); err != nil || item.Object.(*corev1.ConfigMap).Data["v"] == "2" || res.Len() != 1 {
 			t.Errorf("after %s: %v, %v", name, item, err)
 		}
 	}
@@ -507,5 +510,33 @@ func TestReservationsContext(t *testing.T) {
 	}
 	if deadline, ok := held.Deadline(); !ok || time.Until(deadline) > registry.ReservationTime {
 		t.Errorf("it ends at %v", deadline)
+	}
+}
+
+// TestReservationRefused: an object that does not get what it needs is not stored, and the refusal is the client's.
+func TestReservationRefused(t *testing.T) {
+	refusal := errors.New("nothing left")
+	res := openKind(t, memory.New(memory.Options{}), ruled(registry.Rules[*corev1.ConfigMap]{
+		Reserve: func(_ context.Context, r registry.Reservation[*corev1.ConfigMap]) (registry.Settle, error) {
+			if r.Object == nil && r.Old.Data["v"] == "stay" || r.Object != nil && r.Object.Data["v"] == "more" {
+				return nil, refusal
+			}
+			return nil, nil
+		},
+	}), registry.Options{})
+	item, err := res.Create(t.Context(), config("a", "stay"), registry.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, creating := res.Create(t.Context(), config("b", "more"), registry.CreateOptions{})
+	_, _, updating := res.Update(t.Context(), "ns", "a", set("more", ""), registry.UpdateOptions{})
+	_, _, deleting := res.Delete(t.Context(), "ns", "a", registry.DeleteOptions{})
+	for what, err := range map[string]error{"create": creating, "update": updating, "delete": deleting} {
+		if !errors.Is(err, refusal) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if now, err := res.Get(t.Context(), "ns", "a", ""); err != nil || now.Revision != item.Revision || res.Len() != 1 {
+		t.Errorf("after that: %v, %v", now, err)
 	}
 }

@@ -39,8 +39,7 @@ func (c *Compaction) Run(ctx context.Context) error {
 	for pause.For(ctx, c.every) == nil {
 		next, now, err := c.step(ctx, turn, revision)
 		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the end of the context is the regular end
+		case ctx.Err() != nil: // the regular end, whatever it broke off
 		case err != nil:
 			c.store.log.Warn("etcd keeps more history than it should", "error", err)
 		default:

@@ -37,6 +37,9 @@ func ClientConfig(c Config) (clientv3.Config, error) { return c.client() }
 // TooLarge tells whether an error says that a request or an answer is too large for gRPC.
 var TooLarge = isTooLargeMessage
 
+// Limits are those of a store's streams.
+func Limits(s *Store) (events int, bytes int64) { return s.limits.events, s.limits.bytes }
+
 // Interval is a compaction's.
 func Interval(c *Compaction) time.Duration { return c.every }
 

@@ -106,8 +106,7 @@ func (f *follower) run(ctx context.Context) {
 		err := f.watch(ctx)
 		switch {
 		case ctx.Err() != nil:
-			f.tell(ctx.Err())
-			f.stream.fail(storage.ErrClosed)
+			f.tell(ctx.Err()) // who ended it has told the stream
 			return
 		case !isPassing(err):
 			f.tell(err)

@@ -29,6 +29,7 @@ type member struct {
 	pb.UnimplementedKVServer
 	pb.UnimplementedWatchServer
 	pb.UnimplementedLeaseServer
+	pb.UnimplementedAuthServer
 
 	endpoint string
 
@@ -46,6 +47,8 @@ type member struct {
 	cut   func() error
 	// watch answers the n-th request for a watch, from 0. Without an answer the watch begins; of an empty one it hangs.
 	watch func(n int, request *pb.WatchCreateRequest) []*pb.WatchResponse
+
+	hangs chan struct{} // if set, reads and logins hang, each after it was told here
 
 	sending sync.Mutex
 	newest  pb.Watch_WatchServer // of the watches
@@ -72,6 +75,7 @@ func newMember(t *testing.T) *member {
 	pb.RegisterKVServer(server, m)
 	pb.RegisterWatchServer(server, m)
 	pb.RegisterLeaseServer(server, m)
+	pb.RegisterAuthServer(server, m)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -97,7 +101,24 @@ func (m *member) locked(f func()) {
 
 func (m *member) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: m.revision} }
 
-func (m *member) Range(_ context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+// hang tells of a request and waits until its client has gone.
+func (m *member) hang(ctx context.Context) error {
+	select {
+	case m.hangs <- struct{}{}:
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (m *member) Authenticate(ctx context.Context, _ *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
+	return nil, m.hang(ctx)
+}
+
+func (m *member) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	if m.hangs != nil {
+		return nil, m.hang(ctx)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reads = append(m.reads, r)
@@ -472,6 +493,7 @@ func TestReopened(t *testing.T) {
 	for name, c := range map[string]struct {
 		now     int64 // the revision when it is asked for again
 		refuses int   // so often
+		reads   error // how, if not in passing
 		forGood bool
 		want    error
 		says    string
@@ -481,6 +503,7 @@ func TestReopened(t *testing.T) {
 		"after a time": {now: 12, refuses: 2},
 		"went back":    {now: 11, want: storage.ErrCompacted, says: "etcd went back to 11"},
 		"for good":     {now: 12, forGood: true, want: rpctypes.ErrPermissionDenied, says: "permission denied"},
+		"all for good": {now: 12, forGood: true, reads: rpctypes.ErrGRPCPermissionDenied, refuses: 1 << 30, want: rpctypes.ErrPermissionDenied, says: "permission denied"},
 	} {
 		m := newMember(t)
 		m.watch = func(n int, _ *pb.WatchCreateRequest) []*pb.WatchResponse {
@@ -508,10 +531,13 @@ func TestReopened(t *testing.T) {
 		m.locked(func() {
 			m.revision = c.now
 			m.read = func(*pb.RangeRequest) (*pb.RangeResponse, error) {
-				if c.refuses--; c.refuses >= 0 {
-					return nil, status.Error(codes.Unknown, "not now")
+				if c.refuses--; c.refuses < 0 {
+					return nil, nil
 				}
-				return nil, nil
+				if c.reads != nil {
+					return nil, c.reads
+				}
+				return nil, status.Error(codes.Unknown, "not now")
 			}
 		})
 		m.tell(t, m.ended("etcdserver: no leader"))
@@ -535,6 +561,107 @@ func TestReopened(t *testing.T) {
 		})
 		if text := log.text(); strings.Count(text, "watch is opened anew") != 1 || !strings.Contains(text, "next=13") {
 			t.Errorf("%s: told %s", name, text)
+		}
+	}
+}
+
+// TestClosedWhileReopened: a stream that is closed while no member answers ends at once.
+func TestClosedWhileReopened(t *testing.T) {
+	m := newMember(t)
+	log := &lines{}
+	s := m.open(t, etcd.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	stream := watch(t, s, "k", 10)
+	asked := make(chan struct{}, 1)
+	m.locked(func() {
+		m.read = func(*pb.RangeRequest) (*pb.RangeResponse, error) {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			return nil, status.Error(codes.Unknown, "not now")
+		}
+	})
+	m.tell(t, m.ended("etcdserver: no leader"))
+	<-asked
+	stream.Close()
+	if _, err := stream.Next(patient(t)); !errors.Is(err, storage.ErrClosed) {
+		t.Errorf("Next: %v", err)
+	}
+}
+
+// TestCloseEndsRequests: who asks for the revision when the store is closed is told so.
+func TestCloseEndsRequests(t *testing.T) {
+	m := newMember(t)
+	m.hangs = make(chan struct{})
+	s := m.open(t, etcd.Options{})
+	told := make(chan error, 1)
+	go func() {
+		_, err := s.Revision(patient(t))
+		told <- err
+	}()
+	<-m.hangs
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-told; !errors.Is(err, storage.ErrClosed) {
+		t.Errorf("Revision: %v", err)
+	}
+}
+
+// TestLoginGivenUp: a login that hangs ends with the context of Open, and the client with it.
+func TestLoginGivenUp(t *testing.T) {
+	m := newMember(t)
+	m.hangs = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-m.hangs
+		cancel()
+	}()
+	s, err := etcd.Open(ctx, etcd.Config{Endpoints: []string{m.endpoint}, User: "ann", Password: "secret"}, etcd.Options{})
+	if s != nil || !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// TestWatchesComeToTheRevision: a stream comes to each revision that was told, also to one that was told before it began;
+// one from now on asks for no history, and one that cannot know it is refused.
+func TestWatchesComeToTheRevision(t *testing.T) {
+	m := newMember(t)
+	s := m.open(t, etcd.Options{})
+	m.locked(func() { m.revision = 20 })
+	if at := revision(t, s); at != 20 {
+		t.Errorf("revision %d", at)
+	}
+	for after, reads := range map[int64]int{20: 1, 15: 2} {
+		m.locked(func() { m.reads = nil })
+		stream := watch(t, s, "k", after)
+		m.locked(func() {
+			if len(m.reads) != reads {
+				t.Errorf("after %d: %d reads", after, len(m.reads))
+			}
+		})
+		if after < 20 {
+			until(t, stream, 20)
+		}
+	}
+	m.locked(func() {
+		m.read = func(*pb.RangeRequest) (*pb.RangeResponse, error) { return nil, rpctypes.ErrGRPCPermissionDenied }
+	})
+	if _, err := s.Watch(patient(t), "k", 20); !errors.Is(err, rpctypes.ErrPermissionDenied) || !strings.Contains(err.Error(), "read the revision") {
+		t.Errorf("Watch: %v", err)
+	}
+}
+
+// TestLimits: what is not set is as documented.
+func TestLimits(t *testing.T) {
+	m := newMember(t)
+	for _, c := range []struct {
+		set    etcd.Options
+		events int
+		bytes  int64
+	}{{etcd.Options{}, 16384, 64 << 20}, {etcd.Options{Buffer: -1, BufferBytes: -1}, 16384, 64 << 20}, {etcd.Options{Buffer: 1, BufferBytes: 2}, 1, 2}} {
+		if events, bytes := etcd.Limits(m.open(t, c.set)); events != c.events || bytes != c.bytes {
+			t.Errorf("%+v: %d, %d", c.set, events, bytes)
 		}
 	}
 }

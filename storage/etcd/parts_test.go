@@ -80,6 +80,54 @@ func TestClock(t *testing.T) {
 	})
 }
 
+// TestClockIsShared: who leaves takes the answer away from nobody, and the last one to leave ends the request.
+func TestClockIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := 0
+		read, end := etcd.NewClock(func(ctx context.Context) (int64, error) {
+			select {
+			case <-time.After(time.Second):
+				return 7, nil
+			case <-ctx.Done():
+				ended++
+				return 0, ctx.Err()
+			}
+		})
+		defer end()
+		answers := make(chan int64, 3)
+		ask := func(patience time.Duration) {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				at, _ := read(ctx)
+				answers <- at
+			}()
+		}
+		ask(time.Hour) // has the first request for itself
+		synctest.Wait()
+		ask(1200 * time.Millisecond) // these share the second
+		ask(1300 * time.Millisecond)
+		ask(time.Hour)
+		var got []int64
+		for range 4 {
+			got = append(got, <-answers)
+		}
+		if !slices.Equal(got, []int64{7, 0, 0, 7}) || ended != 0 {
+			t.Errorf("answers %v, %d ended", got, ended)
+		}
+		ask(100 * time.Millisecond)
+		synctest.Wait()
+		ask(200 * time.Millisecond)
+		if one, two := <-answers, <-answers; one != 0 || two != 0 {
+			t.Errorf("answers %d, %d", one, two)
+		}
+		synctest.Wait()
+		if ended != 2 { // the first, and the second, which then began
+			t.Errorf("%d ended", ended)
+		}
+	})
+}
+
 // TestLeaseReuse: no lease ends before what was asked for, few are granted, and none serves too many.
 func TestLeaseReuse(t *testing.T) {
 	now := time.Unix(0, 0)

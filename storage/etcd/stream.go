@@ -135,7 +135,7 @@ func (s *stream) fail(err error) {
 
 // finish drops what was not read: who starts again needs none of it.
 func (s *stream) finish(err error) {
-	s.err, s.events, s.bytes, s.progress = err, nil, 0, false
+	s.err, s.events, s.progress = err, nil, false
 	s.signal(s.news)
 }
 
