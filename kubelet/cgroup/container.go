@@ -119,7 +119,7 @@ func OOMScore(pod *corev1.Pod, container *corev1.Container, memory int64) int64 
 	}
 	share := unclaimedMemory(pod)
 	out := score(container.Resources.Requests.Memory().Value() + share)
-	if sidecar(pod, container) {
+	if restartable(container) {
 		least := int64(0)
 		for i := range pod.Spec.Containers {
 			request := pod.Spec.Containers[i].Resources.Requests.Memory().Value()
@@ -145,16 +145,10 @@ func unclaimedMemory(pod *corev1.Pod) int64 {
 	return (pod.Spec.Resources.Requests.Memory().Value() - claimed.Memory().Value()) / containers
 }
 
-func sidecar(pod *corev1.Pod, container *corev1.Container) bool {
-	if container.RestartPolicy == nil || *container.RestartPolicy != corev1.ContainerRestartPolicyAlways {
-		return false
-	}
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == container.Name {
-			return true
-		}
-	}
-	return false
+// restartable says of an init container that it is a sidecar. Of others it does not matter: their score
+// is no higher than that of the one that asked for the least.
+func restartable(container *corev1.Container) bool {
+	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // nodeCritical: the node does not work without the pod.

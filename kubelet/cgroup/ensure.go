@@ -3,8 +3,8 @@ package cgroup
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -110,22 +110,12 @@ func (t *Tree) admit(uid types.UID, want applied) (known bool, err error) {
 	if err := t.prepare(); err != nil {
 		return false, err
 	}
-	had, ok := t.pods[uid]
-	if ok && had.equal(want) {
+	if reflect.DeepEqual(t.pods[uid], want) {
 		return true, nil
 	}
 	t.pods[uid] = applied{burstable: want.burstable}
 	t.weigh()
 	return false, nil
-}
-
-func (a applied) equal(b applied) bool {
-	x, y := a.limits, b.limits
-	pages := maps.Equal(x.Hugepages, y.Hugepages)
-	x.Hugepages, y.Hugepages = nil, nil
-	return a.parent == b.parent && a.burstable == b.burstable && pages &&
-		x.CPUShares == y.CPUShares && x.CPUQuota == y.CPUQuota && x.CPUPeriod == y.CPUPeriod &&
-		x.Memory == y.Memory && x.Pids == y.Pids
 }
 
 // Weigh tells which pods run, for the weight of their class, where somebody else may have removed or

@@ -258,9 +258,9 @@ func TestCgroupsThatCannotBeMade(t *testing.T) {
 				}
 			}
 			ensure := func() error { _, err := c.Ensure(t.Context(), bestEffort("a")); return err }
-			fails(func() error { return c.Prepare(t.Context()) }, "making cgroup "+root)
-			fails(func() error { return c.Weigh(nil) }, "making cgroup "+root)
-			fails(ensure, "making cgroup "+root)
+			fails(func() error { return c.Prepare(t.Context()) }, "making cgroup "+root+"/burstable: ")
+			fails(func() error { return c.Weigh(nil) }, "making cgroup "+root+"/burstable: ")
+			fails(ensure, "making cgroup "+root+"/burstable: ")
 			if err := os.Remove(base); err != nil {
 				t.Fatal(err)
 			}

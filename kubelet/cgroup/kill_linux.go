@@ -24,15 +24,10 @@ func kill(dirs []string) {
 	}
 }
 
+// processes are those in a cgroup and in those below it, as far as they can be read.
 func processes(dir string) []int {
-	pids, err := libcgroups.GetPids(dir)
-	if err != nil {
-		return nil
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return pids
-	}
+	pids, _ := libcgroups.GetPids(dir)
+	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
 		if entry.IsDir() {
 			pids = append(pids, processes(filepath.Join(dir, entry.Name()))...)

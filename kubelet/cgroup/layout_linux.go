@@ -77,7 +77,7 @@ func (c common) can(controller string) bool {
 	if c.controllers[controller] {
 		return !before
 	}
-	if _, before = c.warned.LoadOrStore(controller, true); !before {
+	if _, before = c.warned.LoadOrStore(controller, struct{}{}); !before {
 		c.log.Warn("a cgroup controller is missing: its limits are not enforced", "controller", controller)
 	}
 	return false
@@ -85,8 +85,8 @@ func (c common) can(controller string) bool {
 
 // resources are limits as the library has them, without those that cannot be set here.
 func (c common) resources(l Limits) *libcgroups.Resources {
-	r := &libcgroups.Resources{SkipDevices: true, SkipFreezeOnSet: true}
-	if (l.CPUShares != 0 || l.CPUPeriod != 0) && c.can("cpu") {
+	r := &libcgroups.Resources{SkipDevices: true}
+	if c.can("cpu") { // every cgroup has a weight
 		r.CpuShares, r.CpuQuota, r.CpuPeriod = l.CPUShares, l.CPUQuota, l.CPUPeriod
 		r.CpuWeight = libcgroups.ConvertCPUSharesToCgroupV2Value(l.CPUShares)
 	}
@@ -96,7 +96,7 @@ func (c common) resources(l Limits) *libcgroups.Resources {
 	if l.Pids != 0 && c.can("pids") {
 		r.PidsLimit = &l.Pids
 	}
-	if len(l.Hugepages) > 0 && c.has("hugetlb") {
+	if c.has("hugetlb") {
 		known := pageSizes()
 		for _, name := range slices.Sorted(maps.Keys(known)) {
 			if limit, ok := l.Hugepages[known[name]]; ok {
@@ -157,10 +157,10 @@ func (l legacyLayout) create(path string) error {
 func (l legacyLayout) limit(path string, limits Limits) error {
 	r := l.resources(limits)
 	group, err := v1.NewManager(&libcgroups.Cgroup{Path: path, Resources: r}, l.paths(path))
-	if err != nil {
-		return err
+	if err == nil {
+		err = group.Set(r)
 	}
-	return group.Set(r)
+	return err
 }
 
 // unifiedLayout is cgroup v2.
@@ -186,8 +186,8 @@ func (l unifiedLayout) shares(path string) uint64 {
 
 // limitsSwap looks at the process's own cgroup: the root has no such file.
 func (l unifiedLayout) limitsSwap() bool {
-	own, err := libcgroups.ParseCgroupFile("/proc/self/cgroup")
-	return err == nil && l.has("memory") && readable(filepath.Join(l.mount, own[""], "memory.swap.max"))
+	own, _ := libcgroups.ParseCgroupFile("/proc/self/cgroup")
+	return l.has("memory") && readable(filepath.Join(l.mount, own[""], "memory.swap.max"))
 }
 
 // create makes a cgroup and hands the controllers down to it.
@@ -195,7 +195,7 @@ func (l unifiedLayout) create(path string) error {
 	dir := filepath.Join(l.mount, path)
 	if err := os.Mkdir(dir, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
 		// What has been handed to the one above has been handed to all above it.
-		if missing, err := l.missing(filepath.Dir(dir)); err != nil || len(missing) == 0 {
+		if missing, err := l.missing(filepath.Dir(dir)); len(missing) == 0 {
 			return err
 		}
 	}
@@ -233,7 +233,7 @@ func (l unifiedLayout) missing(dir string) ([]string, error) {
 // hand turns the controllers on for the children of a cgroup.
 func (l unifiedLayout) hand(dir string) error {
 	missing, err := l.missing(dir)
-	if err != nil || len(missing) == 0 {
+	if len(missing) == 0 {
 		return err
 	}
 	if libcgroups.WriteFile(dir, subtreeControl, strings.Join(missing, " ")) == nil {
@@ -241,7 +241,7 @@ func (l unifiedLayout) hand(dir string) error {
 	}
 	for _, name := range missing { // what can be had; limits tell what is missing
 		if err := libcgroups.WriteFile(dir, subtreeControl, name); err != nil {
-			if _, before := l.warned.LoadOrStore(name[1:], true); !before {
+			if _, before := l.warned.LoadOrStore(name[1:], struct{}{}); !before {
 				l.log.Warn("a cgroup controller cannot be used", "controller", name[1:], "cgroup", dir, "error", err)
 			}
 		}
@@ -251,10 +251,10 @@ func (l unifiedLayout) hand(dir string) error {
 
 func (l unifiedLayout) limit(path string, limits Limits) error {
 	group, err := v2.NewManager(&libcgroups.Cgroup{Path: path}, filepath.Join(l.mount, path))
-	if err != nil {
-		return err
+	if err == nil {
+		err = group.Set(l.resources(limits))
 	}
-	return group.Set(l.resources(limits))
+	return err
 }
 
 func mkdir(dir string) error {

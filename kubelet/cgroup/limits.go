@@ -107,7 +107,7 @@ func limited(pod *corev1.Pod, name corev1.ResourceName) bool {
 		if limit := c.Resources.Limits[name]; limit.IsZero() && !before {
 			return false
 		}
-		before = before || sidecar(pod, c)
+		before = before || restartable(c)
 	}
 	return true
 }
@@ -157,17 +157,14 @@ func pageSize(name corev1.ResourceName) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	q, err := resource.ParseQuantity(size)
-	if err != nil || q.Sign() <= 0 {
-		return 0, false
-	}
-	return q.Value(), true
+	q, _ := resource.ParseQuantity(size) // zero, where it is none
+	return q.Value(), q.Sign() > 0
 }
 
-// pageUnit names a size of pages as the kernel does in its files, such as 2MB.
+// pageUnit names a size of pages, more than nothing, as the kernel does in its files, such as 2MB.
 func pageUnit(bytes int64) string {
 	unit := 0
-	for unit < 3 && bytes%1024 == 0 && bytes >= 1024 {
+	for unit < 3 && bytes%1024 == 0 {
 		bytes /= 1024
 		unit++
 	}

@@ -78,15 +78,15 @@ func TestPodLimits(t *testing.T) {
 			container("b", list("hugepages-2Mi", "2Mi", "hugepages-1Gi", "1Gi"), nil)),
 			want: cgroup.Limits{CPUShares: 2, Hugepages: map[int64]int64{2 * mebi: 6 * mebi, 1 << 30: 1 << 30}}},
 		"huge pages of a best effort": {pod: func() *corev1.Pod {
-			p := pod("a", container("a", list("cpu", "4", "hugepages-2Mi", "4Mi", "hugepages-x", "1", "hugepages-0", "1", "hugepages--2Mi", "1"), list("cpu", "4", "memory", "1Gi")))
+			p := pod("a", container("a", list("cpu", "4", "hugepages-2Mi", "4Mi", "hugepages-x", "1", "1Ki", "1", "hugepages-0", "1", "hugepages--2Mi", "1"), list("cpu", "4", "memory", "1Gi")))
 			p.Status.QOSClass = corev1.PodQOSBestEffort // as the API has it
 			return p
 		}(), want: cgroup.Limits{CPUShares: 2, Hugepages: map[int64]int64{2 * mebi: 4 * mebi}}},
 		"guaranteed, though the containers are not": {pod: func() *corev1.Pod {
-			p := pod("a", container("a", half, nil))
+			p := pod("a", container("a", half, nil), container("b", nil, list("memory", "64Mi")))
 			p.Status.QOSClass = corev1.PodQOSGuaranteed
 			return p
-		}(), want: cgroup.Limits{CPUShares: 102, CPUPeriod: 100000}},
+		}(), want: cgroup.Limits{CPUShares: 102, CPUPeriod: 100000, Memory: 64 * mebi}},
 		"the pod's own CPU limit, the containers' memory": {
 			pod:  with(pod("a", container("a", half, list("memory", "200Mi"))), &corev1.ResourceRequirements{Requests: half, Limits: list("cpu", "200m")}),
 			want: cgroup.Limits{CPUShares: 102, CPUQuota: 20000, CPUPeriod: 100000, Memory: 200 * mebi}},
@@ -200,9 +200,14 @@ func TestOOMScore(t *testing.T) {
 		"a sidecar with what is unclaimed":     {pod: with(pod("a", container("x", nil, nil)), &corev1.ResourceRequirements{Requests: list("memory", "2G")}, always(container("s", nil, nil))), container: new(always(container("s", nil, nil))), want: 875},
 		"CPU only for the pod as a whole":      {pod: with(pod("a", main), &corev1.ResourceRequirements{Requests: list("cpu", "1")}), want: 875},
 		"an init container shares":             {pod: with(pod("a", container("x", nil, nil)), &corev1.ResourceRequirements{Requests: list("memory", "2G")}, container("i", nil, nil)), want: 875},
-		"just what can be multiplied":          {pod: pod("a", container("a", list("memory", "9223372036854775"), nil)), memory: 1 << 62, want: 999},
-		"memory is not known":                  {pod: burstable("a"), memory: -1, want: 999},
-		"far more than all":                    {pod: pod("a", container("a", list("memory", "9E"), nil)), want: 3},
+		"just what can be multiplied":          {pod: pod("a", container("a", list("memory", "9223372036854775"), nil)), memory: 1 << 60, want: 993},
+		"what is unclaimed adds to what the least asked for": {
+			pod:       with(pod("a", main), &corev1.ResourceRequirements{Requests: list("memory", "2400M")}, small),
+			container: &small, want: 813},
+		"a byte less than two thousandths":   {pod: pod("a", container("a", list("memory", "15999999"), nil)), want: 999},
+		"a container that is not of the pod": {pod: with(pod("a"), own), container: new(container("e", list("memory", "15999999"), nil)), want: 999},
+		"memory is not known":                {pod: burstable("a"), memory: -1, want: 999},
+		"far more than all":                  {pod: pod("a", container("a", list("memory", "9E"), nil)), want: 3},
 	} {
 		c := test.container
 		if c == nil {

@@ -28,7 +28,7 @@ func (t *Tree) Memory(now time.Time) (cri.MemoryUsage, error) {
 		}
 		stat := keys(filepath.Join(dir, "memory.stat"))
 		out := cri.MemoryUsage{At: now, Usage: usage, WorkingSet: usage - min(usage, stat[cache])}
-		if most, ok := number(filepath.Join(dir, limit)); ok && most < unlimited {
+		if most, _ := number(filepath.Join(dir, limit)); most < unlimited { // words read as nothing
 			out.Available = most - min(most, out.WorkingSet)
 		}
 		return out, nil
@@ -36,21 +36,17 @@ func (t *Tree) Memory(now time.Time) (cri.MemoryUsage, error) {
 	return cri.MemoryUsage{}, fmt.Errorf("memory of cgroup %s: %w", t.root, ErrUnsupported)
 }
 
-func number(file string) (uint64, bool) {
+func number(file string) (n uint64, ok bool) {
 	data, err := os.ReadFile(file)
-	if err != nil {
-		return 0, false
+	if err == nil {
+		n, err = strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
 	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
 	return n, err == nil
 }
 
 func keys(file string) map[string]uint64 {
 	out := map[string]uint64{}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return out
-	}
+	data, _ := os.ReadFile(file) // without it there are none
 	for line := range strings.Lines(string(data)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.ParseUint(value, 10, 64); err == nil {

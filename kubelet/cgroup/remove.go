@@ -104,17 +104,14 @@ func removeAll(ctx context.Context, dirs []string) error {
 	defer cancel()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		var failed error
-		left := dirs[:0:0]
 		for _, dir := range dirs {
 			if err := removeTree(dir); err != nil {
 				failed = err
-				left = append(left, dir)
 			}
 		}
 		if failed == nil {
 			return nil
 		}
-		dirs = left
 		kill(dirs)
 		timer := time.NewTimer(wait)
 		select {
@@ -128,29 +125,14 @@ func removeAll(ctx context.Context, dirs []string) error {
 
 // removeTree removes a directory of a cgroup and those below it, children first.
 func removeTree(dir string) error {
-	err := rmdir(dir)
-	if err == nil {
-		return nil
-	}
-	entries, readErr := os.ReadDir(dir)
-	if readErr != nil {
-		if errors.Is(readErr, fs.ErrNotExist) {
-			return nil
-		}
-		return readErr
-	}
-	children := false
+	entries, _ := os.ReadDir(dir) // where it is there and cannot be read, removing it tells why not
 	for _, entry := range entries {
 		if !entry.IsDir() {
 			continue
 		}
-		children = true
-		if childErr := removeTree(filepath.Join(dir, entry.Name())); childErr != nil {
-			return childErr
+		if err := removeTree(filepath.Join(dir, entry.Name())); err != nil {
+			return err
 		}
-	}
-	if !children {
-		return err
 	}
 	return rmdir(dir)
 }

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -149,10 +150,7 @@ func (t *Tree) look() Machine {
 		Unified: t.layout.unified(), OOMGroup: t.layout.unified(),
 	}
 	if t.layout.has("hugetlb") {
-		for name := range pageSizes() {
-			out.HugepageSizes = append(out.HugepageSizes, name)
-		}
-		slices.Sort(out.HugepageSizes)
+		out.HugepageSizes = slices.Sorted(maps.Keys(pageSizes()))
 	}
 	out.Swap = t.layout.limitsSwap()
 	return out
