@@ -133,18 +133,16 @@ func (f *file) is(path string) bool {
 // next makes the next file the current one; false when the newest was.
 func (f *files) next() bool {
 	for len(f.older) > 0 {
-		name := f.older[0]
-		f.older = f.older[1:]
+		name, skip := f.older[0], f.skip
+		f.older, f.skip = f.older[1:], 0
 		older, err := openOlder(name)
 		if err != nil {
-			f.skip = 0
 			continue // removed in the meantime, or damaged: the rest is worth reading
 		}
-		if err := older.pass(f.skip, f.wanted); err != nil {
+		if err := older.pass(skip, f.wanted); err != nil {
 			_ = older.closer()
 			continue
 		}
-		f.skip = 0
 		f.become(older)
 		return true
 	}
@@ -189,10 +187,7 @@ func (f *files) seek(n int64, wanted func(Stream) bool) error {
 			f.older = f.older[i+1:]
 			return nil
 		}
-		has, err := count(f.older[i], wanted)
-		if err != nil {
-			continue // as in next
-		}
+		has := count(f.older[i], wanted)
 		if has >= n {
 			f.older, f.skip = f.older[i:], has-n
 			return nil
@@ -202,21 +197,21 @@ func (f *files) seek(n int64, wanted func(Stream) bool) error {
 	return nil
 }
 
-// count counts the lines of a file.
-func count(path string, wanted func(Stream) bool) (int64, error) {
+// count counts the lines of a file; one that is damaged has none.
+func count(path string, wanted func(Stream) bool) int64 {
 	f, err := openOlder(path)
 	if err != nil {
-		return 0, err
+		return 0
 	}
 	defer func() { _ = f.closer() }()
 	var n int64
 	for {
 		line, err := f.line()
 		if errors.Is(err, io.EOF) {
-			return n, nil
+			return n
 		}
 		if err != nil {
-			return 0, err
+			return 0
 		}
 		if ends(line, wanted) {
 			n++

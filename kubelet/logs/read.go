@@ -37,7 +37,7 @@ type Options struct {
 }
 
 // Read writes the log at path as the options say. A log that is not there is fs.ErrNotExist. The end of the
-// context ends the following, with the context's error; an error of an output is returned as it is.
+// context ends the reading, with the context's error; an error of an output is returned as it is.
 func Read(ctx context.Context, path string, o Options) error {
 	w := &writer{options: o, left: -1}
 	if o.Limit != nil {
@@ -114,8 +114,8 @@ func (w *writer) write(line []byte) error {
 		w.buffer = append(w.buffer, text...)
 		text = w.buffer
 	}
-	if w.left >= 0 && int64(len(text)) > w.left {
-		text = text[:w.left]
+	if w.left >= 0 {
+		text = text[:min(int64(len(text)), w.left)]
 	}
 	if _, err := to.Write(text); err != nil {
 		return fmt.Errorf("write log: %w", err)

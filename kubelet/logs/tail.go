@@ -17,11 +17,11 @@ func ends(line []byte, wanted func(Stream) bool) bool {
 
 // peek reads stream and tag of a line, of which it needs no more than the beginning.
 func peek(line []byte) (s Stream, partial, ok bool) {
-	_, rest, ok1 := bytes.Cut(line, []byte{' '})
-	stream, rest, ok2 := bytes.Cut(rest, []byte{' '})
-	tags, _, ok3 := bytes.Cut(rest, []byte{' '})
+	_, rest, _ := bytes.Cut(line, []byte{' '})
+	stream, rest, _ := bytes.Cut(rest, []byte{' '})
+	tags, _, ok := bytes.Cut(rest, []byte{' '}) // not, where one before was not found
 	first, _, _ := bytes.Cut(tags, []byte{':'})
-	return Stream(stream), string(first) == "P", ok1 && ok2 && ok3
+	return Stream(stream), string(first) == "P", ok
 }
 
 // tail finds where the last n lines of output begin in a file of that size, and how many there are

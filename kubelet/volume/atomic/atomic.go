@@ -114,35 +114,29 @@ type writer struct {
 // same reports whether the directory of that name has the files and no others.
 func (w *writer) same(name string) (bool, error) {
 	root := filepath.Join(w.dir, name)
-	found := 0
+	left, other := len(w.files), errors.New("another file")
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		f, wanted := w.files[filepath.ToSlash(rel)]
+		f, wanted := w.files[filepath.ToSlash(strings.TrimPrefix(p, root+string(filepath.Separator)))]
 		if !wanted || !d.Type().IsRegular() {
-			found = -1
-			return fs.SkipAll
+			return other
 		}
+		left--
 		data, err := os.ReadFile(p)
 		if err != nil {
 			return err
 		}
 		if !bytes.Equal(data, f.Data) {
-			found = -1
-			return fs.SkipAll
+			return other
 		}
-		found++
 		return nil
 	})
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, other) || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return found == len(w.files), err
+	return left == 0, err
 }
 
 // replace writes the files to a new directory and makes it the current one; it returns its name.
@@ -240,9 +234,9 @@ func (w *writer) isStale(e fs.DirEntry, current string) bool {
 	if strings.HasPrefix(name, "..") {
 		return name != dataLink && name != current
 	}
-	if _, wanted := w.top[name]; wanted || e.Type()&fs.ModeSymlink == 0 {
+	if _, wanted := w.top[name]; wanted {
 		return false
 	}
-	target, err := os.Readlink(filepath.Join(w.dir, name))
-	return err == nil && filepath.Dir(target) == dataLink
+	target, _ := os.Readlink(filepath.Join(w.dir, name)) // empty, where it is no link
+	return filepath.Dir(target) == dataLink
 }

@@ -1,0 +1,202 @@
+package logs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/internal/fakeroot"
+	"github.com/keelson-dev/keelson/kubelet/logs"
+)
+
+// writing calls a function with each thing that is written.
+type writing func(text string) error
+
+func (w writing) Write(p []byte) (int, error) { return len(p), w(string(p)) }
+
+// TestCompressedMeanwhile: what is compressed while what comes before is read is read all the same.
+func TestCompressedMeanwhile(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "0.log")
+	first, second := log+".20260101-000000", log+".20260102-000000"
+	store(t, first, day+"01Z stdout F 1")
+	store(t, second, day+"02Z stdout F 2")
+	store(t, log, day+"03Z stdout F 3")
+	var got strings.Builder
+	out := writing(func(text string) error {
+		if text == "1\n" {
+			store(t, second+".gz", day+"02Z stdout F 2")
+			if err := os.Remove(second); err != nil {
+				t.Error(err)
+			}
+		}
+		got.WriteString(text)
+		return nil
+	})
+	if err := logs.Read(t.Context(), log, logs.Options{Stdout: out}); err != nil || got.String() != "1\n2\n3\n" {
+		t.Errorf("%q, %v", got.String(), err)
+	}
+}
+
+// TestTailAcrossParts: each part counts with all its lines, those that are longer than what is read at once too, and one
+// that is damaged with none; what is left out of one part is not left out of the next.
+func TestTailAcrossParts(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "0.log")
+	long := strings.Repeat("x", 70<<10)
+	store(t, log+".20260101-000000", day+"01Z stdout F 1", day+"01Z stdout F 2", day+"01Z stdout F 3")
+	if err := os.WriteFile(log+".20260102-000000.gz", []byte("no gzip"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store(t, log+".20260103-000000", day+"02Z stdout F "+long, day+"02Z stdout F 4")
+	store(t, log+".20260104-000000", day+"03Z stdout F 5", day+"03Z stdout F 6")
+	store(t, log, day+"04Z stdout F 7")
+	lines := []string{"1\n", "2\n", "3\n", long + "\n", "4\n", "5\n", "6\n", "7\n"}
+	for n := range len(lines) + 2 {
+		if got, want := read(t, log, logs.Options{Tail: number(int64(n))}), strings.Join(lines[max(len(lines)-n, 0):], ""); got != want {
+			t.Errorf("the last %d lines are %d bytes, not %d", n, len(got), len(want))
+		}
+	}
+}
+
+// TestReadEndsWithItsContext: also when it does not follow; a reader who gave up does not take half for all.
+func TestReadEndsWithItsContext(t *testing.T) {
+	log := rotated(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	err := logs.Read(ctx, log, logs.Options{Stdout: writing(func(string) error { n++; cancel(); return nil })})
+	if !errors.Is(err, context.Canceled) || n != 1 {
+		t.Errorf("%v after %d lines", err, n)
+	}
+	// Nor does it wait for a log that is not there, as in the midst of a rotation.
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "0.log.20260101-000000.gz"), []byte("no gzip"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	err = logs.Read(ctx, filepath.Join(dir, "0.log"), logs.Options{Stdout: io.Discard, Follow: true, Running: func(context.Context) (bool, error) {
+		asked++
+		return asked < 3, nil
+	}})
+	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, context.Canceled) || asked > 1 {
+		t.Errorf("%v after it was asked %d times", err, asked)
+	}
+}
+
+// TestWhatComesLast: what happens between the last look and the container's end is read, in whatever order it was written.
+func TestWhatComesLast(t *testing.T) {
+	for name, tt := range map[string]struct {
+		happens []func(t *testing.T, log string) // when it is asked whether the container runs; at the last it does not
+		want    string
+	}{
+		"two rotations": {[]func(*testing.T, string){func(t *testing.T, log string) {
+			rename(t, log, log+".20260101-000000")
+			appendTo(t, log, day+"02Z stdout F 2\n")
+			rename(t, log, log+".20260102-000000")
+			appendTo(t, log, day+"03Z stdout F 3\n")
+		}}, "1\n2\n3\n"},
+		"the old file until the new is written to": {[]func(*testing.T, string){
+			func(t *testing.T, log string) {
+				rename(t, log, log+".20260101-000000")
+				appendTo(t, log, "")
+			},
+			func(t *testing.T, log string) {
+				appendTo(t, log+".20260101-000000", day+"02Z stdout F late\n")
+				appendTo(t, log, day+"03Z stdout F new\n")
+			},
+		}, "1\nlate\nnew\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "0.log")
+			store(t, log, day+"01Z stdout F 1")
+			var out bytes.Buffer
+			asked := 0
+			err := logs.Read(t.Context(), log, logs.Options{Stdout: &out, Follow: true, Running: func(context.Context) (bool, error) {
+				tt.happens[asked](t, log)
+				asked++
+				return asked < len(tt.happens), nil
+			}})
+			if err != nil || out.String() != tt.want {
+				t.Errorf("%q, %v", &out, err)
+			}
+		})
+	}
+}
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOutputThatFails: an output that takes no more ends the following, whenever it is told so, and is not tried again.
+func TestOutputThatFails(t *testing.T) {
+	for name, options := range map[string]func(log string, o *logs.Options){
+		"at a look": func(log string, o *logs.Options) {
+			o.Running = func(context.Context) (bool, error) { appendTo(t, log, day+"02Z stdout F 2\n"); return false, nil }
+		},
+		"while waiting": func(log string, o *logs.Options) {
+			asked := 0
+			o.Idle = func() error { appendTo(t, log, day+"02Z stdout F 2\n"); return nil }
+			o.Running = func(context.Context) (bool, error) { asked++; return asked < 2, nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "0.log")
+			store(t, log, day+"01Z stdout F 1")
+			tries := 0
+			o := logs.Options{Follow: true, Stdout: writing(func(text string) error {
+				if tries++; text == "2\n" {
+					return errFull
+				}
+				return nil
+			})}
+			options(log, &o)
+			if err := logs.Read(t.Context(), log, o); !errors.Is(err, errFull) || tries != 2 {
+				t.Errorf("%v after %d", err, tries)
+			}
+		})
+	}
+}
+
+// TestNoRoomForNames: a log for which no other name can be found stays as it is.
+func TestNoRoomForNames(t *testing.T) {
+	rotates := func(dir, id string) error {
+		r := &runtime{dir: dir, states: map[string]cri.ContainerState{id: cri.ContainerRunning}}
+		err := logs.NewRotator(r, logs.RotatorOptions{MaxSize: 10}).Rotate(t.Context())
+		if len(r.reopened) > 0 {
+			t.Errorf("reopened %v", r.reopened)
+		}
+		return err
+	}
+	dir, id := t.TempDir(), strings.Repeat("c", 245)
+	store(t, filepath.Join(dir, id+".log"), strings.Repeat("x", 20))
+	if err := rotates(dir, id); !errors.Is(err, syscall.ENAMETOOLONG) {
+		t.Errorf("a long name: %v", err)
+	}
+	if got := names(t, dir); len(got) != 1 {
+		t.Errorf("files %v", got)
+	}
+	dir = t.TempDir()
+	store(t, filepath.Join(dir, "c.log"), strings.Repeat("x", 20))
+	if err := os.Chmod(dir, 0o300); err != nil {
+		t.Fatal(err)
+	}
+	fakeroot.Unprivileged(t, func() {
+		if err := rotates(dir, "c"); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("nobody knows what was rotated: %v", err)
+		}
+	})
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); len(got) != 1 {
+		t.Errorf("files %v", got)
+	}
+}
