@@ -1,4 +1,8 @@
 package prober
 
-// NewRequest is for the comparison with upstream's requests.
-var NewRequest = newRequest
+// For tests: requests for the comparison with upstream's, and what connections are made with.
+var (
+	NewRequest     = newRequest
+	NewDialer      = newDialer
+	ProbeTransport = probeTransport
+)

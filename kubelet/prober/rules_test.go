@@ -63,7 +63,9 @@ func TestWhatWarningsAreAbout(t *testing.T) {
 	}
 	const rest = " probe warning: Probe terminated redirects, Response body: "
 	for want, change := range map[string]func(*kubelet.ProbeTarget){
-		"Warning ProbeWarning webspec.containers{c}: Liveness" + rest: func(*kubelet.ProbeTarget) {},
+		"Warning ProbeWarning webspec.containers{c}: Liveness" + rest: func(in *kubelet.ProbeTarget) {
+			in.Pod.Spec.InitContainers = []corev1.Container{{Name: "other"}}
+		},
 		"Warning ProbeWarning webspec.containers{c}: Readiness" + rest: func(in *kubelet.ProbeTarget) {
 			in.Container.LivenessProbe, in.Container.ReadinessProbe = nil, in.Probe
 		},
