@@ -98,7 +98,7 @@ func TestSummaryOfCPUAndMemory(t *testing.T) {
 // What the runtime cannot tell is an answer of its own.
 func TestRuntimeThatIsGone(t *testing.T) {
 	n := start(t, nil)
-	n.err = errors.New("the runtime is gone")
+	n.err = errors.New("<html>the runtime is gone")
 	for _, c := range []struct{ method, path string }{
 		{"GET", "/runningpods/"}, {"POST", "/run/ns/p/c0?cmd=true"}, {"POST", "/exec/ns/p/c0?output=1"}, {"POST", "/attach/ns/p/c0?output=1"}, {"POST", "/portForward/ns/p"},
 	} {
@@ -106,7 +106,7 @@ func TestRuntimeThatIsGone(t *testing.T) {
 			t.Errorf("%s %s: %d %q", c.method, c.path, code, text)
 		}
 	}
-	if code, kind, text := n.typed(t, "/runningpods/"); kind != "text/plain; charset=utf-8" || code != http.StatusInternalServerError {
+	if code, kind, text := n.typed(t, "/runningpods/"); kind != "text/plain; charset=utf-8" || code != http.StatusInternalServerError || text != "<html>the runtime is gone" {
 		t.Errorf("%d %s %q", code, kind, text)
 	}
 }

@@ -54,6 +54,7 @@ type runtime struct {
 	sandboxes  []cri.Sandbox
 	at         string
 	err        error
+	status     func() error // when a container's status is asked for, if it is set
 
 	mu    sync.Mutex
 	asked []string // streams
@@ -83,6 +84,11 @@ func (r *runtime) ListSandboxes(_ context.Context, f cri.Filter) ([]cri.Sandbox,
 }
 
 func (r *runtime) ContainerStatus(_ context.Context, id string) (cri.ContainerStatus, error) {
+	if r.status != nil {
+		if err := r.status(); err != nil {
+			return cri.ContainerStatus{}, err
+		}
+	}
 	for _, c := range r.containers {
 		if c.ID == id {
 			return c, nil

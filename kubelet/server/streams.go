@@ -242,8 +242,8 @@ func (s *Server) backend(at string) (upgrade.Backend, error) {
 		return upgrade.Backend{}, errors.New("the container runtime names no URL for the stream")
 	}
 	host := u.Hostname()
-	ip, err := netip.ParseAddr(host)
-	local := err == nil && (ip.IsLoopback() || isOwn(ip)) || host == "localhost"
+	ip, _ := netip.ParseAddr(host) // a name is of no address here
+	local := ip.IsLoopback() || isOwn(ip) || host == "localhost"
 	if u.Scheme != "https" && !local {
 		return upgrade.Backend{}, fmt.Errorf("the container runtime streams at %s without TLS, which is not this host", u.Host)
 	}

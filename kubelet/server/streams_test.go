@@ -116,6 +116,8 @@ func TestStreamErrors(t *testing.T) {
 	}{
 		{web + "/refuse", "/exec/ns/p/c0?output=1", nil, 404, "the token is spent\n"},
 		{"http://127.0.0.1:1/", "/exec/ns/p/c0?output=1", nil, 500, "error dialing backend: dial tcp 127.0.0.1:1: connect: connection refused"},
+		{"http://127.0.0.2:1/", "/exec/ns/p/c0?output=1", nil, 500, "error dialing backend: dial tcp 127.0.0.2:1: connect: connection refused"},
+		{"http://example.com:1/", "/exec/ns/p/c0?output=1", nil, 500, "the container runtime streams at example.com:1 without TLS, which is not this host"},
 		{"http://192.0.2.1:1/", "/exec/ns/p/c0?output=1", nil, 500, "the container runtime streams at 192.0.2.1:1 without TLS, which is not this host"},
 		{strings.Replace(web, "http", "https", 1), "/exec/ns/p/c0?output=1", nil, 500, "error dialing backend: tls: first record does not look like a TLS handshake"},
 		{"", "/portForward/ns/p?port=0", nil, 400, `port "0" must be > 0`},

@@ -109,9 +109,10 @@ func (m *Mirrors) lookAtAll(node *corev1.Node) {
 	}
 }
 
-// nodeChanged looks at all pods when the node is leaving or is another one.
+// nodeChanged looks at all pods when the node is another one. One that is leaving gets no mirrors, and keeps those
+// that it has.
 func (m *Mirrors) nodeChanged(before, now *corev1.Node) {
-	if before.UID != now.UID || (before.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) {
+	if before.UID != now.UID {
 		m.lookAtAll(now)
 	}
 }

@@ -1,0 +1,128 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/server"
+)
+
+// alone serves one pod's container c0 whose status is given, to whom everybody is an administrator.
+func alone(r server.Runtime, status corev1.ContainerStatus, o server.Options) *server.Server {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name, pod.UID = "ns", "p", "p-uid"
+	pod.Spec.Containers = []corev1.Container{{Name: "c0"}}
+	status.Name = "c0"
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+	return server.New(pods{pod}, r, o)
+}
+
+func get(t *testing.T, s *server.Server, path, query string) *httptest.ResponseRecorder {
+	t.Helper()
+	r, ok := asking(t.Context(), http.MethodGet, path, query)
+	if !ok {
+		t.Fatalf("%s?%s cannot be asked", path, query)
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+func logOfLines(t *testing.T, lines ...string) *runtime {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "0.log")
+	if err := os.WriteFile(log, []byte(strings.Join(lines, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &runtime{containers: []cri.ContainerStatus{container("a", "p", "c0", cri.ContainerRunning, log)}}
+}
+
+// TestFollowedContainers: a log is followed while its container runs or nobody can tell, and ends well when it is removed.
+func TestFollowedContainers(t *testing.T) {
+	for name, test := range map[string]struct {
+		told []error // of the container's status, the first for the request itself
+		logs string
+	}{
+		"removed":                    {told: []error{nil, cri.ErrNotFound}},
+		"away, then removed":         {told: []error{nil, fmt.Errorf("asking: %w", cri.ErrUnavailable), fmt.Errorf("asking: %w", cri.ErrNotFound)}},
+		"another error":              {told: []error{nil, errors.New("broken")}, logs: "log broke off"},
+		"unknown from the beginning": {told: []error{cri.ErrNotFound}, logs: "no status of a container whose log is wanted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := logOfLines(t, "2026-01-02T03:04:05Z stdout F one\n")
+			asked := 0
+			r.status = func() error { asked++; return test.told[asked-1] }
+			var log strings.Builder
+			o := trusting()
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			w := get(t, alone(r, running("a"), o), "/containerLogs/ns/p/c0", "follow=true")
+			if asked != len(test.told) || (len(test.told) > 1) != (w.Code == http.StatusOK && w.Body.String() == "one\n") {
+				t.Errorf("%d %q, asked %d times", w.Code, w.Body, asked)
+			}
+			if got := log.String(); (got != "") != (test.logs != "") || !strings.Contains(got, test.logs) {
+				t.Errorf("logged %s", got)
+			}
+		})
+	}
+}
+
+// TestSinceSeconds: the time goes back from now in seconds.
+func TestSinceSeconds(t *testing.T) {
+	var lines []string
+	for _, ago := range []time.Duration{time.Hour, 5 * time.Minute, 30 * time.Second} {
+		lines = append(lines, time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)+" stdout F "+ago.String()+"\n")
+	}
+	s := alone(logOfLines(t, lines...), running("a"), trusting())
+	for seconds, want := range map[int]string{10: "", 100: "30s\n", 1000: "5m0s\n30s\n", 10000: "1h0m0s\n5m0s\n30s\n"} {
+		if w := get(t, s, "/containerLogs/ns/p/c0", fmt.Sprint("sinceSeconds=", seconds)); w.Code != http.StatusOK || w.Body.String() != want {
+			t.Errorf("%d seconds: %d %q", seconds, w.Code, w.Body)
+		}
+	}
+}
+
+// TestNoLog: a container without a log is told of by what its status says.
+func TestNoLog(t *testing.T) {
+	over := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	waiting := func(reason string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+	}
+	for want, status := range map[string]corev1.ContainerStatus{
+		`container "c0" in pod "p" is terminated`:                                         {State: over},
+		`container "c0" in pod "p" is terminated `:                                        {State: waiting("CrashLoopBackOff"), LastTerminationState: over},
+		`container "c0" in pod "p" is waiting to start - no logs yet`:                     {},
+		`container "c0" in pod "p" is waiting to start: ContainerCreating`:                {State: waiting("ContainerCreating")},
+		`container "c0" in pod "p" is waiting to start: image can't be pulled`:            {State: waiting("ErrImagePull")},
+		`container "c0" in pod "p" is waiting to start: trying and failing to pull image`: {State: waiting("ImagePullBackOff")},
+	} {
+		w := get(t, alone(&runtime{}, status, trusting()), "/containerLogs/ns/p/c0", "")
+		if w.Code != http.StatusBadRequest || w.Body.String() != strings.TrimSuffix(want, " ") {
+			t.Errorf("%d %q, not %q", w.Code, w.Body, want)
+		}
+	}
+}
+
+// plain is a runtime that does not stream.
+type plain struct{ server.Runtime }
+
+func TestRuntimeThatDoesNotStream(t *testing.T) {
+	s := alone(plain{logOfLines(t)}, running("a"), trusting())
+	r, _ := asking(t.Context(), http.MethodGet, "/exec/ns/p/c0", "output=1&command=x")
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", "SPDY/3.1")
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	if want := "streams: " + cri.ErrUnsupported.Error(); w.Code != http.StatusInternalServerError || w.Body.String() != want {
+		t.Errorf("%d %q, not %q", w.Code, w.Body, want)
+	}
+}
