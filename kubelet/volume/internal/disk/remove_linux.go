@@ -79,34 +79,24 @@ func (r *remover) remove(parent *os.File, name, path string) error {
 	return err
 }
 
-// empty removes all that is in a directory.
+// empty removes all that is in a directory. It reads from the beginning until that finds nothing: something may have
+// been moved here.
 func (r *remover) empty(dir *os.File, path string) error {
 	for {
+		if _, err := dir.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
 		names, err := dir.Readdirnames(256)
-		if err != nil && !errors.Is(err, io.EOF) {
+		if len(names) == 0 {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
 			return err
 		}
 		for _, n := range names {
 			if err := r.remove(dir, n, filepath.Join(path, n)); err != nil {
 				return err
 			}
-		}
-		if len(names) > 0 {
-			continue
-		}
-		// From the beginning, until that finds nothing: something may have been moved here.
-		if _, err := dir.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		first, err := dir.Readdirnames(1)
-		if len(first) == 0 {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		if _, err := dir.Seek(0, io.SeekStart); err != nil {
-			return err
 		}
 	}
 }
