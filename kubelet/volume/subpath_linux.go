@@ -80,7 +80,8 @@ func (v *Volumes) makeSubPath(base *os.File, subPath string) error {
 		}
 		at = next
 	}
-	return at.Close()
+	_ = at.Close()
+	return nil
 }
 
 // makeIn makes one directory in another and opens it.
