@@ -29,7 +29,7 @@ func phaseOf(pod *corev1.Pod, status corev1.PodStatus, over, initialized bool) c
 		return corev1.PodPending
 	case t.running > 0 && t.unknown == 0:
 		return corev1.PodRunning
-	case t.running == 0 && t.stopped > 0 && t.unknown == 0:
+	case t.stopped > 0 && t.unknown == 0:
 		if !over && t.stopped != t.stoppedForGood {
 			return corev1.PodRunning // some are about to restart
 		}

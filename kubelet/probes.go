@@ -138,7 +138,7 @@ func (p *probes) start(ctx context.Context, target ProbeTarget, k probeKind, sta
 	if _, running := p.active[key]; running || target.Probe == nil {
 		return
 	}
-	if r := p.results[key]; k == startupProbe && r != probeUnknown || k == livenessProbe && r == probeFailure {
+	if k == startupProbe && p.results[key] != probeUnknown { // by an earlier kubelet's word
 		return
 	}
 	// The probe outlives the worker's turn; stop and follow end it.

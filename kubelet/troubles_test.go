@@ -19,7 +19,7 @@ import (
 // TestStopOfWhatIsNotThere: it has stopped.
 func TestStopOfWhatIsNotThere(t *testing.T) {
 	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
-		if op.Verb == simulated.StopContainer {
+		if op.Verb == simulated.StopContainer || op.Verb == simulated.StopSandbox {
 			return simulated.Outcome{Err: cri.ErrNotFound}
 		}
 		return simulated.Outcome{}

@@ -372,6 +372,7 @@ func TestDirectoryThatCannotBeMade(t *testing.T) {
 	if err := os.Chmod(filepath.Join(mount, "keelson"), 0o555); err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = os.Chmod(filepath.Join(mount, "keelson"), 0o755) }()
 	fakeroot.Unprivileged(t, func() {
 		if err := newTree(t, mount, cgroup.Options{}).Prepare(t.Context()); !errors.Is(err, os.ErrPermission) || !strings.HasPrefix(err.Error(), "making cgroup "+root+": mkdir "+mount+"/keelson/node-0: ") {
 			t.Errorf("got %v", err)
