@@ -23,11 +23,8 @@ func (w *worker) killPod(ctx context.Context, pod *corev1.Pod, o observation, gr
 	for i, c := range alive {
 		group.Go(func() {
 			kill := killing{ID: c.ID, Name: c.Metadata.Name}
-			left := grace
-			if wait := turns.wait(ctx, c.Metadata.Name, time.Duration(grace)*time.Second); wait > 0 {
-				left -= int64(wait / time.Second)
-			}
-			errs[i] = w.killContainer(ctx, pod, kill, left)
+			waited := turns.wait(ctx, c.Metadata.Name, time.Duration(grace)*time.Second)
+			errs[i] = w.killContainer(ctx, pod, kill, grace-int64(waited/time.Second))
 			turns.over(c.Metadata.Name)
 		})
 	}

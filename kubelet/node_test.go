@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
@@ -264,5 +265,15 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	defer rt.Close()
 	if _, err := kubelet.New(kubelet.Sources{}, w, rt, nil, kubelet.Options{NodeName: "n1"}); err == nil {
 		t.Error("a kubelet without pods")
+	}
+	in := kubelet.Sources{Pods: informer.New[*corev1.Pod](w.pods, informer.Options{})}
+	if _, err := kubelet.New(in, nil, rt, nil, kubelet.Options{NodeName: "n1"}); err == nil {
+		t.Error("a kubelet without a client")
+	}
+	if _, err := kubelet.New(in, w, nil, nil, kubelet.Options{NodeName: "n1"}); err == nil {
+		t.Error("a kubelet without a runtime")
+	}
+	if _, err := kubelet.New(in, w, rt, nil, kubelet.Options{}); err == nil {
+		t.Error("a kubelet without a name")
 	}
 }

@@ -297,3 +297,161 @@ func TestTurns(t *testing.T) {
 		t.Errorf("a sidecar waited %s for what has ended", got)
 	}
 }
+
+// TestHostnames: a name is cut where Linux takes no more, and does not end with what no name ends with then.
+func TestHostnames(t *testing.T) {
+	x := strings.Repeat("x", 60)
+	for name, want := range map[string]string{
+		"web": "web", x + "abc": x + "abc", x + "ab-": x + "ab-", x + "abcd": x + "abc", x + "ab-d": x + "ab", x + "a.-d": x + "a", strings.Repeat("-", 70): "",
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if got := hostname(pod); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+		pod.Name, pod.Spec.Hostname = "other", name
+		if got := hostname(pod); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestBareResources: a host that knows nothing more tells the runtime what requests and limits say, and nothing of what they do not.
+func TestBareResources(t *testing.T) {
+	list := func(pairs ...string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for i := 0; i < len(pairs); i += 2 {
+			out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		requests, limits              corev1.ResourceList
+		shares, quota, period, memory int64
+	}{
+		"nothing":     {},
+		"no limit":    {requests: list("cpu", "0"), limits: list("cpu", "0", "memory", "0"), shares: 2},
+		"the least":   {requests: list("cpu", "1m"), limits: list("cpu", "1m"), shares: 2, quota: 1000, period: 100000},
+		"requests":    {requests: list("cpu", "2", "memory", "1Gi"), shares: 2048},
+		"limits only": {limits: list("cpu", "2", "memory", "1Gi"), quota: 200000, period: 100000, memory: 1 << 30},
+	} {
+		got := bare{}.Resources(nil, &corev1.Container{Resources: corev1.ResourceRequirements{Requests: c.requests, Limits: c.limits}})
+		if got.CPUShares != c.shares || got.CPUQuota != c.quota || got.CPUPeriod != c.period || got.MemoryLimit != c.memory {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestTimesAreCut: every time in a status has the seconds that the API keeps, and no zone of its own.
+func TestTimesAreCut(t *testing.T) {
+	at := func() metav1.Time {
+		return metav1.NewTime(time.Date(2026, 1, 1, 1, 0, 0, 999, time.FixedZone("x", 3600)))
+	}
+	want := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	state := func() corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at()}, Terminated: &corev1.ContainerStateTerminated{StartedAt: at(), FinishedAt: at()}}
+	}
+	statuses := func() []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{State: state(), LastTerminationState: state()}, {}}
+	}
+	status := corev1.PodStatus{
+		StartTime: new(at()), Conditions: []corev1.PodCondition{{LastTransitionTime: at(), LastProbeTime: at()}, {}},
+		InitContainerStatuses: statuses(), ContainerStatuses: statuses(), EphemeralContainerStatuses: statuses(),
+	}
+	normalize(&status)
+	times := []metav1.Time{*status.StartTime, status.Conditions[0].LastTransitionTime, status.Conditions[0].LastProbeTime}
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		for _, s := range []corev1.ContainerState{list[0].State, list[0].LastTerminationState} {
+			times = append(times, s.Running.StartedAt, s.Terminated.StartedAt, s.Terminated.FinishedAt)
+		}
+	}
+	for i, got := range times {
+		if got.Time != want.Time {
+			t.Errorf("time %d is %s", i, got)
+		}
+	}
+	if !status.Conditions[1].LastProbeTime.IsZero() {
+		t.Error("what never was has become a time")
+	}
+}
+
+// TestWasInitialized: regular containers had their turn when one of them ran, or the last init container ended well.
+func TestWasInitialized(t *testing.T) {
+	for _, c := range []struct {
+		inits, containers string
+		want              bool
+	}{
+		{"", "", true}, {"?", "waiting", false}, {"?", "running", true}, {"?", "0", true}, {"?", ">0", true}, {"?", "", true},
+		{"0", "waiting", true}, {"1", "waiting", false}, {">0", "waiting", true}, {">1", "waiting", false}, {"running", "waiting", false},
+		{"0,1", "waiting", false}, {"1,0", "waiting", true}, {"+started", "waiting", true}, {"+running", "waiting", false}, {"+0", "waiting", false}, {"0,+waiting", "waiting", false},
+	} {
+		pod, status := &corev1.Pod{}, corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{stateOf(c.containers)}}
+		for i, text := range strings.Split(c.inits, ",") {
+			if c.inits == "" {
+				break
+			}
+			one := corev1.Container{Name: "i" + string(rune('0'+i))}
+			text, sidecar := strings.CutPrefix(text, "+")
+			if sidecar {
+				one.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+			}
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, one)
+			if text != "?" {
+				s := stateOf(text)
+				s.Name = one.Name
+				status.InitContainerStatuses = append(status.InitContainerStatuses, s)
+			}
+		}
+		if got := wasInitialized(pod, status); got != c.want {
+			t.Errorf("init %q, container %q: %t", c.inits, c.containers, got)
+		}
+	}
+}
+
+// TestMergedConditions: the kubelet's own conditions replace those that there are, others' stay, and that of a disruption
+// is added where nobody has told of one.
+func TestMergedConditions(t *testing.T) {
+	condition := func(kind corev1.PodConditionType, reason string) corev1.PodCondition {
+		return corev1.PodCondition{Type: kind, Reason: reason}
+	}
+	for name, c := range map[string]struct {
+		old, own []corev1.PodCondition
+		want     string
+	}{
+		"others'":                {[]corev1.PodCondition{condition("x/y", "theirs")}, []corev1.PodCondition{condition("x/y", "own"), condition("x/z", "own")}, "x/y=theirs"},
+		"own":                    {[]corev1.PodCondition{condition(corev1.PodReady, "old"), condition(corev1.PodInitialized, "old")}, []corev1.PodCondition{condition(corev1.PodReady, "new")}, "Ready=new"},
+		"a disruption":           {nil, []corev1.PodCondition{condition(corev1.DisruptionTarget, "own")}, "DisruptionTarget=own"},
+		"a disruption, known of": {[]corev1.PodCondition{condition(corev1.DisruptionTarget, "theirs")}, []corev1.PodCondition{condition(corev1.DisruptionTarget, "own")}, "DisruptionTarget=theirs"},
+	} {
+		merged := mergeStatus(&corev1.Pod{Status: corev1.PodStatus{Conditions: c.old}}, corev1.PodStatus{Conditions: c.own}, false)
+		var got []string
+		for _, m := range merged.Conditions {
+			got = append(got, string(m.Type)+"="+m.Reason)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %v, not %s", name, got, c.want)
+		}
+	}
+}
+
+// TestNews: what was relevant stays so until it is taken, and a pod that is gone stays gone.
+func TestNews(t *testing.T) {
+	pod := func(version string, labels map[string]string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", ResourceVersion: version, Labels: labels}}
+	}
+	n := &news{pod: pod("1", nil)}
+	if !n.receive(pod("2", map[string]string{"a": "b"}), false) {
+		t.Error("labels are of no concern")
+	}
+	if n.receive(pod("3", map[string]string{"a": "b"}), false) {
+		t.Error("the version alone is of concern")
+	}
+	if got, gone, changed := n.take(); got.ResourceVersion != "3" || gone || !changed {
+		t.Errorf("took %s, %t, %t", got.ResourceVersion, gone, changed)
+	}
+	if _, _, changed := n.take(); changed {
+		t.Error("what was taken is news")
+	}
+	if !n.receive(pod("3", nil), true) || n.receive(pod("3", nil), false) || !n.isGone() {
+		t.Error("a pod that is gone is back")
+	}
+}

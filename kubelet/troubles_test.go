@@ -19,7 +19,7 @@ import (
 // TestStopOfWhatIsNotThere: it has stopped.
 func TestStopOfWhatIsNotThere(t *testing.T) {
 	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
-		if op.Verb == simulated.StopContainer || op.Verb == simulated.StopSandbox {
+		if op.Verb == simulated.StopContainer {
 			return simulated.Outcome{Err: cri.ErrNotFound}
 		}
 		return simulated.Outcome{}
@@ -32,6 +32,29 @@ func TestStopOfWhatIsNotThere(t *testing.T) {
 		n.expectEventsAbout("FailedKillPod")
 		if _, there := n.pods.Get("default", "web"); there {
 			t.Error("the pod is still there")
+		}
+	})
+}
+
+// TestStopOfASandboxThatIsNotThere: nor has that failed.
+func TestStopOfASandboxThatIsNotThere(t *testing.T) {
+	asked := 0
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		if op.Verb == simulated.StopSandbox {
+			if asked++; asked == 1 {
+				return simulated.Outcome{Err: cri.ErrNotFound}
+			}
+		}
+		return simulated.Outcome{}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		n.remove("web", 30)
+		n.after(time.Minute)
+		n.expectEventsAbout("FailedKillPod")
+		if _, there := n.pods.Get("default", "web"); there || asked == 0 {
+			t.Errorf("the pod is still there: %t", there)
 		}
 	})
 }
