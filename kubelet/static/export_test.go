@@ -2,6 +2,7 @@ package static
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,3 +17,6 @@ func CheckReferences(pod *corev1.Pod) error {
 	}
 	return err
 }
+
+// Period is how often the directory is looked at without a sign of change.
+func (d *Directory) Period() time.Duration { return d.options.Period }

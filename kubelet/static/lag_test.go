@@ -188,6 +188,15 @@ func TestDirectoryThatMayNotBeRead(t *testing.T) {
 	}
 }
 
+// TestPeriod: a directory is looked at as often as upstream's kubelet does, or as is said.
+func TestPeriod(t *testing.T) {
+	for said, want := range map[time.Duration]time.Duration{0: 20 * time.Second, time.Minute: time.Minute} {
+		if got := newDirectory(t, t.TempDir(), static.Options{Period: said}).Period(); got != want {
+			t.Errorf("%s: %s", said, got)
+		}
+	}
+}
+
 // TestDirectoryThatIsReplaced: what happens in another directory of the same name is noticed without waiting for the next look.
 func TestDirectoryThatIsReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
