@@ -145,7 +145,7 @@ func (s *Server) copyLog(w http.ResponseWriter, r *http.Request, c cri.Container
 	}
 	o.Idle = out.send // at first, too: the client is to know that it is connected
 	err := logs.Read(r.Context(), c.LogPath, o)
-	if err == nil || out.begun { // what was read is told, whatever came after
+	if out.begun { // what was read is told, whatever came after
 		err = errors.Join(err, out.to.Flush())
 	}
 	switch {
