@@ -139,10 +139,7 @@ func (f *files) next() bool {
 		if err != nil {
 			continue // removed in the meantime, or damaged: the rest is worth reading
 		}
-		if err := older.pass(skip, f.wanted); err != nil {
-			_ = older.closer()
-			continue
-		}
+		older.pass(skip, f.wanted)
 		f.become(older)
 		return true
 	}
@@ -219,18 +216,17 @@ func count(path string, wanted func(Stream) bool) int64 {
 	}
 }
 
-// pass reads n lines and drops them.
-func (f *file) pass(n int64, wanted func(Stream) bool) error {
+// pass reads n lines and drops them. What cannot be read is an error of who reads on.
+func (f *file) pass(n int64, wanted func(Stream) bool) {
 	for n > 0 {
 		line, err := f.line()
 		if err != nil {
-			return err
+			return
 		}
 		if ends(line, wanted) {
 			n--
 		}
 	}
-	return nil
 }
 
 // line reads the beginning of a line, up to what the reader buffers, and drops what follows.
