@@ -3,6 +3,7 @@ package garbagecollector_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/garbagecollector"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
@@ -31,6 +33,10 @@ type bench struct {
 	graph  garbagecollector.Graph
 	events fakeapi.Recorder
 	reads  atomic.Int64
+	// What the collector asks, if not the server itself, and where failures are logged.
+	client *trial.Client
+	log    *slog.Logger
+	feed   *fakeapi.Feed[informer.Object] // of config maps
 }
 
 var (
@@ -46,8 +52,13 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 
 func withWorkers(t *testing.T, workers int, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
 	t.Helper()
+	(&bench{}).run(t, workers, before, test)
+}
+
+func (b *bench) run(t *testing.T, workers int, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t}
+		b.T = t
 		b.api = fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
 			if a.Verb == fakeapi.Get {
 				b.reads.Add(1)
@@ -57,19 +68,25 @@ func withWorkers(t *testing.T, workers int, before func(*bench, fakeapi.Action) 
 			}
 			return before(b, a)
 		}})
+		var asked garbagecollector.Client = b.api
+		if b.client != nil {
+			b.client.Client = b.api
+			asked = b.client
+		}
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
-		maps := informer.New(fakeapi.Source[informer.Object](b.api, configMaps), detect)
+		b.feed = fakeapi.Source[informer.Object](b.api, configMaps)
+		maps := informer.New(b.feed, detect)
 		roles := informer.New(fakeapi.Source[informer.Object](b.api, clusterRoles), detect)
 		c := garbagecollector.New([]garbagecollector.Kind{
 			{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", Namespaced: true, Objects: maps},
 			{GroupVersionKind: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Resource: "clusterroles", Objects: roles},
 			{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event"), Resource: "events", Namespaced: true},
-		}, b.api, &b.events)
+		}, asked, &b.events)
 		b.graph = garbagecollector.GraphOf(c)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- controllers.Group(maps, roles, controllers.NewLoop(c, controllers.Options{Workers: workers})).Run(ctx)
+			done <- controllers.Group(maps, roles, controllers.NewLoop(c, controllers.Options{Workers: workers, Logger: b.log})).Run(ctx)
 		}()
 		synctest.Wait()
 		test(t, b)
@@ -292,6 +309,11 @@ func TestOtherVersion(t *testing.T) {
 		role.APIVersion = "rbac.authorization.k8s.io/v1beta1"
 		b.make("a/old", role)
 		b.wantLeft("with the owner", "role a/new<role a/old<role")
+		for _, a := range b.api.Actions() {
+			if a.Verb != fakeapi.Create {
+				t.Errorf("all is well, but did %s", a)
+			}
+		}
 		b.delete("role", background)
 		b.wantLeft("without", "")
 	})

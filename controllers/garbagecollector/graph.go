@@ -104,7 +104,7 @@ func (g *graph) observe(id identity, obj metav1.Object) changes {
 	g.relate(n, obj.GetOwnerReferences(), &ch)
 	deleting := obj.GetDeletionTimestamp() != nil
 	finalizers := obj.GetFinalizers()
-	n.beingDeleted = n.beingDeleted || deleting
+	n.beingDeleted = deleting
 	orphaning := deleting && slices.Contains(finalizers, metav1.FinalizerOrphanDependents)
 	if orphaning && !n.orphaning {
 		ch.look = append(ch.look, n.uid)
@@ -265,10 +265,8 @@ func (g *graph) missing(id identity) changes {
 		g.remember(id)
 		ch.look = uids(right)
 	}
-	if n.virtual && n.identity == id {
-		if next, ok := alternate(wrong, id); ok {
-			n.identity = next
-		}
+	if n.identity == id {
+		n.identity = alternate(wrong, id)
 	}
 	return ch
 }
@@ -286,12 +284,12 @@ func (g *graph) again(uid types.UID) time.Duration {
 }
 
 // alternate finds another identity that the dependents claim for the uid of one that is absent:
-// the first after it in order, else the first.
-func alternate(dependents []*node, gone identity) (identity, bool) {
+// the first after it in order, else the first. At least one of them claims another.
+func alternate(dependents []*node, gone identity) identity {
 	var others []identity
 	for _, d := range dependents {
 		for _, ref := range d.owners {
-			if ref.UID != gone.uid || gone.is(ref) && (gone.namespace == "" || gone.namespace == d.namespace) {
+			if ref.UID != gone.uid {
 				continue
 			}
 			other := claimed(ref, d.namespace)
@@ -303,16 +301,9 @@ func alternate(dependents []*node, gone identity) (identity, bool) {
 			}
 		}
 	}
-	if len(others) == 0 {
-		return identity{}, false
-	}
 	slices.SortFunc(others, identity.compare)
-	for _, other := range others {
-		if gone.compare(other) < 0 {
-			return other, true
-		}
-	}
-	return others[0], true
+	after := slices.IndexFunc(others, func(other identity) bool { return gone.compare(other) < 0 })
+	return others[max(after, 0)]
 }
 
 // state is a node as it was at one moment.

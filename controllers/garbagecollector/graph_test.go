@@ -13,7 +13,7 @@ import (
 )
 
 // object reads "uid namespace/name < owner, owner ! finalizer". An owner is "uid" or "uid=name",
-// with "+" in front when its deletion is to be blocked.
+// with "+" in front when its deletion is to be blocked, and "~version/Kind" behind when it is not v1/ConfigMap.
 func object(text string) *corev1.ConfigMap {
 	obj := &corev1.ConfigMap{}
 	text, finalizer, deleted := strings.Cut(text, " ! ")
@@ -36,6 +36,10 @@ func object(text string) *corev1.ConfigMap {
 		owner, blocks := strings.CutPrefix(owner, "+")
 		if blocks {
 			ref.BlockOwnerDeletion = &blocks
+		}
+		owner, kind, other := strings.Cut(owner, "~")
+		if other {
+			ref.APIVersion, ref.Kind, _ = strings.Cut(kind, "/")
 		}
 		uid, name, named := strings.Cut(owner, "=")
 		if !named {
@@ -64,7 +68,7 @@ func TestGraph(t *testing.T) {
 		},
 		"foreground": {
 			"see a ns/a -> ", "see b ns/b < +a -> ", "see c ns/c < +a -> ", "see a ns/a ! foregroundDeletion -> b c a", "see a ns/a ! foregroundDeletion -> ",
-			"see b ns/b < a -> a", "see c ns/c -> a", "see d ns/d < a -> d", "gone b ns/b -> a", "gone d ns/d < a -> a",
+			"see b ns/b < a -> a", "see b ns/b < a -> ", "see c ns/c -> a", "see d ns/d < a -> d", "gone b ns/b -> a", "gone d ns/d < a -> a",
 		},
 		"orphan": {
 			"see a ns/a -> ", "see b ns/b < +a -> ", "see a ns/a ! orphan -> a", "see a ns/a ! orphan -> ", "see b ns/b -> ",
@@ -81,6 +85,43 @@ func TestGraph(t *testing.T) {
 		},
 		"an owner of another name": {
 			"see a ns/a -> ", "see b ns/b < a=x -> b", "see c ns/c < a -> ", "missing a ns/x -> b", "present a ns/a",
+		},
+		"an owner of another kind or version": {
+			"see a ns/a -> ", "see b ns/b < a~v2/ConfigMap -> b", "see c ns/c < a~v1/Secret -> c", "see d ns/d < a -> ",
+		},
+		"an owner made again": {
+			"see b ns/b < a=x -> a", "see b ns/b < c=x -> c", "size 2",
+		},
+		"an owner that the cache has and the server has not": {
+			"see a ns/a -> ", "see b ns/b < a -> ", "missing a ns/a -> b", "size 1", "absent a ns/a",
+		},
+		"nobody asked": {
+			"missing a ns/a -> ", "see a ns/a -> ", "gone a ns/a -> ", "present a ns/a",
+			"see c ns/c -> ", "see d ns/d < c -> ", "missing c ns/z -> ", "present c ns/z",
+		},
+		"by the right name and a wrong one": {
+			"see b ns/b < a=x -> a", "see c ns/c < a -> c", "see a ns/x -> ", "virtual a",
+		},
+		"two owners, one of which waits": {
+			"see a ns/a ! foregroundDeletion -> a", "see b ns/b -> ", "see c ns/c < a, b -> c",
+		},
+		"two owners elsewhere": {
+			"see a there/a -> ", "see c there/c -> ", "see b ns/b < a, c -> b, b [v1/ConfigMap, namespace: ns, name: a, uid: a]",
+		},
+		"an owner without namespace, by a wrong name": {
+			"see b ns/b < a=x -> a", "see a a -> b", "see c ns/c < a=x -> c", "size 3",
+		},
+		"an owner without namespace that is nowhere": {
+			"see b ns/b < a -> a", "missing a a -> b", "size 1", "absent a a", "absent a ns/a", "absent a there/a",
+		},
+		"names of an owner without namespace": {
+			"see d d < a=w -> a", "see b ns/b < a=x, z=wx -> z b", "see c ns/c < a=y~v1/Secret -> c", "see e ns/e < a=z~v2/ConfigMap -> e",
+			"missing a w -> d", "virtual a [v1/ConfigMap, namespace: , name: x, uid: a]",
+			"missing a x -> b", "virtual a [v2/ConfigMap, namespace: ns, name: z, uid: a]",
+		},
+		"a name asked for that is not the one to be asked for": {
+			"see b ns/b < a=x -> a", "see c ns/c < a=y -> c", "see d ns/d < a=z -> d",
+			"missing a ns/y -> c", "virtual a [v1/ConfigMap, namespace: ns, name: x, uid: a]",
 		},
 		"an owner without namespace": {
 			"see a a -> ", "see b ns/b < a -> ", "see c there/c < a -> ", "see d d < a -> ", "gone a a -> d b c", "absent a a",

@@ -191,10 +191,10 @@ func (c *Controller) orphan(ctx context.Context, s state) error {
 	var failures []error
 	for _, d := range s.dependents {
 		where, err := c.target(d.identity)
-		if err != nil {
-			continue
+		if err == nil {
+			_, err = c.disown(ctx, where, d.uid, []metav1.OwnerReference{{UID: s.uid}})
 		}
-		if _, err := c.disown(ctx, where, d.uid, []metav1.OwnerReference{{UID: s.uid}}); err != nil && !apierrors.IsNotFound(err) {
+		if err != nil && !apierrors.IsNotFound(err) {
 			failures = append(failures, fmt.Errorf("orphaning %s failed: %w", d.identity, err))
 		}
 	}
