@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/disruption"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
@@ -42,15 +44,19 @@ type bench struct {
 	*testing.T
 	api    *fakeapi.Server
 	events fakeapi.Recorder
+	// What the controllers ask, if not the server itself, where failures are logged, and other options than those of the tests.
+	client  *trial.Client
+	log     *slog.Logger
+	options *disruption.Options
 }
 
 func served(kind schema.GroupVersionKind) (disruption.Served, bool) {
-	switch kind.Kind {
-	case "StatefulSet":
+	switch kind.Group + " " + kind.Kind {
+	case "apps StatefulSet":
 		return disruption.Served{Resource: statefulSets, Scalable: true}, true
-	case "ReplicaSet":
+	case "apps ReplicaSet", "x ReplicaSet": // the latter of another server, whose answers are the same here
 		return disruption.Served{Resource: replicaSets, Scalable: true}, true
-	case "ConfigMap":
+	case " ConfigMap":
 		return disruption.Served{Resource: configMaps}, true
 	}
 	return disruption.Served{}, false
@@ -58,8 +64,22 @@ func served(kind schema.GroupVersionKind) (disruption.Served, bool) {
 
 func inBubble(t *testing.T, o fakeapi.Options, test func(t *testing.T, b *bench)) {
 	t.Helper()
+	(&bench{}).run(t, o, test)
+}
+
+func (b *bench) run(t *testing.T, o fakeapi.Options, test func(t *testing.T, b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(o)}
+		b.T, b.api = t, fakeapi.New(o)
+		var asked disruption.Client = b.api
+		if b.client != nil {
+			b.client.Client = b.api
+			asked = b.client
+		}
+		options, loop := disruption.Options{Served: served}, controllers.Options{Logger: b.log}
+		if b.options != nil {
+			options = *b.options
+		}
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := disruption.Sources{
 			Pods:        informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
@@ -68,8 +88,8 @@ func inBubble(t *testing.T, o fakeapi.Options, test func(t *testing.T, b *bench)
 			ReplicaSets: informer.New(fakeapi.Source[*appsv1.ReplicaSet](b.api, replicaSets), detect),
 		}
 		all := controllers.Group(in.Pods, in.Budgets, in.Deployments, in.ReplicaSets,
-			controllers.NewLoop(disruption.New(in, b.api, &b.events, disruption.Options{Served: served}), controllers.Options{}),
-			controllers.NewLoop(disruption.NewStaleTargets(in.Pods, b.api), controllers.Options{}))
+			controllers.NewLoop(disruption.New(in, asked, &b.events, options), loop),
+			controllers.NewLoop(disruption.NewStaleTargets(in.Pods, asked), loop))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- all.Run(ctx) }()

@@ -137,7 +137,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 			}
 		},
 		Updated: func(old, pod *corev1.Pod) {
-			if pod.Spec.NodeName != "" && pod.Spec.NodeName != old.Spec.NodeName {
+			if pod.Spec.NodeName != old.Spec.NodeName {
 				q.Add(controllers.KeyOf(pod))
 			}
 		},

@@ -40,21 +40,18 @@ func readyOf(node *corev1.Node) *corev1.NodeCondition {
 // the first time; lease is nil when there is none.
 func observe(node *corev1.Node, lease *coordinationv1.Lease, had *health, now time.Time) health {
 	ready := readyOf(node)
-	if ready == nil && had == nil {
+	if had == nil {
 		had = &health{probed: node.CreationTimestamp.Time}
-	} else if ready == nil {
-		// A condition that was there and is not is no reason to call the node silent.
-		had = &health{probed: had.probed, lease: had.lease}
 	}
 	next := health{probed: now, ready: ready}
-	if had != nil && (ready == nil || had.ready != nil && had.ready.LastHeartbeatTime.Equal(&ready.LastHeartbeatTime)) {
+	switch {
+	case ready == nil:
+		// A condition that was there and is not is no reason to call the node silent.
+		next = health{probed: had.probed, lease: had.lease}
+	case had.ready != nil && had.ready.LastHeartbeatTime.Equal(&ready.LastHeartbeatTime):
 		next = *had
 	}
-	var before *coordinationv1.Lease
-	if had != nil {
-		before = had.lease
-	}
-	if lease != nil && (before == nil || before.Spec.RenewTime.Before(lease.Spec.RenewTime)) {
+	if lease != nil && (had.lease == nil || had.lease.Spec.RenewTime.Before(lease.Spec.RenewTime)) {
 		next.lease = lease
 		next.probed = now
 	}

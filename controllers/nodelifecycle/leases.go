@@ -51,14 +51,13 @@ func (g *leaseGate) open() error {
 	if g.wanted != "" && older(g.newest, g.wanted) {
 		return fmt.Errorf("%w: it is at version %s, the lease of %s at %s", errStale, g.newest, g.node, g.wanted)
 	}
-	g.wanted = ""
 	return nil
 }
 
 func (g *leaseGate) want(node, version string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.wanted == "" || older(g.wanted, version) {
+	if older(g.wanted, version) {
 		g.node, g.wanted = node, version
 	}
 }

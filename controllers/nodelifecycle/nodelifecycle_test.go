@@ -1,12 +1,15 @@
 package nodelifecycle_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,12 +41,23 @@ type bench struct {
 	events fakeapi.Recorder
 	began  time.Time
 	hearts map[string]context.CancelFunc
+
+	options    nodelifecycle.Options
+	controller *nodelifecycle.Controller
+	log        bytes.Buffer // of failures
 }
 
 // inBubble runs test against a controller. Nodes are made by prepare, before it starts.
 func inBubble(t *testing.T, before func(fakeapi.Action) error, prepare, test func(*bench)) {
+	t.Helper()
+	(&bench{}).run(t, before, prepare, test)
+}
+
+// run is the same for a bench with options. Without a before nothing fails, and nothing must be logged.
+func (b *bench) run(t *testing.T, before func(fakeapi.Action) error, prepare, test func(*bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before}), hearts: map[string]context.CancelFunc{}}
+		b.T, b.api, b.hearts = t, fakeapi.New(fakeapi.Options{Before: before}), map[string]context.CancelFunc{}
 		b.leases = fakeapi.Source[*coordinationv1.Lease](b.api, leases)
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := nodelifecycle.Sources{
@@ -51,12 +65,13 @@ func inBubble(t *testing.T, before func(fakeapi.Action) error, prepare, test fun
 			Pods:   informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
 			Leases: informer.New(b.leases, detect),
 		}
-		c := nodelifecycle.New(in, b.api, &b.events, nodelifecycle.Options{})
+		b.options.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		b.controller = nodelifecycle.New(in, b.api, &b.events, b.options)
 		prepare(b)
 		b.api.Reset()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		loop := controllers.NewLoop(c, controllers.Options{})
+		loop := controllers.NewLoop(b.controller, controllers.Options{Logger: b.options.Logger})
 		go func() { done <- controllers.Group(in.Nodes, in.Pods, in.Leases, loop).Run(ctx) }()
 		time.Sleep(100 * time.Millisecond) // until the first look
 		b.began = time.Now()
@@ -68,6 +83,9 @@ func inBubble(t *testing.T, before func(fakeapi.Action) error, prepare, test fun
 		}
 		for _, stop := range b.hearts {
 			stop()
+		}
+		if before == nil && b.log.Len() > 0 {
+			t.Errorf("nothing failed, but %s", b.log.String())
 		}
 	})
 }
@@ -432,9 +450,15 @@ func TestZonesApart(t *testing.T) {
 	})
 }
 
-// TestIdle: healthy nodes cost no writes, and none are tainted at start.
+// TestIdle: healthy nodes cost no requests, and none are tainted at start.
 func TestIdle(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	var asked atomic.Int64
+	inBubble(t, func(a fakeapi.Action) error {
+		if a.Verb == fakeapi.Get {
+			asked.Add(1)
+		}
+		return nil
+	}, func(b *bench) {
 		for i := range 50 {
 			b.healthy(fmt.Sprintf("node-%d", i))
 		}
@@ -443,17 +467,29 @@ func TestIdle(t *testing.T) {
 		if got := b.writes(); got != nil {
 			b.Errorf("%d writes: %q", len(got), got[:1])
 		}
+		if got := asked.Load(); got > 0 {
+			b.Errorf("%d reads", got)
+		}
 	})
 }
 
 // TestStaleCache: while the cache of leases is behind the server nobody is called silent.
 func TestStaleCache(t *testing.T) {
-	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+	var asked atomic.Int64
+	inBubble(t, func(a fakeapi.Action) error {
+		if a.Verb == fakeapi.Get && a.Target.Resource == leases {
+			asked.Add(1)
+		}
+		return nil
+	}, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
 		b.until(2 * time.Second)
 		b.leases.Hold()
 		b.until(200 * time.Second)
 		if got := b.writes(); got != nil {
 			b.Errorf("writes: %q", got)
+		}
+		if got := asked.Load(); got < 1 || got > 2 { // both nodes are looked at together
+			b.Errorf("asked for leases %d times although the cache is known to be behind", got)
 		}
 		b.hearts["a"]()
 		b.leases.Resume()

@@ -84,6 +84,7 @@ func TestLabelsToSet(t *testing.T) {
 		"missing": {map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"}, map[string]string{"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64"}},
 		"differs": {map[string]string{"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "windows"}, map[string]string{"beta.kubernetes.io/os": "linux"}},
 		"same":    {map[string]string{"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}, nil},
+		"empty":   {map[string]string{"kubernetes.io/os": ""}, map[string]string{"beta.kubernetes.io/os": ""}},
 		"beta":    {map[string]string{"beta.kubernetes.io/os": "linux"}, nil},
 	} {
 		if got := labelsToSet(tt.have); !maps.Equal(got, tt.want) {
@@ -140,7 +141,9 @@ func TestTainterRate(t *testing.T) {
 				}
 			}
 		}
-		run(15 * time.Second)
+		run(5 * time.Second)
+		q.setRate(0.1) // changes nothing
+		run(10 * time.Second)
 		q.setRate(0)
 		if q.waiting() {
 			t.Error("somebody waits although none may pass")
@@ -166,7 +169,7 @@ func TestTainterRate(t *testing.T) {
 
 func TestTainterRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newTainter(10)
+		q := newTainter(1e6)
 		q.add("a", time.Now())
 		name, ok := q.next(time.Now())
 		if !ok {
@@ -177,7 +180,11 @@ func TestTainterRetry(t *testing.T) {
 		if _, ok := q.next(time.Now()); ok {
 			t.Error("the retry did not wait")
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
+		if _, ok := q.next(time.Now()); ok {
+			t.Error("the retry did not wait until after that time")
+		}
+		time.Sleep(time.Microsecond)
 		if _, ok := q.next(time.Now()); !ok {
 			t.Error("the retry did not come")
 		}
@@ -250,6 +257,69 @@ func TestOlder(t *testing.T) {
 	}{{"", "1", true}, {"9", "10", true}, {"10", "9", false}, {"10", "10", false}, {"x", "1", false}} {
 		if got := older(tt.a, tt.b); got != tt.want {
 			t.Errorf("older(%q, %q) = %v", tt.a, tt.b, got)
+		}
+	}
+}
+
+// TestLeaseGate: versions "seen" in the cache, "want"ed by node, and "gone"; ok tells whether leases count then.
+func TestLeaseGate(t *testing.T) {
+	for name, steps := range map[string][]struct {
+		what, node, version string
+		ok                  bool
+	}{
+		"nothing seen":         {{"", "", "", true}},
+		"behind, then not":     {{"seen", "a", "5", true}, {"want", "a", "7", false}, {"seen", "b", "6", false}, {"seen", "b", "7", true}},
+		"ahead":                {{"seen", "a", "8", true}, {"want", "a", "7", true}, {"want", "a", "9", false}, {"seen", "a", "9", true}},
+		"the newest is wanted": {{"want", "a", "7", false}, {"want", "b", "6", false}, {"seen", "b", "6", false}, {"seen", "a", "7", true}},
+		"more is wanted":       {{"want", "a", "7", false}, {"want", "b", "9", false}, {"seen", "a", "7", false}, {"seen", "b", "9", true}},
+		"again":                {{"want", "a", "7", false}, {"seen", "a", "7", true}, {"want", "a", "8", false}},
+		"older ones come late": {{"seen", "a", "9", true}, {"seen", "a", "5", true}, {"want", "a", "9", true}},
+		"it is gone":           {{"seen", "a", "5", true}, {"want", "a", "7", false}, {"gone", "b", "6", false}, {"gone", "a", "6", true}},
+		"another is, later":    {{"seen", "a", "5", true}, {"want", "a", "7", false}, {"gone", "b", "8", true}},
+	} {
+		var g leaseGate
+		for i, step := range steps {
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: step.node, ResourceVersion: step.version}}
+			switch step.what {
+			case "seen":
+				g.seen(lease)
+			case "want":
+				g.want(step.node, step.version)
+			case "gone":
+				g.gone(lease)
+			}
+			if err := g.open(); (err == nil) != step.ok {
+				t.Errorf("%s, step %d: %v", name, i, err)
+			}
+		}
+	}
+}
+
+// TestTaintLists: a taint takes the place of that of its key and effect, and is another one when any of it differs.
+func TestTaintLists(t *testing.T) {
+	had := corev1.Taint{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute, TimeAdded: &metav1.Time{Time: time.Unix(1, 0)}}
+	other := corev1.Taint{Key: "other", Effect: corev1.TaintEffectNoSchedule}
+	for name, tt := range map[string]struct {
+		change func(*corev1.Taint)
+		same   bool
+		want   int // how many there are then
+	}{
+		"the same":       {func(*corev1.Taint) {}, true, 3},
+		"another key":    {func(t *corev1.Taint) { t.Key = "l" }, false, 4},
+		"another effect": {func(t *corev1.Taint) { t.Effect = corev1.TaintEffectNoSchedule }, false, 4},
+		"another value":  {func(t *corev1.Taint) { t.Value = "w" }, false, 3},
+		"another time":   {func(t *corev1.Taint) { t.TimeAdded = &metav1.Time{Time: time.Unix(2, 0)} }, false, 3},
+		"no time":        {func(t *corev1.Taint) { t.TimeAdded = nil }, false, 3},
+	} {
+		next := had
+		tt.change(&next)
+		if got := sameTaint(had, next); got != tt.same {
+			t.Errorf("%s: same is %v", name, got)
+		}
+		got := withTaint([]corev1.Taint{other, had, other}, next)
+		at := slices.IndexFunc(got, func(t corev1.Taint) bool { return sameTaint(t, next) })
+		if want := map[int]int{3: 1, 4: 3}[tt.want]; len(got) != tt.want || at != want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -35,7 +35,6 @@ func taintOf(c corev1.NodeCondition) string {
 		case corev1.ConditionUnknown:
 			return corev1.TaintNodeUnreachable
 		}
-		return ""
 	case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable, corev1.NodePIDPressure:
 		if c.Status != corev1.ConditionTrue {
 			return ""
