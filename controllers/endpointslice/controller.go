@@ -136,6 +136,9 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		},
 		Updated: func(old, slice *discoveryv1.EndpointSlice) {
 			seen(slice)
+			if ours(old) && (!ours(slice) || serviceOf(old) != serviceOf(slice) || slice.DeletionTimestamp != nil) {
+				c.written.deleted(old) // it is not among those that the cache is to show any more
+			}
 			switch {
 			case serviceOf(old) != serviceOf(slice):
 				later(slice)

@@ -19,6 +19,11 @@ func Plan(service *corev1.Service, pods []*corev1.Pod, existing []*discoveryv1.E
 	return out.create, out.update, out.delete, missing
 }
 
+// HintsFor is a pure part, for tables.
+func HintsFor(service *corev1.Service, e *discoveryv1.Endpoint) (*discoveryv1.EndpointHints, bool) {
+	return (&planner{service: service}).hintsFor(e)
+}
+
 // The parts that compare, for tables.
 var (
 	SameEndpoint = sameEndpoint

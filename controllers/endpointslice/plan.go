@@ -133,10 +133,9 @@ func (p *planner) place(g *group, existing []*discoveryv1.EndpointSlice, out *pl
 	for wanted.len() > 0 {
 		if i := bestFit(unchanged, wanted.len(), p.most); i >= 0 {
 			next := unchanged[i].DeepCopy()
-			unchanged = slices.Delete(unchanged, i, i+1)
-			wanted.fill(next, p.most)
+			wanted.fill(next, p.most) // all that are left
 			changed = append(changed, next)
-			continue
+			break
 		}
 		next := p.newSlice(g.ports)
 		wanted.fill(next, p.most)
@@ -221,10 +220,10 @@ func ownedBy(slice *discoveryv1.EndpointSlice, service *corev1.Service) bool {
 	})
 }
 
-// sameEmpty compares a slice with one that has no endpoints, as far as we care.
+// sameEmpty compares a slice with one of its address type that has no endpoints, as far as we care.
 func sameEmpty(slice, empty *discoveryv1.EndpointSlice) bool {
-	return len(slice.Endpoints) == 0 && len(slice.Ports) == 0 && slice.AddressType == empty.AddressType &&
-		maps.Equal(slice.Labels, empty.Labels) && equality.Semantic.DeepEqual(slice.OwnerReferences, empty.OwnerReferences)
+	return len(slice.Endpoints) == 0 && len(slice.Ports) == 0 && maps.Equal(slice.Labels, empty.Labels) &&
+		equality.Semantic.DeepEqual(slice.OwnerReferences, empty.OwnerReferences)
 }
 
 // portsOf are the ports of a pod that a service leads to, in upstream's order.
@@ -239,9 +238,7 @@ func portsOf(service *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPor
 		name, protocol := port.Name, port.Protocol
 		ports = append(ports, discoveryv1.EndpointPort{Name: &name, Port: &number, Protocol: &protocol, AppProtocol: port.AppProtocol})
 	}
-	if len(ports) > 1 { // hashing takes long
-		slices.SortFunc(ports, func(a, b discoveryv1.EndpointPort) int { return strings.Compare(backends.Hash(a), backends.Hash(b)) })
-	}
+	slices.SortFunc(ports, func(a, b discoveryv1.EndpointPort) int { return strings.Compare(backends.Hash(a), backends.Hash(b)) })
 	return ports
 }
 
@@ -277,9 +274,8 @@ func endpointOf(service *corev1.Service, pod *corev1.Pod, node *corev1.Node, add
 		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 	}
 	for _, podIP := range pod.Status.PodIPs {
-		ip := netutils.ParseIPSloppy(podIP.IP)
-		if ip != nil && familyOf(ip.String()) == addressType {
-			e.Addresses = append(e.Addresses, ip.String())
+		if ip := netutils.ParseIPSloppy(podIP.IP).String(); familyOf(ip) == addressType {
+			e.Addresses = append(e.Addresses, ip)
 		}
 	}
 	if name := pod.Spec.NodeName; name != "" {

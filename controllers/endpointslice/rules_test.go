@@ -269,6 +269,7 @@ func TestTracker(t *testing.T) {
 	is("nothing written, nothing there", tracker.Behind(key), false)
 	is("nothing written, something there", tracker.Behind(key, slice("a", 1)), false)
 	is("never written", tracker.Foreign(slice("a", 1)), true)
+	is("never written, of no generation", tracker.Foreign(slice("a", 0)), true)
 	tracker.Wrote(slice("a", 2))
 	is("older", tracker.Foreign(slice("a", 1)), false)
 	is("as written", tracker.Foreign(slice("a", 2)), false)
@@ -339,6 +340,9 @@ func TestSameEndpoint(t *testing.T) {
 	ab, ba := discoveryv1.Endpoint{Addresses: []string{"a", "b"}}, discoveryv1.Endpoint{Addresses: []string{"b", "a"}}
 	if endpointslice.KeyOf(&ab) != endpointslice.KeyOf(&ba) {
 		t.Error("the order of addresses matters")
+	}
+	if endpointslice.KeyOf(&ab) == endpointslice.KeyOf(&discoveryv1.Endpoint{Addresses: []string{"a", "c"}}) {
+		t.Error("the second of two addresses does not matter")
 	}
 	bare := discoveryv1.Endpoint{}
 	if !endpointslice.SameEndpoint(&bare, &discoveryv1.Endpoint{}) {

@@ -66,8 +66,8 @@ func (t *tracker) behind(service controllers.Key, cached []*discoveryv1.Endpoint
 	there := map[types.UID]bool{}
 	for _, slice := range cached {
 		there[slice.UID] = true
-		generation, ok := t.services[service][slice.UID]
-		if ok && (generation == gone || generation > slice.Generation) {
+		generation := t.services[service][slice.UID] // 0 if we did not write it
+		if generation == gone || generation > slice.Generation {
 			return true
 		}
 	}
