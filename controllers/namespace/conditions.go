@@ -22,7 +22,7 @@ func report(status *corev1.NamespaceStatus, left remains, errs failures, now met
 			continue
 		}
 		have := &status.Conditions[i]
-		if have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message {
+		if have.Status == c.Status && have.Message == c.Message { // which the reason goes with
 			continue
 		}
 		if have.Status == c.Status {

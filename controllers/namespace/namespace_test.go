@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/namespace"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
@@ -36,12 +38,20 @@ type bench struct {
 	began     time.Time
 	discovery error
 	known     atomic.Bool // from then on discovery does not fail
+	more      []schema.GroupVersionResource
+	client    *trial.Client // what the controller asks, if not the server itself
+	log       *slog.Logger
 }
 
 func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
 	t.Helper()
+	(&bench{}).run(t, before, test)
+}
+
+func (b *bench) run(t *testing.T, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, began: time.Now()}
+		b.T, b.began = t, time.Now()
 		b.api = fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
 			if before == nil {
 				return nil
@@ -49,8 +59,13 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 			return before(b, a)
 		}})
 		in := informer.New(fakeapi.Source[*corev1.Namespace](b.api, namespaces), informer.Options{DetectMutations: func(err error) { t.Error(err) }})
-		c := namespace.New(in, b.api, func() ([]schema.GroupVersionResource, error) {
-			all := []schema.GroupVersionResource{configMaps, fakeapi.Pods, secrets}
+		var asked namespace.Client = b.api
+		if b.client != nil {
+			b.client.Client = b.api
+			asked = b.client
+		}
+		c := namespace.New(in, asked, func() ([]schema.GroupVersionResource, error) {
+			all := append([]schema.GroupVersionResource{configMaps, fakeapi.Pods, secrets}, b.more...)
 			if b.known.Load() {
 				return all, nil
 			}
@@ -58,7 +73,9 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 		}, namespace.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(in, controllers.NewLoop(c, controllers.Options{})).Run(ctx) }()
+		go func() {
+			done <- controllers.Group(in, controllers.NewLoop(c, controllers.Options{Logger: b.log})).Run(ctx)
+		}()
 		b.create(namespaces, &corev1.Namespace{
 			ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}},
 		})
