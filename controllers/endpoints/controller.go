@@ -104,11 +104,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 			}
 		},
 		Updated: func(_, e *corev1.Endpoints) { seen(e) },
-		Deleted: func(e *corev1.Endpoints) {
-			c.unseen.Forget(controllers.KeyOf(e))
-			c.written.Forget(controllers.KeyOf(e))
-			q.Add(controllers.KeyOf(e))
-		},
+		Deleted: func(e *corev1.Endpoints) { q.Add(controllers.KeyOf(e)) },
 	})
 	return []controllers.Synced{c.in.Pods, c.in.Services, c.in.Endpoints}
 }
@@ -129,13 +125,14 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	if !backends.Selected(service) {
 		return controllers.Result{}, nil
 	}
-	current, exists, wait := c.current(key, service)
+	current, wait := c.current(key, service)
 	if wait > 0 {
 		return controllers.Result{RequeueAfter: wait}, nil
 	}
 	pods := backends.Of(service, c.in.Pods)
 	trigger := c.triggers.Time(service, pods) // whether or not it comes to a write
 	wanted := subsets(service, pods)
+	exists := current != nil
 	if !exists {
 		current = &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: service.Name, Namespace: service.Namespace}}
 	} else if upToDate(current, service, wanted) {
@@ -144,21 +141,21 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	return controllers.Result{}, c.write(ctx, service, desired(current, service, wanted, trigger), exists)
 }
 
-// current returns the cached Endpoints. When the cache does not show the last write yet, it is
+// current returns the cached Endpoints, nil if there are none. When the cache does not show the last write yet, it is
 // to be waited for: the service comes again when it does.
-func (c *Controller) current(key controllers.Key, service *corev1.Service) (*corev1.Endpoints, bool, time.Duration) {
-	look := func() (*corev1.Endpoints, bool, time.Duration) {
+func (c *Controller) current(key controllers.Key, service *corev1.Service) (*corev1.Endpoints, time.Duration) {
+	look := func() (*corev1.Endpoints, time.Duration) {
 		current, exists := c.in.Endpoints.Get(key.Namespace, key.Name)
 		switch {
 		case !exists:
-			return nil, false, c.unseen.Wait(key, time.Now())
+			return nil, c.unseen.Wait(key, time.Now())
 		case c.written.Behind(current, service.UID):
-			return nil, true, time.Minute
+			return nil, time.Minute
 		}
-		return current, true, 0
+		return current, 0
 	}
-	if current, exists, wait := look(); wait == 0 {
-		return current, exists, 0
+	if current, wait := look(); wait == 0 {
+		return current, 0
 	}
 	c.waiting.Add(key)
 	return look() // it may have arrived before it was waited for
@@ -172,11 +169,10 @@ func (c *Controller) write(ctx context.Context, service *corev1.Service, next *c
 		target  = kind().Target(next.Namespace, next.Name)
 	)
 	if exists {
-		got, updateErr := c.client.Update(ctx, target, next, metav1.UpdateOptions{})
-		if updated, ok := got.(metav1.Object); ok && updateErr == nil {
+		var updated *corev1.Endpoints
+		if updated, err = client.As[*corev1.Endpoints](c.client.Update(ctx, target, next, metav1.UpdateOptions{})); err == nil {
 			c.written.Wrote(updated, service.UID)
 		}
-		err = updateErr
 	} else {
 		reason, message = "FailedToCreateEndpoint", fmt.Sprintf("Failed to create endpoint for service %s/%s", service.Namespace, service.Name)
 		target.Name = ""

@@ -211,6 +211,7 @@ func TestTruncate(t *testing.T) {
 		{[]corev1.EndpointSubset{many(1000, 1, 1)}, "1000+0 over"},
 		{[]corev1.EndpointSubset{many(500, 300, 1), many(200, 100, 2)}, "500+225 200+75 over"},
 		{[]corev1.EndpointSubset{many(0, 1001, 1), many(0, 999, 2)}, "0+501 0+499 over"},
+		{[]corev1.EndpointSubset{many(0, 1001, 1), many(0, 499, 2)}, "0+668 0+332 over"},
 		{[]corev1.EndpointSubset{many(900, 50, 1), many(1100, 50, 2)}, "450+0 550+0 over"},
 		{[]corev1.EndpointSubset{many(667, 0, 1), many(667, 0, 2), many(667, 0, 3)}, "334+0 334+0 332+0 over"},
 	} {
@@ -337,9 +338,134 @@ func TestAddresses(t *testing.T) {
 		p.Status.PodIP = "fd00::2"
 		b.put(fakeapi.Pods, p)
 		b.want("six", "1.2.3.4,fd00::1,fd00::2|:http=8080") // each pod has its own first family
+		if got := b.endpoints("six").Subsets; len(got) != 1 {
+			b.Errorf("subsets %v", got)
+		}
 		headless := service("web")
 		headless.Name, headless.Spec.ClusterIP, headless.Spec.Selector = "bare", "10.0.0.9", map[string]string{"app": "web"}
 		b.put(services, headless)
 		b.want("bare", "") // no ports, and not headless
+	})
+}
+
+// TestPackedOrder: an address that is ready and not ready for a port is not ready; two ports, or two subsets, have one order.
+func TestPackedOrder(t *testing.T) {
+	at := []corev1.EndpointAddress{{IP: "1"}}
+	ports := []corev1.EndpointPort{{Port: 80}}
+	ready, unready := corev1.EndpointSubset{Addresses: at, Ports: ports}, corev1.EndpointSubset{NotReadyAddresses: at, Ports: ports}
+	for _, loose := range [][]corev1.EndpointSubset{{ready, unready}, {unready, ready}} {
+		if got := endpoints.Pack(loose); len(got) != 1 || len(got[0].Addresses) != 0 || len(got[0].NotReadyAddresses) != 1 {
+			t.Errorf("ready and not: %v", got)
+		}
+	}
+	h2c, grpc := "h2c", "grpc"
+	for _, two := range [][]corev1.EndpointPort{
+		{{Port: 1, AppProtocol: &h2c}, {Port: 1, AppProtocol: &grpc}}, {{Port: 2}, {Port: 3}}, {{Port: 4}, {Port: 5}},
+	} {
+		order := func(apart bool, ports ...corev1.EndpointPort) string {
+			var loose []corev1.EndpointSubset
+			for _, p := range ports {
+				s := corev1.EndpointSubset{Addresses: at, Ports: []corev1.EndpointPort{p}}
+				if apart && p == two[0] {
+					s.Addresses = []corev1.EndpointAddress{{IP: "2"}}
+				}
+				loose = append(loose, s)
+			}
+			var out []string
+			for _, s := range endpoints.Pack(loose) {
+				for _, p := range s.Ports {
+					out = append(out, fmt.Sprintf("%d-%t", p.Port, p.AppProtocol == &h2c))
+				}
+			}
+			return strings.Join(out, " ")
+		}
+		for _, apart := range []bool{false, true} {
+			first, second := order(apart, two[0], two[1]), order(apart, two[1], two[0])
+			if first != second || len(strings.Fields(first)) != 2 {
+				t.Errorf("%v, in subsets of their own %t: %s, the other way round %s", two, apart, first, second)
+			}
+		}
+	}
+}
+
+// TestOwnWrites: what the controller wrote itself, once it is seen, is no reason to look again; while it is not, the service waits a
+// minute at most. A service that is made again waits for nothing.
+func TestOwnWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
+			if a.Verb == fakeapi.Create && a.Target.Name != "" {
+				t.Errorf("created at %s", a.Target.Name)
+			}
+			return nil
+		}})
+		feed := fakeapi.Source[*corev1.Endpoints](api, resource)
+		in := endpoints.Sources{
+			Services:  informer.New(fakeapi.Source[*corev1.Service](api, services), informer.Options{}),
+			Pods:      informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
+			Endpoints: informer.New(feed, informer.Options{}),
+		}
+		b := &bench{T: t, api: api}
+		var q trial.Queue
+		c := endpoints.New(in, api, &fakeapi.Recorder{}, endpoints.Options{})
+		c.Watch(&q)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- controllers.Group(in.Services, in.Pods, in.Endpoints).Run(ctx) }()
+		synctest.Wait()
+		want := func(what, want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := q.Take(); got != want {
+				t.Errorf("%s: %q, want %q", what, got, want)
+			}
+		}
+		reconcile := func(what string, again time.Duration, writes string) {
+			t.Helper()
+			api.Reset()
+			result, err := c.Reconcile(ctx, controllers.Key{Namespace: "ns", Name: "web"})
+			if err != nil || result.RequeueAfter != again {
+				t.Errorf("%s: %v, %v", what, result, err)
+			}
+			b.writes(what, writes)
+		}
+		relabel := func(value string) {
+			b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = map[string]string{"l": value} })
+		}
+		b.put(services, web())
+		want("a service", "ns/web")
+		reconcile("a service", 0, "create")
+		want("its Endpoints", "")
+		relabel("w")
+		want("a change", "ns/web")
+		reconcile("a change", 0, "update")
+		want("and of the Endpoints", "")
+		feed.Hold()
+		relabel("x")
+		reconcile("another change", 0, "update")
+		want("which is not seen", "ns/web")
+		reconcile("before it is seen", time.Minute, "")
+		feed.Resume()
+		want("when it is", "ns/web")
+		reconcile("when it is", 0, "")
+
+		feed.Hold()
+		b.remove("web")
+		reconcile("the service is gone", 0, "delete")
+		reconcile("its Endpoints, too", 0, "delete") // which answers that they are
+		feed.Resume()
+		want("both are gone", "ns/web")
+		feed.Hold()
+		b.put(services, web())
+		reconcile("made again", 0, "create")
+		reconcile("before its Endpoints are seen", 5*time.Minute, "")
+		b.remove("web")
+		reconcile("and gone again", 0, "delete")
+		b.put(services, web())
+		reconcile("and made a third time", 0, "create")
+		feed.Resume()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -203,7 +204,7 @@ func TestLedReturns(t *testing.T) {
 		if err != nil {
 			o.Fatal(err)
 		}
-		if err := e.Run(o.Context()); !errors.Is(err, failed) || e.Leader() != "" {
+		if err := e.Run(o.Context()); !errors.Is(err, failed) || errors.Is(err, leaderelection.ErrLost) || e.Leader() != "" {
 			o.Errorf("Run: %v, leader %q", err, e.Leader())
 		}
 		if !slices.Equal(leaders, []string{"a"}) {
@@ -267,22 +268,31 @@ func TestNeverTwoLeaders(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	const positive, longer, retry = "durations must be positive", "leaseDuration must be greater", "renewDeadline must be greater"
+	short := func(change func(*leaderelection.Options)) leaderelection.Options {
+		o := leaderelection.Options{LeaseDuration: time.Second, RenewDeadline: 500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond}
+		change(&o)
+		return o
+	}
 	for name, tt := range map[string]struct {
 		identity string
 		options  leaderelection.Options
+		want     string // "" is no error
 	}{
-		"no identity":                 {"", leaderelection.Options{}},
-		"lease short":                 {"a", leaderelection.Options{LeaseDuration: 10 * time.Second}},
-		"deadline short":              {"a", leaderelection.Options{RenewDeadline: 2 * time.Second}},
-		"negative":                    {"a", leaderelection.Options{RetryPeriod: -1}},
-		"no longer than the deadline": {"a", leaderelection.Options{LeaseDuration: 10 * time.Second, RenewDeadline: 10 * time.Second}},
-		"no longer than a retry":      {"a", leaderelection.Options{RenewDeadline: 2400 * time.Millisecond}},
-		"less than a second": {"a", leaderelection.Options{
-			LeaseDuration: 900 * time.Millisecond, RenewDeadline: 500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond,
-		}},
+		"none":                        {"a", leaderelection.Options{}, ""},
+		"as short as can be":          {"a", short(func(*leaderelection.Options) {}), ""},
+		"less than a second":          {"a", short(func(o *leaderelection.Options) { o.LeaseDuration -= time.Millisecond }), positive},
+		"negative deadline":           {"a", short(func(o *leaderelection.Options) { o.RenewDeadline = -1 }), positive},
+		"negative period":             {"a", short(func(o *leaderelection.Options) { o.RetryPeriod = -1 }), positive},
+		"no identity":                 {"", leaderelection.Options{}, "identity is empty"},
+		"lease short":                 {"a", leaderelection.Options{LeaseDuration: 9 * time.Second}, longer},
+		"deadline short":              {"a", leaderelection.Options{RenewDeadline: 2 * time.Second}, retry},
+		"no longer than the deadline": {"a", leaderelection.Options{LeaseDuration: 10 * time.Second, RenewDeadline: 10 * time.Second}, longer},
+		"no longer than a retry":      {"a", leaderelection.Options{RenewDeadline: 2400 * time.Millisecond}, retry},
 	} {
-		if _, err := leaderelection.New(lease, tt.identity, nil, nil, tt.options); !errors.Is(err, leaderelection.ErrOptions) {
-			t.Errorf("%s: %v", name, err)
+		_, err := leaderelection.New(lease, tt.identity, nil, nil, tt.options)
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, leaderelection.ErrOptions) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
 }

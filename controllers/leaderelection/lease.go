@@ -26,7 +26,7 @@ func holder(lease *coordinationv1.Lease) string {
 
 // valid tells whether a Lease that was seen to change at seen still binds others.
 func valid(lease *coordinationv1.Lease, seen, now time.Time) bool {
-	if lease == nil || lease.Spec.LeaseDurationSeconds == nil {
+	if lease.Spec.LeaseDurationSeconds == nil {
 		return false
 	}
 	return seen.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second).After(now)

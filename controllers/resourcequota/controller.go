@@ -146,7 +146,7 @@ func (c *Controller) write(ctx context.Context, rq *corev1.ResourceQuota, v verd
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil
-	case err == nil || !refused(err):
+	case !refused(err):
 		// If nobody knows whether it was written, it may have been: what is given back twice
 		// would let too much in, what is not given back now is later, when it is quiet.
 		c.ledger.settle(rq, v.released)

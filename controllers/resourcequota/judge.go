@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/internal/quota"
@@ -46,11 +45,8 @@ func (l *ledger) judge(q *corev1.ResourceQuota, now time.Time, quiet time.Durati
 			}
 			continue
 		}
-		there, ok := t.counted[name]
-		if !ok {
-			there = resource.Quantity{Format: resource.DecimalSI}
-		}
-		if known && !settled {
+		there := t.counted[name]
+		if !settled {
 			was = was.DeepCopy()
 			was.Sub(t.released[name])
 			if was.Cmp(there) > 0 {

@@ -72,7 +72,7 @@ func (l *ledger) space(namespace string) *space {
 
 // tidy forgets a namespace that has nothing in it.
 func (l *ledger) tidy(namespace string) {
-	if s := l.spaces[namespace]; s != nil && len(s.numbers)+len(s.objects)+len(s.tallies) == 0 {
+	if s := l.spaces[namespace]; len(s.numbers)+len(s.objects)+len(s.tallies) == 0 {
 		delete(l.spaces, namespace)
 	}
 }
