@@ -96,7 +96,6 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Deleted: func(set *appsv1.ReplicaSet) {
 			// One of the same name starts afresh.
 			c.expected.Forget(controllers.KeyOf(set))
-			c.written.Forget(controllers.KeyOf(set))
 			q.Add(controllers.KeyOf(set))
 		},
 	})

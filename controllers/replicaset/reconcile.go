@@ -100,7 +100,7 @@ func (c *Controller) pods(set *appsv1.ReplicaSet, selector labels.Selector) (can
 func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active []*corev1.Pod) error {
 	switch missing := int(replicas(set)) - len(active); {
 	case missing > 0:
-		if alive, err := ownership.Alive(ctx, c.client, kind(), set); err != nil || !alive {
+		if alive, err := ownership.Alive(ctx, c.client, kind(), set); !alive {
 			return err
 		}
 		return c.create(ctx, set, min(missing, c.burst))

@@ -44,12 +44,12 @@ func status(set *appsv1.ReplicaSet, active, terminating []*corev1.Pod, failure e
 	}
 	isFailure := func(c appsv1.ReplicaSetCondition) bool { return c.Type == appsv1.ReplicaSetReplicaFailure }
 	switch failed := slices.ContainsFunc(out.Conditions, isFailure); {
-	case failure == nil && failed:
+	case failure == nil:
 		out.Conditions = slices.DeleteFunc(out.Conditions, isFailure)
 		if len(out.Conditions) == 0 {
 			out.Conditions = nil
 		}
-	case failure != nil && !failed:
+	case !failed:
 		reason := "FailedCreate"
 		if len(active) > int(replicas(set)) {
 			reason = "FailedDelete"
@@ -65,13 +65,10 @@ func status(set *appsv1.ReplicaSet, active, terminating []*corev1.Pod, failure e
 // updateStatus writes the status unless the set has it already. When somebody else wrote in
 // between it tries once more on the set as it is then, with the generation acted upon.
 func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, next appsv1.ReplicaSetStatus) (*appsv1.ReplicaSet, error) {
-	if set.Generation == set.Status.ObservedGeneration {
-		next.ObservedGeneration = set.Generation
-		if equality.Semantic.DeepEqual(set.Status, next) {
-			return set, nil
-		}
-	}
 	next.ObservedGeneration = set.Generation
+	if equality.Semantic.DeepEqual(set.Status, next) {
+		return set, nil
+	}
 	target := kind().Target(set.Namespace, set.Name)
 	for retried := false; ; retried = true {
 		changed := set.DeepCopy()

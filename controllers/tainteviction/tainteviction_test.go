@@ -1,14 +1,18 @@
 package tainteviction_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -27,6 +31,7 @@ type bench struct {
 	api    *fakeapi.Server
 	events fakeapi.Recorder
 	began  time.Time
+	log    bytes.Buffer // of failures
 }
 
 func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(*bench)) {
@@ -37,7 +42,7 @@ func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(*bench)
 			Nodes: informer.New(fakeapi.Source[*corev1.Node](b.api, nodes), detect),
 			Pods:  informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
 		}
-		loop := controllers.NewLoop(tainteviction.New(in, b.api, &b.events), controllers.Options{Workers: 3})
+		loop := controllers.NewLoop(tainteviction.New(in, b.api, &b.events), controllers.Options{Workers: 3, Logger: slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- controllers.Group(in.Nodes, in.Pods, loop).Run(ctx) }()
@@ -324,5 +329,65 @@ func TestReasonComesFirst(t *testing.T) {
 		if deletions != 1 || len(b.get("p").Status.Conditions) != 1 {
 			b.Errorf("deleted %d times, conditions %v", deletions, b.get("p").Status.Conditions)
 		}
+	})
+}
+
+// TestTries: a deletion is tried five times, 10 ms apart; then the failure is reported. A pod that is gone is none.
+func TestTries(t *testing.T) {
+	gone := apierrors.NewNotFound(fakeapi.Pods.GroupResource(), "p")
+	for name, tt := range map[string]struct {
+		verb   string
+		answer error
+		tries  int
+		told   bool
+	}{
+		"refused":  {fakeapi.Delete, errors.New("no"), 5, true},
+		"unread":   {fakeapi.Get, errors.New("no"), 5, true},
+		"gone":     {fakeapi.Get, gone, 1, false},
+		"gone now": {fakeapi.Delete, gone, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var tries []time.Time
+			tainted := false
+			inBubble(t, func(a fakeapi.Action) error {
+				if !tainted || a.Verb != tt.verb || a.Target.Resource != fakeapi.Pods {
+					return nil
+				}
+				tries = append(tries, time.Now())
+				return tt.answer
+			}, func(b *bench) {
+				b.put("pods", pod("p"))
+				tainted = true
+				b.taint("a")
+				b.until(time.Minute)
+				for i, at := range tries {
+					if got := at.Sub(b.began); got != time.Duration(i)*10*time.Millisecond {
+						t.Errorf("try %d after %v", i, got)
+					}
+				}
+				if len(tries) != tt.tries || strings.Contains(b.log.String(), "evicting pod ns/p") != tt.told {
+					t.Errorf("%d tries, logged %s", len(tries), b.log.String())
+				}
+			})
+		})
+	}
+}
+
+// TestBound: a pod that comes to a tainted node has to go; one whose time runs keeps it when it is bound.
+func TestBound(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.taint("a")
+		p := pod("p")
+		p.Spec.NodeName = ""
+		b.put("pods", p)
+		b.until(time.Minute)
+		b.wantEvents()
+		p = b.get("p")
+		p.Spec.NodeName = "n"
+		if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"}, p, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		synctest.Wait()
+		b.wantDeleted("p", true)
 	})
 }
