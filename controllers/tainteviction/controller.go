@@ -72,8 +72,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 				q.Add(controllers.Key{Name: node.Name})
 			}
 		},
-		Deleted: func(node *corev1.Node) { q.Add(controllers.Key{Name: node.Name}) },
-	})
+	}) // the pods of a node that is deleted go with it, by podgc
 	changed := func(pod *corev1.Pod) {
 		key := controllers.KeyOf(pod)
 		c.work.touch(key)
@@ -112,7 +111,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 func (c *Controller) reconcileNode(name string) {
 	node, ok := c.in.Nodes.Get("", name)
 	if !ok {
-		return // its pods go with it, by podgc
+		return
 	}
 	taints, now := noExecute(node), time.Now()
 	for _, pod := range pods.OnNode(c.in.Pods, name) {

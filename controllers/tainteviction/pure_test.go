@@ -30,6 +30,7 @@ func TestTolerated(t *testing.T) {
 		"another one":            {[]corev1.Taint{a}, []corev1.Toleration{exists("b")}, -1, true},
 		"another effect":         {[]corev1.Taint{a}, []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, -1, true},
 		"another value":          {[]corev1.Taint{a}, []corev1.Toleration{{Key: "a", Value: "2"}}, -1, true},
+		"by comparison":          {[]corev1.Taint{a}, []corev1.Toleration{{Key: "a", Operator: "Lt", Value: "5"}}, -1, true},
 		"for ever":               {[]corev1.Taint{a}, []corev1.Toleration{{Key: "a", Value: "1"}}, 0, false},
 		"everything":             {[]corev1.Taint{a, b}, []corev1.Toleration{exists("")}, 0, false},
 		"for a time":             {[]corev1.Taint{a}, []corev1.Toleration{exists("a", 300)}, 300 * time.Second, true},

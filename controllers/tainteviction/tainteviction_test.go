@@ -391,3 +391,58 @@ func TestBound(t *testing.T) {
 		b.wantDeleted("p", true)
 	})
 }
+
+// tolerate gives the pod p other tolerations.
+func (b *bench) tolerate(tolerations ...corev1.Toleration) {
+	b.Helper()
+	p := b.get("p")
+	p.Spec.Tolerations = tolerations
+	if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"}, p, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// TestWhichDeadline: a deadline that was set before stands even when a taint comes that is tolerated for no time; one of the same
+// moment does not stand.
+func TestWhichDeadline(t *testing.T) {
+	t.Run("set before", func(t *testing.T) {
+		inBubble(t, nil, func(b *bench) {
+			b.put("pods", pod("p", toleration("a", 300), toleration("b", 0)))
+			b.taint("a")
+			b.until(100 * time.Second)
+			b.taint("a", "b")
+			b.until(299 * time.Second)
+			b.wantDeleted("p", false)
+			b.until(300 * time.Second)
+			b.wantDeleted("p", true)
+		})
+	})
+	t.Run("set just now", func(t *testing.T) {
+		inBubble(t, nil, func(b *bench) {
+			b.put("pods", pod("p", toleration("a", 300)))
+			b.taint("a")
+			b.tolerate(toleration("a", 10))
+			b.until(9 * time.Second)
+			b.wantDeleted("p", false)
+			b.until(10 * time.Second)
+			b.wantDeleted("p", true)
+		})
+	})
+}
+
+// TestNodesThatCome: the pods of a node that is known only after them have to go as well; those of one that never is stay.
+func TestNodesThatCome(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		p := pod("p")
+		p.Spec.NodeName = "late"
+		b.put("pods", p)
+		b.until(time.Second)
+		b.wantDeleted("p", false)
+		b.put(nodes.Resource, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "late"},
+			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}}},
+		})
+		b.wantDeleted("p", true)
+	})
+}
