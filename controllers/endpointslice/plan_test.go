@@ -232,8 +232,8 @@ func TestHintsByDistribution(t *testing.T) {
 	s.Namespace, s.UID = "ns", "u"
 	plain := func(name string, last ...int) *discoveryv1.EndpointSlice { return sliceWith(t, s, name, last...) }
 	before := plain("a", 1)
-	close := corev1.ServiceTrafficDistributionPreferClose
-	s.Spec.TrafficDistribution = &close
+	near := corev1.ServiceTrafficDistributionPreferClose
+	s.Spec.TrafficDistribution = &near
 	hinted := plain("b", 2)
 	unready := podsAt(1)
 	unready[0].Status.Conditions = nil

@@ -74,7 +74,7 @@ func TestEveryFailure(t *testing.T) {
 			b.make("a/x", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "ghost", UID: "ghost"})
 		},
 	} {
-		for kind, before := range map[string]func(*bench, fakeapi.Action) error{"": nil, " of a custom kind": unmergeable} {
+		for kind, before := range map[string]func(*bench, fakeapi.Action) error{"built in": nil, "custom": unmergeable} {
 			story := func(c *trial.Client, log *slog.Logger) (state string) {
 				(&bench{client: c, log: log}).run(t, 1, before, func(_ *testing.T, b *bench) {
 					steps(b)
@@ -83,7 +83,7 @@ func TestEveryFailure(t *testing.T) {
 				})
 				return state
 			}
-			t.Run(name+kind, func(t *testing.T) {
+			t.Run(name+", "+kind, func(t *testing.T) {
 				var out bytes.Buffer
 				story(&trial.Client{}, slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))
 				if out.Len() > 0 {

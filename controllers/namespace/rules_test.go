@@ -157,7 +157,7 @@ func TestOrderOfWhatRemains(t *testing.T) {
 		m := metav1.ObjectMeta{Name: "x", Finalizers: []string{"x/f", "x/b", "x/e", "x/a", "x/c", "x/d"}}
 		b.create(b.more[0], &corev1.ServiceAccount{ObjectMeta: m})
 		b.create(b.more[1], &corev1.LimitRange{ObjectMeta: m})
-		b.create(b.more[2], &corev1.Endpoints{ObjectMeta: m}) //nolint:staticcheck // one of the kinds that there are
+		b.create(b.more[2], &corev1.Endpoints{ObjectMeta: m})
 		b.create(b.more[3], &corev1.Service{ObjectMeta: m})
 		b.create(b.more[4], &corev1.ResourceQuota{ObjectMeta: m})
 		b.create(b.more[5], &corev1.ReplicationController{ObjectMeta: m})
