@@ -208,8 +208,8 @@ func fraction(d *appsv1.Deployment, set *appsv1.ReplicaSet) int32 {
 	if replicas(d) == 0 {
 		return -size(set)
 	}
-	before, ok := countAnnotation(set, maxReplicas)
-	if !ok || before == 0 {
+	before, _ := countAnnotation(set, maxReplicas)
+	if before == 0 {
 		before = d.Status.Replicas
 	}
 	if before == 0 {

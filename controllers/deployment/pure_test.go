@@ -103,6 +103,9 @@ func TestPlanScale(t *testing.T) {
 		{"size and template", 10, sized(14, 0, 0), 0, nil, []*appsv1.ReplicaSet{set("v1", 3, 0), set("v2", 7, 0)}, map[string]int32{"v2": 10, "v1": 4}},
 		{"full but broken", 2, sized(2, 1, 1), 1, set("v2", 2, 0), []*appsv1.ReplicaSet{set("v1", 1, 0)}, map[string]int32{"v2": 2, "v1": 1}},
 		{"full", 2, sized(2, 1, 1), 1, set("v2", 2, 2), []*appsv1.ReplicaSet{set("v1", 1, 1)}, map[string]int32{"v1": 0}},
+		{"6 to 0, with surge", 6, sized(0, 2, 0), 2, set("v3", 3, 0), []*appsv1.ReplicaSet{set("v1", 1, 0), set("v2", 2, 0)}, map[string]int32{"v3": 0, "v2": 0, "v1": 0}},
+		{"rounded up", 4, sized(7, 0, 0), 0, set("v2", 2, 0), []*appsv1.ReplicaSet{set("v1", 2, 0)}, map[string]int32{"v2": 4, "v1": 3}},
+		{"rounded down", 6, sized(3, 0, 0), 0, set("v2", 3, 0), []*appsv1.ReplicaSet{set("v1", 3, 0)}, map[string]int32{"v2": 2, "v1": 1}},
 		{"nothing at all", 2, sized(2, 1, 1), 1, nil, nil, map[string]int32{}},
 	} {
 		all := slices.Clone(tt.old)

@@ -140,7 +140,7 @@ func makeSet(d *appsv1.Deployment) *appsv1.ReplicaSet {
 }
 
 func withLabel(labels map[string]string, hash string) map[string]string {
-	out := map[string]string{hashLabel: hash}
+	out := map[string]string{}
 	maps.Copy(out, labels)
 	out[hashLabel] = hash
 	return out
@@ -173,19 +173,13 @@ func fenceposts(d *appsv1.Deployment) (surge, unavailable int32, err error) {
 
 // maxSurge is how many pods more than asked for a rolling update may have.
 func maxSurge(d *appsv1.Deployment) int32 {
-	surge, _, err := fenceposts(d)
-	if err != nil {
-		return 0 // validation does not let this in
-	}
+	surge, _, _ := fenceposts(d) // 0 when it makes no sense, which validation does not let in
 	return surge
 }
 
 // maxUnavailable is how many pods less than asked for a rolling update may have available.
 func maxUnavailable(d *appsv1.Deployment) int32 {
-	_, unavailable, err := fenceposts(d)
-	if err != nil || replicas(d) == 0 {
-		return 0
-	}
+	_, unavailable, _ := fenceposts(d) // 0 when it makes no sense
 	return min(unavailable, replicas(d))
 }
 

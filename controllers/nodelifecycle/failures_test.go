@@ -205,6 +205,10 @@ func TestStatusThatFails(t *testing.T) {
 				b.until(2 * time.Second)
 				b.hearts["b"]()
 				s.arm()
+				b.until(64 * time.Second)
+				if tt.request == "get leases kube-node-lease/b" {
+					b.wantTaints("b") // nobody knows
+				}
 				b.until(66 * time.Second)
 				s.want(b, tt.want...)
 				if tt.request == "get leases kube-node-lease/b" {
@@ -231,10 +235,7 @@ func TestStatusThatFails(t *testing.T) {
 
 // TestUnseenLease: a node whose lease the cache does not have is not silent when the server has one.
 func TestUnseenLease(t *testing.T) {
-	inBubble(t, func(fakeapi.Action) error { return nil }, func(b *bench) {
-		b.healthy("a")
-		b.node("b", corev1.ConditionTrue)
-	}, func(b *bench) {
+	inBubble(t, func(fakeapi.Action) error { return nil }, func(b *bench) { b.node("b", corev1.ConditionTrue) }, func(b *bench) {
 		b.until(2 * time.Second)
 		b.leases.Hold()
 		b.create(leases.Resource, corev1.NamespaceNodeLease, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
@@ -453,7 +454,7 @@ func TestParallel(t *testing.T) {
 		t.Run(fmt.Sprint(parallel), func(t *testing.T) {
 			var mu sync.Mutex
 			now, most, asked := 0, 0, 0
-			b := &bench{options: nodelifecycle.Options{Parallel: parallel}}
+			b := &bench{options: nodelifecycle.Options{Parallel: parallel}, mute: true}
 			b.run(t, func(a fakeapi.Action) error {
 				if a.Verb != fakeapi.Get || a.Target.Resource != leases {
 					return nil

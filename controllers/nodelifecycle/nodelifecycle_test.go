@@ -45,6 +45,7 @@ type bench struct {
 	options    nodelifecycle.Options
 	controller *nodelifecycle.Controller
 	log        bytes.Buffer // of failures
+	mute       bool         // without a log
 }
 
 // inBubble runs test against a controller. Nodes are made by prepare, before it starts.
@@ -66,6 +67,9 @@ func (b *bench) run(t *testing.T, before func(fakeapi.Action) error, prepare, te
 			Leases: informer.New(b.leases, detect),
 		}
 		b.options.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		if b.mute {
+			b.options.Logger = nil
+		}
 		b.controller = nodelifecycle.New(in, b.api, &b.events, b.options)
 		prepare(b)
 		b.api.Reset()
