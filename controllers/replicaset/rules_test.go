@@ -97,7 +97,7 @@ func TestSetThatIsDeleted(t *testing.T) {
 
 // TestTerminating: which pods count as ones that the set still has to see go.
 func TestTerminating(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
+	byHand(t, fakeapi.Options{}, replicaset.Options{}, func(b *bench, reconcile func(what, writes string)) {
 		set := b.create(sets, web(0)).(*appsv1.ReplicaSet)
 		ref := *metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))
 		for name, tt := range map[string]struct {
@@ -129,7 +129,7 @@ func TestTerminating(t *testing.T) {
 				}
 			}
 		}
-		b.after(time.Minute)
+		reconcile("once", "update replicasets:1")
 		b.wantStatus("web", "replicas 0 labeled 0 ready 0 available 0 terminating 2 observed 1")
 	})
 }
