@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -234,9 +235,12 @@ func TestEveryFailure(t *testing.T) {
 
 // TestUnreadScale: a scale that cannot be read, and then a status that cannot be written, are tried again.
 func TestUnreadScale(t *testing.T) {
+	var mu sync.Mutex
 	var asked []string
 	down := true
 	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if a.Target.Subresource == "scale" || a.Target.Resource == budgets && a.Verb == fakeapi.Update {
 			request := a.Verb + " " + a.Target.Subresource
 			if budget, ok := a.Object.(*policyv1.PodDisruptionBudget); ok {
@@ -254,10 +258,12 @@ func TestUnreadScale(t *testing.T) {
 		create(b, fakeapi.Pods, newPod("p", true, controllerRef("apps/v1", "StatefulSet", set)))
 		create(b, budgets, newBudget("max 1"))
 		b.after(5 * time.Millisecond)
+		mu.Lock()
 		if want := []string{"get scale", "update status down", "get scale", "update status down"}; !slices.Equal(asked, want) {
 			t.Errorf("asked %q, want %q", asked, want)
 		}
 		down = false
+		mu.Unlock()
 		b.after(time.Hour)
 		b.wantStatus("expected 3 desired 2 current 1 allowed 0 observed 1" + short)
 	})

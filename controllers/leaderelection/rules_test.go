@@ -34,6 +34,7 @@ func TestRequests(t *testing.T) {
 	}}, func(o *office) {
 		stop, _ := o.candidate("a", leaderelection.Options{})
 		time.Sleep(5 * time.Second) // renewed at 0, 2 and 4 s
+		synctest.Wait()
 		if want := []string{"get", "create", "update", "update", "update"}; !slices.Equal(asked, want) {
 			t.Errorf("asked %q, want %q", asked, want)
 		}

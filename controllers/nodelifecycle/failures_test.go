@@ -336,7 +336,7 @@ func TestBoundPods(t *testing.T) {
 		b.pod("p", "sick", yes)
 		b.until(8 * time.Second)
 		s.want(b, 0, 5*ms)
-		gone.armed = true
+		gone.arm()
 		b.pod("gone", "sick", yes)
 		b.until(9 * time.Second)
 		told := "Warning NodeNotReady Node is not ready"
