@@ -1,7 +1,6 @@
 package nodelifecycle_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/nodelifecycle"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
@@ -44,8 +44,8 @@ type bench struct {
 
 	options    nodelifecycle.Options
 	controller *nodelifecycle.Controller
-	log        bytes.Buffer // of failures
-	mute       bool         // without a log
+	log        trial.Text // of failures
+	mute       bool       // without a log
 }
 
 // inBubble runs test against a controller. Nodes are made by prepare, before it starts.
@@ -88,7 +88,7 @@ func (b *bench) run(t *testing.T, before func(fakeapi.Action) error, prepare, te
 		for _, stop := range b.hearts {
 			stop()
 		}
-		if before == nil && b.log.Len() > 0 {
+		if before == nil && b.log.String() != "" {
 			t.Errorf("nothing failed, but %s", b.log.String())
 		}
 	})

@@ -1,7 +1,6 @@
 package tainteviction_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/tainteviction"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
@@ -31,7 +31,7 @@ type bench struct {
 	api    *fakeapi.Server
 	events fakeapi.Recorder
 	began  time.Time
-	log    bytes.Buffer // of failures
+	log    trial.Text // of failures
 }
 
 func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(*bench)) {

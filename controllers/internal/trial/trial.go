@@ -1,5 +1,5 @@
 // Package trial is what tests of several controllers share: a queue that tells what was put into it, a client of which
-// one request fails, and a log that counts.
+// one request fails, a log that counts and one that is read while it is written.
 //
 // All types are safe for concurrent use.
 package trial
@@ -171,6 +171,33 @@ func (l *Log) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.n
+}
+
+// Text keeps what a logger writes. The zero value is ready to use.
+type Text struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (x *Text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.text.Write(p)
+}
+
+// String is what was written since the last Reset.
+func (x *Text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.text.String()
+}
+
+// Reset forgets what was written.
+func (x *Text) Reset() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.text.Reset()
 }
 
 // T is what of a *testing.T is needed here.
