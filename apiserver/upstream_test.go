@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/keelson-dev/keelson/admission/podsecurity"
+	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/admission/taintnodesbycondition"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/token"
@@ -124,9 +125,10 @@ func startForUsers(t *testing.T, o cluster.Server) *cluster.Cluster {
 		"nobody": {Name: "nobody", UID: "nobody"},
 	}))
 	// What was recorded comes from an API server without these plugins.
-	disable := append(cluster.Components(), taintnodesbycondition.Name, podsecurity.Name)
 	c, err := cluster.Start(t.Context(), cluster.Options{
-		Disable: disable, Authenticators: []authn.Authenticator{tokens}, Server: o,
+		Components:     []cluster.Component{},
+		Disable:        []string{serviceaccount.Name, taintnodesbycondition.Name, podsecurity.Name},
+		Authenticators: []cluster.AuthenticatorStage{cluster.Ready[authn.Authenticator]("tokens", tokens)}, Server: o,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,7 +24,6 @@ import (
 	"github.com/keelson-dev/keelson/authz/rbac"
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
 	"github.com/keelson-dev/keelson/authz/superuser"
-	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -41,20 +39,47 @@ type access struct {
 	rbac *rbac.Authorizer // the last of the chain, which also knows what somebody's roles are
 }
 
-// authorizers are upstream's chain: system:masters, the Node authorizer, RBAC.
-func (c *Cluster) authorizers() (access, error) {
+// DefaultAuthorizers are upstream's chain: system:masters, the Node authorizer, RBAC.
+func DefaultAuthorizers() []AuthorizerStage {
+	return []AuthorizerStage{
+		Ready[authz.Authorizer](superuser.Name, superuser.New()),
+		{"node", func(p ServerParts) (authz.Authorizer, error) {
+			pods, err := registry.NewLive[*corev1.Pod](p.Registry, coreResource("pods"))
+			if err != nil {
+				return nil, err
+			}
+			return node.New(node.Sources{Pods: pods}, rbac.Rules(bootstrap.NodeRules())), nil
+		}},
+		{"rbac", func(p ServerParts) (authz.Authorizer, error) { return p.RBAC, nil }},
+	}
+}
+
+// newRoles judges by the registry's roles.
+func (c *Cluster) newRoles() (*rbac.Authorizer, error) {
 	var err error
-	roles := rbac.New(rbac.Sources{
+	return rbac.New(rbac.Sources{
 		Roles:               view[*rbacv1.Role](c.registry, rbacResource("roles"), &err),
 		RoleBindings:        view[*rbacv1.RoleBinding](c.registry, rbacResource("rolebindings"), &err),
 		ClusterRoles:        view[*rbacv1.ClusterRole](c.registry, rbacResource("clusterroles"), &err),
 		ClusterRoleBindings: view[*rbacv1.ClusterRoleBinding](c.registry, rbacResource("clusterrolebindings"), &err),
-	})
-	nodes := node.New(node.Sources{Pods: view[*corev1.Pod](c.registry, coreResource("pods"), &err)}, rbac.Rules(bootstrap.NodeRules()))
-	chain := []authz.Named{{Name: superuser.Name, Authorizer: superuser.New()}, {Name: "node", Authorizer: nodes}}
-	chain = append(chain, c.options.Authorizers...)
-	chain = append(chain, authz.Named{Name: "rbac", Authorizer: roles})
-	return access{authz.Union(chain...), roles}, err
+	}), err
+}
+
+// newAccess makes the chain of authorizers.
+func (c *Cluster) newAccess() (err error) {
+	if c.access.rbac, err = c.newRoles(); err != nil {
+		return err
+	}
+	all, err := made(c.options.Authorizers, c.serverParts())
+	if err != nil {
+		return err
+	}
+	chain := make([]authz.Named, len(all))
+	for i, a := range all {
+		chain[i] = authz.Named{Name: c.options.Authorizers[i].Name, Authorizer: a}
+	}
+	c.access.Authorizer = authz.Union(chain...)
+	return nil
 }
 
 // escalation judges role writes by rules that are there only once the cluster is assembled.
@@ -72,62 +97,52 @@ func (e escalation) CheckBinding(ctx context.Context, namespace string, role rba
 	return e.check().CheckBinding(ctx, namespace, role)
 }
 
-// AdmissionPlugins are the names of the built-in admission plugins, by upstream's names and in its
-// order.
-func AdmissionPlugins() []string {
-	return []string{
-		namespacelifecycle.Name, serviceaccount.Name, noderestriction.Name, taintnodesbycondition.Name, podsecurity.Name,
-		priority.Name, defaulttolerationseconds.Name, resourcequota.Name,
+// DefaultAdmission are upstream's plugins, as far as they exist here, in upstream's order.
+func DefaultAdmission() []AdmissionStage {
+	return []AdmissionStage{
+		{namespacelifecycle.Name, func(p ServerParts) (admission.Plugin, error) {
+			namespaces, err := registry.NewLive[*corev1.Namespace](p.Registry, coreResource("namespaces"))
+			return namespacelifecycle.New(namespaces, namespacelifecycle.Options{}), err
+		}},
+		{serviceaccount.Name, func(p ServerParts) (admission.Plugin, error) {
+			accounts, err := registry.NewLive[*corev1.ServiceAccount](p.Registry, coreResource("serviceaccounts"))
+			return serviceaccount.New(accounts, serviceaccount.Options{Suffix: p.Suffix}), err
+		}},
+		{noderestriction.Name, newNodeRestriction},
+		Ready[admission.Plugin](taintnodesbycondition.Name, taintnodesbycondition.New()),
+		{podsecurity.Name, newPodSecurity},
+		{priority.Name, func(p ServerParts) (admission.Plugin, error) {
+			classes, err := registry.NewLive[*schedulingv1.PriorityClass](p.Registry, schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"})
+			return priority.New(classes), err
+		}},
+		Ready[admission.Plugin](defaulttolerationseconds.Name, defaulttolerationseconds.New(defaulttolerationseconds.Options{})),
+		{resourcequota.Name, newQuotaPlugin},
 	}
 }
 
-// admissionChain are the built-in plugins and the user's, of which one takes the place of the
-// built-in one of its name.
-func (c *Cluster) admissionChain() (admission.Chain, error) {
-	builtin, err := c.builtinAdmission()
-	given := c.options.Admission
-	builtin = slices.DeleteFunc(builtin, func(p admission.Plugin) bool {
-		return !c.enabled(p.Name()) || slices.ContainsFunc(given, func(g admission.Plugin) bool { return g.Name() == p.Name() })
-	})
-	return admission.Ordered(append(builtin, given...)...), err
-}
-
-// builtinAdmission are the plugins of upstream that exist here. ServiceAccount needs somebody
-// who creates the accounts, so it goes with that controller.
-func (c *Cluster) builtinAdmission() ([]admission.Plugin, error) {
+func newNodeRestriction(p ServerParts) (admission.Plugin, error) {
 	var err error
-	namespaces := view[*corev1.Namespace](c.registry, coreResource("namespaces"), &err)
-	pods := view[*corev1.Pod](c.registry, coreResource("pods"), &err)
-	plugins := []admission.Plugin{
-		namespacelifecycle.New(namespaces, namespacelifecycle.Options{}),
-		noderestriction.New(noderestriction.Sources{
-			Pods: pods, Nodes: view[*corev1.Node](c.registry, coreResource("nodes"), &err),
-			ServiceAccounts: view[*corev1.ServiceAccount](c.registry, coreResource("serviceaccounts"), &err),
-		}, c.access.Authorizer),
-		taintnodesbycondition.New(),
-		defaulttolerationseconds.New(defaulttolerationseconds.Options{}),
-		priority.New(view[*schedulingv1.PriorityClass](c.registry, schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}, &err)),
-		c.newQuotaPlugin(&err),
-	}
+	return noderestriction.New(noderestriction.Sources{
+		Pods:            view[*corev1.Pod](p.Registry, coreResource("pods"), &err),
+		Nodes:           view[*corev1.Node](p.Registry, coreResource("nodes"), &err),
+		ServiceAccounts: view[*corev1.ServiceAccount](p.Registry, coreResource("serviceaccounts"), &err),
+	}, p.Authorizer), err
+}
+
+func newPodSecurity(p ServerParts) (admission.Plugin, error) {
+	var err error
+	namespaces := view[*corev1.Namespace](p.Registry, coreResource("namespaces"), &err)
+	pods := view[*corev1.Pod](p.Registry, coreResource("pods"), &err)
 	if err != nil {
 		return nil, err
 	}
-	security, err := podsecurity.New(namespaces, pods, podsecurity.Options{Warn: registry.Warn, Annotate: audit.Annotate})
-	if err != nil {
-		return nil, err
-	}
-	plugins = append(plugins, security)
-	if c.needsAccount() {
-		accounts := shared[*corev1.ServiceAccount](c.informers, coreResource("serviceaccounts"), &err)
-		accounts.AddHandler(informer.Handler[*corev1.ServiceAccount]{Added: func(account *corev1.ServiceAccount) {
-			if account.Namespace == "default" && account.Name == "default" {
-				c.life.ready.fire()
-			}
-		}})
-		plugins = append(plugins, serviceaccount.New(view[*corev1.ServiceAccount](c.registry, coreResource("serviceaccounts"), &err),
-			serviceaccount.Options{Suffix: c.ids.Suffix}))
-	}
-	return plugins, err
+	return podsecurity.New(namespaces, pods, podsecurity.Options{Warn: registry.Warn, Annotate: audit.Annotate})
+}
+
+// admissionChain are the plugins in the order in which they run.
+func (c *Cluster) admissionChain() (admission.Chain, error) {
+	plugins, err := made(c.options.Admission, c.serverParts())
+	return admission.Ordered(plugins...), err
 }
 
 // view reads a kind without lag: what a write has been acknowledged for, decides the next request.

@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/authn/inprocess"
 	"github.com/keelson-dev/keelson/client"
 	clientrest "github.com/keelson-dev/keelson/client/rest"
-	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
@@ -28,7 +28,7 @@ var (
 	// ErrOptions: Options contradict themselves or are out of range.
 	ErrOptions = errors.New("bad options")
 	// ErrUnknownComponent: Options.Disable names something that does not exist.
-	ErrUnknownComponent = errors.New("unknown component")
+	ErrUnknownComponent = component.ErrUnknown
 	// ErrUnknownNode: there is no simulated node of that name.
 	ErrUnknownNode = errors.New("unknown node")
 )
@@ -47,13 +47,12 @@ type Cluster struct {
 	authn      authn.Authenticator
 	services   services
 	drain      *apiserver.Drain
-	informers  *informers
+	informers  *component.Informers
 	handler    http.Handler
 	transport  *apiserver.Transport
 	nodes      []*Node
 	nodesReady *nodesReady
 	parts      []part
-	slot       int // of the last loop
 
 	life life
 }
@@ -62,6 +61,9 @@ type Cluster struct {
 // does not call Run, calls Close.
 func New(o Options) (*Cluster, error) {
 	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	c := &Cluster{options: o, log: o.Logger, ids: registry.Random(), life: newLife(), drain: apiserver.NewDrain()}
@@ -111,11 +113,11 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 	if c.tokens.verifier, err = c.newVerifier(); err != nil {
 		return err
 	}
-	c.informers = newInformers(c.registry, informer.Options{Logger: c.log, DetectMutations: c.options.OnMutation})
+	c.informers = component.NewInformers(feed{c.registry}, c.informerOptions())
 	if err = c.newServices(store); err != nil {
 		return err
 	}
-	if c.access, err = c.authorizers(); err != nil {
+	if err = c.newAccess(); err != nil {
 		return err
 	}
 	chain, err := c.admissionChain()

@@ -3,147 +3,116 @@ package cluster
 import (
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/authn"
-	"github.com/keelson-dev/keelson/client"
-	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/events"
-	"github.com/keelson-dev/keelson/events/publish"
-	"github.com/keelson-dev/keelson/scheduler"
-	"github.com/keelson-dev/keelson/scheduler/predicates"
-	"github.com/keelson-dev/keelson/scheduler/priorities"
+	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/component/controllermanager"
+	"github.com/keelson-dev/keelson/component/kubescheduler"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/registry"
 )
+
+// Component is one part of a cluster beside its API server and nodes.
+type Component = component.Component
+
+// DefaultComponents are upstream's controllers, as far as they exist here, and the scheduler: what runs where
+// Options.Components says nothing else. The slice is the caller's to filter, replace in and append to.
+func DefaultComponents() []Component {
+	return append(controllermanager.Components(), kubescheduler.Component(kubescheduler.Options{}))
+}
 
 // part is one running component.
 type part struct {
 	name string
-	controllers.Runnable
+	lifecycle.Runnable
 }
 
-// component is how one component is made.
-type component struct {
-	name string
-	// account is the service account in kube-system that a controller acts as.
-	account string
-	make    func(c *Cluster, k kit) (controllers.Runnable, error)
-}
-
-// kit is what a component works with: its own client and recorder.
-type kit struct {
-	client   client.Client
-	recorder events.Recorder
-}
-
-// Components are the names of what Options.Disable can leave out, by upstream's names.
-func Components() []string {
-	names := []string{"scheduler"}
-	for _, k := range controllerTable() {
-		names = append(names, k.name)
-	}
-	return names
-}
-
-func (c *Cluster) enabled(name string) bool { return !slices.Contains(c.options.Disable, name) }
-
-// needsAccount tells whether pods need a service account, and so readiness does.
-func (c *Cluster) needsAccount() bool {
-	return c.enabled("serviceaccount-controller")
-}
-
+// addComponents makes the components, each with a client of its own identity.
 func (c *Cluster) addComponents() error {
-	for _, k := range controllerTable() {
-		if !c.enabled(k.name) {
-			continue
-		}
-		if err := c.add(k, controllerIdentity(k.account), publish.New); err != nil {
+	host := &component.Host{
+		Connect: c.clientOf, Informers: c.informers, Logger: c.log,
+		Cluster: component.Cluster{Resources: c.stored, RootCA: c.options.Server.RootCA},
+		Pace:    &component.Pace{Seed: c.options.Seed, Settle: c.options.Settle},
+		Grace:   -1, // the server ends, too
+	}
+	for _, k := range c.options.Components {
+		run, err := host.Make(k)
+		if err != nil {
 			return err
 		}
+		c.parts = append(c.parts, part{k.Name, run})
 	}
-	if c.enabled("scheduler") {
-		k := component{name: "default-scheduler", make: newScheduler}
-		if err := c.add(k, schedulerIdentity(), publish.NewSeries); err != nil {
-			return err
-		}
-	}
+	c.followAccounts()
 	return c.addNodes()
 }
 
-// add makes a component with a client of its own identity, and a publisher of its events.
-func (c *Cluster) add(k component, id *authn.Identity, publisher func(publish.Client, publish.Options) *publish.Publisher) error {
-	program := "kube-controller-manager"
-	if id.Name == schedulerIdentity().Name {
-		program = "kube-scheduler"
+// followAccounts has the cluster ready when pods can be created in the namespace default: once its service account is
+// there, where somebody in the cluster makes it.
+func (c *Cluster) followAccounts() {
+	if !c.has(controllermanager.ServiceAccount) {
+		return
 	}
-	api, err := c.clientOf(id, program)
-	if err != nil {
-		return err
+	accounts := component.Informer[*corev1.ServiceAccount](c.informers, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
+	accounts.AddHandler(informer.Handler[*corev1.ServiceAccount]{Added: func(account *corev1.ServiceAccount) {
+		if account.Namespace == "default" && account.Name == "default" {
+			c.life.ready.fire()
+		}
+	}})
+}
+
+// stored are the resources that have objects.
+func (c *Cluster) stored() ([]component.Resource, error) {
+	var all []component.Resource
+	for _, res := range c.registry.Resources() {
+		if res.Stored() {
+			all = append(all, component.Resource{
+				GroupVersionResource: res.GroupVersion.WithResource(res.Plural), Kind: res.Names.Kind,
+				Namespaced: res.Namespaced, Scalable: res.Sub.Scale != nil,
+			})
+		}
 	}
-	recorder := publisher(api, publish.Options{Component: eventSource(k.name), Logger: c.log, Grace: -1})
-	run, err := k.make(c, kit{client: api, recorder: recorder})
-	if err != nil {
-		return fmt.Errorf("%s: %w", k.name, err)
+	return all, nil
+}
+
+// feed is the registry's own objects.
+type feed struct{ registry *registry.Registry }
+
+func (f feed) New(resource schema.GroupVersionResource) (informer.Object, error) {
+	res, ok := f.registry.Resource(resource.GroupResource())
+	if !ok {
+		return nil, fmt.Errorf("resource %s is not served", resource.GroupResource())
 	}
-	c.parts = append(c.parts, part{k.name, controllers.Group(recorder, run)})
+	return res.New(), nil
+}
+
+func (f feed) Objects(resource schema.GroupVersionResource) (informer.Source[informer.Object], error) {
+	return registry.Source[informer.Object](f.registry, resource.GroupResource(), registry.Selection{})
+}
+
+// Metadata implements component.Feed: whole objects are there already.
+func (f feed) Metadata(resource schema.GroupVersionResource) (informer.Source[informer.Object], error) {
+	return f.Objects(resource)
+}
+
+// has tells whether there is a component of the name.
+func (c *Cluster) has(name string) bool {
+	return component.Has(c.options.Components, name)
+}
+
+// disable leaves out what Disable names, of components and of admission plugins.
+func (o *Options) disable() error {
+	known := append(component.Names(o.Components), StageNames(o.Admission)...)
+	for _, name := range o.Disable {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%w: cannot disable %q; there are %s", ErrUnknownComponent, name, strings.Join(known, ", "))
+		}
+	}
+	disabled := func(name string) bool { return slices.Contains(o.Disable, name) }
+	o.Components = slices.DeleteFunc(slices.Clone(o.Components), func(k Component) bool { return disabled(k.Name) })
+	o.Admission = slices.DeleteFunc(slices.Clone(o.Admission), func(s AdmissionStage) bool { return disabled(s.Name) })
 	return nil
-}
-
-// eventSource is what a component calls itself in events, which upstream mostly leaves at its name.
-func eventSource(component string) string {
-	switch component {
-	case "endpoints-controller":
-		return "endpoint-controller"
-	case "endpointslice-controller":
-		return "endpoint-slice-controller"
-	case "disruption-controller":
-		return "controllermanager"
-	case "node-lifecycle-controller":
-		return "node-controller"
-	}
-	return component
-}
-
-func newScheduler(c *Cluster, k kit) (controllers.Runnable, error) {
-	var err error
-	in := scheduler.Sources{
-		Pods:  shared[*corev1.Pod](c.informers, coreResource("pods"), &err),
-		Nodes: shared[*corev1.Node](c.informers, coreResource("nodes"), &err),
-	}
-	if err != nil {
-		return nil, err
-	}
-	profile := scheduler.Profile{
-		Predicates: append(predicates.Default(), c.options.Scheduler.Predicates...),
-		Priorities: append(priorities.Default(), c.options.Scheduler.Priorities...),
-	}
-	o := scheduler.Options{Settle: c.options.Settle / 2, OnDecision: c.options.Scheduler.OnDecision, Logger: c.log}
-	if c.options.Seed != nil {
-		profile.Seed, o.Writes = *c.options.Seed, 1
-	}
-	return scheduler.New(in, profile, k.client, k.recorder, o)
-}
-
-// slots is how many components can act at instants of their own within one batch.
-const slots = 64
-
-// loop runs a controller as upstream does, or with a seed one key at a time, so that runs
-// repeat. With Options.Settle each loop acts at instants of its own.
-func (c *Cluster) loop(k controllers.Controller) controllers.Runnable {
-	o := controllers.Options{Workers: 5, Logger: c.log}
-	if c.options.Seed != nil {
-		o.Workers = 1
-	}
-	if settle := c.options.Settle; settle > 0 {
-		c.slot++
-		o.Batch, o.Offset = slots*settle, time.Duration(c.slot)*settle
-	}
-	return controllers.NewLoop(k, o)
-}
-
-func appsResource(name string) schema.GroupResource {
-	return schema.GroupResource{Group: appsv1.GroupName, Resource: name}
 }

@@ -81,7 +81,7 @@ func TestDisableUnknown(t *testing.T) {
 	if err == nil {
 		t.Fatal("a component that does not exist can be disabled")
 	}
-	if want := `cannot disable "deployments"; there are scheduler, deployment-controller`; !strings.Contains(err.Error(), want) {
+	if want := `cannot disable "deployments"; there are deployment-controller`; !strings.Contains(err.Error(), want) {
 		t.Errorf("got %q, want %q in it", err, want)
 	}
 }

@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/component"
 )
 
 // TestDisable leaves out one component after the other: what it does is not done, and the rest
@@ -36,7 +38,7 @@ func TestDisable(t *testing.T) {
 		"pod-garbage-collector-controller":         withoutPodGarbageCollector,
 		"resourcequota-controller":                 withoutResourceQuota,
 	}
-	for _, name := range cluster.Components() {
+	for _, name := range component.Names(cluster.DefaultComponents()) {
 		t.Run(name, func(t *testing.T) {
 			o := nodes(2)
 			o.Disable = []string{name}
@@ -122,7 +124,9 @@ func withoutServiceAccount(w *world) {
 	if _, err := w.cs.CoreV1().ServiceAccounts("default").Get(w.ctx, "default", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		w.t.Errorf("the default account: %v", err)
 	}
-	w.running("web", 2, "")
+	if _, err := w.pods.Create(w.ctx, testPod("web"), metav1.CreateOptions{}); !apierrors.IsForbidden(err) || len(w.listed("web")) > 0 {
+		w.t.Errorf("a pod without its account: %v", err)
+	}
 }
 
 func withoutRootCA(w *world) {
@@ -203,7 +207,7 @@ func (w *world) silence(node string, d time.Duration) {
 
 // TestDisableAll: an API server with its policy and nothing else is a cluster too.
 func TestDisableAll(t *testing.T) {
-	inBubble(t, cluster.Options{Disable: cluster.Components()}, func(t *testing.T, w *world) {
+	inBubble(t, cluster.Options{Components: []cluster.Component{}, Disable: []string{serviceaccount.Name}}, func(t *testing.T, w *world) {
 		_, err := w.pods.Create(w.ctx, testPod("web"), metav1.CreateOptions{})
 		w.check(err)
 		time.Sleep(24 * time.Hour)
@@ -221,12 +225,13 @@ func TestDisableAll(t *testing.T) {
 
 // TestComponents: the names are upstream's, and each is there once.
 func TestComponents(t *testing.T) {
-	names := cluster.Components()
+	names := component.Names(cluster.DefaultComponents())
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
-	if len(sorted) != len(names) || names[0] != "scheduler" {
+	last := len(names) - 1
+	if len(sorted) != len(names) || names[last] != "scheduler" {
 		t.Errorf("components are %v", names)
 	}
-	for _, name := range names[1:] {
+	for _, name := range names[:last] {
 		if !strings.HasSuffix(name, "-controller") {
 			t.Errorf("%s is no name of upstream's", name)
 		}

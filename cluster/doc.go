@@ -23,6 +23,15 @@
 // controller-runtime wants a scheme with Options.Kinds in it, which is Scheme, and in tests
 // SkipNameValidation, since it counts controller names per process, and its metrics server off.
 //
+// # Parts that are yours
+//
+// What runs beside the API server, and what every request passes in it, are values with defaults:
+// Options.Components, Authenticators, Authorizers and Admission take the place of DefaultComponents,
+// DefaultAuthenticators, DefaultAuthorizers and DefaultAdmission, which are slices to filter, replace
+// in and append to. A Component knows nothing of this package: component/remote runs the same one
+// against any API server. A Stage is made of the server's parts; Ready is one of a part that is
+// there already.
+//
 // # Virtual time
 //
 // Start the cluster inside synctest.Test and use the standard library's time as always: Sleep
@@ -48,9 +57,9 @@
 //
 // Behaviour follows Kubernetes 1.37: names, defaults, validation, messages, timings. Service accounts
 // get tokens by TokenRequest; there is no controller of token secrets, and simulated pods mount
-// nothing. Of the admission plugins it has what AdmissionPlugins says, with NodeRestriction on as
-// upstream's installers have it, of the controllers what Components says. Leader election is off, for
-// there is one of each. Controllers ask the server before they make something for an owner that
+// nothing. Of the admission plugins it has what DefaultAdmission says, with NodeRestriction on as
+// upstream's installers have it, of the controllers what DefaultComponents says. Leader election is
+// off, for there is one of each. Controllers ask the server before they make something for an owner that
 // their caches might not know to be gone.
 //
 // # Errors and concurrency

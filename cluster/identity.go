@@ -12,29 +12,6 @@ func User(name string, groups ...string) *authn.Identity {
 	return &authn.Identity{Name: name, Groups: append(groups, authn.GroupAuthenticated)}
 }
 
-// ServiceAccount is the identity of a service account.
-func ServiceAccount(namespace, name string) *authn.Identity {
-	return &authn.Identity{
-		Name:   "system:serviceaccount:" + namespace + ":" + name,
-		Groups: []string{authn.GroupServiceAccounts, authn.GroupServiceAccounts + ":" + namespace, authn.GroupAuthenticated},
-	}
-}
-
-// NodeIdentity is the identity of a node's kubelet.
-func NodeIdentity(node string) *authn.Identity {
-	return &authn.Identity{Name: "system:node:" + node, Groups: []string{authn.GroupNodes, authn.GroupAuthenticated}}
-}
-
-// schedulerIdentity is the identity of the scheduler.
-func schedulerIdentity() *authn.Identity {
-	return &authn.Identity{Name: "system:kube-scheduler", Groups: []string{authn.GroupAuthenticated}}
-}
-
-// controllerIdentity is the service account that upstream runs a controller as.
-func controllerIdentity(account string) *authn.Identity {
-	return ServiceAccount("kube-system", account)
-}
-
 // systemIdentity is who the API server is when it does something by itself, as upstream's
 // loopback client: it creates what has to be there before anybody can be authorized.
 func systemIdentity() *authn.Identity {

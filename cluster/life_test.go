@@ -301,7 +301,7 @@ func TestWaits(t *testing.T) {
 // TestHandler serves the cluster to the outside, over TLS.
 func TestHandler(t *testing.T) {
 	tokens := token.New(token.Static(map[string]*authn.Identity{"s3cret": cluster.Admin()}))
-	c := start(t, cluster.Options{Authenticators: []authn.Authenticator{tokens}, Nodes: cluster.Nodes{Count: 1}})
+	c := start(t, cluster.Options{Authenticators: []cluster.AuthenticatorStage{cluster.Ready[authn.Authenticator]("tokens", tokens)}, Nodes: cluster.Nodes{Count: 1}})
 	server := httptest.NewTLSServer(c.Handler())
 	defer server.Close()
 	outside := clientset(t, &rest.Config{

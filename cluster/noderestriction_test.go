@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/cluster"
 )
 
@@ -34,7 +35,7 @@ func steal(t *testing.T, o cluster.Options) *stolen {
 	if err := c.WaitNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := &stolen{t: t, ctx: t.Context(), admin: clientset(t, c.Config()), node: clientset(t, c.ConfigFor(cluster.NodeIdentity("node-0")))}
+	s := &stolen{t: t, ctx: t.Context(), admin: clientset(t, c.Config()), node: clientset(t, c.ConfigFor(authn.NodeIdentity("node-0")))}
 	_, err := s.admin.CoreV1().Secrets("kube-system").Create(s.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "crown"}}, metav1.CreateOptions{})
 	s.check(err)
 	_, err = s.admin.CoreV1().ServiceAccounts("kube-system").Create(s.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}, metav1.CreateOptions{})

@@ -11,11 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
-	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/events/publish"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -85,8 +87,8 @@ func (n *Node) set(want bool) {
 func (c *Cluster) addNodes() error {
 	var services *informer.Informer[*corev1.Service]
 	if c.options.Nodes.Run != nil {
-		var err error
-		if services = shared[*corev1.Service](c.informers, coreResource("services"), &err); err != nil {
+		services = component.Informer[*corev1.Service](c.informers, corev1.SchemeGroupVersion.WithResource("services"))
+		if err := c.informers.Err(); err != nil {
 			return err
 		}
 	}
@@ -94,7 +96,7 @@ func (c *Cluster) addNodes() error {
 		n := c.newNode(i)
 		n.services = services
 		c.nodes = append(c.nodes, n)
-		c.parts = append(c.parts, part{n.name, controllers.RunnableFunc(n.run)})
+		c.parts = append(c.parts, part{n.name, lifecycle.Func(n.run)})
 	}
 	return c.followNodes()
 }
@@ -148,19 +150,19 @@ func (n *Node) run(ctx context.Context) error {
 // kubelet runs one life of the kubelet.
 func (n *Node) kubelet(ctx context.Context) error {
 	c := n.cluster
-	api, err := c.clientOf(NodeIdentity(n.name), "kubelet")
+	api, err := c.clientOf(authn.NodeIdentity(n.name), "kubelet")
 	if err != nil {
 		return err
 	}
-	pods := private[*corev1.Pod](c.informers, coreResource("pods"), registry.Selection{
+	pods, err := private[*corev1.Pod](c, coreResource("pods"), registry.Selection{
 		Fields: fields.OneTermEqualSelector("spec.nodeName", n.name),
-	}, &err)
+	})
 	if err != nil {
 		return err
 	}
-	self := private[*corev1.Node](c.informers, coreResource("nodes"), registry.Selection{
+	self, err := private[*corev1.Node](c, coreResource("nodes"), registry.Selection{
 		Fields: fields.OneTermEqualSelector("metadata.name", n.name),
-	}, &err)
+	})
 	if err != nil {
 		return err
 	}
@@ -172,7 +174,7 @@ func (n *Node) kubelet(ctx context.Context) error {
 			Capacity: c.options.Nodes.Capacity.DeepCopy(), Logger: c.log,
 			Authenticator: c.authn, Authorizer: c.access.Authorizer,
 		}
-		return controllers.Group(pods, self, recorder, controllers.RunnableFunc(func(ctx context.Context) error {
+		return lifecycle.Group(pods, self, recorder, lifecycle.Func(func(ctx context.Context) error {
 			return run(ctx, parts)
 		})).Run(ctx)
 	}
@@ -180,7 +182,7 @@ func (n *Node) kubelet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return controllers.Group(pods, self, recorder, k).Run(ctx)
+	return lifecycle.Group(pods, self, recorder, k).Run(ctx)
 }
 
 // single makes sources of single objects of a resource.
@@ -254,13 +256,12 @@ func (c *Cluster) followNodes() error {
 	if len(c.nodes) == 0 {
 		return nil
 	}
-	var err error
-	nodes := shared[*corev1.Node](c.informers, coreResource("nodes"), &err)
-	if err != nil {
+	nodes := component.Informer[*corev1.Node](c.informers, corev1.SchemeGroupVersion.WithResource("nodes"))
+	if err := c.informers.Err(); err != nil {
 		return err
 	}
 	open := isReady
-	if c.enabled("node-lifecycle-controller") {
+	if c.has("node-lifecycle-controller") {
 		open = func(node *corev1.Node) bool { return isReady(node) && !isNew(node) }
 	}
 	nodes.AddHandler(informer.Handler[*corev1.Node]{

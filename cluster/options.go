@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/apiserver"
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/apiserver/health"
@@ -24,7 +21,6 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
-	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/storage"
 )
 
@@ -32,8 +28,9 @@ import (
 type Options struct {
 	// Nodes are the simulated nodes.
 	Nodes Nodes
-	// Disable leaves components out, by the names that Components returns, and built-in admission
-	// plugins, by those of AdmissionPlugins.
+	// Components are what runs beside the API server; nil is DefaultComponents.
+	Components []Component
+	// Disable leaves components and admission plugins out, by their names.
 	Disable []string
 	// Dir is where an embedded, durable store keeps its files; empty keeps all in memory.
 	Dir string
@@ -41,15 +38,14 @@ type Options struct {
 	Store storage.Store
 	// Kinds are served beside the built-in ones.
 	Kinds []registry.Kind
-	// Admission plugins run with the built-in ones: those that upstream knows in upstream's order,
-	// others behind them, in the order given. One takes the place of the built-in one of its name,
-	// such as a podsecurity.Plugin with defaults of its own.
-	Admission []admission.Plugin
-	// Authenticators are asked after the one for components in this process.
-	Authenticators []authn.Authenticator
-	// Authorizers are asked before RBAC.
-	Authorizers []authz.Named
-	Scheduler   Scheduler
+	// Authenticators are asked in their order who makes a request, after the one for clients in this process; nil is
+	// DefaultAuthenticators.
+	Authenticators []AuthenticatorStage
+	// Authorizers are asked in their order whether it may; nil is DefaultAuthorizers.
+	Authorizers []AuthorizerStage
+	// Admission plugins change and judge what is written; nil is DefaultAdmission. Those that upstream knows run in
+	// upstream's order, others behind them, in the order given.
+	Admission []AdmissionStage
 	// Services are what services get.
 	Services Services
 	// Seed, if not nil, makes UIDs, generated names and all other choices the same in each run.
@@ -120,13 +116,25 @@ type Server struct {
 	Address netip.AddrPort
 }
 
+// setDefaults fills in what is nil, and leaves out what is disabled.
+func (o *Options) setDefaults() error {
+	if o.Components == nil {
+		o.Components = DefaultComponents()
+	}
+	if o.Authenticators == nil {
+		o.Authenticators = DefaultAuthenticators()
+	}
+	if o.Authorizers == nil {
+		o.Authorizers = DefaultAuthorizers()
+	}
+	if o.Admission == nil {
+		o.Admission = DefaultAdmission()
+	}
+	return o.disable()
+}
+
 // check finds the mistakes that can be seen before anything is opened.
 func (o *Options) check() error {
-	for _, name := range o.Disable {
-		if known := append(Components(), AdmissionPlugins()...); !slices.Contains(known, name) {
-			return fmt.Errorf("%w: cannot disable %q; there are %s", ErrUnknownComponent, name, strings.Join(known, ", "))
-		}
-	}
 	switch {
 	case o.Dir != "" && o.Store != nil:
 		return fmt.Errorf("%w: Dir and Store are both set: state is kept in one place", ErrOptions)
@@ -192,13 +200,4 @@ type NodeParts struct {
 	Authenticator authn.Authenticator
 	Authorizer    authz.Authorizer
 	Logger        *slog.Logger
-}
-
-// Scheduler options. The zero value is upstream's default profile.
-type Scheduler struct {
-	// Predicates and Priorities are used beside the default ones.
-	Predicates []scheduler.Predicate
-	Priorities []scheduler.Weighted
-	// OnDecision, if set, gets every decision.
-	OnDecision func(scheduler.Decision)
 }

@@ -27,6 +27,8 @@ import (
 	"github.com/keelson-dev/keelson/authn/token"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/registry"
@@ -102,7 +104,7 @@ func TestAdmission(t *testing.T) {
 		}
 		return nil
 	}, admission.Create)
-	c := start(t, cluster.Options{Admission: []admission.Plugin{validate, mutate("B"), mutate("A")}, Disable: []string{"scheduler"}})
+	c := start(t, cluster.Options{Admission: append(cluster.DefaultAdmission(), cluster.Plugins(validate, mutate("B"), mutate("A"))...), Disable: []string{"scheduler"}})
 	pods := clientset(t, c.Config()).CoreV1().Pods("default")
 	pod, err := pods.Create(t.Context(), testPod("good"), metav1.CreateOptions{})
 	if err != nil || pod.Labels["by"] != "BA" {
@@ -131,7 +133,7 @@ func TestAuthenticators(t *testing.T) {
 	tokens := token.New(token.Static(map[string]*authn.Identity{
 		"s3cret": {Name: "jane", Groups: []string{"shop"}, Extra: map[string][]string{"example.com/floor": {"2"}}},
 	}))
-	c := start(t, cluster.Options{Authenticators: []authn.Authenticator{tokens}})
+	c := start(t, cluster.Options{Authenticators: []cluster.AuthenticatorStage{cluster.Ready[authn.Authenticator]("tokens", tokens)}})
 	who := func(bearer string) (*authenticationv1.SelfSubjectReview, error) {
 		config := c.Anonymous()
 		config.BearerToken = bearer
@@ -163,7 +165,7 @@ func TestAuthorizers(t *testing.T) {
 		}
 		return authz.Decision{}, nil
 	})
-	c := start(t, cluster.Options{Authorizers: []authz.Named{{Name: "night", Authorizer: night}}})
+	c := start(t, cluster.Options{Authorizers: slices.Insert(cluster.DefaultAuthorizers(), 2, cluster.Ready[authz.Authorizer]("night", night))})
 	jane := clientset(t, c.ConfigFor(cluster.User("jane"))).CoreV1()
 	if _, err := jane.ConfigMaps("default").Create(t.Context(), configMap("a"), metav1.CreateOptions{}); err != nil {
 		t.Errorf("what is allowed: %v", err)
@@ -181,27 +183,29 @@ func TestAuthorizers(t *testing.T) {
 func TestSchedulerOptions(t *testing.T) {
 	var mu sync.Mutex
 	var decisions []scheduler.Decision
+	profile := kubescheduler.Profile()
+	profile.Predicates = append(profile.Predicates, scheduler.PredicateFunc("NotFirst", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+		if n.Node.Name == "node-0" {
+			return scheduler.Refuse("node(s) were the first")
+		}
+		return nil
+	}))
+	profile.Priorities = append(profile.Priorities, scheduler.Weighted{Weight: 10, Priority: scheduler.PriorityFunc("Last", func(_ *corev1.Pod, n *scheduler.NodeInfo) int64 {
+		if n.Node.Name == "node-2" {
+			return scheduler.MaxScore
+		}
+		return 0
+	})})
 	inBubble(t, cluster.Options{
 		Nodes: cluster.Nodes{Count: 3},
-		Scheduler: cluster.Scheduler{
-			Predicates: []scheduler.Predicate{scheduler.PredicateFunc("NotFirst", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
-				if n.Node.Name == "node-0" {
-					return scheduler.Refuse("node(s) were the first")
-				}
-				return nil
-			})},
-			Priorities: []scheduler.Weighted{{Weight: 10, Priority: scheduler.PriorityFunc("Last", func(_ *corev1.Pod, n *scheduler.NodeInfo) int64 {
-				if n.Node.Name == "node-2" {
-					return scheduler.MaxScore
-				}
-				return 0
-			})}},
+		Components: component.With(cluster.DefaultComponents(), kubescheduler.Component(kubescheduler.Options{
+			Profile: profile,
 			OnDecision: func(d scheduler.Decision) {
 				mu.Lock()
 				defer mu.Unlock()
 				decisions = append(decisions, d)
 			},
-		},
+		})),
 	}, func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 3))
 		time.Sleep(5 * time.Second)
@@ -371,7 +375,7 @@ func TestBadOptions(t *testing.T) {
 		options cluster.Options
 		want    string
 	}{
-		{"unknown component", cluster.Options{Disable: []string{"kubelet"}}, `cannot disable "kubelet"; there are scheduler,`},
+		{"unknown component", cluster.Options{Disable: []string{"kubelet"}}, `cannot disable "kubelet"; there are deployment-controller,`},
 		{"negative count", cluster.Options{Nodes: cluster.Nodes{Count: -1}}, "Nodes.Count is -1: must lie between 0 and 16384"},
 		{"too many nodes", cluster.Options{Nodes: cluster.Nodes{Count: 1 << 20}}, "Nodes.Count is 1048576: must lie between"},
 		{"a file for a directory", cluster.Options{Dir: file}, file},

@@ -121,7 +121,7 @@ func TestPodSecurityDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := start(t, cluster.Options{Admission: []admission.Plugin{plugin}, Disable: []string{"scheduler"}})
+	c := start(t, cluster.Options{Admission: cluster.WithStages(cluster.DefaultAdmission(), cluster.Plugins(plugin)...), Disable: []string{"scheduler"}})
 	pods := clientset(t, c.Config()).CoreV1().Pods("default")
 	if _, err := pods.Create(t.Context(), privileged("bad"), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("the default: %v", err)
@@ -148,7 +148,7 @@ func TestDisablePlugin(t *testing.T) {
 	if _, err := cs.CoreV1().Pods("default").Create(t.Context(), privileged("p"), metav1.CreateOptions{}); err != nil {
 		t.Error(err)
 	}
-	if plugins := cluster.AdmissionPlugins(); !slices.Equal(plugins, slices.DeleteFunc(admission.UpstreamOrder(), func(name string) bool { return !slices.Contains(plugins, name) })) {
+	if plugins := cluster.StageNames(cluster.DefaultAdmission()); !slices.Equal(plugins, slices.DeleteFunc(admission.UpstreamOrder(), func(name string) bool { return !slices.Contains(plugins, name) })) {
 		t.Errorf("plugins are not in upstream's order: %v", plugins)
 	}
 }

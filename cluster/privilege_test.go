@@ -51,8 +51,8 @@ func newWitness() *witness {
 // options makes a cluster be watched. As an authorizer the witness stands before RBAC and has no
 // opinion; as an admission plugin it sees all writes, also those of system:masters.
 func (w *witness) options(o cluster.Options) cluster.Options {
-	o.Authorizers = []authz.Named{{Name: "witness", Authorizer: w}}
-	o.Admission = []admission.Plugin{w}
+	o.Authorizers = slices.Insert(cluster.DefaultAuthorizers(), 2, cluster.Ready[authz.Authorizer]("witness", w))
+	o.Admission = append(cluster.DefaultAdmission(), cluster.Plugins(w)...)
 	o.Logger = slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return o
 }
@@ -202,7 +202,7 @@ func TestWitness(t *testing.T) {
 	if _, err := clientset(t, c.ConfigFor(scheduler)).CoreV1().ConfigMaps("default").Create(t.Context(), configMap("a"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	collector := cluster.ServiceAccount("kube-system", "generic-garbage-collector")
+	collector := authn.ServiceAccountIdentity("kube-system", "generic-garbage-collector")
 	for _, id := range []*authn.Identity{cluster.User("jane"), collector} {
 		if _, err := clientset(t, c.ConfigFor(id)).CoreV1().ConfigMaps("default").Create(t.Context(), configMap("b"), metav1.CreateOptions{}); err == nil {
 			t.Errorf("%s may create", id.Name)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/internal/etcdtest"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage"
@@ -76,7 +77,7 @@ func two(t *testing.T, stores [2]storage.Store, o cluster.Options) []kubernetes.
 	first, second := o, o
 	first.Store, second.Store = stores[0], stores[1]
 	first.Disable = []string{"scheduler"}
-	second.Disable = slices.DeleteFunc(cluster.Components(), func(name string) bool { return name == "serviceaccount-controller" })
+	second.Disable = slices.DeleteFunc(component.Names(cluster.DefaultComponents()), func(name string) bool { return name == "serviceaccount-controller" })
 	return []kubernetes.Interface{clientset(t, start(t, first).Config()), clientset(t, start(t, second).Config())}
 }
 

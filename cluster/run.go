@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/component/controllermanager"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // run is a nest: what is started later is stopped earlier, since it needs what came before.
@@ -24,19 +25,19 @@ func (c *Cluster) run(ctx context.Context) error {
 
 // runInformed runs what reads shared caches.
 func (c *Cluster) runInformed(ctx context.Context) error {
-	return c.with(ctx, "informers", c.informers.run, func(ctx context.Context) error {
-		if err := c.informers.waitSynced(ctx); err != nil {
+	return c.with(ctx, "informers", c.informers.Run, func(ctx context.Context) error {
+		if err := c.informers.WaitSynced(ctx); err != nil {
 			return err
 		}
 		c.life.informed.fire()
-		if !c.needsAccount() {
+		if !c.has(controllermanager.ServiceAccount) {
 			c.life.ready.fire()
 		}
-		members := make([]controllers.Runnable, len(c.parts))
+		members := make([]lifecycle.Runnable, len(c.parts))
 		for i, p := range c.parts {
 			members[i] = p
 		}
-		if err := controllers.Group(members...).Run(ctx); err != nil {
+		if err := lifecycle.Group(members...).Run(ctx); err != nil {
 			return err
 		}
 		<-ctx.Done()

@@ -21,12 +21,20 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// authenticator asks in upstream's order: certificates and other credentials that the user
-// chose, then tokens of service accounts, then nobody.
-func (c *Cluster) authenticator() authn.Authenticator {
-	chain := append([]authn.Authenticator{inprocess.New()}, c.options.Authenticators...)
-	chain = append(chain, token.New(c.tokens.verifier))
-	return authn.AnonymousFallback(authn.WithGroup(authn.Union(chain...), authn.GroupAuthenticated))
+// DefaultAuthenticators are those of tokens of service accounts alone: certificates and other credentials are the
+// user's choice, and in upstream's order come before.
+func DefaultAuthenticators() []AuthenticatorStage {
+	return []AuthenticatorStage{{"serviceaccount", func(p ServerParts) (authn.Authenticator, error) { return token.New(p.Tokens), nil }}}
+}
+
+// authenticator asks clients of this process, then the chain, then nobody.
+func (c *Cluster) authenticator() (authn.Authenticator, error) {
+	chain, err := made(c.options.Authenticators, c.serverParts())
+	if err != nil {
+		return nil, err
+	}
+	all := authn.Union(append([]authn.Authenticator{inprocess.New()}, chain...)...)
+	return authn.AnonymousFallback(authn.WithGroup(all, authn.GroupAuthenticated)), nil
 }
 
 // newServer makes the API server with all that it serves beside the API.
@@ -39,7 +47,9 @@ func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.
 	if err != nil {
 		return nil, err
 	}
-	c.authn = c.authenticator()
+	if c.authn, err = c.authenticator(); err != nil {
+		return nil, err
+	}
 	o := apiserver.Options{
 		Authenticator: c.authn, Authorizer: c.access.Authorizer, Admission: chain, Version: serverVersion(),
 		Audit: c.options.Server.Audit, Paths: discovery.Handlers(), Connector: c.options.Server.Connector, Logger: c.log,

@@ -6,10 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry/allocation"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
 	"github.com/keelson-dev/keelson/storage"
@@ -33,8 +33,8 @@ func (c *Cluster) newPorts(store storage.Store) (err error) {
 func (c *Cluster) newServices(store storage.Store) (err error) {
 	c.services.repair = allocation.NewRepair(c.registry.Access(), c.services.ports, allocation.RepairOptions{Logger: c.log})
 	// An address that somebody took away may be a service's.
-	addresses := shared[*networkingv1.IPAddress](c.informers, schema.GroupResource{Group: networkingv1.GroupName, Resource: "ipaddresses"}, &err)
-	if err != nil {
+	addresses := component.Informer[*networkingv1.IPAddress](c.informers, networkingv1.SchemeGroupVersion.WithResource("ipaddresses"))
+	if err := c.informers.Err(); err != nil {
 		return err
 	}
 	addresses.AddHandler(informer.Handler[*networkingv1.IPAddress]{Deleted: func(*networkingv1.IPAddress) { c.services.repair.Wake() }})
@@ -63,5 +63,5 @@ func (c *Cluster) bootstrapServices(ctx context.Context) error {
 // run keeps them until the context ends.
 func (s *services) run(ctx context.Context) error {
 	ctx = asServer(ctx)
-	return controllers.Group(s.repair, s.kubernetes).Run(ctx)
+	return lifecycle.Group(s.repair, s.kubernetes).Run(ctx)
 }

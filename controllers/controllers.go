@@ -53,9 +53,3 @@ type Synced interface {
 	// WaitSynced blocks until the first full list has been taken in, or the context ends.
 	WaitSynced(ctx context.Context) error
 }
-
-// Runnable is anything with a life of its own: a controller's loop, an informer.
-type Runnable interface {
-	// Run blocks until the context ends, joins what it started, and returns nil then.
-	Run(ctx context.Context) error
-}

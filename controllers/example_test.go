@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // greeter is a controller without informers: it enqueues one key and says hello to it.
@@ -26,7 +27,7 @@ func (g greeter) Reconcile(_ context.Context, key controllers.Key) (controllers.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	loop := controllers.NewLoop(greeter{done: cancel}, controllers.Options{})
-	fmt.Println(controllers.Group(loop).Run(ctx))
+	fmt.Println(lifecycle.Group(loop).Run(ctx))
 	// Output:
 	// hello default/world
 	// <nil>

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // ErrStarted: what can be run once, such as a Loop, was run before.
@@ -66,7 +68,7 @@ type Loop struct {
 	bucket   *rate.Limiter
 }
 
-var _ Runnable = (*Loop)(nil)
+var _ lifecycle.Runnable = (*Loop)(nil)
 
 // NewLoop makes the loop of a controller. It starts nothing.
 func NewLoop(c Controller, o Options) *Loop {

@@ -210,32 +210,6 @@ func TestRunWaitsForCaches(t *testing.T) {
 	}
 }
 
-func TestGroupStopsAllWhenOneFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		failed := errors.New("failed")
-		var ended []string
-		waits := controllers.RunnableFunc(func(ctx context.Context) error {
-			<-ctx.Done()
-			time.Sleep(time.Second)
-			ended = append(ended, "waits")
-			return errors.New("because of the other")
-		})
-		returns := controllers.RunnableFunc(func(context.Context) error { return nil })
-		fails := controllers.RunnableFunc(func(context.Context) error { time.Sleep(time.Minute); return failed })
-		start := time.Now()
-		err := controllers.Group(waits, returns, fails).Run(t.Context())
-		if !errors.Is(err, failed) || len(ended) != 1 || time.Since(start) != time.Minute+time.Second {
-			t.Errorf("Run: %v after %v, ended %v", err, time.Since(start), ended)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		quiet := controllers.RunnableFunc(func(ctx context.Context) error { <-ctx.Done(); return nil })
-		if err := controllers.Group(quiet, quiet).Run(ctx); err != nil {
-			t.Errorf("cancelled: %v", err)
-		}
-	})
-}
-
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "controllers", 5)
 	depcheck.Siblings(t, "controllers")

@@ -20,7 +20,6 @@ import (
 
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/host"
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/internal/containerd/containerdtest"
 	"github.com/keelson-dev/keelson/internal/ociimage"
@@ -29,6 +28,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/objects"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // TestEvictedForLocalStorage: pods that take more of the disk than they may fail, with upstream's words, and others do
@@ -186,7 +186,7 @@ func (m *machine) run(ctx context.Context, n *realnode.Node, parts cluster.NodeP
 	if err != nil {
 		return err
 	}
-	return controllers.Group(n.Daemon(), h).Run(ctx)
+	return lifecycle.Group(n.Daemon(), h).Run(ctx)
 }
 
 func (m *machine) check(err error) {

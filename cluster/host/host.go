@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
@@ -32,6 +31,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/static"
 	"github.com/keelson-dev/keelson/kubelet/stats/activity"
 	"github.com/keelson-dev/keelson/kubelet/volume"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry/core/podspec"
 )
 
@@ -41,7 +41,7 @@ type Host struct {
 	options Options
 	kubelet *kubelet.Kubelet
 	upkeep  *upkeep
-	runs    []controllers.Runnable
+	runs    []lifecycle.Runnable
 }
 
 // New assembles a node. It looks at the machine but changes nothing. It fails with ErrOptions for
@@ -105,7 +105,7 @@ func (h *Host) serve() {
 		Summary: h.upkeep.summary,
 		Metrics: server.Metrics{Kubelet: h.upkeep.activity, Cadvisor: h.upkeep.stats.ContainerMetrics(), Resource: h.upkeep.stats.ResourceMetrics()},
 	})
-	h.runs = append(h.runs, controllers.RunnableFunc(func(ctx context.Context) error {
+	h.runs = append(h.runs, lifecycle.Func(func(ctx context.Context) error {
 		return api.Run(ctx, s.Listener, s.Certificate)
 	}))
 }
@@ -148,7 +148,7 @@ func (h *Host) Resources(ctx context.Context) (*statsv1alpha1.Summary, error) {
 
 // Run runs the node until the context ends, and returns nil then. Its containers go on.
 func (h *Host) Run(ctx context.Context) error {
-	return controllers.Group(h.runs...).Run(ctx)
+	return lifecycle.Group(h.runs...).Run(ctx)
 }
 
 // registration is what the node says of itself.

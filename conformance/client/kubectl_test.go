@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/cluster"
 )
 
@@ -40,7 +41,7 @@ func newKubectl(t *testing.T) *kubectl {
 	t.Helper()
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("KUBECTL_KUBERC", "false")
-	c, err := cluster.New(cluster.Options{Disable: cluster.Components()})
+	c, err := cluster.New(cluster.Options{Components: []cluster.Component{}, Disable: []string{serviceaccount.Name}})
 	if err != nil {
 		t.Fatal(err)
 	}

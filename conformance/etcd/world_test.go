@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
 
+	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/registry/allocation"
 )
@@ -131,7 +132,7 @@ func startKeelson(t *testing.T, set settings) *server {
 		t.Fatal(err)
 	}
 	c, err := cluster.Start(t.Context(), cluster.Options{
-		Store: store, Disable: cluster.Components(),
+		Store: store, Components: []cluster.Component{}, Disable: []string{serviceaccount.Name},
 		Services: cluster.Services{Networks: []netip.Prefix{netip.MustParsePrefix(set.network)}, NodePorts: ports},
 		Server:   cluster.Server{Address: netip.AddrPortFrom(netip.MustParseAddr(set.keelson), set.listen.Port())},
 		Logger:   slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),

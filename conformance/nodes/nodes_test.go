@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/podgc"
 	"k8s.io/kubernetes/pkg/controller/tainteviction"
 
+	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/cluster"
 )
 
@@ -218,7 +219,7 @@ func (s *stage) events() map[string]int32 {
 func upstream(ctx context.Context, t *testing.T, c *cluster.Cluster) (wait func()) {
 	ctx = logr.NewContext(ctx, logr.Discard())
 	as := func(account string) kubernetes.Interface {
-		return clientset(t, c.ConfigFor(cluster.ServiceAccount("kube-system", account)))
+		return clientset(t, c.ConfigFor(authn.ServiceAccountIdentity("kube-system", account)))
 	}
 	shared := informers.NewSharedInformerFactory(clientset(t, c.Config()), 0)
 	none := informers.NewSharedInformerFactory(fake.NewClientset(), 0)

@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/clusterroleaggregation"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var clusterRoles = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
@@ -38,7 +39,7 @@ func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(t *test
 		done := make(chan error)
 		b.controller = clusterroleaggregation.New(clusterroleaggregation.Sources{ClusterRoles: roles}, b.api)
 		go func() {
-			done <- controllers.Group(roles, controllers.NewLoop(b.controller, controllers.Options{})).Run(ctx)
+			done <- lifecycle.Group(roles, controllers.NewLoop(b.controller, controllers.Options{})).Run(ctx)
 		}()
 		synctest.Wait()
 		test(t, b)

@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/clusterroleaggregation"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // A role that gathers others gets their rules. Server and cache are in memory.
@@ -37,7 +38,7 @@ func Example() {
 			return
 		}
 	}
-	fmt.Println(controllers.Group(roles, controllers.NewLoop(c, controllers.Options{})).Run(ctx))
+	fmt.Println(lifecycle.Group(roles, controllers.NewLoop(c, controllers.Options{})).Run(ctx))
 	// Output:
 	// update clusterroles all [get]
 	// <nil>

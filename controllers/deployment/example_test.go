@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // The controller reads from informers and writes through a client; here both are a server in
@@ -48,7 +49,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(controllers.Group(in.Deployments, in.ReplicaSets, in.Pods, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(in.Deployments, in.ReplicaSets, in.Pods, loop).Run(ctx))
 	// Output:
 	// ScalingReplicaSet Scaled up replica set web-
 	// <nil>

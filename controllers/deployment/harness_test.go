@@ -24,6 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var (
@@ -81,7 +82,7 @@ func run(t *testing.T, o fakeapi.Options, b *bench, test func(*bench)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- controllers.Group(in.Deployments, in.ReplicaSets, in.Pods, node,
+			done <- lifecycle.Group(in.Deployments, in.ReplicaSets, in.Pods, node,
 				controllers.NewLoop(d, controllers.Options{Batch: b.batch, Logger: b.log}), controllers.NewLoop(rs, controllers.Options{Batch: b.batch, Offset: time.Millisecond})).Run(ctx)
 		}()
 		synctest.Wait()

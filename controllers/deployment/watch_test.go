@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/deployment"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 func sorted(lines []string) []string { return slices.Sorted(slices.Values(lines)) }
@@ -80,7 +80,7 @@ func TestWatch(t *testing.T) {
 		remove(replicaSets, "going")
 		go func() { done <- in.Deployments.Run(ctx) }()
 		want("Deployments that are there", "ns/a ns/b ns/every ns/wrong")
-		go func() { done <- controllers.Group(in.ReplicaSets, in.Pods).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.ReplicaSets, in.Pods).Run(ctx) }()
 		want("an orphan that is being deleted", "")
 
 		set := func(name string, labels map[string]string, owner *appsv1.Deployment) *appsv1.ReplicaSet {

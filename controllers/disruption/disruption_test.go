@@ -26,6 +26,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 func TestClosure(t *testing.T) { depcheck.AtMost(t, "controllers/disruption", 150) }
@@ -87,7 +88,7 @@ func (b *bench) run(t *testing.T, o fakeapi.Options, test func(t *testing.T, b *
 			Deployments: informer.New(fakeapi.Source[*appsv1.Deployment](b.api, deployments), detect),
 			ReplicaSets: informer.New(fakeapi.Source[*appsv1.ReplicaSet](b.api, replicaSets), detect),
 		}
-		all := controllers.Group(in.Pods, in.Budgets, in.Deployments, in.ReplicaSets,
+		all := lifecycle.Group(in.Pods, in.Budgets, in.Deployments, in.ReplicaSets,
 			controllers.NewLoop(disruption.New(in, asked, &b.events, options), loop),
 			controllers.NewLoop(disruption.NewStaleTargets(in.Pods, asked), loop))
 		ctx, cancel := context.WithCancel(t.Context())

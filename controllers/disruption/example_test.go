@@ -15,6 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // A budget without pods; server and caches are in memory. The example ends with the first event.
@@ -38,7 +39,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(controllers.Group(in.Pods, in.Budgets, in.Deployments, in.ReplicaSets, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(in.Pods, in.Budgets, in.Deployments, in.ReplicaSets, loop).Run(ctx))
 	// Output:
 	// web NoPods No matching pods found
 	// <nil>

@@ -27,6 +27,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var (
@@ -70,7 +71,7 @@ func run(t *testing.T, b *bench, o fakeapi.Options, before, test func(*bench)) {
 		loop := controllers.NewLoop(endpoints.New(in, asked, &b.events, endpoints.Options{}), controllers.Options{Logger: b.log})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(in.Services, in.Pods, in.Endpoints, loop).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Endpoints, loop).Run(ctx) }()
 		synctest.Wait()
 		test(b)
 		cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/endpoints"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // The controller reads from informers and writes through a client; here both are a server in
@@ -40,7 +41,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(controllers.Group(in.Services, in.Pods, in.Endpoints, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(in.Services, in.Pods, in.Endpoints, loop).Run(ctx))
 	// Output:
 	// create endpoints default/web
 	// <nil>

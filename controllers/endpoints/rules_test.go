@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 func web() *corev1.Service { return service("web", port("http", intstr.FromInt32(8080))) }
@@ -155,7 +156,7 @@ func TestWatch(t *testing.T) {
 		endpoints.New(in, api, &fakeapi.Recorder{}, endpoints.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(in.Services, in.Pods, in.Endpoints).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Endpoints).Run(ctx) }()
 		want := func(what, want string) {
 			t.Helper()
 			synctest.Wait()
@@ -410,7 +411,7 @@ func TestOwnWrites(t *testing.T) {
 		c.Watch(&q)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(in.Services, in.Pods, in.Endpoints).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Endpoints).Run(ctx) }()
 		synctest.Wait()
 		want := func(what, want string) {
 			t.Helper()

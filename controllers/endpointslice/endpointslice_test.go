@@ -28,6 +28,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var (
@@ -67,7 +68,7 @@ func run(t *testing.T, b *bench, o fakeapi.Options, test func(*bench)) {
 		loop := controllers.NewLoop(endpointslice.New(in, asked, &b.events, endpointslice.Options{}), controllers.Options{Logger: b.log})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop).Run(ctx) }()
 		b.putIn("", nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{corev1.LabelTopologyZone: "z"}}})
 		test(b)
 		cancel()

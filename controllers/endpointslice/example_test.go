@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // The controller reads from informers and writes through a client; here both are a server in
@@ -42,7 +43,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(controllers.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop).Run(ctx))
 	// Output:
 	// create endpointslices default/web-
 	// <nil>

@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // podsAt are ready pods with these last bytes of their addresses.
@@ -273,7 +274,7 @@ func TestOwnWrites(t *testing.T) {
 		c.Watch(&q)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices).Run(ctx) }()
 		b := &bench{T: t, api: api}
 		want := func(what, want string) {
 			t.Helper()

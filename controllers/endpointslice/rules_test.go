@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // TestEveryFailure: whichever request fails, the failure is reported and made up for.
@@ -182,7 +183,7 @@ func TestWatch(t *testing.T) {
 		endpointslice.New(in, api, &fakeapi.Recorder{}, endpointslice.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices).Run(ctx) }()
 		b := &bench{T: t, api: api}
 		want := func(what, want string) {
 			t.Helper()

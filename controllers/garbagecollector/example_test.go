@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // A config map whose owner is nowhere is deleted. Server and caches are in memory.
@@ -39,7 +40,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(controllers.Group(kind.Objects, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(kind.Objects, loop).Run(ctx))
 	// Output:
 	// delete configmaps default/lost
 	// <nil>

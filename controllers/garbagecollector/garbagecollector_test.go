@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // bench is a running collector with a server, in a bubble. Objects are config maps named
@@ -86,7 +87,7 @@ func (b *bench) run(t *testing.T, workers int, before func(*bench, fakeapi.Actio
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- controllers.Group(maps, roles, controllers.NewLoop(c, controllers.Options{Workers: workers, Logger: b.log})).Run(ctx)
+			done <- lifecycle.Group(maps, roles, controllers.NewLoop(c, controllers.Options{Workers: workers, Logger: b.log})).Run(ctx)
 		}()
 		synctest.Wait()
 		test(t, b)

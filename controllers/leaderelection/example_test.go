@@ -6,14 +6,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/leaderelection"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
-	work := controllers.RunnableFunc(func(ctx context.Context) error {
+	work := lifecycle.Func(func(ctx context.Context) error {
 		fmt.Println("leading")
 		cancel()
 		<-ctx.Done()

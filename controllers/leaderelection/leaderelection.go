@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/internal/pause"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // Errors of an Elector; test for them with errors.Is.
@@ -65,7 +66,7 @@ type Elector struct {
 	name     types.NamespacedName
 	identity string
 	client   Client
-	led      controllers.Runnable
+	led      lifecycle.Runnable
 	options  Options
 	log      *slog.Logger
 	started  atomic.Bool
@@ -76,11 +77,11 @@ type Elector struct {
 	reported string    // what NewLeader was told last
 }
 
-var _ controllers.Runnable = (*Elector)(nil)
+var _ lifecycle.Runnable = (*Elector)(nil)
 
 // New makes an Elector that runs led while it holds the named Lease as identity, which has to be
 // unique among all candidates. It starts nothing.
-func New(lease types.NamespacedName, identity string, c Client, led controllers.Runnable, o Options) (*Elector, error) {
+func New(lease types.NamespacedName, identity string, c Client, led lifecycle.Runnable, o Options) (*Elector, error) {
 	setDefault(&o.LeaseDuration, 15*time.Second)
 	setDefault(&o.RenewDeadline, 10*time.Second)
 	setDefault(&o.RetryPeriod, 2*time.Second)

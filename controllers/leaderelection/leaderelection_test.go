@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/leaderelection"
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var lease = types.NamespacedName{Namespace: "kube-system", Name: "office"}
@@ -50,7 +51,7 @@ func (o *office) note(format string, args ...any) {
 // candidate starts running for office; the function it returns cancels and waits for the result.
 func (o *office) candidate(name string, options leaderelection.Options) (stop func() error, done <-chan error) {
 	o.Helper()
-	led := controllers.RunnableFunc(func(ctx context.Context) error {
+	led := lifecycle.Func(func(ctx context.Context) error {
 		o.note("%s leads", name)
 		<-ctx.Done()
 		time.Sleep(time.Second)
@@ -194,7 +195,7 @@ func TestShortOutageIsSurvived(t *testing.T) {
 func TestLedReturns(t *testing.T) {
 	failed := errors.New("failed")
 	inBubble(t, fakeapi.Options{}, func(o *office) {
-		led := controllers.RunnableFunc(func(context.Context) error { time.Sleep(5 * time.Second); return failed })
+		led := lifecycle.Func(func(context.Context) error { time.Sleep(5 * time.Second); return failed })
 		var leaders []string
 		var recorder fakeapi.Recorder
 		e, err := leaderelection.New(lease, "a", o.api, led, leaderelection.Options{
@@ -232,7 +233,7 @@ func TestNeverTwoLeaders(t *testing.T) {
 		for i := range 5 {
 			all.Go(func() {
 				for round := 0; ctx.Err() == nil; round++ {
-					led := controllers.RunnableFunc(func(ctx context.Context) error {
+					led := lifecycle.Func(func(ctx context.Context) error {
 						mu.Lock()
 						leading++
 						terms++

@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client"
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/leaderelection"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // TestRequests: to lead costs one request per renewal, and nothing is read that is known.
@@ -162,7 +162,7 @@ func TestLogs(t *testing.T) {
 				}
 				return nil
 			}}, func(o *office) {
-				led := controllers.RunnableFunc(func(ctx context.Context) error {
+				led := lifecycle.Func(func(ctx context.Context) error {
 					<-ctx.Done()
 					return tt.err
 				})

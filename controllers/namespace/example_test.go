@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/namespace"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // A namespace is deleted and has nothing in it. Server and cache are in memory; the grace is cut
@@ -43,7 +44,7 @@ func Example() {
 	}
 	at.Name = "shop"
 	fmt.Println(api.Delete(ctx, at, metav1.DeleteOptions{}))
-	fmt.Println(controllers.Group(in, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(in, loop).Run(ctx))
 	// Output:
 	// <nil>
 	// update namespaces/status shop

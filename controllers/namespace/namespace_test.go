@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/namespace"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var (
@@ -74,7 +75,7 @@ func (b *bench) run(t *testing.T, before func(*bench, fakeapi.Action) error, tes
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- controllers.Group(in, controllers.NewLoop(c, controllers.Options{Logger: b.log})).Run(ctx)
+			done <- lifecycle.Group(in, controllers.NewLoop(c, controllers.Options{Logger: b.log})).Run(ctx)
 		}()
 		b.create(namespaces, &corev1.Namespace{
 			ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}},

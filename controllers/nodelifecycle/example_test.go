@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // The controller reads from informers and writes through a client; here both are a server in
@@ -37,7 +38,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(controllers.Group(in.Nodes, in.Pods, in.Leases, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(in.Nodes, in.Pods, in.Leases, loop).Run(ctx))
 	// Output:
 	// RegisteredNode Node rack-1 event: Registered Node rack-1 in Controller
 	// <nil>

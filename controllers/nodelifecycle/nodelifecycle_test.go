@@ -26,6 +26,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/nodelifecycle"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var (
@@ -76,7 +77,7 @@ func (b *bench) run(t *testing.T, before func(fakeapi.Action) error, prepare, te
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		loop := controllers.NewLoop(b.controller, controllers.Options{Logger: b.options.Logger})
-		go func() { done <- controllers.Group(in.Nodes, in.Pods, in.Leases, loop).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.Nodes, in.Pods, in.Leases, loop).Run(ctx) }()
 		time.Sleep(100 * time.Millisecond) // until the first look
 		b.began = time.Now()
 		synctest.Wait()

@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/podgc"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // The controller reads from informers and writes through a client; here both are a server in
@@ -37,7 +38,7 @@ func Example() {
 			return
 		}
 	}
-	if err := controllers.Group(in.Nodes, in.Pods, loop).Run(ctx); err != nil {
+	if err := lifecycle.Group(in.Nodes, in.Pods, loop).Run(ctx); err != nil {
 		fmt.Println(err)
 	}
 	// Output:

@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/podgc"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var nodes = corev1.SchemeGroupVersion.WithResource("nodes")
@@ -63,7 +64,7 @@ func inBubble(t *testing.T, o podgc.Options, before func(fakeapi.Action) error, 
 		ctx, cancel := context.WithCancel(t.Context())
 		b.stop = cancel
 		done := make(chan error)
-		go func() { done <- controllers.Group(in.Nodes, in.Pods, loop).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.Nodes, in.Pods, loop).Run(ctx) }()
 		time.Sleep(100 * time.Millisecond) // until the first round
 		b.began = time.Now()
 		synctest.Wait()

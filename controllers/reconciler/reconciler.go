@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // New returns the Reconcile of a controller as a reconcile.Reconciler. The keys come from Source.
@@ -105,4 +106,4 @@ func Add(m manager.Manager, c controllers.Controller, o controller.Options) erro
 }
 
 // Runnable lets a manager run what has a life of its own, such as the informers of a controller.
-func Runnable(r controllers.Runnable) manager.Runnable { return manager.RunnableFunc(r.Run) }
+func Runnable(r lifecycle.Runnable) manager.Runnable { return manager.RunnableFunc(r.Run) }

@@ -31,6 +31,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 func options() controller.Options {
@@ -60,7 +61,7 @@ func TestReplicaSetUnderControllerRuntime(t *testing.T) {
 		done := make(chan error)
 		node := &fakeapi.Node{Server: api, Start: time.Second}
 		go func() {
-			done <- controllers.Group(in.ReplicaSets, in.Pods, node, controllers.RunnableFunc(c.Start)).Run(ctx)
+			done <- lifecycle.Group(in.ReplicaSets, in.Pods, node, lifecycle.Func(c.Start)).Run(ctx)
 		}()
 
 		labels := map[string]string{"app": "web"}
@@ -173,7 +174,7 @@ func TestUnderManager(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan struct{})
-	if err := m.Add(reconciler.Runnable(controllers.RunnableFunc(func(context.Context) error { close(ran); return nil }))); err != nil {
+	if err := m.Add(reconciler.Runnable(lifecycle.Func(func(context.Context) error { close(ran); return nil }))); err != nil {
 		t.Fatal(err)
 	}
 	once := &stopping{after: ran, stop: cancel}

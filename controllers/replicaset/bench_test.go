@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // BenchmarkLook is one look at a ReplicaSet of a thousand ready pods that needs nothing.
@@ -27,7 +28,7 @@ func BenchmarkLook(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error)
 	go func() {
-		done <- controllers.Group(in.ReplicaSets, in.Pods, &fakeapi.Node{Server: api}, controllers.NewLoop(c, controllers.Options{})).Run(ctx)
+		done <- lifecycle.Group(in.ReplicaSets, in.Pods, &fakeapi.Node{Server: api}, controllers.NewLoop(c, controllers.Options{})).Run(ctx)
 	}()
 	if _, err := api.Create(ctx, client.Target{Resource: sets, Namespace: "ns"}, replicaSet("web", 1000), metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)

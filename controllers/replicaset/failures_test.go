@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-func node(s *fakeapi.Server) controllers.Runnable {
+func node(s *fakeapi.Server) lifecycle.Runnable {
 	return &fakeapi.Node{Server: s, Start: time.Second, Stop: time.Second}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // bench is a running controller with a server, in a bubble.
@@ -43,11 +44,11 @@ type bench struct {
 var sets = appsv1.SchemeGroupVersion.WithResource("replicasets")
 
 // inBubble runs test against a controller; more runs beside it.
-func inBubble(t *testing.T, o fakeapi.Options, more func(*fakeapi.Server) controllers.Runnable, test func(*bench)) {
+func inBubble(t *testing.T, o fakeapi.Options, more func(*fakeapi.Server) lifecycle.Runnable, test func(*bench)) {
 	run(t, &bench{}, o, more, test)
 }
 
-func run(t *testing.T, b *bench, o fakeapi.Options, more func(*fakeapi.Server) controllers.Runnable, test func(*bench)) {
+func run(t *testing.T, b *bench, o fakeapi.Options, more func(*fakeapi.Server) lifecycle.Runnable, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b.T, b.api = t, fakeapi.New(o)
 		var asked replicaset.Client = b.api
@@ -63,13 +64,13 @@ func run(t *testing.T, b *bench, o fakeapi.Options, more func(*fakeapi.Server) c
 			Pods:        informer.New(b.pods, detect),
 		}
 		c := replicaset.New(in, asked, &b.events, replicaset.Options{Parallel: 1})
-		all := []controllers.Runnable{in.ReplicaSets, in.Pods, controllers.NewLoop(c, controllers.Options{Logger: b.log})}
+		all := []lifecycle.Runnable{in.ReplicaSets, in.Pods, controllers.NewLoop(c, controllers.Options{Logger: b.log})}
 		if more != nil {
 			all = append(all, more(b.api))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(all...).Run(ctx) }()
+		go func() { done <- lifecycle.Group(all...).Run(ctx) }()
 		synctest.Wait()
 		test(b)
 		cancel()
@@ -176,7 +177,7 @@ func TestCreatesPodsFromTemplate(t *testing.T) {
 }
 
 func TestReplacesAndScalesDown(t *testing.T) {
-	node := func(s *fakeapi.Server) controllers.Runnable {
+	node := func(s *fakeapi.Server) lifecycle.Runnable {
 		return &fakeapi.Node{Server: s, Start: time.Second, Stop: 10 * time.Second}
 	}
 	inBubble(t, fakeapi.Options{}, node, func(b *bench) {
@@ -329,7 +330,7 @@ func TestUnseenCreationIsForgottenAfterFiveMinutes(t *testing.T) {
 }
 
 func TestMinReadySeconds(t *testing.T) {
-	node := func(s *fakeapi.Server) controllers.Runnable { return &fakeapi.Node{Server: s, Start: time.Second} }
+	node := func(s *fakeapi.Server) lifecycle.Runnable { return &fakeapi.Node{Server: s, Start: time.Second} }
 	inBubble(t, fakeapi.Options{}, node, func(b *bench) {
 		web := replicaSet("web", 2)
 		web.Spec.MinReadySeconds = 30
@@ -397,9 +398,9 @@ func TestOneOfRacingParentsWins(t *testing.T) {
 			`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"rival","uid":"rival","controller":true}]}}`)}, metav1.PatchOptions{})
 		return err
 	}}
-	inBubble(t, race, func(s *fakeapi.Server) controllers.Runnable {
+	inBubble(t, race, func(s *fakeapi.Server) lifecycle.Runnable {
 		api = s
-		return controllers.RunnableFunc(func(context.Context) error { return nil })
+		return lifecycle.Func(func(context.Context) error { return nil })
 	}, func(b *bench) {
 		b.create(fakeapi.Pods, orphan("pod", map[string]string{"app": "web"}))
 		b.create(sets, replicaSet("web", 1))
@@ -422,9 +423,9 @@ func TestDeletedOwnerDoesNotAdopt(t *testing.T) {
 		}
 		return nil
 	}}
-	inBubble(t, stale, func(s *fakeapi.Server) controllers.Runnable {
+	inBubble(t, stale, func(s *fakeapi.Server) lifecycle.Runnable {
 		held = s
-		return controllers.RunnableFunc(func(context.Context) error { return nil })
+		return lifecycle.Func(func(context.Context) error { return nil })
 	}, func(b *bench) {
 		b.create(fakeapi.Pods, orphan("pod", map[string]string{"app": "web"}))
 		web := replicaSet("web", 1)
@@ -478,9 +479,9 @@ func TestStatusConflictIsTriedOnceMore(t *testing.T) {
 		_, err := api.Patch(context.Background(), client.Target{Resource: sets, Namespace: "ns", Name: "web"},
 			client.Patch{Type: types.MergePatchType, Data: []byte(`{"metadata":{"labels":{"x":"y"}}}`)}, metav1.PatchOptions{})
 		return err
-	}}, func(s *fakeapi.Server) controllers.Runnable {
+	}}, func(s *fakeapi.Server) lifecycle.Runnable {
 		api = s
-		return controllers.RunnableFunc(func(context.Context) error { return nil })
+		return lifecycle.Func(func(context.Context) error { return nil })
 	}, func(b *bench) {
 		b.create(sets, replicaSet("web", 1))
 		if got := b.set("web"); got.Status.ObservedGeneration != 1 || got.Labels["x"] != "y" {
@@ -490,7 +491,7 @@ func TestStatusConflictIsTriedOnceMore(t *testing.T) {
 }
 
 func TestActsAsItsServiceAccountMay(t *testing.T) {
-	node := func(s *fakeapi.Server) controllers.Runnable { return &fakeapi.Node{Server: s} }
+	node := func(s *fakeapi.Server) lifecycle.Runnable { return &fakeapi.Node{Server: s} }
 	allowed := []string{"create pods", "delete pods", "patch pods", "update replicasets/status", "get replicasets"}
 	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
 		what, _, _ := strings.Cut(a.String(), " ns/")

@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // byHand runs test with a controller whose Reconcile the test calls itself.
@@ -30,7 +31,7 @@ func byHand(t *testing.T, o fakeapi.Options, options replicaset.Options, test fu
 		c.Watch(&trial.Queue{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(in.ReplicaSets, in.Pods).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.ReplicaSets, in.Pods).Run(ctx) }()
 		synctest.Wait()
 		test(b, func(what, writes string) {
 			t.Helper()

@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/resourcequota"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // A new quota gets its status. Server and caches are in memory.
@@ -34,7 +35,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(controllers.Group(sources.Quotas, sources.Pods, sources.Services, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(sources.Quotas, sources.Pods, sources.Services, loop).Run(ctx))
 	// Output:
 	// update resourcequotas/status ns/q
 	// <nil>

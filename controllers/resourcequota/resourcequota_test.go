@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/resourcequota"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 func in(resource string) schema.GroupVersionResource {
@@ -52,7 +53,7 @@ func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(*bench)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- controllers.Group(sources.Quotas, sources.Pods, sources.Services, configMaps, loop).Run(ctx)
+			done <- lifecycle.Group(sources.Quotas, sources.Pods, sources.Services, configMaps, loop).Run(ctx)
 		}()
 		synctest.Wait()
 		test(b)

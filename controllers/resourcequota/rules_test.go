@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/resourcequota"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // byHand runs test with a controller whose Reconcile the test calls itself. It counts leases besides.
@@ -41,7 +42,7 @@ func byHand(t *testing.T, before func(fakeapi.Action) error, watch bool, test fu
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(sources.Quotas, sources.Pods, sources.Services, leases).Run(ctx) }()
+		go func() { done <- lifecycle.Group(sources.Quotas, sources.Pods, sources.Services, leases).Run(ctx) }()
 		synctest.Wait()
 		test(b, c)
 		cancel()

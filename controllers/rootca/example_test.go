@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/rootca"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // A new namespace gets the certificate authority. Server and caches are in memory.
@@ -34,7 +35,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(controllers.Group(in.Namespaces, in.ConfigMaps, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(in.Namespaces, in.ConfigMaps, loop).Run(ctx))
 	// Output:
 	// create configmaps shop/kube-root-ca.crt
 	// <nil>

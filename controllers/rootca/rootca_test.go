@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/rootca"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var (
@@ -50,7 +51,7 @@ func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func
 		done := make(chan error)
 		go func() {
 			loop := controllers.NewLoop(rootca.New(in, named{b.api, t}, []byte("PEM")), controllers.Options{})
-			done <- controllers.Group(in.Namespaces, in.ConfigMaps, loop).Run(ctx)
+			done <- lifecycle.Group(in.Namespaces, in.ConfigMaps, loop).Run(ctx)
 		}()
 		synctest.Wait()
 		test(t, b)

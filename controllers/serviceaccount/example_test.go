@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/serviceaccount"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // A new namespace gets its account. Server and caches are in memory.
@@ -34,7 +35,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(controllers.Group(in.Namespaces, in.ServiceAccounts, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(in.Namespaces, in.ServiceAccounts, loop).Run(ctx))
 	// Output:
 	// create serviceaccounts shop/default
 	// <nil>

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/serviceaccount"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var (
@@ -43,7 +44,7 @@ func inBubble(t *testing.T, o serviceaccount.Options, before func(fakeapi.Action
 		done := make(chan error)
 		go func() {
 			loop := controllers.NewLoop(serviceaccount.New(in, b.api, o), controllers.Options{})
-			done <- controllers.Group(in.Namespaces, in.ServiceAccounts, loop).Run(ctx)
+			done <- lifecycle.Group(in.Namespaces, in.ServiceAccounts, loop).Run(ctx)
 		}()
 		synctest.Wait()
 		test(t, b)

@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/tainteviction"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var nodes = corev1.SchemeGroupVersion.WithResource("nodes")
@@ -45,7 +46,7 @@ func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(*bench)
 		loop := controllers.NewLoop(tainteviction.New(in, b.api, &b.events), controllers.Options{Workers: 3, Logger: slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- controllers.Group(in.Nodes, in.Pods, loop).Run(ctx) }()
+		go func() { done <- lifecycle.Group(in.Nodes, in.Pods, loop).Run(ctx) }()
 		b.put(nodes.Resource, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 		test(b)
 		cancel()

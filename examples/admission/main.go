@@ -42,7 +42,9 @@ func main() {
 }
 
 func run(ctx context.Context) (err error) {
-	c, err := cluster.Start(ctx, cluster.Options{Admission: []admission.Plugin{FixedTags()}})
+	c, err := cluster.Start(ctx, cluster.Options{
+		Admission: append(cluster.DefaultAdmission(), cluster.Plugins(FixedTags())...),
+	})
 	if err != nil {
 		return err
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/connect"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/host"
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/ociimage"
 	"github.com/keelson-dev/keelson/internal/pause"
 	"github.com/keelson-dev/keelson/internal/realnode"
 	"github.com/keelson-dev/keelson/kubelet/objects"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/pki"
 )
 
@@ -68,13 +68,13 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 }
 
 // join puts the nodes into a cluster and returns what runs beside it.
-func (m *machines) join(authority *pki.Authority, o *cluster.Options) []controllers.Runnable {
+func (m *machines) join(authority *pki.Authority, o *cluster.Options) []lifecycle.Runnable {
 	m.authority, o.Nodes.Run = authority, m.run
 	o.Kinds = append(o.Kinds, m.usage.kinds(o.Logger)...)
 	if m.mirror == nil {
 		return nil
 	}
-	return []controllers.Runnable{m.mirror}
+	return []lifecycle.Runnable{m.mirror}
 }
 
 func (m *machines) say(format string, args ...any) {

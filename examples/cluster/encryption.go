@@ -9,7 +9,7 @@ import (
 
 	"github.com/keelson-dev/keelson/apiserver/health"
 	"github.com/keelson-dev/keelson/cluster"
-	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage/encryption"
 	"github.com/keelson-dev/keelson/storage/encryption/config"
@@ -34,7 +34,7 @@ func (e *encryptionSettings) check() error {
 }
 
 // encrypt puts encryption, if it is asked for, over the options' store. What polls plugins and the file is added to beside.
-func (s *settings) encrypt(ctx context.Context, o *cluster.Options, beside *[]controllers.Runnable) (closeLayer func() error, err error) {
+func (s *settings) encrypt(ctx context.Context, o *cluster.Options, beside *[]lifecycle.Runnable) (closeLayer func() error, err error) {
 	if s.encryption.file == "" {
 		return func() error { return nil }, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage/etcd"
 )
@@ -96,9 +96,9 @@ func (e *etcdSettings) open(ctx context.Context, log *slog.Logger) (*etcd.Store,
 }
 
 // beside is what runs as long as the store is used.
-func (e *etcdSettings) beside(store *etcd.Store) []controllers.Runnable {
+func (e *etcdSettings) beside(store *etcd.Store) []lifecycle.Runnable {
 	if e.compaction == 0 {
 		return nil
 	}
-	return []controllers.Runnable{etcd.NewCompaction(store, e.compaction)}
+	return []lifecycle.Runnable{etcd.NewCompaction(store, e.compaction)}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/cluster"
-	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // TestInterruptedStart: Ctrl-C during the start is no error, whatever had begun.
@@ -41,7 +41,7 @@ func TestInterruptedBeforeItRan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nothing := controllers.RunnableFunc(func(context.Context) error { return nil })
+		nothing := lifecycle.Func(func(context.Context) error { return nil })
 		if err := together(ctx, c, nothing, func() {}, func() {}); err != nil {
 			t.Fatal(err)
 		}

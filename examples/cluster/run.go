@@ -18,8 +18,10 @@ import (
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
-	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/component/controllermanager"
+	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/internal/nodetools"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/pki"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
 	"github.com/keelson-dev/keelson/registry/vacant"
@@ -89,7 +91,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		return err
 	}
 	o := s.options(authority)
-	beside := []controllers.Runnable{people}
+	beside := []lifecycle.Runnable{people}
 	if nodes != nil {
 		beside = append(beside, nodes.join(authority, &o)...)
 	}
@@ -102,7 +104,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		o.Server.Connector = way
 	}
 	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
-	o.Authenticators = people.authenticators
+	o.Authenticators = append(people.authenticators, cluster.DefaultAuthenticators()...)
 	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
 		return err
 	}
@@ -116,7 +118,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		return err
 	}
 	server := serving.New(listener, shown, c.Handler(), serving.Options{Drain: c.Drain, Logger: s.logger()})
-	return together(ctx, c, controllers.Group(append(beside, server)...), func() {
+	return together(ctx, c, lifecycle.Group(append(beside, server)...), func() {
 		s.welcome(to.out, listener.Addr(), time.Since(to.began))
 	}, func() {
 		fmt.Fprintln(to.out, "ending: requests finish, watches end")
@@ -138,7 +140,7 @@ func (s *settings) machines(ctx context.Context, out io.Writer) (*machines, erro
 
 // together runs the cluster and what serves it to others. When ctx ends, or one of them, the servers end
 // first, so that requests under way are still answered.
-func together(ctx context.Context, c *cluster.Cluster, servers controllers.Runnable, ready, ending func()) error {
+func together(ctx context.Context, c *cluster.Cluster, servers lifecycle.Runnable, ready, ending func()) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ran := make(chan error, 1)
@@ -181,10 +183,12 @@ func (s *settings) options(authority *pki.Authority) cluster.Options {
 	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM(), ClientCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes, Network: s.network}}
 	o.Disable = append(o.Disable, s.unplug...)
 	s.inflight.apply(&o.Server)
-	for _, name := range cluster.Components() {
-		if name == "scheduler" && s.disabled("scheduler") || name != "scheduler" && s.disabled("controllers") {
-			o.Disable = append(o.Disable, name)
-		}
+	o.Components = []cluster.Component{}
+	if !s.disabled("controllers") {
+		o.Components = append(o.Components, controllermanager.Components()...)
+	}
+	if !s.disabled("scheduler") {
+		o.Components = append(o.Components, kubescheduler.Component(kubescheduler.Options{}))
 	}
 	if s.disabled("scheduler") || s.disabled("controllers") {
 		o.Kinds = vacant.Kinds() // which those in their place may wait for

@@ -164,7 +164,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork, strings.Join(cluster.AdmissionPlugins(), ", "),
+		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork, strings.Join(plugins(), ", "),
 			auditDays, auditFiles, auditSize, maxReading, maxWriting)
 		return s, err
 	case err != nil:
@@ -185,10 +185,13 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 		s.retention.check(f, s.auditLog), s.inflight.check())
 }
 
+// plugins are the admission plugins that there are.
+func plugins() []string { return cluster.StageNames(cluster.DefaultAdmission()) }
+
 // unplugAll reads a list of admission plugins to leave out.
 func (s *settings) unplugAll(list string) error {
 	for _, name := range strings.Split(list, ",") {
-		if known := cluster.AdmissionPlugins(); !slices.Contains(known, name) {
+		if known := plugins(); !slices.Contains(known, name) {
 			return fmt.Errorf("there is no %q: choose from %s, separated by commas", name, strings.Join(known, ", "))
 		}
 		s.unplug = append(s.unplug, name)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/cluster"
-	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 	"github.com/keelson-dev/keelson/storage/snapshot"
@@ -21,7 +21,7 @@ import (
 
 // openStore opens the store that the flags ask for, and encryption over it. The options get it, and beside what
 // runs as long as it is used; it is closed after both.
-func (s *settings) openStore(ctx context.Context, o *cluster.Options, beside *[]controllers.Runnable, out io.Writer) (closeStore func() error, err error) {
+func (s *settings) openStore(ctx context.Context, o *cluster.Options, beside *[]lifecycle.Runnable, out io.Writer) (closeStore func() error, err error) {
 	store, err := s.backend(ctx, beside)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ type closing interface {
 	io.Closer
 }
 
-func (s *settings) backend(ctx context.Context, beside *[]controllers.Runnable) (closing, error) {
+func (s *settings) backend(ctx context.Context, beside *[]lifecycle.Runnable) (closing, error) {
 	switch s.storage {
 	case "etcd":
 		store, err := s.etcd.open(ctx, s.logger())

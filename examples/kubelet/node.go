@@ -34,12 +34,12 @@ import (
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	keelsonrest "github.com/keelson-dev/keelson/client/rest"
 	"github.com/keelson-dev/keelson/cluster/host"
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/cri/remote"
 	"github.com/keelson-dev/keelson/events/publish"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/wire"
 	"github.com/keelson-dev/keelson/kubelet/objects"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/pki"
 )
 
@@ -50,7 +50,7 @@ type node struct {
 	client   client.Client
 	runtime  *remote.Runtime
 	log      *slog.Logger
-	runs     []controllers.Runnable
+	runs     []lifecycle.Runnable
 }
 
 // newNode assembles the node. The order is that of the data: the way to the API server, what is read there, the machine.
@@ -99,7 +99,7 @@ func newNode(ctx context.Context, s settings, out io.Writer) (*node, error) {
 
 // run runs it all until the context ends.
 func (n *node) run(ctx context.Context) error {
-	return errors.Join(controllers.Group(n.runs...).Run(ctx), n.runtime.Close())
+	return errors.Join(lifecycle.Group(n.runs...).Run(ctx), n.runtime.Close())
 }
 
 func closed(l net.Listener) error {

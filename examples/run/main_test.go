@@ -2,10 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"encoding/pem"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,57 +11,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/client"
-	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/client/message"
 	"github.com/keelson-dev/keelson/client/rest"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/internal/testcluster"
 )
 
 // serve runs an API server over TLS whose administrator has a token, and returns its client and a
 // home directory with a kubeconfig.
 func serve(t *testing.T) (client.Client, string) {
 	t.Helper()
-	c, err := cluster.New(cluster.Options{
-		Disable: cluster.Components(),
-		Authenticators: []authn.Authenticator{authn.Func(func(r *http.Request) (*authn.Identity, error) {
-			if r.Header.Get("Authorization") != "Bearer s3cr3t" {
-				return nil, authn.ErrNoCredentials
-			}
-			return cluster.Admin(), nil
-		})},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
-	server := httptest.NewTLSServer(c.Handler())
-	t.Cleanup(func() {
-		server.Close()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	if err := c.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
-	home := t.TempDir()
-	err = kubeconfig.Add(ctx, filepath.Join(home, ".kube", "config"), kubeconfig.Entry{
-		Name: "test", Server: server.URL, Token: "s3cr3t",
-		CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	config, c := testcluster.Serve(t, cluster.Options{Components: []cluster.Component{}, Disable: []string{serviceaccount.Name}})
 	in, err := rest.New(c.Config(), c.Scheme())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return in, home
+	return in, filepath.Dir(filepath.Dir(config))
 }
 
 // command runs a command line and returns what it prints and the message it fails with.

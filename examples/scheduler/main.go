@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/scheduler"
 )
 
@@ -54,17 +56,19 @@ func main() {
 
 func run(ctx context.Context) (err error) {
 	decisions := make(chan scheduler.Decision, 16)
+	profile := kubescheduler.Profile()
+	profile.Predicates = append(profile.Predicates, Quiet())
+	profile.Priorities = append(profile.Priorities, scheduler.Weighted{Priority: Cheap(), Weight: 5})
 	seed := uint64(1)
 	c, err := cluster.Start(ctx, cluster.Options{
 		Seed: &seed,
 		Nodes: cluster.Nodes{Count: 3, Prepare: func(node *corev1.Node) {
 			node.Labels = map[string]string{"price": map[string]string{"node-0": "low"}[node.Name]}
 		}},
-		Scheduler: cluster.Scheduler{
-			Predicates: []scheduler.Predicate{Quiet()},
-			Priorities: []scheduler.Weighted{{Priority: Cheap(), Weight: 5}},
+		Components: component.With(cluster.DefaultComponents(), kubescheduler.Component(kubescheduler.Options{
+			Profile:    profile,
 			OnDecision: func(d scheduler.Decision) { decisions <- d },
-		},
+		})),
 	})
 	if err != nil {
 		return err

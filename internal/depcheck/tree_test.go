@@ -28,29 +28,35 @@ func siblings() map[string][]string {
 			"registry/codec", // the encodings in which the registry keeps and hands out objects
 			"internal/boundedyaml", "internal/jsonpatch", "internal/strategicpatch", "internal/upgrade",
 		},
-		"authn":       {},
-		"authz":       {"authn", "client"},
-		"bench":       {everything},
-		"client":      {"internal/restclient", "internal/boundedyaml"},
-		"cluster":     {everything},
-		"cni":         {"internal/nodetools"}, // the tests' kit looks for plugins there
-		"conformance": {everything},
-		"controllers": {"client", "events", "informer", "internal/pause", "internal/quota",
+		"authn":                       {},
+		"authz":                       {"authn", "client"},
+		"bench":                       {everything},
+		"client":                      {"internal/restclient", "internal/boundedyaml"},
+		"cluster":                     {everything},
+		"cni":                         {"internal/nodetools"}, // the tests' kit looks for plugins there
+		"component":                   {"authn", "client", "controllers", "events", "events/publish", "informer", "lifecycle"},
+		"component/controllermanager": {everything}, // all controllers
+		"component/remote":            {"authn", "client", "client/rest", "component", "controllers/leaderelection", "events/publish", "informer", "informer/wire", "lifecycle"},
+		"component/kubescheduler":     {"authn", "component", "lifecycle", "scheduler", "scheduler/predicates", "scheduler/priorities"},
+		"conformance":                 {everything},
+		"controllers": {"client", "events", "informer", "lifecycle", "internal/pause", "internal/quota",
 			"authz/rbac", // clusterroleaggregation merges rules as the evaluator reads them
 		},
 		"cri":      {},
 		"events":   {"client"},
 		"examples": {everything},
 		"informer": {"internal/restclient"},
-		"internal": {"client", "events", "informer", // test kits
+		"internal": {"client", "events", "informer", "lifecycle", // test kits
 			"client/generate",                                                               // kubectlargs reads its options
 			"pki",                                                                           // etcdtest's certificates
 			"client/kubeconfig",                                                             // clusterprocess is a client
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
-		"internal/realnode": {everything}, // assembles a node, as cluster does a cluster
-		"kubelet":           {"authn", "authz", "client", "cri", "events", "informer", "internal/apireference", "internal/boundedyaml", "internal/pause", "internal/upgrade"},
-		"pki":               {},
+		"internal/testcluster": {everything}, // serves a whole cluster
+		"internal/realnode":    {everything}, // assembles a node, as cluster does a cluster
+		"kubelet":              {"authn", "authz", "client", "cri", "events", "informer", "lifecycle", "internal/apireference", "internal/boundedyaml", "internal/pause", "internal/upgrade"},
+		"lifecycle":            {},
+		"pki":                  {},
 		"registry": {"authn", "authz", "informer", "storage",
 			"authz/selector", // the review kinds read selectors as requests carry them
 		},
@@ -89,6 +95,8 @@ func limits() map[string]int {
 		"client/printer":             85,
 		"client/rest":                120,
 		"cluster":                    253, // of which 8 are for pod security, with the types of jobs, and 1 the labels of kubelets
+		"component":                  90,
+		"component/remote":           255, // client-go's discovery knows all kinds of the API
 		"cni":                        0,
 		"cni/internal":               1,
 		"cni/netns":                  1,  // x/sys, to make and enter namespaces
@@ -123,7 +131,9 @@ func limits() map[string]int {
 		"internal/restclient":        120,
 		"internal/strategicpatch":    145, // apimachinery's reading of the tags of types
 		"internal/testserver":        220,
+		"internal/testcluster":       260,
 		"internal/transcript":        150,
+		"lifecycle":                  0,
 		"kubelet":                    90,
 		"kubelet/cgroup":             100, // the library of cgroups
 		"kubelet/prober":             180, // gRPC and its health protocol

@@ -20,8 +20,8 @@ type Subject struct {
 // Subjects are the results of results/, by name.
 func Subjects() []Subject {
 	library := []string{
-		"admission", "apiserver", "authn", "authz", "client", "cluster", "controllers", "cri", "events", "go.mod", "informer", "kubelet",
-		"pki", "registry", "scheduler", "storage", "internal/apireference", "internal/boundedyaml", "internal/jsonpatch", "internal/pause",
+		"admission", "apiserver", "authn", "authz", "client", "cluster", "component", "controllers", "cri", "events", "go.mod", "informer", "kubelet",
+		"lifecycle", "pki", "registry", "scheduler", "storage", "internal/apireference", "internal/boundedyaml", "internal/jsonpatch", "internal/pause",
 		"internal/quota", "internal/restclient", "internal/strategicpatch", "internal/upgrade",
 	}
 	program := append([]string{"examples/cluster"}, library...)

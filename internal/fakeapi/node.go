@@ -13,7 +13,7 @@ import (
 )
 
 // Node plays scheduler and kubelet for a Server: every pod lands on it, becomes Running and
-// ready, and ends when it is deleted. It is a controllers.Runnable.
+// ready, and ends when it is deleted. It is a lifecycle.Runnable.
 type Node struct {
 	Server *Server
 	// Name is the node's; "" is "node".

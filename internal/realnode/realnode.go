@@ -25,12 +25,12 @@ import (
 
 	"github.com/keelson-dev/keelson/cluster/host"
 	"github.com/keelson-dev/keelson/cni/bridge"
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/internal/containerd"
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/security"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // PauseImage holds the namespaces of pods. One of Options.Archives has it.
@@ -207,7 +207,7 @@ func (n *Node) Run(ctx context.Context, parts host.Parts, o host.Options) (err e
 	}
 	n.host.Store(h)
 	defer n.host.Store(nil)
-	return controllers.Group(n.daemon, h, controllers.RunnableFunc(n.sweep)).Run(ctx)
+	return lifecycle.Group(n.daemon, h, lifecycle.Func(n.sweep)).Run(ctx)
 }
 
 // ErrNotRunning: the node is not run now.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet/static"
@@ -106,7 +107,7 @@ func runMirrors(t *testing.T, c *cluster.Cluster, directory *static.Directory) {
 		Pods:   informer.New(pods, informer.Options{}),
 		Nodes:  informer.New(nodes, informer.Options{}),
 	}
-	client, err := c.Client(cluster.NodeIdentity("n1"))
+	client, err := c.Client(authn.NodeIdentity("n1"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,6 @@ import (
 
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/host"
-	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/containerd/containerdtest"
 	"github.com/keelson-dev/keelson/internal/nodetools"
@@ -33,6 +32,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/realnode"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/objects"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -192,7 +192,7 @@ func (w *World) run(ctx context.Context, parts cluster.NodeParts) error {
 	if err != nil {
 		return err
 	}
-	return controllers.Group(pods, controllers.RunnableFunc(func(ctx context.Context) error {
+	return lifecycle.Group(pods, lifecycle.Func(func(ctx context.Context) error {
 		return n.Run(ctx, host.Parts{
 			Name: parts.Name, Client: gatedClient{parts.Client, l, w.outage}, Runtime: gatedRuntime{runtime, l},
 			Pods: pods, Node: parts.Node, Services: parts.Services, Recorder: parts.Recorder,

@@ -1,0 +1,38 @@
+package controllermanager
+
+import (
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/component"
+)
+
+// program is what the requests of all controllers come from.
+const program = "kube-controller-manager"
+
+// Components are all controllers, each with the service account that upstream runs it as.
+func Components() []component.Component {
+	all := []component.Component{
+		{Name: "deployment-controller", Identity: account("deployment-controller"), New: newDeployment},
+		{Name: "replicaset-controller", Identity: account("replicaset-controller"), New: newReplicaSet},
+		{Name: "endpoints-controller", Source: "endpoint-controller", Identity: account("endpoint-controller"), New: newEndpoints},
+		{Name: "endpointslice-controller", Source: "endpoint-slice-controller", Identity: account("endpointslice-controller"), New: newEndpointSlice},
+		{Name: "garbage-collector-controller", Identity: account("generic-garbage-collector"), New: newGarbageCollector},
+		{Name: "namespace-controller", Identity: account("namespace-controller"), New: newNamespace},
+		{Name: ServiceAccount, Identity: account("service-account-controller"), New: newServiceAccount},
+		{Name: "root-ca-certificate-publisher-controller", Identity: account("root-ca-cert-publisher"), New: newRootCA},
+		{Name: "clusterrole-aggregation-controller", Identity: account("clusterrole-aggregation-controller"), New: newClusterRoleAggregation},
+		{Name: "disruption-controller", Source: "controllermanager", Identity: account("disruption-controller"), New: newDisruption},
+		{Name: "node-lifecycle-controller", Source: "node-controller", Identity: account("node-controller"), New: newNodeLifecycle},
+		{Name: "taint-eviction-controller", Identity: account("node-controller"), New: newTaintEviction},
+		{Name: "pod-garbage-collector-controller", Identity: account("pod-garbage-collector"), New: newPodGC},
+		{Name: "resourcequota-controller", Identity: account("resourcequota-controller"), New: newResourceQuota},
+	}
+	for i := range all {
+		all[i].Program = program
+	}
+	return all
+}
+
+// ServiceAccount is the name of the component that makes the service accounts "default", which pods need.
+const ServiceAccount = "serviceaccount-controller"
+
+func account(name string) *authn.Identity { return authn.ServiceAccountIdentity("kube-system", name) }

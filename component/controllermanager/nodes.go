@@ -1,0 +1,50 @@
+package controllermanager
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/controllers/nodelifecycle"
+	"github.com/keelson-dev/keelson/controllers/podgc"
+	"github.com/keelson-dev/keelson/controllers/tainteviction"
+	"github.com/keelson-dev/keelson/lifecycle"
+)
+
+func newNodeLifecycle(p *component.Parts) (lifecycle.Runnable, error) {
+	in := nodelifecycle.Sources{
+		Nodes:  component.Informer[*corev1.Node](p.Informers, corev1.SchemeGroupVersion.WithResource("nodes")),
+		Pods:   component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+		Leases: component.Informer[*coordinationv1.Lease](p.Informers, coordinationv1.SchemeGroupVersion.WithResource("leases")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	o := nodelifecycle.Options{Logger: p.Logger}
+	if p.Pace.InOrder() {
+		o.Parallel = 1
+	}
+	return p.Loop(nodelifecycle.New(in, p.Client, p.Recorder, o)), nil
+}
+
+func newTaintEviction(p *component.Parts) (lifecycle.Runnable, error) {
+	in := tainteviction.Sources{
+		Nodes: component.Informer[*corev1.Node](p.Informers, corev1.SchemeGroupVersion.WithResource("nodes")),
+		Pods:  component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return p.Loop(tainteviction.New(in, p.Client, p.Recorder)), nil
+}
+
+func newPodGC(p *component.Parts) (lifecycle.Runnable, error) {
+	in := podgc.Sources{
+		Nodes: component.Informer[*corev1.Node](p.Informers, corev1.SchemeGroupVersion.WithResource("nodes")),
+		Pods:  component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return p.Loop(podgc.New(in, p.Client, podgc.Options{Logger: p.Logger})), nil
+}

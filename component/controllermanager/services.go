@@ -1,0 +1,36 @@
+package controllermanager
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/controllers/endpoints"
+	"github.com/keelson-dev/keelson/controllers/endpointslice"
+	"github.com/keelson-dev/keelson/lifecycle"
+)
+
+func newEndpoints(p *component.Parts) (lifecycle.Runnable, error) {
+	in := endpoints.Sources{
+		Services:  component.Informer[*corev1.Service](p.Informers, corev1.SchemeGroupVersion.WithResource("services")),
+		Pods:      component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+		Endpoints: component.Informer[*corev1.Endpoints](p.Informers, corev1.SchemeGroupVersion.WithResource("endpoints")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return p.Loop(endpoints.New(in, p.Client, p.Recorder, endpoints.Options{})), nil
+}
+
+func newEndpointSlice(p *component.Parts) (lifecycle.Runnable, error) {
+	in := endpointslice.Sources{
+		Services:       component.Informer[*corev1.Service](p.Informers, corev1.SchemeGroupVersion.WithResource("services")),
+		Pods:           component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+		Nodes:          component.Informer[*corev1.Node](p.Informers, corev1.SchemeGroupVersion.WithResource("nodes")),
+		EndpointSlices: component.Informer[*discoveryv1.EndpointSlice](p.Informers, discoveryv1.SchemeGroupVersion.WithResource("endpointslices")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return p.Loop(endpointslice.New(in, p.Client, p.Recorder, endpointslice.Options{})), nil
+}

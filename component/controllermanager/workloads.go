@@ -1,0 +1,73 @@
+package controllermanager
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/controllers/deployment"
+	"github.com/keelson-dev/keelson/controllers/disruption"
+	"github.com/keelson-dev/keelson/controllers/replicaset"
+	"github.com/keelson-dev/keelson/lifecycle"
+)
+
+func newDeployment(p *component.Parts) (lifecycle.Runnable, error) {
+	in := deployment.Sources{
+		Deployments: component.Informer[*appsv1.Deployment](p.Informers, appsv1.SchemeGroupVersion.WithResource("deployments")),
+		ReplicaSets: component.Informer[*appsv1.ReplicaSet](p.Informers, appsv1.SchemeGroupVersion.WithResource("replicasets")),
+		Pods:        component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return p.Loop(deployment.New(in, p.Client, p.Recorder, deployment.Options{})), nil
+}
+
+func newReplicaSet(p *component.Parts) (lifecycle.Runnable, error) {
+	in := replicaset.Sources{
+		ReplicaSets: component.Informer[*appsv1.ReplicaSet](p.Informers, appsv1.SchemeGroupVersion.WithResource("replicasets")),
+		Pods:        component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	o := replicaset.Options{}
+	if p.Pace.InOrder() {
+		o.Parallel = 1
+	}
+	return p.Loop(replicaset.New(in, p.Client, p.Recorder, o)), nil
+}
+
+func newDisruption(p *component.Parts) (lifecycle.Runnable, error) {
+	in := disruption.Sources{
+		Pods:        component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+		Budgets:     component.Informer[*policyv1.PodDisruptionBudget](p.Informers, policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets")),
+		Deployments: component.Informer[*appsv1.Deployment](p.Informers, appsv1.SchemeGroupVersion.WithResource("deployments")),
+		ReplicaSets: component.Informer[*appsv1.ReplicaSet](p.Informers, appsv1.SchemeGroupVersion.WithResource("replicasets")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return lifecycle.Group(
+		p.Loop(disruption.New(in, p.Client, p.Recorder, disruption.Options{Served: served(p.Cluster)})),
+		p.Loop(disruption.NewStaleTargets(in.Pods, p.Client)),
+	), nil
+}
+
+// served says how a kind is served, and whether its objects can be scaled.
+func served(c component.Cluster) func(schema.GroupVersionKind) (disruption.Served, bool) {
+	return func(gvk schema.GroupVersionKind) (disruption.Served, bool) {
+		all, err := c.Resources()
+		if err != nil {
+			return disruption.Served{}, false
+		}
+		for _, r := range all {
+			if r.Group == gvk.Group && r.Kind == gvk.Kind {
+				return disruption.Served{Resource: r.GroupVersionResource, Scalable: r.Scalable}, true
+			}
+		}
+		return disruption.Served{}, false
+	}
+}
