@@ -1,0 +1,148 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/client"
+	clientrest "github.com/keelson-dev/keelson/client/rest"
+	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/controllers/leaderelection"
+	"github.com/keelson-dev/keelson/events/publish"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/lifecycle"
+)
+
+// ErrNotServed: the server does not store a resource that a component reads.
+var ErrNotServed = errors.New("the server does not serve it")
+
+// Options of a Manager. The zero value runs the components at once.
+type Options struct {
+	// As, if set, is the way to the server as somebody. What it returns is the Manager's to change.
+	As func(id *authn.Identity) (*rest.Config, error)
+	// Lease, if set, is what one of several processes holds while its components run.
+	Lease *Lease
+	// RootCA is the PEM of the authority by which pods verify the API server.
+	RootCA []byte
+	// Pace is when components act. Its zero value is upstream's way.
+	Pace   component.Pace
+	Logger *slog.Logger
+}
+
+// Lease is an office that one process holds at a time.
+type Lease struct {
+	// Name is that of the Lease object: upstream's are kube-controller-manager and kube-scheduler in kube-system.
+	Name types.NamespacedName
+	// Identity tells this process apart from all others.
+	Identity string
+	// Options are those of the election.
+	Options leaderelection.Options
+}
+
+// Manager runs components of this process. Make one with New.
+type Manager struct {
+	config     *rest.Config
+	scheme     *runtime.Scheme
+	components []component.Component
+	options    Options
+	log        *slog.Logger
+}
+
+var _ lifecycle.Runnable = (*Manager)(nil)
+
+// New makes a Manager of the components. The scheme knows the Go types of what they read and write. It asks the server
+// nothing.
+func New(config *rest.Config, scheme *runtime.Scheme, components []component.Component, o Options) (*Manager, error) {
+	if len(components) == 0 {
+		return nil, errors.New("there are no components to run")
+	}
+	m := &Manager{config: config, scheme: scheme, components: components, options: o, log: o.Logger}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	return m, nil
+}
+
+// Run runs the components until the context ends, and returns nil then. It is called once.
+func (m *Manager) Run(ctx context.Context) error {
+	l := m.options.Lease
+	if l == nil {
+		return m.lead(ctx)
+	}
+	api, err := m.connect(nil, l.Name.Name)
+	if err != nil {
+		return err
+	}
+	o := l.Options
+	if o.Logger == nil {
+		o.Logger = m.log
+	}
+	recorder := publish.New(api, publish.Options{Component: l.Name.Name, Host: l.Identity, Logger: m.log})
+	if o.Recorder == nil {
+		o.Recorder = recorder
+	}
+	e, err := leaderelection.New(l.Name, l.Identity, api, lifecycle.Func(m.lead), o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return lifecycle.Group(recorder, lifecycle.Func(func(ctx context.Context) error {
+		defer cancel() // the recorder's end, too
+		return e.Run(ctx)
+	})).Run(ctx)
+}
+
+// lead assembles the components and runs them.
+func (m *Manager) lead(ctx context.Context) error {
+	f, err := m.discover(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the end of the context is the regular end
+		}
+		return fmt.Errorf("what does %s serve: %w", m.config.Host, err)
+	}
+	pace := m.options.Pace
+	host := &component.Host{
+		Connect: m.connect, Informers: component.NewInformers(f, informer.Options{Logger: m.log}), Pace: &pace, Logger: m.log,
+		Cluster: component.Cluster{Resources: f.resources, RootCA: m.options.RootCA},
+	}
+	runs := []lifecycle.Runnable{host.Informers}
+	for _, c := range m.components {
+		run, err := host.Make(c)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run)
+	}
+	return lifecycle.Group(runs...).Run(ctx)
+}
+
+// connect is the way of a component to the server.
+func (m *Manager) connect(id *authn.Identity, program string) (client.Client, error) {
+	config := rest.CopyConfig(m.config)
+	if m.options.As != nil && id != nil {
+		var err error
+		if config, err = m.options.As(id); err != nil {
+			return nil, err
+		}
+	}
+	if config.WarningHandler == nil && config.WarningHandlerWithContext == nil {
+		config.WarningHandler = rest.NoWarnings{} // which are for people
+	}
+	if config.UserAgent == "" {
+		config.UserAgent = program
+	}
+	if config.ContentType == "" {
+		config.ContentType = runtime.ContentTypeProtobuf
+		config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	}
+	return clientrest.New(config, m.scheme)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/component/kubescheduler"
+	"github.com/keelson-dev/keelson/internal/testcluster"
+)
+
+// said is what a program says.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+// TestControllers: led by nothing but a kubeconfig, they roll a deployment out on a cluster that has none.
+func TestControllers(t *testing.T) {
+	config, c := testcluster.Serve(t, cluster.Options{
+		Components: []cluster.Component{kubescheduler.Component(kubescheduler.Options{})}, Nodes: cluster.Nodes{Count: 1},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	out := &said{}
+	go func() { ended <- run(ctx, []string{"--kubeconfig", config}, out) }()
+	api, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replicas, labels := int32(2), map[string]string{"app": "web"}
+	_, err = api.AppsV1().Deployments("default").Create(ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx"}}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		d, err := api.AppsV1().Deployments("default").Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Status.AvailableReplicas == replicas {
+			break
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("ended with %v: %s", err, out.text.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	lease, err := api.CoordinationV1().Leases("kube-system").Get(ctx, "kube-controller-manager", metav1.GetOptions{})
+	if err != nil || *lease.Spec.HolderIdentity == "" {
+		t.Errorf("lease %+v, %v", lease.Spec, err)
+	}
+	root, err := api.CoreV1().ConfigMaps("default").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+	if err != nil || !strings.Contains(root.Data["ca.crt"], "BEGIN CERTIFICATE") {
+		t.Errorf("the authority of the kubeconfig is not published: %v, %v", root.Data, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	lease, err = api.CoordinationV1().Leases("kube-system").Get(t.Context(), "kube-controller-manager", metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
+		t.Errorf("it keeps the lease after its end: %+v, %v", lease.Spec, err)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nothing said":   {nil, "--kubeconfig is required"},
+		"no flag":        {[]string{"--kubeconfig", "x", "web"}, `"web" is not a flag`},
+		"no file":        {[]string{"--kubeconfig", filepath.Join(t.TempDir(), "none")}, "none"},
+		"no controller":  {[]string{"--kubeconfig", "x", "--without", "web"}, `--without: unknown component "web": there are deployment-controller`},
+		"no such switch": {[]string{"--mistake"}, "--mistake"},
+	} {
+		if err := run(t.Context(), c.args, &said{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want something of %q", name, err, c.want)
+		}
+	}
+	out := &said{}
+	if err := run(t.Context(), []string{"--help"}, out); !errors.Is(err, pflag.ErrHelp) || !strings.Contains(out.text.String(), "--leader-elect") {
+		t.Errorf("%v: %s", err, out.text.String())
+	}
+}

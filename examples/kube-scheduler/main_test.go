@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/internal/testcluster"
+)
+
+// said is what a program says.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// TestScheduler: led by nothing but a kubeconfig, it schedules the pods that are for it beside the cluster's own scheduler,
+// and says why.
+func TestScheduler(t *testing.T) {
+	config, c := testcluster.Serve(t, cluster.Options{Nodes: cluster.Nodes{Count: 2}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	out := &said{}
+	go func() {
+		ended <- run(ctx, []string{"--kubeconfig", config, "--scheduler-name", "mine", "--explain"}, out)
+	}()
+	api, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := api.CoreV1().Pods("default")
+	for name, scheduler := range map[string]string{"theirs": "", "mine": "mine"} {
+		_, err := pods.Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.PodSpec{SchedulerName: scheduler, Containers: []corev1.Container{{Name: "c", Image: "nginx"}}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"theirs", "mine"} {
+		for {
+			pod, err := pods.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pod.Spec.NodeName != "" {
+				break
+			}
+			select {
+			case err := <-ended:
+				t.Fatalf("ended with %v: %s", err, out)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	if text := out.String(); !strings.Contains(text, "default/mine") || strings.Contains(text, "default/theirs") {
+		t.Errorf("it explains:\n%s", text)
+	}
+	if lease, err := api.CoordinationV1().Leases("kube-system").Get(ctx, "mine", metav1.GetOptions{}); err != nil || *lease.Spec.HolderIdentity == "" {
+		t.Errorf("lease %+v, %v", lease, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nothing said":   {nil, "--kubeconfig is required"},
+		"no flag":        {[]string{"--kubeconfig", "x", "web"}, `"web" is not a flag`},
+		"no file":        {[]string{"--kubeconfig", filepath.Join(t.TempDir(), "none")}, "none"},
+		"no such switch": {[]string{"--mistake"}, "--mistake"},
+	} {
+		if err := run(t.Context(), c.args, &said{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want something of %q", name, err, c.want)
+		}
+	}
+	out := &said{}
+	if err := run(t.Context(), []string{"--help"}, out); !errors.Is(err, pflag.ErrHelp) || !strings.Contains(out.String(), "--scheduler-name") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
