@@ -212,5 +212,5 @@ func TestRunWaitsForCaches(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "controllers", 5)
-	depcheck.Siblings(t, "controllers")
+	depcheck.Siblings(t, "controllers", "lifecycle")
 }

@@ -411,6 +411,6 @@ func TestEveryRunIsTheSame(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "controllers/deployment", 150)
-	depcheck.Siblings(t, "controllers/deployment", "client", "controllers", "events", "informer",
+	depcheck.Siblings(t, "controllers/deployment", "lifecycle", "client", "controllers", "events", "informer",
 		"controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods")
 }

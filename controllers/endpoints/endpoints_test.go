@@ -401,6 +401,6 @@ func TestPack(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "controllers/endpoints", 150)
-	depcheck.Siblings(t, "controllers/endpoints", "client", "controllers", "events", "informer", "controllers/internal/backends",
+	depcheck.Siblings(t, "controllers/endpoints", "lifecycle", "client", "controllers", "events", "informer", "controllers/internal/backends",
 		"controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods")
 }

@@ -453,6 +453,6 @@ func TestPlan(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "controllers/endpointslice", 150)
-	depcheck.Siblings(t, "controllers/endpointslice", "client", "controllers", "events", "informer", "controllers/internal/backends",
+	depcheck.Siblings(t, "controllers/endpointslice", "lifecycle", "client", "controllers", "events", "informer", "controllers/internal/backends",
 		"controllers/internal/ownership", "controllers/internal/pods")
 }

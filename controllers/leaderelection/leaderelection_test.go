@@ -300,5 +300,5 @@ func TestOptions(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "controllers/leaderelection", 150)
-	depcheck.Siblings(t, "controllers/leaderelection", "client", "controllers", "events", "internal/pause")
+	depcheck.Siblings(t, "controllers/leaderelection", "lifecycle", "client", "controllers", "events", "internal/pause")
 }

@@ -270,5 +270,5 @@ func (f failing) Reconcile(context.Context, controllers.Key) (controllers.Result
 }
 
 func TestSiblings(t *testing.T) {
-	depcheck.Siblings(t, "controllers/reconciler", "controllers")
+	depcheck.Siblings(t, "controllers/reconciler", "lifecycle", "controllers")
 }

@@ -516,6 +516,6 @@ func TestActsAsItsServiceAccountMay(t *testing.T) {
 
 func TestClosure(t *testing.T) {
 	depcheck.AtMost(t, "controllers/replicaset", 150)
-	depcheck.Siblings(t, "controllers/replicaset", "client", "controllers", "events", "informer",
+	depcheck.Siblings(t, "controllers/replicaset", "lifecycle", "client", "controllers", "events", "informer",
 		"controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods")
 }
