@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	clientrest "github.com/keelson-dev/keelson/client/rest"
 	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
@@ -52,7 +53,7 @@ type Cluster struct {
 	transport  *apiserver.Transport
 	nodes      []*Node
 	nodesReady *nodesReady
-	parts      []part
+	parts      []lifecycle.Runnable // components and nodes
 
 	life life
 }

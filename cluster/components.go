@@ -12,7 +12,6 @@ import (
 	"github.com/keelson-dev/keelson/component/controllermanager"
 	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -23,12 +22,6 @@ type Component = component.Component
 // Options.Components says nothing else. The slice is the caller's to filter, replace in and append to.
 func DefaultComponents() []Component {
 	return append(controllermanager.Components(), kubescheduler.Component(kubescheduler.Options{}))
-}
-
-// part is one running component.
-type part struct {
-	name string
-	lifecycle.Runnable
 }
 
 // addComponents makes the components, each with a client of its own identity.
@@ -44,17 +37,19 @@ func (c *Cluster) addComponents() error {
 		if err != nil {
 			return err
 		}
-		c.parts = append(c.parts, part{k.Name, run})
+		c.parts = append(c.parts, run)
 	}
-	c.followAccounts()
+	if err := c.followAccounts(); err != nil {
+		return err
+	}
 	return c.addNodes()
 }
 
 // followAccounts has the cluster ready when pods can be created in the namespace default: once its service account is
 // there, where somebody in the cluster makes it.
-func (c *Cluster) followAccounts() {
+func (c *Cluster) followAccounts() error {
 	if !c.has(controllermanager.ServiceAccount) {
-		return
+		return nil
 	}
 	accounts := component.Informer[*corev1.ServiceAccount](c.informers, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
 	accounts.AddHandler(informer.Handler[*corev1.ServiceAccount]{Added: func(account *corev1.ServiceAccount) {
@@ -62,6 +57,7 @@ func (c *Cluster) followAccounts() {
 			c.life.ready.fire()
 		}
 	}})
+	return c.informers.Err()
 }
 
 // stored are the resources that have objects.

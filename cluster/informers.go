@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"sync"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/informer"
@@ -22,13 +20,3 @@ func private[T informer.Object](c *Cluster, gr schema.GroupResource, s registry.
 func (c *Cluster) informerOptions() informer.Options {
 	return informer.Options{Logger: c.log, DetectMutations: c.options.OnMutation}
 }
-
-// once closes a channel at the first call.
-type once struct {
-	sync.Once
-	done chan struct{}
-}
-
-func newOnce() *once { return &once{done: make(chan struct{})} }
-
-func (o *once) fire() { o.Do(func() { close(o.done) }) }

@@ -172,3 +172,13 @@ func refuse(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_, _ = w.Write(data) // a client that is gone needs no answer
 }
+
+// once closes a channel at the first call.
+type once struct {
+	sync.Once
+	done chan struct{}
+}
+
+func newOnce() *once { return &once{done: make(chan struct{})} }
+
+func (o *once) fire() { o.Do(func() { close(o.done) }) }

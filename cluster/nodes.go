@@ -96,7 +96,7 @@ func (c *Cluster) addNodes() error {
 		n := c.newNode(i)
 		n.services = services
 		c.nodes = append(c.nodes, n)
-		c.parts = append(c.parts, part{n.name, lifecycle.Func(n.run)})
+		c.parts = append(c.parts, lifecycle.Func(n.run))
 	}
 	return c.followNodes()
 }

@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
@@ -28,7 +31,8 @@ import (
 type Options struct {
 	// Nodes are the simulated nodes.
 	Nodes Nodes
-	// Components are what runs beside the API server; nil is DefaultComponents.
+	// Components are what runs beside the API server; nil is DefaultComponents, an empty slice is none. Each has an
+	// identity.
 	Components []Component
 	// Disable leaves components and admission plugins out, by their names.
 	Disable []string
@@ -130,7 +134,36 @@ func (o *Options) setDefaults() error {
 	if o.Admission == nil {
 		o.Admission = DefaultAdmission()
 	}
-	return o.disable()
+	if err := o.disable(); err != nil {
+		return err
+	}
+	return errors.Join(checkComponents(o.Components), checkStages("authenticator", o.Authenticators),
+		checkStages("authorizer", o.Authorizers), checkStages("admission plugin", o.Admission))
+}
+
+func checkComponents(all []Component) error {
+	if err := component.Check(all); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	for _, c := range all {
+		if c.Identity == nil {
+			return fmt.Errorf("%w: component %s has no Identity: say whom it acts as", ErrOptions, c.Name)
+		}
+	}
+	return nil
+}
+
+// checkStages finds what is wrong with a chain.
+func checkStages[T any](what string, all []Stage[T]) error {
+	for i, s := range all {
+		switch {
+		case s.New == nil:
+			return fmt.Errorf("%w: %s %q has no New", ErrOptions, what, s.Name)
+		case slices.ContainsFunc(all[:i], func(o Stage[T]) bool { return o.Name == s.Name }):
+			return fmt.Errorf("%w: there are two %ss %q; WithStages replaces one", ErrOptions, what, s.Name)
+		}
+	}
+	return nil
 }
 
 // check finds the mistakes that can be seen before anything is opened.

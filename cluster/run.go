@@ -33,11 +33,7 @@ func (c *Cluster) runInformed(ctx context.Context) error {
 		if !c.has(controllermanager.ServiceAccount) {
 			c.life.ready.fire()
 		}
-		members := make([]lifecycle.Runnable, len(c.parts))
-		for i, p := range c.parts {
-			members[i] = p
-		}
-		if err := lifecycle.Group(members...).Run(ctx); err != nil {
+		if err := lifecycle.Group(c.parts...).Run(ctx); err != nil {
 			return err
 		}
 		<-ctx.Done()

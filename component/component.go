@@ -28,7 +28,7 @@ type Component struct {
 	// Series tells that its events are of events.k8s.io, where repetitions are series, as the scheduler's are; others
 	// are of core.
 	Series bool
-	// New makes it. It starts nothing: what it returns is run once the informers are in sync.
+	// New makes it. It starts nothing, and what it returns waits for the informers that it reads.
 	New func(p *Parts) (lifecycle.Runnable, error)
 }
 
@@ -50,6 +50,25 @@ func (c Component) SourceName() string {
 
 // ErrUnknown: there is no component of a name.
 var ErrUnknown = errors.New("unknown component")
+
+// ErrInvalid: components cannot be run as they are.
+var ErrInvalid = errors.New("invalid components")
+
+// Check finds what is wrong with a set: a component without a name or a constructor, or two of one name. Its error is
+// ErrInvalid.
+func Check(all []Component) error {
+	for i, c := range all {
+		switch {
+		case c.Name == "":
+			return fmt.Errorf("%w: number %d has no name", ErrInvalid, i)
+		case c.New == nil:
+			return fmt.Errorf("%w: %s has no New", ErrInvalid, c.Name)
+		case Has(all[:i], c.Name):
+			return fmt.Errorf("%w: two are called %s; With replaces one", ErrInvalid, c.Name)
+		}
+	}
+	return nil
+}
 
 // Without returns the components but for those of the names. It fails with ErrUnknown for a name that none of them has.
 func Without(all []Component, names ...string) ([]Component, error) {

@@ -27,9 +27,19 @@ func interfaces(t *testing.T) (text string) {
 	return text
 }
 
+// current is the namespace that the thread is in.
+func current(t *testing.T) string {
+	t.Helper()
+	name, err := os.Readlink("/proc/thread-self/ns/net")
+	if err != nil {
+		t.Error(err)
+	}
+	return name
+}
+
 func TestNamespace(t *testing.T) {
 	nettest.Plugins(t) // root and CI
-	outside := interfaces(t)
+	outside := current(t)
 	path := filepath.Join(nettest.Dir(t), "one")
 	t.Cleanup(func() { _ = netns.Remove(path) })
 	if err := netns.Check(path); !errors.Is(err, fs.ErrNotExist) {
@@ -61,13 +71,18 @@ func TestNamespace(t *testing.T) {
 	}
 	inside("loup ")
 	var all sync.WaitGroup
-	for range 8 { // no thread that was inside comes back to serve others
+	for range 8 {
 		all.Go(func() { inside("loup ") })
 	}
 	all.Wait()
-	if got := interfaces(t); got != outside {
-		t.Errorf("outside there was %s and is %s", outside, got)
+	for range 8 { // no thread that was inside comes back to serve others
+		all.Go(func() {
+			if got := current(t); got != outside {
+				t.Errorf("outside is %s, was %s", got, outside)
+			}
+		})
 	}
+	all.Wait()
 	failure := errors.New("f")
 	if err := netns.Do(path, func() error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("Do: %v", err)

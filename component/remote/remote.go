@@ -58,10 +58,13 @@ type Manager struct {
 var _ lifecycle.Runnable = (*Manager)(nil)
 
 // New makes a Manager of the components. The scheme knows the Go types of what they read and write. It asks the server
-// nothing.
+// nothing. It fails with component.ErrInvalid.
 func New(config *rest.Config, scheme *runtime.Scheme, components []component.Component, o Options) (*Manager, error) {
 	if len(components) == 0 {
-		return nil, errors.New("there are no components to run")
+		return nil, fmt.Errorf("%w: there are none", component.ErrInvalid)
+	}
+	if err := component.Check(components); err != nil {
+		return nil, err
 	}
 	m := &Manager{config: config, scheme: scheme, components: components, options: o, log: o.Logger}
 	if m.log == nil {

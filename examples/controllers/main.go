@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	o := remote.Options{RootCA: config.CAData, Logger: s.logger(out)}
 	if file := cmp.Or(s.rootCA, config.CAFile); file != "" {
 		if o.RootCA, err = os.ReadFile(file); err != nil {
-			return fmt.Errorf("--root-ca-file: %w", err)
+			return fmt.Errorf("the authority by which pods verify the API server: %w", err)
 		}
 	}
 	if s.elect {
