@@ -17,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-var aggregatedGVK = apidiscovery.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
+func aggregatedGVK() schema.GroupVersionKind {
+	return apidiscovery.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
+}
 
 // aggregated is a document of many groups at once
 // (https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery).
@@ -50,7 +52,7 @@ func aggregate(resources map[schema.GroupVersion]*metav1.APIResourceList, groups
 	}
 	sum := sha512.Sum512(hashed)
 	a.etag = strconv.Quote(fmt.Sprintf("%X", sum[:]))
-	a.json, err = encode(mediaJSON, aggregatedGVK, a.list.DeepCopy())
+	a.json, err = encode(mediaJSON, aggregatedGVK(), a.list.DeepCopy())
 	return a, err
 }
 
@@ -84,15 +86,15 @@ func discovered(resources []metav1.APIResource) []apidiscovery.APIResourceDiscov
 // and as what: wherever it stands, clients that know of it want it most. Version v2beta1 is no
 // longer served, as by upstream.
 func wantsAggregated(header string) (media, bool) {
-	if !strings.Contains(header, aggregatedGVK.Kind) {
+	if !strings.Contains(header, aggregatedGVK().Kind) {
 		return "", false
 	}
 	for _, clause := range goautoneg.ParseAccept(header) {
 		p := clause.Params
-		if p["g"] != aggregatedGVK.Group || p["v"] != aggregatedGVK.Version || p["as"] != aggregatedGVK.Kind || p["sv"] != "" {
+		if p["g"] != aggregatedGVK().Group || p["v"] != aggregatedGVK().Version || p["as"] != aggregatedGVK().Kind || p["sv"] != "" {
 			continue
 		}
-		for _, m := range offered {
+		for _, m := range offered() {
 			class, sub, _ := strings.Cut(m, "/")
 			matches := clause.Type == class && (clause.SubType == sub || clause.SubType == "*") || clause.Type == "*" && clause.SubType == "*"
 			streams := p["stream"] == "" || p["stream"] == "watch" && media(m) != mediaYAML
@@ -123,12 +125,12 @@ func (d *discovery) serveAggregated(w http.ResponseWriter, r *http.Request, path
 	}
 	data := a.json
 	if m != mediaJSON {
-		if data, err = encode(m, aggregatedGVK, a.list.DeepCopy()); err != nil {
+		if data, err = encode(m, aggregatedGVK(), a.list.DeepCopy()); err != nil {
 			writeError(w, r, err)
 			return
 		}
 	}
-	w.Header().Set("Content-Type", string(m)+";g="+aggregatedGVK.Group+";v="+aggregatedGVK.Version+";as="+aggregatedGVK.Kind)
+	w.Header().Set("Content-Type", string(m)+";g="+aggregatedGVK().Group+";v="+aggregatedGVK().Version+";as="+aggregatedGVK().Kind)
 	_, _ = w.Write(form{media: m, pretty: m == mediaJSON && forPeople(r)}.layOut(data)) // a client that is gone is no error of ours
 }
 

@@ -129,7 +129,7 @@ func contentType(header string) (media, error) {
 	case err == nil && (m == mediaJSON || m == mediaYAML || m == mediaProtobuf):
 		return m, nil
 	}
-	return "", unsupportedMedia(offered)
+	return "", unsupportedMedia(offered())
 }
 
 // decode fills into, of type want, from a body. got is the type that the body names, completed

@@ -71,7 +71,7 @@ func (d *discovery) add(e *endpoint) {
 	}
 	if e.Sub.Scale != nil {
 		scale := sub("scale", "get", "patch", "update")
-		scale.Group, scale.Version, scale.Kind = scaleGVK.Group, scaleGVK.Version, scaleGVK.Kind
+		scale.Group, scale.Version, scale.Kind = scaleGVK().Group, scaleGVK().Version, scaleGVK().Kind
 		list.APIResources = append(list.APIResources, scale)
 	}
 	for name, action := range e.Sub.Actions {
@@ -128,7 +128,7 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, v version.Info
 	case obj == nil:
 		serveVersion(w, v)
 	default:
-		if err := acceptable(r, offered); err != nil && !aggregator {
+		if err := acceptable(r, offered()); err != nil && !aggregator {
 			writeError(w, r, err)
 			return
 		}

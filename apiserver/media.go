@@ -29,10 +29,12 @@ const (
 	mediaProtobuf media = "application/vnd.kubernetes.protobuf"
 )
 
-var offered = []string{string(mediaJSON), string(mediaYAML), string(mediaProtobuf)}
+func offered() []string { return []string{string(mediaJSON), string(mediaYAML), string(mediaProtobuf)} }
 
 // streamed are further types that collections offer, for watches.
-var streamed = []string{string(mediaJSON) + ";stream=watch", string(mediaProtobuf) + ";stream=watch"}
+func streamed() []string {
+	return []string{string(mediaJSON) + ";stream=watch", string(mediaProtobuf) + ";stream=watch"}
+}
 
 // form is how a client is answered.
 type form struct {
@@ -59,7 +61,7 @@ func negotiate(r *http.Request, o offer) (form, bool) {
 		return form{media: mediaJSON, pretty: forPeople(r)}, true
 	}
 	for _, clause := range goautoneg.ParseAccept(header) {
-		for _, m := range offered {
+		for _, m := range offered() {
 			class, sub, _ := strings.Cut(m, "/")
 			matches := clause.Type == class && (clause.SubType == sub || clause.SubType == "*")
 			if !matches && (clause.Type != "*" || clause.SubType != "*") {
@@ -151,7 +153,7 @@ func (c *call) accept() (form, error) {
 		table:    c.Answer == nil && (sub == "" || sub == "status" || sub == "scale"),
 	})
 	if !ok {
-		return form{}, notAcceptable(offered)
+		return form{}, notAcceptable(offered())
 	}
 	return f, nil
 }
@@ -212,7 +214,7 @@ func (f form) layOut(data []byte) []byte {
 func writeObject(w http.ResponseWriter, r *http.Request, code int, gvk schema.GroupVersionKind, obj runtime.Object) {
 	f, ok := negotiate(r, offer{protobuf: codec.HasProtobuf(obj)})
 	if !ok {
-		writeError(w, r, notAcceptable(offered))
+		writeError(w, r, notAcceptable(offered()))
 		return
 	}
 	data, err := encode(f.media, gvk, obj)

@@ -91,7 +91,7 @@ func (o *owners) passing(at place, gvk schema.GroupVersionKind, empty func() run
 
 // scale returns the tracker of Scales.
 func (o *owners) scale() *managedfields.Tracker {
-	return o.passing(place{nil, "scale"}, scaleGVK, func() runtime.Object { return &autoscalingv1.Scale{} })
+	return o.passing(place{nil, "scale"}, scaleGVK(), func() runtime.Object { return &autoscalingv1.Scale{} })
 }
 
 // trackPosted records whose an object is that is not stored, if it has metadata.

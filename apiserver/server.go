@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -225,9 +224,9 @@ func (c *call) acceptable() error {
 	if !c.protobuf() {
 		return nil // upstream's custom resources only negotiate, for their metadata is there in protobuf
 	}
-	types := offered
+	types := offered()
 	if c.r.Method == http.MethodGet && (c.q.Verb == "list" || c.q.Verb == "watch") {
-		types = append(slices.Clone(types), streamed...)
+		types = append(types, streamed()...)
 	}
 	return acceptable(c.r, types)
 }

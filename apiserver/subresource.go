@@ -7,6 +7,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -14,7 +15,9 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+func scaleGVK() schema.GroupVersionKind {
+	return autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+}
 
 // subresource finds what stands behind the name in the path. found is false when there is no
 // such subresource, handle is nil when it does not take the method.
@@ -107,7 +110,7 @@ func (c *call) getScale(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	c.respond(http.StatusOK, registry.NewScale(*c.Sub.Scale, item.Object), scaleGVK)
+	c.respond(http.StatusOK, registry.NewScale(*c.Sub.Scale, item.Object), scaleGVK())
 }
 
 func (c *call) updateScale(ctx context.Context) {
@@ -117,7 +120,7 @@ func (c *call) updateScale(ctx context.Context) {
 		return
 	}
 	scale := &autoscalingv1.Scale{}
-	if err := c.decodeInto(data, o.FieldValidation, scale, scaleGVK); err != nil {
+	if err := c.decodeInto(data, o.FieldValidation, scale, scaleGVK()); err != nil {
 		c.fail(err)
 		return
 	}
@@ -135,7 +138,7 @@ func (c *call) updateScale(ctx context.Context) {
 func (c *call) patchScale(ctx context.Context, p *patch, o *metav1.PatchOptions) {
 	wanted := func(ctx context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		scale := &autoscalingv1.Scale{}
-		if err := p.apply(ctx, live.DeepCopy(), scaleGVK, scale); err != nil {
+		if err := p.apply(ctx, live.DeepCopy(), scaleGVK(), scale); err != nil {
 			return nil, err
 		}
 		c.server.owners.scale().Update(live, scale, c.manager(o.FieldManager))
@@ -163,11 +166,11 @@ func (c *call) setScale(ctx context.Context, wanted func(context.Context, *autos
 			return nil, err
 		}
 		if scale.Spec.Replicas < 0 {
-			return nil, apierrors.NewInvalid(scaleGVK.GroupKind(), c.q.Name, field.ErrorList{field.Invalid(
+			return nil, apierrors.NewInvalid(scaleGVK().GroupKind(), c.q.Name, field.ErrorList{field.Invalid(
 				field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0").WithOrigin("minimum")})
 		}
 		q := c.admission(admission.Update, nil, nil, o, dry)
-		q.Kind, q.Object, q.OldObject = scaleGVK, scale, was
+		q.Kind, q.Object, q.OldObject = scaleGVK(), scale, was
 		if err := c.server.admit(ctx, q); err != nil {
 			return nil, err
 		}
@@ -180,7 +183,7 @@ func (c *call) setScale(ctx context.Context, wanted func(context.Context, *autos
 		c.fail(err)
 		return
 	}
-	c.respond(http.StatusOK, registry.NewScale(*c.Sub.Scale, item.Object), scaleGVK)
+	c.respond(http.StatusOK, registry.NewScale(*c.Sub.Scale, item.Object), scaleGVK())
 }
 
 // rescaled returns the object with the replica count of its Scale, and the owners of that.

@@ -68,7 +68,7 @@ func (c *call) newStream(f form, w *registry.Watch) (*watchStream, error) {
 		}
 	}
 	if f.media == mediaYAML {
-		return nil, notAcceptable(streamed)
+		return nil, notAcceptable(streamed())
 	}
 	return s, nil
 }

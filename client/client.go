@@ -58,6 +58,8 @@ type Deleter interface {
 // Client is access to an API server as one identity. Implementations are safe for concurrent
 // use; their errors are those of k8s.io/apimachinery/pkg/api/errors. Consumers ask for the
 // narrowest part that they need.
+//
+//nolint:interfacebloat // composed of all narrow ones, of which consumers ask for theirs
 type Client interface {
 	Getter
 	Lister

@@ -31,6 +31,7 @@ import (
 	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/storage"
@@ -370,6 +371,11 @@ func TestBadOptions(t *testing.T) {
 	twice := carts()
 	builtin := carts()
 	builtin.Names, builtin.GroupVersion = registry.Names{Kind: "Pod", Plural: "pods", Singular: "pod"}, corev1.SchemeGroupVersion
+	run := func(name string) cluster.Component {
+		return cluster.Component{Name: name, Identity: authn.NodeIdentity("n"), New: func(*component.Parts) (lifecycle.Runnable, error) {
+			return lifecycle.Func(func(context.Context) error { return nil }), nil
+		}}
+	}
 	for _, test := range []struct {
 		name    string
 		options cluster.Options
@@ -383,6 +389,11 @@ func TestBadOptions(t *testing.T) {
 		{"a kind that is there", cluster.Options{Kinds: []registry.Kind{builtin}}, "pods"},
 		{"a kind of nothing", cluster.Options{Kinds: []registry.Kind{{}}}, "kind"},
 		{"negative settle", cluster.Options{Settle: -time.Second}, "Settle is -1s"},
+		{"components", cluster.Options{Components: []cluster.Component{run("a"), run("a")}}, "two are called a"},
+		{"nobody's component", cluster.Options{Components: []cluster.Component{{Name: "a", New: run("a").New}}}, "component a has no Identity"},
+		{"a plugin twice", cluster.Options{Admission: cluster.Plugins(admission.ValidatorFunc("P", nil), admission.ValidatorFunc("P", nil))}, `two admission plugins "P"`},
+		{"an authorizer that is not made", cluster.Options{Authorizers: []cluster.AuthorizerStage{{Name: "A"}}}, `authorizer "A" has no New`},
+		{"an authenticator that is not made", cluster.Options{Authenticators: []cluster.AuthenticatorStage{{Name: "A"}}}, `authenticator "A" has no New`},
 		{"two places for state", cluster.Options{Dir: t.TempDir(), Store: memory.New(memory.Options{})}, "Dir and Store"},
 	} {
 		c, err := cluster.New(test.options)

@@ -52,6 +52,28 @@ func TestSets(t *testing.T) {
 	}
 }
 
+func TestCheck(t *testing.T) {
+	made := func(names ...string) []component.Component {
+		all := named(names...)
+		for i := range all {
+			all[i].New = func(*component.Parts) (lifecycle.Runnable, error) { return nil, nil }
+		}
+		return all
+	}
+	if err := component.Check(made("a", "b")); err != nil {
+		t.Error(err)
+	}
+	for want, all := range map[string][]component.Component{
+		"number 1 has no name":   made("a", ""),
+		"b has no New":           append(made("a"), named("b")...),
+		"two are called a; With": made("a", "b", "a"),
+	} {
+		if err := component.Check(all); !errors.Is(err, component.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
+		}
+	}
+}
+
 // maps serves config maps and nothing else.
 type maps struct {
 	*memory.Store[*corev1.ConfigMap]

@@ -6,6 +6,8 @@ import (
 )
 
 // RuntimeService runs pods: sandboxes and the containers in them.
+//
+//nolint:interfacebloat // composed of narrow ones; the name is that of the CRI
 type RuntimeService interface {
 	Node
 	Sandboxes
@@ -52,6 +54,8 @@ type SandboxReader interface {
 }
 
 // Containers makes and ends containers.
+//
+//nolint:interfacebloat // the life of one container
 type Containers interface {
 	// CreateContainer prepares a container in a Ready sandbox without starting it; the sandbox's
 	// configuration is the one that it was made with. It fails with ErrNotFound for a missing

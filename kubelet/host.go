@@ -83,6 +83,8 @@ func (h *Host) complete() {
 // Volumes are the files that the containers of pods see beside their image's: the volumes of the
 // spec, and what every container gets, such as /etc/hosts and the file of its termination message.
 // Implementations are safe for concurrent use, for different pods at least.
+//
+//nolint:interfacebloat // the life of the volumes of one pod
 type Volumes interface {
 	// Prepare makes a pod's volumes ready, or brings those that are ready up to date. It is called
 	// before any of the pod's containers is started and with every pass over the pod, so it is
@@ -140,6 +142,8 @@ type EnvironmentRequest struct {
 }
 
 // Cgroups keeps the cgroups of pods, which contain those of their containers.
+//
+//nolint:interfacebloat // the life of the cgroup of one pod
 type Cgroups interface {
 	// Ensure makes the cgroup of a pod as its spec has it, below that of its quality-of-service
 	// class, and returns the CgroupParent of its sandbox.
@@ -167,6 +171,8 @@ type Memory interface {
 
 // Admissions remember the pods that a node has admitted, so that a later kubelet does not ask again
 // whether they fit: the node may have shrunk, and refusing them would end what runs well.
+//
+//nolint:interfacebloat // one memory: what is admitted is also forgotten
 type Admissions interface {
 	// Admitted reports whether the pod was admitted before.
 	Admitted(uid types.UID) bool

@@ -65,6 +65,8 @@ type Sources struct {
 // system:nodes: it registers and describes its node, renews its lease, tells the status of its
 // pods and deletes those that are over. Each request is one that the node authorizer and the
 // NodeRestriction admission plugin permit.
+//
+//nolint:interfacebloat // composed of the narrow ones that it asks for
 type Client interface {
 	client.Getter
 	client.Creator

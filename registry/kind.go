@@ -251,6 +251,8 @@ type ObjectKey struct {
 
 // Access is what actions and reviews may do to stored objects. It obeys the kind's rules but
 // passes admission and authorization: the action itself is what was admitted.
+//
+//nolint:interfacebloat // actions are handed one value; most use two or three of its methods
 type Access interface {
 	// Create stores a new object, which it takes over, and returns what was stored, or ErrExists.
 	Create(ctx context.Context, resource schema.GroupResource, obj Object) (Object, error)

@@ -178,7 +178,7 @@ func (m *managed) with(sets fieldpath.ManagedFields, by owner) *managed {
 // unowned are the fields that nobody owns; strip leaves them out of an update's.
 func unowned() *fieldpath.Set {
 	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata"))
-	for _, name := range unownedMeta {
+	for _, name := range unownedMeta() {
 		set.Insert(fieldpath.MakePathOrDie("metadata", name))
 	}
 	return set

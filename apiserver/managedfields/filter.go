@@ -55,14 +55,16 @@ func (a *arena) strip(set []node) []node {
 }
 
 // unownedMeta are the fields of metadata that nobody owns.
-var unownedMeta = [...]string{
-	"name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion",
+func unownedMeta() [9]string {
+	return [...]string{
+		"name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion",
+	}
 }
 
 func (a *arena) stripMeta(set []node) []node {
-	start := len(a.stack)
+	start, unowned := len(a.stack), unownedMeta()
 	for _, n := range set {
-		if slices.Contains(unownedMeta[:], n.key[len("f:"):]) {
+		if slices.Contains(unowned[:], n.key[len("f:"):]) {
 			n.is = 0
 		}
 		if n.is != 0 || len(n.kids) > 0 {

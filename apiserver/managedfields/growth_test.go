@@ -103,7 +103,7 @@ func TestScaledGrowth(t *testing.T) {
 		entries := manyEntries(n, metav1.ManagedFieldsOperationApply)
 		scale := slices.Clone(entries)
 		for i := range entries {
-			entries[i].APIVersion, scale[i].APIVersion = "apps/v1", scaleVersion
+			entries[i].APIVersion, scale[i].APIVersion = "apps/v1", scaleVersion()
 			scale[i].Manager = fmt.Sprintf("m%06d", i+n/2)
 			fields := metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`)
 			entries[i].FieldsV1, scale[i].FieldsV1 = fields, fields

@@ -6,7 +6,7 @@ import (
 )
 
 // scaleVersion is the version of Scale objects.
-var scaleVersion = autoscalingv1.SchemeGroupVersion.String()
+func scaleVersion() string { return autoscalingv1.SchemeGroupVersion.String() }
 
 // Scaled maps the ownership of an object's replica count to that of its Scale and back, as
 // upstream does: entries of a Scale are made from the object's for each request.
@@ -29,7 +29,7 @@ func (s Scaled) ToScale(object []metav1.ManagedFieldsEntry) ([]metav1.ManagedFie
 	var of []entry
 	for _, e := range entries {
 		if path := s.Replicas[e.version]; path != nil && a.has(e.set, path) {
-			of = append(of, entry{owner: e.owner, version: scaleVersion, set: replicas, time: e.time})
+			of = append(of, entry{owner: e.owner, version: scaleVersion(), set: replicas, time: e.time})
 		}
 	}
 	return a.write(of, nil), nil

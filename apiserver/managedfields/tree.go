@@ -33,6 +33,7 @@ type arena struct {
 
 const slabNodes = 512
 
+//nolint:gochecknoglobals // memory to use again, which holds nothing
 var arenas = sync.Pool{New: func() any { return &arena{slab: make([]node, slabNodes)} }}
 
 // release gives the arena back. Nothing made in it may be used after. What it still refers to is

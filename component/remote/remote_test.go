@@ -188,21 +188,24 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestEnds: what cannot run says why.
 func TestEnds(t *testing.T) {
-	if _, err := remote.New(&rest.Config{}, scheme.Scheme, nil, remote.Options{}); err == nil {
-		t.Error("a manager of nothing")
+	for _, all := range [][]component.Component{nil, {{Name: "x"}}} {
+		if _, err := remote.New(&rest.Config{}, scheme.Scheme, all, remote.Options{}); !errors.Is(err, component.ErrInvalid) {
+			t.Errorf("a manager of %v: %v", all, err)
+		}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := bare(t)
 		cut := c.Config()
 		cut.Transport = failing{cut.Transport, "/api"}
 		broken := errors.New("broken")
+		unused := func(*component.Parts) (lifecycle.Runnable, error) { return nil, errors.New("made") }
 		for name, test := range map[string]struct {
 			config *rest.Config
 			make   func(*component.Parts) (lifecycle.Runnable, error)
 			o      remote.Options
 			want   error
 		}{
-			"no way to the server": {cut, nil, remote.Options{}, errCut},
+			"no way to the server": {cut, unused, remote.Options{}, errCut},
 			"a resource that is not served": {c.Config(), func(p *component.Parts) (lifecycle.Runnable, error) {
 				component.Informer[*schedulingv1.PriorityClass](p.Informers, schedulingv1.SchemeGroupVersion.WithResource("priorityklasses"))
 				return nil, p.Informers.Err()
@@ -210,7 +213,7 @@ func TestEnds(t *testing.T) {
 			"a component that fails": {c.Config(), func(*component.Parts) (lifecycle.Runnable, error) {
 				return lifecycle.Func(func(context.Context) error { return broken }), nil
 			}, remote.Options{}, broken},
-			"no way as somebody": {c.Config(), nil, remote.Options{As: func(*authn.Identity) (*rest.Config, error) { return nil, broken }}, broken},
+			"no way as somebody": {c.Config(), unused, remote.Options{As: func(*authn.Identity) (*rest.Config, error) { return nil, broken }}, broken},
 		} {
 			m, err := remote.New(test.config, scheme.Scheme, []component.Component{{Name: "x", Identity: cluster.Admin(), New: test.make}}, test.o)
 			if err != nil {

@@ -25,6 +25,8 @@ type Sources struct {
 
 // Client is what the controller asks of the server: to read a Deployment past the cache and
 // update it and its status, and to create, update, patch and delete ReplicaSets.
+//
+//nolint:interfacebloat // composed of the narrow ones that it asks for
 type Client interface {
 	client.Getter
 	client.Creator

@@ -36,6 +36,8 @@ const (
 )
 
 // Client is what the controller asks of the server.
+//
+//nolint:interfacebloat // composed of the narrow ones that it asks for
 type Client interface {
 	client.Getter
 	client.Lister

@@ -29,6 +29,8 @@ type Sources struct {
 
 // Client is what the controller asks of the server: to create, delete and patch pods, to read
 // ReplicaSets past the cache and to update their status.
+//
+//nolint:interfacebloat // composed of the narrow ones that it asks for
 type Client interface {
 	client.Getter
 	client.Creator

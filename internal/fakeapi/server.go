@@ -20,6 +20,8 @@ import (
 )
 
 // Pods is the resource of pods, which most tests need.
+//
+//nolint:gochecknoglobals // a constant, for tests
 var Pods = corev1.SchemeGroupVersion.WithResource("pods")
 
 // The verbs of an Action.

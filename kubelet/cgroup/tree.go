@@ -54,6 +54,8 @@ type applied struct {
 }
 
 // layout is cgroups of one version. Paths are those of cgroups, with a slash in front.
+//
+//nolint:interfacebloat // what differs between the two versions of cgroups, both in this package
 type layout interface {
 	// create makes a cgroup, and those above it as far as they are missing.
 	create(path string) error

@@ -20,6 +20,8 @@ import (
 )
 
 // Runtime is what a Collector cleans up.
+//
+//nolint:interfacebloat // composed of the narrow ones that it asks for
 type Runtime interface {
 	cri.Sandboxes
 	cri.SandboxReader

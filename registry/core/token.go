@@ -26,7 +26,9 @@ const (
 	extendedSeconds   = 365 * 24 * 60 * 60
 )
 
-var tokenRequestGVK = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
+func tokenRequestGVK() schema.GroupVersionKind {
+	return authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
+}
 
 // tokenActions are the subresource by which a service account gets a token, if there is somebody
 // who signs.
@@ -35,7 +37,7 @@ func tokenActions(t Tokens) map[string]registry.Action {
 		return nil
 	}
 	return map[string]registry.Action{"token": {
-		GroupVersionKind: tokenRequestGVK,
+		GroupVersionKind: tokenRequestGVK(),
 		New:              func() runtime.Object { return &authenticationv1.TokenRequest{} },
 		Default: func(obj runtime.Object) {
 			if request := obj.(*authenticationv1.TokenRequest); request.Spec.ExpirationSeconds == nil {
@@ -101,7 +103,7 @@ func (r *requesting) complete(ctx context.Context) error {
 		return err
 	}
 	if uid := obj.GetUID(); q.UID != "" && q.UID != uid {
-		of := registry.ObjectKey{Resource: schema.GroupResource{Group: tokenRequestGVK.Group, Resource: tokenRequestGVK.Kind}, Name: r.at.Name}
+		of := registry.ObjectKey{Resource: schema.GroupResource{Group: tokenRequestGVK().Group, Resource: tokenRequestGVK().Kind}, Name: r.at.Name}
 		return registry.Errorf(registry.ErrConflict, of, "the UID in the token request (%s) does not match the UID of the service account (%s)", q.UID, uid)
 	}
 	q.Name, q.Namespace, q.UID = r.at.Name, r.at.Namespace, obj.GetUID()
@@ -201,7 +203,7 @@ func (r *requesting) forServer() bool {
 
 func (r *requesting) invalid(name string, errs field.ErrorList) error {
 	return &registry.Error{
-		Err: registry.ErrInvalid, Resource: schema.GroupResource{Group: tokenRequestGVK.Group}, Kind: tokenRequestGVK.Kind, Name: name, Fields: errs,
+		Err: registry.ErrInvalid, Resource: schema.GroupResource{Group: tokenRequestGVK().Group}, Kind: tokenRequestGVK().Kind, Name: name, Fields: errs,
 	}
 }
 

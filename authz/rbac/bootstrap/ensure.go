@@ -15,6 +15,8 @@ import (
 )
 
 // Access is what Ensure needs of a cluster, as somebody who may grant everything.
+//
+//nolint:interfacebloat // composed of the narrow ones that it asks for
 type Access interface {
 	client.Getter
 	client.Creator

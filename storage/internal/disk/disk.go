@@ -37,6 +37,8 @@ type Writer interface {
 
 // File is a file open for appending. A failed Write or Sync leaves unknown what of the unsynced
 // bytes is in the file.
+//
+//nolint:interfacebloat // what an os.File is here, which all of a log needs
 type File interface {
 	io.Writer
 	io.Closer
