@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
 // Pair is a certificate and its key, both PEM. The key is a secret.
@@ -66,23 +68,11 @@ func write(dir, name string, p Pair) error {
 	if err := os.Remove(key); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("replace key: %w", err)
 	}
-	if err := replace(key, p.Key, 0o600); err != nil {
-		return err
+	if err := atomicfile.Write(key, p.Key, 0o600); err != nil {
+		return fmt.Errorf("write key: %w", err)
 	}
-	return replace(crt, p.Certificate, 0o644)
-}
-
-func replace(path string, data []byte, mode os.FileMode) error {
-	tmp, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = tmp.Write(data)
-	if err := errors.Join(err, tmp.Chmod(mode), tmp.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	if err := atomicfile.Write(crt, p.Certificate, 0o644); err != nil {
+		return fmt.Errorf("write certificate: %w", err)
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
 // ErrKeyFile: a file has no key that can be used. The error names the file or the PEM block.
@@ -32,34 +33,10 @@ func OpenKey(path string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeNew(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
+	if err := atomicfile.Write(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
 		return nil, fmt.Errorf("store a new service account key: %w", err)
 	}
 	return made, nil
-}
-
-// writeNew makes a file that is there whole or not at all, also after a crash.
-func writeNew(path string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // its mode is 0600
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	err = errors.Join(err, file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // ReadKey returns the private key in the PEM file at path.

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
 type conflist struct {
@@ -92,18 +94,8 @@ func WriteFile(path string, data []byte) (changed bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, err
 	}
-	// The name has no ending that would make it a configuration while it is half-written.
-	file, err := os.CreateTemp(filepath.Dir(path), ".new-*.tmp")
-	if err != nil {
+	if err := atomicfile.Write(path, data, 0o644); err != nil {
 		return false, err
-	}
-	_, err = file.Write(data)
-	err = errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return false, errors.Join(err, os.Remove(file.Name()))
 	}
 	return true, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/keelson-dev/keelson/cni"
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
 // record is what is remembered of an attachment from before its first plugin runs until after the
@@ -42,11 +43,7 @@ func (r records) write(rec record) error {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return err
 	}
-	path := r.path(rec.Attachment.Key())
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(path+".new")))
-	}
-	return os.Rename(path+".new", path)
+	return atomicfile.Write(r.path(rec.Attachment.Key()), data, 0o600)
 }
 
 // read returns nil when there is no record. One that cannot be read is as good as none, and the

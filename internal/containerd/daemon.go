@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 	"github.com/keelson-dev/keelson/internal/nodetools"
 	"github.com/keelson-dev/keelson/internal/nodetools/filelock"
 	"github.com/keelson-dev/keelson/internal/pause"
@@ -325,7 +326,7 @@ func (d *Daemon) store(r record) error {
 	if err != nil {
 		return fmt.Errorf("encode which containerd runs: %w", err)
 	}
-	return replace(d.paths.record(), b)
+	return atomicfile.Write(d.paths.record(), b, 0o644)
 }
 
 // prepare makes the directories and the configuration.
@@ -338,7 +339,7 @@ func (d *Daemon) prepare(config string) error {
 			return fmt.Errorf("make a directory of containerd: %w", err)
 		}
 	}
-	return replace(d.paths.config(), []byte(config))
+	return atomicfile.Write(d.paths.config(), []byte(config), 0o644)
 }
 
 // writeHosts makes certs.d say what Mirrors says.
@@ -348,7 +349,7 @@ func (d *Daemon) writeHosts() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make the directory of a registry: %w", err)
 		}
-		if err := replace(filepath.Join(dir, "hosts.toml"), []byte(hosts(mirrors))); err != nil {
+		if err := atomicfile.Write(filepath.Join(dir, "hosts.toml"), []byte(hosts(mirrors)), 0o644); err != nil {
 			return err
 		}
 	}
@@ -371,19 +372,7 @@ func (d *Daemon) writeProfile() error {
 	if err != nil {
 		return fmt.Errorf("encode the profile of sandboxes: %w", err)
 	}
-	return replace(d.paths.sandbox(), b)
-}
-
-// replace writes a file so that readers see the old or the new one.
-func replace(path string, b []byte) error {
-	temp := path + ".new"
-	if err := os.WriteFile(temp, b, 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
-	return nil
+	return atomicfile.Write(d.paths.sandbox(), b, 0o644)
 }
 
 // logTail is the end of the daemon's log, for messages.

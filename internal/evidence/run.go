@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
 // ErrUnknown: no result has this name.
@@ -96,11 +98,7 @@ func WriteFile(path string, value any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	beside := path + ".new"
-	if err := os.WriteFile(beside, append(data, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(beside, path)
+	return atomicfile.Write(path, append(data, '\n'), 0o644)
 }
 
 // ThisMachine is what this program runs on.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
 // build is one go build: packages with the same flags share one, so that what they have in common is
@@ -172,11 +174,10 @@ func compile(ctx context.Context, root, bin string, progress func(string)) error
 	if err != nil {
 		return fmt.Errorf("encode the stamp: %w", err)
 	}
-	temp := filepath.Join(bin, "stamp.json.new")
-	if err := os.WriteFile(temp, text, 0o644); err != nil {
+	if err := atomicfile.Write(filepath.Join(bin, "stamp.json"), text, 0o644); err != nil {
 		return fmt.Errorf("write the stamp: %w", err)
 	}
-	return os.Rename(temp, filepath.Join(bin, "stamp.json"))
+	return nil
 }
 
 func (b build) run(ctx context.Context, root, bin string) error {

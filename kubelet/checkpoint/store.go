@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
 // The errors of a Store. Test with errors.Is.
@@ -33,8 +35,9 @@ type envelope struct {
 
 // Store keeps values in the files of a directory, one per name. Make one with New.
 type Store struct {
-	dir string
-	mu  sync.Mutex
+	dir   string
+	mu    sync.Mutex
+	swept bool
 }
 
 // New makes a Store in a directory, which is made when something is saved.
@@ -66,41 +69,16 @@ func (s *Store) Save(name string, value any) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	if err := replace(path, append(content, '\n')); err != nil {
+	if !s.swept { // of what a kubelet before this one was writing when it was killed
+		if err := atomicfile.Sweep(s.dir); err != nil {
+			return fmt.Errorf("checkpoint %s: %w", name, err)
+		}
+		s.swept = true
+	}
+	if err := atomicfile.Write(path, append(content, '\n'), 0o600); err != nil {
 		return fmt.Errorf("checkpoint %s: %w", name, err)
 	}
 	return nil
-}
-
-// replace makes content that of a file, at once. A new file that was left half written by a crash
-// is written over.
-func replace(path string, content []byte) error {
-	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		_ = os.Remove(next) // it is overwritten the next time anyway
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // Load reads what was saved last into value, a pointer. It fails with ErrNotFound when nothing was,
@@ -160,7 +138,7 @@ func (s *Store) Delete(name string) error {
 		return nil
 	}
 	if err == nil {
-		err = syncDir(s.dir)
+		err = atomicfile.SyncDir(s.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", name, err)

@@ -9,8 +9,8 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/internal/bulk"
 )
@@ -147,37 +147,13 @@ func (w *writer) end() error {
 // without an error, and survives a crash then; else what was at path before is. A crash may leave a
 // file beside it whose name begins with that of path and ends with .tmp.
 func WriteFile(ctx context.Context, path string, from storage.Reader, options WriteOptions) (info Info, err error) {
-	directory := filepath.Dir(path)
-	file, err := os.CreateTemp(directory, filepath.Base(path)+".*.tmp") // mode 0600
+	err = atomicfile.Fill(path, 0o600, func(file *os.File) error {
+		var err error
+		info, err = Write(ctx, file, from, options)
+		return err
+	})
 	if err != nil {
 		return Info{}, err
 	}
-	defer func() {
-		if err != nil {
-			info = Info{}
-			_ = file.Close() // the first error counts
-			_ = os.Remove(file.Name())
-		}
-	}()
-	if info, err = Write(ctx, file, from, options); err != nil {
-		return info, err
-	}
-	if err = file.Sync(); err != nil {
-		return info, err
-	}
-	if err = file.Close(); err != nil {
-		return info, err
-	}
-	if err = os.Rename(file.Name(), path); err != nil {
-		return info, err
-	}
-	return info, syncDirectory(directory)
-}
-
-func syncDirectory(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return info, nil
 }
