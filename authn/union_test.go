@@ -9,7 +9,6 @@ import (
 
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/authntest"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 var (
@@ -170,15 +169,6 @@ func TestAudiences(t *testing.T) {
 	}
 	if _, ok := authn.Audiences(authn.WithAudiences(t.Context(), nil)); !ok {
 		t.Error("asking for nobody is not the same as not asking")
-	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "authn", 0)
-	depcheck.Siblings(t, "authn")
-	for _, pkg := range []string{"authn/token", "authn/tokenfile", "authn/basic", "authn/x509", "authn/inprocess", "authn/authntest"} {
-		depcheck.AtMost(t, pkg, 0)
-		depcheck.Siblings(t, pkg, "authn", "authn/token", "authn/internal/watched")
 	}
 }
 

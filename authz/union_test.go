@@ -12,7 +12,6 @@ import (
 	"github.com/keelson-dev/keelson/authz/alwaysdeny"
 	"github.com/keelson-dev/keelson/authz/authztest"
 	"github.com/keelson-dev/keelson/authz/superuser"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 var (
@@ -125,15 +124,6 @@ func TestConformance(t *testing.T) {
 	t.Run("union", func(t *testing.T) {
 		authztest.Run(t, authz.Union(authz.Named{Name: "x", Authorizer: alwaysdeny.New()}), []authztest.Case{{Name: "user", Attributes: ann, Reason: "x: Everything is forbidden."}})
 	})
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "authz", 0)
-	depcheck.Siblings(t, "authz", "authn")
-	for _, pkg := range []string{"authz/alwaysallow", "authz/alwaysdeny", "authz/superuser", "authz/authztest"} {
-		depcheck.AtMost(t, pkg, 0)
-		depcheck.Siblings(t, pkg, "authn", "authz")
-	}
 }
 
 // TestUnionsKeepTheirOwn: whoever makes a union may go on with the list that it was made of.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-dev/keelson/client"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 // always is a server that knows one object.
@@ -39,9 +38,4 @@ func ExampleAs() {
 	}))
 	fmt.Println(pod.Name, err)
 	// Output: web <nil>
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "client", 90)
-	depcheck.Siblings(t, "client")
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 // recorder is a controller that does what it is told and notes when it was called.
@@ -208,9 +207,4 @@ func TestRunWaitsForCaches(t *testing.T) {
 	if err := controllers.NewLoop(r, controllers.Options{}).Run(ctx); err != nil {
 		t.Errorf("cancelled while waiting: %v", err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "controllers", 5)
-	depcheck.Siblings(t, "controllers", "lifecycle")
 }

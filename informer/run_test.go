@@ -17,7 +17,6 @@ import (
 
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/memory"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 // timed writes down when the source was listed and watched.
@@ -345,9 +344,4 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "informer", 90)
-	depcheck.Siblings(t, "informer")
 }

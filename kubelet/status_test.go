@@ -12,17 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "kubelet", 90)
-	depcheck.Siblings(t, "kubelet", "client", "cri", "events", "informer", "internal/pause",
-		"kubelet/environment/expansion", "kubelet/security") // pure
-}
 
 // statusScenes are the situations that golden files describe.
 func statusScenes() map[string]struct {

@@ -11,7 +11,6 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/admissiontest"
 	"github.com/keelson-dev/keelson/admission/defaulttolerationseconds"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 func pod(tolerations ...corev1.Toleration) *corev1.Pod {
@@ -71,9 +70,4 @@ func Example() {
 	// Output:
 	// node.kubernetes.io/not-ready 300
 	// node.kubernetes.io/unreachable 300
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "admission/defaulttolerationseconds", 90)
-	depcheck.Siblings(t, "admission/defaulttolerationseconds", "admission", "authn")
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/keelson-dev/keelson/admission/namespacelifecycle"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/memory"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 var _ namespacelifecycle.Namespaces = (*informer.Informer[*corev1.Namespace])(nil)
@@ -181,9 +180,4 @@ func TestSuspicion(t *testing.T) {
 			t.Errorf("the server was asked %d times", asked)
 		}
 	})
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "admission/namespacelifecycle", 90)
-	depcheck.Siblings(t, "admission/namespacelifecycle", "admission", "authn")
 }

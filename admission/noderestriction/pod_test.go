@@ -12,7 +12,6 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/admissiontest"
 	"github.com/keelson-dev/keelson/admission/noderestriction"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 func TestPodCreate(t *testing.T) {
@@ -131,9 +130,4 @@ func TestContract(t *testing.T) {
 		admissiontest.Delete(t, pod("mine"), byNode), admissiontest.Create(t, &corev1.ConfigMap{}, byNode))
 	bare := noderestriction.New(noderestriction.Sources{}, nil)
 	admissiontest.Refuses(t, bare, admissiontest.Delete(t, pod("mine"), byNode), `pod "pod" not found`)
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "admission/noderestriction", 90)
-	depcheck.Siblings(t, "admission/noderestriction", "admission", "authn", "authz", "internal/apireference")
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/admissiontest"
 	"github.com/keelson-dev/keelson/admission/podsecurity"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 const prefix = "pod-security.kubernetes.io/"
@@ -466,9 +465,4 @@ func Example() {
 	r.Resource.Resource = "pods"
 	fmt.Println(plugin.Validate(context.Background(), r))
 	// Output: pods "spy" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "admission/podsecurity", 95)
-	depcheck.Siblings(t, "admission/podsecurity", "admission", "authn")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/keelson-dev/keelson/admission/admissiontest"
 	"github.com/keelson-dev/keelson/admission/priority"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 var _ priority.Classes = (*informer.Informer[*schedulingv1.PriorityClass])(nil)
@@ -175,9 +174,4 @@ func Example() {
 	err := plugin.Admit(context.Background(), r)
 	fmt.Println(*pod.Spec.Priority, err)
 	// Output: 2000000000 <nil>
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "admission/priority", 90)
-	depcheck.Siblings(t, "admission/priority", "admission", "authn")
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/memory"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 var _ serviceaccount.Accounts = (*informer.Informer[*corev1.ServiceAccount])(nil)
@@ -303,9 +302,4 @@ func Example() {
 	// Output:
 	// default <nil>
 	// kube-api-access-abcde /var/run/secrets/kubernetes.io/serviceaccount
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "admission/serviceaccount", 90)
-	depcheck.Siblings(t, "admission/serviceaccount", "admission", "authn")
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/admissiontest"
 	"github.com/keelson-dev/keelson/admission/taintnodesbycondition"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 func node(taints ...corev1.Taint) *corev1.Node {
@@ -50,9 +49,4 @@ func Example() {
 	r.Resource.Resource = "nodes"
 	fmt.Println(taintnodesbycondition.New().Admit(context.Background(), r), node.Spec.Taints[0].ToString())
 	// Output: <nil> node.kubernetes.io/not-ready:NoSchedule
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "admission/taintnodesbycondition", 90)
-	depcheck.Siblings(t, "admission/taintnodesbycondition", "admission", "authn")
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/keelson-dev/keelson/authn/authntest"
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authn/token"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 func bearer(tok string) *http.Request {
@@ -311,11 +310,6 @@ func TestMissingSource(t *testing.T) {
 	if _, err := few.Verify(t.Context(), w.issue(t, podClaims())); !errors.Is(err, serviceaccount.ErrInvalidated) {
 		t.Errorf("a token bound to a pod: %v", err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "authn/serviceaccount", 75)
-	depcheck.Siblings(t, "authn/serviceaccount", "authn")
 }
 
 func FuzzVerify(f *testing.F) {

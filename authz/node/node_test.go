@@ -20,7 +20,6 @@ import (
 	"github.com/keelson-dev/keelson/authz/rbac"
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 // table is a source that a test writes to.
@@ -487,11 +486,6 @@ func TestPodsAreEnough(t *testing.T) {
 	if d, err := z.Authorize(t.Context(), ask("n1", "get", "", "secrets", "", "dev", "pull")); err != nil || d.Verdict != authz.Allow {
 		t.Errorf("got %v, %v", d, err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "authz/node", 120)
-	depcheck.Siblings(t, "authz/node", "authn", "authz")
 }
 
 // TestCommonDecidesNothingElse: what common denies, or cannot judge, the node authorizer has no opinion about.

@@ -12,7 +12,6 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/authz/authztest"
 	"github.com/keelson-dev/keelson/authz/rbac"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
@@ -271,9 +270,4 @@ func TestAggregate(t *testing.T) {
 	if _, err := rbac.Aggregate(all, roles); err == nil {
 		t.Error("a malformed selector is no error")
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "authz/rbac", 120)
-	depcheck.Siblings(t, "authz/rbac", "authn", "authz")
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/authz/selector"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 func show(terms []authz.Requirement) string {
@@ -50,11 +49,6 @@ func TestCheckFromTheStart(t *testing.T) {
 	if err := selector.Check(strings.Repeat(",", selector.MaxTerms)); !errors.Is(err, selector.ErrTooLong) {
 		t.Errorf("one more: %v", err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "authz/selector", 60)
-	depcheck.Siblings(t, "authz/selector", "authn", "authz")
 }
 
 func ExampleParseFields() {

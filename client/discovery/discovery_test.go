@@ -25,7 +25,6 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/client/discovery"
 	"github.com/keelson-dev/keelson/client/rest"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/testserver"
 )
 
@@ -374,9 +373,4 @@ func TestServer(t *testing.T) {
 	if groups, err := d.Server().ServerGroups(); err != nil || len(groups.Groups) == 0 {
 		t.Errorf("%v, %v", groups, err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "client/discovery", 255)
-	depcheck.Siblings(t, "client/discovery", "client")
 }

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/client/message"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/kubectlargs"
 )
 
@@ -95,9 +94,4 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "client/generate", 85)
-	depcheck.Siblings(t, "client/generate")
 }

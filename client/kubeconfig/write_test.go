@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/keelson-dev/keelson/client/kubeconfig"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 var entry = kubeconfig.Entry{
@@ -242,11 +241,6 @@ func alone(t *testing.T, path string) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("the directory: %v, %v", entries, err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "client/kubeconfig", 115)
-	depcheck.Siblings(t, "client/kubeconfig", "internal/boundedyaml")
 }
 
 func text(t *testing.T, config *api.Config) string {

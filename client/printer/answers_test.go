@@ -19,7 +19,6 @@ import (
 
 	"github.com/keelson-dev/keelson/client/message"
 	"github.com/keelson-dev/keelson/client/printer"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 // get is kubectl get with a server that answers from files.
@@ -252,9 +251,4 @@ func words(line string) []string {
 		}
 	}
 	return all
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "client/printer", 85)
-	depcheck.Siblings(t, "client/printer", "internal/boundedyaml")
 }

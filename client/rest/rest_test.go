@@ -24,7 +24,6 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/client/rest"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 var (
@@ -254,9 +253,4 @@ func TestBadConfig(t *testing.T) {
 			t.Errorf("bad %s was taken", name)
 		}
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.Siblings(t, "client/rest", "client", "internal/restclient")
-	depcheck.AtMost(t, "client/rest", 120)
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/controllers/deployment"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
@@ -407,10 +406,4 @@ func TestEveryRunIsTheSame(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "controllers/deployment", 150)
-	depcheck.Siblings(t, "controllers/deployment", "lifecycle", "client", "controllers", "events", "informer",
-		"controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods")
 }

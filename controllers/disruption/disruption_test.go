@@ -24,12 +24,9 @@ import (
 	"github.com/keelson-dev/keelson/controllers/disruption"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
-
-func TestClosure(t *testing.T) { depcheck.AtMost(t, "controllers/disruption", 150) }
 
 // The resources of the tests.
 var (

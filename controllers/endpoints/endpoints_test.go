@@ -25,7 +25,6 @@ import (
 	"github.com/keelson-dev/keelson/controllers/endpoints"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
@@ -397,10 +396,4 @@ func TestPack(t *testing.T) {
 			t.Errorf("%s: packing twice differs", tt.name)
 		}
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "controllers/endpoints", 150)
-	depcheck.Siblings(t, "controllers/endpoints", "lifecycle", "client", "controllers", "events", "informer", "controllers/internal/backends",
-		"controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods")
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
@@ -449,10 +448,4 @@ func TestPlan(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "controllers/endpointslice", 150)
-	depcheck.Siblings(t, "controllers/endpointslice", "lifecycle", "client", "controllers", "events", "informer", "controllers/internal/backends",
-		"controllers/internal/ownership", "controllers/internal/pods")
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/leaderelection"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
@@ -296,9 +295,4 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "controllers/leaderelection", 150)
-	depcheck.Siblings(t, "controllers/leaderelection", "lifecycle", "client", "controllers", "events", "internal/pause")
 }

@@ -29,7 +29,6 @@ import (
 	"github.com/keelson-dev/keelson/controllers/reconciler"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
@@ -267,8 +266,4 @@ func (f failing) WaitSynced(context.Context) error             { return f.err }
 func (f failing) Watch(controllers.Queue) []controllers.Synced { return []controllers.Synced{f} }
 func (f failing) Reconcile(context.Context, controllers.Key) (controllers.Result, error) {
 	return controllers.Result{RequeueAfter: time.Second}, f.err
-}
-
-func TestSiblings(t *testing.T) {
-	depcheck.Siblings(t, "controllers/reconciler", "lifecycle", "controllers")
 }

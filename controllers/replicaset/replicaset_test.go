@@ -24,7 +24,6 @@ import (
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
@@ -512,10 +511,4 @@ func TestActsAsItsServiceAccountMay(t *testing.T) {
 		}
 		b.wantStatus("web", "replicas 1 labeled 1 ready 1 available 1 terminating 1 observed 2")
 	})
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "controllers/replicaset", 150)
-	depcheck.Siblings(t, "controllers/replicaset", "lifecycle", "client", "controllers", "events", "informer",
-		"controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods")
 }

@@ -13,16 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/runtimetest"
 	"github.com/keelson-dev/keelson/cri/simulated"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
-
-func TestClosure(t *testing.T) {
-	for _, pkg := range []string{"cri", "cri/simulated", "cri/runtimetest"} {
-		depcheck.AtMost(t, pkg, 0)
-	}
-	depcheck.Siblings(t, "cri/simulated", "cri")
-	depcheck.Siblings(t, "cri/runtimetest", "cri")
-}
 
 // programs are those of the conformance suite, told apart by their images.
 func programs(p simulated.Process) simulated.Program {

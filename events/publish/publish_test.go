@@ -26,7 +26,6 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/events/publish"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 // server keeps events as JSON and patches them by merging.
@@ -474,13 +473,6 @@ func TestLog(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "events", 90)
-	depcheck.Siblings(t, "events")
-	depcheck.AtMost(t, "events/publish", 90)
-	depcheck.Siblings(t, "events/publish", "events", "client")
 }
 
 func Example() {

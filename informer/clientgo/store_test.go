@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 func byValue(obj any) ([]string, error) {
@@ -248,9 +246,4 @@ func TestForeignRegistrations(t *testing.T) {
 	if err := one.RemoveEventHandler(nil); err == nil {
 		t.Error("nothing could be removed")
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "informer/clientgo", 130)
-	depcheck.Siblings(t, "informer/clientgo", "informer")
 }

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/keelson-dev/keelson/informer/controllerruntime"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 // TestManager: a manager of controller-runtime stands on the cache; its client reads from it.
@@ -108,8 +107,4 @@ func TestOptions(t *testing.T) {
 	if mine.NeedLeaderElection() {
 		t.Error("it needs to be the leader")
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.Siblings(t, "informer/controllerruntime", "informer", "informer/clientgo")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/informertest"
 	"github.com/keelson-dev/keelson/informer/memory"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 func TestSource(t *testing.T) {
@@ -103,11 +102,6 @@ func TestBadVersions(t *testing.T) {
 	if _, err := store.Watch(ctx, "1"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Watch after the context: %v", err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "informer/memory", 90)
-	depcheck.Siblings(t, "informer/memory", "informer")
 }
 
 func Example() {

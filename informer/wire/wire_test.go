@@ -32,7 +32,6 @@ import (
 	"github.com/keelson-dev/keelson/informer/informertest"
 	"github.com/keelson-dev/keelson/informer/memory"
 	"github.com/keelson-dev/keelson/informer/wire"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/testserver"
 )
 
@@ -419,9 +418,4 @@ func TestInformerOverTheWire(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "informer/wire", 120)
-	depcheck.Siblings(t, "informer/wire", "informer", "internal/restclient")
 }

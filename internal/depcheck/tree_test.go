@@ -18,6 +18,9 @@ const module = "github.com/keelson-dev/keelson"
 // everything marks what assembles the parts and may import all of them.
 const everything = "*"
 
+// anyone may import these.
+func anyone() []string { return []string{"internal/atomicfile"} }
+
 // siblings are the packages of other top-level packages that the packages below each of these may
 // import outside their tests. They are contract roots; what is not says why.
 func siblings() map[string][]string {
@@ -62,6 +65,89 @@ func siblings() map[string][]string {
 		},
 		"scheduler": {"client", "events", "informer", "internal/pause"},
 		"storage":   {"internal/pause", "internal/boundedyaml"},
+	}
+}
+
+// behind are the packages of this module that may stand behind a package, whatever imports them: of those that people
+// import alone, or that others build on.
+func behind() map[string][]string {
+	kind := []string{"informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage"}
+	return map[string][]string{
+		"admission":                          {"authn"},
+		"admission/defaulttolerationseconds": {"admission", "authn"},
+		"admission/namespacelifecycle":       {"admission", "authn"},
+		"admission/noderestriction":          {"admission", "authn", "authz", "internal/apireference"},
+		"admission/podsecurity":              {"admission", "authn"},
+		"admission/priority":                 {"admission", "authn"},
+		"admission/serviceaccount":           {"admission", "authn"},
+		"admission/taintnodesbycondition":    {"admission", "authn"},
+		"authn":                              {},
+		"authn/authntest":                    {"authn", "authn/internal/watched", "authn/token"},
+		"authn/basic":                        {"authn", "authn/internal/watched", "authn/token"},
+		"authn/inprocess":                    {"authn", "authn/internal/watched", "authn/token"},
+		"authn/serviceaccount":               {"authn"},
+		"authn/token":                        {"authn", "authn/internal/watched", "authn/token"},
+		"authn/tokenfile":                    {"authn", "authn/internal/watched", "authn/token"},
+		"authn/x509":                         {"authn", "authn/internal/watched", "authn/token"},
+		"authz":                              {"authn"},
+		"authz/alwaysallow":                  {"authn", "authz"},
+		"authz/alwaysdeny":                   {"authn", "authz"},
+		"authz/authztest":                    {"authn", "authz"},
+		"authz/node":                         {"authn", "authz"},
+		"authz/rbac":                         {"authn", "authz"},
+		"authz/rbac/bootstrap":               {"authn", "authz", "authz/rbac", "client"},
+		"authz/selector":                     {"authn", "authz"},
+		"authz/superuser":                    {"authn", "authz"},
+		"client":                             {},
+		"client/discovery":                   {"client"},
+		"client/generate":                    {},
+		"client/kubeconfig":                  {"internal/boundedyaml"},
+		"client/printer":                     {"internal/boundedyaml"},
+		"client/rest":                        {"client", "internal/restclient"},
+		"controllers":                        {"lifecycle"},
+		"controllers/deployment":             {"client", "controllers", "controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods", "events", "informer", "lifecycle"},
+		"controllers/endpoints":              {"client", "controllers", "controllers/internal/backends", "controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods", "events", "informer", "lifecycle"},
+		"controllers/endpointslice":          {"client", "controllers", "controllers/internal/backends", "controllers/internal/ownership", "controllers/internal/pods", "events", "informer", "lifecycle"},
+		"controllers/leaderelection":         {"client", "controllers", "events", "internal/pause", "lifecycle"},
+		"controllers/reconciler":             {"controllers", "lifecycle"},
+		"controllers/replicaset":             {"client", "controllers", "controllers/internal/expect", "controllers/internal/ownership", "controllers/internal/pods", "events", "informer", "lifecycle"},
+		"cri/runtimetest":                    {"cri"},
+		"cri/simulated":                      {"cri"},
+		"events":                             {},
+		"events/publish":                     {"client", "events"},
+		"informer":                           {},
+		"informer/clientgo":                  {"informer"},
+		"informer/clientgo/factory":          {"informer", "informer/clientgo"},
+		"informer/controllerruntime":         {"informer", "informer/clientgo"},
+		"informer/memory":                    {"informer"},
+		"informer/wire":                      {"informer", "internal/restclient"},
+		"internal/atomicfile":                {},
+		"kubelet":                            {"client", "cri", "events", "informer", "internal/pause", "kubelet/environment/expansion", "kubelet/security"},
+		"lifecycle":                          {},
+		"pki":                                {},
+		"registry/allocation":                {"informer", "registry", "registry/codec", "registry/internal/ordered", "storage"},
+		"registry/codec":                     {},
+		"registry/coordination":              kind,
+		"registry/core/podspec":              {},
+		"registry/discovery":                 kind,
+		"registry/internal/check":            {},
+		"registry/kubernetesservice":         {"informer", "registry", "registry/allocation", "registry/codec", "registry/internal/check", "registry/internal/ordered", "registry/networking", "storage"},
+		"registry/networking":                kind,
+		"registry/policy":                    kind,
+		"registry/rbac":                      kind,
+		"registry/scheduling":                kind,
+		"scheduler":                          {"client", "events", "informer", "internal/pause", "scheduler/queue"},
+		"scheduler/predicates":               {"client", "events", "informer", "internal/pause", "scheduler", "scheduler/internal/signature", "scheduler/queue"},
+		"scheduler/priorities":               {"client", "events", "informer", "internal/pause", "scheduler", "scheduler/internal/signature", "scheduler/queue"},
+		"scheduler/queue":                    {},
+		"scheduler/schedulertest":            {"client", "events", "informer", "internal/pause", "scheduler", "scheduler/queue"},
+		"storage":                            {},
+		"storage/internal/bulk":              {"storage"},
+		"storage/memory":                     {"storage", "storage/internal/timeline"},
+		"storage/snapshot":                   {"storage", "storage/internal/bulk"},
+		"storage/storagetest":                {"storage"},
+		"storage/transfer":                   {"storage", "storage/internal/bulk"},
+		"storage/wal":                        {"storage", "storage/internal/disk", "storage/internal/timeline"},
 	}
 }
 
@@ -228,6 +314,13 @@ func touch(t *testing.T, p pkg) {
 
 func TestTree(t *testing.T) {
 	own, all := tree(t)
+	for _, rows := range []map[string][]string{siblings(), behind()} {
+		for rel := range rows {
+			if _, ok := own[rel]; !ok && !slices.ContainsFunc(sorted(own), func(p string) bool { return strings.HasPrefix(p, rel+"/") }) {
+				t.Errorf("there is no %s, which has a row", rel)
+			}
+		}
+	}
 	for _, rel := range sorted(own) {
 		p := own[rel]
 		if p.Doc == "" {
@@ -235,6 +328,7 @@ func TestTree(t *testing.T) {
 		}
 		checkSiblings(t, rel, p)
 		checkLeaves(t, rel, p)
+		checkBehind(t, rel, p)
 		foreign := 0
 		for _, dep := range p.Deps {
 			if !all[dep].Standard && !strings.HasPrefix(dep, module+"/") {
@@ -264,8 +358,18 @@ func checkSiblings(t *testing.T, rel string, p pkg) {
 		if !ours || sibling == top || strings.HasPrefix(sibling, top+"/") {
 			continue
 		}
-		if !slices.Contains(allowed, sibling) {
+		if !slices.Contains(allowed, sibling) && !slices.Contains(anyone(), sibling) {
 			t.Errorf("%s must not import %s", rel, sibling)
+		}
+	}
+}
+
+func checkBehind(t *testing.T, rel string, p pkg) {
+	t.Helper()
+	allowed, ok := behind()[rel]
+	for _, dep := range p.Deps {
+		if own, ours := strings.CutPrefix(dep, module+"/"); ok && ours && !slices.Contains(allowed, own) && !slices.Contains(anyone(), own) {
+			t.Errorf("%s must not be built from %s", rel, own)
 		}
 	}
 }

@@ -15,11 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/quota"
 )
-
-func TestClosure(t *testing.T) { depcheck.AtMost(t, "internal/quota", 150) }
 
 func text(list corev1.ResourceList) string {
 	var parts []string

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
 	"github.com/keelson-dev/keelson/storage/memory"
@@ -122,11 +121,6 @@ func TestAddressIsReleasedByItsOwner(t *testing.T) {
 	if _, ok, err := allocation.FindAddress(t.Context(), w, bob, wish.Addr); !ok || err != nil {
 		t.Errorf("released from under bob: %v", err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/allocation", 110)
-	depcheck.Siblings(t, "registry/allocation", "informer", "registry", "registry/codec", "registry/internal/ordered", "storage")
 }
 
 // The first address of a network is that of the service kubernetes; whoever asks for any one gets

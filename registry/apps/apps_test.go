@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
 	"github.com/keelson-dev/keelson/registry/registrytest"
@@ -246,10 +245,6 @@ func TestControllerRevision(t *testing.T) {
 		{Name: "revision", To: func(r *appsv1.ControllerRevision) { r.Revision = 2 }},
 		{Name: "data", To: data(`{"a":2}`), Refused: []string{`data: Invalid value: {"a":2}: field is immutable`}},
 	})
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/apps", 120)
 }
 
 func ExampleKinds() {

@@ -16,7 +16,6 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/inprocess"
 	"github.com/keelson-dev/keelson/authn/token"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/authentication"
 )
@@ -138,8 +137,4 @@ func TestSelfSubjectReview(t *testing.T) {
 			t.Errorf("nobody asks: %v", err)
 		}
 	})
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/authentication", 150)
 }

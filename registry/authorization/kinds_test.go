@@ -14,7 +14,6 @@ import (
 
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/authorization"
 )
@@ -257,8 +256,4 @@ func TestSelfSubjectRulesReview(t *testing.T) {
 	if s := got.(*authorizationv1.SelfSubjectRulesReview).Status; err != nil || !s.Incomplete || s.ResourceRules == nil || s.NonResourceRules == nil {
 		t.Errorf("without a resolver: %+v, %v", s, err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/authorization", 150)
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
@@ -154,10 +153,6 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q became %q: %v", written, second, err)
 		}
 	})
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.Siblings(t, "registry/codec")
 }
 
 // A message written in pieces is the same envelope as one written whole.

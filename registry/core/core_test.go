@@ -2,15 +2,9 @@ package core_test
 
 import (
 	"fmt"
-	"testing"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry/core"
 )
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/core", 130)
-}
 
 func ExampleKinds() {
 	for _, k := range core.Kinds(core.Options{}) {

@@ -10,7 +10,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry/discovery"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
@@ -149,11 +148,6 @@ func TestPrepare(t *testing.T) {
 	if e := next.Endpoints[1]; e.NodeName == nil || *e.NodeName != "there" || e.DeprecatedTopology != nil {
 		t.Errorf("moved to %+v", e)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/discovery", 110)
-	depcheck.Siblings(t, "registry/discovery", "informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage")
 }
 
 func ExampleKinds() {

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
 	"github.com/keelson-dev/keelson/registry/codec"
@@ -504,12 +503,6 @@ func TestAdvertised(t *testing.T) {
 			t.Errorf("listening on %s advertises %s", listen, got)
 		}
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/kubernetesservice", 110)
-	depcheck.Siblings(t, "registry/kubernetesservice", "informer", "registry", "registry/allocation", "registry/codec",
-		"registry/internal/check", "registry/internal/ordered", "registry/networking", "storage")
 }
 
 // A server keeps the service while it runs.

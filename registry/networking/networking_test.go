@@ -10,7 +10,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry/networking"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
@@ -118,11 +117,6 @@ func TestServiceCIDR(t *testing.T) {
 	if cells := k.Columns.Cells(stored, time.Unix(160, 0)); fmt.Sprint(cells) != "[a 10.0.0.0/24 60s]" {
 		t.Errorf("shown as %v", cells)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/networking", 110)
-	depcheck.Siblings(t, "registry/networking", "informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage")
 }
 
 func ExampleDefault() {

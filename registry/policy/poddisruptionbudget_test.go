@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
@@ -115,11 +114,6 @@ func TestGenerationAndReservedKey(t *testing.T) {
 	if obj.Generation != 4 {
 		t.Errorf("generation %d after a change of the spec", obj.Generation)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/policy", 110)
-	depcheck.Siblings(t, "registry/policy", "informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage")
 }
 
 func ExampleKinds() {

@@ -15,7 +15,6 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 	authzrbac "github.com/keelson-dev/keelson/authz/rbac"
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/rbac"
 )
@@ -276,11 +275,6 @@ func TestGuard(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/rbac", 150)
-	depcheck.Siblings(t, "registry/rbac", "registry", "registry/internal/check", "registry/codec", "informer", "registry/internal/ordered", "storage")
 }
 
 func equal(a, b any) bool { return reflect.DeepEqual(a, b) }

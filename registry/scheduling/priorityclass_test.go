@@ -11,7 +11,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 	"github.com/keelson-dev/keelson/registry/scheduling"
@@ -93,11 +92,6 @@ func TestCells(t *testing.T) {
 	if got := k.Columns.Cells(class, now); got[4] != "Never" {
 		t.Errorf("cells %v", got)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/scheduling", 110)
-	depcheck.Siblings(t, "registry/scheduling", "informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage")
 }
 
 func ExampleDefaults() {

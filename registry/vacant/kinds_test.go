@@ -9,15 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 	"github.com/keelson-dev/keelson/registry/vacant"
 )
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/vacant", 100)
-}
 
 func TestKinds(t *testing.T) {
 	registrytest.Kinds(t, vacant.Kinds())

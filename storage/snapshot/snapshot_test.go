@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 	"github.com/keelson-dev/keelson/storage/snapshot"
@@ -24,11 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "storage/snapshot", 0)
-	depcheck.Siblings(t, "storage/snapshot", "storage", "storage/internal/bulk")
-}
 
 // filled returns a store whose keys were written in another order than theirs.
 func filled(t testing.TB, n, size int) *memory.Store {

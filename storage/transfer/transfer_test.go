@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 	"github.com/keelson-dev/keelson/storage/transfer"
@@ -18,11 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "storage/transfer", 0)
-	depcheck.Siblings(t, "storage/transfer", "storage", "storage/internal/bulk")
-}
 
 func fill(t *testing.T, s storage.Store, n int) {
 	t.Helper()

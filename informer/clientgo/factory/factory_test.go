@@ -18,7 +18,6 @@ import (
 	"github.com/keelson-dev/keelson/informer/clientgo"
 	"github.com/keelson-dev/keelson/informer/clientgo/factory"
 	"github.com/keelson-dev/keelson/informer/memory"
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/internal/testserver"
 	"github.com/keelson-dev/keelson/registry"
 )
@@ -144,9 +143,4 @@ func TestRegistry(t *testing.T) {
 	if _, err := namespaces.Lister().Get("mine"); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "informer/clientgo/factory", 380)
-	depcheck.Siblings(t, "informer/clientgo/factory", "informer", "informer/clientgo")
 }

@@ -11,14 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry/core/podspec"
 )
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/core/podspec", 100)
-	depcheck.Siblings(t, "registry/core/podspec")
-}
 
 // spec makes a pod spec of YAML.
 func spec(t *testing.T, text string) corev1.PodSpec {

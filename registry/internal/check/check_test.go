@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-dev/keelson/internal/depcheck"
 	"github.com/keelson-dev/keelson/registry/internal/check"
 )
 
@@ -77,9 +76,4 @@ func TestIsZero(t *testing.T) {
 			t.Errorf("%s: %t", value, got)
 		}
 	}
-}
-
-func TestClosure(t *testing.T) {
-	depcheck.AtMost(t, "registry/internal/check", 90)
-	depcheck.Siblings(t, "registry/internal/check")
 }

@@ -1,9 +1,0 @@
-package podgc_test
-
-import (
-	"testing"
-
-	"github.com/keelson-dev/keelson/internal/depcheck"
-)
-
-func TestClosure(t *testing.T) { depcheck.AtMost(t, "controllers/podgc", 150) }

@@ -1,9 +1,0 @@
-package serviceaccount_test
-
-import (
-	"testing"
-
-	"github.com/keelson-dev/keelson/internal/depcheck"
-)
-
-func TestClosure(t *testing.T) { depcheck.AtMost(t, "controllers/serviceaccount", 150) }
