@@ -184,28 +184,39 @@ func lay(t *testing.T, c *http.Client, url string, sends, reads int) (end func()
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	do := func(method string, body io.Reader) {
-		r, err := http.NewRequestWithContext(ctx, method, url+configs, body)
+	do := func(method string, body func() io.Reader, length int64) error {
+		r, err := http.NewRequestWithContext(ctx, method, url+configs, body())
 		if err != nil {
 			t.Error(err)
-			return
+			return nil
 		}
 		r.Header.Set("Authorization", "Bearer mallory")
-		if body != nil {
-			r.ContentLength = 1000
+		r.ContentLength = length
+		resp, err := c.Do(r)
+		if err != nil {
+			return err
 		}
-		if resp, err := c.Do(r); err == nil {
-			defer resp.Body.Close() // never read
-		}
+		defer resp.Body.Close() // never read
 		<-ctx.Done()
+		return nil
+	}
+	// The server gives up a connection whose client, on a busy machine, is slow to begin: nothing of it has begun then.
+	again := func(method string, body func() io.Reader, length int64) {
+		for do(method, body, length) != nil && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	for range sends {
-		body, more := io.Pipe()
-		all.Go(func() { do(http.MethodPost, body) })
-		all.Go(func() { _, _ = io.WriteString(more, "{"); <-ctx.Done(); _ = more.Close() })
+		all.Go(func() {
+			again(http.MethodPost, func() io.Reader {
+				body, more := io.Pipe()
+				all.Go(func() { _, _ = io.WriteString(more, "{"); <-ctx.Done(); _ = more.Close() })
+				return body
+			}, 1000)
+		})
 	}
 	for range reads {
-		all.Go(func() { do(http.MethodGet, nil) })
+		all.Go(func() { again(http.MethodGet, func() io.Reader { return nil }, 0) })
 	}
 	return func() { cancel(); all.Wait() }
 }
@@ -256,13 +267,18 @@ func TestPatience(t *testing.T) {
 			end := lay(t, clientOf(t, roots, version), url, sends, reads)
 			defer end()
 			until(t, "all requests are over", func() bool {
-				return mallory.ended.Load()+mallory.refused.Load() == sends+reads
+				began := mallory.began.Load() // of which some began again, as their clients were too slow
+				return began == mallory.ended.Load() && began+mallory.refused.Load() >= sends+reads
 			})
+			began := mallory.began.Load() + mallory.refused.Load()
 			mallory.mu.Lock()
 			defer mallory.mu.Unlock()
 			for outcome, n := range mallory.codes {
 				if outcome == "POST 408" && n >= 62 || strings.HasPrefix(outcome, "GET ") {
 					continue // half a list is neither good nor bad
+				}
+				if outcome == "POST 504" && began > sends+reads {
+					continue // of those that began again, whose connection broke
 				}
 				t.Errorf("%s: %d", outcome, n)
 			}

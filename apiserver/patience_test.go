@@ -15,7 +15,7 @@ import (
 // TestPatienceIsForClients: only the client's time counts, not the handler's, and nothing of it stays with the connection.
 func TestPatienceIsForClients(t *testing.T) {
 	t.Parallel()
-	const short = 300 * time.Millisecond
+	const short = 600 * time.Millisecond
 	s := newServer(t, apiserver.Options{
 		Patience: apiserver.Patience{Body: short, Answer: short},
 		Paths: map[string]http.Handler{
