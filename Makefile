@@ -27,11 +27,11 @@ down: ## End it, and remove its containers, networks, mounts and cgroups; the AP
 
 .PHONY: node-tools
 node-tools: ## Build and install what real containers take: containerd, runc, CNI plugins, Debian packages (as root, on Linux).
-	$(GO) run ./internal/nodetools/install
+	$(GO) run ./node/nodetools/install
 
 .PHONY: demo
 demo: ## Play the story with the real kubectl: a deployment of nginx, its pages, exec, logs, scale, delete.
-	$(GO) run ./examples/demo
+	$(GO) run ./internal/demo
 
 .PHONY: test
 test: vet lint etcd $(NODE_TOOLS) unit race ## Everything that must hold: vet, linter, tests, race detector.

@@ -17,7 +17,9 @@ import (
 	"github.com/keelson-dev/keelson/events/publish"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -168,11 +170,12 @@ func (n *Node) kubelet(ctx context.Context) error {
 	}
 	recorder := publish.New(api, publish.Options{Component: "kubelet", Host: n.name, Logger: c.log, Grace: -1})
 	if run := c.options.Nodes.Run; run != nil {
-		parts := NodeParts{
-			Name: n.name, CIDR: n.cidr, Client: api, Recorder: recorder, Pods: pods, Node: self, Services: n.services,
-			ConfigMap: single[*corev1.ConfigMap](c.registry, "configmaps"), Secret: single[*corev1.Secret](c.registry, "secrets"),
-			Capacity: c.options.Nodes.Capacity.DeepCopy(), Logger: c.log,
-			Authenticator: c.authn, Authorizer: c.access.Authorizer,
+		parts := node.Parts{
+			Name: n.name, PodCIDRs: []netip.Prefix{n.cidr}, Client: api, Recorder: recorder, Pods: pods, Node: self, Services: n.services,
+			Watches: objects.Watches{
+				ConfigMap: single[*corev1.ConfigMap](c.registry, "configmaps"), Secret: single[*corev1.Secret](c.registry, "secrets"),
+			},
+			Capacity: c.options.Nodes.Capacity.DeepCopy(), Authenticator: c.authn, Authorizer: c.access.Authorizer,
 		}
 		return lifecycle.Group(pods, self, recorder, lifecycle.Func(func(ctx context.Context) error {
 			return run(ctx, parts)

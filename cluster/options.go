@@ -14,14 +14,10 @@ import (
 	"github.com/keelson-dev/keelson/apiserver"
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/apiserver/health"
-	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
-	"github.com/keelson-dev/keelson/authz"
-	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/cri/simulated"
-	"github.com/keelson-dev/keelson/events"
-	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
 	"github.com/keelson-dev/keelson/storage"
@@ -207,30 +203,7 @@ type Nodes struct {
 	// the zero ones.
 	Runtime func(node string) simulated.Options
 	// Run, if set, runs the nodes instead, each as long as the context lasts; it starts nothing
-	// that the parts do not offer. Runtime and Prepare are then not asked.
-	Run func(ctx context.Context, parts NodeParts) error
-}
-
-// NodeParts are what the cluster has for a node that somebody else runs.
-type NodeParts struct {
-	// Name is the node's, CIDR the network of its pods.
-	Name string
-	CIDR netip.Prefix
-	// Client acts as the node, Recorder publishes events that it reports.
-	Client   client.Client
-	Recorder events.Recorder
-	// Pods are the node's, Node is itself, Services are all; they are kept up to date by the
-	// cluster.
-	Pods     *informer.Informer[*corev1.Pod]
-	Node     *informer.Informer[*corev1.Node]
-	Services *informer.Informer[*corev1.Service]
-	// ConfigMap and Secret open what is told of single objects: sources that show the one of that
-	// name alone.
-	ConfigMap func(namespace, name string) (informer.Source[*corev1.ConfigMap], error)
-	Secret    func(namespace, name string) (informer.Source[*corev1.Secret], error)
-	Capacity  corev1.ResourceList
-	// Authenticator and Authorizer are the API server's, for the node's own server.
-	Authenticator authn.Authenticator
-	Authorizer    authz.Authorizer
-	Logger        *slog.Logger
+	// that the parts do not offer. Runtime and Prepare are then not asked. Packages below node run nodes
+	// of real containers.
+	Run func(ctx context.Context, parts node.Parts) error
 }

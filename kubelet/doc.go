@@ -11,7 +11,7 @@
 //
 // What real containers need of the machine comes through Host, a small interface for each part:
 // volumes, environment, cgroups, security, names, credentials, probes over the network, logs.
-// Packages below this one implement them, and package cluster/host puts them together. Without a
+// Packages below this one implement them, and package node/host puts them together. Without a
 // Host pods run in name only, which a simulated runtime makes quick and a synctest bubble
 // virtual.
 //

@@ -21,8 +21,8 @@ import (
 	"github.com/keelson-dev/keelson/bench/containers"
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 	"github.com/keelson-dev/keelson/internal/evidence"
-	"github.com/keelson-dev/keelson/internal/nodetools"
-	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/node/nodetools"
+	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
 func main() {

@@ -18,13 +18,13 @@ import (
 
 	"github.com/keelson-dev/keelson/bench/containers"
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
-	"github.com/keelson-dev/keelson/internal/containerd"
 	"github.com/keelson-dev/keelson/internal/evidence"
-	"github.com/keelson-dev/keelson/internal/nodetools"
-	"github.com/keelson-dev/keelson/internal/ociimage"
-	"github.com/keelson-dev/keelson/internal/realnode"
 	"github.com/keelson-dev/keelson/internal/upstream"
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
+	"github.com/keelson-dev/keelson/node/bundled"
+	"github.com/keelson-dev/keelson/node/containerd"
+	"github.com/keelson-dev/keelson/node/nodetools"
+	"github.com/keelson-dev/keelson/node/ociimage"
 	"github.com/keelson-dev/keelson/pki"
 )
 
@@ -108,7 +108,7 @@ func (u upstreamNode) start(ctx context.Context, dir string) (*plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := realnode.New(filepath.Join(dir, "node"), cidr, u.tools, realnode.Options{Archives: u.images})
+	n, err := bundled.New(filepath.Join(dir, "node"), cidr, u.tools, bundled.Options{Archives: u.images})
 	if err != nil {
 		return nil, err
 	}

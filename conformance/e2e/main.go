@@ -25,9 +25,9 @@ import (
 	"github.com/keelson-dev/keelson/conformance/images"
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 	"github.com/keelson-dev/keelson/internal/evidence"
-	"github.com/keelson-dev/keelson/internal/nodetools"
-	"github.com/keelson-dev/keelson/internal/ociimage"
 	"github.com/keelson-dev/keelson/internal/upstream"
+	"github.com/keelson-dev/keelson/node/nodetools"
+	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
 func main() {

@@ -11,7 +11,7 @@
 //	busybox        built as its authors release it: Debian's shell drops variables whose names are no identifiers,
 //	               and tests have such
 //	nginx          Debian's
-//	pause          that of internal/ociimage
+//	pause          that of node/ociimage
 package images
 
 import (
@@ -26,9 +26,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/keelson-dev/keelson/internal/ociimage"
-	"github.com/keelson-dev/keelson/internal/ociimage/debian"
 	"github.com/keelson-dev/keelson/internal/upstream"
+	"github.com/keelson-dev/keelson/node/ociimage"
+	"github.com/keelson-dev/keelson/node/ociimage/debian"
 )
 
 // registry is where upstream's images of tests come from.

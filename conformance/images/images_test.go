@@ -11,7 +11,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
 // TestImages: the archives have upstream's names, the two versions of agnhost can be told apart, and files are where

@@ -315,7 +315,7 @@ func lines(errs field.ErrorList) []string {
 
 // TestGolden holds the expectations of podspec's own tests to the API server.
 func TestGolden(t *testing.T) {
-	const dir = "../../registry/core/podspec/testdata/"
+	const dir = "../../podspec/testdata/"
 	for file, judge := range map[string]func(docs []string) field.ErrorList{
 		"create": func(docs []string) field.ErrorList {
 			return pod.Strategy.Validate(t.Context(), internal(t, golden(t, docs[0], named())))

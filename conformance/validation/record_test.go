@@ -57,7 +57,7 @@ func TestRecorded(t *testing.T) {
 		writeRecord(t)
 		return
 	}
-	file, err := os.Open("../../registry/core/podspec/testdata/upstream.json.gz")
+	file, err := os.Open("../../podspec/testdata/upstream.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

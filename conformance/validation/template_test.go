@@ -11,7 +11,7 @@ import (
 	upstream "k8s.io/kubernetes/pkg/apis/core/v1"
 	theirs "k8s.io/kubernetes/pkg/apis/core/validation"
 
-	"github.com/keelson-dev/keelson/registry/core/podspec"
+	"github.com/keelson-dev/keelson/podspec"
 )
 
 func randomTemplate(f *filler) *corev1.PodTemplateSpec {

@@ -20,9 +20,9 @@ import (
 	"github.com/keelson-dev/keelson/cni/bridge"
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/runtimetest"
-	"github.com/keelson-dev/keelson/internal/containerd"
-	"github.com/keelson-dev/keelson/internal/containerd/containerdtest"
-	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/node/containerd"
+	"github.com/keelson-dev/keelson/node/containerd/containerdtest"
+	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
 func shell(script string) runtimetest.Program {

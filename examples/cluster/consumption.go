@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"github.com/keelson-dev/keelson/cluster"
-	"github.com/keelson-dev/keelson/internal/realnode"
+	"github.com/keelson-dev/keelson/node"
+	"github.com/keelson-dev/keelson/node/bundled"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/metrics"
 )
@@ -22,8 +22,8 @@ type consumption struct {
 }
 
 type running struct {
-	node  *realnode.Node
-	parts cluster.NodeParts
+	node  *bundled.Node
+	parts node.Parts
 }
 
 func (u *consumption) add(name string, r running) {
@@ -68,7 +68,7 @@ func (u *consumption) kinds(log *slog.Logger) []registry.Kind {
 		r, known := u.nodes[node]
 		u.mu.Unlock()
 		if !known {
-			return nil, fmt.Errorf("node %s: %w", node, realnode.ErrNotRunning)
+			return nil, fmt.Errorf("node %s: %w", node, bundled.ErrNotRunning)
 		}
 		return r.node.Resources(ctx)
 	}

@@ -14,13 +14,12 @@ import (
 
 	"github.com/keelson-dev/keelson/apiserver/connect"
 	"github.com/keelson-dev/keelson/cluster"
-	"github.com/keelson-dev/keelson/cluster/host"
-	"github.com/keelson-dev/keelson/internal/nodetools"
-	"github.com/keelson-dev/keelson/internal/ociimage"
-	"github.com/keelson-dev/keelson/internal/pause"
-	"github.com/keelson-dev/keelson/internal/realnode"
-	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/node"
+	"github.com/keelson-dev/keelson/node/bundled"
+	"github.com/keelson-dev/keelson/node/host"
+	"github.com/keelson-dev/keelson/node/nodetools"
+	"github.com/keelson-dev/keelson/node/ociimage"
 	"github.com/keelson-dev/keelson/pki"
 )
 
@@ -84,8 +83,8 @@ func (m *machines) say(format string, args ...any) {
 }
 
 // run runs one node.
-func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
-	n, err := realnode.New(m.dir(parts.Name), parts.CIDR, m.tools, m.options())
+func (m *machines) run(ctx context.Context, parts node.Parts) error {
+	n, err := bundled.New(m.dir(parts.Name), parts.PodCIDRs[0], m.tools, m.options())
 	if err != nil {
 		return err
 	}
@@ -101,26 +100,24 @@ func (m *machines) run(ctx context.Context, parts cluster.NodeParts) error {
 	}
 	m.usage.add(parts.Name, running{n, parts})
 	defer func() { _ = server.Listener.Close() }() // where serving did not
-	return n.Run(ctx, host.Parts{
-		Name: parts.Name, Client: parts.Client,
-		Pods: parts.Pods, Node: parts.Node, Services: parts.Services, Recorder: parts.Recorder,
-		Watches: objects.Watches{ConfigMap: parts.ConfigMap, Secret: parts.Secret},
-	}, host.Options{Capacity: parts.Capacity, Server: server})
+	return n.Run(ctx, parts, nil, host.Options{Server: server})
 }
 
 // start starts a node. What it needs may end while it starts, as everything may, so it is tried more than once.
-func (m *machines) start(ctx context.Context, n *realnode.Node) error {
+func (m *machines) start(ctx context.Context, n *bundled.Node) error {
 	for attempts := 3; ; attempts-- {
 		err := n.Start(ctx)
 		switch {
-		case errors.Is(err, realnode.ErrNetworkInUse):
+		case errors.Is(err, bundled.ErrNetworkInUse):
 			return fmt.Errorf("%w: --cluster-cidr chooses another", err)
 		case err == nil, ctx.Err() != nil, attempts == 1:
 			return err
 		}
 		m.say("starting a node failed, trying again: %v", err)
-		if err := pause.For(ctx, time.Second); err != nil {
-			return err
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -129,8 +126,8 @@ func (m *machines) dir(node string) string {
 	return filepath.Join(m.settings.dataDir, "nodes", node)
 }
 
-func (m *machines) options() realnode.Options {
-	o := realnode.Options{Network: m.settings.network, Archives: m.archives, Progress: m.say, Logger: m.settings.logger()}
+func (m *machines) options() bundled.Options {
+	o := bundled.Options{Network: m.settings.network, Archives: m.archives, Progress: m.say, Logger: m.settings.logger()}
 	if m.mirror != nil {
 		o.Mirrors = append(o.Mirrors, m.mirror.url())
 	}
@@ -144,8 +141,8 @@ func (m *machines) options() realnode.Options {
 const kubeletPort = "10250"
 
 // server is the node's own server, known by a certificate of the cluster's authority.
-func (m *machines) server(ctx context.Context, n *realnode.Node, parts cluster.NodeParts) (host.Server, error) {
-	s := host.Server{Authenticator: parts.Authenticator, Authorizer: parts.Authorizer}
+func (m *machines) server(ctx context.Context, n *bundled.Node, parts node.Parts) (host.Server, error) {
+	var s host.Server
 	names := []string{parts.Name}
 	for _, a := range n.Addresses() {
 		names = append(names, a.String())
@@ -202,7 +199,7 @@ func (m *machines) down(ctx context.Context) error {
 
 // remove removes one node.
 func (m *machines) remove(ctx context.Context, name string) error {
-	n, err := realnode.Open(m.dir(name), m.tools, m.options())
+	n, err := bundled.Open(m.dir(name), m.tools, m.options())
 	if err != nil {
 		return err
 	}

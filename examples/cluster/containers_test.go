@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/keelson-dev/keelson/internal/kubectl"
-	"github.com/keelson-dev/keelson/internal/nodetools"
-	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/node/nodetools"
+	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
 // containersHere gets what real containers take, and skips where they cannot run; in CI they can. It returns an

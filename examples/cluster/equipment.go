@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/keelson-dev/keelson/internal/nodetools"
-	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/node/nodetools"
+	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
 // equip finds the programs of a node, or installs them.

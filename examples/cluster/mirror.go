@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/keelson-dev/keelson/internal/ociimage"
+	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
 // mirror is a registry on the loopback interface that only hands out the images of --images.

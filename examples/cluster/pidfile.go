@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/keelson-dev/keelson/internal/nodetools/filelock"
+	"github.com/keelson-dev/keelson/node/filelock"
 )
 
 // errRuns: a cluster runs on the data directory.

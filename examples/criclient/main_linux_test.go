@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/keelson-dev/keelson/cri"
-	"github.com/keelson-dev/keelson/internal/containerd/containerdtest"
+	"github.com/keelson-dev/keelson/node/containerd/containerdtest"
 )
 
 func output(t *testing.T, args ...string) (string, error) {

@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/keelson-dev/keelson/cluster/host"
 	"github.com/keelson-dev/keelson/cri/remote"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
+	"github.com/keelson-dev/keelson/node/host"
 )
 
 const usage = `kubelet makes this machine a node of a Kubernetes cluster and runs the pods that are bound to it.
@@ -132,18 +132,23 @@ func (s settings) options(address netip.Addr, log *slog.Logger) (host.Options, e
 		Dir: s.root, LogDir: s.logs, CgroupRoot: s.cgroups, StaticDir: s.static, Addresses: []netip.Addr{address},
 		DNS: host.DNS{Domain: s.domain}, Upkeep: host.Upkeep{Thresholds: thresholds}, Logger: log,
 	}
-	for _, text := range s.cidrs {
-		cidr, err := netip.ParsePrefix(text)
-		if err != nil {
-			return o, fmt.Errorf("--pod-cidr: %w", err)
-		}
-		o.PodCIDRs = append(o.PodCIDRs, cidr)
-	}
 	for _, ip := range s.dns {
 		server, _ := netip.AddrFromSlice(ip) // pflag has seen that it is one
 		o.DNS.Servers = append(o.DNS.Servers, server.Unmap())
 	}
 	return o, nil
+}
+
+// podCIDRs are the networks of the node's pods.
+func (s settings) podCIDRs() (all []netip.Prefix, err error) {
+	for _, text := range s.cidrs {
+		cidr, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("--pod-cidr: %w", err)
+		}
+		all = append(all, cidr)
+	}
+	return all, nil
 }
 
 // addressTo is the machine's address from which a host is reached. Nothing is sent.

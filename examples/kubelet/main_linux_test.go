@@ -28,12 +28,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/keelson-dev/keelson/client/kubeconfig"
-	"github.com/keelson-dev/keelson/cluster/host"
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/remote"
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
-	"github.com/keelson-dev/keelson/internal/containerd"
-	"github.com/keelson-dev/keelson/internal/containerd/containerdtest"
+	"github.com/keelson-dev/keelson/node/containerd"
+	"github.com/keelson-dev/keelson/node/containerd/containerdtest"
+	"github.com/keelson-dev/keelson/node/host"
 	"github.com/keelson-dev/keelson/pki"
 )
 

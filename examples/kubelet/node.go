@@ -15,31 +15,17 @@ import (
 	"path/filepath"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-dev/keelson/authn"
-	"github.com/keelson-dev/keelson/authn/token"
-	tokenreview "github.com/keelson-dev/keelson/authn/webhook"
 	"github.com/keelson-dev/keelson/authn/x509"
-	accessreview "github.com/keelson-dev/keelson/authz/webhook"
-	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/client/kubeconfig"
-	keelsonrest "github.com/keelson-dev/keelson/client/rest"
-	"github.com/keelson-dev/keelson/cluster/host"
 	"github.com/keelson-dev/keelson/cri/remote"
-	"github.com/keelson-dev/keelson/events/publish"
-	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/informer/wire"
-	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/lifecycle"
+	keelsonnode "github.com/keelson-dev/keelson/node"
+	"github.com/keelson-dev/keelson/node/host"
+	noderemote "github.com/keelson-dev/keelson/node/remote"
 	"github.com/keelson-dev/keelson/pki"
 )
 
@@ -47,7 +33,6 @@ import (
 type node struct {
 	settings settings
 	config   *rest.Config
-	client   client.Client
 	runtime  *remote.Runtime
 	log      *slog.Logger
 	runs     []lifecycle.Runnable
@@ -61,16 +46,16 @@ func newNode(ctx context.Context, s settings, out io.Writer) (*node, error) {
 		return nil, err
 	}
 	n.config = access.Config
-	n.config.ContentType, n.config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	n.config.QPS, n.config.Burst, n.config.UserAgent = 50, 100, "keelson-kubelet" // upstream's limits
-	if n.client, err = keelsonrest.New(n.config, scheme.Scheme); err != nil {
-		return nil, err
-	}
 	if n.runtime, err = remote.New(s.endpoint, remote.Options{}); err != nil {
 		return nil, err
 	}
-	parts, err := n.parts()
+	parts, run, err := noderemote.New(n.config, scheme.Scheme, s.name, noderemote.Options{Logger: n.log})
 	if err != nil {
+		return nil, err
+	}
+	n.runs = append(n.runs, run)
+	if parts.PodCIDRs, err = s.podCIDRs(); err != nil {
 		return nil, err
 	}
 	address, err := n.address(ctx)
@@ -81,10 +66,10 @@ func newNode(ctx context.Context, s settings, out io.Writer) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if options.Server, err = n.server(ctx, address); err != nil {
+	if options.Server, err = n.server(ctx, address, &parts); err != nil {
 		return nil, err
 	}
-	h, err := host.New(parts, options)
+	h, err := host.New(parts, n.runtime, options)
 	if err != nil {
 		return nil, errors.Join(err, closed(options.Server.Listener))
 	}
@@ -116,46 +101,6 @@ func level(debug bool) slog.Level {
 	return slog.LevelInfo
 }
 
-// parts are what the node has of its cluster: no more than the node authorizer lets it read.
-func (n *node) parts() (host.Parts, error) {
-	pods, err := watched[*corev1.Pod](n, "pods", wire.Options{FieldSelector: "spec.nodeName=" + n.settings.name})
-	if err != nil {
-		return host.Parts{}, err
-	}
-	self, err := watched[*corev1.Node](n, "nodes", wire.Options{FieldSelector: "metadata.name=" + n.settings.name})
-	if err != nil {
-		return host.Parts{}, err
-	}
-	services, err := watched[*corev1.Service](n, "services", wire.Options{})
-	if err != nil {
-		return host.Parts{}, err
-	}
-	recorder := publish.New(n.client, publish.Options{Component: "kubelet", Host: n.settings.name, Logger: n.log})
-	n.runs = append(n.runs, pods, self, services, recorder)
-	return host.Parts{
-		Name: n.settings.name, Runtime: n.runtime, Client: n.client, Recorder: recorder,
-		Pods: pods, Node: self, Services: services,
-		Watches: objects.Watches{ConfigMap: single[*corev1.ConfigMap](n, "configmaps"), Secret: single[*corev1.Secret](n, "secrets")},
-	}, nil
-}
-
-func watched[T informer.Object](n *node, resource string, o wire.Options) (*informer.Informer[T], error) {
-	source, err := wire.New[T](n.config, scheme.Scheme, corev1.SchemeGroupVersion.WithResource(resource), o)
-	if err != nil {
-		return nil, err
-	}
-	return informer.New(source, informer.Options{Logger: n.log}), nil
-}
-
-// single makes sources of one object: a node may read the configmaps and secrets of its pods each by its name.
-func single[T informer.Object](n *node, resource string) func(namespace, name string) (informer.Source[T], error) {
-	return func(namespace, name string) (informer.Source[T], error) {
-		return wire.New[T](n.config, scheme.Scheme, corev1.SchemeGroupVersion.WithResource(resource), wire.Options{
-			Namespace: namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),
-		})
-	}
-}
-
 // address is the node's.
 func (n *node) address(ctx context.Context) (netip.Addr, error) {
 	if ip, ok := netip.AddrFromSlice(n.settings.address); ok {
@@ -169,13 +114,12 @@ func (n *node) address(ctx context.Context) (netip.Addr, error) {
 }
 
 // server is the node's own, whose clients the API server knows and judges.
-func (n *node) server(ctx context.Context, address netip.Addr) (s host.Server, err error) {
+func (n *node) server(ctx context.Context, address netip.Addr, parts *keelsonnode.Parts) (s host.Server, err error) {
 	at := n.settings.listen
 	if at == "none" {
 		return s, nil
 	}
-	tokens := review[*authenticationv1.TokenReview](n, authenticationv1.SchemeGroupVersion, "tokenreviews")
-	authenticators := []authn.Authenticator{token.New(tokenreview.New(tokenreview.ReviewerFunc(tokens), tokenreview.Options{}))}
+	authenticators := []authn.Authenticator{parts.Authenticator}
 	if n.settings.clientCA != "" {
 		authority, err := x509.Open(n.settings.clientCA, x509.Options{Log: n.log})
 		if err != nil {
@@ -184,9 +128,7 @@ func (n *node) server(ctx context.Context, address netip.Addr) (s host.Server, e
 		n.runs = append(n.runs, authority)
 		authenticators = append(authenticators, x509.New(authority))
 	}
-	s.Authenticator = authn.WithGroup(authn.Union(authenticators...), authn.GroupAuthenticated)
-	access := review[*authorizationv1.SubjectAccessReview](n, authorizationv1.SchemeGroupVersion, "subjectaccessreviews")
-	s.Authorizer = accessreview.New(accessreview.ReviewerFunc(access), accessreview.Options{})
+	parts.Authenticator = authn.WithGroup(authn.Union(authenticators...), authn.GroupAuthenticated)
 	if s.Certificate, err = n.certificate(address); err != nil {
 		return s, fmt.Errorf("the server's certificate: %w", err)
 	}
@@ -221,19 +163,4 @@ func (n *node) certificate(address netip.Addr) (find func() (*tls.Certificate, e
 	}
 	_, err = find()
 	return find, err
-}
-
-// review asks the API server a question.
-func review[T runtime.Object](n *node, group schema.GroupVersion, resource string) func(context.Context, T) (T, error) {
-	return func(ctx context.Context, question T) (answer T, err error) {
-		obj, err := n.client.Create(ctx, client.Target{Resource: group.WithResource(resource)}, question, metav1.CreateOptions{})
-		if err != nil {
-			return answer, err
-		}
-		answer, ok := obj.(T)
-		if !ok {
-			return answer, fmt.Errorf("a %T for a %T", obj, question)
-		}
-		return answer, nil
-	}
 }

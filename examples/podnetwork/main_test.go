@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-dev/keelson/internal/nodetools"
+	"github.com/keelson-dev/keelson/node/nodetools"
 )
 
 func TestTwoNamespacesGreetEachOther(t *testing.T) {

@@ -36,7 +36,7 @@ func siblings() map[string][]string {
 		"bench":                       {everything},
 		"client":                      {"internal/restclient", "internal/boundedyaml"},
 		"cluster":                     {everything},
-		"cni":                         {"internal/nodetools"}, // the tests' kit looks for plugins there
+		"cni":                         {"node/nodetools"}, // the tests' kit looks for plugins there
 		"component":                   {"authn", "client", "controllers", "events", "events/publish", "informer", "lifecycle"},
 		"component/controllermanager": {everything}, // all controllers
 		"component/remote":            {"authn", "client", "client/rest", "component", "controllers/leaderelection", "events/publish", "informer", "informer/wire", "lifecycle"},
@@ -52,15 +52,26 @@ func siblings() map[string][]string {
 		"internal": {"client", "events", "informer", "lifecycle", // test kits
 			"client/generate",                                                               // kubectlargs reads its options
 			"pki",                                                                           // etcdtest's certificates
+			"node/filelock",                                                                 // etcdtest builds once
 			"client/kubeconfig",                                                             // clusterprocess is a client
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
-		"internal/testcluster": {everything}, // serves a whole cluster
-		"internal/realnode":    {everything}, // assembles a node, as cluster does a cluster
+		"internal/demo":        {everything}, // plays with a whole cluster
+		"internal/testcluster": {everything}, // serves one
 		"kubelet":              {"authn", "authz", "client", "cri", "events", "informer", "lifecycle", "internal/apireference", "internal/boundedyaml", "internal/pause", "internal/upgrade"},
 		"lifecycle":            {},
+		"node":                 {"authn", "authz", "client", "events", "informer", "kubelet/objects"},
+		"node/bundled":         {"cni/bridge", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
+		"node/containerd":      {"node/filelock", "internal/pause"},
+		"node/filelock":        {"internal/pause"},
+		"node/host":            {"client", "cri", "informer", "kubelet", "kubelet/", "lifecycle", "podspec"},
+		"node/internal":        {everything}, // a test kit, with a cluster
+		"node/nodetools":       {},
+		"node/ociimage":        {},
+		"node/remote":          {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
 		"pki":                  {},
-		"registry": {"authn", "authz", "informer", "storage",
+		"podspec":              {},
+		"registry": {"authn", "authz", "informer", "podspec", "storage",
 			"authz/selector", // the review kinds read selectors as requests carry them
 		},
 		"scheduler": {"client", "events", "informer", "internal/pause"},
@@ -128,7 +139,7 @@ func behind() map[string][]string {
 		"registry/allocation":                {"informer", "registry", "registry/codec", "registry/internal/ordered", "storage"},
 		"registry/codec":                     {},
 		"registry/coordination":              kind,
-		"registry/core/podspec":              {},
+		"podspec":                            {},
 		"registry/discovery":                 kind,
 		"registry/internal/check":            {},
 		"registry/kubernetesservice":         {"informer", "registry", "registry/allocation", "registry/codec", "registry/internal/check", "registry/internal/ordered", "registry/networking", "storage"},
@@ -203,17 +214,16 @@ func limits() map[string]int {
 		"informer/controllerruntime": 620, // controller-runtime
 		"informer/wire":              120,
 		"internal":                   0,
+		"internal/demo":              220,
 		"internal/apireference":      90, // API types
 		"internal/boundedyaml":       6,
 		"internal/clusterprocess":    220,
-		"internal/containerd":        150, // the CRI API, gRPC and libcni
 		"internal/etcdtest":          160, // etcd's client
 		"internal/fakeapi":           220,
 		"internal/fakeroot":          1, // golang.org/x/sys
 		"internal/kubectlargs":       220,
-		"internal/linear":            1,   // porcupine
-		"internal/quota":             90,  // the API's types and its reading of pods' resources
-		"internal/realnode":          560, // a kubelet for this machine, containerd, and in its test kit clients
+		"internal/linear":            1,  // porcupine
+		"internal/quota":             90, // the API's types and its reading of pods' resources
 		"internal/restclient":        120,
 		"internal/strategicpatch":    145, // apimachinery's reading of the tags of types
 		"internal/testserver":        220,
@@ -226,7 +236,17 @@ func limits() map[string]int {
 		"kubelet/volume/atomic":      1,   // x/sys
 		"kubelet/volume/internal":    1,
 		"kubelet/logs":               3,
+		"node":                       65,
+		"node/bundled":               300,
+		"node/containerd":            150, // the CRI API, gRPC and libcni
+		"node/filelock":              0,
+		"node/host":                  270,
+		"node/internal":              560, // a test kit with clients
+		"node/nodetools":             0,
+		"node/ociimage":              0,
+		"node/remote":                120,
 		"pki":                        0,
+		"podspec":                    100,
 		"registry":                   100,
 		"scheduler":                  90,
 		"storage":                    0,
@@ -260,10 +280,10 @@ func leaves() map[string][]string {
 		// These take YAML where JSON is meant. Who imports them asks boundedyaml first.
 		"k8s.io/apimachinery/pkg/runtime/serializer": {"storage/encryption/config", "internal/restclient", "internal/transcript"},
 		"k8s.io/client-go/tools/clientcmd":           {"client/kubeconfig"},
-		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "internal/containerd", "kubelet/prober", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
+		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "kubelet/prober", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
 		"sigs.k8s.io/controller-runtime":             {"controllers/reconciler", "examples/controller", "informer/controllerruntime"},
 		"github.com/google/go-cmp":                   {"admission/admissiontest"},
-		"testing":                                    {"admission/admissiontest", "internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "cni/internal/", "informer/informertest", "registry/registrytest"},
+		"testing":                                    {"admission/admissiontest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "cni/internal/", "informer/informertest", "registry/registrytest"},
 	}
 }
 
@@ -350,6 +370,11 @@ func checkSiblings(t *testing.T, rel string, p pkg) {
 	if !ok {
 		t.Errorf("%s: no row says what it may import", rel)
 	}
+	for _, path := range p.Imports {
+		if top == "examples" && strings.HasPrefix(path, module+"/internal/") {
+			t.Errorf("%s imports %s: whoever copies an example cannot", rel, path)
+		}
+	}
 	if slices.Contains(allowed, everything) {
 		return
 	}
@@ -358,7 +383,7 @@ func checkSiblings(t *testing.T, rel string, p pkg) {
 		if !ours || sibling == top || strings.HasPrefix(sibling, top+"/") {
 			continue
 		}
-		if !slices.Contains(allowed, sibling) && !slices.Contains(anyone(), sibling) {
+		if !slices.ContainsFunc(append(anyone(), allowed...), func(a string) bool { return covers(a, sibling) }) {
 			t.Errorf("%s must not import %s", rel, sibling)
 		}
 	}
@@ -381,13 +406,16 @@ func checkLeaves(t *testing.T, rel string, p pkg) {
 			if path != prefix && !strings.HasPrefix(path, prefix+"/") {
 				continue
 			}
-			if !slices.ContainsFunc(users, func(u string) bool {
-				return rel == u || strings.HasSuffix(u, "/") && strings.HasPrefix(rel, u)
-			}) {
+			if !slices.ContainsFunc(users, func(u string) bool { return covers(u, rel) }) {
 				t.Errorf("%s must not import %s", rel, path)
 			}
 		}
 	}
+}
+
+// covers tells whether an entry is about a package: it is its path or, with a slash at its end, what is above it.
+func covers(entry, rel string) bool {
+	return rel == entry || strings.HasSuffix(entry, "/") && strings.HasPrefix(rel, entry)
 }
 
 func limitOf(rel string) (int, bool) { return nearest(limits(), rel) }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/keelson-dev/keelson/internal/nodetools/filelock"
+	"github.com/keelson-dev/keelson/node/filelock"
 )
 
 // Binary returns the path of bin/etcd, which it builds if it is not there. It skips the test, or with CI=true

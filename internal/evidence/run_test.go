@@ -126,7 +126,7 @@ func TestSubjects(t *testing.T) {
 	}
 	// What only measures, or is of real containers, which simulated nodes do not touch.
 	beside := map[string]bool{"internal/evidence": true, "internal/clusterprocess": true, "internal/kubectl": true, "internal/etcdtest": true, "bench/soak.test": true}
-	ofNodes := []string{"cni", "internal/realnode", "internal/containerd", "internal/nodetools", "internal/ociimage"}
+	ofNodes := []string{"cni", "node/bundled", "node/containerd", "node/nodetools", "node/ociimage"}
 	built := map[string][]string{}
 	const module = "github.com/keelson-dev/keelson/"
 	for _, s := range evidence.Subjects() {

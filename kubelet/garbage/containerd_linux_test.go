@@ -13,9 +13,9 @@ import (
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/remote"
-	"github.com/keelson-dev/keelson/internal/containerd/containerdtest"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/machine"
+	"github.com/keelson-dev/keelson/node/containerd/containerdtest"
 )
 
 // pods are all known; those in the list are gone.

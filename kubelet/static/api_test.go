@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet/static"
+	"github.com/keelson-dev/keelson/podspec"
 	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/core/podspec"
 )
 
 // TestMirrorsInACluster: a control plane with its authorizers and admission plugins lets a node have

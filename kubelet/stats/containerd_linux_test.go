@@ -17,10 +17,10 @@ import (
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/remote"
-	"github.com/keelson-dev/keelson/internal/containerd/containerdtest"
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
 	"github.com/keelson-dev/keelson/kubelet/machine"
 	"github.com/keelson-dev/keelson/kubelet/stats"
+	"github.com/keelson-dev/keelson/node/containerd/containerdtest"
 )
 
 // node is a containerd with the cgroups of a node.

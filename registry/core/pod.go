@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/keelson-dev/keelson/podspec"
 	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/core/podspec"
 )
 
 // pods is the kind Pod with the subresources status, ephemeralcontainers, resize, binding,

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/registry/core/podspec"
+	"github.com/keelson-dev/keelson/podspec"
 )
 
 func preparePodCreate(_ context.Context, pod *corev1.Pod) {

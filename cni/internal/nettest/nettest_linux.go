@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/cni/netns"
-	"github.com/keelson-dev/keelson/internal/nodetools"
+	"github.com/keelson-dev/keelson/node/nodetools"
 )
 
 // patience is far more than anything here takes.

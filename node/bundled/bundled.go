@@ -1,0 +1,269 @@
+// Package bundled runs a node of real containers in a directory: a containerd, a bridge with the node's subnet
+// and a kubelet over them. Several nodes, of one cluster or of many, share a machine: what they are called on it
+// follows from their directories.
+//
+// Containers and containerd outlive the process that runs a Node; a later Node of the same directory picks them up.
+// Remove leaves nothing.
+package bundled
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/keelson-dev/keelson/cni/bridge"
+	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/kubelet/eviction"
+	"github.com/keelson-dev/keelson/kubelet/garbage"
+	"github.com/keelson-dev/keelson/kubelet/security"
+	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/node"
+	"github.com/keelson-dev/keelson/node/containerd"
+	"github.com/keelson-dev/keelson/node/host"
+	"github.com/keelson-dev/keelson/node/nodetools"
+)
+
+// PauseImage holds the namespaces of pods. One of Options.Archives has it.
+const PauseImage = "registry.k8s.io/pause:3.10.2"
+
+// Options of a Node.
+type Options struct {
+	// Network is what the pods of all nodes have their addresses from, which they keep among each other.
+	Network netip.Prefix
+	// Archives are images to load at start.
+	Archives []string
+	// Mirrors are URLs that are asked before an image's own registry.
+	Mirrors []string
+	// Progress is told what takes time; nil tells nobody.
+	Progress func(format string, args ...any)
+	Logger   *slog.Logger
+}
+
+// Node is the machine's part of one node.
+type Node struct {
+	dir     string
+	cgroup  string
+	device  string // the bridge
+	options Options
+	cidr    netip.Prefix
+	bridge  *bridge.Bridge
+	daemon  *containerd.Daemon
+	host    atomic.Pointer[host.Host] // while the node runs
+	making  sync.RWMutex              // held for reading while a sandbox is being made
+}
+
+// New describes the node of a directory whose pods get addresses of cidr. It changes nothing.
+func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, ...any) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	id := fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:8]
+	n := &Node{dir: dir, cgroup: "/keelson/" + id, device: "keel" + id, options: o, cidr: cidr}
+	network := bridge.Options{Network: "keelson-" + id, Bridge: n.device, DataDir: filepath.Join(dir, "cni", "networks")}
+	if o.Network.IsValid() {
+		network.Internal = []netip.Prefix{o.Network}
+	}
+	if n.bridge, err = bridge.New([]netip.Prefix{cidr}, network); err != nil {
+		return nil, err
+	}
+	c := containerd.Options{
+		CNIConfDir: filepath.Join(dir, "cni", "net.d"), SandboxImage: PauseImage, CgroupRoot: n.cgroup, Logger: o.Logger,
+		NoSync: true, // after a loss of power there is nothing that runs, and images are loaded again
+	}
+	if len(o.Mirrors) > 0 {
+		c.Mirrors = map[string][]string{"_default": o.Mirrors}
+	}
+	n.daemon, err = containerd.New(filepath.Join(dir, "containerd"), tools, c)
+	return n, err
+}
+
+// Open is New for a directory that a Node was started in.
+func Open(dir string, tools nodetools.Tools, o Options) (*Node, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "cidr"))
+	if errors.Is(err, fs.ErrNotExist) {
+		// Nothing but what follows from the directory's name can be there.
+		return New(dir, netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, 0}), 24), tools, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cidr, err := netip.ParsePrefix(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, "cidr"), err)
+	}
+	return New(dir, cidr, tools, o)
+}
+
+// Addresses are the node's own, in its pods' network.
+func (n *Node) Addresses() []netip.Addr {
+	var list []netip.Addr
+	for _, gateway := range n.bridge.Gateways() {
+		list = append(list, gateway.Addr())
+	}
+	return list
+}
+
+// Dir is the node's directory.
+func (n *Node) Dir() string { return n.dir }
+
+// Daemon is the node's containerd, Bridge its network.
+func (n *Node) Daemon() *containerd.Daemon { return n.daemon }
+
+// Bridge is the node's network.
+func (n *Node) Bridge() *bridge.Bridge { return n.bridge }
+
+// Start makes the network and the runtime ready and loads images. It may be called again.
+func (n *Node) Start(ctx context.Context) error {
+	// What is about to be made is found again by its directory and this.
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(n.dir, "cidr"), []byte(n.cidr.String()), 0o600); err != nil {
+		return err
+	}
+	if err := n.networkFree(); err != nil {
+		return err
+	}
+	if err := n.bridge.Up(ctx); err != nil {
+		return err
+	}
+	path := filepath.Join(n.dir, "cni", "net.d", "10-keelson.conflist")
+	if _, err := bridge.WriteFile(path, n.bridge.Config()); err != nil {
+		return err
+	}
+	if err := n.daemon.Start(ctx); err != nil {
+		return err
+	}
+	return n.load(ctx)
+}
+
+// ErrNetworkInUse: another device of the machine has addresses of the node's network.
+var ErrNetworkInUse = errors.New("network is in use on this machine")
+
+// networkFree fails when packets for the node's pods would go elsewhere: to another cluster, or to what a node
+// left behind that was not removed.
+func (n *Node) networkFree() error {
+	devices, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	for _, device := range devices {
+		if device.Name == n.bridge.Device() {
+			continue
+		}
+		addresses, err := device.Addrs()
+		if err != nil {
+			continue // it is going away
+		}
+		for _, address := range addresses {
+			if at, err := netip.ParsePrefix(address.String()); err == nil && at.Overlaps(n.cidr) && at.Bits() >= n.cidr.Bits() {
+				return fmt.Errorf("%w: %s belongs to device %s (%s); choose another network for the cluster, or remove the device",
+					ErrNetworkInUse, n.cidr, device.Name, at)
+			}
+		}
+	}
+	return nil
+}
+
+// Run runs the node, which was started, until the context ends, and returns nil then. Its containers are run by its own
+// containerd, of which runtime, unless it is nil, is somebody's view. The networks of its pods and those of the options that
+// the directory decides are the node's own.
+func (n *Node) Run(ctx context.Context, parts node.Parts, runtime kubelet.Runtime, o host.Options) (err error) {
+	if runtime == nil {
+		own, err := n.Runtime()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = own.Close() }()
+		runtime = own
+	}
+	parts.PodCIDRs = []netip.Prefix{n.cidr}
+	o.Dir, o.LogDir, o.CgroupRoot = filepath.Join(n.dir, "kubelet"), filepath.Join(n.dir, "logs"), n.cgroup+"/kubepods"
+	o.Addresses, o.Logger = n.Addresses(), n.options.Logger
+	o.Upkeep, err = upkeep()
+	if err != nil {
+		return err
+	}
+	o.SandboxSeccomp, o.Users = n.daemon.SandboxSeccomp(), n.users()
+	o.StaticDir = filepath.Join(n.dir, "manifests")
+	h, err := host.New(parts, runtime, o)
+	if err != nil {
+		return err
+	}
+	n.host.Store(h)
+	defer n.host.Store(nil)
+	return lifecycle.Group(n.daemon, h, lifecycle.Func(n.sweep)).Run(ctx)
+}
+
+// ErrNotRunning: the node is not run now.
+var ErrNotRunning = errors.New("the node does not run")
+
+// Resources are the CPU and memory that the node and its pods use now, or ErrNotRunning.
+func (n *Node) Resources(ctx context.Context) (*statsv1alpha1.Summary, error) {
+	h := n.host.Load()
+	if h == nil {
+		return nil, ErrNotRunning
+	}
+	return h.Resources(ctx)
+}
+
+// users are those of the node's pods: nodes of one cluster, whose networks are apart, get ranges apart.
+func (n *Node) users() security.Users {
+	const each = 200
+	address := n.cidr.Addr().As4()
+	return security.Users{First: (1 + uint32(address[2])*each) << 16, Pods: each}
+}
+
+// upkeep leaves the machine's disk out: it is shared with much else, and a test or a demonstration is not to fail
+// because it is nearly full.
+func upkeep() (host.Upkeep, error) {
+	thresholds, err := eviction.Parse(eviction.Config{Hard: map[string]string{"memory.available": "100Mi"}})
+	return host.Upkeep{
+		Thresholds: thresholds, Images: &garbage.ImagePolicy{High: 100, Low: 100, MinAge: 2 * time.Minute},
+	}, err
+}
+
+// Remove removes all that the node has on the machine, and its directory. It may be called again after a failure.
+func (n *Node) Remove(ctx context.Context) error {
+	if err := n.daemon.Destroy(ctx); err != nil {
+		return err
+	}
+	if err := n.bridge.Down(ctx); err != nil {
+		return err
+	}
+	if err := host.Clean(ctx, filepath.Join(n.dir, "kubelet")); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(n.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == "cidr" {
+			continue // the last to go: by it a second attempt knows the network
+		}
+		if err := os.RemoveAll(filepath.Join(n.dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(n.dir)
+}

@@ -1,0 +1,135 @@
+package containerd
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/keelson-dev/keelson/node/nodetools"
+)
+
+// settings are what the configuration of a daemon is made of.
+type settings struct {
+	paths   paths
+	tools   nodetools.Tools
+	options Options
+	// restrictOOM: the host does not let us lower OOM scores.
+	restrictOOM bool
+}
+
+// unneeded are plugins that no node here uses; each would cost memory, start-up time or a call for every container.
+func unneeded() []string {
+	return []string{
+		"io.containerd.nri.v1.nri",
+		"io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.native",
+		"io.containerd.differ.v1.erofs", "io.containerd.mount-handler.v1.erofs",
+		"io.containerd.image-verifier.v1.bindir",
+		"io.containerd.internal.v1.opt",
+		"io.containerd.monitor.container.v1.restart",
+		"io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp",
+	}
+}
+
+// toml is the daemon's configuration file.
+func (s settings) toml() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	p, o := s.paths, s.options
+	line("version = 4")
+	line("root = %s", quote(p.root()))
+	line("state = %s", quote(p.state()))
+	line("imports = []")
+	line("disabled_plugins = %s", list(unneeded()))
+	line("required_plugins = ['io.containerd.grpc.v1.cri', 'io.containerd.snapshotter.v1.overlayfs']")
+	line("[debug]\n  level = %s", quote(o.LogLevel))
+	line("[plugins.'io.containerd.server.v1.grpc']\n  address = %s", quote(p.socket()))
+	line("[plugins.'io.containerd.server.v1.ttrpc']\n  address = %s", quote(p.socket()+".ttrpc"))
+	line("[plugins.'io.containerd.shim.v1.manager']\n  socket_dir = %s", quote(p.shimSockets()))
+	line("[plugins.'io.containerd.metadata.v1.bolt']\n  no_sync = %t", o.NoSync)
+	line("[plugins.'io.containerd.grpc.v1.cri']\n  disable_tcp_service = true\n  stream_server_address = '127.0.0.1'\n  stream_server_port = '0'")
+	line("[plugins.'io.containerd.cri.v1.images']\n  snapshotter = 'overlayfs'")
+	line("[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = %s", quote(o.SandboxImage))
+	line("[plugins.'io.containerd.cri.v1.images'.registry]\n  config_path = %s", quote(p.registries()))
+	line("[plugins.'io.containerd.transfer.v1.local']\n  config_path = %s", quote(p.registries()))
+	line("[plugins.'io.containerd.cri.v1.runtime']")
+	line("  restrict_oom_score_adj = %t", s.restrictOOM)
+	line("  netns_mounts_under_state_dir = true")
+	line("  enable_unprivileged_ports = true")
+	line("  enable_unprivileged_icmp = true")
+	line("  cdi_spec_dirs = []")
+	line("  enable_criu = false")
+	line("  stats_collect_period = '10s'") // each second by default, which asks every shim of the node
+	line("[plugins.'io.containerd.cri.v1.runtime'.cni]")
+	line("  bin_dirs = %s\n  conf_dir = %s\n  max_conf_num = 1", list(s.cniBinDirs()), quote(s.cniConfDir()))
+	line("  use_internal_loopback = true")
+	line("[plugins.'io.containerd.cri.v1.runtime'.containerd]\n  default_runtime_name = 'runc'")
+	line("[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]")
+	line("  runtime_type = 'io.containerd.runc.v2'\n  runtime_path = %s\n  sandboxer = 'podsandbox'", quote(s.tools.Shim))
+	line("[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]")
+	line("  BinaryName = %s\n  Root = %s\n  SystemdCgroup = false", quote(s.tools.Runc), quote(p.runc()))
+	return b.String()
+}
+
+func (s settings) cniBinDirs() []string {
+	if len(s.options.CNIBinDirs) > 0 {
+		return s.options.CNIBinDirs
+	}
+	return []string{s.tools.CNI}
+}
+
+func (s settings) cniConfDir() string {
+	if s.options.CNIConfDir != "" {
+		return s.options.CNIConfDir
+	}
+	return filepath.Join(s.paths.dir, "net.d")
+}
+
+// hosts is the hosts.toml of a registry that is asked through mirrors: containerd tries them in order and then the
+// registry itself.
+func hosts(mirrors []string) string {
+	var b strings.Builder
+	for _, m := range mirrors {
+		fmt.Fprintf(&b, "[host.%s]\n  capabilities = [\"pull\", \"resolve\"]\n", quote(m))
+	}
+	return b.String()
+}
+
+func (o Options) check() error {
+	for registry, mirrors := range o.Mirrors {
+		if registry == "" || strings.HasPrefix(registry, ".") || strings.ContainsAny(registry, "/\\") || strings.ContainsFunc(registry, unicode.IsControl) {
+			return fmt.Errorf("%w: %q names no registry", ErrConfig, registry)
+		}
+		for _, m := range mirrors {
+			u, err := url.Parse(m)
+			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+				return fmt.Errorf("%w: mirror %q is no URL of http or https", ErrConfig, m)
+			}
+		}
+	}
+	if levels := []string{"", "trace", "debug", "info", "warn", "error", "fatal", "panic"}; !slices.Contains(levels, o.LogLevel) {
+		return fmt.Errorf("%w: log level %q is none of %s", ErrConfig, o.LogLevel, strings.Join(levels[1:], ", "))
+	}
+	for _, text := range append(slices.Concat(o.CNIBinDirs, slices.Collect(maps.Keys(o.Mirrors))), o.CNIConfDir, o.SandboxImage, o.RunDir, o.CgroupRoot) {
+		if strings.ContainsFunc(text, unicode.IsControl) {
+			return fmt.Errorf("%w: control characters in %q", ErrConfig, text)
+		}
+	}
+	return nil
+}
+
+// quote is a basic string of TOML. There are no control characters in what is quoted.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+func list(all []string) string {
+	var quoted []string
+	for _, s := range all {
+		quoted = append(quoted, quote(s))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}

@@ -1,0 +1,100 @@
+package host
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+
+	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/kubelet/eviction"
+	"github.com/keelson-dev/keelson/kubelet/garbage"
+	"github.com/keelson-dev/keelson/kubelet/resolv"
+	"github.com/keelson-dev/keelson/kubelet/security"
+)
+
+// ErrOptions is wrapped by what New says about options that cannot work.
+var ErrOptions = errors.New("bad options of a node")
+
+// Options of a node. The zero value is upstream's layout of a machine with one node.
+type Options struct {
+	// Dir is where volumes and checkpoints are, LogDir where containers' logs are: /var/lib/kubelet
+	// and /var/log/pods when empty.
+	Dir, LogDir string
+	// StaticDir holds manifests of static pods; empty is none.
+	StaticDir string
+	// CgroupRoot is the cgroup of all pods; /kubepods when empty.
+	CgroupRoot string
+	// Addresses are the node's.
+	Addresses []netip.Addr
+	// SandboxSeccomp, if set, is the seccomp profile (a path) of sandboxes that would have the
+	// runtime's, whose compilation takes long.
+	SandboxSeccomp string
+	// Users are those that are given to pods; the zero value is all of the machine, which nodes that
+	// share one divide.
+	Users  security.Users
+	DNS    DNS
+	Upkeep Upkeep
+	// Server is the node's own, for logs, exec and so on.
+	Server Server
+	// Labels are put on the node when it is registered.
+	Labels map[string]string
+	// Adapt, if set, may exchange parts of the machine before the kubelet has them.
+	Adapt  func(parts *kubelet.Host)
+	Logger *slog.Logger
+}
+
+// Upkeep is when a node runs short. The zero value is upstream's.
+type Upkeep struct {
+	// Thresholds are when pods are evicted; nil is upstream's, eviction.Parse makes others.
+	Thresholds []eviction.Threshold
+	// Images is when unused images are removed; nil is upstream's.
+	Images *garbage.ImagePolicy
+}
+
+// Server is how the node's server is reached, whose clients the Authenticator and the Authorizer of the node's parts judge.
+// The zero value is a node without one.
+type Server struct {
+	// Listener is where it listens; it is closed when the node's Run ends.
+	Listener net.Listener
+	// Certificate is asked for in every handshake.
+	Certificate func() (*tls.Certificate, error)
+}
+
+// DNS is how pods resolve names.
+type DNS struct {
+	// Servers are the cluster's; without any, pods get the machine's.
+	Servers []netip.Addr
+	// Domain is the cluster's; cluster.local when empty.
+	Domain string
+	// ResolvConf is the machine's own file; when empty /etc/resolv.conf, or what is behind it.
+	ResolvConf string
+}
+
+func (o Options) complete() (Options, error) {
+	o.Dir = cmp.Or(o.Dir, "/var/lib/kubelet")
+	o.LogDir = cmp.Or(o.LogDir, "/var/log/pods")
+	o.CgroupRoot = cmp.Or(o.CgroupRoot, "/kubepods")
+	o.DNS.Domain = cmp.Or(o.DNS.Domain, "cluster.local")
+	o.DNS.ResolvConf = cmp.Or(o.DNS.ResolvConf, resolv.File("/"))
+	for name, path := range map[string]string{"Dir": o.Dir, "LogDir": o.LogDir, "CgroupRoot": o.CgroupRoot} {
+		if !filepath.IsAbs(path) || strings.Contains(path, "..") {
+			return o, fmt.Errorf("%w: %s is %q: must be an absolute path", ErrOptions, name, path)
+		}
+	}
+	if o.Upkeep.Thresholds == nil {
+		var err error
+		if o.Upkeep.Thresholds, err = eviction.Parse(eviction.Default()); err != nil {
+			return o, err
+		}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}

@@ -1,0 +1,190 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/kubelet/cgroup"
+	"github.com/keelson-dev/keelson/kubelet/checkpoint"
+	"github.com/keelson-dev/keelson/kubelet/eviction"
+	"github.com/keelson-dev/keelson/kubelet/garbage"
+	"github.com/keelson-dev/keelson/kubelet/machine"
+	"github.com/keelson-dev/keelson/kubelet/stats"
+	"github.com/keelson-dev/keelson/kubelet/stats/activity"
+	"github.com/keelson-dev/keelson/kubelet/volume"
+)
+
+// upkeep is what keeps a node in order while pods come and go. It is whole once the kubelet is
+// there.
+type upkeep struct {
+	kubelet   *kubelet.Kubelet
+	stats     *stats.Collector
+	evictor   *eviction.Evictor
+	collector *garbage.Collector
+	activity  *activity.Metrics
+}
+
+// counts are what the kubelet has now.
+func (u *upkeep) counts() activity.Counts {
+	var c activity.Counts
+	c.Containers = map[string]int{}
+	for _, pod := range u.kubelet.Pods() {
+		running := false
+		for _, s := range pod.Status.ContainerStatuses {
+			switch {
+			case s.State.Running != nil:
+				running = true
+				c.Containers["running"]++
+			case s.State.Terminated != nil:
+				c.Containers["exited"]++
+			}
+		}
+		if running {
+			c.Pods++
+		}
+	}
+	return c
+}
+
+// PodStarted implements kubelet.Observer.
+func (u *upkeep) PodStarted(created, seen, running time.Time) {
+	u.activity.PodStarted(activity.Start{Created: created, Seen: seen, Running: running})
+}
+
+// PodSynced implements kubelet.Observer.
+func (u *upkeep) PodSynced(took time.Duration) { u.activity.PodSynced("sync", took) }
+
+// Rejected implements kubelet.Observer.
+func (u *upkeep) Rejected(reason string) { u.activity.Rejected(reason) }
+
+// startUpkeep measures what the node uses, evicts pods when it runs short, and removes what is no
+// longer needed.
+func (h *Host) startUpkeep(u *upkeep, tree *cgroup.Tree, found machine.Machine) error {
+	o, p := h.options, h.parts
+	images, _ := h.runtime.(cri.FilesystemReader)
+	u.kubelet = h.kubelet
+	var err error
+	u.stats, err = stats.New(p.Name, h.runtime, machine.Reader{}, stats.Options{
+		Images: images, Pods: h.kubelet.Pods, PodsMemory: tree.Memory, Volume: stats.VolumeDir(o.Dir),
+		NodeDir: nearest(o.Dir), LogDir: o.LogDir, Started: time.Now(), MaxProcesses: found.MaxProcesses, Logger: o.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	node := corev1.ObjectReference{Kind: "Node", Name: p.Name, UID: types.UID(p.Name)}
+	u.collector, err = garbage.New(h.runtime, h.kubelet, garbage.Options{
+		Images: o.Upkeep.Images, Collected: u.activity.ImageCollected, ImageUses: u.imageVolumes, LogDir: o.LogDir, Recorder: p.Recorder, Node: node, Logger: o.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	settings := eviction.Options{
+		Thresholds: o.Upkeep.Thresholds, Evicted: u.activity.Evicted,
+		Reclaimer: u.collector, Recorder: p.Recorder, Node: node, Changed: h.kubelet.Report, Logger: o.Logger,
+	}
+	if images != nil {
+		settings.Layout = eviction.FindLayout(images, nearest(o.Dir), machine.Disk)
+	}
+	if u.evictor, err = eviction.New(evicted{h.kubelet}, u.stats, settings); err != nil {
+		return err
+	}
+	h.runs = append(h.runs, u.stats, u.collector, u.evictor)
+	return nil
+}
+
+// imageVolumes are the images that volumes of pods are.
+func (u *upkeep) imageVolumes() []string {
+	var names []string
+	for _, pod := range u.kubelet.Pods() {
+		for _, v := range volume.Images(pod) {
+			names = append(names, v.Reference)
+		}
+	}
+	return names
+}
+
+// Conditions implements kubelet.Pressure.
+func (u *upkeep) Conditions() []corev1.NodeCondition {
+	under := map[corev1.NodeConditionType]bool{}
+	if u.evictor != nil {
+		for _, t := range u.evictor.Conditions() {
+			under[t] = true
+		}
+	}
+	var list []corev1.NodeCondition
+	for _, t := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		c, _ := eviction.Condition(t, under[t])
+		list = append(list, c)
+	}
+	return list
+}
+
+// Admit implements kubelet.Admitter: pods that would make a shortage worse.
+func (u *upkeep) Admit(pod *corev1.Pod) *kubelet.Refusal {
+	if message, ok := u.evictor.Admit(pod); !ok {
+		return &kubelet.Refusal{Reason: eviction.Reason, Message: message}
+	}
+	return nil
+}
+
+// summary is for the node's server.
+func (u *upkeep) summary(ctx context.Context) (statsv1alpha1.Summary, error) {
+	s, err := u.stats.Summary(ctx)
+	if err != nil {
+		return statsv1alpha1.Summary{}, err
+	}
+	return *s, nil
+}
+
+// evicted is a kubelet whose pods can be evicted.
+type evicted struct{ *kubelet.Kubelet }
+
+func (e evicted) Pods() []*corev1.Pod { return e.Active() }
+
+func (e evicted) Evict(ctx context.Context, why eviction.Eviction) error {
+	return e.Kubelet.Evict(ctx, why.Pod.UID, kubelet.Eviction{
+		Reason: eviction.Reason, Message: why.Message, Grace: why.Grace, Condition: why.Condition,
+	})
+}
+
+// remembered are the pods that were admitted, on disk.
+type remembered struct{ *checkpoint.Pods }
+
+func (r remembered) Admitted(uid types.UID) bool {
+	_, known := r.Get(uid)
+	return known
+}
+
+func (r remembered) Waits(uid types.UID) map[string]kubelet.Wait {
+	pod, _ := r.Get(uid)
+	waits := make(map[string]kubelet.Wait, len(pod.Backoffs))
+	for key, b := range pod.Backoffs {
+		waits[key] = kubelet.Wait{Delay: b.Delay, Since: b.Updated}
+	}
+	return waits
+}
+
+func (r remembered) SetWait(uid types.UID, key string, w kubelet.Wait) error {
+	return r.SetBackoff(uid, key, checkpoint.Backoff{Delay: w.Delay, Updated: w.Since})
+}
+
+// memory opens what earlier lives of the node's kubelet have written down. What cannot be read is
+// set aside and told.
+func (h *Host) memory() (remembered, *checkpoint.Store, error) {
+	store, err := checkpoint.New(h.options.Dir)
+	if err != nil {
+		return remembered{}, nil, fmt.Errorf("checkpoints of node %s: %w", h.parts.Name, err)
+	}
+	pods, err := checkpoint.Restore(store)
+	if err != nil {
+		h.options.Logger.Warn("starting without the checkpoint of admitted pods", "error", err)
+	}
+	return remembered{pods}, store, nil
+}

@@ -1,0 +1,4 @@
+package nodetools
+
+//go:generate cp ../../tools/node/go.mod pinned.mod
+//go:generate cp ../../tools/node/go.sum pinned.sum

@@ -1,0 +1,35 @@
+// Command install installs what a node of real containers runs into bin/node and prints where the programs are.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/keelson-dev/keelson/node/nodetools"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "install:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	tools, err := nodetools.Install(ctx, nodetools.Options{Progress: func(line string) { fmt.Fprintln(os.Stderr, line) }})
+	if err != nil {
+		return err
+	}
+	fmt.Println(tools.Containerd, tools.Shim, tools.Ctr, tools.Runc, tools.CNI)
+	// The tools are of use elsewhere, too: for an image that is built here, say.
+	if err := nodetools.Supported(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "note:", err)
+	}
+	return nil
+}
