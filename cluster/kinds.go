@@ -26,7 +26,7 @@ import (
 func (c *Cluster) builtin() []registry.Kind {
 	var kinds []registry.Kind
 	kinds = append(kinds, core.Kinds(core.Options{
-		Tokens:   core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{tokenIssuer}, Annotate: audit.Annotate},
+		Tokens:   core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{c.tokens.url}, Annotate: audit.Annotate},
 		Services: core.Services{Networks: c.options.Services.networks(), NodePorts: c.services.ports},
 	})...)
 	kinds = append(kinds, apps.Kinds()...)
@@ -37,7 +37,7 @@ func (c *Cluster) builtin() []registry.Kind {
 	kinds = append(kinds, rbac.Kinds(escalation{c})...)
 	kinds = append(kinds, authentication.Kinds(authn.Func(func(r *http.Request) (*authn.Identity, error) {
 		return c.authn.Authenticate(r)
-	}), authentication.Options{Audiences: []string{tokenIssuer}})...)
+	}), authentication.Options{Audiences: []string{c.tokens.url}})...)
 	kinds = append(kinds, authorization.Kinds(authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
 		return c.access.Authorize(ctx, a)
 	}), authz.RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {

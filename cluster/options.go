@@ -96,6 +96,10 @@ type Server struct {
 	// certificates. It is published in kube-system, for servers that leave authentication to
 	// this one.
 	ClientCA []byte
+	// TokenIssuer is the URL in tokens of service accounts, and whom they are meant for unless they say
+	// otherwise; empty is https://kubernetes.default.svc.cluster.local, which kubeadm's clusters have. Only
+	// that of an https URL can be discovered by others.
+	TokenIssuer string
 	// TokenKeys sign the tokens of service accounts; nil are keys that nobody else ever knows, so
 	// that tokens end with the cluster.
 	TokenKeys *serviceaccount.Keys
@@ -112,7 +116,7 @@ type Server struct {
 	// allowed all of a kubelet's API.
 	Connector apiserver.Connector
 	// Address is where nodes and pods reach the server, if they do: the service kubernetes in the
-	// namespace default leads there.
+	// namespace default leads there. It does not exist when there is no address, or a loopback one.
 	Address netip.AddrPort
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -394,6 +395,7 @@ func TestBadOptions(t *testing.T) {
 		{"a plugin twice", cluster.Options{Admission: cluster.Plugins(admission.ValidatorFunc("P", nil), admission.ValidatorFunc("P", nil))}, `two admission plugins "P"`},
 		{"an authorizer that is not made", cluster.Options{Authorizers: []cluster.AuthorizerStage{{Name: "A"}}}, `authorizer "A" has no New`},
 		{"an authenticator that is not made", cluster.Options{Authenticators: []cluster.AuthenticatorStage{{Name: "A"}}}, `authenticator "A" has no New`},
+		{"an issuer that is none", cluster.Options{Server: cluster.Server{TokenIssuer: ":x"}}, "Server.TokenIssuer"},
 		{"two places for state", cluster.Options{Dir: t.TempDir(), Store: memory.New(memory.Options{})}, "Dir and Store"},
 	} {
 		c, err := cluster.New(test.options)
@@ -407,6 +409,31 @@ func TestBadOptions(t *testing.T) {
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "mine" {
 		t.Errorf("the file is now %q: %v", got, err)
+	}
+}
+
+// TestServerOnLoopback: what is served to this machine alone is not told to pods, and an issuer that others cannot find signs
+// tokens all the same.
+func TestServerOnLoopback(t *testing.T) {
+	c := start(t, cluster.Options{Server: cluster.Server{
+		Address: netip.MustParseAddrPort("127.0.0.1:6443"), TokenIssuer: "http://127.0.0.1:6443",
+	}})
+	api := clientset(t, c.Config())
+	if _, err := api.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("pods are told of a server that they cannot reach: %v", err)
+	}
+	made, err := api.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	review, err := api.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: made.Status.Token},
+	}, metav1.CreateOptions{})
+	if err != nil || !slices.Equal(review.Status.Audiences, []string{"http://127.0.0.1:6443"}) {
+		t.Errorf("the token is %+v, %v", review.Status, err)
+	}
+	if _, err := api.Discovery().RESTClient().Get().AbsPath("/.well-known/openid-configuration").DoRaw(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("it can be discovered: %v", err)
 	}
 }
 

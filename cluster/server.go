@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 
@@ -39,11 +40,11 @@ func (c *Cluster) authenticator() (authn.Authenticator, error) {
 
 // newServer makes the API server with all that it serves beside the API.
 func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.Handler, error) {
-	keys := tokenIssuer + serviceaccount.JWKSPath
+	keys := c.tokens.url + serviceaccount.JWKSPath
 	if at := c.options.Server.Address; at.IsValid() {
 		keys = "https://" + at.String() + serviceaccount.JWKSPath
 	}
-	discovery, err := serviceaccount.NewDiscovery(tokenIssuer, keys, c.tokens.keys)
+	paths, err := c.discovery(keys)
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +53,10 @@ func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.
 	}
 	o := apiserver.Options{
 		Authenticator: c.authn, Authorizer: c.access.Authorizer, Admission: chain, Version: serverVersion(),
-		Audit: c.options.Server.Audit, Paths: discovery.Handlers(), Connector: c.options.Server.Connector, Logger: c.log,
+		Audit: c.options.Server.Audit, Paths: paths, Connector: c.options.Server.Connector, Logger: c.log,
 		MaxInFlight: c.options.Server.MaxInFlight, MaxMutatingInFlight: c.options.Server.MaxMutatingInFlight,
 	}
-	maps.Copy(o.Paths, openapi.New(kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: true, Logger: c.log}).Paths())
+	maps.Copy(o.Paths, openapi.New(kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: len(paths) > 0, Logger: c.log}).Paths())
 	maps.Copy(o.Paths, health.New(c.checks()))
 	if c.options.Server.Metrics {
 		m, err := metrics.New(c.figures(o.Version))
@@ -65,6 +66,19 @@ func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.
 		o.Observer, o.Paths["/metrics"] = m, m
 	}
 	return apiserver.New(c.registry, o), nil
+}
+
+// discovery tells others how to verify tokens, where the issuer can be found.
+func (c *Cluster) discovery(keys string) (map[string]http.Handler, error) {
+	d, err := serviceaccount.NewDiscovery(c.tokens.url, keys, c.tokens.keys)
+	if errors.Is(err, serviceaccount.ErrDiscovery) {
+		c.log.Warn("tokens of service accounts can be verified by this server alone", "error", err)
+		return map[string]http.Handler{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.Handlers(), nil
 }
 
 // checks are what probes ask.

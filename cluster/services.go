@@ -39,7 +39,7 @@ func (c *Cluster) newServices(store storage.Store) (err error) {
 	}
 	addresses.AddHandler(informer.Handler[*networkingv1.IPAddress]{Deleted: func(*networkingv1.IPAddress) { c.services.repair.Wake() }})
 	o := kubernetesservice.Options{Networks: c.options.Services.networks(), Logger: c.log}
-	if at := c.options.Server.Address; at.IsValid() {
+	if at := c.options.Server.Address; at.IsValid() && !at.Addr().IsLoopback() {
 		o.Address, o.Port = at.Addr(), int(at.Port())
 	}
 	c.services.kubernetes, err = kubernetesservice.New(c.registry, store, o)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -12,18 +13,19 @@ import (
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 )
 
-// tokenIssuer is the name in tokens of service accounts, and whom they are meant for unless they
-// say otherwise: what kubeadm's clusters have.
+// tokenIssuer is Server.TokenIssuer where that is empty.
 const tokenIssuer = "https://kubernetes.default.svc.cluster.local"
 
 // tokens are how service accounts come by their tokens and how these are judged.
 type tokens struct {
+	url      string
 	keys     *serviceaccount.Keys
 	issuer   *serviceaccount.Issuer
 	verifier *serviceaccount.Verifier // once there is a registry to look into
 }
 
 func (c *Cluster) newTokens() (t tokens, err error) {
+	t.url = cmp.Or(c.options.Server.TokenIssuer, tokenIssuer)
 	if t.keys = c.options.Server.TokenKeys; t.keys == nil {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
@@ -33,7 +35,10 @@ func (c *Cluster) newTokens() (t tokens, err error) {
 			return t, err
 		}
 	}
-	t.issuer, err = serviceaccount.NewIssuer(tokenIssuer, t.keys)
+	t.issuer, err = serviceaccount.NewIssuer(t.url, t.keys)
+	if err != nil {
+		err = fmt.Errorf("%w: Server.TokenIssuer: %w", ErrOptions, err)
+	}
 	return t, err
 }
 
@@ -49,5 +54,5 @@ func (c *Cluster) newVerifier() (*serviceaccount.Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return serviceaccount.NewVerifier([]string{tokenIssuer}, c.tokens.keys, in, serviceaccount.Options{Annotate: audit.Annotate})
+	return serviceaccount.NewVerifier([]string{c.tokens.url}, c.tokens.keys, in, serviceaccount.Options{Annotate: audit.Annotate})
 }

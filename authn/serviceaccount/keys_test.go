@@ -163,7 +163,7 @@ func TestOpenKey(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the file's mode is %v", info.Mode())
 	}
-	if files := must(os.ReadDir(dir))(t); len(files) != 1 {
+	if files := must(os.ReadDir(dir))(t); len(files) != 2 || files[1].Name() != "sa.pub" {
 		t.Errorf("files left behind: %v", files)
 	}
 	again := must(serviceaccount.OpenKey(path))(t)

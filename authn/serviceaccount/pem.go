@@ -1,6 +1,7 @@
 package serviceaccount
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
@@ -19,8 +21,28 @@ import (
 var ErrKeyFile = errors.New("malformed key file")
 
 // OpenKey returns the private key in the PEM file at path, for signing. When there is no such
-// file it makes a key, ECDSA P-256, and the file, readable by its owner alone.
+// file it makes a key, ECDSA P-256, and the file, readable by its owner alone. It keeps the public
+// key beside it for those who verify: that of sa.key is in sa.pub.
 func OpenKey(path string) (crypto.Signer, error) {
+	key, err := openKey(path)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	beside, text := strings.TrimSuffix(path, ".key")+".pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	if was, err := os.ReadFile(beside); err == nil && bytes.Equal(was, text) {
+		return key, nil
+	}
+	if err := atomicfile.Write(beside, text, 0o644); err != nil {
+		return nil, fmt.Errorf("store the public service account key: %w", err)
+	}
+	return key, nil
+}
+
+func openKey(path string) (crypto.Signer, error) {
 	key, err := ReadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err

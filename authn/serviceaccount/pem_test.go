@@ -1,6 +1,7 @@
 package serviceaccount_test
 
 import (
+	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -44,6 +45,37 @@ func TestOpenKeyLeavesNothing(t *testing.T) {
 	}
 	if left := must(os.ReadDir("."))(t); len(left) > 0 {
 		t.Errorf("%v is left", left)
+	}
+}
+
+// TestPublicKeyBeside: what is signed with the key in one file is verified by that in the other, whoever changed the first.
+func TestPublicKeyBeside(t *testing.T) {
+	dir := t.TempDir()
+	path, beside := filepath.Join(dir, "sa.key"), filepath.Join(dir, "sa.pub")
+	for _, step := range []func() error{
+		func() error { return nil },
+		func() error { return nil },
+		func() error { return os.Remove(path) }, // for a new one
+		func() error { return os.Remove(beside) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+		key := must(serviceaccount.OpenKey(path))(t)
+		public := must(serviceaccount.ReadPublicKeys(beside))(t)
+		if len(public) != 1 || !key.Public().(*ecdsa.PublicKey).Equal(public[0]) {
+			t.Errorf("beside the key is %v", public)
+		}
+		if mode := must(os.Stat(beside))(t).Mode(); mode != 0o644 {
+			t.Errorf("its mode is %v", mode)
+		}
+	}
+	other := filepath.Join(dir, "other")
+	if err := os.Mkdir(other+".pub", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if key, err := serviceaccount.OpenKey(other); err == nil || key != nil {
+		t.Errorf("its public key is nowhere: %v, %v", key, err)
 	}
 }
 

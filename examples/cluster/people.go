@@ -22,6 +22,9 @@ type people struct {
 
 func (s *settings) people(authority *pki.Authority) (people, error) {
 	p := people{authenticators: []cluster.AuthenticatorStage{stage("x509", x509.New(x509.Static{Roots: authority.Pool()}))}}
+	if err := s.foreign.clients(&p, s); err != nil {
+		return p, err
+	}
 	if s.tokens != "" {
 		file, err := tokenfile.Open(s.tokens, tokenfile.Options{Log: s.logger()})
 		if err != nil {

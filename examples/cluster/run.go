@@ -63,9 +63,6 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 		return err
 	}
 	defer func() { _ = listener.Close() }() // where serving did not
-	if err := s.credentials(ctx, authority, listener.Addr()); err != nil {
-		return err
-	}
 	return s.serve(ctx, authority, listener, nodes, console{out, began})
 }
 
@@ -77,8 +74,11 @@ type console struct {
 
 // serve runs the cluster on the listener.
 func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener net.Listener, nodes *machines, to console) (err error) {
-	shown, err := certificate(authority, listener.Addr())
+	shown, roots, err := s.foreign.serving(authority, listener.Addr())
 	if err != nil {
+		return err
+	}
+	if err := s.credentials(ctx, authority, serverURL(listener.Addr()), roots); err != nil {
 		return err
 	}
 	log, closeLog, err := s.audit()
@@ -90,7 +90,11 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	if err != nil {
 		return err
 	}
-	o := s.options(authority)
+	o := s.options()
+	o.Server.RootCA, o.Server.TokenIssuer = roots, s.foreign.issuer
+	if o.Server.ClientCA, err = s.foreign.clientRoots(authority); err != nil {
+		return err
+	}
 	beside := []lifecycle.Runnable{people}
 	if nodes != nil {
 		beside = append(beside, nodes.join(authority, &o)...)
@@ -179,8 +183,8 @@ func (s *settings) logger() *slog.Logger {
 }
 
 // options are those of the cluster.
-func (s *settings) options(authority *pki.Authority) cluster.Options {
-	o := cluster.Options{Logger: s.logger(), Server: cluster.Server{RootCA: authority.PEM(), ClientCA: authority.PEM()}, Nodes: cluster.Nodes{Count: s.nodes, Network: s.network}}
+func (s *settings) options() cluster.Options {
+	o := cluster.Options{Logger: s.logger(), Nodes: cluster.Nodes{Count: s.nodes, Network: s.network}}
 	o.Disable = append(o.Disable, s.unplug...)
 	s.inflight.apply(&o.Server)
 	o.Components = []cluster.Component{}
@@ -251,7 +255,7 @@ func serverURL(address net.Addr) string {
 }
 
 // credentials writes kubeconfig files: the administrator's, and those of the components that others provide.
-func (s *settings) credentials(ctx context.Context, authority *pki.Authority, address net.Addr) error {
+func (s *settings) credentials(ctx context.Context, authority *pki.Authority, url string, roots []byte) error {
 	people := map[string]pki.Subject{s.kubeconfig: {Name: "kubernetes-admin", Groups: []string{authn.GroupMasters}}}
 	if s.disabled("scheduler") {
 		people[filepath.Join(s.dataDir, "scheduler.conf")] = pki.Subject{Name: "system:kube-scheduler"}
@@ -265,7 +269,7 @@ func (s *settings) credentials(ctx context.Context, authority *pki.Authority, ad
 			return err
 		}
 		if err := kubeconfig.Add(ctx, path, kubeconfig.Entry{
-			Name: "keelson", User: subject.Name, Server: serverURL(address), CA: authority.PEM(), Certificate: pair.Certificate, Key: pair.Key,
+			Name: "keelson", User: subject.Name, Server: url, CA: roots, Certificate: pair.Certificate, Key: pair.Key,
 		}); err != nil {
 			return err
 		}

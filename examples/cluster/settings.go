@@ -37,6 +37,7 @@ type settings struct {
 	policy     string
 	retention  retention
 	inflight   inflight
+	foreign    foreign
 	tokens     string
 	passwords  string
 	verbose    bool
@@ -101,6 +102,13 @@ Flags:
                         people with bearer tokens: a CSV of token,user,uid,"group1,group2"; read again when it changes
   --basic-auth-file FILE
                         people with passwords: a CSV of password,user,uid,"group1,group2"; read again when it changes
+  --client-ca-file FILE people with certificates of other authorities than the cluster's own; read again when it changes
+  --tls-cert-file FILE, --tls-private-key-file FILE
+                        the server's certificate, with those that signed it behind it, and its key (default one that is
+                        made in DIR/pki); its names are up to you
+  --service-account-issuer URL
+                        the name in tokens of service accounts, whose public key is DIR/pki/sa.pub
+                        (default https://kubernetes.default.svc.cluster.local)
   --max-requests-inflight N, --max-mutating-requests-inflight N
                         how many requests that read, or write, are served at once, of which no user gets more than
                         a share; 0 is no limit (default %d, %d)
@@ -159,6 +167,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.StringVar(&s.policy, "audit-policy", "", "")
 	s.retention.define(f)
 	s.inflight.define(f)
+	s.foreign.define(f)
 	f.StringVar(&s.tokens, "token-auth-file", "", "")
 	f.StringVar(&s.passwords, "basic-auth-file", "", "")
 	f.BoolVar(&s.verbose, "verbose", false, "")
@@ -182,7 +191,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 		s.auditLog = filepath.Join(s.dataDir, "audit.log")
 	}
 	return s, errors.Join(s.checkNodes(network), s.check(), s.etcd.check(s.storage), s.encryption.check(),
-		s.retention.check(f, s.auditLog), s.inflight.check())
+		s.retention.check(f, s.auditLog), s.inflight.check(), s.foreign.check())
 }
 
 // plugins are the admission plugins that there are.

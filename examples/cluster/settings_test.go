@@ -14,7 +14,6 @@ import (
 
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/cluster"
-	"github.com/keelson-dev/keelson/pki"
 )
 
 func noEnvironment(string) string { return "" }
@@ -43,7 +42,7 @@ func TestFlags(t *testing.T) {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	s, err = parse([]string{"--disable-admission-plugins", "PodSecurity,NodeRestriction"}, home, io.Discard)
-	if o := s.options(&pki.Authority{}); err != nil || !slices.Equal(o.Disable, []string{"PodSecurity", "NodeRestriction"}) {
+	if o := s.options(); err != nil || !slices.Equal(o.Disable, []string{"PodSecurity", "NodeRestriction"}) {
 		t.Errorf("leaves out %v, %v", o.Disable, err)
 	}
 }
@@ -55,6 +54,7 @@ func TestBadFlags(t *testing.T) {
 		"--nodes many":                        {"-nodes", "many"},
 		"--disable-admission-plugins Node":    {"-disable-admission-plugins", `there is no "Node"`, "NodeRestriction"},
 		"--nodes -1":                          {"--nodes -1", "from 0 to 5000"},
+		"--tls-cert-file a":                   {"--tls-cert-file and --tls-private-key-file"},
 		"--storage paper":                     {`--storage "paper"`, "memory or embedded or etcd"},
 		"--storage etcd":                      {"--etcd-endpoints", "http://127.0.0.1:2379"},
 		"--storage etcd --etcd-endpoints a:1": {`--etcd-endpoints "a:1"`, "http://HOST:PORT"},

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/keelson-dev/keelson/authn/x509"
+	"github.com/keelson-dev/keelson/pki"
+)
+
+// foreign is what others have issued and this cluster uses.
+type foreign struct {
+	issuer           string // the name in tokens of service accounts
+	clientCA         string // whose certificates people have
+	certificate, key string // by which clients know the server
+}
+
+func (f *foreign) define(set *flag.FlagSet) {
+	set.StringVar(&f.issuer, "service-account-issuer", "", "")
+	set.StringVar(&f.clientCA, "client-ca-file", "", "")
+	set.StringVar(&f.certificate, "tls-cert-file", "", "")
+	set.StringVar(&f.key, "tls-private-key-file", "", "")
+}
+
+func (f *foreign) check() error {
+	if (f.certificate == "") != (f.key == "") {
+		return errors.New("--tls-cert-file and --tls-private-key-file go together: a certificate and its key")
+	}
+	return nil
+}
+
+// serving is the certificate by which clients know the server, and those by which they verify it.
+func (f *foreign) serving(authority *pki.Authority, address net.Addr) (shown tls.Certificate, roots []byte, err error) {
+	if f.certificate == "" {
+		shown, err = certificate(authority, address)
+		return shown, authority.PEM(), err
+	}
+	if shown, err = tls.LoadX509KeyPair(f.certificate, f.key); err != nil {
+		return shown, nil, fmt.Errorf("--tls-cert-file: %w", err)
+	}
+	text, err := os.ReadFile(f.certificate)
+	if err != nil {
+		return shown, nil, fmt.Errorf("--tls-cert-file: %w", err)
+	}
+	return shown, append(authority.PEM(), text...), nil // nodes' servers have certificates of the cluster's own
+}
+
+// clients adds those whose certificates another authority has signed.
+func (f *foreign) clients(p *people, s *settings) error {
+	if f.clientCA == "" {
+		return nil
+	}
+	authority, err := x509.Open(f.clientCA, x509.Options{Log: s.logger()})
+	if err != nil {
+		return fmt.Errorf("--client-ca-file: %w", err)
+	}
+	p.authenticators, p.files = append(p.authenticators, stage("client-ca-file", x509.New(authority))), append(p.files, authority)
+	return nil
+}
+
+// clientRoots are published for servers that leave authentication to this one.
+func (f *foreign) clientRoots(authority *pki.Authority) ([]byte, error) {
+	if f.clientCA == "" {
+		return authority.PEM(), nil
+	}
+	text, err := os.ReadFile(f.clientCA)
+	if err != nil {
+		return nil, fmt.Errorf("--client-ca-file: %w", err)
+	}
+	return append(authority.PEM(), text...), nil
+}
