@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,12 +18,10 @@ import (
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 	"github.com/keelson-dev/keelson/internal/evidence"
 	"github.com/keelson-dev/keelson/internal/upstream"
-	"github.com/keelson-dev/keelson/kubelet/cgroup"
+	"github.com/keelson-dev/keelson/internal/upstream/controlplane"
 	"github.com/keelson-dev/keelson/node/bundled"
-	"github.com/keelson-dev/keelson/node/containerd"
 	"github.com/keelson-dev/keelson/node/nodetools"
 	"github.com/keelson-dev/keelson/node/ociimage"
-	"github.com/keelson-dev/keelson/pki"
 )
 
 // The networks of the two nodes' pods.
@@ -125,98 +121,22 @@ func (u upstreamNode) start(ctx context.Context, dir string) (*plane, error) {
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	kubelet, err := u.kubelet(ctx, s, n.Daemon(), root)
+	arguments, err := s.Kubelet(ctx, nodeName, n.Daemon(), root)
 	if err != nil {
 		return nil, errors.Join(err, p.stop(), remove())
 	}
+	kubelet := controlplane.StartDaemon(u.control.programs[upstream.Kubelet], arguments, s.File("kubelet.log"))
 	others := *p
 	p.processes = func() ([]int, error) {
 		all, err := others.processes()
 		if err != nil {
 			return nil, err
 		}
-		pid, err := kubelet.pid()
+		pid, err := kubelet.PID()
 		return append(all, pid), err
 	}
-	p.stop = func() error { return errors.Join(kubelet.stop(), others.stop(), remove()) }
+	p.stop = func() error { return errors.Join(kubelet.Stop(), others.stop(), remove()) }
 	return p, nil
-}
-
-// kubelet starts upstream's kubelet with the node's runtime.
-func (u upstreamNode) kubelet(ctx context.Context, s *site, runtime *containerd.Daemon, root string) (*daemon, error) {
-	serving := pki.Subject{Name: "system:node:" + nodeName, Groups: []string{"system:nodes"}, Hosts: []string{nodeName, "127.0.0.1"}}
-	if _, err := s.authority.Keep("kubelet", serving, time.Hour); err != nil {
-		return nil, err
-	}
-	config, err := s.kubeconfig(ctx, "kubelet", "system:node:"+nodeName, "system:nodes")
-	if err != nil {
-		return nil, err
-	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	if err := makeCgroups(ctx, runtime.CgroupRoot()); err != nil {
-		return nil, err
-	}
-	settings := s.file("kubelet.yaml")
-	if err := os.WriteFile(settings, []byte(kubeletConfig(s, runtime.Socket(), runtime.CgroupRoot(), port)), 0o600); err != nil {
-		return nil, err
-	}
-	return startDaemon(u.control.programs[upstream.Kubelet], []string{
-		"--config=" + settings, "--kubeconfig=" + config, "--hostname-override=" + nodeName, "--root-dir=" + root,
-	}, s.file("kubelet.log")), nil
-}
-
-// makeCgroups makes the root of a kubelet's cgroups, which upstream's wants to find, with version 1 in every hierarchy:
-// also in those that limit nothing, as systemd's.
-func makeCgroups(ctx context.Context, root string) error {
-	tree, err := cgroup.New(root, cgroup.Options{})
-	if err != nil {
-		return err
-	}
-	// A pod that never comes has it made with what is inherited.
-	if _, err := tree.Ensure(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "none"}}); err != nil {
-		return err
-	}
-	if tree.Machine().Unified {
-		return nil
-	}
-	mounts, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
-	if err != nil {
-		return err
-	}
-	for _, procs := range mounts {
-		if err := os.MkdirAll(filepath.Join(filepath.Dir(procs), root), 0o755); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// kubeletConfig is upstream's default but for what this machine needs: its cgroups, its swap, and its disk, which is
-// shared with much else.
-func kubeletConfig(s *site, socket, cgroups string, port int) string {
-	return `apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-address: 127.0.0.1
-port: ` + strconv.Itoa(port) + `
-healthzPort: 0
-oomScoreAdj: 0
-authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: ` + s.file("ca.crt") + `}}
-authorization: {mode: Webhook}
-tlsCertFile: ` + s.file("kubelet.crt") + `
-tlsPrivateKeyFile: ` + s.file("kubelet.key") + `
-containerRuntimeEndpoint: unix://` + socket + `
-cgroupDriver: cgroupfs
-cgroupRoot: ` + cgroups + `
-failCgroupV1: false
-failSwapOn: false
-podLogsDir: ` + filepath.Join(s.dir, "pods") + `
-evictionHard: {memory.available: 100Mi, nodefs.available: 0%, imagefs.available: 0%, nodefs.inodesFree: 0%, imagefs.inodesFree: 0%}
-imageGCHighThresholdPercent: 100
-imageGCLowThresholdPercent: 99
-`
 }
 
 // containers measures deployments of real containers. The nodes run beside each other, and one at a time has work.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -133,45 +132,6 @@ func TestProc(t *testing.T) {
 	}
 	if _, err := residentIn([]byte("Name: x\n")); !errors.Is(err, errProc) {
 		t.Errorf("without memory: %v", err)
-	}
-}
-
-// A program that ends is started again, has another number then, and is given up when it ends again and again.
-func TestDaemon(t *testing.T) {
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip(err)
-	}
-	log := filepath.Join(t.TempDir(), "log")
-	d := startDaemon(shell, []string{"-c", "sleep 60"}, log)
-	number := func() (pid int) {
-		t.Helper()
-		if err := soon(t.Context(), "a process", func(context.Context) (err error) { pid, err = d.pid(); return err }); err != nil {
-			t.Fatal(err)
-		}
-		return pid
-	}
-	first := number()
-	p, err := os.FindProcess(first)
-	if err == nil {
-		err = p.Kill()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for number() == first {
-		time.Sleep(time.Millisecond)
-	}
-	if err := d.stop(); err != nil {
-		t.Errorf("stop: %v", err)
-	}
-	if _, err := d.pid(); !errors.Is(err, errEnded) {
-		t.Errorf("after stop: %v", err)
-	}
-	d = startDaemon(shell, []string{"-c", "echo words; exit 3"}, log)
-	<-d.done
-	if err := d.stop(); !errors.Is(err, errEnded) || !strings.Contains(err.Error(), "words") {
-		t.Errorf("one that ends by itself: %v", err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/evidence"
 	"github.com/keelson-dev/keelson/internal/kubectl"
+	"github.com/keelson-dev/keelson/internal/upstream/controlplane"
 )
 
 const (
@@ -171,7 +172,7 @@ func (h hand) use(ctx context.Context, s *side, home string) error {
 	if err := rest.LoadTLSFiles(c); err != nil {
 		return err
 	}
-	if err := write(ctx, path, c); err != nil {
+	if err := controlplane.WriteKubeconfig(ctx, path, c); err != nil {
 		return err
 	}
 	k := kubectl.Kubectl{Path: h.kubectl, Kubeconfig: path, Home: home}

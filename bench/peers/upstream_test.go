@@ -4,11 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/keelson-dev/keelson/internal/upstream"
 )
@@ -48,41 +44,5 @@ func TestUpstreamsProcesses(t *testing.T) {
 	}
 	if _, err := p.processes(); err == nil {
 		t.Error("after stop some run")
-	}
-}
-
-// What the arguments name is there, and who the certificates are for is who upstream's roles are bound to.
-func TestSite(t *testing.T) {
-	s, err := newSite(filepath.Join(t.TempDir(), "site"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	arguments, err := s.arguments(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, args := range arguments {
-		for _, arg := range args {
-			flag, value, _ := strings.Cut(arg, "=")
-			if strings.HasSuffix(flag, "-file") || flag == "--kubeconfig" {
-				if _, err := os.Stat(value); err != nil {
-					t.Errorf("%s %s: %v", name, flag, err)
-				}
-			}
-		}
-	}
-	config, err := s.config("admin", "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := rest.TLSConfigFor(config); err != nil {
-		t.Error(err)
-	}
-	loaded, err := clientcmd.BuildConfigFromFlags("", s.file("scheduler.kubeconfig"))
-	if err != nil || loaded.Host != config.Host {
-		t.Errorf("%v, %v", loaded, err)
-	}
-	if s.client == s.members || s.client == s.serve || s.members == s.serve {
-		t.Errorf("ports %d, %d, %d", s.client, s.members, s.serve)
 	}
 }

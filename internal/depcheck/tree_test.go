@@ -56,21 +56,22 @@ func siblings() map[string][]string {
 			"client/kubeconfig",                                                             // clusterprocess is a client
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
-		"internal/demo":        {everything}, // plays with a whole cluster
-		"internal/testcluster": {everything}, // serves one
-		"kubelet":              {"authn", "authz", "client", "cri", "events", "informer", "lifecycle", "internal/apireference", "internal/boundedyaml", "internal/pause", "internal/upgrade"},
-		"lifecycle":            {},
-		"node":                 {"authn", "authz", "client", "events", "informer", "kubelet/objects"},
-		"node/bundled":         {"cni/bridge", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
-		"node/containerd":      {"node/filelock", "internal/pause"},
-		"node/filelock":        {"internal/pause"},
-		"node/host":            {"client", "cri", "informer", "kubelet", "kubelet/", "lifecycle", "podspec"},
-		"node/internal":        {everything}, // a test kit, with a cluster
-		"node/nodetools":       {},
-		"node/ociimage":        {},
-		"node/remote":          {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
-		"pki":                  {},
-		"podspec":              {},
+		"internal/demo":                  {everything}, // plays with a whole cluster
+		"internal/testcluster":           {everything}, // serves one
+		"internal/upstream/controlplane": {everything}, // runs a cluster of other programs
+		"kubelet":                        {"authn", "authz", "client", "cri", "events", "informer", "lifecycle", "internal/apireference", "internal/boundedyaml", "internal/pause", "internal/upgrade"},
+		"lifecycle":                      {},
+		"node":                           {"authn", "authz", "client", "events", "informer", "kubelet/objects"},
+		"node/bundled":                   {"cni/bridge", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
+		"node/containerd":                {"node/filelock", "internal/pause"},
+		"node/filelock":                  {"internal/pause"},
+		"node/host":                      {"client", "cri", "informer", "kubelet", "kubelet/", "lifecycle", "podspec"},
+		"node/internal":                  {everything}, // a test kit, with a cluster
+		"node/nodetools":                 {},
+		"node/ociimage":                  {},
+		"node/remote":                    {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
+		"pki":                            {},
+		"podspec":                        {},
 		"registry": {"authn", "authz", "informer", "podspec", "storage",
 			"authz/selector", // the review kinds read selectors as requests carry them
 		},
@@ -167,93 +168,94 @@ func behind() map[string][]string {
 // now and a little more.
 func limits() map[string]int {
 	return map[string]int{
-		"admission":                  90,
-		"admission/admissiontest":    160, // go-cmp and YAML
-		"admission/podsecurity":      95,  // upstream's checks, without the clients and metrics of its server
-		"apiserver":                  170,
-		"apiserver/audit":            90,
-		"apiserver/connect":          180, // WebSocket and SPDY
-		"apiserver/health":           0,
-		"apiserver/managedfields":    80,
-		"apiserver/metrics":          200, // Prometheus' client
-		"authn":                      0,
-		"authn/serviceaccount":       75, // API types and go-jose
-		"authn/webhook":              70, // API types
-		"authz":                      0,
-		"authz/node":                 90,
-		"authz/rbac":                 90,
-		"authz/selector":             30,
-		"authz/webhook":              70,
-		"bench":                      500, // peers has nodes, too
-		"client":                     80,
-		"client/discovery":           255, // client-go's discovery knows all kinds of the API
-		"client/generate":            85,  // the names' rules of apimachinery and the grammar of image references
-		"client/kubeconfig":          115,
-		"client/printer":             85,
-		"client/rest":                120,
-		"cluster":                    253, // of which 8 are for pod security, with the types of jobs, and 1 the labels of kubelets
-		"component":                  90,
-		"component/remote":           255, // client-go's discovery knows all kinds of the API
-		"cni":                        0,
-		"cni/internal":               1,
-		"cni/netns":                  1,  // x/sys, to make and enter namespaces
-		"cni/plugins":                32, // libcni and the tracing that it knows
-		"conformance":                220,
-		"controllers":                90,
-		"controllers/reconciler":     620, // controller-runtime
-		"cri":                        0,
-		"cri/internal/wire":          125, // gRPC and the messages of CRI
-		"cri/remote":                 125,
-		"cri/serve":                  125,
-		"events":                     90,
-		"examples":                   432, // of examples/cluster, one for what a log file may grow to
-		"examples/controller":        640, // controller-runtime
-		"informer":                   80,
-		"informer/clientgo":          125, // the caches of client-go
-		"informer/clientgo/factory":  380, // its clientset
-		"informer/controllerruntime": 620, // controller-runtime
-		"informer/wire":              120,
-		"internal":                   0,
-		"internal/demo":              220,
-		"internal/apireference":      90, // API types
-		"internal/boundedyaml":       6,
-		"internal/clusterprocess":    220,
-		"internal/etcdtest":          160, // etcd's client
-		"internal/fakeapi":           220,
-		"internal/fakeroot":          1, // golang.org/x/sys
-		"internal/kubectlargs":       220,
-		"internal/linear":            1,  // porcupine
-		"internal/quota":             90, // the API's types and its reading of pods' resources
-		"internal/restclient":        120,
-		"internal/strategicpatch":    145, // apimachinery's reading of the tags of types
-		"internal/testserver":        220,
-		"internal/testcluster":       260,
-		"internal/transcript":        150,
-		"lifecycle":                  0,
-		"kubelet":                    90,
-		"kubelet/cgroup":             100, // the library of cgroups
-		"kubelet/prober":             180, // gRPC and its health protocol
-		"kubelet/volume/atomic":      1,   // x/sys
-		"kubelet/volume/internal":    1,
-		"kubelet/logs":               3,
-		"node":                       65,
-		"node/bundled":               300,
-		"node/containerd":            150, // the CRI API, gRPC and libcni
-		"node/filelock":              0,
-		"node/host":                  270,
-		"node/internal":              560, // a test kit with clients
-		"node/nodetools":             0,
-		"node/ociimage":              0,
-		"node/remote":                120,
-		"pki":                        0,
-		"podspec":                    100,
-		"registry":                   100,
-		"scheduler":                  90,
-		"storage":                    0,
-		"storage/etcd":               160, // etcd's client, gRPC
-		"storage/internal":           1,   // the B-tree of k8s.io/utils, as the two below
-		"storage/memory":             1,
-		"storage/wal":                1,
+		"admission":                      90,
+		"admission/admissiontest":        160, // go-cmp and YAML
+		"admission/podsecurity":          95,  // upstream's checks, without the clients and metrics of its server
+		"apiserver":                      170,
+		"apiserver/audit":                90,
+		"apiserver/connect":              180, // WebSocket and SPDY
+		"apiserver/health":               0,
+		"apiserver/managedfields":        80,
+		"apiserver/metrics":              200, // Prometheus' client
+		"authn":                          0,
+		"authn/serviceaccount":           75, // API types and go-jose
+		"authn/webhook":                  70, // API types
+		"authz":                          0,
+		"authz/node":                     90,
+		"authz/rbac":                     90,
+		"authz/selector":                 30,
+		"authz/webhook":                  70,
+		"bench":                          500, // peers has nodes, too
+		"client":                         80,
+		"client/discovery":               255, // client-go's discovery knows all kinds of the API
+		"client/generate":                85,  // the names' rules of apimachinery and the grammar of image references
+		"client/kubeconfig":              115,
+		"client/printer":                 85,
+		"client/rest":                    120,
+		"cluster":                        253, // of which 8 are for pod security, with the types of jobs, and 1 the labels of kubelets
+		"component":                      90,
+		"component/remote":               255, // client-go's discovery knows all kinds of the API
+		"cni":                            0,
+		"cni/internal":                   1,
+		"cni/netns":                      1,  // x/sys, to make and enter namespaces
+		"cni/plugins":                    32, // libcni and the tracing that it knows
+		"conformance":                    220,
+		"controllers":                    90,
+		"controllers/reconciler":         620, // controller-runtime
+		"cri":                            0,
+		"cri/internal/wire":              125, // gRPC and the messages of CRI
+		"cri/remote":                     125,
+		"cri/serve":                      125,
+		"events":                         90,
+		"examples":                       432, // of examples/cluster, one for what a log file may grow to
+		"examples/controller":            640, // controller-runtime
+		"informer":                       80,
+		"informer/clientgo":              125, // the caches of client-go
+		"informer/clientgo/factory":      380, // its clientset
+		"informer/controllerruntime":     620, // controller-runtime
+		"informer/wire":                  120,
+		"internal":                       0,
+		"internal/demo":                  220,
+		"internal/upstream/controlplane": 440, // certificates, kubeconfigs, containerd
+		"internal/apireference":          90,  // API types
+		"internal/boundedyaml":           6,
+		"internal/clusterprocess":        220,
+		"internal/etcdtest":              160, // etcd's client
+		"internal/fakeapi":               220,
+		"internal/fakeroot":              1, // golang.org/x/sys
+		"internal/kubectlargs":           220,
+		"internal/linear":                1,  // porcupine
+		"internal/quota":                 90, // the API's types and its reading of pods' resources
+		"internal/restclient":            120,
+		"internal/strategicpatch":        145, // apimachinery's reading of the tags of types
+		"internal/testserver":            220,
+		"internal/testcluster":           260,
+		"internal/transcript":            150,
+		"lifecycle":                      0,
+		"kubelet":                        90,
+		"kubelet/cgroup":                 100, // the library of cgroups
+		"kubelet/prober":                 180, // gRPC and its health protocol
+		"kubelet/volume/atomic":          1,   // x/sys
+		"kubelet/volume/internal":        1,
+		"kubelet/logs":                   3,
+		"node":                           65,
+		"node/bundled":                   300,
+		"node/containerd":                150, // the CRI API, gRPC and libcni
+		"node/filelock":                  0,
+		"node/host":                      270,
+		"node/internal":                  560, // a test kit with clients
+		"node/nodetools":                 0,
+		"node/ociimage":                  0,
+		"node/remote":                    120,
+		"pki":                            0,
+		"podspec":                        100,
+		"registry":                       100,
+		"scheduler":                      90,
+		"storage":                        0,
+		"storage/etcd":                   160, // etcd's client, gRPC
+		"storage/internal":               1,   // the B-tree of k8s.io/utils, as the two below
+		"storage/memory":                 1,
+		"storage/wal":                    1,
 
 		// The serializer of configuration files; gRPC, for KMS plugins; x/crypto.
 		"storage/encryption/config":    210,
