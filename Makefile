@@ -93,6 +93,10 @@ differential: ## Compare with upstream's own code (modules under conformance/; b
 components: ## Run upstream's scheduler and controller manager, and a controller-runtime program, on examples/cluster.
 	cd conformance/components && $(GO) test -count=1 ./...
 
+.PHONY: swaps
+swaps: etcd $(NODE_TOOLS) ## A deployment's whole life with each part of a cluster swapped for upstream's, and the other way round, as root; writes results/.
+	cd conformance/components && $(GO) test -count=1 -timeout=0 -v -run '^TestSwaps$$' . -results $(CURDIR)/results $(SHOW)
+
 .PHONY: conformance
 FOCUS ?=
 conformance: ## Run upstream's conformance tests of what is served here, or those that FOCUS matches; writes results/.

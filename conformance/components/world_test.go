@@ -20,7 +20,7 @@ import (
 // patience bounds every wait; what is waited for takes seconds on an idle machine.
 const patience = 2 * time.Minute
 
-// world is a running examples/cluster.
+// world is a running cluster: examples/cluster, or upstream's.
 type world struct {
 	dir    string
 	config *rest.Config
@@ -34,7 +34,12 @@ func newWorld(t *testing.T, flags ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	return started(t, program, t.TempDir(), flags...)
+}
+
+// started starts the program on a directory.
+func started(t *testing.T, program clusterprocess.Program, dir string, flags ...string) *world {
+	t.Helper()
 	// The context of a test ends before its cleanups.
 	process, err := program.Start(context.WithoutCancel(t.Context()), dir, flags...)
 	if err != nil {
@@ -49,6 +54,12 @@ func newWorld(t *testing.T, flags ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return worldOf(t, dir, config)
+}
+
+// worldOf is a cluster whose certificates are below a directory.
+func worldOf(t *testing.T, dir string, config *rest.Config) *world {
+	t.Helper()
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -47,6 +47,7 @@ func Subjects() []Subject {
 		{"scale", measuring("bench/scale", library), "scale", false},
 		{"serve", measuring("bench/serve", program), "bench", false},
 		{"soak", measuring("internal/etcdtest", store), "soak", false},
+		{"swaps", measuring("conformance/components", append([]string{"examples/controllers", "examples/kube-scheduler", "examples/kubelet"}, node...)), "swaps", true},
 	}
 }
 

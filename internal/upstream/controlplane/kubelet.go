@@ -75,7 +75,7 @@ address: 127.0.0.1
 port: ` + strconv.Itoa(port) + `
 healthzPort: 0
 oomScoreAdj: 0
-authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: ` + a.File("ca.crt") + `}}
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: ` + strconv.Quote(a.File("ca.crt")) + `}}
 authorization: {mode: Webhook}
 tlsCertFile: ` + a.File("kubelet.crt") + `
 tlsPrivateKeyFile: ` + a.File("kubelet.key") + `
