@@ -187,14 +187,19 @@ func TestDeletionThatFails(t *testing.T) {
 // wantActions holds the requests that changed something since the last call to what is wanted.
 func (b *bench) wantActions(when string, want ...string) {
 	b.Helper()
-	b.after(time.Second)
-	var got []string
-	for _, a := range b.api.Actions() {
-		got = append(got, a.String())
-	}
-	if b.api.Reset(); !slices.Equal(got, want) {
+	if got := b.actions(); !slices.Equal(got, want) {
 		b.Errorf("%s: did\n%q, want\n%q", when, got, want)
 	}
+}
+
+// actions are what is asked for within a second.
+func (b *bench) actions() (all []string) {
+	b.after(time.Second)
+	for _, a := range b.api.Actions() {
+		all = append(all, a.String())
+	}
+	b.api.Reset()
+	return all
 }
 
 // TestUnblocking: in a ring of objects that wait for each other one stops to block the next, and nothing else about it changes.
@@ -236,7 +241,7 @@ func TestUnblocking(t *testing.T) {
 		})
 	}
 	t.Run("nothing to unblock", func(t *testing.T) {
-		inBubble(t, nil, func(_ *testing.T, b *bench) {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
 			hold := []string{"example.com/hold"}
 			owner := b.make("a/owner")
 			b.held("a/held", hold, blocking(owner))
@@ -246,8 +251,12 @@ func TestUnblocking(t *testing.T) {
 			b.after(time.Second)
 			b.api.Reset()
 			b.delete("a/owner", foreground)
-			b.wantActions("an owner that waits", "delete configmaps a/owner", "delete configmaps a/held", "delete configmaps a/x",
-				"delete configmaps a/held") // which is asked again to go whenever its owner is looked at
+			want := []string{"delete configmaps a/owner", "delete configmaps a/held", "delete configmaps a/x"}
+			got := b.actions()
+			// What is held is asked again to go whenever its owner is looked at: once, or for what it hears meanwhile twice.
+			if !slices.Equal(got, want) && !slices.Equal(got, append(want, want[1])) {
+				t.Errorf("for an owner that waits, it did\n%q, want\n%q", got, want)
+			}
 			b.release("a/tip")
 			b.release("a/held")
 			b.wantLeft("nothing is held", "")

@@ -161,7 +161,8 @@ func TestContainerd(t *testing.T) {
 	})
 	b, i := look()
 	// What it may use is a quota of 100 ms, which a short window may hold more of: checkCgroups looks at it.
-	if n, all := *b.Containers[0].CPU.UsageNanoCores, uint64(1e9); n > all { // it has one thread
+	// It has one thread; on a busy machine it is some time between a moment and what is read for it.
+	if n, all := *b.Containers[0].CPU.UsageNanoCores, uint64(1e9); n > 3*all {
 		t.Errorf("a container of one thread uses %d n of a CPU", n)
 	}
 	if b.Memory.AvailableBytes == nil || *b.Memory.AvailableBytes > 64<<20 || i.Memory.AvailableBytes != nil && *i.Memory.AvailableBytes < 1<<40 {
