@@ -5,7 +5,7 @@ BIN := $(CURDIR)/bin
 RACE_PACKAGES = $(shell $(GO) list ./... | grep -vE '/(bench|conformance)/|/examples/(cluster|demo|run)$$|/internal/(depcheck|modules|nodetools)')
 
 # What a measurement found is shown in the README, also when it failed.
-SHOW := || failed=1; $(GO) run ./internal/evidence/readme && test -z "$$failed"
+SHOW := || failed=1; $(GO) run ./internal/evidence/show && test -z "$$failed"
 
 # Tests run real containers where they can: as root on Linux.
 NODE_TOOLS := $(if $(and $(filter Linux,$(shell uname -s)),$(filter 0,$(shell id -u))),node-tools)
@@ -72,13 +72,15 @@ modules: ## Vet and compile every module below the root, tests included, and run
 	$(GO) run ./internal/modules -compile
 
 # Go's fuzzer now and then fails with "context deadline exceeded" when its time is over in the midst of something, and nothing
-# is wrong. So a failure is tried again: an input that fails is kept in testdata/fuzz and fails at once.
+# is wrong. So a failure is tried again: an input that fails is kept in testdata/fuzz and fails at once. Making inputs smaller
+# is bounded, since it may take all of the time otherwise.
 .PHONY: fuzz
 FUZZTIME ?= 20s
 fuzz: ## Run every fuzz target for FUZZTIME, from the inputs that are kept in testdata/fuzz on.
-	@failed=; for pkg in $$($(GO) list ./...); do \
+	@failed=; for pkg in $$(grep -l '^func Fuzz' $$($(GO) list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./...) | \
+	    xargs -n 1 dirname | sort -u); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "$$pkg $$target"; run="$(GO) test -run ^$$ -fuzz ^$$target\$$ -fuzztime $(FUZZTIME) $$pkg"; \
+	    echo "$$pkg $$target"; run="$(GO) test -run ^$$ -fuzz ^$$target\$$ -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg"; \
 	    $$run || $$run || failed="$$failed $$pkg:$$target"; \
 	  done; \
 	done; if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
@@ -142,7 +144,7 @@ proofs: etcd $(NODE_TOOLS) ## Run what takes long, within three hours, and write
 PACKAGES ?=
 BASE ?=
 SAMPLE ?= $(if $(filter all,$(PACKAGES)),25,0)
-mutants: $(BIN)/etcd ## Break packages on purpose and see their tests notice: those changed since BASE, PACKAGES, or all of eight areas.
+mutants: $(BIN)/etcd ## Break packages on purpose and see their tests notice: those changed since BASE, PACKAGES, or all of the areas that have to be tested well.
 	cd tools/mutants && $(GO) build -o $(BIN)/mutants .
 	$(BIN)/mutants -changed '$(BASE)' -packages '$(PACKAGES)' -sample $(SAMPLE) -seed $(if $(filter-out 0,$(SEED)),$(SEED),1) $(if $(filter all,$(PACKAGES)),-results results)
 

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 )
 
-// trace returns a mutator and a validator that write down that they ran.
+// trace returns a mutator and a validator that record their calls.
 func trace(name string, log *[]string, err error, ops ...admission.Operation) (admission.Plugin, admission.Plugin) {
 	m := admission.MutatorFunc(name, func(_ context.Context, r *admission.Request) error {
 		*log = append(*log, "admit "+name)
@@ -57,6 +57,64 @@ func TestChain(t *testing.T) {
 		if got, want := chain.Handles(test.op), test.admit != nil; got != want {
 			t.Errorf("Handles(%s) = %v", test.op, got)
 		}
+	}
+}
+
+// reinvoker records its calls under a name, and leaves what it is given.
+type reinvoker struct {
+	admission.Mutator
+	reinvocation admission.Reinvocation
+	err          error
+}
+
+func (r reinvoker) AdmitFirst(ctx context.Context, q *admission.Request) (admission.Reinvocation, error) {
+	if err := r.Admit(ctx, q); err != nil {
+		return admission.Reinvocation{}, err
+	}
+	return r.reinvocation, r.err
+}
+
+// TestReinvocation: whichever plugin asks for it, all run again, once; what a plugin left takes the place of its Admit.
+func TestReinvocation(t *testing.T) {
+	broken := errors.New("broken")
+	var log []string
+	left := func(name string, needed bool, err error) admission.Reinvocation {
+		return admission.Reinvocation{Needed: needed, Again: func(context.Context, *admission.Request) error {
+			log = append(log, "again "+name)
+			return err
+		}}
+	}
+	for name, test := range map[string]struct {
+		first, last admission.Reinvocation
+		err         error // of the last plugin's first pass
+		refused     error
+		want        []string
+	}{
+		"nobody asks":      {left("1", false, nil), left("3", false, nil), nil, nil, []string{"admit 1", "admit 2", "admit 3"}},
+		"the last asks":    {left("1", false, nil), left("3", true, nil), nil, nil, []string{"admit 1", "admit 2", "admit 3", "again 1", "admit 2", "again 3"}},
+		"the first asks":   {left("1", true, nil), admission.Reinvocation{}, nil, nil, []string{"admit 1", "admit 2", "admit 3", "again 1", "admit 2", "admit 3"}},
+		"refused at first": {left("1", true, nil), left("3", true, nil), broken, broken, []string{"admit 1", "admit 2", "admit 3"}},
+		"refused again":    {left("1", true, broken), left("3", true, nil), nil, broken, []string{"admit 1", "admit 2", "admit 3", "again 1"}},
+	} {
+		m1, _ := trace("1", &log, nil, admission.Create)
+		m2, _ := trace("2", &log, nil, admission.Create)
+		m3, _ := trace("3", &log, nil, admission.Create)
+		other, _ := trace("other", &log, nil, admission.Update)
+		log = nil
+		chain := admission.Chain{reinvoker{m1.(admission.Mutator), test.first, nil}, m2, reinvoker{m3.(admission.Mutator), test.last, test.err}, other}
+		err := chain.Admit(t.Context(), &admission.Request{Operation: admission.Create})
+		if !errors.Is(err, test.refused) || !slices.Equal(log, test.want) {
+			t.Errorf("%s: ran %q and returned %v", name, log, err)
+		}
+	}
+	// The second pass ends with the context, too.
+	ctx, cancel := context.WithCancel(t.Context())
+	m, _ := trace("1", &log, nil, admission.Create)
+	last := admission.MutatorFunc("2", func(context.Context, *admission.Request) error { cancel(); return nil }, admission.Create)
+	log = nil
+	err := admission.Chain{reinvoker{m.(admission.Mutator), left("1", true, nil), nil}, last}.Admit(ctx, &admission.Request{Operation: admission.Create})
+	if !errors.Is(err, context.Canceled) || !slices.Equal(log, []string{"admit 1"}) {
+		t.Errorf("ran %q and returned %v", log, err)
 	}
 }
 
@@ -137,7 +195,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestChainEnds: no plugin is asked when nobody waits for the answer any more.
+// TestChainEnds: no plugin is called after the context has ended.
 func TestChainEnds(t *testing.T) {
 	var log []string
 	m, v := trace("1", &log, nil, admission.Create)
@@ -152,7 +210,7 @@ func TestChainEnds(t *testing.T) {
 	}
 }
 
-// TestNames: who is refused is called by the name in the request, else by its own.
+// TestNames: a refusal uses the name in the request, otherwise the object's own.
 func TestNames(t *testing.T) {
 	for want, r := range map[string]*admission.Request{
 		"path":    {Name: "path", Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "own"}}},
@@ -163,7 +221,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	// Without a cause there is nothing but the sentinel to find.
+	// Without a cause, only the sentinel can be found.
 	if list := admission.Forbidden(&admission.Request{}, "no").Unwrap(); len(list) != 1 || !errors.Is(list[0], admission.ErrForbidden) {
 		t.Errorf("wraps %v", list)
 	}

@@ -1,22 +1,27 @@
-// Package admission judges and completes objects before they are stored: it holds the contract
-// of a [Plugin], the errors it refuses with, and the [Chain] that runs several.
+// Package admission checks and completes objects before they are stored: it holds the contract of a [Plugin],
+// the errors with which it refuses, and the [Chain] that runs several.
 //
-// An API server that has authenticated and authorized a request that writes runs every Mutator
-// in order on the defaulted object, validates it, and then runs every Validator in order on
-// what will be stored. The first failure ends the request. Each plugin upstream has by default
-// is a package of its own below, under upstream's name and with upstream's words; [Ordered] puts
-// plugins in upstream's order. Package admissiontest tests a plugin without a server.
+// After authentication and authorization of a write, an API server runs every Mutator in order on the defaulted
+// object, validates the object, and then runs every Validator in order on what will be stored. A [Reinvoker] may
+// have the mutators run a second time. The first failure ends the request. [Ordered] sorts plugins into
+// upstream's order. Package admissiontest tests a plugin without a server.
 //
-// A plugin for one purpose is a function and a name:
+// Each of upstream's plugins is a package of its own, with upstream's name and messages:
+// defaulttolerationseconds, namespacelifecycle, noderestriction, podsecurity, priority, resourcequota,
+// runtimeclass, serviceaccount, taintnodesbycondition, and webhook for both plugins that ask webhooks. Package
+// unsupported is keelson's own: it warns of preferences that nothing implements yet.
+//
+// A single-purpose plugin is a function and a name:
 //
 //	admission.ValidatorFunc("NoLatest", func(ctx context.Context, r *admission.Request) error { ... }, admission.Create)
 //
 // # Errors
 //
-// A plugin refuses with an [*Error], made by [Forbidden] in most cases, whose text is what the
-// client reads. Any other error is a failure of the server and fails the request as well.
+// A plugin refuses with an [*Error], usually made by [Forbidden], whose text is the client's message. One that
+// passes on the answer of somebody else returns an error with that answer's Status (apierrors.APIStatus), which
+// the client gets unchanged. Any other error is a failure of the server and also fails the request.
 //
 // # Concurrency
 //
-// Plugins are used by many requests at once. A Request belongs to one request.
+// Plugins are safe for concurrent use. A Request belongs to one request.
 package admission

@@ -9,40 +9,40 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Why a request is refused; test for them with errors.Is. Plugins return them inside an *Error.
+// The reasons why a request is refused; test for them with errors.Is. Plugins return them inside an *Error.
 var (
-	// ErrForbidden: the request is not allowed (HTTP 403).
+	// ErrForbidden means that the request is not allowed (HTTP 403).
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotFound: something the request depends on is not there (404).
+	// ErrNotFound means that something that the request depends on does not exist (404).
 	ErrNotFound = errors.New("not found")
-	// ErrBadRequest: the request makes no sense to the plugin (400).
+	// ErrBadRequest means that the request makes no sense to the plugin (400).
 	ErrBadRequest = errors.New("bad request")
-	// ErrInvalid: fields of the object break the plugin's rules (422).
+	// ErrInvalid means that fields of the object break the plugin's rules (422).
 	ErrInvalid = errors.New("invalid")
-	// ErrInternal: the plugin could not judge the request (500).
+	// ErrInternal means that the plugin could not decide about the request (500).
 	ErrInternal = errors.New("internal error")
 )
 
-// Error is a refusal and what an API server needs to tell the client about it.
+// Error is a refusal with what an API server tells the client about it.
 type Error struct {
 	// Err is one of the sentinels above.
 	Err error
-	// Resource and Name are what is forbidden or not found.
+	// Resource and Name identify what is forbidden or not found.
 	Resource schema.GroupResource
 	Name     string
-	// Kind is what is invalid, and Fields says where: with ErrInvalid alone.
+	// Kind is the kind of an invalid object, and Fields are its invalid fields: with ErrInvalid only.
 	Kind   schema.GroupKind
 	Fields field.ErrorList
 	// Message is the reason without the standard opening words.
 	Message string
 	Causes  []metav1.StatusCause
-	// Code is an HTTP status other than the one of Err; 0 is that of Err.
+	// Code is an HTTP status other than that of Err; 0 means that of Err.
 	Code int
-	// Cause is the error behind it, or nil.
+	// Cause is the underlying error, or nil.
 	Cause error
 }
 
-// Error is the message of the client's Status, in upstream's words.
+// Error returns the message of the client's Status, in upstream's words.
 func (e *Error) Error() string {
 	switch {
 	case errors.Is(e.Err, ErrForbidden) && e.Resource.Empty():
@@ -69,9 +69,9 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Err, e.Cause}
 }
 
-// Forbidden refuses the request. The client reads `pods "x" is forbidden: ` and the message,
-// where x is the object's name, or its generateName when it has no name yet. Causes may be
-// added to the result.
+// Forbidden refuses the request. The client reads `pods "x" is forbidden: ` and the message, where x is the
+// object's name, or its generateName if it has no name yet. An error that the format wraps with %w becomes the
+// Cause.
 func Forbidden(r *Request, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{
@@ -80,7 +80,7 @@ func Forbidden(r *Request, format string, args ...any) *Error {
 	}
 }
 
-// NotFound refuses the request because what it depends on is missing.
+// NotFound refuses the request because something that it depends on is missing.
 func NotFound(resource schema.GroupResource, name string) *Error {
 	return &Error{Err: ErrNotFound, Resource: resource, Name: name}
 }
@@ -90,7 +90,7 @@ func Invalid(r *Request, errs field.ErrorList) *Error {
 	return &Error{Err: ErrInvalid, Resource: r.Resource.GroupResource(), Name: r.Name, Kind: r.Kind.GroupKind(), Fields: errs}
 }
 
-// BadRequest refuses a request that the plugin cannot make sense of.
+// BadRequest refuses a request that makes no sense to the plugin.
 func BadRequest(format string, args ...any) *Error {
 	return &Error{Err: ErrBadRequest, Message: fmt.Sprintf(format, args...)}
 }
@@ -100,7 +100,7 @@ func Internal(cause error) *Error {
 	return &Error{Err: ErrInternal, Message: cause.Error(), Cause: cause}
 }
 
-// nameOf is what upstream calls the object of a request.
+// nameOf returns upstream's name for the object of a request.
 func nameOf(r *Request) string {
 	if r.Name != "" {
 		return r.Name

@@ -2,8 +2,7 @@ package admission
 
 import "slices"
 
-// UpstreamOrder returns the names of all plugins of kube-apiserver 1.37 in the order in which
-// it runs them.
+// UpstreamOrder returns the names of all plugins of kube-apiserver 1.37 in the order in which they run.
 func UpstreamOrder() []string {
 	return append([]string{
 		"AlwaysAdmit",
@@ -42,8 +41,8 @@ func UpstreamOrder() []string {
 	}, upstreamLast()...)
 }
 
-// upstreamLast returns the plugins that run after all others: those that call out see what the
-// others made of the object, and quota is only charged for what nothing else refuses.
+// upstreamLast returns the plugins that run after all others: webhooks see the other plugins' changes, and
+// quota is charged only for requests that nothing else refuses.
 func upstreamLast() []string {
 	return []string{
 		"MutatingAdmissionPolicy",
@@ -55,8 +54,7 @@ func upstreamLast() []string {
 	}
 }
 
-// UpstreamDefault returns the names of the plugins that kube-apiserver 1.37 runs unless told
-// otherwise, in order.
+// UpstreamDefault returns the names of the plugins that kube-apiserver 1.37 enables by default, in order.
 func UpstreamDefault() []string {
 	off := []string{
 		"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceExists", "LimitPodHardAntiAffinityTopology",
@@ -67,9 +65,8 @@ func UpstreamDefault() []string {
 	return slices.DeleteFunc(UpstreamOrder(), func(name string) bool { return slices.Contains(off, name) })
 }
 
-// Ordered chains plugins in upstream's order, whichever order they come in. Those that upstream
-// does not have keep theirs and run after all of upstream's but the last: policies, webhooks,
-// quota.
+// Ordered chains plugins in upstream's order, whatever order they are given in. Plugins that upstream does not
+// have keep their order and run after all of upstream's except the last: policies, webhooks, quota.
 func Ordered(plugins ...Plugin) Chain {
 	order := UpstreamOrder()
 	last := len(order) - len(upstreamLast())

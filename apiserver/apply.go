@@ -12,43 +12,44 @@ import (
 
 	"github.com/keelson-dev/keelson/apiserver/managedfields"
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/request"
 )
 
-// applied is the state that the patch, an applied configuration, makes of the current one.
-func (p *patch) applied(_ context.Context, current registry.Object) (registry.Object, error) {
-	merged, err := p.merge(p.tracker(), p.live(current))
+// applyToObject returns what the patch, an applied configuration, makes of the current object.
+func (p *patch) applyToObject(_ context.Context, current registry.Object) (registry.Object, error) {
+	merged, err := p.merge(p.call.tracker(), p.call.currentOrEmpty(current))
 	if err != nil {
 		return nil, err
 	}
 	obj := merged.(registry.Object)
 	if uid := obj.GetUID(); current == nil && uid != "" {
-		key := registry.ObjectKey{Resource: p.GroupResource(), Name: p.q.Name}
+		key := registry.ObjectKey{Resource: p.call.resource.GroupResource(), Name: p.call.request.Name}
 		return nil, registry.Errorf(registry.ErrConflict, key, "uid mismatch: the provided object specified uid %s, and no existing object was found", uid)
 	}
-	return obj, p.belongs(obj)
+	return obj, p.checkIdentity(obj)
 }
 
-// appliedScale is applied for a Scale.
-func (p *patch) appliedScale(_ context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
-	merged, err := p.merge(p.server.owners.scale(), live)
+// applyToScale is applyToObject for a Scale.
+func (p *patch) applyToScale(_ context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	merged, err := p.merge(p.call.backend.trackers.scale(), live)
 	if err != nil {
 		return nil, err
 	}
 	scale := merged.(*autoscalingv1.Scale)
-	return scale, p.belongs(scale)
+	return scale, p.checkIdentity(scale)
 }
 
-// belongs checks that an object is the one in the URL.
-func (p *patch) belongs(obj metav1.Object) error {
-	if err := sameNamespace(obj, p.namespace()); err != nil {
+// checkIdentity checks that an object is the one that the URL names.
+func (p *patch) checkIdentity(obj metav1.Object) error {
+	if err := request.InNamespace(obj, p.call.namespace()); err != nil {
 		return err
 	}
-	return checkName(obj, p.q.Name, p.namespace())
+	return request.At(obj, p.call.namespace(), p.call.request.Name)
 }
 
 // merge applies the configuration to live.
 func (p *patch) merge(t *managedfields.Tracker, live managedfields.Object) (managedfields.Object, error) {
-	if err := p.server.room(p.data, p.new()); err != nil {
+	if err := p.call.backend.decoder.checkMemory(p.data, p.call.endpoint.new()); err != nil {
 		return nil, err
 	}
 	config := &unstructured.Unstructured{}
@@ -59,16 +60,16 @@ func (p *patch) merge(t *managedfields.Tracker, live managedfields.Object) (mana
 	if err != nil {
 		return nil, applyError(err)
 	}
-	if p.lenient {
+	if p.validation == metav1.FieldValidationIgnore {
 		return obj, nil
 	}
-	// Unknown fields have failed the apply; duplicate ones could only be seen in the text.
+	// Unknown fields have failed the apply. Duplicate ones show in the text alone.
 	if p.duplicates != nil {
 		err := fmt.Errorf("error converting YAML to JSON: %w", p.duplicates)
-		if p.strict {
+		if p.validation == metav1.FieldValidationStrict {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
 		}
-		p.warnStrict([]error{err})
+		p.call.warnStrict([]error{err})
 	}
 	return obj, nil
 }

@@ -1,14 +1,10 @@
 package apiserver_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
@@ -142,122 +138,6 @@ func TestHeaders(t *testing.T) {
 	one, other := call(s, "ann", "GET", "/look").Header().Get("Audit-Id"), call(s, "ann", "GET", "/look").Header().Get("Audit-Id")
 	if len(one) != 36 || one[14] != '4' || one == other {
 		t.Error(one, other)
-	}
-}
-
-// TestAnonymousHTTP2: connections of who has not authenticated are not kept.
-func TestAnonymousHTTP2(t *testing.T) {
-	s := newServer(t, apiserver.Options{
-		Authenticator: authn.AnonymousFallback(token.New(token.Static(map[string]*authn.Identity{"ann": {Name: "ann"}}))),
-		Paths:         map[string]http.Handler{"/": nil, "/ok": says("ok")},
-	})
-	for who, want := range map[string]string{"": "close", "wrong": "close", "ann": ""} {
-		r := from(who, "GET", "/ok")
-		r.ProtoMajor = 2
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		if got := w.Header().Get("Connection"); got != want {
-			t.Errorf("%q: Connection %q, want %q", who, got, want)
-		}
-	}
-}
-
-func TestAuthorizationError(t *testing.T) {
-	s := newServer(t, apiserver.Options{
-		Authorizer: authz.Func(func(context.Context, authz.Attributes) (authz.Decision, error) {
-			return authz.Decision{}, errors.New("no answer of <the webhook>")
-		}),
-	})
-	w := call(s, "ann", "GET", "/api/v1/pods?limit=1")
-	if want := "Internal Server Error: \"/api/v1/pods?limit=1\": no answer of &lt;the webhook&gt;\n"; w.Code != 500 || w.Body.String() != want {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-func TestPanics(t *testing.T) {
-	var log bytes.Buffer
-	sink := &audit.Memory{}
-	s := newServer(t, apiserver.Options{
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Audit:  audit.New(audit.Everything(auditv1.LevelMetadata), sink, audit.Options{}),
-		Paths: map[string]http.Handler{
-			"/silent": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("nothing was said") }),
-			"/late": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, "half of")
-				panic("something was said")
-			}),
-			"/abort": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
-		},
-	})
-	w := call(s, "ann", "GET", "/silent")
-	if want := "This request caused apiserver to panic. Look in the logs for details.\n"; w.Code != 500 || w.Body.String() != want {
-		t.Errorf("%d %q", w.Code, w.Body)
-	}
-	if !strings.Contains(log.String(), "nothing was said") || !strings.Contains(log.String(), "chain_test.go") {
-		t.Errorf("the log tells neither panic nor place: %s", log.String())
-	}
-	for _, path := range []string{"/late", "/abort"} {
-		func() {
-			defer func() {
-				if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // never wrapped
-					t.Errorf("%s: recovered %v", path, p)
-				}
-			}()
-			call(s, "ann", "GET", path)
-		}()
-	}
-	// The same in process: the caller gets an error, not half an answer.
-	transport := apiserver.NewTransport(s, nil)
-	defer transport.Close()
-	r := from("ann", "GET", "http://keelson/late")
-	r.RequestURI = ""
-	if resp, err := transport.RoundTrip(r); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("in process: %v %v", resp, err)
-	}
-	var stages []string
-	for _, e := range sink.Events() {
-		stages = append(stages, string(e.Stage))
-		if e.Stage == auditv1.StagePanic && e.RequestURI == "/silent" && (e.ResponseStatus.Code != 500 || e.ResponseStatus.Message != "APIServer panic'd: nothing was said") {
-			t.Errorf("status of a panic: %+v", e.ResponseStatus)
-		}
-	}
-	if want := slices.Repeat([]string{"RequestReceived", "Panic"}, 4); !slices.Equal(stages, want) {
-		t.Errorf("stages %v", stages)
-	}
-}
-
-func TestAccessLog(t *testing.T) {
-	var log bytes.Buffer
-	s := newServer(t, apiserver.Options{
-		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Paths:  map[string]http.Handler{"/ok": says("ok")},
-	})
-	call(s, "ann", "GET", "/ok?access_token=s3cret&b=c", "User-Agent", "test/1", "Audit-Id", "id")
-	call(s, "s3cret", "GET", "/ok?access_token=s3cret", "Audit-Id", strings.Repeat("long", 100))
-	for _, want := range []string{
-		`msg=request verb=get uri="/ok?access_token=REDACTED&b=c" code=200`, `user=ann agent=test/1 from=192.0.2.1:1234 size=2 audit-id=id`,
-		`msg="request not authenticated" method=GET path=/ok audit-id=` + strings.Repeat("long", 16) + ` error="invalid bearer token"`,
-	} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("missing %s in\n%s", want, log.String())
-		}
-	}
-	if strings.Contains(log.String(), "s3cret") {
-		t.Errorf("a token is in the log:\n%s", log.String())
-	}
-}
-
-// TestStrictAudit: what cannot be recorded is not done, where the log is strict about it.
-func TestStrictAudit(t *testing.T) {
-	full := audit.SinkFunc(func(*auditv1.Event) error { return errors.New("disk full") })
-	done := false
-	s := newServer(t, apiserver.Options{
-		Audit: audit.New(audit.Everything(auditv1.LevelMetadata), full, audit.Options{Strict: true}),
-		Paths: map[string]http.Handler{"/do": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { done = true })},
-	})
-	w := call(s, "ann", "POST", "/do")
-	if want := "Internal Server Error: \"/do\": failed to store audit event\n"; w.Code != http.StatusInternalServerError || w.Body.String() != want || done {
-		t.Errorf("%d %q, done: %v", w.Code, w.Body, done)
 	}
 }
 

@@ -14,23 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
-	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/status"
 )
 
-// discovery answers what is served, from documents made once.
+// discovery tells clients what is served, from documents that are built once.
 type discovery struct {
+	of        *served
 	groups    []metav1.APIGroup // in the order of upstream's priorities, without the core group
 	resources map[schema.GroupVersion]*metav1.APIResourceList
 	// legacy and named are the aggregated documents of the core group and of all others.
 	legacy, named func() (*aggregated, error)
 }
 
-func discover(r *registry.Registry, endpoints map[schema.GroupVersionResource]*endpoint) *discovery {
-	d := &discovery{resources: map[schema.GroupVersion]*metav1.APIResourceList{}}
-	for _, res := range r.Resources() {
-		d.add(endpoints[res.GroupVersion.WithResource(res.Plural)])
+func discover(now *served) *discovery {
+	d := &discovery{of: now, resources: map[schema.GroupVersion]*metav1.APIResourceList{}}
+	for _, res := range now.resources {
+		d.add(now.endpoints[res.GroupVersion.WithResource(res.Plural)])
 		for _, v := range res.Also {
-			d.add(endpoints[v.GroupVersion.WithResource(v.Names.Plural)])
+			d.add(now.endpoints[v.GroupVersion.WithResource(v.Names.Plural)])
 		}
 	}
 	for _, l := range d.resources {
@@ -52,29 +53,29 @@ func (d *discovery) add(e *endpoint) {
 		}
 	}
 	resource := metav1.APIResource{
-		Name: e.names.Plural, SingularName: e.names.Singular, Namespaced: e.Namespaced, Kind: e.names.Kind,
+		Name: e.names.Plural, SingularName: e.names.Singular, Namespaced: e.resource.Namespaced, Kind: e.names.Kind,
 		Verbs: e.verbs(), ShortNames: e.names.Short, Categories: e.names.Categories,
 	}
-	if e.Stored() {
-		resource.StorageVersionHash = storageVersionHash(e.GroupVersion.WithKind(e.Names.Kind))
+	if e.resource.Stored() {
+		resource.StorageVersionHash = storageVersionHash(e.resource.GroupVersion.WithKind(e.resource.Names.Kind))
 	}
 	list.APIResources = append(list.APIResources, resource)
 	sub := func(name string, verbs ...string) metav1.APIResource {
-		return metav1.APIResource{Name: e.names.Plural + "/" + name, Namespaced: e.Namespaced, Kind: e.names.Kind, Verbs: verbs}
+		return metav1.APIResource{Name: e.names.Plural + "/" + name, Namespaced: e.resource.Namespaced, Kind: e.names.Kind, Verbs: verbs}
 	}
-	for name := range e.Sub.Views {
+	for name := range e.resource.Sub.Views {
 		view := sub(name, "get", "patch", "update")
 		if name == "finalize" {
 			view.Verbs = metav1.Verbs{"update"}
 		}
 		list.APIResources = append(list.APIResources, view)
 	}
-	if e.Sub.Scale != nil {
+	if e.resource.Sub.Scale != nil {
 		scale := sub("scale", "get", "patch", "update")
 		scale.Group, scale.Version, scale.Kind = scaleGVK().Group, scaleGVK().Version, scaleGVK().Kind
 		list.APIResources = append(list.APIResources, scale)
 	}
-	for name, action := range e.Sub.Actions {
+	for name, action := range e.resource.Sub.Actions {
 		a := sub(name, "create")
 		a.Kind = action.GroupVersionKind.Kind
 		if gv := action.GroupVersionKind.GroupVersion(); gv != e.gv {
@@ -82,7 +83,7 @@ func (d *discovery) add(e *endpoint) {
 		}
 		list.APIResources = append(list.APIResources, a)
 	}
-	for name, connect := range e.Sub.Connects {
+	for name, connect := range e.resource.Sub.Connects {
 		a := sub(name, connectVerbs(connect.Methods)...)
 		if !connect.Reads {
 			a.Kind = connect.GroupVersionKind.Kind
@@ -101,14 +102,14 @@ func (d *discovery) addVersion(gv schema.GroupVersion) {
 	d.groups[i].Versions = append(d.groups[i].Versions, v)
 }
 
-// storageVersionHash tells clients, as upstream's does, when objects are stored as another type.
+// storageVersionHash changes, as upstream's does, when objects come to be stored as another type.
 func storageVersionHash(gvk schema.GroupVersionKind) string {
 	sum := sha256.Sum256([]byte(gvk.Group + "/" + gvk.Version + "/" + gvk.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// serve answers requests that are not about resources. Upstream's aggregator serves the groups, by
-// any method; the rest takes GET alone, and refuses what a client cannot read before it looks.
+// serve answers requests that are not about resources. The documents of groups take any method, since upstream's
+// aggregator serves them; the others take GET alone, and check first what the client accepts.
 func (d *discovery) serve(w http.ResponseWriter, r *http.Request, v version.Info) {
 	path := strings.Trim(r.URL.Path, "/")
 	gvk, obj := d.document(path, r.Host)
@@ -124,7 +125,7 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, v version.Info
 		}
 		d.notFound(w, r, group)
 	case r.Method != http.MethodGet && !aggregator:
-		writeError(w, r, noRoute(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
+		writeError(w, r, status.NoRoute(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
 	case obj == nil:
 		serveVersion(w, v)
 	default:
@@ -140,11 +141,11 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, v version.Info
 	}
 }
 
-// notFound answers for a path that leads nowhere: with a Status below a group that is served,
-// else with a plain text.
+// notFound answers requests for a path that does not exist: with a Status below a group that is served, else with plain
+// text.
 func (d *discovery) notFound(w http.ResponseWriter, r *http.Request, group string) {
 	if group == "" || slices.ContainsFunc(d.groups, func(g metav1.APIGroup) bool { return g.Name == group }) {
-		writeError(w, r, noRoute(http.StatusNotFound, "404: Page Not Found"))
+		writeError(w, r, status.NoRoute(http.StatusNotFound, "404: Page Not Found"))
 		return
 	}
 	http.NotFound(w, r)
@@ -175,7 +176,7 @@ func (d *discovery) document(path, host string) (schema.GroupVersionKind, runtim
 		gv.Group, gv.Version = parts[1], parts[2]
 	}
 	if list, ok := d.resources[gv]; ok {
-		if gv.Group == "" { // as old as upstream's first version, which did not say it
+		if gv.Group == "" { // upstream's oldest document, which names no apiVersion
 			return schema.GroupVersionKind{Kind: "APIResourceList"}, list.DeepCopy()
 		}
 		return meta("APIResourceList"), list.DeepCopy()

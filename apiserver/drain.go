@@ -8,11 +8,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Drain lets the owner of a listener end it gently. Its Handler stands between the listener and
-// the server: what other listeners and Transports bring to the same server is not touched. The
-// owner calls Begin, goes on serving until load balancers have noticed that readiness fails, calls
-// EndStreams, closes the listener to new connections, and waits for what is left, by Wait or by
-// the listener's own means. A Drain is used once and is safe for concurrent use.
+// Drain lets the owner of a listener shut it down gracefully. Its Handler stands between the listener and the server, so
+// that requests from other listeners and from Transports to the same server are not affected. The owner calls Begin, goes
+// on serving until load balancers have noticed that readiness fails, calls EndStreams, closes the listener to new
+// connections, and waits for the remaining requests, by Wait or by the listener's own means. A Drain is used once and is
+// safe for concurrent use.
 type Drain struct {
 	begun chan struct{}
 	begin sync.Once
@@ -29,14 +29,14 @@ func NewDrain() *Drain {
 	return &Drain{begun: make(chan struct{}), streams: map[*context.CancelFunc]struct{}{}}
 }
 
-// Begin says that the end is near.
+// Begin announces the shutdown: from then on Begun is closed. It may be called more than once.
 func (d *Drain) Begin() { d.begin.Do(func() { close(d.begun) }) }
 
-// Begun is closed when Begin was called. A readiness check looks at it.
+// Begun returns a channel that is closed once Begin has been called. A readiness check reads it.
 func (d *Drain) Begun() <-chan struct{} { return d.begun }
 
-// EndStreams ends the long-running requests: watches at once and cleanly, others by their
-// context. New ones are answered with 503 and asked to come back: another server may take them.
+// EndStreams ends the long-running requests: watches at once and cleanly, others by their context. New ones are answered
+// with 503 and a Retry-After header: another server may take them.
 func (d *Drain) EndStreams() {
 	d.Begin()
 	d.mu.Lock()
@@ -47,7 +47,7 @@ func (d *Drain) EndStreams() {
 	}
 }
 
-// stream adds a long-running request, if there may be such.
+// stream adds a long-running request. It returns false after EndStreams.
 func (d *Drain) stream(cancel *context.CancelFunc) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,7 +65,7 @@ func (d *Drain) endStream(cancel *context.CancelFunc) {
 	delete(d.streams, cancel)
 }
 
-// Wait returns when no request is being served, or with the context's error.
+// Wait returns nil when no request is being served, or the context's error if that ends first.
 func (d *Drain) Wait(ctx context.Context) error {
 	d.mu.Lock()
 	if d.requests == 0 {
@@ -85,16 +85,16 @@ func (d *Drain) Wait(ctx context.Context) error {
 	}
 }
 
-// Handler returns next, with its requests watched over.
+// Handler returns a handler that counts the requests that it passes on to next.
 func (d *Drain) Handler(next http.Handler) http.Handler { return &drained{d, next} }
 
-// drained is a handler whose requests a Drain watches over.
+// drained is a handler whose requests a Drain counts.
 type drained struct {
 	drain *Drain
 	next  http.Handler
 }
 
-// ServeHTTP implements http.Handler. Its frame stays as long as a watch: it is kept small.
+// ServeHTTP implements http.Handler. Its frame lasts as long as a watch: it is kept small.
 func (h *drained) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var cancel *context.CancelFunc
 	h.drain.add(1)
@@ -104,7 +104,8 @@ func (h *drained) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter returns the request that is to be served, nil if it was refused, and what ends it if it is long-running.
+// enter returns the request to serve, nil if it was refused, and the cancel function of a long-running one. It is not
+// inlined, so that a watch that waits does not keep its frame.
 //
 //go:noinline
 func (d *Drain) enter(w http.ResponseWriter, r *http.Request) (own *http.Request, cancel *context.CancelFunc) {
@@ -117,7 +118,7 @@ func (d *Drain) enter(w http.ResponseWriter, r *http.Request) (own *http.Request
 		return r.WithContext(ctx), &end
 	}
 	r = r.Clone(ctx)
-	r.Header.Del("Accept") // upstream answers in JSON whatever was asked for
+	r.Header.Del("Accept") // as upstream, which answers in JSON whatever the client accepts
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	writeError(w, r, apierrors.NewServiceUnavailable("apiserver is shutting down"))

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -11,11 +10,10 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// Observer is told what passes through a Server. Package apiserver/metrics counts it.
+// Observer is told of the requests to a Server. Package apiserver/metrics counts them.
 type Observer interface {
-	// Observe is called at moments of a request, on its way: it does not block, and neither
-	// changes nor keeps the observation. Calls about one request follow each other, but for
-	// TimedOut, which has an observation of its own.
+	// Observe is called at several moments while a request is served. It must not block, and must neither change nor keep
+	// the observation. Calls about one request do not overlap, except for TimedOut, which has an observation of its own.
 	Observe(m Moment, o *Observation)
 }
 
@@ -29,75 +27,79 @@ func (f ObserverFunc) Observe(m Moment, o *Observation) { f(m, o) }
 type Moment int
 
 const (
-	// Began says that the request was let in, past authentication and limits.
+	// Began is when the request has passed authentication and the limits of what is in flight.
 	Began Moment = iota
-	// Sent says that a long-running request wrote Observation.Chunk bytes of its stream; of a watch this
-	// is one event.
+	// Sent is when a long-running request has written Observation.Chunk bytes of its stream. In a watch this is one event.
 	Sent
-	// TimedOut says that the client was told that the request took too long. Only what is known from its
-	// beginning is set in the observation; Ended follows when the handler returns.
+	// TimedOut is when the client was told that the request took too long. The observation has only what was known when the
+	// request began; Ended follows when the handler returns.
 	TimedOut
-	// Ended says that the request's handler returned, or the chain answered.
+	// Ended is when the request's handler has returned, or a filter has answered.
 	Ended
 )
 
 // Observation is what is known of a request at a moment.
 type Observation struct {
-	// Method, URL and ContentType are the request's own, Request is how they are read.
-	Method      string
-	URL         *url.URL
-	ContentType string
-	Request     *Request
-	LongRunning bool
-	// Endpoint tells whether the server knows what the URL asks for, so that what stands there
-	// is one of few values: a resource, or the path of Options.Paths that is named here.
+	Method      string   // of the HTTP request
+	URL         *url.URL // of the HTTP request
+	ContentType string   // the header of the HTTP request
+	Request     *Request // what method and URL ask for
+	LongRunning bool     // the request lasts as long as its client wants
+	// Endpoint is ResourceEndpoint if the URL is that of a resource that the server has, or the path of Options.Paths that
+	// it matches. It is empty for others, whose URLs may have any number of values.
 	Endpoint string
-	// Began was said.
+	// Began: the moment Began was observed.
 	Began bool
-	// Rejected because too many requests were in flight.
+	// Rejected: too many requests were in flight.
 	Rejected bool
-	// Late: the handler returned after the client had been told that the request timed out.
+	// Late: the handler returned after the client was told that the request timed out.
 	Late bool
 	// Panicked: the handler panicked; Aborted: it gave up, with http.ErrAbortHandler.
 	Panicked, Aborted bool
 
-	Code   int           // of the response as the client got it; 0 if that was broken off before any
+	Code   int           // of the response as the client got it; 0 if it was broken off before
 	Size   int64         // of the response, in bytes
-	Body   int64         // of the request, in bytes, as far as it was read
+	Body   int64         // of the request, in bytes that were read
 	Chunk  int           // at Sent
-	Took   time.Duration // from the first to the last
-	Access Access
+	Took   time.Duration // since the request was received
+	Access Access        // who makes the request, and whether they may
 }
 
-// Access is how the request came past the policies. Results are upstream's labels, empty for
-// what was not asked.
+// Access is what authentication, impersonation and authorization said of the request. Results are upstream's metric labels,
+// empty for what was not asked.
 type Access struct {
-	User               *authn.Identity // who authenticated, before impersonation
+	User               *authn.Identity // the authenticated one, before impersonation
 	Authentication     string          // success, failure, error
-	AuthenticationTook time.Duration
-	Impersonation      string // allowed, denied
-	ImpersonationMode  string // of one that is allowed: legacy, user-info, serviceaccount, arbitrary-node, associated-node
-	ImpersonationTook  time.Duration
-	Authorization      string // allowed, denied, no-opinion, error
-	AuthorizationTook  time.Duration
+	AuthenticationTook time.Duration   // in the authenticator
+	Impersonation      string          // allowed, denied
+	ImpersonationMode  string          // if allowed: legacy, user-info, serviceaccount, arbitrary-node, associated-node
+	ImpersonationTook  time.Duration   // in all modes that were tried
+	Authorization      string          // allowed, denied, no-opinion, error
+	AuthorizationTook  time.Duration   // in the authorizer
 }
 
 // ResourceEndpoint is Observation.Endpoint of a resource that is served.
 const ResourceEndpoint = "resource"
 
-// now is the time, if anybody wants to know it.
-func (x *exchange) now() time.Time {
-	if x.seen == nil {
+// observation is what an observer is told of one request. The methods of nil do nothing.
+type observation struct {
+	observer Observer
+	request  Observation
+}
+
+// now is the time, or zero if nobody observes: it is not free.
+func (o *observation) now() time.Time {
+	if o == nil {
 		return time.Time{}
 	}
 	return time.Now()
 }
 
-func (x *exchange) sawAuthentication(id *authn.Identity, err error, began time.Time) {
-	if x.seen == nil {
+func (o *observation) authenticated(id *authn.Identity, err error, began time.Time) {
+	if o == nil {
 		return
 	}
-	a := &x.seen.Access
+	a := &o.request.Access
 	a.User, a.AuthenticationTook, a.Authentication = id, time.Since(began), "success"
 	switch {
 	case errors.Is(err, authn.ErrNoCredentials):
@@ -107,22 +109,22 @@ func (x *exchange) sawAuthentication(id *authn.Identity, err error, began time.T
 	}
 }
 
-func (x *exchange) sawImpersonation(mode string, err error, began time.Time) {
-	if x.seen == nil {
+func (o *observation) impersonated(mode string, err error, began time.Time) {
+	if o == nil {
 		return
 	}
-	a := &x.seen.Access
+	a := &o.request.Access
 	a.ImpersonationTook, a.Impersonation, a.ImpersonationMode = time.Since(began), "allowed", mode
 	if err != nil {
 		a.Impersonation = "denied"
 	}
 }
 
-func (x *exchange) sawAuthorization(v authz.Verdict, err error, began time.Time) {
-	if x.seen == nil {
+func (o *observation) authorized(v authz.Verdict, err error, began time.Time) {
+	if o == nil {
 		return
 	}
-	a := &x.seen.Access
+	a := &o.request.Access
 	a.AuthorizationTook = time.Since(began)
 	switch {
 	case v == authz.Allow:
@@ -136,95 +138,49 @@ func (x *exchange) sawAuthorization(v authz.Verdict, err error, began time.Time)
 	}
 }
 
-// observe begins the observation of a request, if somebody observes.
-func (x *exchange) observe(r *http.Request) {
-	if x.server.observer != nil {
-		x.seen = &Observation{
-			Method: r.Method, URL: r.URL, ContentType: r.Header.Get("Content-Type"), Request: &x.q, LongRunning: x.long,
-		}
-	}
+// begin observes that the request was let in.
+func (o *observation) begin() {
+	o.request.Began = true
+	o.observer.Observe(Began, &o.request)
 }
 
-func (x *exchange) sawBegin(r *http.Request) {
-	if x.seen == nil {
+// sent observes that a stream wrote so many bytes.
+func (o *observation) sent(size int) {
+	if o == nil {
 		return
 	}
-	x.seen.Endpoint = x.server.known(&x.q, r)
-	x.seen.Began = true
-	x.server.observer.Observe(Began, x.seen)
+	o.request.Chunk = size
+	o.observer.Observe(Sent, &o.request)
 }
 
-func (x *exchange) sawRejection(r *http.Request) {
-	if x.seen == nil {
+// timedOut observes that the client was told of a timeout. The handler may still be running.
+func (o *observation) timedOut(endpoint string) {
+	if o == nil {
 		return
 	}
-	x.seen.Endpoint = x.server.known(&x.q, r)
-	x.seen.Rejected = true
+	r := &o.request
+	o.observer.Observe(TimedOut, &Observation{
+		Method: r.Method, URL: r.URL, ContentType: r.ContentType, Request: r.Request, Endpoint: endpoint,
+	})
 }
 
-func (x *exchange) sawWrite(size int) {
-	if x.seen == nil || !x.long || x.code != http.StatusOK {
+// end observes that the handler returned, or panicked.
+func (o *observation) end(x *exchange, panicked any) {
+	if o == nil {
 		return
 	}
-	x.seen.Chunk = size
-	x.server.observer.Observe(Sent, x.seen)
-}
-
-// sawTimeout may be said while the request's own goroutine goes on.
-func (x *exchange) sawTimeout(r *http.Request) {
-	x.server.log.Info("request timed out", "method", r.Method, "path", r.URL.Path, "audit-id", x.shortID())
-	if o := x.seen; o != nil {
-		x.server.observer.Observe(TimedOut, &Observation{
-			Method: o.Method, URL: o.URL, ContentType: o.ContentType, Request: &x.q, Endpoint: x.server.known(&x.q, r),
-		})
-	}
-}
-
-func (x *exchange) sawEnd(panicked any) {
-	if x.seen == nil {
-		return
-	}
-	o := x.seen
-	o.Aborted = panicked == http.ErrAbortHandler
-	o.Panicked = panicked != nil && !o.Aborted
-	o.Code, o.Size, o.Took = x.code, x.size, time.Since(x.received)
-	o.Late = x.timed != nil && x.timed.isExpired()
+	r := &o.request
+	r.Aborted = panicked == http.ErrAbortHandler
+	r.Panicked = panicked != nil && !r.Aborted
+	r.Code, r.Size, r.Took = x.code, x.size, time.Since(x.received)
+	r.Late = x.timed != nil && x.timed.isExpired()
 	switch {
-	case o.Late:
-		o.Code = http.StatusGatewayTimeout
-	case o.Code == 0 && o.Panicked:
-		o.Code = http.StatusInternalServerError
-	case o.Code == 0 && !o.Aborted:
-		o.Code = http.StatusOK // as net/http answers for a handler that wrote nothing
+	case r.Late:
+		r.Code = http.StatusGatewayTimeout
+	case r.Code == 0 && r.Panicked:
+		r.Code = http.StatusInternalServerError
+	case r.Code == 0 && !r.Aborted:
+		r.Code = http.StatusOK // as net/http answers for a handler that wrote nothing
 	}
-	x.server.observer.Observe(Ended, o)
-}
-
-// known tells what endpoint a request is for, if there is such: Observation.Endpoint.
-func (s *Server) known(q *Request, r *http.Request) string {
-	if !q.IsResource {
-		if _, ok := s.paths.exact[q.Path]; ok {
-			return q.Path
-		}
-		return ""
-	}
-	if e, ok := s.endpoints[q.gvr()]; ok {
-		c := &call{endpoint: e, q: *q, r: r}
-		if _, found := c.handler(); found {
-			return ResourceEndpoint
-		}
-	}
-	return ""
-}
-
-// counted is a request's body of which is known how much was read.
-type counted struct {
-	io.ReadCloser
-	read *int64
-}
-
-func (c counted) Read(b []byte) (int, error) {
-	n, err := c.ReadCloser.Read(b)
-	*c.read += int64(n)
-	return n, err
+	o.observer.Observe(Ended, r)
 }

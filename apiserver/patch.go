@@ -3,10 +3,6 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -16,15 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/mergepatch"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
-	"github.com/keelson-dev/keelson/internal/jsonpatch"
-	"github.com/keelson-dev/keelson/internal/strategicpatch"
 	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/codec"
+	"github.com/keelson-dev/keelson/registry/request"
 )
 
 func (c *call) patch(ctx context.Context) {
@@ -33,67 +24,50 @@ func (c *call) patch(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	if c.q.Subresource == "scale" {
+	if c.request.Subresource == "scale" {
 		c.patchScale(ctx, p, o)
 		return
 	}
-	if p.form == types.ApplyYAMLPatchType {
-		c.change(ctx, change{wanted: p.applied, options: updateOptions(o), create: true})
+	if p.patchType == types.ApplyYAMLPatchType {
+		c.runUpdate(ctx, updateCall{change: p.applyToObject, options: updateOptions(o), create: true})
 		return
 	}
-	c.change(ctx, change{wanted: c.tracked(o.FieldManager, p.patched), options: updateOptions(o)})
+	c.runUpdate(ctx, updateCall{change: c.trackChanges(o.FieldManager, p.patchObject), options: updateOptions(o)})
 }
 
-// patched is the state that the patch makes of the current one.
-func (p *patch) patched(ctx context.Context, current registry.Object) (registry.Object, error) {
+// patchObject returns what the patch makes of the current object.
+func (p *patch) patchObject(ctx context.Context, current registry.Object) (registry.Object, error) {
 	if current == nil {
-		return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: p.GroupResource(), Name: p.q.Name}, "")
+		return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: p.call.resource.GroupResource(), Name: p.call.request.Name}, "")
 	}
-	obj := p.new()
-	before := p.served(current)
-	if p.form != types.JSONPatchType {
-		// A merge replaces managed fields as a whole, if it speaks of them. Without any, those of
-		// the current object count.
-		before = without(before)
+	obj := p.call.endpoint.new()
+	before := p.call.endpoint.served(current)
+	if p.patchType != types.JSONPatchType {
+		// A merge that has managed fields replaces them as a whole. If it has none, those of the current object stay.
+		before = request.WithoutOwners(before)
 	}
-	if err := p.apply(ctx, before, p.gvk(), obj); err != nil {
+	if err := p.apply(ctx, before, p.call.endpoint.gvk(), obj); err != nil {
 		return nil, err
 	}
-	stored, err := p.settle(obj)
+	stored, err := p.call.storedWithDefaults(obj)
 	if err != nil {
 		return nil, err
 	}
-	return stored, checkName(stored, p.q.Name, p.namespace())
+	return stored, request.At(stored, p.call.namespace(), p.call.request.Name)
 }
 
-// without returns a copy of an object without its managed fields; it shares all else.
-func without(obj registry.Object) registry.Object {
-	v := reflect.ValueOf(obj)
-	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct || len(obj.GetManagedFields()) == 0 {
-		return obj
-	}
-	c := reflect.New(v.Elem().Type())
-	c.Elem().Set(v.Elem())
-	bare, ok := c.Interface().(registry.Object)
-	if _, shares := bare.(runtime.Unstructured); !ok || shares {
-		return obj
-	}
-	bare.SetManagedFields(nil)
-	return bare
-}
-
-// readPatch reads the request's patch and its options.
+// readPatch reads the patch and its options.
 func (c *call) readPatch() (*patch, *metav1.PatchOptions, error) {
 	name, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";")
-	p := &patch{call: c, form: types.PatchType(name)}
-	if !slices.Contains(c.patchTypes(), p.form) {
-		return nil, nil, noRoute(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
+	p := &patch{call: c, patchType: types.PatchType(name)}
+	if !slices.Contains(c.endpoint.patchTypes(), p.patchType) {
+		return nil, nil, request.UnsupportedPatch()
 	}
 	if _, err := c.accept(); err != nil {
 		return nil, nil, err
 	}
 	var err error
-	if p.data, err = readBody(c.r, c.server.maxBody); err != nil {
+	if p.data, err = readBody(c.r, c.backend.decoder.maxBody); err != nil {
 		return nil, nil, err
 	}
 	query := c.r.URL.Query()
@@ -101,27 +75,26 @@ func (c *call) readPatch() (*patch, *metav1.PatchOptions, error) {
 	if err := metav1.Convert_url_Values_To_v1_PatchOptions(&query, o, nil); err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
-	if err := invalidOptions("PatchOptions", metavalidation.ValidatePatchOptions(o, p.form)); err != nil {
+	if err := request.Options("PatchOptions", metavalidation.ValidatePatchOptions(o, p.patchType)); err != nil {
 		return nil, nil, err
 	}
-	p.lenient, p.strict = o.FieldValidation == metav1.FieldValidationIgnore, o.FieldValidation == metav1.FieldValidationStrict
-	p.manager, p.force = o.FieldManager, o.Force != nil && *o.Force
-	if p.form == types.ApplyYAMLPatchType {
-		err = p.convert()
+	p.validation, p.manager, p.force = o.FieldValidation, o.FieldManager, o.Force != nil && *o.Force
+	if p.patchType == types.ApplyYAMLPatchType {
+		err = p.convertYAML()
 	} else if !json.Valid(p.data) {
 		err = apierrors.NewBadRequest("invalid JSON patch")
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	c.notePatch(p.data)
+	c.auditPatch(p.data)
 	return p, o, nil
 }
 
-// convert makes JSON of an applied configuration, which is YAML.
-func (p *patch) convert() error {
-	document, duplicates, err := boundedyaml.Convert(p.data, int(p.server.maxBody))
-	switch err := expanded(err); {
+// convertYAML converts an applied configuration to JSON.
+func (p *patch) convertYAML() error {
+	document, duplicates, err := boundedyaml.Convert(p.data, int(p.call.backend.decoder.maxBody))
+	switch err := yamlError(err); {
 	case apierrors.IsRequestEntityTooLargeError(err):
 		return err
 	case err != nil && strings.HasPrefix(strings.TrimSpace(string(p.data)), "{"): // upstream takes it for JSON at first
@@ -138,196 +111,42 @@ func updateOptions(o *metav1.PatchOptions) *metav1.UpdateOptions {
 	return &metav1.UpdateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
 }
 
-// patchTypes are the patches that the kind takes: there is no strategic merge of a user's kind.
+// patchTypes are those that the kind takes: custom resources have no strategic merge.
 func (e *endpoint) patchTypes() []types.PatchType {
-	forms := []types.PatchType{types.JSONPatchType, types.MergePatchType}
-	if e.New != nil && codec.HasProtobuf(e.New()) {
-		forms = append(forms, types.StrategicMergePatchType)
-	}
-	return append(forms, types.ApplyYAMLPatchType)
+	return append(request.Forms(&e.resource.Kind), types.ApplyYAMLPatchType)
 }
 
-// patch is what a PATCH request wants to be changed.
+// patch is the patch of a PATCH request.
 type patch struct {
-	*call
-	form types.PatchType
-	data []byte
-	// lenient passes over unknown and duplicate fields in silence, strict refuses them; else
-	// they are warned of.
-	lenient, strict bool
-	// manager, force and duplicates, the keys that its text has twice, are of an apply.
+	call      *call
+	patchType types.PatchType
+	data      []byte
+	// validation is what becomes of unknown and duplicate fields.
+	validation string
+	// manager, force and duplicates, the keys that are twice in its text, belong to an apply.
 	manager    string
 	force      bool
 	duplicates error
 }
 
-// apply decodes into an empty object, of type gvk, what the patch makes of current.
+// apply decodes what the patch makes of current into an empty object of type gvk.
 func (p *patch) apply(ctx context.Context, current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
-	if p.form == types.StrategicMergePatchType {
-		return p.applyStrategic(ctx, current, gvk, into)
-	}
-	before, err := codec.JSON(gvk, current)
-	if err != nil {
-		return err
-	}
-	unknown, err := p.unknownFields()
-	if err != nil {
-		return err
-	}
-	after, err := ApplyPatch(ctx, before, p.form, p.data, into)
-	if err != nil {
-		return err
-	}
-	_, more, err := p.server.decode(mediaJSON, after, into, gvk)
-	if apierrors.IsRequestEntityTooLargeError(err) {
-		return err
-	}
-	if err != nil {
-		return invalidPatch(string(after), err)
-	}
-	return p.judge(string(after), append(unknown, more...))
-}
-
-// applyStrategic merges maps, not documents, as upstream does: its errors speak of the maps.
-func (p *patch) applyStrategic(ctx context.Context, current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
-	if err := p.server.room(p.data, into); err != nil {
-		return err
-	}
-	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
-	if err != nil {
-		return err
-	}
-	before["apiVersion"], before["kind"] = gvk.ToAPIVersionAndKind()
-	changes := map[string]any{}
-	unknown, err := kjson.UnmarshalStrict(p.data, &changes)
-	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	after, err := strategicpatch.Merge(ctx, before, changes, into)
-	if err != nil {
-		return strategicError(err)
-	}
-	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(after, into, !p.lenient)
-	into.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		unknown = append(unknown, strict.Errors()...)
-	} else if err != nil {
-		return invalidPatch(fmt.Sprintf("%+v", changes), err)
-	}
-	return p.judge(fmt.Sprintf("%+v", changes), unknown)
-}
-
-// unknownFields are the members of the patch itself that mean nothing or stand there twice.
-func (p *patch) unknownFields() ([]error, error) {
-	if p.lenient {
-		return nil, nil
-	}
-	var unknown []error
-	var err error
-	if p.form == types.JSONPatchType {
-		var operations []jsonPatchOp
-		unknown, err = kjson.UnmarshalStrict(p.data, &operations)
-		for i, e := range unknown {
-			unknown[i] = fmt.Errorf("json patch %w", e)
-		}
-	} else {
-		unknown, err = kjson.UnmarshalStrict(p.data, &map[string]any{})
-	}
-	if err != nil {
-		// The words name the type that upstream decodes operations into.
-		text := strings.ReplaceAll(err.Error(), reflect.TypeFor[jsonPatchOp]().String(), "handlers.jsonPatchOp")
-		return nil, apierrors.NewBadRequest("error decoding patch: " + text)
-	}
-	return unknown, nil
-}
-
-// jsonPatchOp is one operation of a JSON patch (RFC 6902).
-type jsonPatchOp struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	From  string `json:"from"`
-	Value any    `json:"value"`
-}
-
-// judge warns of what a lenient decoding passes over, or refuses it.
-func (p *patch) judge(value string, unknown []error) error {
-	switch {
-	case p.lenient || len(unknown) == 0:
-		return nil
-	case p.strict:
-		return invalidPatch(value, runtime.NewStrictDecodingError(unknown))
-	}
-	p.warnStrict(unknown)
-	return nil
-}
-
-// ApplyPatch applies a JSON, merge or strategic merge patch to a JSON document. schema is an
-// object of the document's Go type, whose tags a strategic merge follows. Its errors carry a
-// metav1.Status, except for strategic patches that contradict themselves and for the error of ctx,
-// with which it ends. Time and memory grow with the sizes of document and patch; a JSON patch has at most
-// 10,000 operations, which copy at most 3 MiB.
-func ApplyPatch(ctx context.Context, document []byte, patchType types.PatchType, patch []byte, schema runtime.Object) ([]byte, error) {
-	switch patchType {
-	case types.JSONPatchType:
-		return applyJSONPatch(ctx, document, patch)
-	case types.MergePatchType:
-		after, err := jsonpatch.Merge(document, patch)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		return after, nil
-	case types.StrategicMergePatchType:
-		after, err := strategicpatch.MergeJSON(ctx, document, patch, schema)
-		return after, strategicError(err)
-	}
-	return nil, noRoute(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
-}
-
-func applyJSONPatch(ctx context.Context, document, patch []byte) ([]byte, error) {
-	operations, err := jsonpatch.Decode(patch)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	if len(operations) > jsonpatch.MaxOperations {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"The allowed maximum operations in a JSON patch is %d, got %d", jsonpatch.MaxOperations, len(operations)))
-	}
-	after, err := operations.Apply(ctx, document)
-	switch {
-	case err == nil:
-		return after, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case errors.Is(err, jsonpatch.ErrMoved):
-		return nil, apierrors.NewRequestEntityTooLargeError(err.Error())
-	}
-	return nil, unprocessable(err)
-}
-
-// strategicError is what a client is told of a strategic merge that failed.
-func strategicError(err error) error {
-	for _, malformed := range []error{
-		mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
-		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat,
-		strategicpatch.ErrUnmergeable,
-	} {
-		if errors.Is(err, malformed) {
-			return apierrors.NewBadRequest(err.Error())
-		}
-	}
-	if errors.Is(err, mergepatch.ErrNoListOfLists) || errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys) {
-		return unprocessable(err)
-	}
+	r := request.Patch{Type: p.patchType, Data: p.data, Validation: p.validation, Decoder: patchDecoder{&p.call.backend.decoder}}
+	unknown, err := r.Apply(ctx, current, gvk, into)
+	p.call.warnStrict(unknown)
 	return err
 }
 
-// unprocessable is a patch that is well formed but does not fit the object.
-func unprocessable(err error) error {
-	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+// patchDecoder reads patched objects within the limits of bodies.
+type patchDecoder struct{ decoder *decoder }
+
+// Decode implements request.Decoder.
+func (d patchDecoder) Decode(document []byte, into runtime.Object, want schema.GroupVersionKind) ([]error, error) {
+	_, strict, err := d.decoder.decode(mediaJSON, document, into, want)
+	return strict, err
 }
 
-// invalidPatch is a patch whose outcome is no object of the kind.
-func invalidPatch(value string, err error) error {
-	errs := field.ErrorList{field.Invalid(field.NewPath("patch"), value, err.Error())}
-	return &apierrors.StatusError{ErrStatus: *invalid(schema.GroupKind{}, "", errs)}
+// Room implements request.Decoder.
+func (d patchDecoder) Room(document []byte, into runtime.Object) error {
+	return d.decoder.checkMemory(document, into)
 }

@@ -15,17 +15,22 @@ import (
 // Request is what a URL and method ask for. Fields beyond Verb and Path are set for requests
 // about resources only.
 type Request struct {
-	Verb       string
-	Path       string
+	// Verb is that of the API, such as "list", for a request about resources, otherwise the method in lower case.
+	Verb string
+	// Path is the path of the URL.
+	Path string
+	// IsResource tells that the path is one of the API's for resources.
 	IsResource bool
 	// Prefix is "api" or "apis".
-	Prefix      string
-	Group       string
-	Version     string
-	Namespace   string
-	Resource    string
-	Subresource string
-	Name        string
+	Prefix string
+	// Group and Version are the API group, empty for the core group, and its version.
+	Group, Version string
+	// Namespace is the one in the path. Requests about a Namespace have its own name here, too.
+	Namespace string
+	// Resource and Subresource are names as in the path: "pods", "log".
+	Resource, Subresource string
+	// Name is the name of the object, if the request is about one.
+	Name string
 	// Selected tells that Name comes from a field selector, not from the path.
 	Selected bool
 	// Rest are the parts of the path after the subresource.
@@ -35,8 +40,8 @@ type Request struct {
 	nameless bool // the path names no resource where it must
 }
 
-// LongRunning tells whether the request lasts as long as its client wants: such requests are not
-// timed out and do not count as in flight.
+// LongRunning tells whether the request lasts as long as its client wants. Such requests have no timeout and do not count as
+// in flight.
 func (q *Request) LongRunning() bool {
 	switch {
 	case q.Verb == "watch" || q.Verb == "proxy":
@@ -58,8 +63,7 @@ func (q *Request) gvr() schema.GroupVersionResource {
 // ReadOnly tells whether the request's verb changes nothing.
 func (q *Request) ReadOnly() bool { return q.Verb == "get" || q.Verb == "list" || q.Verb == "watch" }
 
-// ParseRequest reads method and URL as upstream does. It accepts anything; whether such a
-// resource exists is another matter.
+// ParseRequest reads method and URL as upstream does. It accepts any; whether there is such a resource it does not say.
 func ParseRequest(r *http.Request) Request {
 	q := Request{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
 	parts := split(r.URL.Path)
@@ -93,7 +97,7 @@ func ParseRequest(r *http.Request) Request {
 func (q *Request) resource(parts []string) {
 	if parts[0] == "namespaces" && len(parts) > 1 {
 		q.Namespace = parts[1]
-		// What follows a namespace is a resource in it, but for the namespace's own subresources.
+		// A resource of the namespace follows, unless it is one of the namespace's own subresources.
 		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 			parts = parts[2:]
 		}
@@ -136,7 +140,7 @@ func (q *Request) verb(r *http.Request) {
 		if wantsWatch(query) {
 			q.Verb = "watch"
 		}
-		// One object by field selector counts as naming it, for authorization.
+		// To authorizers, a field selector for one object names it.
 		raw := query.Get("fieldSelector")
 		if selector.Check(raw) != nil {
 			return // it is refused later
@@ -149,7 +153,7 @@ func (q *Request) verb(r *http.Request) {
 	}
 }
 
-// wantsWatch tells whether the query asks for a watch: by any value that does not deny it.
+// wantsWatch tells whether the query asks for a watch, by any value but false.
 func wantsWatch(query url.Values) bool {
 	values := query["watch"]
 	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
@@ -161,4 +165,9 @@ func split(path string) []string {
 		return nil
 	}
 	return strings.Split(path, "/")
+}
+
+// namesByField tells whether the request's name comes from a field selector, not from the path.
+func (q *Request) namesByField() bool {
+	return q.Verb == "list" || q.Verb == "deletecollection" || q.Verb == "watch" && q.Selected
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// table writes tables of one resource's objects. Rows are made anew every time: they have ages.
+// table encodes tables of one resource's objects. Rows are not kept, since they have ages.
 type table struct {
-	*endpoint
-	form    form
-	columns registry.Columns[registry.Object]
-	include metav1.IncludeObjectPolicy
-	// prefix and partial begin the objects of rows: whole, and their metadata.
+	endpoint *endpoint
+	form     format
+	columns  registry.Columns[registry.Object]
+	include  metav1.IncludeObjectPolicy
+	// prefix and partial are the type prefixes of the objects in rows: of whole ones, and of their metadata.
 	prefix, partial string
 }
 
-// table reads what tables the client wants.
-func (c *call) table(f form) (*table, error) {
+// table returns what encodes the tables that the client wants.
+func (c *call) table(f format) (*table, error) {
 	t := &table{
-		endpoint: c.endpoint, form: f, columns: c.Columns,
+		endpoint: c.endpoint, form: f, columns: c.resource.Columns,
 		include: metav1.IncludeObjectPolicy(c.r.URL.Query().Get("includeObject")),
-		prefix:  typePrefix(c.gvk()), partial: typePrefix(f.as.GroupVersion().WithKind(kindMetadata)),
+		prefix:  typePrefix(c.endpoint.gvk()), partial: typePrefix(f.as.GroupVersion().WithKind(kindMetadata)),
 	}
 	switch t.include {
 	case metav1.IncludeMetadata, metav1.IncludeNone, metav1.IncludeObject, "":
@@ -43,13 +43,12 @@ func (c *call) table(f form) (*table, error) {
 func (t *table) list(m metav1.ListMeta) *textList {
 	now := time.Now()
 	return &textList{
-		head: t.head(m, true), none: "[]",
+		head: t.head(m, true), empty: "[]",
 		append: func(to []byte, i *registry.Item) ([]byte, error) { return t.row(to, i, now) },
 	}
 }
 
-// single is a table of one object. Definitions of columns can be left out when the client has
-// them already.
+// single is a table of one object. The definitions of its columns can be left out if the client has them already.
 func (t *table) single(i *registry.Item, definitions bool) ([]byte, error) {
 	data := t.head(metav1.ListMeta{ResourceVersion: i.Object.GetResourceVersion()}, definitions)
 	data, err := t.row(append(data, '['), i, time.Now())
@@ -57,7 +56,7 @@ func (t *table) single(i *registry.Item, definitions bool) ([]byte, error) {
 		return nil, err
 	}
 	data = append(data, "]}\n"...)
-	if t.form.media == mediaYAML {
+	if t.form.mediaType == mediaYAML {
 		return boundedyaml.FromJSON(data)
 	}
 	return data, nil
@@ -103,11 +102,11 @@ func (t *table) row(to []byte, i *registry.Item, now time.Time) ([]byte, error) 
 	return append(to, '}'), err
 }
 
-// object appends what of the object goes with its row.
+// object appends the object of a row, as much of it as the client wants.
 func (t *table) object(to []byte, i *registry.Item) ([]byte, error) {
 	switch {
 	case t.include == metav1.IncludeObject:
-		body, err := t.body(i)
+		body, err := t.endpoint.itemJSON(i)
 		if err != nil {
 			return to, err
 		}
@@ -115,7 +114,7 @@ func (t *table) object(to []byte, i *registry.Item) ([]byte, error) {
 	case t.include == metav1.IncludeNone && i.Object.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true":
 		return append(to, "null"...), nil
 	}
-	body, err := t.metadata(mediaJSON, i)
+	body, err := t.endpoint.itemMetadata(mediaJSON, i)
 	if err != nil {
 		return to, err
 	}
@@ -138,7 +137,7 @@ func appendCell(to []byte, cell any) ([]byte, error) {
 	return append(to, data...), err
 }
 
-// appendText appends a string of plain letters as encoding/json does; others it leaves alone.
+// appendText appends a string of plain ASCII as encoding/json does. It returns false for others.
 func appendText(to []byte, s string) ([]byte, bool) {
 	text := append(to, '"')
 	for i := range len(s) {

@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// errTransportClosed: the transport was closed.
+// errTransportClosed is the error of requests to a closed Transport.
 var errTransportClosed = errors.New("in-process transport closed")
 
-// Transport is an http.RoundTripper that calls a handler in the same process: no sockets, and
-// inside a testing/synctest bubble nothing that waits on the outside. Requests pass everything
-// that they would pass over a network. Long-running requests, such as watches, run in goroutines of their own, which end when
-// the response body is closed, the request's context ends or the Transport is closed. All other
-// requests are served in the caller's goroutine.
+// Transport is an http.RoundTripper that calls a handler in the same process. It uses no sockets, so that in a
+// testing/synctest bubble nothing waits for the outside. Requests pass the same chain as requests over a network.
+// Long-running requests, such as watches, run in goroutines of their own, which end when the response body is closed, the
+// request's context ends or the Transport is closed. All other requests are served in the caller's goroutine. It is safe
+// for concurrent use.
 type Transport struct {
 	handler http.Handler
 	prepare func(context.Context) context.Context
@@ -28,13 +28,13 @@ type Transport struct {
 	running sync.WaitGroup
 }
 
-// NewTransport returns a transport to the handler. prepare, if not nil, derives the context in
-// which each request is served: this is where an identity of this process is attached.
+// NewTransport returns a transport to the handler. prepare, if not nil, derives the context in which each request is served:
+// it can attach an identity of this process.
 func NewTransport(handler http.Handler, prepare func(context.Context) context.Context) *Transport {
 	return &Transport{handler: handler, prepare: prepare, streams: map[*pipe]context.CancelFunc{}}
 }
 
-// Close ends all watches and waits for them; requests after it fail.
+// Close ends all watches and waits for all requests to return. Later requests fail.
 func (t *Transport) Close() {
 	t.mu.Lock()
 	t.closed = true
@@ -135,7 +135,7 @@ func (t *Transport) stream(in, r *http.Request, cancel context.CancelFunc) (*htt
 			return nil, err
 		}
 		select {
-		case <-p.started: // it ended before anybody looked
+		case <-p.started: // it has already ended
 		default:
 			return nil, errTransportClosed
 		}
@@ -143,8 +143,8 @@ func (t *Transport) stream(in, r *http.Request, cancel context.CancelFunc) (*htt
 	return response(r, p.code, p.sent, &pipeReader{pipe: p, cancel: cancel}), nil
 }
 
-// serve calls a handler. One that gives its request up, by panicking with http.ErrAbortHandler,
-// leaves the client with a broken connection.
+// serve calls a handler. If that aborts the request, by panicking with http.ErrAbortHandler, the client sees a broken
+// connection.
 func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
 		switch p := recover(); p {
@@ -169,12 +169,14 @@ func response(r *http.Request, code int, header http.Header, body io.ReadCloser)
 	}
 }
 
-// recorder keeps a whole response.
+// recorder keeps a whole response, for a caller of this process: it is a callerWriter.
 type recorder struct {
 	header http.Header
 	code   int
 	body   bytes.Buffer
 }
+
+func (w *recorder) servesCaller() {}
 
 func (w *recorder) Header() http.Header { return w.header }
 
@@ -192,8 +194,8 @@ func (w *recorder) Write(b []byte) (int, error) {
 // pipeLimit is how many bytes a watch may be ahead of its reader.
 const pipeLimit = 256 << 10
 
-// pipe carries a response body from the handler's goroutine to the reader, through a bounded
-// buffer: a writer that is ahead waits.
+// pipe carries a response body from the handler's goroutine to the reader, through a bounded buffer: the writer waits while
+// it is full.
 type pipe struct {
 	header  http.Header
 	sent    http.Header
@@ -221,7 +223,7 @@ func (p *pipe) WriteHeader(code int) {
 	}
 }
 
-// Flush implements http.Flusher: it sends the headers. What is written can be read at once anyway.
+// Flush implements http.Flusher: it sends the headers. What is written can be read at once without it.
 func (p *pipe) Flush() { p.WriteHeader(http.StatusOK) }
 
 func (p *pipe) Write(b []byte) (int, error) {

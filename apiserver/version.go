@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// FillVersion completes a version by what the running program knows of itself: compiler, platform,
-// and the commit it was built from, if it was built in a checkout. What it emulates is what it
-// is, compatible with the minor version before (KEP-4330).
+// FillVersion completes a version with what the running program knows of itself: compiler, platform, and the commit that it
+// was built from, if it was built in a checkout. It emulates its own version and is compatible with the minor version
+// before (KEP-4330).
 func FillVersion(v version.Info) version.Info {
 	if minor, err := strconv.Atoi(v.Minor); err == nil && minor > 0 {
 		v.EmulationMajor, v.EmulationMinor = cmp.Or(v.EmulationMajor, v.Major), cmp.Or(v.EmulationMinor, v.Minor)
@@ -45,5 +45,5 @@ func serveVersion(w http.ResponseWriter, v version.Info) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	writeBytes(w, http.StatusOK, form{media: mediaJSON}, data)
+	writeBytes(w, http.StatusOK, format{mediaType: mediaJSON}, data)
 }

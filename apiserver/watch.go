@@ -2,9 +2,8 @@ package apiserver
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -16,10 +15,10 @@ import (
 )
 
 const (
-	// bookmarkEvery is how often a quiet watch that asked for it is told how far it is.
-	bookmarkEvery = time.Minute
-	// watchFor ends a watch whose client set no limit; upstream's lie between 30 and 60 minutes.
-	watchFor = 45 * time.Minute
+	// bookmarkInterval is how often a quiet watch that wants bookmarks gets one.
+	bookmarkInterval = time.Minute
+	// defaultWatchTimeout ends a watch whose client set no limit; upstream's lie between 30 and 60 minutes.
+	defaultWatchTimeout = 45 * time.Minute
 )
 
 func (c *call) watch(ctx context.Context) {
@@ -33,17 +32,17 @@ func (c *call) watch(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	initial, watch, err := c.open(ctx, o, selection)
+	initial, watch, err := c.openWatch(ctx, o, selection)
 	if err != nil && !errors.Is(err, registry.ErrExpired) && !registry.FutureRevision(err) {
 		c.fail(err)
 		return
 	}
-	s, refused := c.newStream(f, watch)
+	s, refused := c.newWatchStream(f, watch)
 	if refused != nil {
 		c.fail(refused)
 		return
 	}
-	s.end = time.Now().Add(watchFor)
+	s.end = time.Now().Add(defaultWatchTimeout)
 	if o.TimeoutSeconds != nil && *o.TimeoutSeconds > 0 {
 		s.end = time.Now().Add(time.Duration(*o.TimeoutSeconds) * time.Second)
 	}
@@ -51,42 +50,38 @@ func (c *call) watch(ctx context.Context) {
 	s.bookmarks = o.AllowWatchBookmarks
 	s.initialEnd = s.bookmarks && o.SendInitialEvents != nil && *o.SendInitialEvents
 	s.initial, s.failure = initial, err
-	if x, ok := c.w.(*exchange); ok {
-		x.rest = s
-		return
-	}
-	s.serve(ctx)
+	c.exchange.stream = s
 }
 
-// newStream refuses a form that no watch has.
-func (c *call) newStream(f form, w *registry.Watch) (*watchStream, error) {
-	s := &watchStream{endpoint: c.endpoint, w: c.w, form: f, watch: w}
+// newWatchStream returns the stream of a watch, or an error if the form is not one for watches.
+func (c *call) newWatchStream(f format, w *registry.Watch) (*watchStream, error) {
+	s := &watchStream{endpoint: c.endpoint, w: c.exchange, form: f, watch: w}
 	if f.as.Kind == kindTable {
 		var err error
 		if s.table, err = c.table(f); err != nil {
 			return nil, err
 		}
 	}
-	if f.media == mediaYAML {
+	if f.mediaType == mediaYAML {
 		return nil, notAcceptable(streamed())
 	}
 	return s, nil
 }
 
-// open begins a watch where the client wants it: with the state it starts from or at a version.
-func (c *call) open(ctx context.Context, o metav1.ListOptions, s registry.Selection) (*registry.List, *registry.Watch, error) {
+// openWatch opens a watch where the client wants it to begin: with an initial state, or at a resource version.
+func (c *call) openWatch(ctx context.Context, o metav1.ListOptions, s registry.Selection) (*registry.List, *registry.Watch, error) {
 	fromState := o.ResourceVersion == "" || o.ResourceVersion == "0"
 	if o.SendInitialEvents != nil {
 		if *o.SendInitialEvents {
 			if o.ResourceVersion != "" {
-				if _, err := c.ParseVersion(o.ResourceVersion); err != nil {
+				if _, err := c.resource.ParseVersion(o.ResourceVersion); err != nil {
 					return nil, nil, err
 				}
 			}
-			return c.ListAndWatch(ctx, s, o.ResourceVersion)
+			return c.resource.ListAndWatch(ctx, s, o.ResourceVersion)
 		}
 		if fromState {
-			l, w, err := c.ListAndWatch(ctx, s, o.ResourceVersion)
+			l, w, err := c.resource.ListAndWatch(ctx, s, o.ResourceVersion)
 			if l != nil {
 				l.Items = nil
 			}
@@ -94,43 +89,42 @@ func (c *call) open(ctx context.Context, o metav1.ListOptions, s registry.Select
 		}
 	}
 	if fromState {
-		return c.ListAndWatch(ctx, s, o.ResourceVersion)
+		return c.resource.ListAndWatch(ctx, s, o.ResourceVersion)
 	}
-	revision, err := c.ParseVersion(o.ResourceVersion)
+	revision, err := c.resource.ParseVersion(o.ResourceVersion)
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := c.Watch(ctx, s, revision)
+	w, err := c.resource.Watch(ctx, s, revision)
 	return nil, w, err
 }
 
 // watchStream writes one watch to one client.
 type watchStream struct {
-	*endpoint
-	w     http.ResponseWriter
-	form  form
-	watch *registry.Watch
-	told  int64 // the last revision the client knows of
-	end   time.Time
-	http1 bool // the connection outlasts the stream
-	// bookmarks tells that the client wants them, initialEnd that it wants the one behind the state.
+	endpoint     *endpoint
+	w            http.ResponseWriter
+	form         format
+	watch        *registry.Watch
+	lastRevision int64 // the last one that the client knows of
+	end          time.Time
+	http1        bool // the connection outlasts the stream
+	// bookmarks tells that the client wants them, initialEnd that it wants the one after the initial state.
 	bookmarks, initialEnd bool
-	// table makes tables of the objects, if the client wants them; titled tells that it knows
-	// the columns.
-	table  *table
-	titled bool
-	timer  *time.Timer
-	// release ends what lets a writer go when the request ends; nil while nothing was written since the beginning.
-	release func()
-	// initial is the state to begin with, if there is one; failure is why there is no more to come. Neither is kept
-	// longer than needed: the state may be large.
+	// table encodes the objects as tables, if the client wants that; columnsSent tells that it has their definitions.
+	table       *table
+	columnsSent bool
+	timer       *time.Timer
+	// stopUnblock ends an unblock; nil until something is written after the initial state.
+	stopUnblock func()
+	// initial is the initial state, if there is one; it may be large and is dropped once it is sent. failure is why the watch
+	// could not be opened.
 	initial *registry.List
 	failure error
 }
 
-func (s *watchStream) start() {
-	contentType := string(s.form.media)
-	if s.form.media != mediaJSON { // upstream leaves JSON as it is
+func (s *watchStream) sendHeaders() {
+	contentType := string(s.form.mediaType)
+	if s.form.mediaType != mediaJSON { // as upstream, which adds nothing to JSON
 		contentType += ";stream=watch"
 	}
 	s.w.Header().Set("Content-Type", contentType)
@@ -141,67 +135,60 @@ func (s *watchStream) start() {
 
 func (s *watchStream) flush() { _ = flush(s.w) }
 
-// flush is http.ResponseController's, which is an allocation for each event told to each watcher.
-func flush(w http.ResponseWriter) error {
-	if f, ok := w.(interface{ FlushError() error }); ok {
-		return f.FlushError()
-	}
-	return http.NewResponseController(w).Flush()
-}
-
-// serve answers with the state to begin with, if there is one, and the changes, or with what went wrong. While it
-// waits its frame is all there is of a watch on the stack: it is kept small.
+// serve sends the initial state, if there is one, and the changes, or what went wrong. While it waits, its frame is all that
+// a watch has on the stack: it is kept small.
 func (s *watchStream) serve(ctx context.Context) {
 	defer s.close()
-	if !s.begin(ctx) {
+	if !s.sendInitial(ctx) {
 		return
 	}
 	for {
 		events, err := s.watch.NextBefore(ctx, s.timer.C)
-		if !s.tell(ctx, events, err) {
+		if !s.handle(ctx, events, err) {
 			return
 		}
 	}
 }
 
-// close leaves the connection to its next answer, which has its own time.
+// close removes the write deadline: the connection's next answer has one of its own.
 func (s *watchStream) close() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	if s.release != nil {
-		s.release()
+	if s.stopUnblock != nil {
+		s.stopUnblock()
 	}
 	if s.http1 {
 		_ = http.NewResponseController(s.w).SetWriteDeadline(time.Time{})
 	}
 }
 
-// wait is how long there may be nothing to do.
-func (s *watchStream) wait() time.Duration {
+// timeToWait is how long to wait for events: until the next bookmark, or the end.
+func (s *watchStream) timeToWait() time.Duration {
 	left := time.Until(s.end)
 	if s.bookmarks {
-		left = min(left, bookmarkEvery)
+		left = min(left, bookmarkInterval)
 	}
 	return left
 }
 
-// begin writes the state to begin with, and tells whether to go on.
+// sendInitial sends the headers and the initial state. It returns false if the watch has ended. It is not inlined, so that
+// serve's frame stays small.
 //
 //go:noinline
-func (s *watchStream) begin(ctx context.Context) bool {
-	_ = http.NewResponseController(s.w).SetWriteDeadline(s.end.Add(linger)) // lets go who is held up by a client that does not read
+func (s *watchStream) sendInitial(ctx context.Context) bool {
+	_ = http.NewResponseController(s.w).SetWriteDeadline(s.end.Add(lingerTime)) // a client that does not read may block the writes
 	defer unblock(ctx, s.w)()
-	s.start()
+	s.sendHeaders()
 	if s.failure != nil {
-		// Upstream accepts the watch and says in its stream that the version is too old, or too new.
-		s.fail(s.failure)
+		// As upstream does: it accepts the watch, and says in the stream that the version is too old or too new.
+		s.sendError(s.failure)
 		return false
 	}
 	if s.initial != nil && !s.sendState() {
 		return false
 	}
-	s.timer = time.NewTimer(s.wait())
+	s.timer = time.NewTimer(s.timeToWait())
 	return true
 }
 
@@ -220,27 +207,31 @@ func (s *watchStream) sendState() bool {
 	return true
 }
 
-// tell writes what came of waiting: events, an error, or nothing for a while, and tells whether to go on.
+// handle sends what came of waiting: events, an error, or a bookmark if nothing came. It returns false if the watch has
+// ended. It is not inlined, so that serve's frame stays small.
 //
 //go:noinline
-func (s *watchStream) tell(ctx context.Context, events []registry.WatchEvent, err error) bool {
+func (s *watchStream) handle(ctx context.Context, events []registry.WatchEvent, err error) bool {
 	if ctx.Err() != nil || !time.Now().Before(s.end) {
 		return false
 	}
-	if s.release == nil { // once, not for each event: it is a tenth of what an event costs
-		s.release = unblock(ctx, s.w)
+	if s.stopUnblock == nil { // once, not for each event, of whose cost it is a tenth
+		s.stopUnblock = unblock(ctx, s.w)
+	}
+	if errors.Is(err, io.EOF) {
+		return false // the kind was replaced or removed: the client finds out when it asks again
 	}
 	if err != nil {
-		s.fail(err)
+		s.sendError(err)
 		return false
 	}
 	if len(events) > 0 {
 		return s.sendAll(events)
 	}
-	if revision, ok := s.watch.Progress(); ok && s.bookmarks && revision > s.told && !s.bookmark(revision, false) {
+	if revision, ok := s.watch.Progress(); ok && s.bookmarks && revision > s.lastRevision && !s.bookmark(revision, false) {
 		return false
 	}
-	s.timer.Reset(s.wait())
+	s.timer.Reset(s.timeToWait())
 	return true
 }
 
@@ -257,57 +248,57 @@ func (s *watchStream) sendAll(events []registry.WatchEvent) bool {
 // send writes one event.
 func (s *watchStream) send(e registry.WatchEvent) bool {
 	if s.form.as.Kind == kindMetadataList {
-		return false // no object is a list; upstream's stream ends without a word, too
+		return false // an object is not a list; upstream's stream ends without an error, too
 	}
-	s.told = e.Revision
-	frame, err := s.frame(e.Type, e.Item)
+	s.lastRevision = e.Revision
+	frame, err := s.encodeEvent(e.Type, e.Item)
 	if err != nil {
-		s.fail(err)
+		s.sendError(err)
 		return false
 	}
 	_, err = s.w.Write(frame)
 	return err == nil
 }
 
-// frame is an event as the client wants it. It is built once for all who watch in the same form,
-// but for tables, whose rows have ages.
-func (s *watchStream) frame(t informer.EventType, i *registry.Item) ([]byte, error) {
+// encodeEvent returns an event in the form that the client wants. It is built once for all watches in that form, except for
+// tables, whose rows have ages.
+func (s *watchStream) encodeEvent(t informer.EventType, i *registry.Item) ([]byte, error) {
 	if s.table != nil {
-		object, err := s.table.single(i, !s.titled)
-		s.titled = true
-		return frame(s.form.media, t, object), err
+		object, err := s.table.single(i, !s.columnsSent)
+		s.columnsSent = true
+		return eventFrame(s.form.mediaType, t, object), err
 	}
-	kept := registry.Form{GroupVersion: s.gv.String(), Media: string(s.form.media) + ";watch=" + string(t)}
+	kept := registry.Form{GroupVersion: s.endpoint.gv.String(), Media: string(s.form.mediaType) + ";watch=" + string(t)}
 	if s.form.as.Kind != "" {
 		kept.Media += ";as=" + s.form.as.Kind + "." + s.form.as.Version
 	}
-	return i.Encoded(kept, func(registry.Object) ([]byte, error) { return s.build(t, i) })
+	return i.Encoded(kept, func(registry.Object) ([]byte, error) { return s.buildEvent(t, i) })
 }
 
-// build makes the frame of an event.
-func (s *watchStream) build(t informer.EventType, i *registry.Item) ([]byte, error) {
-	gvk, body, raw := s.gvk(), s.body, s.raw
+// buildEvent builds an event.
+func (s *watchStream) buildEvent(t informer.EventType, i *registry.Item) ([]byte, error) {
+	gvk, body, raw := s.endpoint.gvk(), s.endpoint.itemJSON, s.endpoint.itemProtobuf
 	if s.form.as.Kind != "" {
 		gvk = s.form.as
-		body = func(i *registry.Item) ([]byte, error) { return s.metadata(mediaJSON, i) }
-		raw = func(i *registry.Item) ([]byte, error) { return s.metadata(mediaProtobuf, i) }
+		body = func(i *registry.Item) ([]byte, error) { return s.endpoint.itemMetadata(mediaJSON, i) }
+		raw = func(i *registry.Item) ([]byte, error) { return s.endpoint.itemMetadata(mediaProtobuf, i) }
 	}
-	if s.form.media == mediaProtobuf {
+	if s.form.mediaType == mediaProtobuf {
 		message, err := raw(i)
 		if err != nil {
 			return nil, err
 		}
 		object, err := codec.Envelope(gvk, message)
-		return frame(s.form.media, t, object), err
+		return eventFrame(s.form.mediaType, t, object), err
 	}
 	data, err := body(i)
-	return frame(s.form.media, t, codec.WithType(gvk, data)), err
+	return eventFrame(s.form.mediaType, t, codec.WithType(gvk, data)), err
 }
 
-// bookmark tells the client how far it is; the first one after a state also that it is whole
-// (KEP-3157).
+// bookmark tells the client up to which revision it has seen everything. The one after the initial state also says that the
+// state is complete (KEP-3157).
 func (s *watchStream) bookmark(revision int64, initialEnd bool) bool {
-	obj := s.New()
+	obj := s.endpoint.resource.New()
 	obj.SetResourceVersion(itoa(revision))
 	if initialEnd {
 		obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
@@ -319,36 +310,12 @@ func (s *watchStream) bookmark(revision int64, initialEnd bool) bool {
 	return true
 }
 
-// fail ends the stream with what went wrong.
-func (s *watchStream) fail(err error) {
-	data, err := encode(s.form.media, statusGVK(), statusOf(err))
+// sendError ends the stream with what went wrong.
+func (s *watchStream) sendError(err error) {
+	data, err := encode(s.form.mediaType, statusGVK(), statusOf(err))
 	if err != nil {
 		return
 	}
-	_, _ = s.w.Write(frame(s.form.media, "ERROR", data)) // a client that is gone is no error of ours
+	_, _ = s.w.Write(eventFrame(s.form.mediaType, "ERROR", data)) // a client that is gone is no error of ours
 	s.flush()
-}
-
-// frame wraps an encoded object into a watch event: a JSON document per line, or a protobuf
-// message after its length in four bytes.
-func frame(m media, t informer.EventType, object []byte) []byte {
-	if m == mediaProtobuf {
-		message := appendField(nil, 1, []byte(t))
-		message = appendField(message, 2, appendField(nil, 1, object))
-		return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
-	}
-	for len(object) > 0 && object[len(object)-1] == '\n' {
-		object = object[:len(object)-1]
-	}
-	out := make([]byte, 0, len(object)+len(t)+24)
-	out = append(out, `{"type":"`...)
-	out = append(out, t...)
-	out = append(out, `","object":`...)
-	out = append(out, object...)
-	return append(out, "}\n"...)
-}
-
-func marshalListMeta(meta metav1.ListMeta) []byte {
-	data, _ := json.Marshal(meta) //nolint:errchkjson // strings and a number marshal
-	return data
 }

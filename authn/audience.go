@@ -7,13 +7,12 @@ import (
 
 type audienceKey struct{}
 
-// WithAudiences returns a context for requests whose credentials must be meant for one of
-// audiences. Without it they must be meant for the server itself.
+// WithAudiences returns a context for requests whose credentials must be valid for one of audiences. Without it they
+// must be valid for the server itself.
 //
-// Only credentials that name their audience differ: an Authenticator of such credentials
-// obeys the context and fills Identity.Audiences. The others know nothing of audiences: their
-// credentials are meant for the server itself, and who asked for another audience must see to
-// that (a token review does).
+// This concerns only credentials that name their audience: their Authenticator obeys the context and fills
+// Identity.Audiences. Other authenticators ignore audiences: their credentials are for the server itself, and a caller
+// that requires another audience must check Identity.Audiences (as a token review does).
 func WithAudiences(ctx context.Context, audiences []string) context.Context {
 	return context.WithValue(ctx, audienceKey{}, slices.Clone(audiences))
 }

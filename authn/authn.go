@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// ErrNoCredentials is the abstention: the request carries nothing this authenticator judges.
-// Any other error means that it carries credentials and they are bad.
+// ErrNoCredentials means that the request has no credentials of the authenticator's kind. Any other error means that it
+// has some and they are bad.
 var ErrNoCredentials = errors.New("no credentials")
 
-// Names and groups that upstream gives meaning to.
+// Well-known names and groups of upstream.
 const (
 	Anonymous            = "system:anonymous"
 	GroupAuthenticated   = "system:authenticated"
@@ -22,23 +22,23 @@ const (
 	GroupServiceAccounts = "system:serviceaccounts"
 )
 
-// CredentialID is the key in Identity.Extra of what tells the credentials used apart from
-// others of the same identity, in audit logs: "JTI=..." or "X509SHA256=...".
+// CredentialID is the key in Identity.Extra that distinguishes the credentials used from others of the same identity,
+// in audit logs: "JTI=..." or "X509SHA256=...".
 const CredentialID = "authentication.kubernetes.io/credential-id"
 
-// Identity is who makes a request. It is immutable once returned by an Authenticator.
+// Identity is the user who makes a request. It is immutable once returned by an Authenticator.
 type Identity struct {
 	Name   string
 	UID    string
-	Groups []string
-	Extra  map[string][]string
-	// Audiences are those of the audiences asked for that the credentials name; empty for
-	// credentials that name none. See WithAudiences.
+	Groups []string            // names of groups
+	Extra  map[string][]string // further attributes by name
+	// Audiences are those of the requested audiences that the credentials name; empty for credentials without
+	// audiences. See WithAudiences.
 	Audiences []string
 }
 
-// Node returns the node that an identity is, and whether it is one: a user system:node:NAME in the
-// group system:nodes. The name may be empty, for one that does not say which.
+// Node returns the name of the node that an identity belongs to, and whether it is a node: a user system:node:NAME in
+// the group system:nodes. The name may be empty, for a node that does not give one.
 func Node(id *Identity) (name string, isNode bool) {
 	if id == nil {
 		return "", false
@@ -50,15 +50,15 @@ func Node(id *Identity) (name string, isNode bool) {
 	return name, true
 }
 
-// Authenticator tells who makes a request. Implementations are safe for concurrent use and do
-// not change the request.
+// Authenticator identifies the user who makes a request. Implementations are safe for concurrent use and do not change
+// the request.
 type Authenticator interface {
-	// Authenticate returns the identity, ErrNoCredentials when the request carries no
-	// credentials of the kind this authenticator judges, or another error when they are bad.
+	// Authenticate returns the identity, ErrNoCredentials if the request has no credentials of this authenticator's
+	// kind, or another error if they are bad.
 	Authenticate(r *http.Request) (*Identity, error)
 }
 
-// Func is an Authenticator made of a function.
+// Func adapts a function to Authenticator.
 type Func func(r *http.Request) (*Identity, error)
 
 // Authenticate calls f.

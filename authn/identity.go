@@ -1,6 +1,6 @@
 package authn
 
-// ServiceAccountIdentity is who the service account of a namespace is.
+// ServiceAccountIdentity returns the identity of a service account.
 func ServiceAccountIdentity(namespace, name string) *Identity {
 	return &Identity{
 		Name:   "system:serviceaccount:" + namespace + ":" + name,
@@ -8,7 +8,7 @@ func ServiceAccountIdentity(namespace, name string) *Identity {
 	}
 }
 
-// NodeIdentity is who the kubelet of a node is.
+// NodeIdentity returns the identity of a node's kubelet.
 func NodeIdentity(node string) *Identity {
 	return &Identity{Name: "system:node:" + node, Groups: []string{GroupNodes, GroupAuthenticated}}
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Union returns an Authenticator that asks each of auths in turn and returns the first success.
-// A failure does not stop it: when nobody succeeds, it fails with every failure joined, each text
-// once, or with ErrNoCredentials when all abstained.
+// Union returns an Authenticator that tries each of auths in turn and returns the first success. A failure does not
+// stop it: if none succeeds, it fails with every failure joined, each text once, or with ErrNoCredentials if none found
+// credentials.
 func Union(auths ...Authenticator) Authenticator {
 	if len(auths) == 1 {
 		return auths[0]
@@ -32,14 +32,13 @@ func Union(auths ...Authenticator) Authenticator {
 	})
 }
 
-// said tells whether a failure was told before: two authenticators may refuse the same token in the
-// same words.
+// said reports whether a failure is a repetition: two authenticators may refuse the same token with the same text.
 func said(failures []error, err error) bool {
 	return slices.ContainsFunc(failures, func(f error) bool { return f.Error() == err.Error() })
 }
 
-// WithGroup returns an Authenticator that adds group, usually GroupAuthenticated, to the
-// identities auth returns. The anonymous user and members of GroupUnauthenticated get nothing.
+// WithGroup returns an Authenticator that adds group, usually GroupAuthenticated, to the identities of auth, except to
+// the anonymous user and members of GroupUnauthenticated.
 func WithGroup(auth Authenticator, group string) Authenticator {
 	return Func(func(r *http.Request) (*Identity, error) {
 		id, err := auth.Authenticate(r)
@@ -55,9 +54,8 @@ func WithGroup(auth Authenticator, group string) Authenticator {
 	})
 }
 
-// AnonymousFallback returns an Authenticator that answers as auth does, except that a request
-// without credentials is the anonymous user's. Bad credentials stay an error: a client that
-// shows some wants to know that they do not work.
+// AnonymousFallback returns an Authenticator like auth, except that a request without credentials is the anonymous
+// user's. Bad credentials stay an error, so that the client learns that they do not work.
 func AnonymousFallback(auth Authenticator) Authenticator {
 	return Func(func(r *http.Request) (*Identity, error) {
 		id, err := auth.Authenticate(r)
@@ -68,7 +66,7 @@ func AnonymousFallback(auth Authenticator) Authenticator {
 	})
 }
 
-// AnonymousIdentity is who makes a request that carries no credentials.
+// AnonymousIdentity is the user of a request without credentials.
 func AnonymousIdentity() *Identity {
 	return &Identity{Name: Anonymous, Groups: []string{GroupUnauthenticated}}
 }

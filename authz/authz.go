@@ -7,10 +7,10 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// ErrNoUser: the attributes do not say who makes the request.
+// ErrNoUser: the attributes name no user.
 var ErrNoUser = errors.New("no user on request")
 
-// Verdict is what an Authorizer says of a request.
+// Verdict is the outcome of an authorization.
 type Verdict int
 
 // The zero Verdict is NoOpinion: another authorizer may still allow the request.
@@ -20,16 +20,16 @@ const (
 	Deny
 )
 
-// Decision is a verdict and, for people, why.
+// Decision is a verdict with a reason.
 type Decision struct {
 	Verdict Verdict
-	Reason  string
+	Reason  string // for people; may be empty
 }
 
-// Attributes say who wants to do what to what. Resource requests fill the resource fields,
-// others (discovery, health) only Path.
+// Attributes describe a request: who wants to do what to what. Resource requests fill the resource fields, others
+// (discovery, health) only Path.
 type Attributes struct {
-	User *authn.Identity
+	User *authn.Identity // who makes the request
 	// Verb is get, list, watch, create, update, patch, delete, deletecollection, a special verb
 	// such as bind or impersonate, or the lower-case HTTP method of a non-resource request.
 	Verb        string
@@ -39,32 +39,32 @@ type Attributes struct {
 	Subresource string
 	Namespace   string
 	Name        string
-	// Path is the URL path of a non-resource request; ResourceRequest tells which kind this is.
+	// Path is the URL path of a non-resource request; ResourceRequest says which kind this is.
 	Path            string
 	ResourceRequest bool
-	// FieldSelector and LabelSelector are what a list, watch or deletecollection restricts
-	// itself to (KEP-4601): all of it, or less. Terms that could not be parsed are left out.
+	// FieldSelector and LabelSelector are the selectors of a list, watch or deletecollection (KEP-4601), possibly
+	// incomplete: terms that could not be parsed are left out.
 	FieldSelector []Requirement
 	LabelSelector []Requirement
 }
 
 // Requirement is one term of a selector.
 type Requirement struct {
-	Key string
+	Key string // the field or label
 	// Operator is "=" or "!=" of fields; of labels also "in", "notin", "exists", "!", "gt", "lt".
 	Operator string
 	Values   []string
 }
 
-// Authorizer decides whether a request may go on. Implementations are safe for concurrent use
-// and answer from memory: they read cluster state through informers, not by requests.
+// Authorizer decides whether a request is allowed. Implementations are safe for concurrent use and answer from memory:
+// they read cluster state through informers, not by requests.
 type Authorizer interface {
-	// Authorize returns a decision. An error does not imply a verdict: the decision beside it
-	// counts, and the error says what could not be evaluated.
+	// Authorize returns a decision. An error does not imply a verdict: the decision returned with it counts, and the
+	// error says what could not be evaluated.
 	Authorize(ctx context.Context, a Attributes) (Decision, error)
 }
 
-// Func is an Authorizer made of a function.
+// Func adapts a function to Authorizer.
 type Func func(ctx context.Context, a Attributes) (Decision, error)
 
 // Authorize calls f.

@@ -8,38 +8,41 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// ResourceRule allows verbs on resources, in the terms of an RBAC rule: "*" stands for all, and
-// no ResourceNames for every name.
+// ResourceRule allows verbs on resources, like an RBAC rule: "*" matches everything, and empty ResourceNames match
+// every name.
 type ResourceRule struct {
+	// The fields are those of rbacv1.PolicyRule.
 	Verbs         []string
 	Groups        []string
 	Resources     []string
 	ResourceNames []string
 }
 
-// PathRule allows verbs on URL paths outside the resources; a path may end in "*".
+// PathRule allows verbs on non-resource URL paths; a path may end in "*".
 type PathRule struct {
+	// The fields are those of rbacv1.PolicyRule.
 	Verbs []string
 	Paths []string
 }
 
-// Rules are what somebody may do in one namespace.
+// Rules are what a user may do in one namespace.
 type Rules struct {
+	// Any of these rules allows a request.
 	Resources []ResourceRule
 	Paths     []PathRule
-	// Incomplete tells that more may be allowed than is listed.
+	// Incomplete says that more may be allowed than is listed.
 	Incomplete bool
 }
 
-// RuleResolver lists what somebody may do, as SelfSubjectRulesReview wants it. Implementations
-// are safe for concurrent use and answer from memory.
+// RuleResolver lists what a user may do, as SelfSubjectRulesReview does. Implementations are safe for concurrent use
+// and answer from memory.
 type RuleResolver interface {
-	// RulesFor returns what user may do in namespace. An error says what could not be
-	// evaluated; the rules beside it hold all the same. They are shared: read only.
+	// RulesFor returns what user may do in namespace. An error says what could not be evaluated; the rules returned
+	// with it are valid. They are shared and read-only.
 	RulesFor(ctx context.Context, user *authn.Identity, namespace string) (Rules, error)
 }
 
-// RulesFunc is a RuleResolver made of a function.
+// RulesFunc adapts a function to RuleResolver.
 type RulesFunc func(ctx context.Context, user *authn.Identity, namespace string) (Rules, error)
 
 // RulesFor calls f.
@@ -47,7 +50,7 @@ func (f RulesFunc) RulesFor(ctx context.Context, user *authn.Identity, namespace
 	return f(ctx, user, namespace)
 }
 
-// UnionRules returns a RuleResolver of everything that any of resolvers lists.
+// UnionRules returns a RuleResolver that lists the rules of all resolvers.
 func UnionRules(resolvers ...RuleResolver) RuleResolver {
 	resolvers = slices.Clone(resolvers)
 	return RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (Rules, error) {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Named is an Authorizer and the name by which a Union reports it. Upstream's names are the
-// modes in lower case ("node", "rbac"), and "kubernetes.io/system-privileged-group".
+// Named is an Authorizer with the name by which a Union reports it. Upstream's names are the modes in lower case
+// ("node", "rbac"), and "kubernetes.io/system-privileged-group".
 type Named struct {
 	Name       string
 	Authorizer Authorizer
 }
 
-// Union returns an Authorizer that asks each of chain in turn. The first one that allows or
-// denies decides, alone: its reason and error are the answer. When nobody does, the answer is
-// NoOpinion with a line "name: reason" for each reason given and every error joined.
+// Union returns an Authorizer that asks each of chain in turn. The first one that allows or denies decides: its reason
+// and error are the answer. Otherwise the answer is NoOpinion with a line "name: reason" for each reason given and
+// every error joined.
 func Union(chain ...Named) Authorizer {
 	chain = slices.Clone(chain)
 	return Func(func(ctx context.Context, a Attributes) (Decision, error) {

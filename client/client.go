@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,14 +15,17 @@ type Target struct {
 	Resource    schema.GroupVersionResource
 	Namespace   string
 	Name        string
-	Subresource string
+	Subresource string // such as "status"; empty for the object itself
 }
 
 // Patch is a patch body and its type.
 type Patch struct {
 	Type types.PatchType
-	Data []byte
+	Data []byte // the patch, in the format of its type
 }
+
+// ErrNoName means that the target of a request about one object names none.
+var ErrNoName = errors.New("the target has no name")
 
 // Getter reads one object from the server, past every cache.
 type Getter interface {

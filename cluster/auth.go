@@ -16,8 +16,10 @@ import (
 	"github.com/keelson-dev/keelson/admission/podsecurity"
 	"github.com/keelson-dev/keelson/admission/priority"
 	"github.com/keelson-dev/keelson/admission/resourcequota"
+	"github.com/keelson-dev/keelson/admission/runtimeclass"
 	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/admission/taintnodesbycondition"
+	"github.com/keelson-dev/keelson/admission/unsupported"
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/authz/node"
@@ -36,10 +38,10 @@ func rbacResource(name string) schema.GroupResource {
 // access decides who may do what.
 type access struct {
 	authz.Authorizer
-	rbac *rbac.Authorizer // the last of the chain, which also knows what somebody's roles are
+	rbac *rbac.Authorizer // the last of the chain, which also lists a user's roles
 }
 
-// DefaultAuthorizers are upstream's chain: system:masters, the Node authorizer, RBAC.
+// DefaultAuthorizers returns upstream's chain: system:masters, the Node authorizer, RBAC.
 func DefaultAuthorizers() []AuthorizerStage {
 	return []AuthorizerStage{
 		Ready[authz.Authorizer](superuser.Name, superuser.New()),
@@ -54,7 +56,7 @@ func DefaultAuthorizers() []AuthorizerStage {
 	}
 }
 
-// newRoles judges by the registry's roles.
+// newRoles makes the RBAC authorizer over the roles in the registry.
 func (c *Cluster) newRoles() (*rbac.Authorizer, error) {
 	var err error
 	return rbac.New(rbac.Sources{
@@ -82,7 +84,7 @@ func (c *Cluster) newAccess() (err error) {
 	return nil
 }
 
-// escalation judges role writes by rules that are there only once the cluster is assembled.
+// escalation defers to authorizers that exist only once the cluster is assembled.
 type escalation struct{ cluster *Cluster }
 
 func (e escalation) check() *rbac.Escalation {
@@ -97,7 +99,8 @@ func (e escalation) CheckBinding(ctx context.Context, namespace string, role rba
 	return e.check().CheckBinding(ctx, namespace, role)
 }
 
-// DefaultAdmission are upstream's plugins, as far as they exist here, in upstream's order.
+// DefaultAdmission returns upstream's plugins in upstream's order, as far as they exist here, and one that warns about
+// fields that are not implemented yet.
 func DefaultAdmission() []AdmissionStage {
 	return []AdmissionStage{
 		{namespacelifecycle.Name, func(p ServerParts) (admission.Plugin, error) {
@@ -116,6 +119,8 @@ func DefaultAdmission() []AdmissionStage {
 			return priority.New(classes), err
 		}},
 		Ready[admission.Plugin](defaulttolerationseconds.Name, defaulttolerationseconds.New(defaulttolerationseconds.Options{})),
+		Ready[admission.Plugin](runtimeclass.Name, runtimeclass.New(nil)), // not served: there are no classes
+		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
 		{resourcequota.Name, newQuotaPlugin},
 	}
 }
@@ -139,13 +144,13 @@ func newPodSecurity(p ServerParts) (admission.Plugin, error) {
 	return podsecurity.New(namespaces, pods, podsecurity.Options{Warn: registry.Warn, Annotate: audit.Annotate})
 }
 
-// admissionChain are the plugins in the order in which they run.
+// admissionChain makes the plugins, in the order in which they run.
 func (c *Cluster) admissionChain() (admission.Chain, error) {
 	plugins, err := made(c.options.Admission, c.serverParts())
 	return admission.Ordered(plugins...), err
 }
 
-// view reads a kind without lag: what a write has been acknowledged for, decides the next request.
+// view reads a kind without lag: an acknowledged write affects the next request.
 func view[T registry.Object](r *registry.Registry, gr schema.GroupResource, err *error) *registry.Live[T] {
 	v, viewErr := registry.NewLive[T](r, gr)
 	if viewErr != nil {

@@ -10,14 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/direct"
 	"github.com/keelson-dev/keelson/registry/scheduling"
 )
 
-// bootstrap creates what upstream's API server creates at its start: the system's namespaces,
-// the default RBAC policy and the system's priority classes. What is there already stays.
+// bootstrap creates what upstream's API server creates at its start: the system namespaces, the default RBAC policy and
+// the system priority classes. Existing objects are kept.
 func (c *Cluster) bootstrap(ctx context.Context) error {
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -39,9 +41,19 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 	return c.bootstrapRBAC(ctx)
 }
 
-// bootstrapRBAC brings the policy into force, as upstream does at each start: what administrators added stays.
+// direct is the API server's own access to its registry, without authorization and admission, because it must work
+// before anybody can be authorized. Upstream's loopback client is a member of system:masters instead; here only
+// administrators are.
+func (c *Cluster) direct() *direct.Client {
+	return direct.New(c.registry, direct.Options{Identity: systemIdentity()})
+}
+
+// asServer makes a request the API server's own.
+func asServer(ctx context.Context) context.Context { return authn.NewContext(ctx, systemIdentity()) }
+
+// bootstrapRBAC applies the default policy at each start, like upstream: what administrators added is kept.
 func (c *Cluster) bootstrapRBAC(ctx context.Context) error {
-	if err := bootstrap.Ensure(ctx, direct{c.registry}, bootstrap.Policy()); err != nil {
+	if err := bootstrap.Ensure(ctx, c.direct(), bootstrap.Policy()); err != nil {
 		return err
 	}
 	if c.options.Server.Connector == nil {
@@ -54,14 +66,14 @@ func (c *Cluster) bootstrapRBAC(ctx context.Context) error {
 	})
 }
 
-// KubeletClient is whom the API server is for the servers of nodes, as upstream's installers call
-// it.
+// KubeletClient is the user as which the API server connects to kubelets, under the name that upstream's installers
+// use.
 const KubeletClient = "kube-apiserver-kubelet-client"
 
-// ensure creates an object unless it is there.
+// ensure creates an object unless it exists.
 func (c *Cluster) ensure(ctx context.Context, resource schema.GroupVersionResource, obj registry.Object) error {
 	t := client.Target{Resource: resource, Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	d := direct{c.registry}
+	d := c.direct()
 	if _, err := d.Get(ctx, t); !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// told counts what an informer's handler was told.
+// told counts the calls of an informer's handler.
 type told struct {
 	mu sync.Mutex
 	counts
@@ -52,8 +52,8 @@ func (c *told) handler() cache.ResourceEventHandler {
 	}
 }
 
-// TestSharedInformers: client-go's informer factory sees pods come, run and go over hours, with a
-// resync every ten minutes.
+// TestSharedInformers: client-go's informer factory sees pods being created, run and deleted over hours, with a resync
+// every ten minutes.
 func TestSharedInformers(t *testing.T) {
 	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		factory := informers.NewSharedInformerFactory(w.cs, 10*time.Minute)
@@ -103,7 +103,7 @@ func TestSharedInformers(t *testing.T) {
 	})
 }
 
-// TestFilteredInformer: selectors of informers are the server's work.
+// TestFilteredInformer: the server applies the selectors of informers.
 func TestFilteredInformer(t *testing.T) {
 	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		factory := informers.NewSharedInformerFactoryWithOptions(w.cs, 0, informers.WithNamespace("default"),
@@ -166,7 +166,7 @@ func TestUntypedInformers(t *testing.T) {
 	})
 }
 
-// TestMetadataClient: who only wants metadata gets it, and deletes by it.
+// TestMetadataClient: a metadata client can read metadata, and delete.
 func TestMetadataClient(t *testing.T) {
 	inBubble(t, nodes(1), func(t *testing.T, w *world) {
 		meta, err := metadata.NewForConfig(w.c.Config())
@@ -195,11 +195,11 @@ func TestMetadataClient(t *testing.T) {
 	})
 }
 
-// TestLongWatch: a watch goes on for hours while nothing happens, and resumes from where it was.
+// TestLongWatch: a watch lasts for hours while nothing happens, and can be resumed.
 func TestLongWatch(t *testing.T) {
 	inBubble(t, cluster.Options{}, func(t *testing.T, w *world) {
 		maps := w.cs.CoreV1().ConfigMaps("default")
-		time.Sleep(time.Second) // what every namespace has is there
+		time.Sleep(time.Second) // the objects that every namespace has exist
 		l, err := maps.List(w.ctx, metav1.ListOptions{})
 		w.check(err)
 		first, err := maps.Watch(w.ctx, metav1.ListOptions{ResourceVersion: l.ResourceVersion, TimeoutSeconds: new(int64(24 * 3600)), AllowWatchBookmarks: true})
@@ -226,7 +226,7 @@ func TestLongWatch(t *testing.T) {
 			if e.Type != watch.Bookmark {
 				t.Errorf("the watch says %s %v", e.Type, e.Object)
 			}
-		} // its time is over
+		} // it times out
 		w.check(maps.Delete(w.ctx, "a", metav1.DeleteOptions{}))
 		again, err := maps.Watch(w.ctx, metav1.ListOptions{ResourceVersion: made.ResourceVersion})
 		w.check(err)

@@ -22,44 +22,48 @@ import (
 
 // Errors of a Cluster; test for them with errors.Is.
 var (
-	// ErrStarted: the cluster runs or ran already, or was closed.
+	// ErrStarted means that the cluster was already run or closed.
 	ErrStarted = errors.New("cluster was started before")
-	// ErrClosed: the cluster has ended, or is about to.
+	// ErrClosed means that the cluster has ended or is ending.
 	ErrClosed = errors.New("cluster is closed")
-	// ErrOptions: Options contradict themselves or are out of range.
+	// ErrOptions means that Options are contradictory or out of range.
 	ErrOptions = errors.New("bad options")
-	// ErrUnknownComponent: Options.Disable names something that does not exist.
+	// ErrUnknownComponent means that Options.Disable names something that does not exist.
 	ErrUnknownComponent = component.ErrUnknown
-	// ErrUnknownNode: there is no simulated node of that name.
+	// ErrUnknownNode means that there is no simulated node of that name.
 	ErrUnknownNode = errors.New("unknown node")
 )
 
 // Cluster is a control plane with its nodes. Make one with New, or with Start, which also runs it.
 type Cluster struct {
-	options    Options
-	log        *slog.Logger
-	ids        registry.Identifiers
-	store      storage.Store
-	closer     func() error // of the storage that is the cluster's own
-	registry   *registry.Registry
-	scheme     *runtime.Scheme
-	access     access
-	tokens     tokens
-	authn      authn.Authenticator
-	services   services
-	drain      *apiserver.Drain
-	informers  *component.Informers
-	handler    http.Handler
-	transport  *apiserver.Transport
-	nodes      []*Node
-	nodesReady *nodesReady
-	parts      []lifecycle.Runnable // components and nodes
+	options   Options
+	log       *slog.Logger
+	ids       registry.Identifiers
+	store     storage.Store
+	closer    func() error // closes the storage that the cluster owns
+	registry  *registry.Registry
+	access    access
+	tokens    tokens
+	authn     authn.Authenticator
+	services  services
+	informers *component.Informers
+	front     front
+	nodes     nodes
+	parts     []lifecycle.Runnable // components and nodes
 
 	life life
 }
 
-// New assembles a cluster; nothing runs and nothing is listened to. It opens Options.Dir: who
-// does not call Run, calls Close.
+// front is where requests come in, and which kinds they can be about.
+type front struct {
+	scheme    *runtime.Scheme
+	handler   http.Handler
+	transport *apiserver.Transport // to the server, in this process
+	drain     *apiserver.Drain
+}
+
+// New assembles a cluster; it starts nothing and listens on nothing. It opens Options.Dir, so callers that do not call
+// Run must call Close.
 func New(o Options) (*Cluster, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -67,7 +71,7 @@ func New(o Options) (*Cluster, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: o, log: o.Logger, ids: registry.Random(), life: newLife(), drain: apiserver.NewDrain()}
+	c := &Cluster{options: o, log: o.Logger, ids: registry.Random(), life: newLife(), front: front{drain: apiserver.NewDrain()}}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -110,7 +114,7 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 	if c.registry, err = registry.New(store, kinds, registry.Options{Identifiers: c.ids, Logger: c.log}); err != nil {
 		return err
 	}
-	c.scheme = registry.Scheme(kinds)
+	c.front.scheme = registry.Scheme(kinds)
 	if c.tokens.verifier, err = c.newVerifier(); err != nil {
 		return err
 	}
@@ -125,29 +129,29 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.handler, err = c.newServer(kinds, chain); err != nil {
+	if c.front.handler, err = c.newServer(chain); err != nil {
 		return err
 	}
-	c.transport = apiserver.NewTransport(c.handler, nil)
+	c.front.transport = apiserver.NewTransport(c.front.handler, nil)
 	return c.addComponents()
 }
 
-// Handler is the API server, for a net/http server or test of the user's. Its watches end with
-// the cluster, and requests after that are answered with 503.
-func (c *Cluster) Handler() http.Handler { return c.drain.Handler(gate{c}) }
+// Handler returns the API server, for the caller's own net/http server or test. Its watches end with the cluster, and
+// later requests are answered with 503.
+func (c *Cluster) Handler() http.Handler { return c.front.drain.Handler(gate{c}) }
 
-// Drain begins the end for those who came by Handler: /readyz fails and their watches end, all else is still
-// answered. Whoever serves the handler calls it before closing the listener, and closes the cluster afterwards.
+// Drain starts the shutdown for clients of Handler: /readyz fails and watches end; other requests are still answered.
+// Call it before closing the listener that serves the handler, and close the cluster afterwards.
 func (c *Cluster) Drain() {
-	c.drain.Begin()
-	c.drain.EndStreams()
+	c.front.drain.Begin()
+	c.front.drain.EndStreams()
 }
 
-// Config leads clients to the cluster as Admin. It is the caller's to change.
+// Config returns a configuration for clients that act as Admin. The caller may modify it.
 func (c *Cluster) Config() *rest.Config { return c.ConfigFor(Admin()) }
 
-// ConfigFor leads clients to the cluster as somebody else: a User, a ServiceAccount. The server's
-// warnings, which client-go would write to standard error, are dropped.
+// ConfigFor returns a configuration for clients that act as the given identity, such as a User or a ServiceAccount. The
+// server's warnings, which client-go would write to standard error, are dropped.
 func (c *Cluster) ConfigFor(id *authn.Identity) *rest.Config {
 	return &rest.Config{
 		Host: "http://keelson.in-process", QPS: -1, WarningHandler: rest.NoWarnings{},
@@ -157,29 +161,29 @@ func (c *Cluster) ConfigFor(id *authn.Identity) *rest.Config {
 	}
 }
 
-// Anonymous leads clients to the cluster without an identity: what they bring in their
-// requests, such as a bearer token, goes to Options.Authenticators.
+// Anonymous returns a configuration without an identity: the credentials in clients' requests, such as a bearer token,
+// go to Options.Authenticators.
 func (c *Cluster) Anonymous() *rest.Config {
 	return &rest.Config{Host: "http://keelson.in-process", QPS: -1, Transport: roundTripper{c, func(r *http.Request) *http.Request { return r }}}
 }
 
-// Client returns the narrow client of this module as somebody.
+// Client returns this module's narrow client, acting as the identity.
 func (c *Cluster) Client(id *authn.Identity) (client.Client, error) {
 	return c.clientOf(id, "")
 }
 
-// clientOf is Client for one of upstream's programs, whose name managed fields tell.
+// clientOf is Client for one of upstream's programs, whose name appears in managed fields.
 func (c *Cluster) clientOf(id *authn.Identity, program string) (client.Client, error) {
 	config := c.ConfigFor(id)
 	if program != "" {
 		config.UserAgent = program + "/" + serverVersion().GitVersion
 	}
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	return clientrest.New(config, c.scheme)
+	return clientrest.New(config, c.front.scheme)
 }
 
-// Scheme knows the Go types of all kinds that are served, for controller-runtime clients.
-func (c *Cluster) Scheme() *runtime.Scheme { return c.scheme }
+// Scheme returns a scheme with the Go types of all served kinds, for controller-runtime clients.
+func (c *Cluster) Scheme() *runtime.Scheme { return c.front.scheme }
 
-// Registry is the cluster's registry: the direct way to state, past authorization and admission.
+// Registry returns the cluster's registry: direct access to state, without authorization and admission.
 func (c *Cluster) Registry() *registry.Registry { return c.registry }

@@ -48,7 +48,7 @@ func testPod(name string) *corev1.Pod {
 	}
 }
 
-// TestReady is the definition of ready: a user with only the role edit creates a pod.
+// TestReady: in a ready cluster, a user with only the role edit can create a pod.
 func TestReady(t *testing.T) {
 	began := time.Now()
 	c := start(t, cluster.Options{})

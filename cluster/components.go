@@ -15,22 +15,22 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// Component is one part of a cluster beside its API server and nodes.
+// Component is one part of a cluster besides its API server and nodes.
 type Component = component.Component
 
-// DefaultComponents are upstream's controllers, as far as they exist here, and the scheduler: what runs where
-// Options.Components says nothing else. The slice is the caller's to filter, replace in and append to.
+// DefaultComponents returns upstream's controllers, as far as they exist here, and the scheduler; it is the default of
+// Options.Components. The caller may modify the slice.
 func DefaultComponents() []Component {
 	return append(controllermanager.Components(), kubescheduler.Component(kubescheduler.Options{}))
 }
 
-// addComponents makes the components, each with a client of its own identity.
+// addComponents makes the components, each with a client that acts as its identity.
 func (c *Cluster) addComponents() error {
 	host := &component.Host{
 		Connect: c.clientOf, Informers: c.informers, Logger: c.log,
 		Cluster: component.Cluster{Resources: c.stored, RootCA: c.options.Server.RootCA},
 		Pace:    &component.Pace{Seed: c.options.Seed, Settle: c.options.Settle},
-		Grace:   -1, // the server ends, too
+		Grace:   -1, // the server ends too
 	}
 	for _, k := range c.options.Components {
 		run, err := host.Make(k)
@@ -45,8 +45,8 @@ func (c *Cluster) addComponents() error {
 	return c.addNodes()
 }
 
-// followAccounts has the cluster ready when pods can be created in the namespace default: once its service account is
-// there, where somebody in the cluster makes it.
+// followAccounts delays readiness until pods can be created in the namespace default: until its service account exists,
+// if a component of the cluster creates it.
 func (c *Cluster) followAccounts() error {
 	if !c.has(controllermanager.ServiceAccount) {
 		return nil
@@ -60,7 +60,7 @@ func (c *Cluster) followAccounts() error {
 	return c.informers.Err()
 }
 
-// stored are the resources that have objects.
+// stored returns the resources that have objects.
 func (c *Cluster) stored() ([]component.Resource, error) {
 	var all []component.Resource
 	for _, res := range c.registry.Resources() {
@@ -74,7 +74,7 @@ func (c *Cluster) stored() ([]component.Resource, error) {
 	return all, nil
 }
 
-// feed is the registry's own objects.
+// feed provides the registry's own objects.
 type feed struct{ registry *registry.Registry }
 
 func (f feed) New(resource schema.GroupVersionResource) (informer.Object, error) {
@@ -89,17 +89,17 @@ func (f feed) Objects(resource schema.GroupVersionResource) (informer.Source[inf
 	return registry.Source[informer.Object](f.registry, resource.GroupResource(), registry.Selection{})
 }
 
-// Metadata implements component.Feed: whole objects are there already.
+// Metadata implements component.Feed with whole objects, which are in memory anyway.
 func (f feed) Metadata(resource schema.GroupVersionResource) (informer.Source[informer.Object], error) {
 	return f.Objects(resource)
 }
 
-// has tells whether there is a component of the name.
+// has reports whether there is a component of that name.
 func (c *Cluster) has(name string) bool {
 	return component.Has(c.options.Components, name)
 }
 
-// disable leaves out what Disable names, of components and of admission plugins.
+// disable removes the components and admission plugins that Disable names.
 func (o *Options) disable() error {
 	known := append(component.Names(o.Components), StageNames(o.Admission)...)
 	for _, name := range o.Disable {

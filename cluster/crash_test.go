@@ -13,14 +13,14 @@ import (
 	"github.com/keelson-dev/keelson/cri/simulated"
 )
 
-// programs is a cluster of one node whose containers do what programs say.
+// programs returns options for one node whose containers run the given program.
 func programs(program func(simulated.Process) simulated.Program) cluster.Options {
 	return cluster.Options{Nodes: cluster.Nodes{Count: 1, Runtime: func(string) simulated.Options {
 		return simulated.Options{Program: program}
 	}}}
 }
 
-// stubborn is a node whose containers do not stop before they have to.
+// stubborn returns options for a node whose containers stop only when killed.
 func stubborn() cluster.Options {
 	return programs(func(simulated.Process) simulated.Program { return simulated.Program{IgnoresStop: true} })
 }
@@ -61,7 +61,7 @@ func TestCrashLoop(t *testing.T) {
 		waits := waits(starts, time.Second)
 		want := []time.Duration{0, 10, 20, 40, 80, 160, 300, 300}
 		for i := range min(len(want), len(waits)) {
-			// The worker that finds a back-off unfinished looks again with up to 1.5 seconds of jitter.
+			// A worker whose back-off has not expired looks again with up to 1.5 seconds of jitter.
 			if d := waits[i] - want[i]*time.Second; d < 0 || d > 2*time.Second {
 				t.Errorf("restart %d came after %v, want %v", i+1, waits[i], want[i]*time.Second)
 			}
@@ -72,7 +72,7 @@ func TestCrashLoop(t *testing.T) {
 	})
 }
 
-// waits are the pauses between an end, run after each start, and the next start.
+// waits returns the pauses between each end, which is run after the start, and the next start.
 func waits(starts []time.Time, run time.Duration) []time.Duration {
 	var list []time.Duration
 	for i := 1; i < len(starts); i++ {
@@ -81,7 +81,7 @@ func waits(starts []time.Time, run time.Duration) []time.Duration {
 	return list
 }
 
-// TestRestartPolicy: what becomes of a container that ends, by its code and the pod's policy.
+// TestRestartPolicy: whether a container that exits is restarted depends on its exit code and the pod's policy.
 func TestRestartPolicy(t *testing.T) {
 	for _, test := range []struct {
 		policy   corev1.RestartPolicy

@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/controllers/rootca"
 )
 
-// TestNamespaceDefaults: every namespace has its account and its certificate authority, and gets
-// them back.
+// TestNamespaceDefaults: every namespace has its service account and its root certificate, and gets them back if
+// deleted.
 func TestNamespaceDefaults(t *testing.T) {
 	c := start(t, cluster.Options{Server: cluster.Server{RootCA: []byte("PEM")}})
 	ctx, cs := t.Context(), clientset(t, c.Config())
@@ -50,7 +50,7 @@ func TestNamespaceDefaults(t *testing.T) {
 	eventually(t, "defaults that were changed", there)
 }
 
-// TestClusterRoleAggregation: what is labelled to be part of a role becomes part of it.
+// TestClusterRoleAggregation: roles are aggregated by their labels.
 func TestClusterRoleAggregation(t *testing.T) {
 	c := start(t, cluster.Options{})
 	ctx, cs := t.Context(), clientset(t, c.Config())

@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// publishClientCA says by which authority clients' certificates are verified. Servers beside this one, such as
-// those of upstream's scheduler and controller manager, verify by the same.
+// publishClientCA publishes the authority that verifies clients' certificates, for other servers, such as those of
+// upstream's scheduler and controller manager.
 func (c *Cluster) publishClientCA(ctx context.Context) error {
 	if len(c.options.Server.ClientCA) == 0 {
 		return nil
@@ -21,7 +21,7 @@ func (c *Cluster) publishClientCA(ctx context.Context) error {
 		Namespace: "kube-system", Name: "extension-apiserver-authentication",
 	}
 	data := map[string]string{"client-ca-file": string(c.options.Server.ClientCA)}
-	d := direct{c.registry}
+	d := c.direct()
 	stored, err := d.Get(ctx, t)
 	if apierrors.IsNotFound(err) {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name}, Data: data}

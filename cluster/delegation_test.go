@@ -8,8 +8,8 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// TestClientCA: servers beside the API server find the authority of clients' certificates, the present one
-// after a restart with another, and who runs them may read it.
+// TestClientCA: other servers can read the authority of clients' certificates, and get the new one after a restart with
+// another.
 func TestClientCA(t *testing.T) {
 	dir := t.TempDir()
 	for _, authority := range []string{"first", "first", "second"} {

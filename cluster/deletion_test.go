@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// departures notes in which order objects go: by their last resource versions.
+// departures records the order in which objects are deleted, by their last resource versions.
 type departures struct {
 	mu    sync.Mutex
 	gone  []departure
@@ -72,8 +72,8 @@ func (d *departures) stop() []string {
 	return kinds
 }
 
-// TestDeleteDeployment: what goes, in which order, and what stays, by propagation policy. Pods
-// take a second to stop.
+// TestDeleteDeployment: the propagation policy determines what is deleted, and in which order. Pods take a second to
+// stop.
 func TestDeleteDeployment(t *testing.T) {
 	for _, test := range []struct {
 		policy metav1.DeletionPropagation
@@ -112,8 +112,8 @@ func TestDeleteDeployment(t *testing.T) {
 	}
 }
 
-// orphaned looks at what a deployment leaves behind: a replica set of nobody that keeps its pods,
-// until the deployment comes back and takes it.
+// orphaned checks what a deployment leaves behind: a replica set without an owner that keeps its pods, until the
+// deployment is created again and adopts it.
 func (w *world) orphaned() {
 	w.t.Helper()
 	sets := w.replicaSets("web")
@@ -133,8 +133,7 @@ func (w *world) orphaned() {
 	}
 }
 
-// TestDeletePods: a pod is given its grace period, less when the client asks, and none when it
-// asks for none.
+// TestDeletePods: a pod gets its grace period, a shorter one if the client requests it, or none at all.
 func TestDeletePods(t *testing.T) {
 	inBubble(t, stubborn(), func(t *testing.T, w *world) {
 		for _, test := range []struct {

@@ -17,8 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// eventually waits until check says nothing, by watching the clock coarsely: what it waits for
-// takes milliseconds.
+// eventually waits until check returns nil. It polls rarely, since most checks succeed within milliseconds.
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -63,7 +62,7 @@ func running(ctx context.Context, cs kubernetes.Interface, app string, want int)
 	}
 }
 
-// TestDeployment: three become three Running pods, on a node each.
+// TestDeployment: three replicas become three Running pods, each on its own node.
 func TestDeployment(t *testing.T) {
 	c := start(t, cluster.Options{Nodes: cluster.Nodes{Count: 3}})
 	ctx, cs := t.Context(), clientset(t, c.Config())
@@ -87,7 +86,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// TestDeploymentStatus: what kubectl rollout status reads.
+// TestDeploymentStatus checks what kubectl rollout status reads.
 func TestDeploymentStatus(t *testing.T) {
 	inBubble(t, nodes(3), func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 3))
@@ -153,7 +152,7 @@ func TestScale(t *testing.T) {
 	})
 }
 
-// TestReplacement: a pod that somebody deletes comes back under another name.
+// TestReplacement: a deleted pod is replaced by one with another name.
 func TestReplacement(t *testing.T) {
 	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 3))
@@ -173,8 +172,8 @@ func TestReplacement(t *testing.T) {
 	})
 }
 
-// TestAdoption: pods and replica sets without an owner come to belong to who selects them, and a
-// pod that loses its label is let go and replaced.
+// TestAdoption: pods and replica sets without an owner are adopted by controllers that select them, and a pod that
+// loses its label is released and replaced.
 func TestAdoption(t *testing.T) {
 	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		for _, name := range []string{"stray-a", "stray-b"} {

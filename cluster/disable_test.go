@@ -18,8 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/component"
 )
 
-// TestDisable leaves out one component after the other: what it does is not done, and the rest
-// goes on.
+// TestDisable leaves out one component after the other: its work is not done, and the rest still works.
 func TestDisable(t *testing.T) {
 	tests := map[string]func(w *world){
 		"scheduler":                                withoutScheduler,
@@ -57,7 +56,7 @@ func TestDisable(t *testing.T) {
 	}
 }
 
-// What is not done without a component, after ten seconds with a deployment and a service.
+// Checks of what is missing without a component, after ten seconds with a deployment and a service.
 
 func withoutScheduler(w *world) {
 	for _, p := range w.listed("web") {
@@ -223,7 +222,7 @@ func TestDisableAll(t *testing.T) {
 	})
 }
 
-// TestComponents: the names are upstream's, and each is there once.
+// TestComponents: the names are upstream's, and unique.
 func TestComponents(t *testing.T) {
 	names := component.Names(cluster.DefaultComponents())
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))

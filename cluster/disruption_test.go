@@ -18,8 +18,8 @@ import (
 
 func TestDisruption(t *testing.T) { synctest.Test(t, testDisruption) }
 
-// testDisruption evicts pods of a Deployment of three of which two must stay: the first goes,
-// the next only once the first has been replaced.
+// testDisruption evicts pods of a Deployment of three, of which two must stay: the first eviction succeeds, the next
+// only once the first pod has been replaced.
 func testDisruption(t *testing.T) {
 	c := start(t, cluster.Options{Nodes: cluster.Nodes{Count: 2}})
 	ctx, cs := t.Context(), clientset(t, c.Config())
@@ -81,8 +81,8 @@ func testDisruption(t *testing.T) {
 
 func TestDisruptionUncounted(t *testing.T) { synctest.Test(t, testDisruptionUncounted) }
 
-// testDisruptionUncounted has a budget that needs to know how many pods their controller wants,
-// over a pod whose controller cannot say.
+// testDisruptionUncounted has a budget that needs the controller's replica count, for a pod whose controller has no
+// scale.
 func testDisruptionUncounted(t *testing.T) {
 	c := start(t, cluster.Options{Nodes: cluster.Nodes{Count: 1}})
 	ctx, cs := t.Context(), clientset(t, c.Config())

@@ -1,70 +1,64 @@
-// Package cluster is the assembly: options in, a running control plane and nodes out, in this
-// process, without sockets. A test starts one in milliseconds, many beside each other, and
-// inside a testing/synctest bubble in virtual time.
+// Package cluster is the assembly: options in, a running control plane and nodes out, in this process, without sockets.
+// A test starts one in milliseconds; many can run side by side, and inside a testing/synctest bubble in virtual time.
 //
-// Start brings up an API server over storage, RBAC and upstream's admission plugins with
-// upstream's default policy, the controllers, the scheduler and simulated nodes, and returns
-// once a pod can be created. Close ends it all and leaves no goroutine behind. Who owns the
-// goroutine uses New, Run and WaitReady instead.
+// Start brings up an API server over storage, RBAC and upstream's admission plugins with upstream's default policy, the
+// controllers, the scheduler and simulated nodes, and returns once a pod can be created. Close ends it all and leaves
+// no goroutine behind. Callers that want to own the goroutine use New, Run and WaitReady instead.
 //
 // # Clients and identities
 //
-// Config leads client-go and controller-runtime to the cluster as they are, as an administrator;
-// ConfigFor as a User, a ServiceAccount, a node or whoever an authn.Identity says, with what RBAC
-// lets them do; Anonymous with the credentials of the requests themselves, for
-// Options.Authenticators. Every request passes authentication, authorization and admission. The
-// components are such clients too, under the identity and the role that upstream gives each:
-// none is of system:masters. Exec, attach and port-forward are not served.
+// Config connects unmodified client-go and controller-runtime to the cluster, as an administrator; ConfigFor as a User,
+// a ServiceAccount, a node or any other authn.Identity, with the permissions that RBAC grants; Anonymous with the
+// credentials in the requests themselves, for Options.Authenticators. Every request passes authentication,
+// authorization and admission. The components are clients too, each with the identity and role that upstream gives it:
+// none is in system:masters. Exec, attach and port-forward are not served by simulated nodes.
 //
-// Handler serves the same API to the outside, as apiserver/serving does with TLS; Options.Server
-// and Options.Services say what others need to know, and Drain begins the end for them.
-// examples/cluster is a program made that way, with certificates from package pki.
+// Handler serves the same API to the outside; apiserver/serving adds TLS. Options.Server and Options.Services configure
+// what other processes need to know, and Drain starts the shutdown for them. examples/cluster is a program built that
+// way, with certificates from package pki.
 //
-// controller-runtime wants a scheme with Options.Kinds in it, which is Scheme, and in tests
-// SkipNameValidation, since it counts controller names per process, and its metrics server off.
+// controller-runtime needs a scheme with Options.Kinds in it, which Scheme returns. In tests it also needs
+// SkipNameValidation, since it requires controller names to be unique per process, and its metrics server turned off.
 //
 // # Parts that are yours
 //
-// What runs beside the API server, and what every request passes in it, are values with defaults:
-// Options.Components, Authenticators, Authorizers and Admission take the place of DefaultComponents,
-// DefaultAuthenticators, DefaultAuthorizers and DefaultAdmission, which are slices to filter, replace
-// in and append to. A Component knows nothing of this package: component/remote runs the same one
-// against any API server. A Stage is made of the server's parts; Ready is one of a part that is
-// there already.
+// The components beside the API server, and the stages that every request passes in it, are values with defaults:
+// Options.Components, Authenticators, Authorizers and Admission replace DefaultComponents, DefaultAuthenticators,
+// DefaultAuthorizers and DefaultAdmission, whose slices callers may filter, change and append to. A Component knows
+// nothing about this package: component/remote runs the same one against any API server. A Stage is made from the
+// server's parts; Ready makes one from a part that already exists.
 //
 // # Virtual time
 //
-// Start the cluster inside synctest.Test and use the standard library's time as always: Sleep
-// returns as soon as everybody else in the bubble waits, and what was due in the meantime has
-// happened. So a test says time.Sleep(6 * time.Minute) and looks; polling is not needed, and no
-// margin either beyond what the components themselves take. To be kept in mind:
+// Start the cluster inside synctest.Test and use the standard library's time as always: Sleep returns as soon as every
+// other goroutine in the bubble waits, and whatever was due in the meantime has happened. So a test calls
+// time.Sleep(6 * time.Minute) and checks the result; it needs no polling, and no margin beyond the time that the
+// components themselves take. Keep in mind:
 //
-//   - All that waits must be born in the bubble: clients, contexts and channels. Use t.Context,
-//     and close the cluster, or let t.Cleanup do so, before the test's function returns.
-//   - Real network connections, files that block and processes stop the clock.
-//   - Time is virtual, the scheduling of goroutines is not: which of two things at one instant
-//     comes first may differ from run to run. With Options.Seed and Options.Settle the same things
-//     happen to objects of the same names at the same seconds in each run.
+//   - Everything that goroutines wait for must be created in the bubble: clients, contexts and channels. Use t.Context,
+//     and close the cluster, or let t.Cleanup do so, before the test function returns.
+//   - Real network connections, blocking files and processes stop the clock.
+//   - Time is virtual, but the scheduling of goroutines is not: the order of two events at the same instant may differ
+//     from run to run. With Options.Seed and Options.Settle the same things happen to objects of the same names at the
+//     same seconds in each run.
 //
 // # Simulated nodes
 //
-// Each node of Options.Nodes runs the kubelet over a runtime that keeps sandboxes, containers and
-// images in memory. Nodes.Runtime makes it slow, hang or fail and says how containers behave: when
-// they are ready, exit or ignore being stopped. Node.Stop silences a node, Node.Start brings it
-// back.
+// Each node of Options.Nodes runs the kubelet over a runtime that keeps sandboxes, containers and images in memory.
+// Nodes.Runtime makes it slow, hang or fail and sets how containers behave: when they become ready, exit or ignore
+// being stopped. Node.Stop silences a node, Node.Start brings it back.
 //
 // # What differs from upstream
 //
-// Behaviour follows Kubernetes 1.37: names, defaults, validation, messages, timings. Service accounts
-// get tokens by TokenRequest; there is no controller of token secrets, and simulated pods mount
-// nothing. Of the admission plugins it has what DefaultAdmission says, with NodeRestriction on as
-// upstream's installers have it, of the controllers what DefaultComponents says. Leader election is
-// off, for there is one of each. Controllers ask the server before they make something for an owner that
-// their caches might not know to be gone.
+// Behaviour follows Kubernetes 1.37: names, defaults, validation, messages, timings. Service accounts get tokens by
+// TokenRequest; there is no controller for token secrets, and simulated pods mount nothing. DefaultAdmission lists the
+// admission plugins, with NodeRestriction on as in upstream's installers, and DefaultComponents the controllers. Leader
+// election is off, since there is one of each. Before controllers create something for an owner that may be gone
+// although it is in their caches, they ask the server.
 //
 // # Errors and concurrency
 //
-// Errors of New and Start wrap ErrOptions, ErrUnknownComponent or those of the storage. After the
-// end, requests through the configurations fail with ErrClosed, and those to Handler with 503. A
-// Cluster and its Nodes are safe for concurrent use; objects that clients get are the caller's own.
+// Errors of New and Start wrap ErrOptions, ErrUnknownComponent or those of the storage. After the end, requests through
+// the configurations fail with ErrClosed, and those to Handler with 503. A Cluster and its Nodes are safe for
+// concurrent use; callers own the objects that clients return.
 package cluster

@@ -18,8 +18,8 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// grants is the resource of a kind that gives something away, and two objects of it: one that gives nothing, and what makes it
-// give what only administrators have.
+// grants is a resource whose objects grant permissions, with a harmless object, and what changes it to grant
+// permissions that only administrators have.
 type grants struct {
 	resource, kind, namespace string
 	innocent, guilty          map[string]any
@@ -54,7 +54,7 @@ func (g grants) object(name string, guilty bool) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(obj)}
 }
 
-// writes are all ways to give something away. There is an innocent object called "there", and none called otherwise.
+// writes returns all ways to grant permissions. There is a harmless object called "there", and no other.
 func (g grants) writes(ctx context.Context, c dynamic.ResourceInterface) map[string]func() error {
 	patch := func(how types.PatchType) func() error {
 		return func() error {
@@ -92,8 +92,8 @@ func (g grants) writes(ctx context.Context, c dynamic.ResourceInterface) map[str
 	}
 }
 
-// TestNobodyGivesMoreThanTheyHave: whichever way a role or a binding is written, it gives away only what the writer has, unless the
-// writer has the verb escalate on roles or bind on the role.
+// TestNobodyGivesMoreThanTheyHave: whichever way a role or a binding is written, it grants only permissions that the
+// writer has, unless the writer has the verb escalate on roles or bind on the role.
 func TestNobodyGivesMoreThanTheyHave(t *testing.T) {
 	c := start(t, cluster.Options{})
 	ctx := t.Context()

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// greeter is a controller of one's own: it greets every config map.
+// greeter is a custom controller: it greets every config map.
 type greeter struct {
 	maps  *informer.Informer[*corev1.ConfigMap]
 	greet func(string)
@@ -36,7 +36,7 @@ func (g greeter) Reconcile(_ context.Context, key controllers.Key) (controllers.
 	return controllers.Result{}, nil
 }
 
-// A controller of one's own beside upstream's: a component says whom it acts as and how it is made.
+// A custom controller beside upstream's: a component has an identity and a constructor.
 func ExampleComponent() {
 	greeted := make(chan string)
 	c, err := cluster.Start(context.Background(), cluster.Options{

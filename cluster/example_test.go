@@ -61,8 +61,8 @@ func Example() {
 	// Output: web has 3 available pods
 }
 
-// In a bubble the whole control plane lives in virtual time: this test waits for six minutes,
-// in which a lost node has its pods evicted, within milliseconds.
+// In a bubble the whole control plane runs in virtual time: this test waits within milliseconds for the six minutes in
+// which a lost node's pods are evicted.
 func Example_virtualTime() {
 	test := func(t *testing.T) { // in a real test: func TestNodeLoss(t *testing.T)
 		synctest.Test(t, func(t *testing.T) {
@@ -77,13 +77,13 @@ func Example_virtualTime() {
 			}
 			node.Stop()
 			time.Sleep(6 * time.Minute)
-			// … look, through c.Config(), at what became of the pods of node-0 …
+			// … check, through c.Config(), what happened to the pods of node-0 …
 		})
 	}
 	_ = test
 }
 
-// Somebody else than an administrator: what they may do is up to RBAC.
+// A user who is not an administrator has the permissions that RBAC grants.
 func ExampleCluster_ConfigFor() {
 	c, err := cluster.Start(context.Background(), cluster.Options{})
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// kinship is config maps of which later ones are owned by earlier ones: owners by index.
+// kinship lists the owners, by index, of config maps; later ones are owned by earlier ones.
 type kinship [][]int
 
-// bereave is what is left of it, and who is gone, after a deletion that has run its course.
+// bereave returns what is left and what is gone once a deletion is complete.
 func (f kinship) bereave(who int, policy metav1.DeletionPropagation, gone []bool) {
 	gone[who] = true
 	for i := range f {
 		if policy == metav1.DeletePropagationOrphan {
 			f[i] = slices.DeleteFunc(f[i], func(o int) bool { return o == who })
 		}
-		// Owners come before what they own, so one pass will do.
+		// Owners come before what they own, so one pass suffices.
 		left := slices.DeleteFunc(slices.Clone(f[i]), func(o int) bool { return gone[o] })
 		if len(f[i]) > 0 && len(left) == 0 {
 			gone[i] = true
@@ -32,8 +32,7 @@ func (f kinship) bereave(who int, policy metav1.DeletionPropagation, gone []bool
 	}
 }
 
-// TestGarbageCollectionRandom deletes at random from random families and holds what is left to
-// what should be.
+// TestGarbageCollectionRandom deletes randomly from random families and compares what is left with what should be.
 func TestGarbageCollectionRandom(t *testing.T) {
 	inBubble(t, cluster.Options{}, func(t *testing.T, w *world) {
 		for seed := range uint64(20) {

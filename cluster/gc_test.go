@@ -109,7 +109,7 @@ func TestGarbageCollection(t *testing.T) {
 	eventually(t, "both owners gone", left(ctx, cs))
 }
 
-// TestForegroundWaits: the owner stays as long as a dependent that blocks it does.
+// TestForegroundWaits: the owner stays as long as a dependent that blocks its deletion.
 func TestForegroundWaits(t *testing.T) {
 	c := start(t, cluster.Options{})
 	ctx, cs := t.Context(), clientset(t, c.Config())
@@ -145,7 +145,7 @@ func TestForegroundWaits(t *testing.T) {
 	eventually(t, "both go", left(ctx, cs))
 }
 
-// TestOwnerElsewhere: an owner in another namespace is none.
+// TestOwnerElsewhere: an owner in another namespace does not count.
 func TestOwnerElsewhere(t *testing.T) {
 	c := start(t, cluster.Options{})
 	ctx, cs := t.Context(), clientset(t, c.Config())

@@ -25,7 +25,7 @@ func (f *fullDisk) Err() error {
 	return nil
 }
 
-// TestHealthOfStorage: probes tell of a store that takes no more writes, so that somebody starts the server again.
+// TestHealthOfStorage: probes fail if the store accepts no more writes, so that the server is restarted.
 func TestHealthOfStorage(t *testing.T) {
 	store := &fullDisk{Store: memory.New(memory.Options{})}
 	c, err := cluster.Start(t.Context(), cluster.Options{Store: store})

@@ -7,7 +7,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// private makes a cache of a selection, which the caller runs.
+// private makes a cache of selected objects, which the caller runs.
 func private[T informer.Object](c *Cluster, gr schema.GroupResource, s registry.Selection) (*informer.Informer[T], error) {
 	source, err := registry.Source[T](c.registry, gr, s)
 	if err != nil {
@@ -16,7 +16,7 @@ func private[T informer.Object](c *Cluster, gr schema.GroupResource, s registry.
 	return informer.New(source, c.informerOptions()), nil
 }
 
-// informerOptions are those of all caches.
+// informerOptions returns the options of all caches.
 func (c *Cluster) informerOptions() informer.Options {
 	return informer.Options{Logger: c.log, DetectMutations: c.options.OnMutation}
 }

@@ -20,9 +20,10 @@ import (
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/scheduling"
+	"github.com/keelson-dev/keelson/registry/storage"
 )
 
-// builtin are upstream's kinds, as far as they exist here.
+// builtin returns upstream's kinds, as far as they exist here.
 func (c *Cluster) builtin() []registry.Kind {
 	var kinds []registry.Kind
 	kinds = append(kinds, core.Kinds(core.Options{
@@ -43,7 +44,8 @@ func (c *Cluster) builtin() []registry.Kind {
 	}), authz.RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {
 		return c.access.rbac.RulesFor(ctx, user, namespace)
 	}))...)
-	return append(kinds, scheduling.Kinds()...)
+	kinds = append(kinds, scheduling.Kinds()...)
+	return append(kinds, storage.Kinds()...)
 }
 
 // serverVersion is the upstream version whose behaviour is served.

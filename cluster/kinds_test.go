@@ -24,7 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// cart is a kind of a user's own.
+// cart is a custom kind.
 type cart struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -97,7 +97,7 @@ func carts() registry.Kind {
 
 func withCarts() cluster.Options { return cluster.Options{Kinds: []registry.Kind{carts()}} }
 
-// typed is controller-runtime's client over the cluster's scheme.
+// typed returns controller-runtime's client with the cluster's scheme.
 func (w *world) typed() client.WithWatch {
 	w.t.Helper()
 	cl, err := client.NewWithWatch(w.c.Config(), client.Options{Scheme: w.c.Scheme()})
@@ -109,7 +109,7 @@ func newCart(name string, items ...string) *cart {
 	return &cart{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: cartSpec{Items: items}}
 }
 
-// TestKindTyped uses a kind of one's own with controller-runtime's client.
+// TestKindTyped uses a custom kind with controller-runtime's client.
 func TestKindTyped(t *testing.T) {
 	inBubble(t, withCarts(), func(t *testing.T, w *world) {
 		cl := w.typed()
@@ -154,7 +154,7 @@ func TestKindTyped(t *testing.T) {
 	})
 }
 
-// TestKindDynamic uses it without its Go type.
+// TestKindDynamic uses a custom kind without its Go type.
 func TestKindDynamic(t *testing.T) {
 	inBubble(t, withCarts(), func(t *testing.T, w *world) {
 		dyn, err := dynamic.NewForConfig(w.c.Config())
@@ -181,7 +181,7 @@ func TestKindDynamic(t *testing.T) {
 	})
 }
 
-// TestKindDiscovery: clients find it.
+// TestKindDiscovery: a custom kind is in discovery.
 func TestKindDiscovery(t *testing.T) {
 	c := start(t, withCarts())
 	l, err := clientset(t, c.Config()).Discovery().ServerResourcesForGroupVersion("shop.example.com/v1")
@@ -199,7 +199,7 @@ func TestKindDiscovery(t *testing.T) {
 	}
 }
 
-// TestKindLife: the garbage collector and the namespace controller see to it.
+// TestKindLife: the garbage collector and the namespace controller handle a custom kind.
 func TestKindLife(t *testing.T) {
 	inBubble(t, withCarts(), func(t *testing.T, w *world) {
 		cl := w.typed()
@@ -236,7 +236,7 @@ func TestKindLife(t *testing.T) {
 	})
 }
 
-// TestKindRBAC: nobody may use it before a role says so.
+// TestKindRBAC: a custom kind requires permissions.
 func TestKindRBAC(t *testing.T) {
 	c := start(t, withCarts())
 	ctx, cs := t.Context(), clientset(t, c.Config())

@@ -12,22 +12,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// life is how far a cluster got: made, running, ended. It happens once.
+// life is the state of a cluster: made, running, ended. Each happens once.
 type life struct {
 	ready    *once
-	informed *once         // all shared caches hold what is stored
+	informed *once         // closed when all shared caches are in sync
 	done     chan struct{} // closed at the end, with err set before
 
 	mu       sync.Mutex
 	begun    bool
 	cancel   context.CancelFunc
-	stopping <-chan struct{} // closed when the cluster is to end; nil before it began
+	stopping <-chan struct{} // closed when the cluster is to end; nil before Run
 	err      error
 }
 
 func newLife() life { return life{ready: newOnce(), informed: newOnce(), done: make(chan struct{})} }
 
-// begin turns a context into that of the cluster's only run.
+// begin derives the context of the cluster's only run.
 func (l *life) begin(ctx context.Context) (context.Context, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,15 +39,15 @@ func (l *life) begin(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// end is the last thing that happens in a life.
+// end records the end of the run.
 func (l *life) end(err error) {
 	l.err = err
 	l.cancel()
 	close(l.done)
 }
 
-// Start makes a cluster, runs it in the background until Close or until ctx ends, and returns
-// once a pod create in namespace default succeeds. When it fails, nothing is left running.
+// Start makes a cluster, runs it in the background until Close or until ctx ends, and returns once a pod can be created
+// in the namespace default. If it fails, nothing is left running.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c, err := New(o)
 	if err != nil {
@@ -67,10 +67,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Run runs the cluster until ctx ends or Close is called; it is for callers that own the
-// goroutine, others use Start. It returns nil then, with everything stopped and the storage
-// closed, or what the cluster broke on. A cluster runs once: after that, or after Close, Run
-// returns ErrStarted.
+// Run runs the cluster until ctx ends or Close is called, for callers that want to own the goroutine; others use Start.
+// When it returns, everything is stopped and the storage is closed; the error is nil, or that of the part that failed.
+// A cluster runs once: after that, or after Close, Run returns ErrStarted.
 func (c *Cluster) Run(ctx context.Context) error {
 	run, err := c.life.begin(ctx)
 	if err != nil {
@@ -81,16 +80,16 @@ func (c *Cluster) Run(ctx context.Context) error {
 }
 
 func (c *Cluster) live(ctx context.Context) {
-	defer context.AfterFunc(ctx, c.drain.EndStreams)()
+	defer context.AfterFunc(ctx, c.front.drain.EndStreams)()
 	err := c.run(ctx)
 	c.life.end(errors.Join(err, c.closer()))
 }
 
-// Close ends the cluster, waits for it, and returns the error it broke on, if it did. Without a
-// run it only closes the storage. It may be called more than once, and returns the same.
+// Close ends the cluster, waits for it, and returns the error of Run. If the cluster was never run, it only closes the
+// storage. It may be called repeatedly, and returns the same error each time.
 func (c *Cluster) Close() error {
 	if _, err := c.life.begin(context.Background()); err == nil {
-		c.transport.Close()
+		c.front.transport.Close()
 		c.life.end(c.closer())
 	}
 	c.life.mu.Lock()
@@ -101,8 +100,8 @@ func (c *Cluster) Close() error {
 	return c.life.err
 }
 
-// WaitReady blocks until a pod create in namespace default succeeds. It fails when the cluster
-// ends first or has ended, with ErrClosed or what it broke on, and when ctx does.
+// WaitReady blocks until a pod can be created in the namespace default. It fails if ctx ends first, or if the cluster
+// ends or has ended, with the error of Run or ErrClosed.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	select {
 	case <-c.life.done:
@@ -120,7 +119,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 	return ErrClosed
 }
 
-// over tells whether the cluster is ending or has ended.
+// over reports whether the cluster is ending or has ended.
 func (l *life) over() bool {
 	l.mu.Lock()
 	stopping := l.stopping
@@ -133,22 +132,22 @@ func (l *life) over() bool {
 	}
 }
 
-// roundTripper leads requests to the handler, and says so when it is too late for them.
+// roundTripper passes requests to the handler, and fails with ErrClosed after the end.
 type roundTripper struct {
 	cluster *Cluster
 	prepare func(*http.Request) *http.Request
 }
 
 func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.cluster.transport.RoundTrip(t.prepare(r))
+	resp, err := t.cluster.front.transport.RoundTrip(t.prepare(r))
 	if err != nil && t.cluster.life.over() && r.Context().Err() == nil {
 		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return resp, err
 }
 
-// gate is the handler as outsiders see it. Nobody stops their servers before the cluster ends, so
-// their watches end with it, and what comes later is refused.
+// gate is the handler for servers outside the cluster. They may outlive the cluster, so their watches end with it and
+// later requests are refused.
 type gate struct{ cluster *Cluster }
 
 func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +155,7 @@ func (g gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w)
 		return
 	}
-	g.cluster.handler.ServeHTTP(w, r)
+	g.cluster.front.handler.ServeHTTP(w, r)
 }
 
 // refuse answers that the cluster is closed.
@@ -170,7 +169,7 @@ func refuse(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = w.Write(data) // a client that is gone needs no answer
+	_, _ = w.Write(data) // fails only if the client is gone
 }
 
 // once closes a channel at the first call.

@@ -30,8 +30,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// TestNoGoroutineLeft: not after a life with nodes and pods, with a watch that nobody stopped, nor
-// after a start that was given up or failed.
+// TestNoGoroutineLeft: no goroutine is left after a run with nodes, pods and a watch that was not stopped, nor after a
+// start that was canceled or failed.
 func TestNoGoroutineLeft(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	for range 3 {
@@ -63,7 +63,7 @@ func TestNoGoroutineLeft(t *testing.T) {
 	}
 }
 
-// full is a life with everything in it.
+// full runs a cluster with everything in it.
 func full(t *testing.T) {
 	t.Helper()
 	c, err := cluster.Start(t.Context(), cluster.Options{Nodes: cluster.Nodes{Count: 2}})
@@ -83,7 +83,7 @@ func full(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Stop() // is not started again
+	n.Stop() // not restarted
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
@@ -104,7 +104,7 @@ func (f failing) Create(ctx context.Context, key string, value []byte) (int64, e
 	return f.Store.Create(ctx, key, value)
 }
 
-// TestParallel: twenty clusters beside each other have nothing to do with each other.
+// TestParallel: twenty clusters side by side do not affect each other.
 func TestParallel(t *testing.T) {
 	var all sync.WaitGroup
 	began := time.Now()
@@ -140,7 +140,7 @@ func TestParallel(t *testing.T) {
 	t.Logf("20 clusters with a pod each in %v", time.Since(began))
 }
 
-// TestAfterClose: whoever comes too late is told so, at once.
+// TestAfterClose: requests after Close fail at once.
 func TestAfterClose(t *testing.T) {
 	c, err := cluster.Start(t.Context(), cluster.Options{Nodes: cluster.Nodes{Count: 1}})
 	if err != nil {
@@ -169,7 +169,7 @@ func TestAfterClose(t *testing.T) {
 	}
 }
 
-// TestRun: the caller's own goroutine, once.
+// TestRun: Run works on the caller's goroutine, and only once.
 func TestRun(t *testing.T) {
 	c, err := cluster.New(cluster.Options{})
 	if err != nil {
@@ -196,7 +196,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestCloseEndsRun, and what never ran: its directory is free again.
+// TestCloseEndsRun: Close also ends a cluster that never ran, and frees its directory.
 func TestCloseEndsRun(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
@@ -225,7 +225,7 @@ func TestCloseEndsRun(t *testing.T) {
 	}
 }
 
-// TestContextEnds: the context of Start ends the cluster as Close does.
+// TestContextEnds: the context of Start ends the cluster like Close.
 func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -244,7 +244,7 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// TestWaits: they end with their contexts.
+// TestWaits: waits end with their contexts.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := cluster.New(cluster.Options{Nodes: cluster.Nodes{Count: 2}})
@@ -331,7 +331,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestControllerRuntime: its manager and its clients take the config as it is.
+// TestControllerRuntime: controller-runtime's manager and clients work with the unmodified config.
 func TestControllerRuntime(t *testing.T) {
 	inBubble(t, cluster.Options{Nodes: cluster.Nodes{Count: 1}}, func(t *testing.T, w *world) {
 		manager, err := ctrl.NewManager(w.c.Config(), ctrl.Options{

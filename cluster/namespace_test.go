@@ -14,8 +14,8 @@ import (
 
 func TestNamespaceDeletion(t *testing.T) { synctest.Test(t, testNamespaceDeletion) }
 
-// testNamespaceDeletion deletes a namespace with a running Deployment, and an object whose
-// finalizer holds it for a while.
+// testNamespaceDeletion deletes a namespace with a running Deployment and an object that its finalizer retains for a
+// while.
 func testNamespaceDeletion(t *testing.T) {
 	c := start(t, cluster.Options{Nodes: cluster.Nodes{Count: 1}})
 	ctx, cs := t.Context(), clientset(t, c.Config())

@@ -20,7 +20,7 @@ func taints(node *corev1.Node) []string {
 	return all
 }
 
-// TestNewNodes: a node keeps pods away from its creation on until it is ready, and not after that.
+// TestNewNodes: a node repels pods from its creation until it is ready, but not after that.
 func TestNewNodes(t *testing.T) {
 	inBubble(t, nodes(1), func(t *testing.T, w *world) {
 		made, err := w.cs.CoreV1().Nodes().Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}, metav1.CreateOptions{})
@@ -50,8 +50,7 @@ func TestNewNodes(t *testing.T) {
 	})
 }
 
-// TestNewNodesWithoutController: whoever disables the controller takes the taint off, or not; nodes
-// are waited for all the same.
+// TestNewNodesWithoutController: without the controller the taint may stay, but WaitNodes still returns.
 func TestNewNodesWithoutController(t *testing.T) {
 	o := nodes(1)
 	o.Disable = []string{"node-lifecycle-controller"}
@@ -64,7 +63,7 @@ func TestNewNodesWithoutController(t *testing.T) {
 	})
 }
 
-// TestSystemPriorityClasses: the classes that every cluster has stay, also when all are deleted.
+// TestSystemPriorityClasses: the system classes cannot be deleted, even by deleting the whole collection.
 func TestSystemPriorityClasses(t *testing.T) {
 	c := start(t, cluster.Options{Disable: []string{"scheduler"}})
 	classes := clientset(t, c.Config()).SchedulingV1().PriorityClasses()

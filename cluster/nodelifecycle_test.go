@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// inOutage runs three pods on three nodes in a bubble, and silences the node of the first one
-// after 17 s; the test goes on from there.
+// inOutage runs three pods on three nodes in a bubble, and silences the node of the first one after 17 s; the test
+// continues from there.
 func inOutage(t *testing.T, test func(t *testing.T, s *story, victim *cluster.Node, pod corev1.Pod)) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := uint64(11)
@@ -52,7 +52,7 @@ func inOutage(t *testing.T, test func(t *testing.T, s *story, victim *cluster.No
 	})
 }
 
-// second returns the virtual second at which an object's condition came to be as wanted.
+// second returns the virtual second at which an object's condition became as wanted.
 func (s *story) second(object, what string) int {
 	s.t.Helper()
 	for _, tr := range s.j.ordered() {
@@ -64,7 +64,7 @@ func (s *story) second(object, what string) int {
 	return 0
 }
 
-// said tells whether there is an event of such an object, source and text.
+// said returns nil if there is an event of that object, source and text.
 func (s *story) said(object, source, reason, message string) error {
 	list, err := s.cs.CoreV1().Events("default").List(s.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -130,7 +130,7 @@ func TestNodeLost(t *testing.T) {
 			}
 		}
 
-		// When it is back, the node ends what was deleted and is as good as new.
+		// When it is back, the node stops the deleted pods and loses its taints.
 		victim.Start()
 		time.Sleep(30 * time.Second)
 		if err := running(t.Context(), s.cs, "web", 3)(); err != nil {
@@ -166,8 +166,7 @@ func TestNodeComesBack(t *testing.T) {
 	})
 }
 
-// TestNodeDeleted: pods of a node that does not exist any more are marked and removed after the
-// quarantine.
+// TestNodeDeleted: pods of a node that no longer exists are marked and removed after the quarantine.
 func TestNodeDeleted(t *testing.T) {
 	inOutage(t, func(t *testing.T, s *story, victim *cluster.Node, pod corev1.Pod) {
 		if err := s.cs.CoreV1().Nodes().Delete(t.Context(), victim.Name(), metav1.DeleteOptions{}); err != nil {

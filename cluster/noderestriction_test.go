@@ -63,7 +63,7 @@ func (s *stolen) check(err error) {
 	}
 }
 
-// spy is a pod on a node that mounts a secret of the system and runs as an account of it.
+// spy creates a pod on a node that mounts a system secret and runs as a system account.
 func (s *stolen) spy(node string, mirror bool) error {
 	pod := testPod("spy")
 	pod.Spec.NodeName = node
@@ -108,14 +108,14 @@ func (s *stolen) lease(namespace string) error {
 	return err
 }
 
-// attack is what a thief of a node's credentials tries.
+// attack is something that a thief of a node's credentials tries.
 type attack struct {
 	name    string
 	try     func() error
 	refusal string
 }
 
-// attacks are those that only admission can refuse: the Node authorizer allows the request.
+// attacks returns the attacks that only admission can refuse, because the Node authorizer allows the request.
 func (s *stolen) attacks() []attack {
 	pods := s.node.CoreV1().Pods("default")
 	return []attack{
@@ -164,7 +164,7 @@ func (s *stolen) attacks() []attack {
 	}
 }
 
-// TestStolenNode: the credentials of a node are worth that node, and no more.
+// TestStolenNode: the credentials of a node give access to that node only.
 func TestStolenNode(t *testing.T) {
 	s := steal(t, cluster.Options{})
 	for _, a := range s.attacks() {
@@ -205,7 +205,7 @@ func TestStolenNode(t *testing.T) {
 	s.works()
 }
 
-// works is what a node does for its pods, and what its own kubelet is not seen to do here.
+// works checks what a node may do for its pods, as far as the kubelet does not do it in this test.
 func (s *stolen) works() {
 	s.t.Helper()
 	yes := true
@@ -232,12 +232,12 @@ func (s *stolen) works() {
 			s.t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := s.evict("mine"); err != nil { // the end of the pod that the others are about
+	if err := s.evict("mine"); err != nil { // last, since it ends the pod that the others use
 		s.t.Errorf("an eviction: %v", err)
 	}
 }
 
-// TestStolenNodeWithoutPlugin: it is the plugin that stands between a node and the rest.
+// TestStolenNodeWithoutPlugin: without the plugin, the attacks succeed.
 func TestStolenNodeWithoutPlugin(t *testing.T) {
 	s := steal(t, cluster.Options{Disable: []string{"NodeRestriction"}})
 	for _, a := range s.attacks() {
@@ -245,7 +245,7 @@ func TestStolenNodeWithoutPlugin(t *testing.T) {
 			t.Errorf("%s is refused by something else: %v", a.name, err)
 		}
 	}
-	// The whole attack: a pod of one's own making makes the secret that it mounts readable.
+	// The whole attack: a pod created by the attacker makes the secret that it mounts readable.
 	if _, err := s.node.CoreV1().Secrets("kube-system").Get(s.ctx, "crown", metav1.GetOptions{}); err != nil {
 		t.Errorf("the attack would not have worked: %v", err)
 	}

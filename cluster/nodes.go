@@ -23,10 +23,16 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// maxNodes is how many pod networks of 254 addresses fit into 10.64.0.0/10.
+// maxNodes is the number of pod networks of 254 addresses in 10.64.0.0/10.
 const maxNodes = 1 << 14
 
-// Node is one node, simulated unless Nodes.Run runs it. It is safe for concurrent use.
+// nodes are a cluster's nodes, by number.
+type nodes struct {
+	all   []*Node
+	ready *nodesReady
+}
+
+// Node is one node, which is simulated unless Nodes.Run runs it. It is safe for concurrent use.
 type Node struct {
 	name    string
 	cluster *Cluster
@@ -38,29 +44,28 @@ type Node struct {
 	mu     sync.Mutex
 	want   bool               // whether the kubelet should run
 	change chan struct{}      // closed when want changes
-	stop   context.CancelFunc // ends the kubelet that runs
+	stop   context.CancelFunc // stops the running kubelet
 	idle   chan struct{}      // closed while no kubelet runs
 }
 
 // Node returns the simulated node of that name, or ErrUnknownNode.
 func (c *Cluster) Node(name string) (*Node, error) {
-	for _, n := range c.nodes {
+	for _, n := range c.nodes.all {
 		if n.name == name {
 			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("%w %q: there are %d, from node-0 on", ErrUnknownNode, name, len(c.nodes))
+	return nil, fmt.Errorf("%w %q: there are %d, from node-0 on", ErrUnknownNode, name, len(c.nodes.all))
 }
 
-// Name is the node's name.
+// Name returns the node's name.
 func (n *Node) Name() string { return n.name }
 
-// Runtime is the node's container runtime: what it was told with Nodes.Runtime, and every
-// container's state.
+// Runtime returns the node's container runtime, with every container's state.
 func (n *Node) Runtime() *simulated.Runtime { return n.runtime }
 
-// Stop makes the node fall silent, as a crash of its kubelet or a cut cable would: its
-// containers go on, but nobody hears of them. It returns when the kubelet has ended.
+// Stop silences the node, like a crash of its kubelet or a network failure: its containers keep running, but nothing is
+// reported about them. It returns when the kubelet has ended.
 func (n *Node) Stop() {
 	n.set(false)
 	n.mu.Lock()
@@ -69,7 +74,7 @@ func (n *Node) Stop() {
 	<-idle
 }
 
-// Start brings a stopped node back; its kubelet picks up the containers that still run.
+// Start brings a stopped node back; its kubelet picks up the containers that are still running.
 func (n *Node) Start() { n.set(true) }
 
 func (n *Node) set(want bool) {
@@ -97,7 +102,7 @@ func (c *Cluster) addNodes() error {
 	for i := range c.options.Nodes.Count {
 		n := c.newNode(i)
 		n.services = services
-		c.nodes = append(c.nodes, n)
+		c.nodes.all = append(c.nodes.all, n)
 		c.parts = append(c.parts, lifecycle.Func(n.run))
 	}
 	return c.followNodes()
@@ -149,7 +154,7 @@ func (n *Node) run(ctx context.Context) error {
 	}
 }
 
-// kubelet runs one life of the kubelet.
+// kubelet runs the kubelet until it is stopped.
 func (n *Node) kubelet(ctx context.Context) error {
 	c := n.cluster
 	api, err := c.clientOf(authn.NodeIdentity(n.name), "kubelet")
@@ -188,7 +193,7 @@ func (n *Node) kubelet(ctx context.Context) error {
 	return lifecycle.Group(pods, self, recorder, k).Run(ctx)
 }
 
-// single makes sources of single objects of a resource.
+// single returns a function that makes sources of single objects of a resource.
 func single[T informer.Object](r *registry.Registry, resource string) func(namespace, name string) (informer.Source[T], error) {
 	return func(namespace, name string) (informer.Source[T], error) {
 		return registry.Source[T](r, coreResource(resource), registry.Selection{
@@ -217,13 +222,12 @@ func (n *Node) options() kubelet.Options {
 	}
 }
 
-// WaitNodes blocks until all simulated nodes are registered and ready, pods are not kept away from
-// them any more by the taint of new nodes, and the scheduler knows. Without the
-// node-lifecycle-controller, which takes that taint off, the taint does not count.
-// It fails when ctx or the cluster ends first.
+// WaitNodes blocks until all simulated nodes are registered and ready, no longer have the taint of new nodes, and the
+// scheduler knows it. Without the node-lifecycle-controller, which removes that taint, the taint is ignored. It fails
+// if ctx or the cluster ends first.
 func (c *Cluster) WaitNodes(ctx context.Context) error {
 	for {
-		change, missing := c.nodesReady.missing()
+		change, missing := c.nodes.ready.missing()
 		select {
 		case <-c.life.done:
 			return ErrClosed
@@ -242,8 +246,8 @@ func (c *Cluster) WaitNodes(ctx context.Context) error {
 	}
 }
 
-// nodesReady is which of the simulated nodes are ready, as the scheduler has been told: handlers
-// are called in the order in which they were added, and this one comes after the scheduler's.
+// nodesReady records which of the simulated nodes are ready, as known to the scheduler: handlers are called in the
+// order in which they were added, and this one comes after the scheduler's.
 type nodesReady struct {
 	mu     sync.Mutex
 	ready  map[string]bool // every node has an entry
@@ -252,11 +256,11 @@ type nodesReady struct {
 
 func (c *Cluster) followNodes() error {
 	r := &nodesReady{ready: map[string]bool{}, change: make(chan struct{})}
-	for _, n := range c.nodes {
+	for _, n := range c.nodes.all {
 		r.ready[n.name] = false
 	}
-	c.nodesReady = r
-	if len(c.nodes) == 0 {
+	c.nodes.ready = r
+	if len(c.nodes.all) == 0 {
 		return nil
 	}
 	nodes := component.Informer[*corev1.Node](c.informers, corev1.SchemeGroupVersion.WithResource("nodes"))
@@ -281,7 +285,7 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// isNew tells whether a node has the taint with which it was created.
+// isNew reports whether a node still has the taint with which it was created.
 func isNew(node *corev1.Node) bool {
 	taint := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 	return slices.ContainsFunc(node.Spec.Taints, func(had corev1.Taint) bool { return had.MatchTaint(&taint) })
@@ -298,7 +302,7 @@ func (r *nodesReady) set(name string, ready bool) {
 	r.change = make(chan struct{})
 }
 
-// missing fails with which nodes are not ready, and returns what tells when to ask again.
+// missing returns an error that names nodes that are not ready, and a channel that is closed at the next change.
 func (r *nodesReady) missing() (change <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

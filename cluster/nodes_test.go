@@ -10,8 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// TestNodeRestart: a kubelet that comes back finds its containers as they were, and does what was
-// asked for in the meantime.
+// TestNodeRestart: a restarted kubelet finds its containers unchanged, and handles what was requested in the meantime.
 func TestNodeRestart(t *testing.T) {
 	inBubble(t, nodes(1), func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 2))
@@ -53,7 +52,7 @@ func TestNodeRestart(t *testing.T) {
 	})
 }
 
-// TestExit ends one container from outside, as a crash would.
+// TestExit ends one container from outside, like a crash.
 func TestExit(t *testing.T) {
 	inBubble(t, nodes(1), func(t *testing.T, w *world) {
 		_, err := w.pods.Create(w.ctx, testPod("web"), metav1.CreateOptions{})

@@ -23,55 +23,55 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// Options of a Cluster. The zero value is a whole control plane in memory, without nodes.
+// Options configures a Cluster. The zero value is a whole control plane in memory, without nodes.
 type Options struct {
-	// Nodes are the simulated nodes.
+	// Nodes configures the simulated nodes.
 	Nodes Nodes
-	// Components are what runs beside the API server; nil is DefaultComponents, an empty slice is none. Each has an
+	// Components run beside the API server; nil is DefaultComponents, an empty slice is none. Each must have an
 	// identity.
 	Components []Component
-	// Disable leaves components and admission plugins out, by their names.
+	// Disable names components and admission plugins to leave out.
 	Disable []string
-	// Dir is where an embedded, durable store keeps its files; empty keeps all in memory.
+	// Dir is the directory of an embedded, durable store; if empty, everything is in memory.
 	Dir string
 	// Store, if set, is used instead, and not closed by Close.
 	Store storage.Store
-	// Kinds are served beside the built-in ones.
+	// Kinds are served in addition to the built-in ones.
 	Kinds []registry.Kind
-	// Authenticators are asked in their order who makes a request, after the one for clients in this process; nil is
-	// DefaultAuthenticators.
+	// Authenticators identify, in this order, who makes a request, after the authenticator for clients in this process;
+	// nil is DefaultAuthenticators.
 	Authenticators []AuthenticatorStage
-	// Authorizers are asked in their order whether it may; nil is DefaultAuthorizers.
+	// Authorizers decide, in this order, whether a request is allowed; nil is DefaultAuthorizers.
 	Authorizers []AuthorizerStage
-	// Admission plugins change and judge what is written; nil is DefaultAdmission. Those that upstream knows run in
-	// upstream's order, others behind them, in the order given.
+	// Admission plugins mutate and validate what is written; nil is DefaultAdmission. Those that upstream has run in
+	// upstream's order; others follow, in the order given.
 	Admission []AdmissionStage
-	// Services are what services get.
+	// Services configures the IPs and ports of services.
 	Services Services
-	// Seed, if not nil, makes UIDs, generated names and all other choices the same in each run.
+	// Seed, if not nil, makes UIDs, generated names and all other random choices the same in each run.
 	Seed *uint64
-	// Settle is how long controllers and scheduler wait after something happened, so that they
-	// see together what happens at the same moment. In a synctest bubble, with a Seed, any
-	// positive value makes runs repeat; on a real clock it only slows them down.
+	// Settle is how long controllers and the scheduler wait after an event, so that they handle simultaneous events
+	// together. In a synctest bubble, with a Seed, any positive value makes runs reproducible; on a real clock it only
+	// slows them down.
 	Settle time.Duration
-	// Server is how the API server is reached and what it keeps record of.
+	// Server configures how the API server is reached and what it records.
 	Server Server
-	// OnMutation, if set, turns the mutation detector on: it is told of every object in a shared
-	// cache that somebody changed, when that object is replaced or removed, or by Close.
+	// OnMutation, if set, turns on the mutation detector: it is called for every object that was modified in a shared
+	// cache, when the object is replaced or removed, or by Close.
 	OnMutation func(error)
 	Logger     *slog.Logger
 }
 
-// Services options. The zero value is upstream's defaults.
+// Services configures the IPs and ports of services. The zero value is upstream's defaults.
 type Services struct {
-	// Networks are those of cluster IPs: one, or one of each family, that of the default family
-	// first; nil is 10.96.0.0/12.
+	// Networks are the networks of cluster IPs: one, or one of each family with the default family first; nil is
+	// 10.96.0.0/12.
 	Networks []netip.Prefix
-	// NodePorts are given out to services that ask for them; the zero value is 30000 to 32767.
+	// NodePorts is the range for node ports of services; the zero value is 30000 to 32767.
 	NodePorts allocation.PortRange
 }
 
-// networks are those of cluster IPs.
+// networks returns the networks of cluster IPs.
 func (s *Services) networks() []netip.Prefix {
 	if len(s.Networks) > 0 {
 		return s.Networks
@@ -79,7 +79,7 @@ func (s *Services) networks() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 96, 0, 0}), 12)}
 }
 
-// nodePorts are those that are given out.
+// nodePorts returns the range of node ports.
 func (s *Services) nodePorts() allocation.PortRange {
 	if s.NodePorts == (allocation.PortRange{}) {
 		return allocation.NodePorts()
@@ -87,40 +87,38 @@ func (s *Services) nodePorts() allocation.PortRange {
 	return s.NodePorts
 }
 
-// Server options for the API server. The zero value is one that is reached in process alone.
+// Server configures the API server. The zero value is one that is reached only in process.
 type Server struct {
-	// RootCA is the PEM of the authority that pods verify the API server by, which the
+	// RootCA is the PEM of the authority with which pods verify the API server, which the
 	// root-ca-certificate-publisher-controller publishes; in process there is none.
 	RootCA []byte
-	// ClientCA is the PEM of the authority by which Options.Authenticators verify clients'
-	// certificates. It is published in kube-system, for servers that leave authentication to
-	// this one.
+	// ClientCA is the PEM of the authority with which Options.Authenticators verify clients' certificates. It is
+	// published in kube-system, for servers that delegate authentication to this one.
 	ClientCA []byte
-	// TokenIssuer is the URL in tokens of service accounts, and whom they are meant for unless they say
-	// otherwise; empty is https://kubernetes.default.svc.cluster.local, which kubeadm's clusters have. Only
-	// that of an https URL can be discovered by others.
+	// TokenIssuer is the issuer URL of service account tokens, and their default audience; empty is
+	// https://kubernetes.default.svc.cluster.local, as in kubeadm's clusters. Others can discover only an issuer with
+	// an https URL.
 	TokenIssuer string
-	// TokenKeys sign the tokens of service accounts; nil are keys that nobody else ever knows, so
-	// that tokens end with the cluster.
+	// TokenKeys sign service account tokens; nil generates keys in memory, so tokens become invalid when the cluster
+	// ends.
 	TokenKeys *serviceaccount.Keys
-	// Audit, if set, records requests.
+	// Audit, if set, logs requests.
 	Audit *audit.Log
 	// MaxInFlight and MaxMutatingInFlight are those of apiserver.Options.
 	MaxInFlight, MaxMutatingInFlight int
 	// Metrics serves /metrics.
 	Metrics bool
-	// Checks are asked by probes beside the server's own.
+	// Checks are served to probes in addition to the server's own.
 	Checks []health.Check
-	// Connector leads to containers of nodes that have servers: logs, exec and so on. nil says that
-	// there is no way. It connects as the user that kube-apiserver-kubelet-client is, who is then
-	// allowed all of a kubelet's API.
+	// Connector connects to kubelets' servers, for logs, exec and so on; nil if nodes have none. It connects as the
+	// user kube-apiserver-kubelet-client, which is then granted all of a kubelet's API.
 	Connector apiserver.Connector
-	// Address is where nodes and pods reach the server, if they do: the service kubernetes in the
-	// namespace default leads there. It does not exist when there is no address, or a loopback one.
+	// Address is where nodes and pods reach the server, if they do. The service kubernetes in the namespace default
+	// points to it; without an address, or with a loopback one, there is no such service.
 	Address netip.AddrPort
 }
 
-// setDefaults fills in what is nil, and leaves out what is disabled.
+// setDefaults fills in what is nil, and removes what is disabled.
 func (o *Options) setDefaults() error {
 	if o.Components == nil {
 		o.Components = DefaultComponents()
@@ -153,7 +151,7 @@ func checkComponents(all []Component) error {
 	return nil
 }
 
-// checkStages finds what is wrong with a chain.
+// checkStages validates a chain.
 func checkStages[T any](what string, all []Stage[T]) error {
 	for i, s := range all {
 		switch {
@@ -166,7 +164,7 @@ func checkStages[T any](what string, all []Stage[T]) error {
 	return nil
 }
 
-// check finds the mistakes that can be seen before anything is opened.
+// check validates what can be validated before anything is opened.
 func (o *Options) check() error {
 	switch {
 	case o.Dir != "" && o.Store != nil:
@@ -183,7 +181,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// network is what nodes' pod networks are cut out of.
+// network returns the network that contains the nodes' pod networks.
 func (n *Nodes) network() netip.Prefix {
 	if n.Network.IsValid() {
 		return n.Network.Masked()
@@ -191,23 +189,19 @@ func (n *Nodes) network() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 64, 0, 0}), 10)
 }
 
-// Nodes are a kubelet each, over a runtime that keeps state and starts nothing unless Run says
-// otherwise.
+// Nodes configures the nodes. Each is a kubelet over a runtime that keeps state but starts nothing, unless Run is set.
 type Nodes struct {
-	// Count is how many there are; they are called node-0, node-1 and so on.
+	// Count is the number of nodes; they are called node-0, node-1 and so on.
 	Count int
-	// Network is what the nodes' pod networks of 254 addresses are cut out of, in their order; the
-	// zero value is 10.64.0.0/10.
+	// Network is divided into the nodes' pod networks of 254 addresses, in their order; the zero value is 10.64.0.0/10.
 	Network netip.Prefix
-	// Capacity of each; empty is 8 CPUs, 32 GiB and 110 pods.
+	// Capacity is that of each node; empty is 8 CPUs, 32 GiB and 110 pods.
 	Capacity corev1.ResourceList
 	// Prepare, if set, may change a node's labels, taints and capacity before it registers.
 	Prepare func(node *corev1.Node)
-	// Runtime returns the options of a node's runtime, to make it fail, hang or slow; nil is
-	// the zero ones.
+	// Runtime returns the options of a node's runtime, to make it fail, hang or be slow; nil is the zero options.
 	Runtime func(node string) simulated.Options
-	// Run, if set, runs the nodes instead, each as long as the context lasts; it starts nothing
-	// that the parts do not offer. Runtime and Prepare are then not asked. Packages below node run nodes
-	// of real containers.
+	// Run, if set, runs each node until its context ends, from the given parts, instead of the simulated ones; Runtime
+	// and Prepare are then not used. Packages below node run nodes with real containers.
 	Run func(ctx context.Context, parts node.Parts) error
 }

@@ -39,7 +39,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// TestStore: a store of the user's holds upstream's keys and outlives the cluster.
+// TestStore: a caller's store holds upstream's keys and outlives the cluster.
 func TestStore(t *testing.T) {
 	store := memory.New(memory.Options{})
 	defer store.Close()
@@ -73,8 +73,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestAdmission: mutators before validators, one's own behind upstream's, each refusal in the
-// plugin's words.
+// TestAdmission: mutators run before validators, custom plugins after upstream's, and each refusal has the plugin's
+// text.
 func TestAdmission(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
@@ -121,7 +121,7 @@ func TestAdmission(t *testing.T) {
 	if _, err := pods.Create(t.Context(), testPod("bad"), metav1.CreateOptions{}); !apierrors.IsForbidden(err) || err.Error() != `pods "bad" is forbidden: seen labels BA` {
 		t.Errorf("a refusal: %v", err)
 	}
-	// As upstream's, an error that is no API error refuses too.
+	// As upstream, an error that is not an API error refuses too.
 	if _, err := pods.Create(t.Context(), testPod("odd"), metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "the moon is full") {
 		t.Errorf("an error of the plugin's own: %v", err)
 	}
@@ -130,7 +130,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestAuthenticators: a bearer token makes somebody of a client without an identity.
+// TestAuthenticators: a bearer token identifies a client without an identity.
 func TestAuthenticators(t *testing.T) {
 	tokens := token.New(token.Static(map[string]*authn.Identity{
 		"s3cret": {Name: "jane", Groups: []string{"shop"}, Extra: map[string][]string{"example.com/floor": {"2"}}},
@@ -156,7 +156,7 @@ func TestAuthenticators(t *testing.T) {
 	}
 }
 
-// TestAuthorizers: asked before RBAC, they allow and deny; what they have no opinion on goes on.
+// TestAuthorizers: authorizers before RBAC allow and deny; RBAC decides where they have no opinion.
 func TestAuthorizers(t *testing.T) {
 	night := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, error) {
 		switch {
@@ -181,23 +181,24 @@ func TestAuthorizers(t *testing.T) {
 	}
 }
 
-// TestSchedulerOptions: predicates refuse, priorities prefer, and each decision is told.
+// TestSchedulerOptions: predicates filter nodes, priorities rank them, and each decision is reported.
 func TestSchedulerOptions(t *testing.T) {
 	var mu sync.Mutex
 	var decisions []scheduler.Decision
 	profile := kubescheduler.Profile()
-	profile.Predicates = append(profile.Predicates, scheduler.PredicateFunc("NotFirst", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+	notFirst := scheduler.PredicateFunc("NotFirst", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
 		if n.Node.Name == "node-0" {
 			return scheduler.Refuse("node(s) were the first")
 		}
 		return nil
-	}))
-	profile.Priorities = append(profile.Priorities, scheduler.Weighted{Weight: 10, Priority: scheduler.PriorityFunc("Last", func(_ *corev1.Pod, n *scheduler.NodeInfo) int64 {
+	})
+	last := scheduler.PriorityFunc("Last", func(_ *corev1.Pod, n *scheduler.NodeInfo) int64 {
 		if n.Node.Name == "node-2" {
 			return scheduler.MaxScore
 		}
 		return 0
-	})})
+	})
+	profile.Plugins = append(profile.Plugins, scheduler.Enabled{Plugin: notFirst}, scheduler.Enabled{Plugin: last, Weight: 10})
 	inBubble(t, cluster.Options{
 		Nodes: cluster.Nodes{Count: 3},
 		Components: component.With(cluster.DefaultComponents(), kubescheduler.Component(kubescheduler.Options{
@@ -224,7 +225,7 @@ func TestSchedulerOptions(t *testing.T) {
 	})
 }
 
-// TestSeed: two clusters with the same seed make the same UIDs and names, another seed others.
+// TestSeed: two clusters with the same seed generate the same UIDs and names; another seed gives others.
 func TestSeed(t *testing.T) {
 	play := func(seed uint64) (made []string) {
 		o := nodes(2)
@@ -247,7 +248,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestSettle: however long components wait for what belongs together, everything still happens.
+// TestSettle: however long components wait for related events, everything still happens.
 func TestSettle(t *testing.T) {
 	o := nodes(2)
 	o.Settle = 20 * time.Millisecond
@@ -264,7 +265,7 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// TestOnMutation: whoever changes an object that everybody shares is caught.
+// TestOnMutation: modifications of shared objects are detected.
 func TestOnMutation(t *testing.T) {
 	caught := make(chan error, 100)
 	o := cluster.Options{Nodes: cluster.Nodes{Count: 1}, OnMutation: func(err error) { caught <- err }}
@@ -282,7 +283,7 @@ func TestOnMutation(t *testing.T) {
 		pods, _ := w.c.Registry().Resource(schema.GroupResource{Resource: "pods"})
 		shared, err := pods.Get(w.ctx, "default", "victim", "0")
 		w.check(err)
-		synctest.Wait() // nobody is reading it just now
+		synctest.Wait() // nothing is reading it now
 		shared.Object.GetLabels()["vandal"] = "was here"
 		// It is noticed when the object leaves the caches, or at the latest by Close.
 		w.check(w.pods.Delete(w.ctx, "victim", metav1.DeleteOptions{}))
@@ -298,7 +299,7 @@ func TestOnMutation(t *testing.T) {
 	})
 }
 
-// TestNodes: count, capacity, what Prepare says and the runtime of each.
+// TestNodes checks the nodes' count and capacity, the changes of Prepare, and the runtimes.
 func TestNodes(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]bool{}
@@ -363,7 +364,7 @@ func TestNodes(t *testing.T) {
 	})
 }
 
-// TestBadOptions: mistakes are named when the cluster is made.
+// TestBadOptions: New rejects invalid options, and its error names them.
 func TestBadOptions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
@@ -412,8 +413,8 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// TestServerOnLoopback: what is served to this machine alone is not told to pods, and an issuer that others cannot find signs
-// tokens all the same.
+// TestServerOnLoopback: a loopback address is not published to pods, and an issuer that cannot be discovered still
+// signs tokens.
 func TestServerOnLoopback(t *testing.T) {
 	c := start(t, cluster.Options{Server: cluster.Server{
 		Address: netip.MustParseAddrPort("127.0.0.1:6443"), TokenIssuer: "http://127.0.0.1:6443",
@@ -437,7 +438,7 @@ func TestServerOnLoopback(t *testing.T) {
 	}
 }
 
-// TestDirInUse: the second cluster on a directory is refused, and the first does not notice.
+// TestDirInUse: the second cluster on a directory is refused, and the first is not affected.
 func TestDirInUse(t *testing.T) {
 	dir := t.TempDir()
 	c := start(t, cluster.Options{Dir: dir})
@@ -449,7 +450,7 @@ func TestDirInUse(t *testing.T) {
 	}
 }
 
-// TestConfigIsACopy: what one client does to its config, another does not see.
+// TestConfigIsACopy: changes to one client's config do not affect others.
 func TestConfigIsACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, cluster.Options{})

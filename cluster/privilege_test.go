@@ -30,13 +30,13 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// need is a permission that a request needed after neither being of system:masters nor the Node
-// authorizer's business had decided it.
+// need is a permission that a request needed from RBAC, because neither system:masters nor the Node authorizer allowed
+// it.
 type need struct {
 	user, verb, group, resource, subresource, namespace, name, path string
 }
 
-// witness notes who asks for what, and who writes.
+// witness records who requests which permissions, and who writes.
 type witness struct {
 	mu      sync.Mutex
 	needs   map[need]authz.Attributes
@@ -48,8 +48,8 @@ func newWitness() *witness {
 	return &witness{needs: map[need]authz.Attributes{}, writers: map[string]*authn.Identity{}}
 }
 
-// options makes a cluster be watched. As an authorizer the witness stands before RBAC and has no
-// opinion; as an admission plugin it sees all writes, also those of system:masters.
+// options adds the witness to a cluster. As an authorizer it comes before RBAC and has no opinion; as an admission
+// plugin it sees all writes, including those of system:masters.
 func (w *witness) options(o cluster.Options) cluster.Options {
 	o.Authorizers = slices.Insert(cluster.DefaultAuthorizers(), 2, cluster.Ready[authz.Authorizer]("witness", w))
 	o.Admission = append(cluster.DefaultAdmission(), cluster.Plugins(w)...)
@@ -87,7 +87,7 @@ func (w *witness) Validate(_ context.Context, r *admission.Request) error {
 	return nil
 }
 
-// policy is an evaluator of the cluster's RBAC objects as they are now.
+// policy returns an authorizer for the cluster's current RBAC objects.
 func policy(t *testing.T, c *cluster.Cluster) authz.Authorizer {
 	t.Helper()
 	return rbac.New(rbac.Sources{
@@ -107,8 +107,7 @@ func liveRBAC[T registry.Object](t *testing.T, c *cluster.Cluster, resource stri
 	return live
 }
 
-// upstreamUsers are the identities that upstream's components have, by the subjects of its
-// default bindings.
+// upstreamUsers returns the identities of upstream's components, taken from the subjects of its default bindings.
 func upstreamUsers() map[string]bool {
 	users := map[string]bool{"system:kube-scheduler": true}
 	for _, b := range bootstrap.Policy().ClusterRoleBindings {
@@ -121,7 +120,7 @@ func upstreamUsers() map[string]bool {
 	return users
 }
 
-// violations are what breaks least privilege in what was seen.
+// violations returns the observed violations of least privilege.
 func (w *witness) violations(t *testing.T, c *cluster.Cluster) []string {
 	t.Helper()
 	w.mu.Lock()
@@ -158,7 +157,7 @@ func (w *witness) violations(t *testing.T, c *cluster.Cluster) []string {
 	return bad
 }
 
-// silent are the components that asked for nothing, of which therefore nothing is known.
+// silent returns the components that made no requests, about which nothing is therefore known.
 func (w *witness) silent() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,8 +178,7 @@ func (w *witness) silent() []string {
 	return slices.DeleteFunc(users, func(user string) bool { return asked[user] })
 }
 
-// TestLeastPrivilege: every component acts as upstream's identity of it, under upstream's roles,
-// and is refused nothing.
+// TestLeastPrivilege: every component acts under upstream's identity and roles, and is refused nothing.
 func TestLeastPrivilege(t *testing.T) {
 	seen := newWitness()
 	inBubble(t, seen.options(nodes(2)), func(t *testing.T, w *world) {
@@ -194,7 +192,7 @@ func TestLeastPrivilege(t *testing.T) {
 	})
 }
 
-// TestWitness: the witness would notice.
+// TestWitness: the witness detects violations.
 func TestWitness(t *testing.T) {
 	seen := newWitness()
 	c := start(t, seen.options(cluster.Options{}))
@@ -219,7 +217,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// tellShop is the whole life of a namespace with a Deployment behind a Service and a budget.
+// tellShop exercises a namespace with a Deployment, a Service and a budget from creation to deletion.
 func tellShop(w *world) {
 	w.t.Helper()
 	ctx := w.ctx

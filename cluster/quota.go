@@ -12,8 +12,8 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// newQuotaPlugin makes the plugin that charges quotas. It writes usage straight into the registry:
-// the request that is charged for is what was authorized.
+// newQuotaPlugin makes the plugin that charges quotas. It writes usage directly to the registry: only the charged
+// request itself needs authorization.
 func newQuotaPlugin(p ServerParts) (admission.Plugin, error) {
 	quotas, err := registry.NewLive[*corev1.ResourceQuota](p.Registry, coreResource("resourcequotas"))
 	if err != nil {

@@ -35,7 +35,7 @@ func quotaOf(name string, hard map[corev1.ResourceName]string) *corev1.ResourceQ
 	return q
 }
 
-// used waits until a quota says that so much is used of each of its resources.
+// used waits until a quota's status has the wanted usage.
 func used(t *testing.T, cs kubernetes.Interface, name string, want map[corev1.ResourceName]string) {
 	t.Helper()
 	eventually(t, "usage of "+name, func() error {
@@ -52,8 +52,8 @@ func used(t *testing.T, cs kubernetes.Interface, name string, want map[corev1.Re
 	})
 }
 
-// createQuota makes a quota at the first of some servers and waits until it has its status and all of them know it: who
-// admits by a cache does not limit by what it has not seen.
+// createQuota creates a quota at the first server and waits until it has its status and all servers know it: admission
+// from a cache does not enforce a quota that it has not seen.
 func createQuota(t *testing.T, servers []kubernetes.Interface, q *corev1.ResourceQuota) {
 	t.Helper()
 	if _, err := servers[0].CoreV1().ResourceQuotas("default").Create(t.Context(), q, metav1.CreateOptions{}); err != nil {
@@ -81,8 +81,8 @@ func two(t *testing.T, stores [2]storage.Store, o cluster.Options) []kubernetes.
 	return []kubernetes.Interface{clientset(t, start(t, first).Config()), clientset(t, start(t, second).Config())}
 }
 
-// shared runs a test with the two servers' views of one state: the same store in memory, and each
-// its own on one etcd.
+// shared runs a test with two servers on shared state: with the same store in memory, and with separate stores on one
+// etcd.
 func shared(t *testing.T, test func(t *testing.T, stores [2]storage.Store)) {
 	closed := func(t *testing.T, c io.Closer) {
 		t.Cleanup(func() {
@@ -115,8 +115,8 @@ func bare(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 }
 
-// race has writers on all servers do something each, and returns how many succeeded. All others
-// must have failed as allowed says.
+// race runs writers on all servers, and returns how many succeeded. All others must fail with an error that allowed
+// accepts.
 func race(t *testing.T, servers []kubernetes.Interface, writers, each int, do func(cs kubernetes.Interface, writer, i int) error, allowed func(error) error) int {
 	t.Helper()
 	var done sync.WaitGroup
@@ -143,7 +143,7 @@ func exceeded(err error) error {
 	return err
 }
 
-// TestQuotaTwoServers: whatever the writers, exactly as much is admitted as the quota allows.
+// TestQuotaTwoServers: however many writers there are, exactly as much is admitted as the quota allows.
 func TestQuotaTwoServers(t *testing.T) { shared(t, quotaTwoServers) }
 
 func quotaTwoServers(t *testing.T, stores [2]storage.Store) {
@@ -175,8 +175,8 @@ func quotaTwoServers(t *testing.T, stores [2]storage.Store) {
 	}
 }
 
-// TestQuotaHammer: writers create and delete on both servers while the controller gives back.
-// There are never more pods than the quota allows, and in the end it knows how many there are.
+// TestQuotaHammer: writers create and delete on both servers while the controller releases quota. There are never more
+// pods than the quota allows, and in the end its usage is correct.
 func TestQuotaHammer(t *testing.T) { shared(t, quotaHammer) }
 
 func quotaHammer(t *testing.T, stores [2]storage.Store) {
@@ -197,7 +197,7 @@ func quotaHammer(t *testing.T, stores [2]storage.Store) {
 		}
 	})
 	var created atomic.Int64
-	// How much is given back meanwhile is a matter of speed: they go on until something was.
+	// How much is released meanwhile depends on speed: they continue until something was.
 	for round := 0; round == 0 || created.Load() < 20 && round < 50; round++ {
 		race(t, cs, 16, 40, func(cs kubernetes.Interface, w, i int) error {
 			name := fmt.Sprintf("p-%d-%d-%d", round, w, i)
@@ -222,8 +222,8 @@ func quotaHammer(t *testing.T, stores [2]storage.Store) {
 	}
 }
 
-// TestQuotaDeployment: a Deployment comes as far as the quota reaches, says why not further, and
-// goes on when the quota grows.
+// TestQuotaDeployment: a Deployment scales as far as the quota allows, reports why not further, and continues when the
+// quota grows.
 func TestQuotaDeployment(t *testing.T) {
 	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		quotas := w.cs.CoreV1().ResourceQuotas("default")
@@ -261,7 +261,7 @@ func TestQuotaDeployment(t *testing.T) {
 	})
 }
 
-// usage fails unless a quota says that so much is used.
+// usage fails unless a quota's status has the wanted usage.
 func (w *world) usage(quota, want string) {
 	w.t.Helper()
 	q, err := w.cs.CoreV1().ResourceQuotas("default").Get(w.ctx, quota, metav1.GetOptions{})
@@ -276,7 +276,7 @@ func (w *world) usage(quota, want string) {
 	}
 }
 
-// withoutResourceQuota: a quota that nobody counted for limits nothing.
+// withoutResourceQuota: a quota without counted usage limits nothing.
 func withoutResourceQuota(w *world) {
 	_, err := w.cs.CoreV1().ResourceQuotas("default").Create(w.ctx, quotaOf("none", map[corev1.ResourceName]string{"pods": "0"}), metav1.CreateOptions{})
 	w.check(err)
@@ -286,14 +286,14 @@ func withoutResourceQuota(w *world) {
 	w.check(err)
 }
 
-// TestQuotaFailedWrites: what was charged for objects that could not be written is given back
-// once no write can be on its way, and what is on its way is not.
+// TestQuotaFailedWrites: charges for objects that could not be written are released once no write can be pending, but
+// not those of pending writes.
 func TestQuotaFailedWrites(t *testing.T) {
 	inBubble(t, nodes(0), func(t *testing.T, w *world) {
 		_, err := w.cs.CoreV1().ResourceQuotas("default").Create(w.ctx, quotaOf("q", map[corev1.ResourceName]string{"configmaps": "10"}), metav1.CreateOptions{})
 		w.check(err)
 		time.Sleep(time.Second)
-		w.usage("q", "configmaps=1") // the root certificates'
+		w.usage("q", "configmaps=1") // the root certificate's
 		configMaps := w.cs.CoreV1().ConfigMaps("default")
 		named := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 		_, err = configMaps.Create(w.ctx, named, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -312,7 +312,7 @@ func TestQuotaFailedWrites(t *testing.T) {
 	})
 }
 
-// BenchmarkQuota creates pods of a namespace without and with a quota.
+// BenchmarkQuota creates pods in a namespace without and with a quota.
 func BenchmarkQuota(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		for _, limited := range []bool{false, true} {

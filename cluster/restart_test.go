@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// TestRestart: a control plane on a directory comes back with everything it acknowledged, goes on
-// with what was under way, and brings its own policy up to date without touching what was added.
+// TestRestart: a restarted control plane on a directory has everything it acknowledged, continues pending work, and
+// updates its default policy without touching additions.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	options := cluster.Options{Dir: dir, Nodes: cluster.Nodes{Count: 2}, Disable: []string{"scheduler"}}

@@ -13,18 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// bounds watches the pods of an app and remembers how many there ever were, and how few of them
-// were available.
+// bounds watches the pods of an app and records the maximum number of pods, and the minimum number of available ones.
 type bounds struct {
 	watch watch.Interface
 	done  sync.WaitGroup
 	most  int
 	least int
-	// at is when the least were available, for the report.
+	// at describes the moment of the minimum, for messages.
 	at string
 }
 
-// observe begins with the pods that are there.
+// observe starts with the existing pods.
 func (w *world) observe(app string) *bounds {
 	w.t.Helper()
 	list, err := w.pods.List(w.ctx, metav1.ListOptions{LabelSelector: "app=" + app})
@@ -74,8 +73,8 @@ func (b *bounds) stop() {
 	b.done.Wait()
 }
 
-// TestRollingUpdate: there are never more pods than maxSurge allows, nor fewer available than
-// maxUnavailable does, and both are made use of.
+// TestRollingUpdate: there are never more pods than maxSurge allows, nor fewer available ones than maxUnavailable
+// allows, and both limits are reached.
 func TestRollingUpdate(t *testing.T) {
 	for _, test := range []struct {
 		replicas           int32
@@ -109,8 +108,8 @@ func TestRollingUpdate(t *testing.T) {
 	}
 }
 
-// TestHistory: each template has a replica set with its revision; a template that comes back has
-// its old set again, under a new revision; sets beyond the limit go.
+// TestHistory: each template has a replica set with its revision; a template that is used again gets its old set under
+// a new revision; sets beyond the limit are deleted.
 func TestHistory(t *testing.T) {
 	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		d := deploymentOf("web", 2)
@@ -192,7 +191,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// TestPauseHalfWay: what had begun to roll stays as it is, and scales in proportion.
+// TestPauseHalfWay: a paused rollout stays where it is, and scales in proportion.
 func TestPauseHalfWay(t *testing.T) {
 	inBubble(t, nodes(3), func(t *testing.T, w *world) {
 		w.create(deploymentOf("web", 8))
@@ -219,7 +218,7 @@ func TestPauseHalfWay(t *testing.T) {
 	})
 }
 
-// TestRecreate: no new pod is there before every old one is gone.
+// TestRecreate: no new pod exists before every old one is gone.
 func TestRecreate(t *testing.T) {
 	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		d := deploymentOf("web", 3)
@@ -243,8 +242,8 @@ func TestRecreate(t *testing.T) {
 	})
 }
 
-// TestMinReadySeconds: a pod counts only after it was ready for that long, and so each step of an
-// update waits for it.
+// TestMinReadySeconds: a pod counts as available only after it has been ready for that long, so each step of an update
+// waits for it.
 func TestMinReadySeconds(t *testing.T) {
 	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		d := deploymentOf("web", 2)
@@ -274,8 +273,7 @@ func TestMinReadySeconds(t *testing.T) {
 	})
 }
 
-// TestProgressDeadline: a rollout that gets nowhere says so, keeps the old pods, and recovers when
-// the old template comes back.
+// TestProgressDeadline: a stuck rollout is reported, keeps the old pods, and recovers with the old template.
 func TestProgressDeadline(t *testing.T) {
 	o := nodes(2)
 	inBubble(t, o, func(t *testing.T, w *world) {

@@ -9,13 +9,13 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// run is a nest: what is started later is stopped earlier, since it needs what came before.
+// run nests its parts: those started later depend on the earlier ones and are stopped first.
 func (c *Cluster) run(ctx context.Context) error {
 	return c.with(ctx, "registry", c.registry.Run, func(ctx context.Context) error {
 		if err := c.registry.WaitSynced(ctx); err != nil {
 			return err
 		}
-		defer c.transport.Close()
+		defer c.front.transport.Close()
 		if err := c.bootstrap(ctx); err != nil {
 			return fmt.Errorf("bootstrap: %w", err)
 		}
@@ -23,7 +23,7 @@ func (c *Cluster) run(ctx context.Context) error {
 	})
 }
 
-// runInformed runs what reads shared caches.
+// runInformed runs the parts that read shared caches.
 func (c *Cluster) runInformed(ctx context.Context) error {
 	return c.with(ctx, "informers", c.informers.Run, func(ctx context.Context) error {
 		if err := c.informers.WaitSynced(ctx); err != nil {
@@ -41,8 +41,8 @@ func (c *Cluster) runInformed(ctx context.Context) error {
 	})
 }
 
-// with runs a foundation beside what stands on it. When the foundation fails, the rest is
-// stopped; when the rest is done, the foundation is.
+// with runs a foundation and the rest that depends on it. If the foundation fails, the rest is stopped; when the rest
+// is done, the foundation is stopped.
 func (c *Cluster) with(ctx context.Context, name string, foundation, rest func(context.Context) error) error {
 	below, stop := context.WithCancel(context.WithoutCancel(ctx))
 	above, cancel := context.WithCancel(ctx)

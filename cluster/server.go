@@ -18,17 +18,16 @@ import (
 	"github.com/keelson-dev/keelson/authn/inprocess"
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authn/token"
-	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// DefaultAuthenticators are those of tokens of service accounts alone: certificates and other credentials are the
-// user's choice, and in upstream's order come before.
+// DefaultAuthenticators returns only the authenticator of service account tokens. Certificates and other credentials
+// are the caller's choice; in upstream's order they come before it.
 func DefaultAuthenticators() []AuthenticatorStage {
 	return []AuthenticatorStage{{"serviceaccount", func(p ServerParts) (authn.Authenticator, error) { return token.New(p.Tokens), nil }}}
 }
 
-// authenticator asks clients of this process, then the chain, then nobody.
+// authenticator tries the identities of clients in this process, then the chain; other requests are anonymous.
 func (c *Cluster) authenticator() (authn.Authenticator, error) {
 	chain, err := made(c.options.Authenticators, c.serverParts())
 	if err != nil {
@@ -38,8 +37,8 @@ func (c *Cluster) authenticator() (authn.Authenticator, error) {
 	return authn.AnonymousFallback(authn.WithGroup(all, authn.GroupAuthenticated)), nil
 }
 
-// newServer makes the API server with all that it serves beside the API.
-func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.Handler, error) {
+// newServer makes the API server with everything that it serves besides the API.
+func (c *Cluster) newServer(chain admission.Chain) (http.Handler, error) {
 	keys := c.tokens.url + serviceaccount.JWKSPath
 	if at := c.options.Server.Address; at.IsValid() {
 		keys = "https://" + at.String() + serviceaccount.JWKSPath
@@ -56,7 +55,7 @@ func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.
 		Audit: c.options.Server.Audit, Paths: paths, Connector: c.options.Server.Connector, Logger: c.log,
 		MaxInFlight: c.options.Server.MaxInFlight, MaxMutatingInFlight: c.options.Server.MaxMutatingInFlight,
 	}
-	maps.Copy(o.Paths, openapi.New(kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: len(paths) > 0, Logger: c.log}).Paths())
+	maps.Copy(o.Paths, openapi.Follow(c.registry.Kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: len(paths) > 0, Logger: c.log}).Paths())
 	maps.Copy(o.Paths, health.New(c.checks()))
 	if c.options.Server.Metrics {
 		m, err := metrics.New(c.figures(o.Version))
@@ -68,7 +67,7 @@ func (c *Cluster) newServer(kinds []registry.Kind, chain admission.Chain) (http.
 	return apiserver.New(c.registry, o), nil
 }
 
-// discovery tells others how to verify tokens, where the issuer can be found.
+// discovery serves what others need to verify tokens, if the issuer is discoverable.
 func (c *Cluster) discovery(keys string) (map[string]http.Handler, error) {
 	d, err := serviceaccount.NewDiscovery(c.tokens.url, keys, c.tokens.keys)
 	if errors.Is(err, serviceaccount.ErrDiscovery) {
@@ -81,7 +80,7 @@ func (c *Cluster) discovery(keys string) (map[string]http.Handler, error) {
 	return d.Handlers(), nil
 }
 
-// checks are what probes ask.
+// checks returns the health checks.
 func (c *Cluster) checks() health.Options {
 	return health.Options{
 		Checks: append([]health.Check{
@@ -105,13 +104,13 @@ func (c *Cluster) checks() health.Options {
 					return []string{"shared caches"}
 				}
 			}),
-			health.Shutdown(c.drain.Begun()),
+			health.Shutdown(c.front.drain.Begun()),
 		},
 		Logger: c.log,
 	}
 }
 
-// figures are what metrics tell beside requests.
+// figures returns the metrics besides those of requests.
 func (c *Cluster) figures(v version.Info) metrics.Options {
 	o := metrics.Options{Version: v, Objects: func() map[schema.GroupResource]int {
 		counts := map[schema.GroupResource]int{}

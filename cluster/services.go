@@ -15,24 +15,23 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// services are the parts of the API server that give out what services share, and keep the
-// service by which pods reach it.
+// services are the parts of the API server that allocate services' IPs and ports, and maintain the service kubernetes.
 type services struct {
 	ports      *allocation.Ports
 	repair     *allocation.Repair
 	kubernetes *kubernetesservice.Service
 }
 
-// newPorts makes the record of node ports, which the kinds need.
+// newPorts makes the allocator of node ports, which the kinds need.
 func (c *Cluster) newPorts(store storage.Store) (err error) {
 	c.services.ports, err = allocation.NewPorts(store, c.options.Services.nodePorts())
 	return err
 }
 
-// newServices makes what works on the registry.
+// newServices makes the parts that need the registry.
 func (c *Cluster) newServices(store storage.Store) (err error) {
 	c.services.repair = allocation.NewRepair(c.registry.Access(), c.services.ports, allocation.RepairOptions{Logger: c.log})
-	// An address that somebody took away may be a service's.
+	// A deleted address may belong to a service.
 	addresses := component.Informer[*networkingv1.IPAddress](c.informers, networkingv1.SchemeGroupVersion.WithResource("ipaddresses"))
 	if err := c.informers.Err(); err != nil {
 		return err
@@ -46,8 +45,8 @@ func (c *Cluster) newServices(store storage.Store) (err error) {
 	return err
 }
 
-// bootstrapServices makes the record of node ports and the objects that have to be there before
-// services are created.
+// bootstrapServices stores the record of node ports and creates the objects that must exist before services are
+// created.
 func (c *Cluster) bootstrapServices(ctx context.Context) error {
 	var err error
 	used := allocation.UsedPorts(view[*corev1.Service](c.registry, coreResource("services"), &err).List(""))

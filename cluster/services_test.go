@@ -29,8 +29,8 @@ func serviceOf(app string) *corev1.Service {
 	}
 }
 
-// endpoints are what the Endpoints and the EndpointSlices of a service say, in one line each:
-// pods that serve, and pods that do not, by name.
+// endpoints renders the Endpoints and the EndpointSlices of a service in one line each: pods that serve, and pods that
+// do not, by name.
 func (w *world) endpoints(service string) (old, slice string) {
 	w.t.Helper()
 	ep, err := w.cs.CoreV1().Endpoints("default").Get(w.ctx, service, metav1.GetOptions{})
@@ -146,7 +146,7 @@ func TestEndpoints(t *testing.T) {
 	})
 }
 
-// addresses looks at all that is said of one pod.
+// addresses checks everything that is published about one pod.
 func (w *world) addresses(service, name string) {
 	w.t.Helper()
 	pod, err := w.pods.Get(w.ctx, name, metav1.GetOptions{})
@@ -163,7 +163,7 @@ func (w *world) addresses(service, name string) {
 	}
 }
 
-// TestServiceRollout: a service is never without a pod that serves while its deployment rolls.
+// TestServiceRollout: a service always has a serving pod while its deployment rolls out.
 func TestServiceRollout(t *testing.T) {
 	inBubble(t, nodes(2), func(t *testing.T, w *world) {
 		_, err := w.cs.CoreV1().Services("default").Create(w.ctx, serviceOf("web"), metav1.CreateOptions{})
@@ -185,7 +185,7 @@ func TestServiceRollout(t *testing.T) {
 	})
 }
 
-// TestHeadless: a service without an address of its own has endpoints with the names of its pods.
+// TestHeadless: a service without a cluster IP has endpoints with the names of its pods.
 func TestHeadless(t *testing.T) {
 	inBubble(t, cluster.Options{Nodes: cluster.Nodes{Count: 1}}, func(t *testing.T, w *world) {
 		service := serviceOf("db")
@@ -209,7 +209,7 @@ func TestHeadless(t *testing.T) {
 	})
 }
 
-// TestAddressTakenAwayComesBack: who deletes the IPAddress of a service does not free it for another.
+// TestAddressTakenAwayComesBack: deleting the IPAddress of a service does not free it for another.
 func TestAddressTakenAwayComesBack(t *testing.T) {
 	inBubble(t, cluster.Options{}, func(t *testing.T, w *world) {
 		svc, err := w.cs.CoreV1().Services("default").Create(w.ctx, serviceOf("web"), metav1.CreateOptions{})

@@ -14,30 +14,30 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// Stage is one link of a chain of the API server, and how it is made once there is a server. It is a value and may be
-// copied.
+// Stage is one link of a chain in the API server, with a constructor that is called once there is a server. It is a
+// value and may be copied.
 type Stage[T any] struct {
-	// Name tells the stages of a chain apart: upstream's, such as "node" or "PodSecurity".
+	// Name identifies the stage in its chain: upstream's name, such as "node" or "PodSecurity".
 	Name string
-	// New makes it. It starts nothing.
+	// New makes the stage. It starts nothing.
 	New func(p ServerParts) (T, error)
 }
 
-// AuthenticatorStage is one of those that tell who makes a request.
+// AuthenticatorStage is a stage of the authenticators, which identify who makes a request.
 type AuthenticatorStage = Stage[authn.Authenticator]
 
-// AuthorizerStage is one of those that tell whether it may.
+// AuthorizerStage is a stage of the authorizers, which decide whether a request is allowed.
 type AuthorizerStage = Stage[authz.Authorizer]
 
-// AdmissionStage is one of those that change and judge what is written.
+// AdmissionStage is a stage of the admission plugins, which mutate and validate what is written.
 type AdmissionStage = Stage[admission.Plugin]
 
-// Ready is a stage of something that needs nothing of the server.
+// Ready returns a stage made of a part that needs nothing from the server.
 func Ready[T any](name string, part T) Stage[T] {
 	return Stage[T]{name, func(ServerParts) (T, error) { return part, nil }}
 }
 
-// Plugins are stages of admission plugins that need nothing of the server.
+// Plugins returns stages of admission plugins that need nothing from the server.
 func Plugins(plugins ...admission.Plugin) []AdmissionStage {
 	stages := make([]AdmissionStage, len(plugins))
 	for i, p := range plugins {
@@ -46,7 +46,8 @@ func Plugins(plugins ...admission.Plugin) []AdmissionStage {
 	return stages
 }
 
-// WithStages returns the stages with others behind them. One takes the place of that of its name.
+// WithStages returns the stages followed by others. Each of the others replaces a stage of the same name, if there is
+// one.
 func WithStages[T any](all []Stage[T], others ...Stage[T]) []Stage[T] {
 	out := slices.Clone(all)
 	for _, s := range others {
@@ -59,7 +60,7 @@ func WithStages[T any](all []Stage[T], others ...Stage[T]) []Stage[T] {
 	return out
 }
 
-// StageNames are those of the stages, in their order.
+// StageNames returns the names of the stages, in their order.
 func StageNames[T any](all []Stage[T]) []string {
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -68,22 +69,22 @@ func StageNames[T any](all []Stage[T]) []string {
 	return names
 }
 
-// ServerParts are what stages are made of.
+// ServerParts are the parts of the server that stages are made from.
 type ServerParts struct {
-	// Registry is where the objects are. registry.NewLive reads them without lag.
+	// Registry holds the objects. registry.NewLive reads them without lag.
 	Registry *registry.Registry
-	// Authorizer is the whole chain of authorizers. It answers once the server is made.
+	// Authorizer is the whole chain of authorizers. It can be used once the server is made.
 	Authorizer authz.Authorizer
-	// RBAC judges by the roles and bindings in the registry; it stands in the chain as the stage "rbac".
+	// RBAC authorizes by the roles and bindings in the registry; it is the stage "rbac" of the chain.
 	RBAC *rbac.Authorizer
-	// Tokens verifies tokens of service accounts.
+	// Tokens verifies service account tokens.
 	Tokens *serviceaccount.Verifier
 	// Suffix is registry.Identifiers.Suffix of the cluster.
 	Suffix func(resource, namespace, base string) string
 	Logger *slog.Logger
 }
 
-// serverParts are those of this cluster.
+// serverParts returns the parts of this cluster.
 func (c *Cluster) serverParts() ServerParts {
 	return ServerParts{
 		Registry: c.registry, RBAC: c.access.rbac, Tokens: c.tokens.verifier, Suffix: c.ids.Suffix, Logger: c.log,

@@ -13,15 +13,15 @@ import (
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 )
 
-// tokenIssuer is Server.TokenIssuer where that is empty.
+// tokenIssuer is the default of Server.TokenIssuer.
 const tokenIssuer = "https://kubernetes.default.svc.cluster.local"
 
-// tokens are how service accounts come by their tokens and how these are judged.
+// tokens issues and verifies service account tokens.
 type tokens struct {
 	url      string
 	keys     *serviceaccount.Keys
 	issuer   *serviceaccount.Issuer
-	verifier *serviceaccount.Verifier // once there is a registry to look into
+	verifier *serviceaccount.Verifier // set once there is a registry
 }
 
 func (c *Cluster) newTokens() (t tokens, err error) {
@@ -42,7 +42,8 @@ func (c *Cluster) newTokens() (t tokens, err error) {
 	return t, err
 }
 
-// newVerifier judges tokens by what is stored now: one ends with its pod, at once.
+// newVerifier makes a verifier that checks tokens against the current state: a token becomes invalid as soon as its pod
+// is gone.
 func (c *Cluster) newVerifier() (*serviceaccount.Verifier, error) {
 	var err error
 	in := serviceaccount.Sources{

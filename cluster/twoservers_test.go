@@ -26,7 +26,7 @@ func serviceKind(name string, kind corev1.ServiceType) *corev1.Service {
 	}}
 }
 
-// given are the cluster IPs and node ports that services have, and how often.
+// given counts the services with each cluster IP and node port.
 func given(t *testing.T, cs kubernetes.Interface) (ips map[string]int, ports map[int]int) {
 	t.Helper()
 	l, err := cs.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
@@ -49,7 +49,7 @@ func given(t *testing.T, cs kubernetes.Interface) (ips map[string]int, ports map
 	return ips, ports
 }
 
-// unique fails when something was given to two.
+// unique fails if something was allocated twice.
 func unique[K comparable](t *testing.T, what string, given map[K]int) {
 	t.Helper()
 	for k, n := range given {
@@ -59,8 +59,8 @@ func unique[K comparable](t *testing.T, what string, given map[K]int) {
 	}
 }
 
-// consistent waits until what is recorded as taken is what services have: what a write left behind
-// that failed is given back behind its answer.
+// consistent waits until exactly the IPs and ports of services are recorded as allocated: those of a failed write are
+// released only after its response.
 func consistent(t *testing.T, cs kubernetes.Interface, store storage.Store, r allocation.PortRange) {
 	t.Helper()
 	ports, err := allocation.NewPorts(store, r)
@@ -100,7 +100,7 @@ func rangeFull(err error) error {
 	return err
 }
 
-// TestServicesTwoServers: exactly as many services get an address, or a port, as there are.
+// TestServicesTwoServers: exactly as many services get an address, or a port, as are available.
 func TestServicesTwoServers(t *testing.T) { shared(t, servicesTwoServers) }
 
 func servicesTwoServers(t *testing.T, stores [2]storage.Store) {
@@ -161,7 +161,7 @@ func servicesHammer(t *testing.T, stores [2]storage.Store) {
 	}
 }
 
-// anything does something to one of sixty services.
+// anything performs a random operation on one of sixty services.
 func anything(ctx context.Context, cs kubernetes.Interface, r *rand.Rand) error {
 	services, name := cs.CoreV1().Services("default"), fmt.Sprintf("s-%d", r.IntN(60))
 	kinds := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort}

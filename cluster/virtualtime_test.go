@@ -34,7 +34,7 @@ func (tr transition) String() string {
 	return fmt.Sprintf("%4d s  %-32s %s", tr.second, tr.object, tr.what)
 }
 
-// journal notes transitions as watches tell of them.
+// journal records the transitions that watches report.
 type journal struct {
 	began time.Time
 
@@ -44,7 +44,7 @@ type journal struct {
 	done sync.WaitGroup
 }
 
-// follow notes what the conditions of the objects of one watch come to be.
+// follow records the conditions of the objects of one watch.
 func (j *journal) follow(w watch.Interface, kind string, conditions func(any) map[string]string) {
 	j.done.Go(func() {
 		for e := range w.ResultChan() {
@@ -86,7 +86,7 @@ func (j *journal) note(object string, values map[string]string, gone bool) {
 	}
 }
 
-// last is what a condition of an object is now.
+// last returns the current value of an object's condition.
 func (j *journal) last(object, condition string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -187,7 +187,7 @@ func tell(t *testing.T) []transition {
 	return s.j.ordered()
 }
 
-// watch begins the journal and returns what ends it.
+// watch starts the journal and returns a function that stops it.
 func (s *story) watch(ctx context.Context) (stop func()) {
 	pods, err := s.cs.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *story) nodeOfAPod(ctx context.Context) string {
 	return pods[0].Spec.NodeName
 }
 
-// TestVirtualTime plays the story once and looks at what happened when.
+// TestVirtualTime plays the story once and checks what happened when.
 func TestVirtualTime(t *testing.T) {
 	var list []transition
 	synctest.Test(t, func(t *testing.T) { list = tell(t) })

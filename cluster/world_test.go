@@ -22,7 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/cri/simulated"
 )
 
-// world is a cluster in a bubble and what a test asks of its namespace default.
+// world is a cluster in a bubble, with helpers for its namespace default.
 type world struct {
 	t           *testing.T
 	ctx         context.Context
@@ -49,7 +49,7 @@ func inBubble(t *testing.T, o cluster.Options, test func(t *testing.T, w *world)
 	})
 }
 
-// nodes are simulated ones that take two seconds to pull an image and one to stop a container.
+// nodes returns options for simulated nodes that take two seconds to pull an image and one to stop a container.
 func nodes(count int) cluster.Options {
 	return cluster.Options{Nodes: cluster.Nodes{Count: count, Runtime: func(string) simulated.Options {
 		return simulated.Options{
@@ -85,7 +85,7 @@ func (w *world) deployment(name string) *appsv1.Deployment {
 	return d
 }
 
-// change updates a Deployment, as a user does: from the newest, again after a conflict.
+// change updates the newest state of a Deployment, and retries after a conflict.
 func (w *world) change(name string, change func(d *appsv1.Deployment)) {
 	w.t.Helper()
 	d := w.deployment(name)
@@ -98,7 +98,7 @@ func image(name string) func(d *appsv1.Deployment) {
 	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = name }
 }
 
-// listed are the pods of an app in order of name.
+// listed returns the pods of an app, ordered by name.
 func (w *world) listed(app string) []corev1.Pod {
 	w.t.Helper()
 	pods, err := podsOf(w.ctx, w.cs, app)
@@ -106,8 +106,7 @@ func (w *world) listed(app string) []corev1.Pod {
 	return pods
 }
 
-// running fails unless exactly want pods of the app are there, all Running, Ready and of one
-// image (unless empty).
+// running fails unless the app has exactly want pods, all Running, Ready and of the image (unless empty).
 func (w *world) running(app string, want int, image string) []corev1.Pod {
 	w.t.Helper()
 	pods := w.listed(app)
@@ -123,7 +122,7 @@ func (w *world) running(app string, want int, image string) []corev1.Pod {
 	return pods
 }
 
-// replicaSets of an app in the order of their revisions.
+// replicaSets returns the replica sets of an app, ordered by revision.
 func (w *world) replicaSets(app string) []appsv1.ReplicaSet {
 	w.t.Helper()
 	l, err := w.sets.List(w.ctx, metav1.ListOptions{LabelSelector: "app=" + app})
@@ -139,7 +138,7 @@ func (w *world) revision(o metav1.Object) int {
 	return n
 }
 
-// available tells whether a pod serves and goes on to.
+// available reports whether a pod serves and is not terminating.
 func available(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning && condition(p, corev1.PodReady) == corev1.ConditionTrue
 }

@@ -7,35 +7,34 @@ import (
 	"time"
 )
 
-// The errors that callers tell apart. Test with errors.Is.
+// Errors that callers can distinguish; test for them with errors.Is.
 var (
-	// ErrNotReady: there is no network to attach to now; there may be one later.
+	// ErrNotReady: there is no network to attach to now, but there may be one later.
 	ErrNotReady = errors.New("network not ready")
 	// ErrNoConfig: no network is configured. Such errors are ErrNotReady, too.
 	ErrNoConfig = fmt.Errorf("%w: no network configured", ErrNotReady)
-	// ErrInvalid: the request makes no sense, whatever the network.
+	// ErrInvalid: the request is invalid for any network.
 	ErrInvalid = errors.New("invalid attachment")
-	// ErrExists: the attachment is there already.
+	// ErrExists: the attachment already exists.
 	ErrExists = errors.New("attachment exists")
 	// ErrNotFound: there is no such attachment.
 	ErrNotFound = errors.New("no such attachment")
-	// ErrTryAgain: the network is busy with something that passes by itself.
+	// ErrTryAgain: the network is temporarily busy.
 	ErrTryAgain = errors.New("try again later")
 )
 
-// The codes of CNI that callers may want to tell apart.
+// The codes of CNI that callers may want to distinguish.
 const (
 	CodeTryAgain            = 11
 	CodeNotAvailable        = 50
 	CodeLimitedConnectivity = 51
 )
 
-// PluginError is a failure that a plugin of the network reported, or the way in which it ended
-// without a report.
+// PluginError is a failure reported by a plugin, or the way it ended without a report.
 type PluginError struct {
-	// Plugin is the name of the executable, Command what it was to do: ADD, DEL and so on.
+	// Plugin is the name of the executable, Command the CNI command: ADD, DEL and so on.
 	Plugin, Command string
-	// Code is that of CNI's specification; 0 means that the plugin gave none.
+	// Code is the CNI error code; 0 if the plugin gave none.
 	Code uint
 	// Message and Details are the plugin's own.
 	Message, Details string
@@ -53,7 +52,7 @@ func (e *PluginError) Error() string {
 	return text
 }
 
-// Is makes the codes with a meaning of their own the sentinels of this package.
+// Is maps codes with a defined meaning to the sentinels of this package.
 func (e *PluginError) Is(target error) bool {
 	switch e.Code {
 	case CodeTryAgain:
@@ -64,9 +63,9 @@ func (e *PluginError) Is(target error) bool {
 	return false
 }
 
-// TimeoutError tells that a plugin had not ended when its time was over, and was killed.
+// TimeoutError says that a plugin did not end in time and was killed.
 type TimeoutError struct {
-	Plugin, Command string
+	Plugin, Command string // as in PluginError
 	// After is how long the plugin had run.
 	After time.Duration
 	// Err is why its time was over: the context's error.
@@ -81,12 +80,12 @@ func (e *TimeoutError) Error() string {
 // Unwrap returns the context's error.
 func (e *TimeoutError) Unwrap() error { return e.Err }
 
-// ConfigError tells that a configuration of the network cannot be used, and why.
+// ConfigError says why a configuration of the network cannot be used.
 type ConfigError struct {
-	// File is where it stands, Field what of it is wrong: a path such as plugins[1].type, empty
-	// when the file as a whole is.
+	// File is the configuration file, Field the part of it that is wrong: a path such as plugins[1].type, empty for the
+	// file as a whole.
 	File, Field string
-	// Reason says what is wrong and, where that is known, what to do.
+	// Reason says what is wrong and, if known, what to do.
 	Reason string
 }
 

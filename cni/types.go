@@ -13,7 +13,7 @@ const DefaultInterface = "eth0"
 
 // Key identifies an attachment within a Network.
 type Key struct {
-	ContainerID, Interface string
+	ContainerID, Interface string // as in Attachment
 }
 
 // String is the key as messages show it.
@@ -28,7 +28,7 @@ type Attachment struct {
 	Interface string
 	// NetNS is the path of the network namespace.
 	NetNS string
-	// Pod tells whom the attachment is for.
+	// Pod is the pod to attach.
 	Pod Pod
 
 	// PortMappings lead from ports of the host to ports of the pod.
@@ -59,40 +59,43 @@ func (a Attachment) Key() Key {
 	return Key{a.ContainerID, a.Interface}
 }
 
-// Pod is whom an attachment is for.
+// Pod identifies the pod of an attachment.
 type Pod struct {
 	Namespace, Name, UID string
 }
 
-// PortMapping leads from a port of the host to one of the pod.
+// PortMapping forwards a port of the host to one of the pod.
 type PortMapping struct {
-	HostPort, ContainerPort uint16
+	HostPort, ContainerPort uint16 // both required
 	// Protocol is tcp, udp or sctp, in any case; empty means tcp.
 	Protocol string
 	// HostIP is the address of the host; the zero value means all of them.
 	HostIP netip.Addr
 }
 
-// Bandwidth limits traffic, in bits per second and bits; 0 sets no limit.
+// Bandwidth limits the traffic of a pod; 0 sets no limit.
 type Bandwidth struct {
-	IngressRate, IngressBurst, EgressRate, EgressBurst uint64
+	IngressRate, EgressRate   uint64 // bits per second
+	IngressBurst, EgressBurst uint64 // bits
 }
 
-// DNS is how names are resolved.
+// DNS is the configuration of name resolution.
 type DNS struct {
+	// As in resolv.conf.
 	Nameservers []string
 	Domain      string
 	Search      []string
 	Options     []string
 }
 
-// IPRange is a range of addresses in a subnet; invalid addresses leave the choice to the network.
+// IPRange is a range of addresses in a subnet.
 type IPRange struct {
+	// An invalid address leaves the choice to the network.
 	Subnet                        netip.Prefix
 	RangeStart, RangeEnd, Gateway netip.Addr
 }
 
-// Result is what an attachment has got.
+// Result is the outcome of an attachment.
 type Result struct {
 	Interfaces []Interface
 	IPs        []IP
@@ -100,10 +103,10 @@ type Result struct {
 	DNS        DNS
 }
 
-// Interface is a network interface that was made.
+// Interface is a network interface that was created.
 type Interface struct {
-	Name, MAC string
-	// MTU is 0 when the network does not tell.
+	Name, MAC string // inside its namespace
+	// MTU is 0 if the network does not report it.
 	MTU int
 	// Sandbox is the path of the namespace, empty for an interface of the host.
 	Sandbox string
@@ -111,19 +114,19 @@ type Interface struct {
 
 // IP is an address of the pod.
 type IP struct {
-	Address netip.Prefix
+	Address netip.Prefix // with the length of its subnet
 	// Gateway is invalid when there is none.
 	Gateway netip.Addr
-	// Interface is an index into Result.Interfaces, or -1 when the network does not tell.
+	// Interface is an index into Result.Interfaces, or -1 if the network does not report it.
 	Interface int
 }
 
 // Route is a route of the pod.
 type Route struct {
-	Destination netip.Prefix
-	// Gateway is invalid when the network does not tell.
+	Destination netip.Prefix // where it leads
+	// Gateway is invalid if the network does not report it.
 	Gateway netip.Addr
-	// MTU and Priority are 0 when the network does not tell.
+	// MTU and Priority are 0 if the network does not report them.
 	MTU, Priority int
 }
 

@@ -4,25 +4,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Cluster is what components know of the cluster beside its objects.
+// Cluster is what components know about the cluster besides its objects.
 type Cluster struct {
-	// Resources are those that the API server stores, one for each kind, without subresources. It is asked again when
-	// somebody needs to know what there is now.
+	// Resources returns the resources that the API server stores, one for each kind, without subresources. Components
+	// call it again whenever they need the current list.
 	Resources func() ([]Resource, error)
-	// RootCA is the PEM of the authority by which pods verify the API server; empty where there is none.
+	// RootCA is the PEM of the authority with which pods verify the API server; empty if there is none.
 	RootCA []byte
 }
 
-// Resource is one that is stored.
+// Resource is a resource that the API server stores.
 type Resource struct {
 	schema.GroupVersionResource
-	Kind       string
-	Namespaced bool
-	// Scalable tells that it has the subresource scale.
+	Kind       string // such as "Deployment"
+	Namespaced bool   // whether its objects live in namespaces
+	// Scalable is set if it has the subresource scale.
 	Scalable bool
 }
 
-// GroupVersionKind is that of its objects.
+// GroupVersionKind returns the kind of its objects.
 func (r Resource) GroupVersionKind() schema.GroupVersionKind {
 	return r.GroupVersion().WithKind(r.Kind)
 }

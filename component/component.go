@@ -14,25 +14,26 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// Component is one part of a control plane that works with the API server. It is a value and may be copied.
+// Component is one part of a control plane that uses the API server. It is a value and may be copied.
 type Component struct {
-	// Name tells components apart, in errors and logs and in Without: upstream's, such as "deployment-controller".
+	// Name identifies the component in errors, in logs and in Without: upstream's name, such as
+	// "deployment-controller".
 	Name string
-	// Identity is whom it acts as where that can be chosen, as in process.
+	// Identity is the user it acts as where that can be chosen, as in process.
 	Identity *authn.Identity
-	// Program is what its requests call it: the user agent, and so the field manager. Upstream's controllers all
-	// share the name of their program. Empty is Name.
+	// Program is its user agent, and therefore its field manager. Upstream's controllers all share the name of their
+	// program. If empty, it is Name.
 	Program string
-	// Source is what its events call it. Empty is Name.
+	// Source is the source in its events. If empty, it is Name.
 	Source string
-	// Series tells that its events are of events.k8s.io, where repetitions are series, as the scheduler's are; others
-	// are of core.
+	// Series is set if its events use events.k8s.io, where repetitions form series, like the scheduler's; other events
+	// use the core API.
 	Series bool
-	// New makes it. It starts nothing, and what it returns waits for the informers that it reads.
+	// New makes the component. It starts nothing; the Runnable waits for the informers that it reads.
 	New func(p *Parts) (lifecycle.Runnable, error)
 }
 
-// ProgramName is Program, or the name where that is empty.
+// ProgramName returns Program, or Name if that is empty.
 func (c Component) ProgramName() string {
 	if c.Program != "" {
 		return c.Program
@@ -40,7 +41,7 @@ func (c Component) ProgramName() string {
 	return c.Name
 }
 
-// SourceName is Source, or the name where that is empty.
+// SourceName returns Source, or Name if that is empty.
 func (c Component) SourceName() string {
 	if c.Source != "" {
 		return c.Source
@@ -48,14 +49,13 @@ func (c Component) SourceName() string {
 	return c.Name
 }
 
-// ErrUnknown: there is no component of a name.
+// ErrUnknown means that there is no component of a given name.
 var ErrUnknown = errors.New("unknown component")
 
-// ErrInvalid: components cannot be run as they are.
+// ErrInvalid means that a set of components cannot be run.
 var ErrInvalid = errors.New("invalid components")
 
-// Check finds what is wrong with a set: a component without a name or a constructor, or two of one name. Its error is
-// ErrInvalid.
+// Check fails with ErrInvalid if a component has no name or no constructor, or if two have the same name.
 func Check(all []Component) error {
 	for i, c := range all {
 		switch {
@@ -70,7 +70,8 @@ func Check(all []Component) error {
 	return nil
 }
 
-// Without returns the components but for those of the names. It fails with ErrUnknown for a name that none of them has.
+// Without returns the components except those with the given names. It fails with ErrUnknown for a name that none of
+// them has.
 func Without(all []Component, names ...string) ([]Component, error) {
 	for _, name := range names {
 		if !Has(all, name) {
@@ -80,7 +81,8 @@ func Without(all []Component, names ...string) ([]Component, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(c Component) bool { return slices.Contains(names, c.Name) }), nil
 }
 
-// With returns the components with others beside them. One takes the place of that of its name.
+// With returns the components followed by others. Each of the others replaces a component of the same name, if there is
+// one.
 func With(all []Component, others ...Component) []Component {
 	out := slices.Clone(all)
 	for _, c := range others {
@@ -93,12 +95,12 @@ func With(all []Component, others ...Component) []Component {
 	return out
 }
 
-// Has tells whether there is a component of the name.
+// Has reports whether there is a component of that name.
 func Has(all []Component, name string) bool {
 	return slices.ContainsFunc(all, func(c Component) bool { return c.Name == name })
 }
 
-// Names are those of the components, in their order.
+// Names returns the names of the components, in their order.
 func Names(all []Component) []string {
 	names := make([]string, len(all))
 	for i, c := range all {
@@ -107,22 +109,22 @@ func Names(all []Component) []string {
 	return names
 }
 
-// Parts are what a component is made of. All are set.
+// Parts are what a component is made from. All are set.
 type Parts struct {
 	// Client acts as the component.
 	Client client.Client
-	// Recorder publishes its events; it is run with the component.
+	// Recorder publishes its events; it runs with the component.
 	Recorder events.Recorder
 	// Informers are shared with the other components of the process.
 	Informers *Informers
-	// Cluster is what is known of the cluster.
+	// Cluster is what is known about the cluster.
 	Cluster Cluster
-	// Pace is when it acts.
+	// Pace controls when it acts.
 	Pace   *Pace
 	Logger *slog.Logger
 }
 
-// Loop is the loop of a controller at the pace of the process.
+// Loop returns the loop of a controller at the pace of the process.
 func (p *Parts) Loop(c controllers.Controller) *controllers.Loop {
 	return controllers.NewLoop(c, p.Pace.options(p.Logger))
 }

@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// maps serves config maps and nothing else.
+// maps is a feed of config maps and nothing else.
 type maps struct {
 	*memory.Store[*corev1.ConfigMap]
 }
@@ -106,7 +106,7 @@ func newInformers() (*component.Informers, maps) {
 	return component.NewInformers(feed, informer.Options{}), feed
 }
 
-// TestInformers: there is one cache of a resource and type, which is run with all others.
+// TestInformers: there is one cache per resource and type, and Run runs all of them.
 func TestInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, feed := newInformers()
@@ -138,7 +138,7 @@ func TestInformers(t *testing.T) {
 	})
 }
 
-// TestNoInformers: those that nobody wants live as long as others.
+// TestNoInformers: an empty set runs until its context ends.
 func TestNoInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, _ := newInformers()
@@ -150,7 +150,7 @@ func TestNoInformers(t *testing.T) {
 	})
 }
 
-// TestUnreadable: the first resource that cannot be read is told of; what is returned for it can be used and stays empty.
+// TestUnreadable: the first resource that cannot be read is reported; its informer can be used and stays empty.
 func TestUnreadable(t *testing.T) {
 	in, _ := newInformers()
 	pods := component.Informer[*corev1.Pod](in, corev1.SchemeGroupVersion.WithResource("pods"))
@@ -179,7 +179,7 @@ func place(in *component.Informers, connect func(*authn.Identity, string) (clien
 	return &component.Host{Connect: connect, Informers: in, Pace: &component.Pace{}, Cluster: component.Cluster{RootCA: []byte("root")}}
 }
 
-// TestMake: a component gets a client as itself and what its host has.
+// TestMake: a component gets a client with its own identity and the parts of its host.
 func TestMake(t *testing.T) {
 	in, _ := newInformers()
 	var who, program string
@@ -206,7 +206,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestMakeFails: whatever keeps a component from being made is told with its name.
+// TestMakeFails: errors from making a component include its name.
 func TestMakeFails(t *testing.T) {
 	broken := errors.New("broken")
 	works := func(p *component.Parts) (lifecycle.Runnable, error) { return lifecycle.Group(), nil }
@@ -232,7 +232,7 @@ func TestMakeFails(t *testing.T) {
 	}
 }
 
-// posted notes what is created.
+// posted records what is created.
 type posted struct {
 	client.Client
 	all chan schema.GroupVersionResource
@@ -243,7 +243,7 @@ func (p posted) Create(_ context.Context, t client.Target, obj runtime.Object, _
 	return obj, nil
 }
 
-// TestEvents: events are of core, or of events.k8s.io where repetitions are series.
+// TestEvents: events use the core API, or events.k8s.io if repetitions form series.
 func TestEvents(t *testing.T) {
 	for series, want := range map[bool]string{false: "", true: "events.k8s.io"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// ticker is a controller that notes when it acts.
+// ticker is a controller that records when it acts.
 type ticker struct {
 	name string
 	at   chan string
@@ -287,7 +287,7 @@ func (k ticker) Reconcile(context.Context, controllers.Key) (controllers.Result,
 	return controllers.Result{}, nil
 }
 
-// TestPace: with a settle time each loop acts at instants of its own, in the order in which the loops were made.
+// TestPace: with a settle time, each loop acts at distinct instants, in the order in which the loops were made.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pace := &component.Pace{Settle: time.Millisecond}

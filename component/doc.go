@@ -1,12 +1,12 @@
-// Package component is what a control plane is assembled from: controllers, a scheduler, or anything else that works
-// with an API server, as values.
+// Package component defines what a control plane is assembled from: controllers, a scheduler, or anything else that
+// uses an API server, as values.
 //
-// A Component says what it is called and whom it acts as, and how it is made of Parts: a client, a recorder, shared
-// informers, and what is known of the cluster. It does not know where it runs. Package cluster runs components beside
-// an API server in one process; package component/remote runs them against any API server that a kubeconfig leads to.
+// A Component has a name, an identity, and a constructor that makes it from Parts: a client, a recorder, shared
+// informers, and what is known about the cluster. It does not know where it runs. Package cluster runs components
+// beside an API server in one process; package component/remote runs them against any API server.
 //
-// Sets of components are slices, to be filtered, replaced in and appended to. Package component/controllermanager has
-// the controllers of kube-controller-manager, package component/kubescheduler the scheduler.
+// Sets of components are slices, which callers may filter, change and append to. Package component/controllermanager
+// has the controllers of kube-controller-manager, package component/kubescheduler the scheduler.
 //
 // # Informers
 //
@@ -14,6 +14,6 @@
 //
 //	pods := component.Informer[*corev1.Pod](parts.Informers, corev1.SchemeGroupVersion.WithResource("pods"))
 //
-// The first resource that cannot be read is kept as the error of Informers.Err, so that a constructor asks for all it
-// reads and looks at the error once.
+// Informers.Err returns the error for the first resource that cannot be read, so a constructor can request all its
+// informers and check for errors once.
 package component

@@ -11,20 +11,21 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// Host is where components run: a process and its way to an API server.
+// Host is the environment of components: a process and its connection to an API server.
 type Host struct {
-	// Connect makes a client that acts as somebody, if that can be chosen, and calls itself by the program's name.
+	// Connect makes a client that acts as the identity, if that can be chosen, with the program's name as its user
+	// agent.
 	Connect   func(id *authn.Identity, program string) (client.Client, error)
 	Informers *Informers
 	Cluster   Cluster
 	Pace      *Pace
-	// Grace is how long events are published after the end, as in publish.Options.
+	// Grace is how long to continue publishing events after the end, as in publish.Options.
 	Grace  time.Duration
 	Logger *slog.Logger
 }
 
-// Make makes a component, with a client and a recorder of its own. What it returns runs it and publishes its events; the
-// host's Informers are run beside it.
+// Make makes a component, with a client and a recorder of its own. The Runnable runs it and publishes its events; the
+// caller runs the host's Informers.
 func (h *Host) Make(c Component) (lifecycle.Runnable, error) {
 	api, err := h.Connect(c.Identity, c.ProgramName())
 	if err != nil {
@@ -37,7 +38,7 @@ func (h *Host) Make(c Component) (lifecycle.Runnable, error) {
 	recorder := publisher(api, publish.Options{Component: c.SourceName(), Logger: h.Logger, Grace: h.Grace})
 	run, err := c.New(&Parts{Client: api, Recorder: recorder, Informers: h.Informers, Cluster: h.Cluster, Pace: h.Pace, Logger: h.Logger})
 	if err == nil {
-		err = h.Informers.Err() // which a constructor may have left to us
+		err = h.Informers.Err() // constructors may leave the check to us
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)

@@ -11,19 +11,18 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// Feed is where informers read. Implementations are safe for concurrent use.
+// Feed provides the sources of informers. Implementations are safe for concurrent use.
 type Feed interface {
-	// New is an empty object of the Go type that a resource's kind has here, or an error for a resource that cannot be
-	// read.
+	// New returns an empty object of the Go type of a resource's kind, or an error for a resource that cannot be read.
 	New(resource schema.GroupVersionResource) (informer.Object, error)
-	// Objects is a source of all objects of a resource, decoded to the Go type of their kind.
+	// Objects returns a source of all objects of a resource, decoded to the Go type of their kind.
 	Objects(resource schema.GroupVersionResource) (informer.Source[informer.Object], error)
-	// Metadata is a source of what has at least the metadata of the objects.
+	// Metadata returns a source of all objects of a resource, with at least their metadata.
 	Metadata(resource schema.GroupVersionResource) (informer.Source[informer.Object], error)
 }
 
-// Informers are the shared caches of a process, one for each resource that somebody asked for. Make them with
-// NewInformers. Its methods, Informer and Metadata are for one goroutine, until Run.
+// Informers are the shared caches of a process, one for each requested resource. Make them with NewInformers. Until
+// Run, the methods and the functions Informer and Metadata are for one goroutine only.
 type Informers struct {
 	feed    Feed
 	options informer.Options
@@ -38,13 +37,13 @@ type member interface {
 	WaitSynced(ctx context.Context) error
 }
 
-// NewInformers makes an empty set that reads from feed, each informer with the options.
+// NewInformers makes an empty set whose informers read from feed with the given options.
 func NewInformers(feed Feed, o informer.Options) *Informers {
 	return &Informers{feed: feed, options: o, all: map[string]any{}}
 }
 
-// Informer is the shared cache of a resource whose kind is T, made when it is first asked for. It is never nil: one of a
-// resource that cannot be read stays empty, and Informers.Err says why.
+// Informer returns the shared cache of a resource whose kind is T, and makes it at the first call. It is never nil: the
+// cache of a resource that cannot be read stays empty, and Informers.Err says why.
 func Informer[T informer.Object](in *Informers, resource schema.GroupVersionResource) *informer.Informer[T] {
 	return cached(in, resource.String()+" "+reflect.TypeFor[T]().String(), func() (informer.Source[T], error) {
 		empty, err := in.feed.New(resource)
@@ -70,7 +69,7 @@ func as[T informer.Object](obj informer.Object) (T, error) {
 	return typed, nil
 }
 
-// Metadata is the shared cache of a resource of any kind, of whose objects it has at least the metadata.
+// Metadata returns the shared cache of a resource of any kind, with at least the metadata of its objects.
 func Metadata(in *Informers, resource schema.GroupVersionResource) *informer.Informer[informer.Object] {
 	return cached(in, resource.String()+" metadata", func() (informer.Source[informer.Object], error) {
 		return in.feed.Metadata(resource)
@@ -94,7 +93,7 @@ func cached[T informer.Object](in *Informers, key string, open func() (informer.
 	return i
 }
 
-// Err is the first error that there was with a resource, or nil.
+// Err returns the first error for a resource, or nil.
 func (in *Informers) Err() error { return in.err }
 
 // Run keeps all caches up to date until the context ends.
@@ -105,12 +104,12 @@ func (in *Informers) Run(ctx context.Context) error {
 	}
 	err := lifecycle.Group(members...).Run(ctx)
 	if err == nil {
-		<-ctx.Done() // also where nobody wanted a cache
+		<-ctx.Done() // also if there are no caches
 	}
 	return err
 }
 
-// WaitSynced blocks until the first list of each is in its cache, or the context ends.
+// WaitSynced blocks until the first list of each resource is in its cache, or the context ends.
 func (in *Informers) WaitSynced(ctx context.Context) error {
 	for _, m := range in.members {
 		if err := m.WaitSynced(ctx); err != nil {
@@ -120,7 +119,7 @@ func (in *Informers) WaitSynced(ctx context.Context) error {
 	return nil
 }
 
-// unreadable is a source of a resource that there is not.
+// unreadable is the source of a resource that cannot be read.
 type unreadable[T informer.Object] struct{ err error }
 
 func (u unreadable[T]) List(context.Context) ([]T, string, error) { return nil, "", u.err }

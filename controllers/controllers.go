@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Key names one object to bring to its desired state. Namespace is empty for cluster kinds.
+// Key identifies one object to reconcile. Namespace is empty for cluster-scoped kinds.
 type Key struct{ Namespace, Name string }
 
 // String is namespace/name, or the name of a cluster-scoped object.
@@ -24,32 +24,32 @@ func KeyOf(obj interface {
 	return Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// Queue takes keys that need a look. A key that is queued already is not queued twice, and a
-// key is never reconciled by two workers at once.
+// Queue collects keys to reconcile. A key that is already queued is not queued twice, and a key is never reconciled by
+// two workers at once.
 type Queue interface {
-	// Add queues a key for now.
+	// Add queues a key to be reconciled now.
 	Add(Key)
-	// AddAfter queues a key for later. Of several times asked for, the earliest counts.
+	// AddAfter queues a key to be reconciled after a delay. If it is called several times, the earliest time counts.
 	AddAfter(Key, time.Duration)
 }
 
-// Result says when a key wants another look although nothing changed; 0 is never.
+// Result says when to reconcile a key again even if nothing changes; 0 means never.
 type Result struct{ RequeueAfter time.Duration }
 
 // Controller keeps one aspect of the cluster at its desired state.
 type Controller interface {
 	// Name is the controller's name upstream, such as "deployment-controller".
 	Name() string
-	// Watch attaches handlers that enqueue keys, and nothing else, to the controller's
-	// informers. It is called once, before Reconcile, and returns what must be in sync first.
+	// Watch attaches handlers to the controller's informers, which only enqueue keys. It is called once, before
+	// Reconcile, and returns the caches that must be in sync first.
 	Watch(q Queue) []Synced
-	// Reconcile looks at the object afresh and acts; it treats new and old objects alike. The
-	// key of an object that is gone is not an error. An error is retried with back-off.
+	// Reconcile reads the current state of the object and acts; it does not distinguish new objects from old ones. The
+	// key of a deleted object is not an error. Errors are retried with back-off.
 	Reconcile(ctx context.Context, key Key) (Result, error)
 }
 
-// Synced is a cache that can be waited for; *informer.Informer is one.
+// Synced is a cache whose initial sync can be waited for; *informer.Informer is one.
 type Synced interface {
-	// WaitSynced blocks until the first full list has been taken in, or the context ends.
+	// WaitSynced blocks until the first full list has been processed, or the context ends.
 	WaitSynced(ctx context.Context) error
 }

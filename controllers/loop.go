@@ -14,47 +14,43 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// ErrStarted: what can be run once, such as a Loop, was run before.
+// ErrStarted is the error of running something for the second time that can run only once, such as a Loop.
 var ErrStarted = errors.New("already run")
 
-// Retry says when a key whose Reconcile failed comes again. A zero field takes the default.
+// Retry says when a key is retried after Reconcile failed. A zero field means the default.
 type Retry struct {
-	// First is the delay after the first failure in a row (5 ms); every further one doubles
-	// it, up to Max (1000 s).
+	// First is the delay after the first failure in a row (5 ms); each further failure doubles it, up to Max (1000 s).
 	First, Max time.Duration
-	// Limit, when positive, is the number of retries in a row after which the key is given up
-	// until something enqueues it again.
+	// Limit, when positive, is the number of retries in a row after which the key is dropped until something enqueues
+	// it again.
 	Limit int
 }
 
-// Retrier is implemented by controllers whose keys are to be retried in another way than by
-// default.
+// Retrier is implemented by controllers that do not use the default retries.
 type Retrier interface {
-	// Retry returns the controller's own rules. It is called once, when the Loop is made.
+	// Retry returns the controller's own settings. It is called once, by NewLoop.
 	Retry() Retry
 }
 
 // Options of a Loop. The zero value is ready to use.
 type Options struct {
-	// Workers is how many keys are reconciled at once; 0 is 1, which also keeps the order of
-	// writes that of the queue. Upstream runs 5 for most controllers.
+	// Workers is how many keys are reconciled concurrently; 0 means 1, which also keeps writes in the order of the
+	// queue. Upstream uses 5 for most controllers.
 	Workers int
-	// Retry overrides, field by field, what the controller or the default says.
+	// Retry overrides, field by field, the settings of the controller or the defaults.
 	Retry Retry
-	// Batch, when positive, makes keys wait for the next instant that is a multiple of Batch
-	// plus Offset, so that changes that come together are taken in together, in the order of
-	// their keys. Inside a testing/synctest bubble, where many things happen at one instant
-	// in an order that varies, loops of the same Batch and different Offsets (10 ms, say,
-	// and 1 ms apart) each act at instants of their own, and so act the same in every run as
-	// long as nobody else acts at just these instants.
+	// Batch, when positive, delays keys until the next multiple of Batch plus Offset: changes that arrive together are
+	// processed together, in the order of their keys. Inside a testing/synctest bubble many things happen at one
+	// instant, in varying order. Loops with the same Batch and different Offsets (10 ms, say, and 1 ms apart) act at
+	// different instants, and therefore in the same order in every run, as long as nothing else acts at those instants.
 	Batch, Offset time.Duration
-	// Logger is told about failed reconciliations; nil discards.
+	// Logger logs failed reconciliations; nil discards.
 	Logger *slog.Logger
 }
 
-// Loop runs a Controller: it waits for the caches, hands keys to workers and retries what
-// failed, each key with a delay that doubles from 5 ms to 1000 s, all together at most ten times
-// a second after a burst of a hundred, as upstream's controllers do.
+// Loop runs a Controller: it waits for the caches, hands keys to workers and retries failed ones. As in upstream's
+// controllers, the delay of each key doubles from 5 ms to 1000 s, and all retries together are limited to ten per
+// second after a burst of a hundred.
 type Loop struct {
 	controller Controller
 	workers    int
@@ -92,7 +88,7 @@ func NewLoop(c Controller, o Options) *Loop {
 	return l
 }
 
-// with returns r where o says nothing, else o.
+// with returns r with the fields that o sets.
 func (r Retry) with(o Retry) Retry {
 	if o.First > 0 {
 		r.First = o.First
@@ -106,9 +102,8 @@ func (r Retry) with(o Retry) Retry {
 	return r
 }
 
-// Run attaches the controller to its informers, waits until these are in sync and works until
-// the context ends; somebody else has to run the informers. It fails with ErrStarted the second
-// time, and when a cache stops before it was in sync.
+// Run attaches the controller to its informers, waits until they are in sync and works until the context ends; the
+// caller runs the informers. It fails with ErrStarted when called again, and when a cache stops before it is in sync.
 func (l *Loop) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
 		return ErrStarted
@@ -130,7 +125,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// work reconciles one key after the other.
+// work reconciles one key after another.
 func (l *Loop) work(ctx context.Context) {
 	for {
 		key, ok := l.queue.next(ctx)
@@ -143,7 +138,7 @@ func (l *Loop) work(ctx context.Context) {
 	}
 }
 
-// settle decides when key comes again.
+// settle decides when key is reconciled again.
 func (l *Loop) settle(ctx context.Context, key Key, result Result, err error) {
 	if err == nil {
 		l.forget(key)
@@ -170,7 +165,7 @@ func (l *Loop) forget(key Key) {
 	delete(l.failures, key)
 }
 
-// failed counts a failure and returns the delay until the retry, or false for no retry.
+// failed counts a failure and returns the delay before the retry, or false if there is none.
 func (l *Loop) failed(key Key) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// queue hands out keys in the order in which they became due. A key is in it once, however often
-// it is added, and is not handed out while somebody works on it: it comes again when that one is
-// done. It has no goroutines.
+// queue hands out keys in the order in which they become due. It holds a key at most once, however often the key is
+// added, and does not hand it out while a worker holds it: the key is queued again once that worker is done. The queue
+// has no goroutines.
 type queue struct {
 	batch, offset time.Duration // keys become due only at multiples of batch plus offset
 
@@ -20,14 +20,14 @@ type queue struct {
 	wanted  map[Key]bool           // due, handed out or not
 	active  map[Key]bool           // handed out and not done
 	later   delays                 // to become due
-	due     map[delayKey]time.Time // when those in later do
-	changed chan struct{}          // closed and replaced when there is something new to look at
+	due     map[delayKey]time.Time // when the entries of later become due
+	changed chan struct{}          // closed and replaced when the queue has changed
 }
 
 var _ Queue = (*queue)(nil)
 
-// delayKey is a key that waits for its batch, or for a delay that it was added with. It may do
-// both at once, so that what is added for later is not forgotten over what is added for now.
+// delayKey is a key that waits for its batch, or for the delay given to AddAfter. A key may wait for both: adding it
+// for now does not cancel the later one.
 type delayKey struct {
 	Key
 	batch bool
@@ -56,7 +56,7 @@ func (q *queue) Add(key Key) {
 	q.signal()
 }
 
-// AddAfter makes key due after a delay. Of several such delays the one that ends first counts.
+// AddAfter makes key due after a delay. The earliest of several delays counts.
 func (q *queue) AddAfter(key Key, delay time.Duration) {
 	if delay <= 0 {
 		q.Add(key)
@@ -68,7 +68,7 @@ func (q *queue) AddAfter(key Key, delay time.Duration) {
 	q.signal()
 }
 
-// delay makes key due at a time, or earlier if it already is to be; the caller holds the lock.
+// delay makes key due at a time unless it is already due earlier; the caller holds the lock.
 func (q *queue) delay(key delayKey, at time.Time) {
 	at = q.slot(at)
 	if had, ok := q.due[key]; ok && !at.Before(had) {
@@ -78,7 +78,7 @@ func (q *queue) delay(key delayKey, at time.Time) {
 	heap.Push(&q.later, delayed{key, at})
 }
 
-// slot returns the first instant from t on at which keys may become due.
+// slot returns the first instant at or after t at which keys may become due.
 func (q *queue) slot(t time.Time) time.Time {
 	if q.batch == 0 {
 		return t
@@ -90,7 +90,7 @@ func (q *queue) slot(t time.Time) time.Time {
 	return slot
 }
 
-// next waits for a key that is due; it returns false when the context has ended.
+// next waits for a due key; it returns false when the context has ended.
 func (q *queue) next(ctx context.Context) (Key, bool) {
 	for ctx.Err() == nil {
 		key, ok, wait, changed := q.poll(time.Now())
@@ -102,7 +102,7 @@ func (q *queue) next(ctx context.Context) (Key, bool) {
 	return Key{}, false
 }
 
-// pause waits for the context, for a change, and if wait is not 0 no longer than that.
+// pause waits until the context ends, the queue changes or, if wait is not 0, that much time has passed.
 func pause(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
 	var due <-chan time.Time
 	if wait > 0 {
@@ -117,8 +117,8 @@ func pause(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
 	}
 }
 
-// poll takes the first due key, or says how long until there may be one (0 is for ever). Several
-// that become due at once wake as many workers, since whoever waits has a timer for the first.
+// poll takes the first due key, or returns how long to wait for the next one (0: no limit). When several keys become
+// due at once, as many workers wake, since each waiting worker has a timer for the first.
 func (q *queue) poll(now time.Time) (Key, bool, time.Duration, <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,8 +146,8 @@ func (q *queue) poll(now time.Time) (Key, bool, time.Duration, <-chan struct{}) 
 	return Key{}, false, 0, q.changed
 }
 
-// done ends the work on a key that next returned. Who calls it asks for the next one, and finds
-// key there if it is wanted again: nobody else need wake.
+// done marks the key returned by next as processed. It wakes nobody: the caller calls next again and finds key there if
+// it is due again.
 func (q *queue) done(key Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -168,7 +168,7 @@ func (q *queue) want(key Key) {
 	}
 }
 
-// signal wakes whoever waits in next; the caller holds the lock.
+// signal wakes all that wait in next; the caller holds the lock.
 func (q *queue) signal() {
 	close(q.changed)
 	q.changed = make(chan struct{})

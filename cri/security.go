@@ -1,7 +1,8 @@
 package cri
 
-// SandboxSecurity is what a sandbox's own process may do.
+// SandboxSecurity is the security context of a sandbox.
 type SandboxSecurity struct {
+	// As in a pod's securityContext.
 	Privileged, ReadOnlyRootfs bool
 	// RunAsUser and RunAsGroup are nil for the runtime's choice.
 	RunAsUser, RunAsGroup    *int64
@@ -12,8 +13,9 @@ type SandboxSecurity struct {
 	Seccomp, AppArmor *Profile
 }
 
-// Security is what a container's processes may do.
+// Security is the security context of a container.
 type Security struct {
+	// As in a container's securityContext.
 	Privileged, ReadOnlyRootfs, NoNewPrivs bool
 	Capabilities                           Capabilities
 	// RunAsUser and RunAsGroup are nil for the image's choice; RunAsUsername is looked up in the
@@ -22,16 +24,18 @@ type Security struct {
 	RunAsUsername            string
 	SupplementalGroups       []int64
 	SupplementalGroupsPolicy SupplementalGroupsPolicy
-	// MaskedPaths cannot be read, ReadonlyPaths not be written.
+	// MaskedPaths cannot be read, ReadonlyPaths cannot be written.
 	MaskedPaths, ReadonlyPaths []string
 	SELinux                    *SELinux
 	// Seccomp and AppArmor are nil for the runtime's choice.
 	Seccomp, AppArmor *Profile
 }
 
-// Capabilities are changes to the runtime's default set; names come without "CAP_", and "ALL" is
-// all of them.
-type Capabilities struct{ Add, Drop, AddAmbient []string }
+// Capabilities are changes to the runtime's default set.
+type Capabilities struct {
+	// Names without "CAP_"; "ALL" means all capabilities.
+	Add, Drop, AddAmbient []string
+}
 
 // SupplementalGroupsPolicy says whether groups of the image's /etc/group are added (KEP-3619).
 type SupplementalGroupsPolicy int
@@ -43,7 +47,9 @@ const (
 )
 
 // SELinux is an SELinux label.
-type SELinux struct{ User, Role, Type, Level string }
+type SELinux struct {
+	User, Role, Type, Level string // the parts of the label
+}
 
 // ProfileType is where a profile comes from.
 type ProfileType int
@@ -55,9 +61,8 @@ const (
 	ProfileLocalhost
 )
 
-// Profile is a seccomp or AppArmor profile. Localhost is its path or name where the type is
-// ProfileLocalhost.
+// Profile is a seccomp or AppArmor profile.
 type Profile struct {
 	Type      ProfileType
-	Localhost string
+	Localhost string // path or name of a ProfileLocalhost
 }

@@ -3,7 +3,7 @@ package cri
 import "time"
 
 // The labels by which a kubelet marks its sandboxes and containers in a runtime. Filters use
-// them, and so does everybody who looks at a node's containers.
+// them, and so do tools that inspect a node's containers.
 const (
 	LabelPodName       = "io.kubernetes.pod.name"
 	LabelPodNamespace  = "io.kubernetes.pod.namespace"
@@ -13,8 +13,8 @@ const (
 
 // Version names a runtime.
 type Version struct {
-	// Name is the runtime's name, such as "containerd"; container ids are told to the API as
-	// NAME://ID.
+	// Name is the runtime's name, such as "containerd"; container IDs in the API
+	// are NAME://ID.
 	Name string
 	// Version is the runtime's own version.
 	Version string
@@ -22,27 +22,29 @@ type Version struct {
 
 // RuntimeStatus says what the runtime can do now.
 type RuntimeStatus struct {
-	Runtime Condition
-	Network Condition
-	// Handlers are the runtime classes that it knows; the one without a name is the default.
+	Runtime Condition // whether it can run containers
+	Network Condition // whether it can set up pod networks
+	// Handlers are those of the runtime classes that it supports; the one without a name is the default.
 	Handlers []RuntimeHandler
 	Features RuntimeFeatures
 }
 
-// RuntimeHandler is one runtime class's handler and what it can do beyond the ordinary.
+// RuntimeHandler is the handler of a runtime class.
 type RuntimeHandler struct {
-	Name                                    string
+	Name string
+	// Optional features that it supports.
 	RecursiveReadOnlyMounts, UserNamespaces bool
 }
 
-// RuntimeFeatures are what all handlers of a runtime can do beyond the ordinary.
+// RuntimeFeatures are optional features that all handlers of a runtime support.
 type RuntimeFeatures struct {
+	// Whether the feature is supported.
 	SupplementalGroupsPolicy, UserNamespacesHostNetwork, MountOptions bool
 }
 
 // Condition is one aspect of a runtime's health.
 type Condition struct {
-	Ready bool
+	Ready bool // whether it is healthy
 	// Reason and Message explain a condition that is not ready.
 	Reason  string
 	Message string
@@ -96,7 +98,7 @@ type ContainerMetadata struct {
 	Attempt uint32
 }
 
-// NamespaceMode says whose namespace a pod or container uses.
+// NamespaceMode is whose namespace a pod or container uses.
 type NamespaceMode int
 
 // The namespace modes of CRI.
@@ -109,7 +111,7 @@ const (
 
 // Namespaces are the Linux namespaces of a sandbox or container.
 type Namespaces struct {
-	Network, PID, IPC NamespaceMode
+	Network, PID, IPC NamespaceMode // the mode of each kind
 	// Target is the container whose namespaces are used in mode NamespaceTarget.
 	Target string
 	// User, if set, gives a user namespace of its own to the pod.
@@ -123,11 +125,15 @@ type UserNamespace struct {
 	UIDs, GIDs []IDMapping
 }
 
-// IDMapping maps Length ids from Container on, as they are within, to those from Host on.
-type IDMapping struct{ Host, Container, Length uint32 }
+// IDMapping maps a range of IDs of a container to IDs of the host.
+type IDMapping struct {
+	Host, Container uint32 // first ID of each range
+	Length          uint32 // of both
+}
 
-// DNS is what goes into resolv.conf; the zero value is the node's.
+// DNS is the content of resolv.conf; the zero value means the node's.
 type DNS struct {
+	// Values of nameserver, search and options.
 	Servers, Searches, Options []string
 }
 
@@ -139,10 +145,10 @@ type PortMapping struct {
 	HostIP                  string
 }
 
-// SandboxConfig is all that a runtime needs to make a sandbox.
+// SandboxConfig is everything a runtime needs to create a sandbox.
 type SandboxConfig struct {
 	Metadata SandboxMetadata
-	// Hostname is empty where the pod has the node's network, and so the node's name.
+	// Hostname is empty if the pod has the node's network, and thus its name.
 	Hostname string
 	// LogDirectory is the host directory that the containers' log paths are relative to.
 	LogDirectory string
@@ -156,19 +162,19 @@ type SandboxConfig struct {
 	Sysctls        map[string]string
 	Namespaces     Namespaces
 	Security       SandboxSecurity
-	// Resources are the sum of what the containers have, Overhead what the sandbox itself takes.
+	// Resources are the sum of the containers' resources, Overhead the resources of the sandbox itself.
 	Resources, Overhead Resources
 }
 
 // Sandbox is a sandbox in a list.
 type Sandbox struct {
-	ID          string
+	ID          string // chosen by the runtime
 	Metadata    SandboxMetadata
 	State       SandboxState
-	CreatedAt   time.Time
+	CreatedAt   time.Time // by the node's clock
 	Labels      map[string]string
 	Annotations map[string]string
-	// RuntimeHandler is the runtime class's handler that it was made with.
+	// RuntimeHandler is the handler that created it; empty is the default.
 	RuntimeHandler string
 }
 
@@ -186,17 +192,19 @@ type Filter struct {
 	ID string
 	// SandboxID selects the containers of a sandbox; sandboxes ignore it.
 	SandboxID string
-	// Labels must all be there with these values.
+	// Labels must all be present with these values.
 	Labels map[string]string
 }
 
 // EnvVar is one environment variable.
-type EnvVar struct{ Name, Value string }
+type EnvVar struct {
+	Name, Value string // as in the environment
+}
 
 // Mount makes a host path, or an image's content, visible in a container.
 type Mount struct {
-	ContainerPath, HostPath string
-	ReadOnly                bool
+	ContainerPath, HostPath string // absolute
+	ReadOnly                bool   // for the container
 	// RecursiveReadOnly makes the mounts below it read-only too; it needs ReadOnly and a private
 	// propagation.
 	RecursiveReadOnly bool
@@ -222,11 +230,15 @@ const (
 	PropagationBidirectional
 )
 
-// Device gives a container a device of the host. Permissions are some of "r", "w" and "m".
-type Device struct{ ContainerPath, HostPath, Permissions string }
+// Device makes a device of the host available in a container.
+type Device struct {
+	ContainerPath, HostPath string // absolute
+	Permissions             string // some of "r", "w" and "m"
+}
 
-// Resources are limits and requests as a runtime takes them; 0 is unset.
+// Resources are limits and requests in a runtime's units; 0 is unset.
 type Resources struct {
+	// As in cgroups; CPUQuota and CPUPeriod are in microseconds.
 	CPUShares, CPUQuota, CPUPeriod int64
 	// MemoryLimit and MemorySwapLimit, which includes memory, are in bytes.
 	MemoryLimit, MemorySwapLimit int64
@@ -234,20 +246,20 @@ type Resources struct {
 	// CPUs and MemoryNodes are lists such as "0-3,8"; empty is all.
 	CPUs, MemoryNodes string
 	Hugepages         []HugepageLimit
-	// Unified are values for files of cgroup v2, by their names.
+	// Unified are values for cgroup v2 files, by file name.
 	Unified map[string]string
 }
 
-// HugepageLimit is how many bytes of pages of a size, such as "2MB", may be used.
+// HugepageLimit limits the use of huge pages of one size.
 type HugepageLimit struct {
-	PageSize string
-	Limit    uint64
+	PageSize string // such as "2MB"
+	Limit    uint64 // bytes
 }
 
-// ContainerConfig is all that a runtime needs to make a container.
+// ContainerConfig is everything a runtime needs to create a container.
 type ContainerConfig struct {
 	Metadata ContainerMetadata
-	Image    ImageSpec
+	Image    ImageSpec // usually the reference returned by PullImage
 	Process
 	Stdio
 	Mounts      []Mount
@@ -263,29 +275,29 @@ type ContainerConfig struct {
 
 // Process is what a container runs.
 type Process struct {
-	// Command and Args replace the image's entry point and arguments where they are not empty.
+	// Command and Args, if not empty, replace the image's entry point and arguments.
 	Command, Args []string
 	WorkingDir    string
 	Env           []EnvVar
-	// StopSignal, such as "SIGQUIT", replaces the image's; empty does not.
+	// StopSignal, such as "SIGQUIT", replaces the image's if not empty.
 	StopSignal string
 }
 
 // Stdio is how a container's input and output are connected.
 type Stdio struct {
-	// Stdin keeps an input open, StdinOnce only until the first who attached is gone.
+	// Stdin keeps the input open, StdinOnce only until the first attached client disconnects.
 	Stdin, StdinOnce bool
 	TTY              bool
 }
 
 // Container is a container in a list.
 type Container struct {
-	ID        string
-	SandboxID string
+	ID        string // chosen by the runtime
+	SandboxID string // of its sandbox
 	Metadata  ContainerMetadata
 	State     ContainerState
-	Image     ImageSpec
-	// ImageRef is the reference, usually with a digest, and ImageID the id of what it runs.
+	Image     ImageSpec // as in its ContainerConfig
+	// ImageRef is the reference, usually with a digest, and ImageID the ID of its image.
 	ImageRef, ImageID string
 	CreatedAt         time.Time
 	Labels            map[string]string
@@ -297,31 +309,31 @@ type ContainerStatus struct {
 	Container
 	// StartedAt and FinishedAt are zero before the container started and finished.
 	StartedAt, FinishedAt time.Time
-	// ExitCode, Reason ("Completed", "Error", "OOMKilled" …) and Message tell how an Exited
-	// container ended.
+	// ExitCode, Reason ("Completed", "Error", "OOMKilled" …) and Message say how an Exited container ended.
 	ExitCode int32
 	Reason   string
 	Message  string
 	// LogPath is where the log is on the host.
 	LogPath string
 	Mounts  []Mount
-	// Resources and User are what the container really has, nil where the runtime does not say.
+	// Resources and User are those in effect, nil if the runtime does not report them.
 	Resources *Resources
 	User      *User
-	// StopSignal is what asks the container to end, such as "SIGTERM"; empty where not known.
+	// StopSignal is the signal to stop the container, such as "SIGTERM"; empty if unknown.
 	StopSignal string
 }
 
-// User is whom a container's first process runs as.
+// User is the user of a container's first process.
 type User struct {
+	// As numbers inside the container.
 	UID, GID           int64
 	SupplementalGroups []int64
 }
 
-// ExecResult is what a command left behind.
+// ExecResult is the outcome of a command.
 type ExecResult struct {
-	Stdout, Stderr []byte
-	ExitCode       int32
+	Stdout, Stderr []byte // its output
+	ExitCode       int32  // of the command
 }
 
 // ImageSpec names an image.
@@ -329,43 +341,43 @@ type ImageSpec struct {
 	// Image is a name such as "docker.io/library/nginx:1.27", or a reference that a runtime
 	// returned.
 	Image string
-	// UserSpecified is the name as the pod wrote it, where Image is a reference.
+	// UserSpecified is the name in the pod's spec, if Image is a reference.
 	UserSpecified string
-	// Ref is the digest of an image that is mounted, told by its container's status.
+	// Ref is the digest of a mounted image, set in its container's status.
 	Ref         string
 	Annotations map[string]string
 	// RuntimeHandler is the runtime class's handler; empty is the default.
 	RuntimeHandler string
 }
 
-// Auth is what a registry asks for.
+// Auth is the credentials for a registry.
 type Auth struct {
-	Username, Password string
+	Username, Password string // for basic authentication
 	// Auth is username and password in base64, as in a docker config; IdentityToken and
 	// RegistryToken are bearer tokens.
 	Auth, IdentityToken, RegistryToken string
 	ServerAddress                      string
 }
 
-// Image is an image that is there.
+// Image is an image in the runtime's store.
 type Image struct {
 	// ID is the digest of the image's configuration.
 	ID string
-	// Tags and Digests are the names it is known by.
+	// Tags and Digests are its names.
 	Tags, Digests []string
 	// Size is in bytes.
 	Size uint64
-	// Username or UID is whom the image wants to run as.
+	// Username or UID is the user of the image's configuration.
 	Username string
 	UID      *int64
 	// Pinned asks garbage collectors to leave the image alone.
 	Pinned bool
 }
 
-// EventType says what happened to a container.
+// EventType is what happened to a container.
 type EventType int
 
-// The event types. A sandbox is told of as the container it is in CRI, under its own id.
+// The event types. An event of a sandbox looks like one of a container, with the sandbox's ID.
 const (
 	EventCreated EventType = iota
 	EventStarted
@@ -373,11 +385,10 @@ const (
 	EventDeleted
 )
 
-// Event tells that a container or sandbox has changed. It is a hint to look, not the state
-// itself: by the time it is read more may have happened.
+// Event is a change of a container or sandbox. It is a hint to read the state, which may have changed again by then.
 type Event struct {
 	Type EventType
-	// ID is the container's id, or the sandbox's where the event is about a sandbox.
+	// ID is the ID of the container or sandbox.
 	ID string
 	// Pod is the metadata of the sandbox it belongs to.
 	Pod SandboxMetadata

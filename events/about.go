@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// About refers to an object of the given kind, which a decoded object itself often does not say.
+// About refers to an object of the given kind, which decoded objects often do not carry.
 func About(kind schema.GroupVersionKind, obj metav1.Object) corev1.ObjectReference {
 	version, name := kind.ToAPIVersionAndKind()
 	return corev1.ObjectReference{

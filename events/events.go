@@ -4,13 +4,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Event is something worth telling people about an object.
+// Event is a report for users about an object.
 type Event struct {
-	Regarding corev1.ObjectReference
-	Related   *corev1.ObjectReference
+	Regarding corev1.ObjectReference  // the object it is about
+	Related   *corev1.ObjectReference // a further object, or nil
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
-	// Reason is a CamelCase word such as "Scheduled"; Action, where given, what was attempted.
+	// Reason is a CamelCase word such as "Scheduled"; Action, if given, is what was attempted.
 	Reason  string
 	Action  string
 	Message string
@@ -22,7 +22,7 @@ type Recorder interface {
 	Record(Event)
 }
 
-// Func is a Recorder made of a function.
+// Func adapts a function to Recorder.
 type Func func(Event)
 
 // Record calls f.

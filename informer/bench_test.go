@@ -24,7 +24,7 @@ func pods(n int) *memory.Store[*corev1.Pod] {
 	return store
 }
 
-// synced returns an informer that has taken in the store.
+// synced returns an informer that has read the store.
 func synced(b *testing.B, store *memory.Store[*corev1.Pod]) *informer.Informer[*corev1.Pod] {
 	b.Helper()
 	i := informer.New(store, informer.Options{})
@@ -44,7 +44,7 @@ func synced(b *testing.B, store *memory.Store[*corev1.Pod]) *informer.Informer[*
 	return i
 }
 
-// BenchmarkSync takes in a list of 150,000 pods, and tells what the cache itself costs per pod.
+// BenchmarkSync reads a list of 150,000 pods, and reports what the cache itself costs per pod.
 func BenchmarkSync(b *testing.B) {
 	const count = 150_000
 	store := pods(count)

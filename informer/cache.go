@@ -10,7 +10,7 @@ type key struct{ namespace, name string }
 
 func keyOf(obj Object) key { return key{obj.GetNamespace(), obj.GetName()} }
 
-// path is how people write a key.
+// path is the usual notation of a key.
 func (k key) path() string {
 	if k.namespace == "" {
 		return k.name
@@ -18,24 +18,23 @@ func (k key) path() string {
 	return k.namespace + "/" + k.name
 }
 
-// index finds objects by values computed from them. The values are not kept but computed again
-// when an object is replaced or removed.
+// index finds objects by values computed from them. The values are not stored but computed again when an object is
+// replaced or removed.
 type index[T Object] struct {
 	name   string
 	values func(T) []string
 	lists  map[string]*sorted[T]
 }
 
-// cache holds the objects of one kind by key, in key order, by namespace and by index. The caller
-// locks.
+// cache holds the objects of one kind by key, in key order, by namespace and by index. The caller must hold the lock.
 type cache[T Object] struct {
-	// objects has the strings of the objects themselves for keys. It is two thirds of what the
-	// cache costs, and makes Get ten times as fast as a search in the lists.
+	// objects shares the strings of the objects for its keys. It is two thirds of the cache's cost, and makes Get ten
+	// times as fast as a search in the lists.
 	objects    map[key]T
 	all        sorted[T]
 	namespaces map[string]*sorted[T]
 	indexes    []*index[T]
-	// given has deep copies of the objects as they came in, if mutations are looked for.
+	// given has deep copies of the objects as they were received, if mutations are detected.
 	given map[key]T
 }
 
@@ -57,7 +56,7 @@ func (c *cache[T]) index(name string) *index[T] {
 	return nil
 }
 
-// addIndex adds an index and files what is there already. A name that is taken is left alone.
+// addIndex adds an index and fills it. An existing name is left alone.
 func (c *cache[T]) addIndex(name string, values func(T) []string) {
 	if c.index(name) != nil {
 		return
@@ -71,15 +70,14 @@ func (c *cache[T]) addIndex(name string, values func(T) []string) {
 	}
 }
 
-// former is an object that was replaced or removed, and what it was like when it came in, if
-// mutations are looked for.
+// former is an object that was replaced or removed, with the copy made when it was received, if mutations are detected.
 type former[T Object] struct{ obj, given T }
 
-// put takes in obj and returns what it replaces, if anything.
+// put stores obj and returns what it replaces, if anything.
 func (c *cache[T]) put(obj T) (old former[T], replaced bool) {
 	k := keyOf(obj)
 	old.obj, replaced = c.objects[k]
-	c.objects[k] = obj // under its own strings, so that those of the object before can go
+	c.objects[k] = obj // keyed by its own strings, so that those of the previous object can be freed
 	c.all.set(obj)
 	if k.namespace != "" {
 		list := c.namespaces[k.namespace]
@@ -103,7 +101,7 @@ func (c *cache[T]) put(obj T) (old former[T], replaced bool) {
 	return old, replaced
 }
 
-// remove takes out the object, if there is one.
+// remove removes the object, if there is one.
 func (c *cache[T]) remove(k key) (old former[T], removed bool) {
 	old.obj, removed = c.objects[k]
 	if !removed {
@@ -135,7 +133,7 @@ func (x *index[T]) valuesOf(obj T) []string {
 	return slices.Compact(v)
 }
 
-// file makes obj found by the values, also in place of another of its key.
+// file lists obj under the values, in place of any other object with its key.
 func (x *index[T]) file(obj T, values []string) {
 	for _, v := range values {
 		list := x.lists[v]
@@ -147,7 +145,7 @@ func (x *index[T]) file(obj T, values []string) {
 	}
 }
 
-// unfile takes the object of a key out of the lists of the values was, except now.
+// unfile removes the object of a key from the lists of the values was, except those in now.
 func (x *index[T]) unfile(k key, was, now []string) {
 	for _, v := range was {
 		if _, stays := slices.BinarySearchFunc(now, v, cmp.Compare[string]); !stays && !x.drop(k, v) {
@@ -156,7 +154,7 @@ func (x *index[T]) unfile(k key, was, now []string) {
 	}
 }
 
-// drop takes the object of a key out of the list of a value and tells whether it was there.
+// drop removes the object of a key from the list of a value and reports whether it was there.
 func (x *index[T]) drop(k key, v string) bool {
 	list := x.lists[v]
 	if !list.remove(k) {
@@ -168,8 +166,8 @@ func (x *index[T]) drop(k key, v string) bool {
 	return true
 }
 
-// search takes the object of a key out of all lists but those of the values now. It is for an
-// object that is not where it says: somebody has changed it although it is shared.
+// search removes the object of a key from all lists but those of the values now. It is for an object that is not listed
+// where it should be, because a shared object was changed.
 func (x *index[T]) search(k key, now []string) {
 	for v := range x.lists {
 		if !slices.Contains(now, v) {

@@ -9,23 +9,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Lister is what a Source may implement beside List: it hands over the objects of a list one by
-// one, so that not all of them are there before they are cut down.
+// Lister is an optional interface of a Source: it lists objects one by one, so that they need not all be in memory
+// before they are reduced.
 type Lister[T Object] interface {
-	// ListEach has sink take the objects of a list and returns the version they are consistent
-	// at. It fails with the error of sink, if that has one.
+	// ListEach passes the objects of a list to sink and returns the version they are consistent at. An error of sink
+	// ends it.
 	ListEach(ctx context.Context, sink Sink[T]) (version string, err error)
 }
 
-// Sink takes what a Lister lists.
+// Sink receives the objects of a Lister.
 type Sink[T Object] interface {
-	// Take takes an object that was Added, in any order, or a change to one of those before.
+	// Take receives an object that was Added, in any order, or a change to an earlier one.
 	Take(Event[T]) error
-	// Reset says that the list begins anew.
+	// Reset discards what was taken: the list starts over.
 	Reset()
 }
 
-// Collect makes a list of what a Lister hands over, in key order.
+// Collect returns what a Lister lists, in key order.
 func Collect[T Object](ctx context.Context, source Lister[T]) ([]T, string, error) {
 	var c collector[T]
 	version, err := source.ListEach(ctx, &c)
@@ -40,7 +40,7 @@ type collector[T Object] struct{ items []T }
 
 func (c *collector[T]) Reset() { c.items = nil }
 
-// Take looks for the object of a change from the end; changes while a list is under way are few.
+// Take searches for the object of a change from the end; changes during a list are few.
 func (c *collector[T]) Take(e Event[T]) error {
 	switch e.Type {
 	case Added:
@@ -66,25 +66,24 @@ func (c *collector[T]) Take(e Event[T]) error {
 	return nil
 }
 
-// Transform is Convert within a type: it leaves out fields that nobody reads, for example.
+// Transform is Convert within a type: for example, it drops unused fields.
 func Transform[T Object](source Source[T], f func(T) (T, error), failed func(T, error)) Source[T] {
 	return Convert(source, f, failed)
 }
 
-// Metadata is a Source of the metadata of another's objects, with which it shares them.
+// Metadata returns a Source of the metadata of another's objects, with which it shares memory.
 func Metadata[T Object](source Source[T]) Source[*metav1.PartialObjectMetadata] {
 	return Convert(source, func(obj T) (*metav1.PartialObjectMetadata, error) {
 		return meta.AsPartialObjectMetadata(obj), nil
 	}, nil)
 }
 
-// Convert is a Source of what f makes of the objects of another. f must not change the object it
-// gets unless source hands out objects that nobody else has, as package wire does and the
-// registry does not; it must leave the key and the resource version alone, and may be called
-// from several goroutines. Lists of a Lister go through f one by one.
+// Convert returns a Source of the objects of another as converted by f. f must not change its argument unless source
+// returns unshared objects, as package wire does and the registry does not. It must keep the key and the resource
+// version, and may be called from several goroutines. Lists of a Lister pass through f one by one.
 //
-// When f fails, so does the list in which the object was. An event whose object it fails on
-// becomes a Bookmark: the change is lost, and failed, unless nil, is told.
+// If f fails on an object of a list, the list fails. An event on whose object it fails becomes a Bookmark: the change
+// is lost, and failed, unless nil, is called.
 func Convert[F, T Object](source Source[F], f func(F) (T, error), failed func(F, error)) Source[T] {
 	if failed == nil {
 		failed = func(F, error) {}

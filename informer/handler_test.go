@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/informer/memory"
 )
 
-// changes writes down what Changed is told.
+// changes records what Changed receives.
 type changes struct{ recorder }
 
 func (r *changes) handler() informer.Handler[object] {
@@ -144,7 +144,7 @@ func TestRemovedHandlers(t *testing.T) {
 	}
 }
 
-// A handler that hangs holds up nobody when it has a queue, and what waits for it is bounded.
+// A hanging handler with a queue delays no other, and its queue is bounded.
 func TestSlowHandlerWithQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New[object]()
@@ -276,7 +276,7 @@ func TestTransform(t *testing.T) {
 	})
 }
 
-// eacher is a Source that hands over lists one by one.
+// eacher is a Source that lists objects one by one.
 type eacher struct{ *memory.Store[object] }
 
 func (e eacher) List(context.Context) ([]object, string, error) { return nil, "", io.ErrUnexpectedEOF }

@@ -15,22 +15,20 @@ import (
 var (
 	// ErrStarted: Run was called before.
 	ErrStarted = errors.New("informer was already run")
-	// ErrStopped: Run has returned, so what was waited for will not come.
+	// ErrStopped: Run has returned, so the awaited state will not come.
 	ErrStopped = errors.New("informer has stopped")
 )
 
 // Options of an Informer. The zero value is ready to use.
 type Options struct {
-	// Logger is told about failing lists and watches; nil discards.
+	// Logger logs failing lists and watches; nil discards.
 	Logger *slog.Logger
-	// DetectMutations, when set, makes the informer keep a deep copy of each object and compare
-	// when the object is replaced or removed and when Run ends. It is called, from the
-	// informer's goroutine, for each object that somebody changed although it was shared, with
-	// an error that names the object and the fields. It costs memory and time: for tests.
+	// DetectMutations, when set, makes the informer keep a deep copy of each object and compare it when the object is
+	// replaced or removed and when Run ends. It is called, from the informer's goroutine, for each shared object that
+	// was changed, with an error that names the object and the fields. It costs memory and time and is meant for tests.
 	DetectMutations func(error)
-	// OnError is called, from a goroutine of the informer, with a *SourceError for each list and
-	// watch that failed, other than watches that ended in good order. It is for telling: the
-	// informer tries again whatever it does.
+	// OnError is called, from a goroutine of the informer, with a *SourceError for each failed list and watch; a watch
+	// that ended regularly is not a failure. It is for information: the informer retries regardless.
 	OnError func(error)
 }
 
@@ -46,7 +44,7 @@ type SourceError struct {
 // Error implements error.
 func (e *SourceError) Error() string { return e.Doing + ": " + e.Err.Error() }
 
-// Unwrap returns what the Source said.
+// Unwrap returns the Source's error.
 func (e *SourceError) Unwrap() error { return e.Err }
 
 // Informer is a read cache of the objects of one Source. Make one with New.
@@ -60,18 +58,23 @@ type Informer[T Object] struct {
 	cache   *cache[T]
 	version string
 
-	subMu   sync.Mutex // guards the four below
-	running bool
-	ended   bool
-	subs    []*subscription[T] // all that are neither removed nor stopped
-	pending []*subscription[T] // those of subs that have not been told what is there
+	handlers subscriptions[T]
 
-	wake   chan struct{} // holds one token while there may be handlers to greet or to let go
-	loop   loop[T]       // of the goroutine in Run alone
+	wake   chan struct{} // holds one token while there may be handlers to replay to or to end
+	loop   loop[T]       // used only by the goroutine in Run
 	synced chan struct{}
 	// stopped is closed when Run has returned, or is about to.
 	stopped chan struct{}
 	started atomic.Bool
+}
+
+// subscriptions are an informer's handlers.
+type subscriptions[T Object] struct {
+	mu      sync.Mutex // guards all below
+	running bool
+	ended   bool
+	all     []*subscription[T] // those that are neither removed nor stopped
+	pending []*subscription[T] // those of all that have not received the existing objects
 }
 
 // New makes an informer. It does nothing until Run.
@@ -89,19 +92,17 @@ func New[T Object](source Source[T], options Options) *Informer[T] {
 	}
 }
 
-// AddIndex makes objects findable by ByIndex under the values that a function computes from
-// them. A name that is there already is left as it is. The function must be pure. Call it
-// before Run: later is allowed, but files every object under a lock.
+// AddIndex makes objects findable by ByIndex under the values that a pure function computes from them. An existing name
+// is left alone. Call it before Run: later is allowed, but indexes every object under a lock.
 func (i *Informer[T]) AddIndex(name string, values func(T) []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.cache.addIndex(name, values)
 }
 
-// AddHandler registers a handler, at any time. It is told about the objects that are in the
-// cache by then, as Added and in key order, and from there on about every change, without gap
-// or duplicate. It is called from the informer's goroutine or its own (see Handler.Queue),
-// never from within AddHandler. One that comes after Run has returned is never called.
+// AddHandler registers a handler, at any time. The handler receives the objects already in the cache, as Added and in
+// key order, and then every change, without gap or duplicate. It is called from the informer's goroutine or its own
+// (see Handler.Queue), never from within AddHandler. A handler added after Run has returned is never called.
 func (i *Informer[T]) AddHandler(h Handler[T]) *Registration {
 	s := &subscription[T]{
 		Handler:      h,
@@ -112,18 +113,18 @@ func (i *Informer[T]) AddHandler(h Handler[T]) *Registration {
 		s.queue, s.stop = newQueue[T](h.Queue), make(chan struct{})
 	}
 	s.settle = func() { i.remove(s) }
-	i.subMu.Lock()
-	if i.ended {
+	i.handlers.mu.Lock()
+	if i.handlers.ended {
 		close(s.done)
 	} else {
-		i.subs, i.pending = append(i.subs, s), append(i.pending, s)
+		i.handlers.all, i.handlers.pending = append(i.handlers.all, s), append(i.handlers.pending, s)
 	}
-	i.subMu.Unlock()
+	i.handlers.mu.Unlock()
 	i.poke()
 	return s.Registration
 }
 
-// poke has the loop look after its handlers.
+// poke makes the loop check its handlers.
 func (i *Informer[T]) poke() {
 	select {
 	case i.wake <- struct{}{}:
@@ -131,31 +132,30 @@ func (i *Informer[T]) poke() {
 	}
 }
 
-// remove lets go of a removed handler, or has the loop do so, which may be calling it.
+// remove ends a removed handler, or makes the loop do so, which may be calling it.
 func (i *Informer[T]) remove(s *subscription[T]) {
-	i.subMu.Lock()
-	defer i.subMu.Unlock()
-	if i.running {
+	i.handlers.mu.Lock()
+	defer i.handlers.mu.Unlock()
+	if i.handlers.running {
 		i.poke()
 		return
 	}
-	if at := slices.Index(i.subs, s); at >= 0 {
-		i.subs = slices.Delete(i.subs, at, at+1)
-		i.pending = slices.DeleteFunc(i.pending, func(p *subscription[T]) bool { return p == s })
+	if at := slices.Index(i.handlers.all, s); at >= 0 {
+		i.handlers.all = slices.Delete(i.handlers.all, at, at+1)
+		i.handlers.pending = slices.DeleteFunc(i.handlers.pending, func(p *subscription[T]) bool { return p == s })
 		close(s.done)
 	}
 }
 
-// WaitSynced blocks until the first list is in the cache and every handler added before the
-// call has been told about what was there. It fails with the context's error, or with
-// ErrStopped when Run returned before.
+// WaitSynced blocks until the first list is in the cache and every handler added before the call has received the
+// existing objects. It fails with the context's error, or with ErrStopped if Run returned before.
 func (i *Informer[T]) WaitSynced(ctx context.Context) error {
 	if err := i.wait(ctx, i.synced, nil); err != nil {
 		return err
 	}
-	i.subMu.Lock()
-	subs := slices.Clone(i.subs)
-	i.subMu.Unlock()
+	i.handlers.mu.Lock()
+	subs := slices.Clone(i.handlers.all)
+	i.handlers.mu.Unlock()
 	for _, s := range subs {
 		if err := i.wait(ctx, s.synced, s.done); err != nil && !s.removed.Load() {
 			return err
@@ -183,14 +183,14 @@ func (i *Informer[T]) wait(ctx context.Context, done, gone <-chan struct{}) erro
 	}
 }
 
-// Synced is closed when the first list is in the cache and the handlers that are called from the
-// informer's goroutine have been told of it.
+// Synced is closed when the first list is in the cache and the handlers that are called from the informer's goroutine
+// have received it.
 func (i *Informer[T]) Synced() <-chan struct{} { return i.synced }
 
-// Started tells whether Run was called.
+// Started reports whether Run was called.
 func (i *Informer[T]) Started() bool { return i.started.Load() }
 
-// IsStopped tells whether Run has returned, or is about to.
+// IsStopped reports whether Run has returned, or is about to.
 func (i *Informer[T]) IsStopped() bool {
 	select {
 	case <-i.stopped:
@@ -200,8 +200,8 @@ func (i *Informer[T]) IsStopped() bool {
 	}
 }
 
-// LastVersion returns the resource version that the cache has got to by lists, changes and
-// bookmarks; "" before the first list.
+// LastVersion returns the resource version that the cache has reached by lists, changes and bookmarks; "" before the
+// first list.
 func (i *Informer[T]) LastVersion() string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -227,8 +227,8 @@ func (i *Informer[T]) List(namespace string) []T {
 	return i.cache.namespaces[namespace].objects()
 }
 
-// ByIndex returns the cached objects that the named index has under value, in key order. An
-// index that was not added has none. The slice is the caller's.
+// ByIndex returns the cached objects that the named index has under value, in key order; none if there is no such
+// index. The slice is the caller's.
 func (i *Informer[T]) ByIndex(name, value string) []T {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -238,7 +238,7 @@ func (i *Informer[T]) ByIndex(name, value string) []T {
 	return nil
 }
 
-// Indexed tells whether there is an index of that name.
+// Indexed reports whether there is an index of that name.
 func (i *Informer[T]) Indexed(name string) bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -264,8 +264,8 @@ func (i *Informer[T]) Namespaces() []string {
 	return slices.Collect(maps.Keys(i.cache.namespaces))
 }
 
-// Put takes an object into the cache behind the source's back and tells no handler: for tests
-// that fill an informer without running it.
+// Put puts an object into the cache without the source, and calls no handler: for tests that fill an informer without
+// running it.
 func (i *Informer[T]) Put(obj T) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -273,7 +273,7 @@ func (i *Informer[T]) Put(obj T) {
 	i.version = obj.GetResourceVersion()
 }
 
-// Drop removes what Put has put.
+// Drop removes an object added by Put.
 func (i *Informer[T]) Drop(namespace, name string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -40,7 +40,7 @@ func run(t *testing.T, i interface{ Run(context.Context) error }) (stop func()) 
 	return stop
 }
 
-// recorder writes down what a handler is told.
+// recorder records what a handler receives.
 type recorder struct{ seen []string }
 
 func (r *recorder) handler() informer.Handler[*corev1.ConfigMap] {

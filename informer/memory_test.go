@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/informer/memory"
 )
 
-// The indexes ask an object for its values again when it goes. If somebody has changed it
-// meanwhile, which is forbidden, the index is right all the same afterwards.
+// The indexes compute an object's values again when it is removed. Even if a shared object was changed meanwhile, which
+// is forbidden, the index stays correct.
 func TestIndexSurvivesMutations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New[object]()
@@ -37,8 +37,7 @@ func TestIndexSurvivesMutations(t *testing.T) {
 	})
 }
 
-// Names in which namespaces begin with others', and objects without namespace, are in the order of
-// the bytes of their paths.
+// Namespaces that are prefixes of others, and objects without namespace, sort by the bytes of their paths.
 func TestOrderOfKeys(t *testing.T) {
 	i := informer.New(memory.New[object](), informer.Options{})
 	want := []string{"a", "a-b/x", "a.b/x", "a/b", "a/b.c", "a0/x", "aa/x", "b", "b/a"}

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// MutationError says that somebody changed an object that is shared.
+// MutationError says that a shared object was changed.
 type MutationError struct {
 	// Kind is the Go type of the object, Namespace and Name its key.
 	Kind, Namespace, Name string
-	// Diff has a line for each field that differs: its path, what the source gave, what is there now.
+	// Diff has a line for each field that differs: its path, the source's value, the present value.
 	Diff string
 }
 
@@ -22,7 +22,7 @@ func (e *MutationError) Error() string {
 	return fmt.Sprintf("shared %s %s was changed:\n%s", e.Kind, key{e.Namespace, e.Name}.path(), e.Diff)
 }
 
-// check reports an object that is no longer as the source gave it.
+// check reports an object that differs from what the source returned.
 func (i *Informer[T]) check(old former[T]) {
 	if i.detect == nil || reflect.DeepEqual(old.obj, old.given) {
 		return
@@ -49,7 +49,7 @@ func (i *Informer[T]) checkAll() {
 	}
 }
 
-// kindName is the Go type's name, since decoded objects often carry no kind.
+// kindName is the name of the Go type, since decoded objects often have no kind.
 func kindName(obj any) string { return strings.TrimPrefix(fmt.Sprintf("%T", obj), "*") }
 
 // diff lists the fields in which two objects differ, by their JSON names.

@@ -21,7 +21,7 @@ import (
 
 type object = *corev1.ConfigMap
 
-// faulty is a source whose calls fail as a script says, and whose streams can be ended.
+// faulty is a source whose calls fail according to a script, and whose streams can be ended.
 type faulty struct {
 	inner informer.Source[object]
 
@@ -47,7 +47,7 @@ func (f *faulty) next() error {
 	return err
 }
 
-// end makes the streams of now fail.
+// end makes the current streams fail.
 func (f *faulty) end(reason error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,10 +108,10 @@ func (s *faultyStream) Next(ctx context.Context) ([]informer.Event[object], erro
 	return events, err
 }
 
-// replay rebuilds the state from what a handler is told, and notes what cannot be.
+// replay rebuilds the state from a handler's calls, and records impossible ones.
 type replay struct {
 	state  map[string]object
-	newest map[string]int // version told of each key, gone ones too
+	newest map[string]int // version last reported for each key, deleted ones too
 	wrong  []string
 }
 
@@ -153,7 +153,7 @@ func (r *replay) handler() informer.Handler[object] {
 	}
 }
 
-// slowly is a handler that takes its time, so that changes wait in its queue and are merged.
+// slowly is a slow handler, so that changes wait in its queue and are merged.
 func (r *replay) slowly(queue int) informer.Handler[object] {
 	h := r.handler()
 	return informer.Handler[object]{
@@ -167,7 +167,7 @@ func (r *replay) slowly(queue int) informer.Handler[object] {
 	}
 }
 
-// plan is what happens in one run.
+// plan is the script of one run.
 type plan struct {
 	script  []error
 	history int
@@ -203,8 +203,8 @@ func drawPlan(t *rapid.T) plan {
 	}
 }
 
-// Whatever happens to the source and between it and the informer, in the end the cache, its
-// indexes, and what each handler was told, early or late, are the source's state.
+// Whatever happens to the source and the connection to it, in the end the cache, its indexes, and the state that each
+// handler has seen, early or late, match the source.
 func TestFollowsThroughFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlan(rt)

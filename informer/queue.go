@@ -2,27 +2,27 @@ package informer
 
 import "sync"
 
-// queue holds the changes that a handler with a goroutine of its own has not been told about.
+// queue holds the pending changes of a handler with a goroutine of its own.
 type queue[T Object] struct {
 	limit int
 	wake  chan struct{} // holds one token while there may be something to pop
 
 	mu sync.Mutex
-	// items starts with those that were popped, of which there are head; base counts those that
-	// are no longer in the slice, so that base+n names items[n] for good.
+	// items starts with popped items, head in number; base counts those already removed from the slice, so that the
+	// number base+n stays valid for items[n].
 	items []item[T]
 	head  int
 	base  int
 	gone  int // items after head that were merged away
-	// latest finds the last change of an object while there are more than limit items.
+	// latest is the number of the last change of an object, kept while there are more than limit items.
 	latest map[key]int
 }
 
-// item is a change, or the mark after the changes that a handler begins with.
+// item is a change, or the mark after the initial objects of a handler.
 type item[T Object] struct {
 	change Change[T]
 	mark   chan struct{}
-	// before is the name of the object's change before this one, if latest is kept.
+	// before is the number of the object's previous change, if latest is kept.
 	before int
 	gone   bool
 }
@@ -31,7 +31,7 @@ func newQueue[T Object](limit int) *queue[T] {
 	return &queue[T]{limit: limit, wake: make(chan struct{}, 1)}
 }
 
-// add appends a change, or merges it with what waits when too much does.
+// add appends a change, or merges it with a waiting one when too many wait.
 func (q *queue[T]) add(c Change[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -44,7 +44,7 @@ func (q *queue[T]) add(c Change[T]) {
 	q.push(item[T]{change: c})
 }
 
-// mark has done closed when all that was added before has been told.
+// mark closes done when everything added before has been delivered.
 func (q *queue[T]) mark(done chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,7 +62,7 @@ func (q *queue[T]) push(it item[T]) {
 	}
 }
 
-// pop takes out the next change or mark.
+// pop removes the next change or mark.
 func (q *queue[T]) pop() (item[T], bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,7 +80,7 @@ func (q *queue[T]) pop() (item[T], bool) {
 	return item[T]{}, false
 }
 
-// shrink gives back the room of what was popped, and stops indexing when little waits.
+// shrink frees the room of popped items, and stops indexing when few wait.
 func (q *queue[T]) shrink() {
 	waiting := len(q.items) - q.head
 	if waiting == 0 && cap(q.items) > 2*q.limit {
@@ -95,7 +95,7 @@ func (q *queue[T]) shrink() {
 	}
 }
 
-// index makes latest unless it is there.
+// index builds latest if it is missing.
 func (q *queue[T]) index() {
 	if q.latest != nil {
 		return
@@ -108,7 +108,7 @@ func (q *queue[T]) index() {
 	}
 }
 
-// file makes it the latest change of its object, under a name.
+// file records it as the latest change of its object, under a number.
 func (q *queue[T]) file(it *item[T], name int) {
 	k := keyOf(it.change.Object)
 	it.before = -1
@@ -118,7 +118,7 @@ func (q *queue[T]) file(it *item[T], name int) {
 	q.latest[k] = name
 }
 
-// merge makes c part of the object's last waiting change, if that can be.
+// merge merges c into the object's last waiting change, if possible.
 func (q *queue[T]) merge(c Change[T]) bool {
 	k := keyOf(c.Object)
 	name, ok := q.latest[k]
@@ -130,12 +130,12 @@ func (q *queue[T]) merge(c Change[T]) bool {
 	switch {
 	case last.Type == Deleted || c.Type == Added:
 		return false
-	case c.Same: // what waits tells this state already
+	case c.Same: // the waiting change has this state already
 	case c.Type == Modified:
 		last.Object, last.Same = c.Object, false
 	case last.Type == Modified:
 		*last = c
-	default: // it came and went
+	default: // added and deleted again
 		before := it.before
 		*it = item[T]{gone: true}
 		q.gone++
@@ -149,7 +149,7 @@ func (q *queue[T]) merge(c Change[T]) bool {
 	return true
 }
 
-// compact drops the items that were merged away once they are the greater part.
+// compact drops merged items once they are the majority.
 func (q *queue[T]) compact() {
 	waiting := len(q.items) - q.head
 	if q.gone <= q.limit || 2*q.gone < waiting {
@@ -164,7 +164,7 @@ func (q *queue[T]) compact() {
 	q.base, q.items, q.head, q.gone, q.latest = q.base+len(q.items), kept, 0, 0, nil
 }
 
-// drain tells the handler what comes in until it is to stop.
+// drain passes changes to the handler until it is stopped.
 func (s *subscription[T]) drain() {
 	for {
 		select {

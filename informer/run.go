@@ -11,31 +11,30 @@ import (
 	"time"
 )
 
-// change is what the reading goroutine passes to the one that keeps the cache.
+// change is what the reading goroutine passes to the one that owns the cache.
 type change[T Object] struct {
-	// list says that items are all there is at version; otherwise events are what happened.
+	// list says that items is the complete state at version; otherwise events are the changes.
 	list    bool
 	items   []T
 	version string
 	events  []Event[T]
 }
 
-// loop is what the goroutine in Run keeps for itself.
+// loop is the private state of the goroutine in Run.
 type loop[T Object] struct {
 	handlers []*subscription[T]
-	queues   sync.WaitGroup // the goroutines of handlers that have one
+	queues   sync.WaitGroup // the goroutines of handlers with a queue
 	listed   bool
 	resync   *time.Timer
 }
 
-// Run keeps the cache up to date and calls the handlers until the context ends. It returns nil
-// then, with its goroutines gone, and the cache stays readable as it was. A second call fails
-// with ErrStarted.
+// Run keeps the cache up to date and calls the handlers until the context ends. It then returns nil, after its
+// goroutines have ended; the cache stays readable. A second call fails with ErrStarted.
 func (i *Informer[T]) Run(ctx context.Context) error {
-	i.subMu.Lock()
-	again := i.running || i.ended
-	i.running = true
-	i.subMu.Unlock()
+	i.handlers.mu.Lock()
+	again := i.handlers.running || i.handlers.ended
+	i.handlers.running = true
+	i.handlers.mu.Unlock()
 	if again {
 		return ErrStarted
 	}
@@ -58,13 +57,13 @@ func (i *Informer[T]) Run(ctx context.Context) error {
 			i.checkAll()
 			return nil
 		case <-i.wake:
-			i.greet()
+			i.replay()
 		case <-i.loop.resync.C:
 			i.resync(time.Now())
 		case c := <-changes:
 			select {
 			case <-i.wake:
-				i.greet()
+				i.replay()
 			default:
 			}
 			i.take(c)
@@ -72,13 +71,13 @@ func (i *Informer[T]) Run(ctx context.Context) error {
 	}
 }
 
-// end stops the handlers' goroutines and tells everybody that nothing will come any more.
+// end stops the handlers' goroutines and closes the channels that report the end.
 func (i *Informer[T]) end() {
-	i.subMu.Lock()
-	i.running, i.ended = false, true
-	waiting := i.pending
-	i.subs, i.pending = nil, nil
-	i.subMu.Unlock()
+	i.handlers.mu.Lock()
+	i.handlers.running, i.handlers.ended = false, true
+	waiting := i.handlers.pending
+	i.handlers.all, i.handlers.pending = nil, nil
+	i.handlers.mu.Unlock()
 	for _, s := range i.loop.handlers {
 		i.letGo(s)
 	}
@@ -99,8 +98,8 @@ func (i *Informer[T]) letGo(s *subscription[T]) {
 	close(s.done)
 }
 
-// greet tells new handlers what is in the cache, and forgets those that were removed.
-func (i *Informer[T]) greet() {
+// replay passes the cached objects to new handlers, and forgets removed ones.
+func (i *Informer[T]) replay() {
 	for s := i.next(); s != nil; s = i.next() {
 		if s.removed.Load() {
 			close(s.done)
@@ -117,7 +116,7 @@ func (i *Informer[T]) greet() {
 		}
 		i.loop.handlers = append(i.loop.handlers, s)
 		if i.loop.listed {
-			s.greeted()
+			s.replayed()
 		}
 		if s.Resync > 0 {
 			s.resyncAt = time.Now().Add(s.Resync)
@@ -133,16 +132,16 @@ func (i *Informer[T]) greet() {
 	i.schedule()
 }
 
-// next takes the next handler that waits to be greeted, and forgets those that were removed.
+// next returns the next handler to replay to, and forgets removed ones.
 func (i *Informer[T]) next() *subscription[T] {
-	i.subMu.Lock()
-	defer i.subMu.Unlock()
-	i.subs = slices.DeleteFunc(i.subs, func(s *subscription[T]) bool { return s.removed.Load() })
-	if len(i.pending) == 0 {
+	i.handlers.mu.Lock()
+	defer i.handlers.mu.Unlock()
+	i.handlers.all = slices.DeleteFunc(i.handlers.all, func(s *subscription[T]) bool { return s.removed.Load() })
+	if len(i.handlers.pending) == 0 {
 		return nil
 	}
-	s := i.pending[0]
-	i.pending = slices.Delete(i.pending, 0, 1)
+	s := i.handlers.pending[0]
+	i.handlers.pending = slices.Delete(i.handlers.pending, 0, 1)
 	return s
 }
 
@@ -161,7 +160,7 @@ func (i *Informer[T]) schedule() {
 	i.loop.resync.Reset(time.Until(first))
 }
 
-// resync tells the handlers that are due about everything.
+// resync passes all objects to the handlers that are due.
 func (i *Informer[T]) resync(now time.Time) {
 	var due []*subscription[T]
 	for _, s := range i.loop.handlers {
@@ -181,14 +180,14 @@ func (i *Informer[T]) resync(now time.Time) {
 	i.schedule()
 }
 
-// take brings the cache up to date and tells the handlers.
+// take updates the cache and calls the handlers.
 func (i *Informer[T]) take(c change[T]) {
 	if c.list {
 		i.replace(c.items, c.version)
 		if !i.loop.listed {
 			i.loop.listed = true
 			for _, s := range i.loop.handlers {
-				s.greeted()
+				s.replayed()
 			}
 			close(i.synced)
 		}
@@ -196,13 +195,13 @@ func (i *Informer[T]) take(c change[T]) {
 	}
 	for _, e := range c.events {
 		i.mu.Lock()
-		var n news[T]
+		var n outcome[T]
 		switch e.Type {
 		case Added, Modified:
 			n = i.put(e.Object)
 		case Deleted:
 			if old, ok := i.cache.remove(keyOf(e.Object)); ok {
-				n = news[T]{old: old, ended: true, Change: Change[T]{Type: Deleted, Object: e.Object}}
+				n = outcome[T]{old: old, ended: true, Change: Change[T]{Type: Deleted, Object: e.Object}}
 			}
 		case Bookmark:
 		}
@@ -212,20 +211,20 @@ func (i *Informer[T]) take(c change[T]) {
 	}
 }
 
-// replace makes items the whole content of the cache and tells the handlers the difference:
-// first what is gone, then what is new or different, each in key order.
+// replace makes items the whole content of the cache and passes the difference to the handlers: first deletions, then
+// new and changed objects, each in key order.
 func (i *Informer[T]) replace(items []T, version string) {
 	there := make(map[key]bool, len(items))
 	for _, obj := range items {
 		there[keyOf(obj)] = true
 	}
 	again := slices.ContainsFunc(i.loop.handlers, (*subscription[T]).wantsSame)
-	var all []news[T]
+	var all []outcome[T]
 	i.mu.Lock()
 	for _, obj := range i.cache.all.objects() {
 		if k := keyOf(obj); !there[k] {
 			old, _ := i.cache.remove(k)
-			all = append(all, news[T]{old: old, ended: true, Change: Change[T]{Type: Deleted, Object: obj, Missed: true}})
+			all = append(all, outcome[T]{old: old, ended: true, Change: Change[T]{Type: Deleted, Object: obj, Missed: true}})
 		}
 	}
 	for _, obj := range inKeyOrder(items) {
@@ -242,8 +241,7 @@ func (i *Informer[T]) replace(items []T, version string) {
 	}
 }
 
-// inKeyOrder returns items as they are if they are in order, as lists of servers are, or else a
-// sorted copy.
+// inKeyOrder returns items unchanged if they are in order, as servers' lists are, or else a sorted copy.
 func inKeyOrder[T Object](items []T) []T {
 	paths := make([]string, len(items))
 	for n, obj := range items {
@@ -264,30 +262,30 @@ func inKeyOrder[T Object](items []T) []T {
 	return sorted
 }
 
-// news is one change of the cache, and what it ended, if anything. Without a type it is none.
-type news[T Object] struct {
+// outcome is one change of the cache, and the object it replaced, if any. Without a type there was no change.
+type outcome[T Object] struct {
 	old   former[T]
 	ended bool
 	Change[T]
 }
 
-// put takes obj into the cache unless that very state is there already. The caller locks.
-func (i *Informer[T]) put(obj T) news[T] {
+// put puts obj into the cache unless it holds that very state. The caller must hold the lock.
+func (i *Informer[T]) put(obj T) outcome[T] {
 	if was, ok := i.cache.objects[keyOf(obj)]; ok {
 		version := obj.GetResourceVersion()
 		if version != "" && version == was.GetResourceVersion() && obj.GetUID() == was.GetUID() {
-			return news[T]{Change: Change[T]{Type: Modified, Old: was, Object: was, Same: true}}
+			return outcome[T]{Change: Change[T]{Type: Modified, Old: was, Object: was, Same: true}}
 		}
 	}
 	old, replaced := i.cache.put(obj)
 	if !replaced {
-		return news[T]{Change: Change[T]{Type: Added, Object: obj}}
+		return outcome[T]{Change: Change[T]{Type: Added, Object: obj}}
 	}
-	return news[T]{old: old, ended: true, Change: Change[T]{Type: Modified, Old: old.obj, Object: obj}}
+	return outcome[T]{old: old, ended: true, Change: Change[T]{Type: Modified, Old: old.obj, Object: obj}}
 }
 
 // tell calls the handlers.
-func (i *Informer[T]) tell(n news[T]) {
+func (i *Informer[T]) tell(n outcome[T]) {
 	if n.Type == "" {
 		return
 	}
@@ -301,7 +299,7 @@ func (i *Informer[T]) tell(n news[T]) {
 	}
 }
 
-// wantsSame tells whether unchanged objects of a list are told to the handler.
+// wantsSame reports whether the handler gets unchanged objects of a list.
 func (s *subscription[T]) wantsSame() bool { return s.Changed != nil && s.again }
 
 // reader lists and watches for one informer.
@@ -332,15 +330,14 @@ func (r *reader[T]) run(ctx context.Context) {
 		began := time.Now()
 		at, err := r.follow(ctx, version)
 		if at != version || time.Since(began) >= time.Second {
-			r.delay.reset() // the source works: what ended the watch is in the ordinary
+			r.delay.reset() // the source works: the watch ended regularly
 		}
 		version, listed = at, !errors.Is(err, ErrExpired)
 		r.pause(ctx, "watch", err)
 	}
 }
 
-// follow watches from version until the watch ends, and returns the version it got to and why
-// it ended.
+// follow watches from version until the watch ends, and returns the version it has reached and why it ended.
 func (r *reader[T]) follow(ctx context.Context, version string) (string, error) {
 	stream, err := r.source.Watch(ctx, version)
 	if err != nil {
@@ -359,7 +356,7 @@ func (r *reader[T]) follow(ctx context.Context, version string) (string, error) 
 	}
 }
 
-// send passes c on and tells whether it was taken before the context ended.
+// send passes c on and reports whether it was taken before the context ended.
 func (r *reader[T]) send(ctx context.Context, c change[T]) bool {
 	select {
 	case r.out <- c:
@@ -405,7 +402,7 @@ type backoff struct{ attempts int }
 
 func (b *backoff) reset() { b.attempts = 0 }
 
-// next returns how long to wait. After an ordinary end the first new attempt is made at once.
+// next returns how long to wait. After a regular end the first attempt is made at once.
 func (b *backoff) next(ordinary bool) time.Duration {
 	if b.attempts == 0 {
 		b.attempts = 1

@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/informer/memory"
 )
 
-// timed writes down when the source was listed and watched.
+// timed records when the source was listed and watched.
 type timed struct {
 	informer.Source[object]
 	start time.Time
@@ -84,7 +84,7 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-// A quiet stream that lives and ends, as those of servers do, is opened again at once each time.
+// A quiet stream that ends regularly, as those of servers do, is reopened at once each time.
 func TestQuietStreamsAreReopened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newFaulty(memory.New[object](), nil)
@@ -246,7 +246,7 @@ func TestStoppedBeforeSynced(t *testing.T) {
 	})
 }
 
-// Handlers may look into the cache, add handlers, and leave functions out.
+// Handlers may read the cache, add handlers, and leave functions out.
 func TestHandlersMayUseTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New[object]()

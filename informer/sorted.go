@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// chunkSize bounds what one insertion has to move.
+// chunkSize bounds what an insertion has to move.
 const chunkSize = 256
 
-// sorted is a set of objects in the order of their keys, cut into chunks so that an insertion
-// into a large set stays cheap. No chunk is empty. It keeps nothing but the objects: what else
-// it would remember of each would cost more than reading it off them.
+// sorted is a set of objects in key order, cut into chunks so that an insertion into a large set stays cheap. No chunk
+// is empty. It stores only the objects: caching their keys would cost more than reading them.
 type sorted[T Object] struct {
 	chunks [][]T
 	size   int
@@ -27,7 +26,7 @@ func (k key) compare(other key) int {
 		if c := strings.Compare(a[:short], b[:short]); c != 0 {
 			return c
 		}
-		// One begins with the other: the slash stands against what follows.
+		// One is a prefix of the other: its slash compares with the other's next byte.
 		if len(a) > short && a[short] != '/' {
 			return cmp.Compare(a[short], '/')
 		}
@@ -38,7 +37,7 @@ func (k key) compare(other key) int {
 	return strings.Compare(k.path(), other.path())
 }
 
-// find returns where k is, or where it belongs.
+// find returns the position of k, or where it belongs.
 func (s *sorted[T]) find(k key) (chunk, at int, found bool) {
 	chunk, _ = slices.BinarySearchFunc(s.chunks, k, func(c []T, k key) int {
 		return keyOf(c[len(c)-1]).compare(k)
@@ -55,7 +54,7 @@ func (s *sorted[T]) find(k key) (chunk, at int, found bool) {
 	return chunk, at, found
 }
 
-// set puts obj in the place of the one with its key, or adds it.
+// set replaces the object with obj's key, or adds obj.
 func (s *sorted[T]) set(obj T) {
 	if len(s.chunks) == 0 {
 		s.chunks, s.size = [][]T{{obj}}, 1
@@ -72,7 +71,7 @@ func (s *sorted[T]) set(obj T) {
 		s.chunks[chunk] = slices.Insert(c, at, obj)
 		return
 	}
-	// What comes in order fills chunk after chunk; otherwise there is room on both sides.
+	// Ordered input fills chunk after chunk; otherwise leave room on both sides.
 	cut := len(c) / 2
 	if at == len(c) && chunk == len(s.chunks)-1 {
 		cut = len(c)
@@ -87,7 +86,7 @@ func (s *sorted[T]) set(obj T) {
 	s.chunks = slices.Insert(s.chunks, chunk+1, right)
 }
 
-// remove takes out the object with that key and tells whether there was one.
+// remove removes the object with that key and reports whether there was one.
 func (s *sorted[T]) remove(k key) bool {
 	if s == nil {
 		return false

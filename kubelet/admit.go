@@ -11,14 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// Refusal is why a node does not take a pod.
-type Refusal struct{ Reason, Message string }
+// Refusal says why a node rejects a pod.
+type Refusal struct{ Reason, Message string } // of the pod's status
 
-// admit decides whether the node takes the pod besides the others that it has. The scheduler has
-// decided so before; but it may have been by-passed, or have decided by what is no longer so.
-// Allocatable is what the node has, whatever the API says of it.
+// admit decides whether the node can run the pod besides those it already has. The scheduler has checked this before,
+// but it may have been bypassed, or its data may have been stale. Allocatable is what the node really has, whatever the
+// API says.
 func admit(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node, allocatable corev1.ResourceList) *Refusal {
 	if want, ok := pod.Labels[corev1.LabelOSStable]; ok && want != runtime.GOOS {
 		return &Refusal{"PodOSSelectorNodeLabelDoesNotMatch",
@@ -72,7 +74,7 @@ func insufficient(pod *corev1.Pod, others []*corev1.Pod, allocatable corev1.Reso
 	for _, name := range resourceOrder(requests) {
 		capacity, listed := allocatable[name]
 		if !listed && isExtended(name) {
-			continue // kept by something other than the node
+			continue // not the node's to account for
 		}
 		want, have := amount(name, requests[name]), amount(name, capacity)
 		if want > 0 && want > have-used[name] {
@@ -82,7 +84,7 @@ func insufficient(pod *corev1.Pod, others []*corev1.Pod, allocatable corev1.Reso
 	return nil
 }
 
-// amount is the number that schedulers count in: thousandths of CPUs, and units of all else.
+// amount is the quantity in the scheduler's unit: thousandths of CPUs, and whole units of everything else.
 func amount(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		return q.MilliValue()
@@ -90,8 +92,7 @@ func amount(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// resourceOrder is the order in which a shortage is reported: CPU, memory, ephemeral storage, and
-// the others by name.
+// resourceOrder is the order in which shortages are reported: CPU, memory, ephemeral storage, then the others by name.
 func resourceOrder(list corev1.ResourceList) []corev1.ResourceName {
 	rank := func(name corev1.ResourceName) int {
 		first := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
@@ -150,7 +151,7 @@ func hostPorts(pod *corev1.Pod) []corev1.ContainerPort {
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; isSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; restart.Sidecar(c) {
 			add(c)
 		}
 	}

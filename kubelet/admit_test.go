@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// admitted is a pod that asks for what the pairs of names and amounts say.
+// admitted returns a pod with the requests in the pairs of names and amounts.
 func admitted(change func(*corev1.Pod), asks ...string) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "main"}}}}
 	pod.Spec.Containers[0].Resources.Requests = amounts(asks...)
@@ -35,18 +35,18 @@ func TestAdmitResources(t *testing.T) {
 		asks   []string
 		want   string
 	}{
-		"just fits":                 {others, []string{"cpu", "500m", "memory", "512Mi"}, ""},
-		"a thousandth too much":     {others, []string{"cpu", "501m"}, "OutOfcpu"},
-		"a byte too much":           {others, []string{"memory", "536870913"}, "OutOfmemory"},
-		"the first that is short":   {others, []string{"memory", "2Gi", "cpu", "4"}, "OutOfcpu"},
-		"what is taken":             {others, []string{"example.com/gpu", "1"}, "OutOfexample.com/gpu"},
-		"nothing of what is taken":  {others, []string{"example.com/gpu", "0"}, ""},
-		"what others provide":       {others, []string{"example.com/other", "5"}, ""},
-		"what nobody can provide":   {others, []string{"hugepages-2Mi", "2Mi"}, "OutOfhugepages-2Mi"},
-		"what Kubernetes provides":  {others, []string{"scheduling.kubernetes.io/foo", "1"}, "OutOfscheduling.kubernetes.io/foo"},
-		"the last one that fits":    {others, nil, ""},
-		"one too many":              {append(others[:2:2], admitted(nil)), nil, "OutOfpods"},
-		"too many, and cpu is left": {append(others[:2:2], admitted(nil)), []string{"cpu", "1m"}, "OutOfpods"},
+		"just fits":                                            {others, []string{"cpu", "500m", "memory", "512Mi"}, ""},
+		"a thousandth too much":                                {others, []string{"cpu", "501m"}, "OutOfcpu"},
+		"a byte too much":                                      {others, []string{"memory", "536870913"}, "OutOfmemory"},
+		"the first shortage":                                   {others, []string{"memory", "2Gi", "cpu", "4"}, "OutOfcpu"},
+		"resources in use":                                     {others, []string{"example.com/gpu", "1"}, "OutOfexample.com/gpu"},
+		"nothing of what is taken":                             {others, []string{"example.com/gpu", "0"}, ""},
+		"an extended resource that the node lacks":             {others, []string{"example.com/other", "5"}, ""},
+		"a native resource that the node lacks":                {others, []string{"hugepages-2Mi", "2Mi"}, "OutOfhugepages-2Mi"},
+		"a resource of Kubernetes' domain that the node lacks": {others, []string{"scheduling.kubernetes.io/foo", "1"}, "OutOfscheduling.kubernetes.io/foo"},
+		"the last one that fits":                               {others, nil, ""},
+		"one too many":                                         {append(others[:2:2], admitted(nil)), nil, "OutOfpods"},
+		"too many, and cpu is left":                            {append(others[:2:2], admitted(nil)), []string{"cpu", "1m"}, "OutOfpods"},
 	} {
 		refusal := admit(admitted(nil, c.asks...), c.others, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, room)
 		if got := reasonOf(refusal); got != c.want {
@@ -72,16 +72,16 @@ func TestAdmitToTheNode(t *testing.T) {
 		change func(*corev1.Pod)
 		want   string
 	}{
-		"a taint that keeps new pods away":   {schedule, nil, ""},
-		"a taint that ends pods":             {execute, nil, "TaintToleration"},
+		"a NoSchedule taint":                 {schedule, nil, ""},
+		"a NoExecute taint":                  {execute, nil, "TaintToleration"},
 		"tolerated with its value":           {execute, tolerates(corev1.Toleration{Key: "k", Value: "v"}), ""},
 		"tolerated with equal":               {execute, tolerates(corev1.Toleration{Key: "k", Operator: corev1.TolerationOpEqual, Value: "v", Effect: execute}), ""},
 		"another value":                      {execute, tolerates(corev1.Toleration{Key: "k", Value: "other"}), "TaintToleration"},
 		"another key":                        {execute, tolerates(corev1.Toleration{Key: "other", Operator: corev1.TolerationOpExists}), "TaintToleration"},
 		"another effect":                     {execute, tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: schedule}), "TaintToleration"},
-		"whatever it is":                     {execute, tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), ""},
+		"any taint":                          {execute, tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), ""},
 		"no key, and equal":                  {execute, tolerates(corev1.Toleration{Value: "v"}), "TaintToleration"},
-		"an operator that nobody knows":      {execute, tolerates(corev1.Toleration{Key: "k", Operator: "Like", Value: "v"}), "TaintToleration"},
+		"an unknown operator":                {execute, tolerates(corev1.Toleration{Key: "k", Operator: "Like", Value: "v"}), "TaintToleration"},
 		"the second tolerates it":            {execute, tolerates(corev1.Toleration{Key: "other"}, corev1.Toleration{Key: "k", Value: "v"}), ""},
 		"another node's":                     {schedule, func(p *corev1.Pod) { p.Spec.NodeName = "n2" }, "NodeName"},
 		"no node's":                          {schedule, func(p *corev1.Pod) { p.Spec.NodeName = "" }, ""},
@@ -116,18 +116,18 @@ func TestAdmitPorts(t *testing.T) {
 		one, two *corev1.Pod
 		taken    bool
 	}{
-		"the same":                      {port(80, "TCP", ""), port(80, "TCP", ""), true},
-		"TCP unless it says otherwise":  {port(80, "", ""), port(80, "TCP", ""), true},
-		"another number":                {port(80, "TCP", ""), port(81, "TCP", ""), false},
-		"another protocol":              {port(80, "TCP", ""), port(80, "UDP", ""), false},
-		"none on the host":              {port(0, "TCP", ""), port(0, "TCP", ""), false},
-		"two addresses":                 {port(80, "TCP", "10.0.0.1"), port(80, "TCP", "10.0.0.2"), false},
-		"one address":                   {port(80, "TCP", "10.0.0.1"), port(80, "TCP", "10.0.0.1"), true},
-		"one address of all":            {port(80, "TCP", "10.0.0.1"), port(80, "TCP", ""), true},
-		"all are all":                   {port(80, "TCP", "0.0.0.0"), port(80, "TCP", ""), true},
-		"all are one, too":              {port(80, "TCP", "0.0.0.0"), port(80, "TCP", "10.0.0.1"), true},
-		"a sidecar's":                   {port(80, "TCP", ""), early(&always), true},
-		"an init container's, for once": {port(80, "TCP", ""), early(nil), false},
+		"the same":                   {port(80, "TCP", ""), port(80, "TCP", ""), true},
+		"TCP by default":             {port(80, "", ""), port(80, "TCP", ""), true},
+		"another number":             {port(80, "TCP", ""), port(81, "TCP", ""), false},
+		"another protocol":           {port(80, "TCP", ""), port(80, "UDP", ""), false},
+		"none on the host":           {port(0, "TCP", ""), port(0, "TCP", ""), false},
+		"two addresses":              {port(80, "TCP", "10.0.0.1"), port(80, "TCP", "10.0.0.2"), false},
+		"one address":                {port(80, "TCP", "10.0.0.1"), port(80, "TCP", "10.0.0.1"), true},
+		"one address of all":         {port(80, "TCP", "10.0.0.1"), port(80, "TCP", ""), true},
+		"all are all":                {port(80, "TCP", "0.0.0.0"), port(80, "TCP", ""), true},
+		"the wildcard includes each": {port(80, "TCP", "0.0.0.0"), port(80, "TCP", "10.0.0.1"), true},
+		"a sidecar's":                {port(80, "TCP", ""), early(&always), true},
+		"an init container's":        {port(80, "TCP", ""), early(nil), false},
 	} {
 		for _, pods := range [][2]*corev1.Pod{{c.one, c.two}, {c.two, c.one}} {
 			refusal := admit(pods[0], pods[1:], &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, amounts("pods", "9"))

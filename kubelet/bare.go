@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// bare is a host of containers that run in name only: it has nothing to give them.
+// bare is the host of containers that run in name only; it provides nothing.
 type bare struct{}
 
 var (
@@ -65,17 +65,17 @@ func (bare) Conditions() []corev1.NodeCondition {
 	}
 }
 
-// Names are all the pod's hostname.
+// Names returns the pod's hostname for all of them.
 func (bare) Names(pod *corev1.Pod) (Names, error) {
 	return Names{Hostname: hostname(pod), Kernel: hostname(pod)}, nil
 }
 
-// Container is what the runtime and the image say.
+// Container leaves everything to the runtime and the image.
 func (bare) Container(*corev1.Pod, *corev1.Container, cri.Image) (cri.Security, error) {
 	return cri.Security{}, nil
 }
 
-// Environment is what the spec spells out.
+// Environment returns the variables with literal values.
 func (bare) Environment(_ context.Context, r EnvironmentRequest) (env []cri.EnvVar, warnings []string, err error) {
 	return literal(r.Container), nil, nil
 }
@@ -96,7 +96,7 @@ func (bare) Resources(_ *corev1.Pod, c *corev1.Container) cri.Resources {
 	return out
 }
 
-// literal are the variables whose values the spec itself has.
+// literal returns the variables whose values are in the spec itself.
 func literal(c *corev1.Container) []cri.EnvVar {
 	var env []cri.EnvVar
 	for _, e := range c.Env {

@@ -7,8 +7,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// bounded gives every call of a runtime a time limit, but for the pull of an image, which takes
-// as long as it takes.
+// bounded sets a timeout on every call to a runtime except image pulls, which take as long as they take.
 type bounded struct {
 	runtime Runtime
 	limit   time.Duration
@@ -28,7 +27,7 @@ func (b bounded) Status(ctx context.Context) (cri.RuntimeStatus, error) {
 	return b.runtime.Status(ctx)
 }
 
-// RunPodSandbox gets twice the time: network plugins may be slow.
+// RunPodSandbox gets twice the timeout: network plugins may be slow.
 func (b bounded) RunPodSandbox(ctx context.Context, config cri.SandboxConfig) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*b.limit)
 	defer cancel()
@@ -71,7 +70,7 @@ func (b bounded) StartContainer(ctx context.Context, id string) error {
 	return b.runtime.StartContainer(ctx, id)
 }
 
-// StopContainer gets its time on top of the grace.
+// StopContainer gets the timeout on top of the grace period.
 func (b bounded) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, b.limit+max(grace, 0))
 	defer cancel()
@@ -96,7 +95,7 @@ func (b bounded) ListContainers(ctx context.Context, filter cri.Filter) ([]cri.C
 	return b.runtime.ListContainers(ctx, filter)
 }
 
-// ExecSync is limited by its own time-out where it has one.
+// ExecSync is bounded by its own timeout if it has one.
 func (b bounded) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (cri.ExecResult, error) {
 	if timeout > 0 {
 		limited, cancel := context.WithTimeout(ctx, timeout+b.limit)

@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 	"github.com/keelson-dev/keelson/kubelet/security"
 )
 
-// Annotations by which a kubelet finds again what it needs to know of a container.
+// Annotations that let a later kubelet recover what it needs to know about a container.
 const (
-	annotationHash                    = "io.kubernetes.container.hash"
 	annotationRestartCount            = "io.kubernetes.container.restartCount"
 	annotationMessagePath             = "io.kubernetes.container.terminationMessagePath"
 	annotationMessagePolicy           = "io.kubernetes.container.terminationMessagePolicy"
@@ -25,8 +25,7 @@ const (
 	quotaPeriod                 int64 = 100_000
 )
 
-// sandboxConfig is what the runtime needs to make the pod's sandbox, as far as the pod's spec
-// says it.
+// sandboxConfig is the part of the sandbox's configuration that follows from the pod's spec.
 func sandboxConfig(pod *corev1.Pod, attempt uint32, logDir string) cri.SandboxConfig {
 	labels := maps.Clone(pod.Labels)
 	if labels == nil {
@@ -43,19 +42,19 @@ func sandboxConfig(pod *corev1.Pod, attempt uint32, logDir string) cri.SandboxCo
 		Labels:       labels,
 		Annotations:  maps.Clone(pod.Annotations),
 	}
-	if !isHostNetwork(pod) {
+	if !pod.Spec.HostNetwork {
 		config.Ports = portMappings(pod)
 	}
 	config.Sysctls = security.Sysctls(pod)
 	return config
 }
 
-// podLogDir is where the logs of a pod's containers are.
+// podLogDir is the directory of a pod's container logs.
 func podLogDir(dir string, pod *corev1.Pod) string {
 	return path.Join(cmp.Or(dir, podLogsDirectory), pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 }
 
-// hostname is the pod's, cut to the 63 bytes that Linux takes.
+// hostname is the pod's hostname, cut to the 63 bytes that Linux allows.
 func hostname(pod *corev1.Pod) string {
 	name := pod.Spec.Hostname
 	if name == "" {
@@ -94,21 +93,21 @@ func namespaces(pod *corev1.Pod) cri.Namespaces {
 	if pod.Spec.HostIPC {
 		n.IPC = cri.NamespaceNode
 	}
-	if isHostNetwork(pod) {
+	if pod.Spec.HostNetwork {
 		n.Network = cri.NamespaceNode
 	}
 	return n
 }
 
-// containerConfig is what the runtime needs to make a container, its attempt-th restart, from the
-// image with that reference, as far as the pod's spec says it.
+// containerConfig is the part of a container's configuration that follows from the pod's spec. Attempt counts the
+// container's restarts.
 func containerConfig(pod *corev1.Pod, c *corev1.Container, attempt uint32, ref string) cri.ContainerConfig {
 	messagePath := c.TerminationMessagePath
 	if messagePath == "" {
 		messagePath = defaultContainerMessagePath
 	}
 	annotations := map[string]string{
-		annotationHash:          hashOf(c),
+		decision.AnnotationHash: decision.Hash(c),
 		annotationRestartCount:  strconv.FormatUint(uint64(attempt), 10),
 		annotationMessagePath:   messagePath,
 		annotationMessagePolicy: string(c.TerminationMessagePolicy),

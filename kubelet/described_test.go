@@ -18,8 +18,8 @@ func (rpcError) Description() string { return "no such program" }
 
 var _ cri.Described = rpcError{}
 
-// TestFailuresAreDescribed: what keeps a container from being made or started is told without the words of the
-// protocol between kubelet and runtime, as upstream tells it.
+// TestFailuresAreDescribed: failures to create or start a container are reported without the texts of the protocol
+// between kubelet and runtime, like upstream.
 func TestFailuresAreDescribed(t *testing.T) {
 	for verb, reason := range map[simulated.Verb]string{
 		simulated.CreateContainer: "CreateContainerError", simulated.StartContainer: "RunContainerError",

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// turmoil is ten minutes on a node where much goes wrong, written down.
+// turmoil records ten minutes on a node where much goes wrong.
 func turmoil(t *testing.T) []string {
 	var lines []string
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func turmoil(t *testing.T) []string {
 		n.after(9 * time.Minute)
 		n.leftNothing()
 		n.stop()
-		// The lease and the node's status are written side by side.
+		// The lease and the node's status are written concurrently.
 		slices.SortStableFunc(w.nodeLog, strings.Compare)
 		lines = slices.Concat(w.changes, w.nodeLog)
 	})

@@ -23,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// estate is what a host keeps for pods, with a record of what was taken away and whether anything still ran then.
+// estate is what a host holds for pods, with a record of what was removed and whether anything still ran then.
 type estate struct {
 	bareVolumes
 	bareCgroups
@@ -31,11 +31,11 @@ type estate struct {
 	n       *node
 	done    []string
 	orphans []types.UID
-	busy    map[string]time.Duration // until when it cannot be taken away
+	busy    map[string]time.Duration // until when it cannot be removed
 	tries   int
 }
 
-// The parts of a host that these tests do not look at.
+// The parts of a host that these tests do not check.
 type (
 	bareVolumes struct{}
 	bareCgroups struct{}
@@ -91,7 +91,7 @@ func (e *estate) expect(want ...string) {
 	e.done = nil
 }
 
-// withEstate is simulate with a host that keeps something for pods.
+// withEstate is simulate with a host that holds something for pods.
 func withEstate(t *testing.T, rt simulated.Options, test func(n *node, e *estate)) {
 	t.Helper()
 	e := &estate{}
@@ -101,7 +101,7 @@ func withEstate(t *testing.T, rt simulated.Options, test func(n *node, e *estate
 	})
 }
 
-// TestWhatAPodLeavesIsTakenAway: its volumes, then its cgroups, before it is said to be gone.
+// TestWhatAPodLeavesIsTakenAway: a pod's volumes and then its cgroups are removed before the pod is deleted.
 func TestWhatAPodLeavesIsTakenAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod)
@@ -112,7 +112,7 @@ func TestWhatAPodLeavesIsTakenAway(t *testing.T) {
 			"10s volumes of uid-of-web", "10s cgroups of uid-of-web", // when nothing runs any more
 			"10s volumes of uid-of-web", "10s cgroups of uid-of-web", // when it is gone
 		}},
-		"deleted by force": {end: func(n *node) { n.pods.Delete("default", "web") }, want: []string{
+		"force-deleted": {end: func(n *node) { n.pods.Delete("default", "web") }, want: []string{
 			"10s volumes of uid-of-web", "10s cgroups of uid-of-web", "10s volumes of uid-of-web", "10s cgroups of uid-of-web",
 		}},
 		"failed": {change: func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(10)) }, want: []string{
@@ -138,7 +138,7 @@ func TestWhatAPodLeavesIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestWhatAPodLeavesStays: as long as it cannot be taken away the pod is there, and it is tried again.
+// TestWhatAPodLeavesStays: while a pod's remains cannot be removed, the pod exists and removal is retried.
 func TestWhatAPodLeavesStays(t *testing.T) {
 	for _, what := range []string{"volumes", "cgroups"} {
 		withEstate(t, simulated.Options{}, func(n *node, e *estate) {
@@ -163,8 +163,8 @@ func TestWhatAPodLeavesStays(t *testing.T) {
 	}
 }
 
-// TestEndIsToldInTheEnd: of a pod that ended by itself and whose volumes took a while to be taken away, so that nothing
-// is new of it when they are.
+// TestEndIsToldInTheEnd: the end of a pod is reported even if its volumes took a while to be removed, and nothing else
+// changed when they were.
 func TestEndIsToldInTheEnd(t *testing.T) {
 	for policy, code := range map[corev1.RestartPolicy]int32{corev1.RestartPolicyNever: 1, corev1.RestartPolicyOnFailure: 0} {
 		rt := simulated.Options{Program: func(simulated.Process) simulated.Program {
@@ -186,7 +186,7 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 	}
 }
 
-// TestOrphansAreTakenAway: what is left of pods that are not there any more, and nothing of others.
+// TestOrphansAreTakenAway: the remains of pods that no longer exist are removed, but nothing of others.
 func TestOrphansAreTakenAway(t *testing.T) {
 	withEstate(t, simulated.Options{}, func(n *node, e *estate) {
 		n.pods.Put(newPod("web"))
@@ -197,7 +197,7 @@ func TestOrphansAreTakenAway(t *testing.T) {
 	})
 }
 
-// deaf is a runtime that says that it has stopped what it has not.
+// deaf is a runtime that claims to have stopped containers that still run.
 type deaf struct {
 	*simulated.Runtime
 	until time.Time
@@ -217,7 +217,7 @@ func (d *deaf) StopPodSandbox(ctx context.Context, id string) error {
 	return d.Runtime.StopPodSandbox(ctx, id)
 }
 
-// TestStoppedIsWhatDoesNotRun: the runtime's word is not enough.
+// TestStoppedIsWhatDoesNotRun: that a stop succeeds does not prove that the container has ended.
 func TestStoppedIsWhatDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -226,7 +226,7 @@ func TestStoppedIsWhatDoesNotRun(t *testing.T) {
 		e := &estate{}
 		n := w.runOn(&deaf{rt, time.Now().Add(38 * time.Second)}, rt, kubelet.Options{Host: kubelet.Host{Volumes: e, Cgroups: e}})
 		e.set(func(e *estate) { e.n = n })
-		n.after(time.Second) // the first look over the runtime is done, and the second one at 20 s finds a change
+		n.after(time.Second) // the first relist is done, and the second one at 20 s finds a change
 		w.pods.Put(newPod("web"))
 		n.after(4 * time.Second)
 		w.remove("web", 30)
@@ -240,7 +240,8 @@ func TestStoppedIsWhatDoesNotRun(t *testing.T) {
 	})
 }
 
-// TestStopThatFailsIsTriedAgain: of containers and of sandboxes; the pod stays until then.
+// TestStopThatFailsIsTriedAgain: failed stops of containers and sandboxes are retried; the pod stays until they
+// succeed.
 func TestStopThatFailsIsTriedAgain(t *testing.T) {
 	for verb, message := range map[simulated.Verb]string{
 		simulated.StopContainer: "error killing pod: stopping container main: no answer", simulated.StopSandbox: "error killing pod: no answer",
@@ -253,13 +254,13 @@ func TestStopThatFailsIsTriedAgain(t *testing.T) {
 			return simulated.Outcome{}
 		}}
 		simulate(t, rt, kubelet.Options{}, func(n *node) {
-			n.after(time.Second) // the first look over the runtime is done
+			n.after(time.Second) // the first relist is done
 			n.pods.Put(newPod("web"))
 			n.after(4 * time.Second)
 			n.remove("web", 30)
 			n.after(9 * time.Second)
 			n.mu.Lock()
-			n.events = slices.Compact(n.events) // a container that has ended makes it look again at once
+			n.events = slices.Compact(n.events) // an ended container causes another sync at once
 			n.mu.Unlock()
 			n.expectEventsAbout("FailedKillPod", "5s web Warning FailedKillPod: "+message)
 			if _, there := n.pods.Get("default", "web"); !there {
@@ -295,7 +296,7 @@ func (h *homeless) SandboxStatus(ctx context.Context, id string) (cri.SandboxSta
 	return status, err
 }
 
-// TestSandboxThatIsNoGood: another one is made, but not without a pause.
+// TestSandboxThatIsNoGood: an unusable sandbox is replaced, but not without a pause.
 func TestSandboxThatIsNoGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -312,7 +313,7 @@ func TestSandboxThatIsNoGood(t *testing.T) {
 	})
 }
 
-// TestRefusedWhileItRuns: a kubelet that starts on a node that has shrunk ends what does not fit, and says why.
+// TestRefusedWhileItRuns: a kubelet that starts on a node that has shrunk stops pods that do not fit, and reports why.
 func TestRefusedWhileItRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -345,7 +346,7 @@ func TestRefusedWhileItRuns(t *testing.T) {
 	})
 }
 
-// TestRefusedTakesNoRoom: what was refused just now does not keep others out.
+// TestRefusedTakesNoRoom: a rejected pod does not occupy resources.
 func TestRefusedTakesNoRoom(t *testing.T) {
 	o := kubelet.Options{Registration: kubelet.Registration{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}
 	simulate(t, simulated.Options{}, o, func(n *node) {
@@ -363,7 +364,7 @@ func TestRefusedTakesNoRoom(t *testing.T) {
 	})
 }
 
-// TestLogsGoWithThePod: not before it is gone.
+// TestLogsGoWithThePod: a pod's logs are removed when it is gone, and not before.
 func TestLogsGoWithThePod(t *testing.T) {
 	dir := t.TempDir()
 	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{LogDir: dir}}, func(n *node) {
@@ -392,7 +393,7 @@ func TestLogsGoWithThePod(t *testing.T) {
 	})
 }
 
-// TestUnknownIsNotStopped: when nobody can say whether it runs, it is not said to have ended.
+// TestUnknownIsNotStopped: a container in an unknown state does not count as ended.
 func TestUnknownIsNotStopped(t *testing.T) {
 	var broken atomic.Bool
 	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
@@ -416,7 +417,7 @@ func TestUnknownIsNotStopped(t *testing.T) {
 	})
 }
 
-// TestGraceCoversEverything: the pre-stop hook and the wait for others, not only the end itself.
+// TestGraceCoversEverything: the grace period includes the pre-stop hook and the wait for other containers.
 func TestGraceCoversEverything(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	hook := func(h corev1.LifecycleHandler) func(*corev1.Pod) {
@@ -426,12 +427,12 @@ func TestGraceCoversEverything(t *testing.T) {
 		change func(*corev1.Pod)
 		took   int
 	}{
-		"no hook":             {func(*corev1.Pod) {}, 30},
-		"a hook of 10 s":      {hook(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 10}}), 30},
-		"a hook of 29 s":      {hook(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 29}}), 31}, // 2 s are the least
-		"a hook that is slow": {hook(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 300}}), 32},
-		"a hook that hangs":   {hook(corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"hang"}}}), 32},
-		"a hook that fails":   {hook(corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"fail"}}}), 30},
+		"no hook":           {func(*corev1.Pod) {}, 30},
+		"a hook of 10 s":    {hook(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 10}}), 30},
+		"a hook of 29 s":    {hook(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 29}}), 31}, // at least 2 s
+		"a slow hook":       {hook(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 300}}), 32},
+		"a hanging hook":    {hook(corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"hang"}}}), 32},
+		"a hook that fails": {hook(corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"fail"}}}), 30},
 		"a sidecar that waited": {func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "side", Image: "nginx", RestartPolicy: &always}}
 		}, 32},
@@ -472,8 +473,8 @@ func TestGraceCoversEverything(t *testing.T) {
 	}
 }
 
-// TestDeadlineCountsFromTheStart: not from the pod's creation, and from its first start where a kubelet of before saw
-// that.
+// TestDeadlineCountsFromTheStart: the deadline counts from the pod's first start, even under an earlier kubelet, and
+// not from its creation.
 func TestDeadlineCountsFromTheStart(t *testing.T) {
 	limited := func(seconds int64) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = &seconds }
@@ -499,7 +500,7 @@ func TestDeadlineCountsFromTheStart(t *testing.T) {
 	})
 }
 
-// TestDeadlineOfWhatHasEnded: how a pod has ended does not change while it is taken apart.
+// TestDeadlineOfWhatHasEnded: the outcome of a pod does not change during its cleanup.
 func TestDeadlineOfWhatHasEnded(t *testing.T) {
 	rt := simulated.Options{Program: func(simulated.Process) simulated.Program {
 		return simulated.Program{Exits: true, After: 5 * time.Second}

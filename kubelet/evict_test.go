@@ -22,7 +22,7 @@ var short = kubelet.Eviction{
 	},
 }
 
-// slow are containers that take longer to end than they are given.
+// slow containers take longer to exit than their grace period.
 func slow() simulated.Options {
 	return simulated.Options{Images: []string{"nginx"}, Program: func(simulated.Process) simulated.Program {
 		return simulated.Program{StopAfter: time.Hour}
@@ -38,7 +38,7 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-// TestEvict: the pod fails for good, within the node's patience and not its own.
+// TestEvict: the pod fails for good, within the eviction's grace period and not its own.
 func TestEvict(t *testing.T) {
 	withStatic(t, slow(), func(n *staticNode) {
 		n.pods.Put(newPod("web"))
@@ -88,7 +88,7 @@ func TestEvict(t *testing.T) {
 	})
 }
 
-// TestEvictWhom: pods that are not there, have ended or are ending.
+// TestEvictWhom: evicting pods that do not exist, have ended or are ending.
 func TestEvictWhom(t *testing.T) {
 	withStatic(t, slow(), func(n *staticNode) {
 		if err := n.kubelet.Evict(context.Background(), "nobody", short); err != nil {
@@ -101,7 +101,7 @@ func TestEvictWhom(t *testing.T) {
 		if list := n.kubelet.Active(); len(list) != 0 {
 			t.Errorf("active are %v", list)
 		}
-		// It gets no more time than the node has, and is gone as it was asked to.
+		// It gets no more time than the eviction allows, and is then deleted as requested.
 		began := time.Now()
 		if err := n.kubelet.Evict(context.Background(), "uid-of-leaving", short); err != nil {
 			t.Error(err)
@@ -115,7 +115,7 @@ func TestEvictWhom(t *testing.T) {
 	})
 }
 
-// TestEvictWithinItsOwnGrace: the node's patience makes nothing last longer.
+// TestEvictWithinItsOwnGrace: the eviction does not extend the pod's own grace period.
 func TestEvictWithinItsOwnGrace(t *testing.T) {
 	withStatic(t, slow(), func(n *staticNode) {
 		n.pods.Put(newPod("web", func(pod *corev1.Pod) { *pod.Spec.TerminationGracePeriodSeconds = 4 }))
@@ -132,7 +132,7 @@ func TestEvictWithinItsOwnGrace(t *testing.T) {
 	})
 }
 
-// TestEvictGivesUp: whoever waits need not wait for ever, and the pod ends all the same.
+// TestEvictGivesUp: the caller's wait ends with its context, and the pod still ends.
 func TestEvictGivesUp(t *testing.T) {
 	withStatic(t, slow(), func(n *staticNode) {
 		n.pods.Put(newPod("web"))

@@ -16,8 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// printer is a client of an API server that takes everything and shows one thing: the first
-// status of a pod.
+// printer is a client that accepts every request and prints the first status of a pod.
 type printer struct {
 	client.Client
 	once sync.Once
@@ -43,7 +42,7 @@ func (p *printer) Patch(_ context.Context, t client.Target, _ client.Patch, _ me
 	return &corev1.Pod{}, nil
 }
 
-// A kubelet runs the pods that its informer shows on a runtime that is only simulated.
+// A kubelet runs the pods of its informer on a simulated runtime.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

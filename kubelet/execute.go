@@ -10,81 +10,67 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/decision"
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// reasonRunContainerError: a container was made and could not be started.
-const reasonRunContainerError = "RunContainerError"
-
-// execute does what is to be done for the pod now. It reports whether the runtime's state was
-// changed and there may be more to do at once; failures are kept as the containers' waiting
-// reasons and tried again later.
-func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o observation) (progress bool) {
-	now := time.Now()
-	a := computeActions(situation{
-		pod: pod, observed: o, probes: w.probes.result, backoff: w.crash, now: now,
-	})
-	if a.none() {
+// execute carries out the decision about the pod. It reports whether it changed the runtime's state, so that there may
+// be more to do at once. Failures become the containers' waiting reasons and are retried later.
+func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o decision.Observation, a decision.Actions) (progress bool) {
+	if a.None() {
 		w.prepare(ctx, pod)
 		return false
 	}
-	err := w.clear(ctx, pod, o, a)
-	if err != nil {
+	if err := w.clear(ctx, pod, a); err != nil {
 		w.failed(ctx, pod, "error killing pod: %v", err)
 		return false
 	}
+	killed := len(a.Kill) > 0
 	if a.KillPod && !a.CreateSandbox {
-		return len(o.running()) > 0 || slices.ContainsFunc(o.sandboxes, isReady)
+		return killed || len(a.StopSandboxes) > 0
 	}
 	if !w.prepare(ctx, pod) {
-		return len(a.Kill) > 0
+		return killed && !a.KillPod
 	}
-	l := launch{pod: pod, before: o, sandbox: a.SandboxID, ips: o.ips()}
+	l := launch{pod: pod, before: o, sandbox: a.SandboxID, ips: o.IPs()}
+	var err error
 	l.config, err = w.sandboxConfig(ctx, pod, a.Attempt)
 	if err != nil {
-		return len(a.Kill) > 0
+		return killed && !a.KillPod
 	}
 	if a.CreateSandbox && !w.createSandbox(ctx, &l) {
 		return false
 	}
 	started, failed := w.startAll(ctx, l, a.Start)
-	if a.CreateSandbox || len(a.Kill) > 0 || started || failed {
-		if fresh, err := observe(ctx, w.k, w.uid); err == nil {
+	changed := a.CreateSandbox || killed || started
+	if changed || failed {
+		if fresh, err := w.observe(ctx); err == nil {
 			w.seen = fresh
 			w.probes.follow(ctx, pod, fresh)
 		}
 	}
-	return !failed && (started || a.CreateSandbox || len(a.Kill) > 0)
+	return !failed && changed
 }
 
-// clear stops what has to be out of the way before anything starts.
-func (w *worker) clear(ctx context.Context, pod *corev1.Pod, o observation, a actions) error {
+// clear stops and removes whatever must be gone before anything starts.
+func (w *worker) clear(ctx context.Context, pod *corev1.Pod, a decision.Actions) error {
+	if a.CreateSandbox && a.SandboxID != "" {
+		w.podEvent(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+	}
 	if a.KillPod {
-		if a.CreateSandbox && a.SandboxID != "" {
-			w.k.podEvent(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
-		}
-		if err := w.killPod(ctx, pod, o, gracePeriod(pod)); err != nil {
+		if err := w.killPod(ctx, pod, a); err != nil {
 			return err
 		}
-		if a.CreateSandbox {
-			return w.purgeInit(ctx, pod, o)
-		}
-		return nil
-	}
-	for _, kill := range a.Kill {
-		if err := w.killContainer(ctx, pod, kill, w.containerGrace(pod, kill)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// purgeInit removes the init containers of earlier sandboxes: they run again in the new one.
-func (w *worker) purgeInit(ctx context.Context, pod *corev1.Pod, o observation) error {
-	for _, c := range o.containers {
-		if _, k, ok := findContainer(pod, c.Metadata.Name); ok && k == initial {
-			if err := w.removeContainer(ctx, c); err != nil {
+	} else {
+		for _, kill := range a.Kill {
+			if err := w.killContainer(ctx, pod, kill); err != nil {
 				return err
 			}
+		}
+	}
+	for _, c := range a.Remove {
+		if err := w.removeContainer(ctx, c); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -92,27 +78,27 @@ func (w *worker) purgeInit(ctx context.Context, pod *corev1.Pod, o observation) 
 
 // removeContainer removes a container with its log.
 func (w *worker) removeContainer(ctx context.Context, c cri.ContainerStatus) error {
-	if err := w.k.runtime.RemoveContainer(ctx, c.ID); err != nil {
+	if err := w.runtime.RemoveContainer(ctx, c.ID); err != nil {
 		return err
 	}
-	if c.LogPath == "" || w.k.options.Host.LogDir == "" {
+	if c.LogPath == "" || w.host.LogDir == "" {
 		return nil
 	}
-	return w.k.options.Host.Logs.RemoveLog(c.LogPath)
+	return w.host.Logs.RemoveLog(c.LogPath)
 }
 
-// createSandbox makes the pod's sandbox and tells the API that its network is there.
+// createSandbox creates the pod's sandbox and reports its network in the pod's status.
 func (w *worker) createSandbox(ctx context.Context, l *launch) bool {
 	pod := l.pod
-	if problem := w.k.node.networkProblem(); problem != "" && !isHostNetwork(pod) {
-		w.k.podEvent(pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: %s", problem)
+	if problem := w.network(); problem != "" && !pod.Spec.HostNetwork {
+		w.podEvent(pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: %s", problem)
 		w.lookAgain(time.Now().Add(plegPeriod))
 		return false
 	}
-	id, err := w.k.runtime.RunPodSandbox(ctx, l.config)
+	id, err := w.runtime.RunPodSandbox(ctx, l.config)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.k.podEvent(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
+			w.podEvent(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 			w.sandboxWait = min(max(2*w.sandboxWait, plegPeriod), retryPeriod)
 			w.lookAgain(time.Now().Add(w.sandboxWait))
 		}
@@ -120,40 +106,41 @@ func (w *worker) createSandbox(ctx context.Context, l *launch) bool {
 	}
 	l.sandbox, w.sandboxWait = id, 0
 	w.removeEmpty(ctx, l.before)
-	if o, err := observe(ctx, w.k, w.uid); err == nil {
-		l.ips = o.ips()
-		w.publish(pod, o, provisional)
+	if o, err := w.observe(ctx); err == nil {
+		l.ips = o.IPs()
+		w.report(pod, o, provisional)
 	}
 	return true
 }
 
-// removeEmpty removes the pod's old sandboxes, but for those whose containers still tell something.
-func (w *worker) removeEmpty(ctx context.Context, before observation) {
-	for _, s := range before.sandboxes {
-		used := slices.ContainsFunc(before.containers, func(c cri.ContainerStatus) bool { return c.SandboxID == s.ID })
+// removeEmpty removes the pod's old sandboxes, except those whose containers still have something to report.
+func (w *worker) removeEmpty(ctx context.Context, before decision.Observation) {
+	for _, s := range before.Sandboxes {
+		used := slices.ContainsFunc(before.Containers, func(c cri.ContainerStatus) bool { return c.SandboxID == s.ID })
 		if used {
 			continue
 		}
-		if err := w.k.runtime.RemovePodSandbox(ctx, s.ID); err != nil {
-			w.k.log.Warn("removing an old sandbox failed", "sandbox", s.ID, "error", err)
+		if err := w.runtime.RemovePodSandbox(ctx, s.ID); err != nil {
+			w.log.Warn("removing an old sandbox failed", "sandbox", s.ID, "error", err)
 		}
 	}
 }
 
-// launch is what the containers that are started in one go have in common.
+// launch is what containers that are started together have in common.
 type launch struct {
 	pod     *corev1.Pod
-	before  observation // from before anything was started
+	before  decision.Observation // from before anything was started
 	sandbox string
 	ips     []string // the sandbox's
 	config  cri.SandboxConfig
+	attempt uint32 // the container's
 }
 
-// startAll starts the containers in order. An init container that cannot start holds up the ones
-// after it, a sidecar does not.
-func (w *worker) startAll(ctx context.Context, l launch, list []starting) (started, failed bool) {
+// startAll starts the containers in order. An init container that cannot start blocks those after it; a sidecar does
+// not.
+func (w *worker) startAll(ctx context.Context, l launch, list []decision.Start) (started, failed bool) {
 	for _, st := range list {
-		c := &containersOf(l.pod, st.Kind)[st.Index]
+		c := &decision.Containers(l.pod, st.Kind)[st.Index]
 		err := w.startOne(ctx, l, c, st)
 		if ctx.Err() != nil {
 			return started, true
@@ -165,7 +152,7 @@ func (w *worker) startAll(ctx context.Context, l launch, list []starting) (start
 		}
 		failed = true
 		w.noteFailure(c, err)
-		if st.Kind == initial && !isSidecar(c) {
+		if st.Kind == decision.Initial && !restart.Sidecar(c) {
 			break
 		}
 	}
@@ -174,10 +161,10 @@ func (w *worker) startAll(ctx context.Context, l launch, list []starting) (start
 
 func (w *worker) noteFailure(c *corev1.Container, err error) {
 	retry := time.Now().Add(retryPeriod)
-	why := waiting{reasonRunContainerError, err.Error()}
+	why := because(decision.ReasonRunContainerError, err.Error())
 	var f *failure
 	if errors.As(err, &f) {
-		why = f.waiting
+		why = f.Waiting
 		if !f.retry.IsZero() {
 			retry = f.retry
 		}
@@ -187,108 +174,66 @@ func (w *worker) noteFailure(c *corev1.Container, err error) {
 }
 
 // startOne pulls the image, creates and starts the container and runs its post-start hook.
-func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st starting) error {
+func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st decision.Start) error {
 	pod, o := l.pod, l.before
+	l.attempt = st.Attempt
 	if !st.Until.IsZero() {
 		return w.backingOff(pod, c, st)
 	}
-	if exited := o.latestExited(c.Name); exited != nil {
-		w.lengthenWait(backoffKey(c), exited.FinishedAt)
+	if exited := o.LatestExited(c.Name); exited != nil {
+		w.lengthenWait(decision.BackoffKey(c), exited.FinishedAt)
 	}
-	image, err := w.ensureImage(ctx, pod, c)
+	image, err := w.puller.ensure(ctx, pod, c)
 	if err != nil {
 		if f := (*failure)(nil); errors.As(err, &f) {
-			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "Failed", "Error: "+f.Reason)
+			w.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "Failed", "Error: "+f.Reason)
 		}
 		return err
 	}
-	if err := w.removeOld(ctx, o, c.Name); err != nil { // another call for it is not over yet
-		return &failure{waiting: waiting{"CreateContainerError", err.Error()}, retry: time.Now().Add(plegPeriod)}
+	for _, old := range st.Replace {
+		if err := w.removeContainer(ctx, old); err != nil { // another call for it is still running
+			return &failure{Waiting: because("CreateContainerError", err.Error()), retry: time.Now().Add(plegPeriod)}
+		}
 	}
 	config, err := w.containerConfig(ctx, l, c, image)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
+			w.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
 		}
 		if f := (*failure)(nil); errors.As(err, &f) {
 			return err // of an image volume
 		}
-		return &failure{waiting: waiting{"CreateContainerConfigError", err.Error()}}
+		return &failure{Waiting: because("CreateContainerConfigError", err.Error())}
 	}
-	id, err := w.k.runtime.CreateContainer(ctx, l.sandbox, config, l.config)
+	id, err := w.runtime.CreateContainer(ctx, l.sandbox, config, l.config)
 	if err != nil {
-		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", "Error: "+cri.Description(err))
-		return &failure{waiting: waiting{"CreateContainerError", cri.Description(err)}}
+		w.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", "Error: "+cri.Description(err))
+		return &failure{Waiting: because("CreateContainerError", cri.Description(err))}
 	}
-	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Created", "Container created")
-	if err := w.k.runtime.StartContainer(ctx, id); err != nil {
-		w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", "Error: "+cri.Description(err))
-		return &failure{waiting: waiting{reasonRunContainerError, cri.Description(err)}}
+	w.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Created", "Container created")
+	if err := w.runtime.StartContainer(ctx, id); err != nil {
+		w.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", "Error: "+cri.Description(err))
+		return &failure{Waiting: because(decision.ReasonRunContainerError, cri.Description(err))}
 	}
-	w.k.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Started", "Container started")
+	w.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Started", "Container started")
 	return w.postStart(ctx, pod, c, id)
 }
 
-// nextAttempt is the restart count of a container's next instance: one more than the latest, or
-// what the status says where the runtime has lost that.
-func (w *worker) nextAttempt(o observation, name string) uint32 {
-	if latest := o.latest(name); latest != nil {
-		if w.neverStarted(latest) {
-			return latest.Metadata.Attempt
-		}
-		return latest.Metadata.Attempt + 1
-	}
-	for _, list := range [][]corev1.ContainerStatus{w.status.ContainerStatuses, w.status.InitContainerStatuses} {
-		if s := findStatus(list, name); s != nil && s.State.Terminated != nil {
-			return uint32(s.RestartCount) + 1
-		} else if s != nil {
-			return uint32(s.RestartCount)
-		}
-	}
-	return 0
-}
-
-// neverStarted reports whether a kubelet of before ended between making the container and starting it: nobody knows
-// of it, and the next one takes its place.
-func (w *worker) neverStarted(c *cri.ContainerStatus) bool {
-	return c.State == cri.ContainerCreated && w.waiting[c.Metadata.Name].Reason != reasonRunContainerError
-}
-
-// lengthenWait makes the restart after the one that is about to happen wait longer, also for the next kubelet.
+// lengthenWait lengthens the back-off for the restart after the coming one, and records it for the next kubelet.
 func (w *worker) lengthenWait(key string, ended time.Time) {
-	w.crash.next(key, ended, time.Now())
-	e := w.crash.entries[key]
-	if err := w.k.options.Host.Memory.SetWait(w.uid, key, Wait{Delay: e.delay, Since: e.update}); err != nil {
-		w.k.log.Warn("the wait of a failing container is not remembered", "uid", w.uid, "error", err)
+	now := time.Now()
+	delay := w.crash.Next(key, ended, now)
+	if err := w.host.Memory.SetWait(w.uid, key, Wait{Delay: delay, Since: now}); err != nil {
+		w.log.Warn("the back-off of a failing container was not recorded", "uid", w.uid, "error", err)
 	}
 }
 
-// backingOff says that a container waits before it is started again.
-func (w *worker) backingOff(pod *corev1.Pod, c *corev1.Container, st starting) error {
+// backingOff is the failure of a container that waits out its restart back-off.
+func (w *worker) backingOff(pod *corev1.Pod, c *corev1.Container, st decision.Start) error {
 	if w.waiting[c.Name].Reason != "CrashLoopBackOff" {
-		w.k.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "BackOff",
-			fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, describe(pod)))
+		w.containerEvent(subject{pod, c.Name, ""}, corev1.EventTypeWarning, "BackOff",
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, decision.Describe(pod)))
 	}
-	message := fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", st.Delay, c.Name, describe(pod))
-	return &failure{waiting: waiting{"CrashLoopBackOff", message}, retry: st.Until}
-}
-
-// removeOld removes all but the latest instance of a container that is about to be replaced: one
-// dead instance is kept for its logs and its end.
-func (w *worker) removeOld(ctx context.Context, o observation, name string) error {
-	kept := false
-	for i := range o.containers {
-		c := &o.containers[i]
-		if c.Metadata.Name != name || c.State == cri.ContainerRunning {
-			continue
-		}
-		if !kept && !w.neverStarted(c) {
-			kept = true
-			continue
-		}
-		if err := w.removeContainer(ctx, *c); err != nil {
-			return err
-		}
-	}
-	return nil
+	message := fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", st.Delay, c.Name, decision.Describe(pod))
+	return &failure{Waiting: because("CrashLoopBackOff", message), retry: st.Until}
 }

@@ -64,7 +64,7 @@ func TestRuntimeThatIsAwayForAWhile(t *testing.T) {
 		away.Store(false)
 		n.after(12 * time.Second)
 		w.expectStatuses("0s before Running Ready main=running", "25s meanwhile Running Ready main=running")
-		w.expectEventsAbout("FailedSync") // the node says so, the pods are no worse off
+		w.expectEventsAbout("FailedSync") // reported in the node's status, not in events about pods
 		if got := conditions(w.node())[3]; got != "Ready=True KubeletReady: kubelet is posting ready status" {
 			t.Errorf("the node is %s", got)
 		}

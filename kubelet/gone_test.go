@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestNoPodIsGoneOnItsWay: whoever cleans up after pods that are gone must not take one for such that no worker has
-// yet: a kubelet that has just started hands out all its pods one after the other.
+// TestNoPodIsGoneOnItsWay: a pod that no worker has yet must not count as gone: a kubelet that has just started hands
+// its pods to workers one after the other.
 func TestNoPodIsGoneOnItsWay(t *testing.T) {
 	k := &Kubelet{name: "n1", pods: podSet{
 		workers: map[types.UID]*worker{}, delayed: map[types.NamespacedName]podChange{}, wake: make(chan struct{}, 1),

@@ -10,9 +10,9 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Host is what a kubelet needs of the machine to run real containers on it. Each part may be nil,
-// and all are where nothing really runs: pods then have no volumes, no cgroups, no credentials
-// and only the variables that their spec spells out.
+// Host is what a kubelet needs from the machine to run real containers. Each part may be nil. Without any, for
+// containers that run in name only, pods have no volumes, no cgroups, no credentials, and only the variables whose
+// values are in their spec.
 type Host struct {
 	Volumes     Volumes
 	Environment Environment
@@ -20,8 +20,7 @@ type Host struct {
 	Credentials Credentials
 	Resolver    Resolver
 	Security    Security
-	// Admitters are asked, in this order, whether the node takes a pod, after its resources are
-	// known to suffice.
+	// Admitters decide, in this order, whether the node accepts a pod, once its resources are known to suffice.
 	Admitters []Admitter
 	// Prober runs HTTP, TCP and gRPC probes; nil lets them all succeed, which is right where
 	// nothing listens because nothing really runs. Hooks runs HTTP handlers of a container's
@@ -29,18 +28,18 @@ type Host struct {
 	Prober, Hooks Prober
 	// Messages reads termination messages; nil takes those that the runtime has.
 	Messages Messages
-	// Pressure tells what the node runs short of; nil is nothing ever.
+	// Pressure reports what the node is short of; nil means nothing, ever.
 	Pressure Pressure
-	// Memory remembers pods from one life of the kubelet to the next; nil forgets.
+	// Memory keeps what must survive a restart of the kubelet; nil keeps nothing.
 	Memory Memory
-	// Logs removes what logs containers leave that are removed; nil leaves them.
+	// Logs removes the logs of removed containers; nil leaves them in place.
 	Logs Logs
-	// LogDir is where the containers' logs are. Empty is /var/log/pods, which is then taken to be
-	// the runtime's to make.
+	// LogDir is the directory of container logs. If empty, it is /var/log/pods, which the runtime is then expected to
+	// create.
 	LogDir string
 }
 
-// complete puts parts that do nothing where there are none.
+// complete replaces missing parts by ones that do nothing.
 func (h *Host) complete() {
 	if h.Volumes == nil {
 		h.Volumes = bare{}
@@ -80,36 +79,35 @@ func (h *Host) complete() {
 	}
 }
 
-// Volumes are the files that the containers of pods see beside their image's: the volumes of the
-// spec, and what every container gets, such as /etc/hosts and the file of its termination message.
-// Implementations are safe for concurrent use, for different pods at least.
+// Volumes provides the files that containers see besides those of their image: the volumes of the spec, and files that
+// every container gets, such as /etc/hosts and the termination message file. Implementations are safe for concurrent
+// use, at least for different pods.
 //
 //nolint:interfacebloat // the life of the volumes of one pod
 type Volumes interface {
-	// Prepare makes a pod's volumes ready, or brings those that are ready up to date. It is called
-	// before any of the pod's containers is started and with every pass over the pod, so it is
-	// quick when nothing has changed. It fails with what is missing; the caller tries again.
+	// Prepare sets up a pod's volumes, or updates them. It is called before any of the pod's containers is started and
+	// on every sync of the pod, so it must be quick when nothing has changed. Its error says what is missing; the
+	// caller retries.
 	Prepare(ctx context.Context, pod *corev1.Pod) error
-	// Mounts are what one container sees of them. The volumes are ready.
+	// Mounts returns the mounts of one container. It is called only after Prepare has succeeded.
 	Mounts(ctx context.Context, request MountRequest) ([]cri.Mount, error)
-	// NextRefresh is when Prepare is to be called again at the latest, because a token gets old; zero
-	// is whenever something changes.
+	// NextRefresh returns the latest time for the next call of Prepare, because a token is about to expire; the zero
+	// time means that only changes require one.
 	NextRefresh(uid types.UID) time.Time
-	// Release takes away all that was made for a pod, whose containers do not run any more. It
-	// succeeds when nothing is left, also for a pod it never heard of.
+	// Release removes everything that was made for a pod, none of whose containers runs any more. It succeeds when
+	// nothing is left, also for an unknown pod.
 	Release(ctx context.Context, uid types.UID) error
 	Orphans
 }
 
-// Orphans are pods that something is kept for and nobody wants any more.
+// Orphans finds pods that no longer exist but still occupy something on the host.
 type Orphans interface {
-	// Orphans lists the pods that something is left of but that live does not report: they ended
-	// while no kubelet ran.
+	// Orphans lists the pods that have left something behind and for which live returns false: they ended while no
+	// kubelet was running.
 	Orphans(live func(types.UID) bool) ([]types.UID, error)
 }
 
-// MountRequest is about a container that is about to be created. All of it is shared and must not
-// be changed.
+// MountRequest describes a container that is about to be created. Everything in it is shared and must not be modified.
 type MountRequest struct {
 	Pod       *corev1.Pod
 	Container *corev1.Container
@@ -121,135 +119,130 @@ type MountRequest struct {
 	Hostname, Domain string
 }
 
-// Environment makes containers' environments.
+// Environment computes the environments of containers.
 type Environment interface {
-	// Environment returns what a container finds in its environment: services' addresses, what
-	// envFrom and env say, in the order in which they are set, each name once. A reference
-	// that leads nowhere is an error unless it is optional; problems that do not keep the
+	// Environment returns a container's environment variables: the addresses of services, then envFrom, then env, each
+	// name once. A reference to something missing is an error unless it is optional; problems that do not prevent the
 	// container from starting are returned as warnings, which become events.
 	Environment(ctx context.Context, request EnvironmentRequest) (env []cri.EnvVar, warnings []string, err error)
 }
 
-// EnvironmentRequest is about a container that is about to be created. All of it is shared and
-// must not be changed.
+// EnvironmentRequest describes a container that is about to be created. Everything in it is shared and must not be
+// modified.
 type EnvironmentRequest struct {
 	Pod       *corev1.Pod
 	Container *corev1.Container
-	// IPs are the pod's addresses and HostIPs the node's; Allocatable is what the node has for
-	// pods, the limit of containers without one.
+	// IPs are the pod's addresses and HostIPs the node's; Allocatable is what the node has for pods, which is the limit
+	// of containers that set none.
 	IPs, HostIPs []string
 	Allocatable  corev1.ResourceList
 }
 
-// Cgroups keeps the cgroups of pods, which contain those of their containers.
+// Cgroups manages the cgroups of pods, which contain those of their containers.
 //
 //nolint:interfacebloat // the life of the cgroup of one pod
 type Cgroups interface {
-	// Ensure makes the cgroup of a pod as its spec has it, below that of its quality-of-service
-	// class, and returns the CgroupParent of its sandbox.
+	// Ensure creates or updates the cgroup of a pod according to its spec, below that of its quality-of-service class,
+	// and returns the CgroupParent for its sandbox.
 	Ensure(ctx context.Context, pod *corev1.Pod) (parent string, err error)
-	// Remove ends what still runs in a pod's cgroup and removes it. It succeeds when there is
-	// none.
+	// Remove kills the processes left in a pod's cgroup and removes it. It succeeds when there is none.
 	Remove(ctx context.Context, uid types.UID) error
-	// Resources are what a container may use, as its runtime takes it.
+	// Resources returns what a container may use, in the runtime's terms.
 	Resources(pod *corev1.Pod, container *corev1.Container) cri.Resources
 	Orphans
 }
 
-// Pressure tells what a node runs short of.
+// Pressure reports what a node is short of.
 type Pressure interface {
-	// Conditions are the node's MemoryPressure, DiskPressure and PIDPressure as they are now, without
-	// times. It is quick.
+	// Conditions returns the node's current MemoryPressure, DiskPressure and PIDPressure, without times. It must be
+	// quick.
 	Conditions() []corev1.NodeCondition
 }
 
-// Memory is what a kubelet leaves to the one after it.
+// Memory is what a kubelet leaves to its successor.
 type Memory interface {
 	Admissions
 	Waits
 }
 
-// Admissions remember the pods that a node has admitted, so that a later kubelet does not ask again
-// whether they fit: the node may have shrunk, and refusing them would end what runs well.
+// Admissions records the pods that a node has admitted, so that a later kubelet does not check again whether they fit:
+// the node may have shrunk, and rejecting them would kill running pods.
 //
 //nolint:interfacebloat // one memory: what is admitted is also forgotten
 type Admissions interface {
 	// Admitted reports whether the pod was admitted before.
 	Admitted(uid types.UID) bool
-	// Admit remembers pods that are admitted now, Forget those of which nothing is left.
+	// Admit records newly admitted pods.
 	Admit(pods ...*corev1.Pod) error
-	Forget(uids ...types.UID) error
+	Forget(uids ...types.UID) error // removes pods of which nothing is left
 	Orphans
 }
 
-// Waits are how long the failing containers of admitted pods have to wait: restarting a kubelet starts
-// no storm of containers that fail.
+// Waits records the restart back-offs of admitted pods' failing containers, so that restarting a kubelet does not
+// restart all of them at once.
 type Waits interface {
-	// Waits are a pod's, by keys of the kubelet's, and SetWait remembers one.
+	// Waits returns a pod's back-offs, by keys that the kubelet chooses.
 	Waits(uid types.UID) map[string]Wait
-	SetWait(uid types.UID, key string, w Wait) error
+	SetWait(uid types.UID, key string, w Wait) error // records one back-off
 }
 
-// Wait is how long the next attempt has to wait, and since when the wait is that long.
+// Wait is a back-off: its length, and since when it has had that length.
 type Wait struct {
-	Delay time.Duration
-	Since time.Time
+	Delay time.Duration // before the next attempt
+	Since time.Time     // when the wait began
 }
 
-// Logs are those of containers.
+// Logs manages the logs of containers.
 type Logs interface {
-	// RemoveLog removes the log at a path on the host with all that was rotated away from it. It
-	// succeeds when there is none.
+	// RemoveLog removes the log at a path on the host and everything rotated from it. It succeeds when there is none.
 	RemoveLog(path string) error
 }
 
-// Messages reads what containers left to say at their end.
+// Messages reads termination messages.
 type Messages interface {
-	// Message returns the termination message of a container that has exited: of its file, or of
-	// the end of its log where the container's policy wants that.
+	// Message returns the termination message of a container that has exited: from its file, or from the end of its log
+	// if the container's policy says so.
 	Message(status cri.ContainerStatus) string
 }
 
-// Credentials know what to tell registries.
+// Credentials provides credentials for image registries.
 type Credentials interface {
-	// For returns the credentials to try for an image, in this order; none is to try without.
+	// For returns the credentials to try for an image, in this order; none means an anonymous pull.
 	For(ctx context.Context, pod *corev1.Pod, image string) ([]cri.Auth, error)
 }
 
 // Resolver makes the resolv.conf of pods.
 type Resolver interface {
-	// Resolve returns what a pod's DNS policy and configuration come to on this node. Problems
-	// that do not keep the pod from starting are returned as warnings, which become events; each
-	// is the event's reason, a colon with a space, and its message.
+	// Resolve returns the result of a pod's DNS policy and configuration on this node. Problems that do not prevent the
+	// pod from starting are returned as warnings, which become events; each has the form "reason: message".
 	Resolve(pod *corev1.Pod) (dns cri.DNS, warnings []string, err error)
-	// Names are what the pod is called.
+	// Names returns the pod's hostnames.
 	Names(pod *corev1.Pod) (Names, error)
 }
 
-// Names are what a pod is called: Hostname on its network, in Domain, which is empty without a
-// subdomain; Kernel is the hostname that its processes see.
+// Names are a pod's hostnames. Hostname is its name on the network, in Domain, which is empty without a subdomain;
+// Kernel is the hostname that its processes see.
 type Names struct{ Hostname, Domain, Kernel string }
 
-// Security turns what a pod says of its security into what a runtime is told. Errors are texts for
-// people and keep the pod, or the container, from starting.
+// Security translates pods' security settings into those of the runtime. Error texts are for people; an error prevents
+// the pod, or the container, from starting.
 type Security interface {
-	// Namespaces are what a pod's sandbox and containers share with the node and each other;
-	// handler is the runtime class's.
+	// Namespaces returns the namespaces that a pod's containers share with the node and with each other; handler is
+	// that of the runtime class.
 	Namespaces(pod *corev1.Pod, handler string) (cri.Namespaces, error)
-	// Sandbox is what a pod's sandbox may do.
+	// Sandbox returns the privileges of a pod's sandbox.
 	Sandbox(pod *corev1.Pod) (cri.SandboxSecurity, error)
-	// Container is what a container may do that runs an image.
+	// Container returns the privileges of a container that runs the image.
 	Container(pod *corev1.Pod, container *corev1.Container, image cri.Image) (cri.Security, error)
 }
 
-// Admitter decides whether the node takes a pod.
+// Admitter decides whether the node accepts a pod.
 type Admitter interface {
-	// Admit returns nil for yes. It is called once for each pod, and again after a restart of the
-	// kubelet.
+	// Admit returns nil to accept the pod. It is called once for each pod, and again after a restart of the kubelet.
 	Admit(pod *corev1.Pod) *Refusal
 }
 
-// AdmitFunc is an Admitter made of a function.
+// AdmitFunc adapts a function to an Admitter.
 type AdmitFunc func(pod *corev1.Pod) *Refusal
 
 // Admit calls f.

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// brittle is a host one part of which fails, and then does not.
+// brittle is a host of which one part first fails and then succeeds.
 type brittle struct {
 	part  string
 	whole atomic.Bool
@@ -80,8 +80,8 @@ func (b brittleCredentials) For(context.Context, *corev1.Pod, string) ([]cri.Aut
 	return nil, b.fail("credentials")
 }
 
-// TestNothingRunsWithoutItsHost: when a part of the host cannot give a pod what it needs, nothing of it runs without;
-// it is told, and tried again.
+// TestNothingRunsWithoutItsHost: if a part of the host fails, the pod does not run without it; the failure is reported,
+// and retried.
 func TestNothingRunsWithoutItsHost(t *testing.T) {
 	for part, want := range map[string]struct {
 		event, waiting string
@@ -126,7 +126,8 @@ func TestNothingRunsWithoutItsHost(t *testing.T) {
 	}
 }
 
-// TestMountsAreTriedAgain: in half a second, and then in twice the time, up to two minutes.
+// TestMountsAreTriedAgain: failed mounts are retried after half a second, then after twice as long each time, up to two
+// minutes.
 func TestMountsAreTriedAgain(t *testing.T) {
 	b := &brittle{part: "volumes"}
 	simulate(t, simulated.Options{}, kubelet.Options{Host: b.host()}, func(n *node) {

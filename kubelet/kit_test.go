@@ -172,7 +172,7 @@ func (w *world) Patch(_ context.Context, t client.Target, p client.Patch, _ meta
 	return nil, notFound(t)
 }
 
-// apply patches as an API server does.
+// apply applies a patch like an API server.
 func apply[T any](t testing.TB, obj *T, p client.Patch) *T {
 	before, err := json.Marshal(obj)
 	if err != nil {
@@ -210,7 +210,7 @@ func (w *world) Delete(_ context.Context, t client.Target, o metav1.DeleteOption
 	return nil
 }
 
-// Record keeps an event as a line.
+// Record records an event as a line.
 func (w *world) Record(e events.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +221,7 @@ func (w *world) Record(e events.Event) {
 	w.events = append(w.events, fmt.Sprintf("%s %s %s %s: %s", w.at(), where, e.Type, e.Reason, e.Message))
 }
 
-// summary is a pod's status in a line.
+// summary renders a pod's status as a line.
 func summary(pod *corev1.Pod) string {
 	parts := []string{pod.Name, string(pod.Status.Phase)}
 	if pod.Status.Reason != "" {
@@ -250,7 +250,7 @@ func summary(pod *corev1.Pod) string {
 	return strings.Join(parts, " ")
 }
 
-// node is a kubelet with all that it needs, running.
+// node is a running kubelet with everything that it needs.
 type node struct {
 	*world
 	runtime *simulated.Runtime
@@ -264,7 +264,7 @@ func (w *world) run(rt *simulated.Runtime, o kubelet.Options) *node {
 	return w.runOn(rt, rt, o)
 }
 
-// runOn is run with a kubelet that sees the runtime through something else.
+// runOn is run with a wrapper around the runtime.
 func (w *world) runOn(seen kubelet.Runtime, rt *simulated.Runtime, o kubelet.Options) *node {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -290,7 +290,7 @@ func (w *world) runOn(seen kubelet.Runtime, rt *simulated.Runtime, o kubelet.Opt
 	return n
 }
 
-// stop ends the kubelet and waits for it; the runtime goes on.
+// stop ends the kubelet and waits for it; the runtime keeps running.
 func (n *node) stop() {
 	n.cancel()
 	<-n.done
@@ -339,7 +339,7 @@ func newPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// remove does what an API server does first with a request to delete a pod.
+// remove marks a pod as deleted, like an API server.
 func (w *world) remove(name string, grace int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -364,7 +364,7 @@ func (w *world) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// expect compares what was recorded, and forgets it.
+// expect compares the record, and clears it.
 func (w *world) expect(what string, lines *[]string, want ...string) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -385,7 +385,7 @@ func (w *world) expectEvents(want ...string) {
 	w.expect("events", &w.events, want...)
 }
 
-// expectEventsAbout compares the events whose line contains the text, and forgets all.
+// expectEventsAbout compares the events whose line contains the text, and clears the record.
 func (w *world) expectEventsAbout(text string, want ...string) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -394,7 +394,7 @@ func (w *world) expectEventsAbout(text string, want ...string) {
 	w.expectEvents(want...)
 }
 
-// containers are what the runtime has.
+// containers returns the runtime's containers.
 func (n *node) containers() []cri.Container {
 	list, err := n.runtime.ListContainers(context.Background(), cri.Filter{})
 	if err != nil {
@@ -403,7 +403,7 @@ func (n *node) containers() []cri.Container {
 	return list
 }
 
-// leftNothing checks that the runtime has nothing.
+// leftNothing checks that the runtime is empty.
 func (n *node) leftNothing() {
 	n.t.Helper()
 	sandboxes, err := n.runtime.ListSandboxes(context.Background(), cri.Filter{})
@@ -415,7 +415,7 @@ func (n *node) leftNothing() {
 	}
 }
 
-// count says how many requests of that kind were made.
+// count returns how many requests of that kind were made.
 func (w *world) count(request string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,12 +20,13 @@ import (
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/pause"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 )
 
-// ErrStarted: Run was called before.
+// ErrStarted is returned by Run if it was called before.
 var ErrStarted = errors.New("kubelet was already run")
 
-// Upstream's timings, where no option overrides them.
+// Upstream's timings, unless an option overrides them.
 const (
 	restartDelay    = 10 * time.Second
 	maxRestartDelay = 300 * time.Second
@@ -32,15 +35,14 @@ const (
 	maxPullDelay    = 300 * time.Second
 	retryPeriod     = 10 * time.Second
 	plegPeriod      = time.Second
-	minimumGrace    = 2 // seconds that a container gets at least
+	minimumGrace    = 2 // seconds, at least
 )
 
 // Timings of this implementation.
 const (
-	// provisionalDelay is how long a status waits that is about to be replaced.
+	// provisionalDelay is how long to hold back a status that is about to be replaced.
 	provisionalDelay = 20 * time.Millisecond
-	// settledDelay is how long one waits that is not, so that what happens at one time is told in
-	// a fixed order.
+	// settledDelay is how long to hold back any other status, so that simultaneous ones are sent in a fixed order.
 	settledDelay   = time.Millisecond
 	sendDelay      = time.Second
 	requestTimeout = 10 * time.Second
@@ -52,19 +54,17 @@ const (
 type Sources struct {
 	// Pods are the pods of this node (spec.nodeName); others are ignored.
 	Pods *informer.Informer[*corev1.Pod]
-	// Static, if set, are pods that run whatever the API says, such as those of package static.
-	// Their mirrors are among Pods and stand for them; who makes these is not the kubelet's
-	// concern.
+	// Static, if set, are pods that run whatever the API says, such as those of package static. Their mirrors, which
+	// represent them in the API, are among Pods; creating those is not the kubelet's concern.
 	Static *informer.Informer[*corev1.Pod]
-	// Nodes hold at least the kubelet's own node. It may be nil: the kubelet then reads its node
-	// from the server every time it looks at it.
+	// Nodes holds at least the kubelet's own node. If nil, the kubelet reads its node from the server every time it
+	// needs it.
 	Nodes *informer.Informer[*corev1.Node]
 }
 
-// Client is what a kubelet does at the API server, as the user system:node:NAME in the group
-// system:nodes: it registers and describes its node, renews its lease, tells the status of its
-// pods and deletes those that are over. Each request is one that the node authorizer and the
-// NodeRestriction admission plugin permit.
+// Client is how a kubelet uses the API server, as the user system:node:NAME in the group system:nodes: to register its
+// node and update its status, renew its lease, update the statuses of its pods, and delete pods that have ended. The
+// node authorizer and the NodeRestriction admission plugin permit each of its requests.
 //
 //nolint:interfacebloat // composed of the narrow ones that it asks for
 type Client interface {
@@ -75,41 +75,41 @@ type Client interface {
 	client.Deleter
 }
 
-// Runtime is what a kubelet drives. When it is a cri.EventSource too, the kubelet hears of changes
-// at once; otherwise it looks every second.
+// Runtime is the container runtime of a kubelet. If it is also a cri.EventSource, the kubelet learns of changes at
+// once; otherwise it polls every second.
 type Runtime interface {
 	cri.RuntimeService
 	cri.ImageService
 }
 
-// Kubelet looks after the pods of one node. Make one with New.
+// Kubelet runs the pods of one node. Make one with New.
 type Kubelet struct {
-	name     string
-	options  Options
-	sources  Sources
-	client   Client
-	runtime  cri.RuntimeService
-	images   cri.ImageService
-	source   cri.EventSource // nil when the runtime tells nothing
-	recorder events.Recorder
-	log      *slog.Logger
-	sender   *sender
-	hostIPs  []string
-	node     *nodeReporter
+	name    string
+	options Options
+	sources Sources
+	client  Client
+	runtime cri.RuntimeService
+	images  cri.ImageService
+	source  cri.EventSource // nil if the runtime sends no events
+	recorder
+	log     *slog.Logger
+	sender  *sender
+	hostIPs []string
+	node    *nodeReporter
 
-	runtimeName string // set before any worker starts
-	pods        podSet
+	parts *parts // of the workers, set before any of them starts
+	pods  podSet
 }
 
-// podSet is the pods that a kubelet has workers for, and the changes it has not yet looked at.
+// podSet holds the workers of a kubelet's pods, and the changes not yet handed to them.
 type podSet struct {
 	mu      sync.Mutex
 	started bool
-	known   bool // all pods of the API are known
+	known   bool // all pods in the API are known
 	workers map[types.UID]*worker
 	queue   []podChange
-	taken   []podChange // from the queue, and not all handed to workers yet
-	// delayed are static pods by their names that wait for the end of others of the same names.
+	taken   []podChange // from the queue, not all handed to workers yet
+	// delayed holds, by name, static pods that wait for earlier ones of the same name to end.
 	delayed map[types.NamespacedName]podChange
 	wake    chan struct{}
 }
@@ -137,7 +137,7 @@ func New(in Sources, c Client, runtime Runtime, r events.Recorder, o Options) (*
 		r = events.Func(func(events.Event) {})
 	}
 	k := &Kubelet{
-		name: o.NodeName, options: o, sources: in, client: c, recorder: r,
+		name: o.NodeName, options: o, sources: in, client: c, recorder: recorder{r},
 		log: o.Logger.With("node", o.NodeName),
 		pods: podSet{
 			workers: map[types.UID]*worker{}, delayed: map[types.NamespacedName]podChange{}, wake: make(chan struct{}, 1),
@@ -149,21 +149,24 @@ func New(in Sources, c Client, runtime Runtime, r events.Recorder, o Options) (*
 	k.sender = newSender(c, k.log)
 	k.hostIPs = o.hostIPs()
 	k.node = newNodeReporter(k)
-	handler := informer.Handler[*corev1.Pod]{
-		Added:   func(pod *corev1.Pod) { k.enqueue(pod, false) },
-		Updated: func(_, pod *corev1.Pod) { k.enqueue(pod, false) },
-		Deleted: func(pod *corev1.Pod) { k.enqueue(pod, true) },
-	}
-	in.Pods.AddHandler(handler)
+	in.Pods.AddHandler(k.handler(fromAPI))
 	if in.Static != nil {
-		in.Static.AddHandler(handler)
+		in.Static.AddHandler(k.handler(func(pod *corev1.Pod) *corev1.Pod { return pod }))
 	}
 	return k, nil
 }
 
-// Run registers the node and looks after its pods until the context ends, and returns nil then.
-// The containers go on running: a kubelet that is run later on the same runtime picks them up.
-// A Kubelet is run once: a second call fails with ErrStarted.
+// handler queues the changes to a source's pods, each passed through of.
+func (k *Kubelet) handler(of func(*corev1.Pod) *corev1.Pod) informer.Handler[*corev1.Pod] {
+	return informer.Handler[*corev1.Pod]{
+		Added:   func(pod *corev1.Pod) { k.enqueue(of(pod), false) },
+		Updated: func(_, pod *corev1.Pod) { k.enqueue(of(pod), false) },
+		Deleted: func(pod *corev1.Pod) { k.enqueue(of(pod), true) },
+	}
+}
+
+// Run registers the node and runs its pods until the context ends, and then returns nil. The containers keep running: a
+// kubelet that is started later on the same runtime picks them up. A second call of Run fails with ErrStarted.
 func (k *Kubelet) Run(ctx context.Context) error {
 	k.pods.mu.Lock()
 	started := k.pods.started
@@ -176,7 +179,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	if err != nil {
 		return nil // the context has ended
 	}
-	k.runtimeName = version.Name
+	k.parts = k.partsOn(version.Name)
 	k.nodeEvent("Starting", "Starting kubelet.")
 	k.node.prepare(ctx)
 
@@ -205,8 +208,18 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	}
 }
 
-// waitForPods waits until the pods of the API and the node are known, and looks after static pods
-// meanwhile: these have to run without an API. When the context ends it returns nil.
+// partsOn returns the workers' dependencies, for the runtime of that name.
+func (k *Kubelet) partsOn(runtime string) *parts {
+	return &parts{
+		runtime: k.runtime, images: k.images, host: &k.options.Host, statuses: k.sender, recorder: k.recorder,
+		observer: k.options.Observer, log: k.log, network: k.node.networkProblem,
+		node:        decision.Node{HostIPs: k.hostIPs, Runtime: runtime},
+		allocatable: k.options.Allocatable, maxRestartDelay: k.options.MaxRestartDelay,
+	}
+}
+
+// waitForPods waits until the pods in the API and the node are known, and runs static pods meanwhile, since they must
+// run without an API. When the context ends it returns nil.
 func (k *Kubelet) waitForPods(ctx context.Context, group *sync.WaitGroup) error {
 	known := make(chan error, 1)
 	group.Go(func() {
@@ -254,7 +267,7 @@ func (k *Kubelet) enqueue(pod *corev1.Pod, gone bool) {
 	if pod.Spec.NodeName != k.name {
 		return
 	}
-	if isMirror(pod) {
+	if origin.Mirror(pod) {
 		k.sender.mirror(pod, gone)
 		return
 	}
@@ -267,8 +280,8 @@ func (k *Kubelet) enqueue(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// changes takes those that came in and can be looked at: pods of the API once all of them are
-// known, static ones when no other of the same name is ending.
+// changes takes the queued changes that can be handled: those of pods in the API once all of these are known, those of
+// static pods when no other of the same name is ending.
 func (k *Kubelet) changes() []podChange {
 	k.pods.mu.Lock()
 	defer k.pods.mu.Unlock()
@@ -276,9 +289,9 @@ func (k *Kubelet) changes() []podChange {
 	going := map[types.UID]bool{}
 	for _, c := range k.pods.queue {
 		switch {
-		case !isStatic(c.pod) && !k.pods.known:
+		case !origin.Static(c.pod) && !k.pods.known:
 			later = append(later, c)
-		case isStatic(c.pod) && k.delay(c, going):
+		case origin.Static(c.pod) && k.delay(c, going):
 		default:
 			now = append(now, c)
 			going[c.pod.UID] = c.gone
@@ -288,8 +301,7 @@ func (k *Kubelet) changes() []podChange {
 	return now
 }
 
-// delay puts a new static pod aside while another of its name is there, or drops one that was. The
-// lock is held.
+// delay holds back a new static pod while another of its name exists, or drops one held back before. The lock is held.
 func (k *Kubelet) delay(c podChange, going map[types.UID]bool) bool {
 	name := nameOf(c.pod)
 	if c.gone {
@@ -299,14 +311,14 @@ func (k *Kubelet) delay(c podChange, going map[types.UID]bool) bool {
 		return false
 	}
 	if w, known := k.pods.workers[c.pod.UID]; known {
-		if going[c.pod.UID] || w.news.isGone() { // it was taken away, and is back before it has ended
+		if going[c.pod.UID] || w.inbox.isGone() { // it was removed, and came back before it had ended
 			k.pods.delayed[name] = c
 			return true
 		}
 		return false
 	}
 	for _, w := range k.pods.workers {
-		if pod := w.news.newest(); nameOf(pod) == name && isStatic(pod) {
+		if pod := w.inbox.newest(); nameOf(pod) == name && origin.Static(pod) {
 			k.pods.delayed[name] = c
 			return true
 		}
@@ -314,8 +326,7 @@ func (k *Kubelet) delay(c podChange, going map[types.UID]bool) bool {
 	return false
 }
 
-// dispatch hands the changes that came in to the workers. New pods are admitted in the order of
-// their creation.
+// dispatch hands queued changes to the workers. New pods are admitted in the order of their creation.
 func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
 	changes := k.changes()
 	defer k.handedOut()
@@ -326,7 +337,7 @@ func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
 		switch {
 		case known:
 			k.sender.observe(c.pod)
-			w.update(c.pod, c.gone)
+			w.update(k.held(c.pod, w.inbox.newest()), c.gone)
 		case c.gone:
 			added = slices.DeleteFunc(added, func(p *corev1.Pod) bool { return p.UID == c.pod.UID })
 		default:
@@ -348,26 +359,30 @@ func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
 		return
 	}
 	if err := k.options.Host.Memory.Admit(admitted...); err != nil {
-		k.log.Warn("pods were admitted that a restart will not know of", "error", err)
+		k.log.Warn("the checkpoint of admitted pods was not written", "error", err)
 	}
 }
 
-// handedOut notes that the changes that were taken are all with workers, or nobody's.
+// handedOut records that all taken changes have been handed to workers or dropped.
 func (k *Kubelet) handedOut() {
 	k.pods.mu.Lock()
 	defer k.pods.mu.Unlock()
 	k.pods.taken = nil
 }
 
-// add starts a worker for a pod that is new to this kubelet, or refuses the pod. It reports whether
-// the pod was admitted now.
+// add starts a worker for a pod that is new to this kubelet, or rejects the pod. It reports whether it admitted the
+// pod.
 func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) (admitted bool) {
-	w := newWorker(k, pod)
-	if pod.DeletionTimestamp == nil && !isTerminal(pod.Status.Phase) && !k.options.Host.Memory.Admitted(pod.UID) {
+	pod = decision.HeldBefore(pod)
+	w := newWorker(k.parts, pod)
+	if pod.DeletionTimestamp == nil && !decision.Terminal(pod.Status.Phase) && !k.options.Host.Memory.Admitted(pod.UID) {
 		admitted = true
 		node := k.node.current()
 		allocatable := fillResources(k.options.Allocatable, node.Status.Allocatable)
-		refusal := admit(pod, k.active(), node, allocatable)
+		refusal := unsupported(pod)
+		if refusal == nil {
+			refusal = admit(pod, k.active(), node, allocatable)
+		}
 		for _, a := range k.options.Host.Admitters {
 			if refusal == nil {
 				refusal = a.Admit(pod)
@@ -383,17 +398,26 @@ func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Po
 	k.pods.mu.Lock()
 	k.pods.workers[pod.UID] = w
 	k.pods.mu.Unlock()
-	group.Go(func() { w.run(ctx) })
+	k.start(ctx, group, w)
 	return admitted
 }
 
-// active returns the pods that take up the node's resources.
+// start runs a worker, and forgets it when it is done.
+func (k *Kubelet) start(ctx context.Context, group *sync.WaitGroup, w *worker) {
+	group.Go(func() {
+		if w.run(ctx) {
+			k.forget(w)
+		}
+	})
+}
+
+// active returns the pods that use the node's resources.
 func (k *Kubelet) active() []*corev1.Pod {
 	k.pods.mu.Lock()
 	defer k.pods.mu.Unlock()
 	list := make([]*corev1.Pod, 0, len(k.pods.workers))
 	for _, w := range k.pods.workers {
-		if pod, using := w.news.usesResources(); using {
+		if pod, using := w.inbox.usesResources(); using {
 			list = append(list, pod)
 		}
 	}
@@ -407,21 +431,21 @@ func (k *Kubelet) worker(uid types.UID) (*worker, bool) {
 	return w, ok
 }
 
-// Sync makes the kubelet look at a pod again although nothing of it has changed in the API: what
-// its volumes are filled with has, say.
+// Sync makes the kubelet sync a pod although it has not changed in the API, for example because a config map that it
+// mounts has.
 func (k *Kubelet) Sync(uid types.UID) {
 	if w, ok := k.worker(uid); ok {
-		w.news.touch()
+		w.inbox.touch()
 		w.poke()
 	}
 }
 
-// forget ends the life of a worker.
+// forget removes a worker that is done.
 func (k *Kubelet) forget(w *worker) {
 	k.pods.mu.Lock()
 	defer k.pods.mu.Unlock()
 	delete(k.pods.workers, w.uid)
-	name := nameOf(w.news.newest())
+	name := nameOf(w.inbox.newest())
 	if next, waits := k.pods.delayed[name]; waits {
 		delete(k.pods.delayed, name)
 		k.pods.queue = append(k.pods.queue, next)

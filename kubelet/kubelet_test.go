@@ -107,7 +107,7 @@ func TestRestartDelayStartsOverAfterCalm(t *testing.T) {
 	}}
 	simulate(t, rt, kubelet.Options{}, func(n *node) {
 		n.pods.Put(newPod("web"))
-		n.after(12500 * time.Millisecond) // until the second restart, of the one that lasts
+		n.after(12500 * time.Millisecond) // until the second restart of the container that keeps running
 		n.expectStatuses(
 			"0s web Running Ready main=running",
 			"1s web Running Ready main=running#1",
@@ -386,7 +386,7 @@ func TestKubeletThatIsRestartedPicksContainersUp(t *testing.T) {
 		n.after(time.Second)
 		before := n.containers()
 		n.stop()
-		w.pods.Delete("default", "doomed") // while nobody looks
+		w.pods.Delete("default", "doomed") // while no kubelet is running
 		w.changes, w.events = nil, nil
 		time.Sleep(time.Minute)
 
@@ -497,7 +497,7 @@ func TestRuntimeThatTellsNothing(t *testing.T) {
 	})
 }
 
-// silent is a runtime that is no source of events.
+// silent is a runtime that is not an event source.
 type silent struct {
 	cri.RuntimeService
 	cri.ImageService

@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// renewLease keeps the node's lease (KEP-589) until the context ends: as long as it is renewed,
-// the node is taken to be alive.
+// renewLease renews the node's lease (KEP-589) until the context ends: as long as it is renewed, the node counts as
+// alive.
 func (n *nodeReporter) renewLease(ctx context.Context) {
 	select {
 	case <-n.registered:
@@ -39,8 +39,8 @@ func (n *nodeReporter) renewLease(ctx context.Context) {
 	}
 }
 
-// renewOnce renews the lease that is held; without one, or when somebody else has changed it, it
-// takes the lease as it is in the API, or creates it.
+// renewOnce renews the lease held. Without one, or if somebody else has changed it, it starts from the lease in the
+// API, or creates it.
 func (n *nodeReporter) renewOnce(ctx context.Context, held *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func (n *nodeReporter) obtainLease(ctx context.Context) (lease *coordinationv1.L
 	return lease, err == nil, err
 }
 
-// lease is the lease as it is to become.
+// lease returns the lease to write.
 func (n *nodeReporter) lease(base *coordinationv1.Lease) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: n.k.name},

@@ -13,29 +13,30 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/pause"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 )
 
-// follow wakes the workers of pods that the runtime tells something about.
+// follow wakes the workers of pods for which the runtime sends events.
 func (k *Kubelet) follow(ctx context.Context) {
 	down := false
 	for ctx.Err() == nil {
 		err := k.followOnce(ctx, func() {
 			if down {
-				k.node.hurry()
+				k.node.reportNow()
 			}
 			down = false
-			k.pokeAll() // of what has happened before nobody told
+			k.pokeAll() // there were no events for what happened before
 		})
 		if ctx.Err() == nil && !down {
 			k.log.Warn("the container runtime's events broke off", "error", err)
-			k.node.hurry()
+			k.node.reportNow()
 			down = true
 		}
-		_ = pause.For(ctx, plegPeriod) // the loop looks at the context
+		_ = pause.For(ctx, plegPeriod) // the loop checks the context
 	}
 }
 
-// followOnce follows until the events break off, and calls open when they have begun.
+// followOnce follows the events until they break off; it calls open when they have begun.
 func (k *Kubelet) followOnce(ctx context.Context, open func()) error {
 	stream, err := k.source.Events(ctx)
 	if err != nil {
@@ -64,8 +65,8 @@ func (k *Kubelet) pokeAll() {
 	}
 }
 
-// relist looks over everything that the runtime has, once in a while: it finds pods that changed
-// without word, and pods that nobody wants any more.
+// relist periodically lists everything in the runtime, to find pods that changed without an event and pods that no
+// longer exist.
 func (k *Kubelet) relist(ctx context.Context, group *sync.WaitGroup) {
 	period := relistPeriod
 	if k.source == nil {
@@ -89,7 +90,7 @@ func (k *Kubelet) relist(ctx context.Context, group *sync.WaitGroup) {
 			}
 			for uid := range last {
 				if w, known := k.worker(uid); known && states[uid].name == "" {
-					w.poke() // everything of it was removed behind our back
+					w.poke() // all of it was removed behind our back
 				}
 			}
 			last = states
@@ -101,8 +102,7 @@ func (k *Kubelet) relist(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// releaseOrphans takes away what the host keeps for pods that neither the runtime nor the API
-// knows.
+// releaseOrphans removes what the host holds for pods that neither the runtime nor the API knows.
 func (k *Kubelet) releaseOrphans(ctx context.Context) {
 	host := k.options.Host
 	live := func(uid types.UID) bool { return !k.Gone(uid) }
@@ -113,17 +113,17 @@ func (k *Kubelet) releaseOrphans(ctx context.Context) {
 	}{{host.Volumes, host.Volumes.Release}, {host.Cgroups, host.Cgroups.Remove}, {host.Memory, forget}} {
 		uids, err := release.Orphans.Orphans(live)
 		if err != nil {
-			k.log.Warn("looking for what is left of pods failed", "error", err)
+			k.log.Warn("finding what pods left behind failed", "error", err)
 		}
 		for _, uid := range uids {
 			if err := release.of(ctx, uid); err != nil && ctx.Err() == nil {
-				k.log.Warn("releasing what is left of a pod failed", "uid", uid, "error", err)
+				k.log.Warn("releasing what a pod left behind failed", "uid", uid, "error", err)
 			}
 		}
 	}
 }
 
-// podStates is a rough picture of what the runtime has for a pod.
+// podStates is a rough picture of a pod in the runtime.
 type podStates struct {
 	namespace, name string
 	sandboxes       map[string]cri.SandboxState
@@ -166,8 +166,8 @@ func (k *Kubelet) survey(ctx context.Context) (map[types.UID]podStates, error) {
 	return all, nil
 }
 
-// adopt starts a worker that ends and removes a pod that the runtime has and the API has not: it
-// was deleted while no kubelet ran. A pod whose addition is under way is left alone.
+// adopt starts a worker to stop and remove a pod that is in the runtime but not in the API: it was deleted while no
+// kubelet was running. A pod that is just being added is left alone.
 func (k *Kubelet) adopt(ctx context.Context, group *sync.WaitGroup, uid types.UID, state podStates) {
 	for _, source := range []*informer.Informer[*corev1.Pod]{k.sources.Pods, k.sources.Static} {
 		if source == nil {
@@ -179,11 +179,11 @@ func (k *Kubelet) adopt(ctx context.Context, group *sync.WaitGroup, uid types.UI
 	}
 	now := metav1.Now()
 	second := int64(1)
-	w := newWorker(k, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+	w := newWorker(k.parts, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: state.namespace, Name: state.name, UID: uid,
 		DeletionTimestamp: &now, DeletionGracePeriodSeconds: &second,
 	}})
-	w.news.gone = true
+	w.inbox.gone = true
 	k.pods.mu.Lock()
 	_, raced := k.pods.workers[uid]
 	if !raced {
@@ -191,26 +191,14 @@ func (k *Kubelet) adopt(ctx context.Context, group *sync.WaitGroup, uid types.UI
 	}
 	k.pods.mu.Unlock()
 	if !raced {
-		group.Go(func() { w.run(ctx) })
+		k.start(ctx, group, w)
 	}
 }
 
-// reject makes the worker refuse its pod: nothing of it may run, and it has failed.
+// reject makes the worker reject its pod: nothing of it may run, and it has failed.
 func (w *worker) reject(pod *corev1.Pod, why Refusal) {
-	start := pod.Status.StartTime.DeepCopy()
-	if start.IsZero() {
-		now := metav1.NewTime(time.Now().Truncate(time.Second).UTC())
-		start = &now
-	}
 	w.rejected = true
-	w.news.release()
-	w.stage = terminating
-	w.status = corev1.PodStatus{
-		ObservedGeneration: pod.Generation,
-		QOSClass:           qosClass(pod),
-		Phase:              corev1.PodFailed,
-		Reason:             why.Reason,
-		Message:            "Pod was rejected: " + why.Message,
-		StartTime:          start,
-	}
+	w.inbox.release()
+	w.stage = decision.Terminating
+	w.status = decision.Refused(pod, why.Reason, why.Message, time.Now())
 }

@@ -18,7 +18,7 @@ import (
 // diary is a kubelet.Memory that outlives kubelets.
 type diary struct {
 	mu    sync.Mutex
-	waits map[types.UID]map[string]kubelet.Wait // of pods that were admitted
+	waits map[types.UID]map[string]kubelet.Wait // of admitted pods
 }
 
 func (m *diary) Admitted(uid types.UID) bool {
@@ -64,7 +64,7 @@ func (m *diary) SetWait(uid types.UID, key string, w kubelet.Wait) error {
 	return nil
 }
 
-// TestRestartKeepsWaits: a container that keeps failing waits as long after a restart of the kubelet as before.
+// TestRestartKeepsWaits: a failing container's back-off survives a restart of the kubelet.
 func TestRestartKeepsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -91,7 +91,7 @@ func TestRestartKeepsWaits(t *testing.T) {
 	})
 }
 
-// TestForgetsTheLost: pods that ended and were deleted while no kubelet ran are not remembered for ever.
+// TestForgetsTheLost: pods that ended and were deleted while no kubelet was running are not remembered forever.
 func TestForgetsTheLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

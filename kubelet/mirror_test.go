@@ -4,17 +4,19 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestForgedMirrors: whoever may create pods may say that one stands for any other. Only static pods of the same name
-// are told of through it.
+// TestForgedMirrors: anybody who may create pods can claim that one represents another. Only a static pod of the same
+// name is reported through it.
 func TestForgedMirrors(t *testing.T) {
 	mirror := func(name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: name, UID: types.UID("mirror-" + name), ResourceVersion: "7", Annotations: map[string]string{annotationMirror: "u"},
+			Namespace: "ns", Name: name, UID: types.UID("mirror-" + name), ResourceVersion: "7", Annotations: map[string]string{origin.MirrorAnnotation: "u"},
 		}}
 	}
 	for name, c := range map[string]struct {
@@ -30,7 +32,7 @@ func TestForgedMirrors(t *testing.T) {
 			s := newSender(nil, slog.New(slog.DiscardHandler))
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}}
 			if c.source != "" {
-				pod.Annotations = map[string]string{annotationSource: c.source}
+				pod.Annotations = map[string]string{origin.Annotation: c.source}
 			}
 			if early {
 				s.mirror(mirror(c.mirror), false)

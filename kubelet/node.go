@@ -19,19 +19,19 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// nodeReporter registers the node and keeps its status and lease.
+// nodeReporter registers the node and maintains its status and lease.
 type nodeReporter struct {
 	k *Kubelet
 
 	registered chan struct{} // closed once the node is in the API
-	soon       chan struct{} // holds one token while the status is to be looked at now
+	soon       chan struct{} // holds one token while an update is requested
 
 	mu      sync.Mutex
 	node    *corev1.Node // newest known state
 	network string       // what is wrong with the runtime's network, if anything
 
-	// Of the goroutine in run alone:
-	first    *corev1.Node // what to register, taken before any pod was looked at
+	// Only used by run's goroutine:
+	first    *corev1.Node // what to register, computed before any pod is handled
 	reported time.Time    // when the status was sent last
 }
 
@@ -39,7 +39,7 @@ func newNodeReporter(k *Kubelet) *nodeReporter {
 	return &nodeReporter{k: k, registered: make(chan struct{}), soon: make(chan struct{}, 1)}
 }
 
-// current is the node as far as it is known; before it is registered, as it is going to be.
+// current is the newest known state of the node; before it is registered, the one to register.
 func (n *nodeReporter) current() *corev1.Node {
 	if n.k.sources.Nodes != nil {
 		if node, ok := n.k.sources.Nodes.Get("", n.k.name); ok {
@@ -54,8 +54,7 @@ func (n *nodeReporter) current() *corev1.Node {
 	return n.initial()
 }
 
-// known waits until the node's labels and taints are known as the API has them: pods are admitted
-// by them.
+// known waits until the node's labels and taints in the API are known: admission of pods depends on them.
 func (n *nodeReporter) known(ctx context.Context) error {
 	if nodes := n.k.sources.Nodes; nodes != nil {
 		if err := nodes.WaitSynced(ctx); err != nil && ctx.Err() != nil {
@@ -73,7 +72,7 @@ func (n *nodeReporter) known(ctx context.Context) error {
 	}
 }
 
-// networkProblem says why pods cannot have a network, as of the last look at the runtime.
+// networkProblem says why pods cannot have a network, as of the runtime's last status.
 func (n *nodeReporter) networkProblem() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -86,7 +85,7 @@ func (n *nodeReporter) learn(node *corev1.Node) {
 	n.node = node
 }
 
-// run registers the node and then keeps its status until the context ends.
+// run registers the node and then maintains its status until the context ends.
 func (n *nodeReporter) run(ctx context.Context) {
 	if n.register(ctx) != nil {
 		return
@@ -108,7 +107,7 @@ func (n *nodeReporter) run(ctx context.Context) {
 	}
 }
 
-// wait waits for when the node's status is to be looked at again.
+// wait waits until the node's status is due.
 func (n *nodeReporter) wait(ctx context.Context) error {
 	timer := time.NewTimer(n.k.options.Periods.StatusUpdate)
 	defer timer.Stop()
@@ -120,11 +119,11 @@ func (n *nodeReporter) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Report makes the kubelet look at its node now: something about it has changed.
-func (k *Kubelet) Report() { k.node.hurry() }
+// Report makes the kubelet update its node's status now, because something about the node has changed.
+func (k *Kubelet) Report() { k.node.reportNow() }
 
-// hurry makes the node's status be looked at now: something about it has changed.
-func (n *nodeReporter) hurry() {
+// reportNow requests an update of the node's status now.
+func (n *nodeReporter) reportNow() {
 	select {
 	case n.soon <- struct{}{}:
 	default:
@@ -137,7 +136,7 @@ func (n *nodeReporter) prepare(ctx context.Context) {
 	n.describe(ctx, n.first)
 }
 
-// register creates the node, or finds that it exists, for as long as that takes.
+// register creates the node, or finds that it exists, and retries until it succeeds.
 func (n *nodeReporter) register(ctx context.Context) error {
 	for step := 100 * time.Millisecond; ; step = min(2*step, 7*time.Second) {
 		err := n.tryRegister(ctx)
@@ -182,8 +181,7 @@ func (n *nodeReporter) tryRegister(ctx context.Context) error {
 	}
 }
 
-// reconcile takes over a node that is registered already: the labels that are this kubelet's to
-// set are brought up to date.
+// reconcile takes over a node that is already registered: it updates the labels that this kubelet sets.
 func (n *nodeReporter) reconcile(ctx context.Context, wanted *corev1.Node) error {
 	existing, err := n.fetch(ctx)
 	if err != nil {
@@ -251,7 +249,7 @@ func (n *nodeReporter) initial() *corev1.Node {
 	return node
 }
 
-// report computes the node's status and sends it when it changed or has not been sent for long.
+// report computes the node's status and sends it if it changed or was not sent for a while.
 func (n *nodeReporter) report(ctx context.Context) error {
 	var err error
 	for attempt := range 5 {
@@ -299,7 +297,7 @@ func (n *nodeReporter) tryReport(ctx context.Context, fresh bool) error {
 	return nil
 }
 
-// statusChanged compares statuses but for the heartbeats in them.
+// statusChanged compares statuses, ignoring their heartbeats.
 func statusChanged(a, b *corev1.NodeStatus) bool {
 	still := func(c corev1.NodeCondition) corev1.NodeCondition {
 		c.LastHeartbeatTime, c.LastTransitionTime = metav1.Time{}, metav1.Time{}
@@ -349,7 +347,7 @@ func (n *nodeReporter) images(ctx context.Context) []corev1.ContainerImage {
 	return out
 }
 
-// readiness is the node's Ready condition, by what the runtime says of itself.
+// readiness is the node's Ready condition, which follows the runtime's conditions.
 func (n *nodeReporter) readiness(ctx context.Context) corev1.NodeCondition {
 	status, err := n.k.runtime.Status(ctx)
 	if err != nil {
@@ -382,7 +380,7 @@ func notReady(why string) corev1.NodeCondition {
 	}
 }
 
-// join writes several errors as upstream's aggregates do.
+// join formats several errors like upstream's aggregates.
 func join(errs []error) error {
 	if len(errs) < 2 {
 		return errors.Join(errs...)
@@ -397,7 +395,7 @@ func join(errs []error) error {
 	return errors.New(text + "]")
 }
 
-// setNodeCondition replaces a condition; its transition time changes with its status only.
+// setNodeCondition replaces a condition; its transition time changes only with its status.
 func setNodeCondition(node *corev1.Node, c corev1.NodeCondition) {
 	now := metav1.NewTime(time.Now().Truncate(time.Second).UTC())
 	c.LastHeartbeatTime, c.LastTransitionTime = now, now
@@ -415,7 +413,7 @@ func setNodeCondition(node *corev1.Node, c corev1.NodeCondition) {
 	node.Status.Conditions = append(node.Status.Conditions, c)
 }
 
-// tell records events about conditions that changed their status.
+// tell records events for conditions whose status changed.
 func (n *nodeReporter) tell(old, node *corev1.Node) {
 	before := map[corev1.NodeConditionType]corev1.ConditionStatus{}
 	for _, c := range old.Status.Conditions {

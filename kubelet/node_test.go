@@ -27,7 +27,7 @@ func (w *world) node() *corev1.Node {
 	return node
 }
 
-// conditions are the node's, in a line each.
+// conditions renders the node's conditions, one per line.
 func conditions(node *corev1.Node) []string {
 	var list []string
 	for _, c := range node.Status.Conditions {
@@ -248,7 +248,7 @@ func TestPodsThatTheNodeRefuses(t *testing.T) {
 		if status := n.pod("fourth").Status; status.Reason != "OutOfpods" {
 			t.Errorf("a pod too many is %s %s", status.Phase, status.Reason)
 		}
-		// Room is made by a pod that ends.
+		// A pod that ends frees its resources.
 		n.remove("big", 1)
 		n.after(time.Second)
 		n.pods.Put(newPod("fits", asks("600m")))

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Options of a Kubelet. All but NodeName may be left at their zero values.
+// Options configures a Kubelet. Only NodeName is required.
 type Options struct {
-	// NodeName names the node.
+	// NodeName is the name of the node.
 	NodeName string
 	Registration
-	// Host is what the kubelet has of the machine to run real containers on it.
+	// Host provides what real containers need from the machine.
 	Host Host
 	// Periods override upstream's timings.
 	Periods Periods
@@ -25,24 +25,24 @@ type Options struct {
 	MaxRestartDelay time.Duration
 	// OnRegistered is called once the node is registered.
 	OnRegistered func(*corev1.Node)
-	// Observer sees what happens, for metrics; nil is nobody.
+	// Observer, if set, is notified of what happens, for metrics.
 	Observer Observer
-	// Logger is told about failures; nil discards.
+	// Logger records failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// Observer sees what a kubelet does. It is called from many goroutines and must be quick.
+// Observer is notified of what a kubelet does. It is called from many goroutines and must be quick.
 type Observer interface {
-	// PodStarted is told once of each pod, when all its containers run: when it was created, when the
-	// kubelet saw it first, and now.
+	// PodStarted is called once for each pod, when all its containers run, with the times of its creation, of its first
+	// sight by the kubelet, and of now.
 	PodStarted(created, seen, running time.Time)
-	// PodSynced is told how long a pass over a pod took.
+	// PodSynced is called after each sync of a pod, with its duration.
 	PodSynced(took time.Duration)
-	// Rejected is told why a pod was not admitted.
+	// Rejected is called for each pod that is not admitted.
 	Rejected(reason string)
 }
 
-// Registration is what a kubelet says of its node.
+// Registration describes the node that a kubelet registers.
 type Registration struct {
 	// Labels and Taints are put on the node when it is registered, besides the usual labels.
 	Labels map[string]string
@@ -53,26 +53,25 @@ type Registration struct {
 	ProviderID string
 	// Addresses are the node's; empty is 127.0.0.1 as InternalIP, and the node's name as Hostname.
 	Addresses []corev1.NodeAddress
-	// ServerPort is where the kubelet's own server listens; 0 is that there is none.
+	// ServerPort is the port of the kubelet's own server; 0 means that there is none.
 	ServerPort int32
-	// Capacity is what the node has; unset entries are 8 CPUs, 32Gi of memory, 256Gi of ephemeral
-	// storage and 110 pods. Allocatable is what pods may use of it; unset entries are all.
+	// Capacity is what the node has; entries default to 8 CPUs, 32Gi of memory, 256Gi of ephemeral storage and 110
+	// pods. Allocatable is what pods may use of it; entries default to the capacity.
 	Capacity, Allocatable corev1.ResourceList
 	// Info describes the machine; unset fields are filled in as far as they are known.
 	Info corev1.NodeSystemInfo
-	// RegisterUnready registers the node as not ready, as upstream's kubelet does, and reports it
-	// ready with the status that follows. Otherwise a node is ready from the first moment.
+	// RegisterUnready registers the node as not ready, like upstream's kubelet, and reports it ready in the next
+	// status. Otherwise the node is registered as ready.
 	RegisterUnready bool
 }
 
-// Periods are how often a kubelet reports; zero values are upstream's.
+// Periods set how often a kubelet reports; zero values are upstream's.
 type Periods struct {
-	// StatusUpdate is how often the node's status is computed, and sent when it changed: 10 s.
+	// StatusUpdate is how often the node's status is computed, and sent if it changed; 10 s by default.
 	StatusUpdate time.Duration
-	// StatusReport is how often it is sent although it has not changed: 5 min.
+	// StatusReport is how often an unchanged status is sent; 5 min by default.
 	StatusReport time.Duration
-	// LeaseDuration is how long the node's lease is good for: 40 s. It is renewed four times as
-	// often.
+	// LeaseDuration is how long the node's lease is valid; 40 s by default. It is renewed four times as often.
 	LeaseDuration time.Duration
 }
 
@@ -123,7 +122,7 @@ func fillResources(list, defaults corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// hostIPs are the addresses that pods are told as their host's.
+// hostIPs returns the node's addresses for pods' status.hostIPs.
 func (o Options) hostIPs() []string {
 	var ips []string
 	for _, t := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {

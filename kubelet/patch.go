@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// podPatch is the strategic merge patch that turns the pod's status into the one given, for this
-// very pod: its UID is a precondition. It is nil when there is nothing to change.
+// podPatch is the strategic merge patch that changes the pod's status to the given one, with the pod's UID as a
+// precondition. It is nil when there is nothing to change.
 func podPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 	change, err := statusPatch(pod.Status, status)
 	if err != nil || len(change) == 0 {
@@ -77,14 +77,14 @@ func fields(v any) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// mapPatch sends a map's changed keys, and everything else whole.
+// mapPatch returns the changed keys of a map, and any other value whole.
 func mapPatch(old, wanted json.RawMessage) (any, error) {
 	var before, after map[string]json.RawMessage
 	if len(wanted) == 0 || wanted[0] != '{' || len(old) == 0 {
 		return wanted, nil
 	}
 	if json.Unmarshal(old, &before) != nil || json.Unmarshal(wanted, &after) != nil {
-		return wanted, nil //nolint:nilerr // not two maps: it goes whole
+		return wanted, nil //nolint:nilerr // not two maps: sent whole
 	}
 	change := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(after)) {
@@ -105,7 +105,7 @@ func mapPatch(old, wanted json.RawMessage) (any, error) {
 	return change, nil
 }
 
-// conditionsPatch sends the conditions that changed, and the order of all.
+// conditionsPatch adds the conditions that changed, and the order of all.
 func conditionsPatch(change map[string]any, old, wanted json.RawMessage) error {
 	before, _, err := byType(old)
 	if err != nil {
@@ -134,13 +134,13 @@ func conditionsPatch(change map[string]any, old, wanted json.RawMessage) error {
 	return nil
 }
 
-// fill makes a merged condition lose the keys that it no longer has.
+// fill adds nulls for keys that a condition no longer has, so that the merge removes them.
 func fill(before, after json.RawMessage) any {
 	var old, wanted map[string]json.RawMessage
 	if json.Unmarshal(after, &wanted) != nil {
 		return after
 	}
-	_ = json.Unmarshal(before, &old) // nothing to lose when there was none
+	_ = json.Unmarshal(before, &old) // without an old condition there is nothing to remove
 	out := map[string]any{}
 	for key, value := range wanted {
 		out[key] = value

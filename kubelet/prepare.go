@@ -15,16 +15,15 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/security"
 )
 
-// The waits between attempts to mount a pod's volumes.
+// The back-off between attempts to mount a pod's volumes.
 const (
 	mountDelay    = 500 * time.Millisecond
 	maxMountDelay = 2*time.Minute + 2*time.Second
 )
 
-// prepare makes the pod's volumes ready, or brings them up to date. When that fails nothing new
-// is started, and it is tried again later.
+// prepare sets up the pod's volumes, or updates them. If that fails, nothing new is started and it is retried later.
 func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) bool {
-	volumes := w.k.options.Host.Volumes
+	volumes := w.host.Volumes
 	err := volumes.Prepare(ctx, pod)
 	if err == nil {
 		w.mountWait = 0
@@ -34,8 +33,8 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) bool {
 		return true
 	}
 	if ctx.Err() == nil {
-		for _, err := range parts(err) {
-			w.k.podEvent(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
+		for _, err := range unjoined(err) {
+			w.podEvent(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
 		}
 		w.mountWait = min(max(2*w.mountWait, mountDelay), maxMountDelay)
 		w.retry = true
@@ -44,31 +43,30 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) bool {
 	return false
 }
 
-// parts are the errors that were joined to one.
-func parts(err error) []error {
+// unjoined returns the errors joined in one.
+func unjoined(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return []error{err}
 }
 
-// release takes away what the host keeps for a pod of which nothing runs any more.
+// release removes what the host holds for a pod whose containers have all stopped.
 func (w *worker) release(ctx context.Context) error {
-	host := w.k.options.Host
+	host := w.host
 	if err := host.Volumes.Release(ctx, w.uid); err != nil {
 		return err
 	}
 	return host.Cgroups.Remove(ctx, w.uid)
 }
 
-// sandboxConfig is what the runtime needs to make the pod's sandbox. A failure was told in an
-// event, and is tried again later.
+// sandboxConfig returns the configuration of the pod's sandbox. A failure is recorded in an event and retried later.
 func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uint32) (cri.SandboxConfig, error) {
-	host := w.k.options.Host
+	host := w.host
 	config := sandboxConfig(pod, attempt, host.LogDir)
 	failed := func(reason, format string, err error) (cri.SandboxConfig, error) {
 		if ctx.Err() == nil {
-			w.k.podEvent(pod, corev1.EventTypeWarning, reason, format, err)
+			w.podEvent(pod, corev1.EventTypeWarning, reason, format, err)
 			w.retry = true
 			w.lookAgain(time.Now().Add(retryPeriod))
 		}
@@ -90,17 +88,17 @@ func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uin
 
 // fillSandbox adds what the host decides: names and security.
 func (w *worker) fillSandbox(config *cri.SandboxConfig, pod *corev1.Pod) error {
-	host := w.k.options.Host
+	host := w.host
 	dns, warnings, err := host.Resolver.Resolve(pod)
 	for _, warning := range warnings {
 		reason, message, _ := strings.Cut(warning, ": ")
-		w.k.podEvent(pod, corev1.EventTypeWarning, reason, "%s", message)
+		w.podEvent(pod, corev1.EventTypeWarning, reason, "%s", message)
 	}
 	if err != nil {
 		return err
 	}
 	config.DNS = dns
-	if !isHostNetwork(pod) {
+	if !pod.Spec.HostNetwork {
 		names, err := host.Resolver.Names(pod)
 		if err != nil {
 			return err
@@ -114,21 +112,21 @@ func (w *worker) fillSandbox(config *cri.SandboxConfig, pod *corev1.Pod) error {
 	return err
 }
 
-// containerConfig is what the runtime needs to make a container.
+// containerConfig returns the configuration of a container.
 func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Container, image pulledImage) (cri.ContainerConfig, error) {
-	host := w.k.options.Host
-	pod, attempt := l.pod, w.nextAttempt(l.before, c.Name)
-	config := containerConfig(pod, c, attempt, image.ref)
+	host := w.host
+	pod := l.pod
+	config := containerConfig(pod, c, l.attempt, image.ref)
 	config.Resources = host.Cgroups.Resources(pod, c)
 	ips := l.ips
-	if isHostNetwork(pod) {
-		ips = w.k.hostIPs
+	if pod.Spec.HostNetwork {
+		ips = w.node.HostIPs
 	}
 	env, warnings, err := host.Environment.Environment(ctx, EnvironmentRequest{
-		Pod: pod, Container: c, IPs: ips, HostIPs: w.k.hostIPs, Allocatable: w.k.options.Allocatable,
+		Pod: pod, Container: c, IPs: ips, HostIPs: w.node.HostIPs, Allocatable: w.allocatable,
 	})
 	for _, warning := range warnings {
-		w.k.podEvent(pod, corev1.EventTypeWarning, "InvalidEnvironmentVariableNames", "%s", warning)
+		w.podEvent(pod, corev1.EventTypeWarning, "InvalidEnvironmentVariableNames", "%s", warning)
 	}
 	if err != nil {
 		return config, err
@@ -149,21 +147,21 @@ func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Contai
 	return config, nil
 }
 
-// secure adds what the container may do and whom it shares namespaces with.
+// secure adds the container's privileges and its shared namespaces.
 func (w *worker) secure(config *cri.ContainerConfig, l launch, c *corev1.Container, image pulledImage) (err error) {
 	config.Namespaces = l.config.Namespaces
 	if target := targetOf(l.pod, c.Name); target != "" {
-		seen := l.before.latest(target)
+		seen := l.before.Latest(target)
 		if seen == nil {
 			return fmt.Errorf("unable to find target container %s", target)
 		}
 		config.Namespaces = security.Targeting(config.Namespaces, seen.ID)
 	}
-	config.Security, err = w.k.options.Host.Security.Container(l.pod, c, image.Image)
+	config.Security, err = w.host.Security.Container(l.pod, c, image.Image)
 	return err
 }
 
-// targetOf is the container whose processes an ephemeral container is to see.
+// targetOf returns the container whose processes an ephemeral container is to see.
 func targetOf(pod *corev1.Pod, name string) string {
 	for _, e := range pod.Spec.EphemeralContainers {
 		if e.Name == name {
@@ -173,9 +171,9 @@ func targetOf(pod *corev1.Pod, name string) string {
 	return ""
 }
 
-// mount adds what the container sees of the pod's volumes.
+// mount adds the container's mounts.
 func (w *worker) mount(ctx context.Context, config *cri.ContainerConfig, l launch, r MountRequest) (err error) {
-	host := w.k.options.Host
+	host := w.host
 	names, err := host.Resolver.Names(l.pod)
 	if err != nil {
 		return err
@@ -195,7 +193,7 @@ func (w *worker) mount(ctx context.Context, config *cri.ContainerConfig, l launc
 		}
 		image := *r.Container
 		image.Image, image.ImagePullPolicy = m.Image.Image, pullPolicyOf(l.pod, m.Image.Image)
-		pulled, err := w.ensureImage(ctx, l.pod, &image)
+		pulled, err := w.puller.ensure(ctx, l.pod, &image)
 		if err != nil {
 			return err
 		}
@@ -204,7 +202,7 @@ func (w *worker) mount(ctx context.Context, config *cri.ContainerConfig, l launc
 	return nil
 }
 
-// pullPolicyOf is when the image of an image volume is pulled.
+// pullPolicyOf returns the pull policy of an image volume.
 func pullPolicyOf(pod *corev1.Pod, reference string) corev1.PullPolicy {
 	for _, v := range pod.Spec.Volumes {
 		if v.Image != nil && v.Image.Reference == reference {

@@ -12,81 +12,87 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 	"github.com/keelson-dev/keelson/kubelet/environment/expansion"
 )
 
 // Prober runs probes and hooks that go over the network: HTTP, TCP and gRPC. Exec probes go to
 // the runtime.
 type Prober interface {
-	// Probe returns nil when the container answers well, and an error that says what is wrong
-	// otherwise. An error with the method ProbeState() string says that the container could not be
-	// asked, and counts neither way. It obeys the context, which carries the probe's time-out.
+	// Probe returns nil if the probe succeeds, and an error that describes the failure otherwise. An error with the
+	// method ProbeState() string means that the probe could not be run, and counts neither way. Probe obeys the
+	// context, which carries the probe's timeout.
 	Probe(ctx context.Context, target ProbeTarget) error
 }
 
-// ProbeFunc is a Prober made of a function.
+// ProbeFunc adapts a function to a Prober.
 type ProbeFunc func(ctx context.Context, target ProbeTarget) error
 
 // Probe calls f.
 func (f ProbeFunc) Probe(ctx context.Context, target ProbeTarget) error { return f(ctx, target) }
 
-// ProbeTarget is what a probe is about. Pod, Container and Probe are shared and must not be
-// changed.
+// ProbeTarget is the target of a probe. Pod, Container and Probe are shared and must not be modified.
 type ProbeTarget struct {
 	Pod       *corev1.Pod
 	Container *corev1.Container
-	// ContainerID is the runtime's id of the instance.
+	// ContainerID is the runtime's ID of the container instance.
 	ContainerID string
 	// IPs are the pod's addresses.
 	IPs   []string
 	Probe *corev1.Probe
 }
 
-// probeKey is one probe of one container instance.
+// probeKey identifies one probe of one container instance.
 type probeKey struct {
 	container string
-	kind      probeKind
+	kind      decision.ProbeKind
 }
 
-// probes runs the probes of a pod's running containers, each in a goroutine of its own, and keeps
-// their results. A change of a result pokes the pod's worker.
+// probes runs the probes of a pod's running containers, each in its own goroutine, and keeps their results. A changed
+// result pokes the pod's worker.
 type probes struct {
-	w     *worker
+	exec   cri.Executor
+	prober Prober
+	recorder
+	poke  func()
 	group sync.WaitGroup
 
 	mu      sync.Mutex
-	results map[probeKey]probeResult
+	results map[probeKey]decision.ProbeResult
 	active  map[probeKey]context.CancelFunc
 	dirty   bool
 }
 
-// newProbes takes over what an earlier kubelet has said of containers that run: a restart of the
-// kubelet alone makes nothing unready.
-func newProbes(w *worker, status *corev1.PodStatus) *probes {
-	p := &probes{w: w, results: map[probeKey]probeResult{}, active: map[probeKey]context.CancelFunc{}}
+// newProbes takes over the results that an earlier kubelet reported for running containers, so that a restart of the
+// kubelet makes nothing unready.
+func newProbes(w *parts, poke func(), status *corev1.PodStatus) *probes {
+	p := &probes{
+		exec: w.runtime, prober: w.host.Prober, recorder: w.recorder, poke: poke,
+		results: map[probeKey]decision.ProbeResult{}, active: map[probeKey]context.CancelFunc{},
+	}
 	for _, s := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
-		id := containerIDOf(&s)
+		id := decision.InstanceID(&s)
 		if id == "" || s.State.Running == nil {
 			continue
 		}
 		if s.Started != nil && *s.Started {
-			p.results[probeKey{id, startupProbe}] = probeSuccess
+			p.results[probeKey{id, decision.Startup}] = decision.ProbeSuccess
 		}
 		if s.Ready {
-			p.results[probeKey{id, readinessProbe}] = probeSuccess
+			p.results[probeKey{id, decision.Readiness}] = decision.ProbeSuccess
 		}
 	}
 	return p
 }
 
 // result is the last result of a probe.
-func (p *probes) result(id string, k probeKind) probeResult {
+func (p *probes) result(id string, k decision.ProbeKind) decision.ProbeResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.results[probeKey{id, k}]
 }
 
-// changed reports whether a result has changed since it was asked last.
+// changed reports whether a result has changed since the last call.
 func (p *probes) changed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,26 +102,26 @@ func (p *probes) changed() bool {
 }
 
 // follow starts the probes of containers that run and stops those of containers that do not.
-func (p *probes) follow(ctx context.Context, pod *corev1.Pod, o observation) {
+func (p *probes) follow(ctx context.Context, pod *corev1.Pod, o decision.Observation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	alive, ips := map[string]bool{}, o.ips()
-	for _, o := range o.containers {
+	alive, ips := map[string]bool{}, o.IPs()
+	for _, o := range o.Containers {
 		if o.State != cri.ContainerRunning {
 			continue
 		}
-		c, _, ok := findContainer(pod, o.Metadata.Name)
+		c, _, ok := decision.Container(pod, o.Metadata.Name)
 		if !ok {
 			continue
 		}
 		alive[o.ID] = true
 		target := ProbeTarget{Pod: pod, Container: c, ContainerID: o.ID, IPs: ips}
-		p.start(ctx, target, startupProbe, o.StartedAt)
-		if c.StartupProbe != nil && p.results[probeKey{o.ID, startupProbe}] != probeSuccess {
+		p.start(ctx, target, decision.Startup, o.StartedAt)
+		if c.StartupProbe != nil && p.results[probeKey{o.ID, decision.Startup}] != decision.ProbeSuccess {
 			continue
 		}
-		p.start(ctx, target, livenessProbe, o.StartedAt)
-		p.start(ctx, target, readinessProbe, o.StartedAt)
+		p.start(ctx, target, decision.Liveness, o.StartedAt)
+		p.start(ctx, target, decision.Readiness, o.StartedAt)
 	}
 	for key, cancel := range p.active {
 		if !alive[key.container] {
@@ -130,15 +136,14 @@ func (p *probes) follow(ctx context.Context, pod *corev1.Pod, o observation) {
 	}
 }
 
-// start starts a probe of a container that has one, unless it is running or has come to its end.
-// The lock is held.
-func (p *probes) start(ctx context.Context, target ProbeTarget, k probeKind, started time.Time) {
+// start starts a probe of a container that has one, unless it is running or done. The lock is held.
+func (p *probes) start(ctx context.Context, target ProbeTarget, k decision.ProbeKind, started time.Time) {
 	target.Probe = probeOf(target.Container, k)
 	key := probeKey{target.ContainerID, k}
 	if _, running := p.active[key]; running || target.Probe == nil {
 		return
 	}
-	if k == startupProbe && p.results[key] != probeUnknown { // by an earlier kubelet's word
+	if k == decision.Startup && p.results[key] != decision.ProbeUnknown { // as an earlier kubelet reported
 		return
 	}
 	// The probe outlives the worker's turn; stop and follow end it.
@@ -148,23 +153,23 @@ func (p *probes) start(ctx context.Context, target ProbeTarget, k probeKind, sta
 	p.group.Go(func() { run.loop(ctx) })
 }
 
-func probeOf(c *corev1.Container, k probeKind) *corev1.Probe {
+func probeOf(c *corev1.Container, k decision.ProbeKind) *corev1.Probe {
 	switch k {
-	case startupProbe:
+	case decision.Startup:
 		return c.StartupProbe
-	case livenessProbe:
+	case decision.Liveness:
 		return c.LivenessProbe
 	default:
 		return c.ReadinessProbe
 	}
 }
 
-// hush stops the probes that would restart containers: the pod is on its way out.
-func (p *probes) hush() {
+// stopRestarting stops the probes that could restart containers: the pod is terminating.
+func (p *probes) stopRestarting() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key, cancel := range p.active {
-		if key.kind != readinessProbe {
+		if key.kind != decision.Readiness {
 			cancel()
 		}
 	}
@@ -180,7 +185,7 @@ func (p *probes) stop() {
 	p.group.Wait()
 }
 
-func (p *probes) set(key probeKey, r probeResult) {
+func (p *probes) set(key probeKey, r decision.ProbeResult) {
 	p.mu.Lock()
 	_, wanted := p.active[key]
 	change := wanted && p.results[key] != r
@@ -190,7 +195,7 @@ func (p *probes) set(key probeKey, r probeResult) {
 	}
 	p.mu.Unlock()
 	if change {
-		p.w.poke()
+		p.poke()
 	}
 }
 
@@ -209,15 +214,15 @@ func orDefault(v, fallback int32) int32 {
 	return v
 }
 
-// loop probes until the context ends, or until nothing more can come of it: a start-up probe that
-// has its result, a liveness probe that has failed.
+// loop probes until the context ends or the result is final: when a startup probe has its result, or a liveness probe
+// has failed.
 func (r probeRun) loop(ctx context.Context) {
 	spec := r.target.Probe
 	period := time.Duration(orDefault(spec.PeriodSeconds, 10)) * time.Second
 	next := r.started.Add(time.Duration(spec.InitialDelaySeconds) * time.Second)
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
-	var last probeResult
+	var last decision.ProbeResult
 	count := int32(0)
 	for {
 		select {
@@ -230,58 +235,58 @@ func (r probeRun) loop(ctx context.Context) {
 			return
 		}
 		timer.Reset(period)
-		if result == probeUnknown {
+		if result == decision.ProbeUnknown {
 			continue
 		}
 		if result != last {
 			last, count = result, 0
 		}
 		count++
-		if result == probeFailure && count < orDefault(spec.FailureThreshold, 3) ||
-			result == probeSuccess && count < orDefault(spec.SuccessThreshold, 1) {
+		if result == decision.ProbeFailure && count < orDefault(spec.FailureThreshold, 3) ||
+			result == decision.ProbeSuccess && count < orDefault(spec.SuccessThreshold, 1) {
 			continue
 		}
 		r.probes.set(r.key, result)
-		if r.key.kind == startupProbe || r.key.kind == livenessProbe && result == probeFailure {
+		if r.key.kind == decision.Startup || r.key.kind == decision.Liveness && result == decision.ProbeFailure {
 			return
 		}
 	}
 }
 
-// once probes once and tells of a failure in an event.
-func (r probeRun) once(ctx context.Context) probeResult {
+// once probes once and records a failure in an event.
+func (r probeRun) once(ctx context.Context) decision.ProbeResult {
 	spec := r.target.Probe
 	limit := time.Duration(orDefault(spec.TimeoutSeconds, 1)) * time.Second
-	k, pod, name := r.probes.w.k, r.target.Pod, r.target.Container.Name
-	failed := func(output string) probeResult {
+	pod, name := r.target.Pod, r.target.Container.Name
+	failed := func(output string) decision.ProbeResult {
 		if ctx.Err() == nil {
-			k.containerEvent(subject{pod, name, r.target.ContainerID}, corev1.EventTypeWarning, "Unhealthy",
+			r.probes.containerEvent(subject{pod, name, r.target.ContainerID}, corev1.EventTypeWarning, "Unhealthy",
 				fmt.Sprintf("%s probe failed: %s", r.key.kind, output))
 		}
-		return probeFailure
+		return decision.ProbeFailure
 	}
-	errored := func(state string, err error) probeResult {
+	errored := func(state string, err error) decision.ProbeResult {
 		if ctx.Err() == nil {
-			k.containerEvent(subject{pod, name, r.target.ContainerID}, corev1.EventTypeWarning, "Unhealthy",
+			r.probes.containerEvent(subject{pod, name, r.target.ContainerID}, corev1.EventTypeWarning, "Unhealthy",
 				fmt.Sprintf("%s probe errored and resulted in %s state: %v", r.key.kind, state, err))
 		}
-		return probeUnknown
+		return decision.ProbeUnknown
 	}
 	if spec.Exec == nil {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		err := k.options.Host.Prober.Probe(limited, r.target)
-		var unasked interface{ ProbeState() string }
+		err := r.probes.prober.Probe(limited, r.target)
+		var unprobed interface{ ProbeState() string }
 		switch {
 		case err == nil:
-			return probeSuccess
-		case errors.As(err, &unasked):
-			return errored(unasked.ProbeState(), err)
+			return decision.ProbeSuccess
+		case errors.As(err, &unprobed):
+			return errored(unprobed.ProbeState(), err)
 		default:
 			return failed(err.Error())
 		}
 	}
-	result, err := k.runtime.ExecSync(ctx, r.target.ContainerID, expansion.Args(spec.Exec.Command, literal(r.target.Container)), limit)
+	result, err := r.probes.exec.ExecSync(ctx, r.target.ContainerID, expansion.Args(spec.Exec.Command, literal(r.target.Container)), limit)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return failed(fmt.Sprintf("command timed out: %q timed out after %v", strings.Join(spec.Exec.Command, " "), limit))
@@ -290,5 +295,5 @@ func (r probeRun) once(ctx context.Context) probeResult {
 	case result.ExitCode != 0:
 		return failed(string(result.Stdout) + string(result.Stderr))
 	}
-	return probeSuccess
+	return decision.ProbeSuccess
 }

@@ -18,9 +18,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// probeScript makes the first instance of a container answer one probe after the other as the letters say, the last
-// one for ever: . is well, x is not, ? is that nobody can be asked, and ~ that no answer comes. Later instances are
-// well.
+// probeScript makes the first instance of a container answer successive probes according to the letters, the last of
+// which repeats forever: . succeeds, x fails, ? cannot be probed, and ~ never answers. Later instances succeed.
 type probeScript struct {
 	letters string
 	asked   atomic.Int32
@@ -86,12 +85,12 @@ func TestProbeThresholds(t *testing.T) {
 		"one failure is enough":           {kind: "readiness", letters: ".x.", failure: 1, want: []string{"0s " + ready, "5s " + started, "10s " + ready}},
 		"no answer counts neither way":    {kind: "readiness", letters: ".xx?x.", want: []string{"0s " + ready, "20s " + started, "25s " + ready}},
 		"nothing but errors":              {kind: "readiness", letters: ".?", failure: 1, want: []string{"0s " + ready}},
-		"a time-out is a failure":         {kind: "readiness", letters: ".~.", failure: 1, want: []string{"0s " + ready, "6s " + started, "11s " + ready}},
+		"a timeout is a failure":          {kind: "readiness", letters: ".~.", failure: 1, want: []string{"0s " + ready, "6s " + started, "11s " + ready}},
 		"the usual period":                {kind: "readiness", letters: "x.", period: -1, want: []string{"0s " + started, "10s " + ready}},
 		"unfit after three in a row":      {kind: "liveness", letters: ".xx.xxx", want: []string{"0s " + ready, "30s " + again}},
 		"unfit after one":                 {kind: "liveness", letters: ".x", failure: 1, want: []string{"0s " + ready, "5s " + again}},
-		"unfit as it does not answer":     {kind: "liveness", letters: ".~", failure: 1, want: []string{"0s " + ready, "6s " + again}},
-		"nobody to ask is not unfit":      {kind: "liveness", letters: ".?", failure: 1, want: []string{"0s " + ready}},
+		"unfit without an answer":         {kind: "liveness", letters: ".~", failure: 1, want: []string{"0s " + ready, "6s " + again}},
+		"unreachable is not unfit":        {kind: "liveness", letters: ".?", failure: 1, want: []string{"0s " + ready}},
 		"started at last":                 {kind: "startup", letters: "xx.x", want: []string{"0s " + started, "10s " + ready}},
 		"not started in time":             {kind: "startup", letters: "xxx", want: []string{"0s " + started, "10s " + again}},
 		"not started, with a broken line": {kind: "startup", letters: "x?xx", want: []string{"0s " + started, "15s " + again}},
@@ -122,13 +121,13 @@ func TestProbeThresholds(t *testing.T) {
 	}
 }
 
-// TestProbesThatHaveSaidEnough: a container that is unfit is not asked again while it ends, and one that has started
-// not whether it has.
+// TestProbesThatHaveSaidEnough: an unfit container is not probed again while it is stopped, nor a started one by its
+// startup probe.
 func TestProbesThatHaveSaidEnough(t *testing.T) {
 	unfit := &probeScript{letters: "x"}
 	simulate(t, unfit.options(simulated.Program{IgnoresStop: true}), kubelet.Options{}, func(n *node) {
 		n.pods.Put(newPod("web", func(p *corev1.Pod) { p.Spec.Containers[0].LivenessProbe = execProbe(5, 0) }))
-		n.after(39 * time.Second) // 10 s to be unfit, and 30 s to end
+		n.after(39 * time.Second) // 10 s until it is unfit, and 30 s to stop
 		if got := unfit.asked.Load(); got != 3 {
 			t.Errorf("a container that ends was asked %d times, want 3", got)
 		}
@@ -143,7 +142,7 @@ func TestProbesThatHaveSaidEnough(t *testing.T) {
 	})
 }
 
-// TestStartedIsNotAskedTwice: nor by the kubelet that comes after.
+// TestStartedIsNotAskedTwice: a startup probe that has succeeded is not run again, even by the next kubelet.
 func TestStartedIsNotAskedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := &probeScript{letters: ".x"}
@@ -165,7 +164,7 @@ func TestStartedIsNotAskedTwice(t *testing.T) {
 	})
 }
 
-// probeLog is a Prober that counts how often each path is asked for.
+// probeLog is a Prober that counts the probes of each path.
 type probeLog struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -184,7 +183,7 @@ func (l *probeLog) Probe(ctx context.Context, target kubelet.ProbeTarget) error 
 	return answer(ctx, path)
 }
 
-// asked is how often a path was asked for.
+// asked returns how often a path was probed.
 func (l *probeLog) asked(path string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,8 +201,7 @@ func withAllProbes(p *corev1.Pod) {
 	c.LivenessProbe, c.ReadinessProbe = getProbe("/live"), getProbe("/ready")
 }
 
-// TestProbesOfAPodThatEnds: nothing asks whether to restart what is to end; whether it still serves is asked to its
-// last.
+// TestProbesOfAPodThatEnds: in a terminating pod, only readiness probes continue, until the end.
 func TestProbesOfAPodThatEnds(t *testing.T) {
 	log := &probeLog{counts: map[string]int{}}
 	rt := simulated.Options{Program: func(simulated.Process) simulated.Program { return simulated.Program{StopAfter: 20 * time.Second} }}
@@ -234,7 +232,7 @@ func TestProbesOfAPodThatEnds(t *testing.T) {
 	})
 }
 
-// TestProbesOfAPodThatHasEnded: a pod that failed stays in the API, its probes do not go on.
+// TestProbesOfAPodThatHasEnded: a failed pod stays in the API, but its probes stop.
 func TestProbesOfAPodThatHasEnded(t *testing.T) {
 	log := &probeLog{counts: map[string]int{}}
 	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{Prober: log}}, func(n *node) {
@@ -249,11 +247,11 @@ func TestProbesOfAPodThatHasEnded(t *testing.T) {
 	})
 }
 
-type unasked struct{ error }
+type unprobed struct{ error }
 
-func (unasked) ProbeState() string { return "unknown" }
+func (unprobed) ProbeState() string { return "unknown" }
 
-// TestNetworkProbes: they have the time that the probe says, and who cannot be asked is not unfit.
+// TestNetworkProbes: network probes have the probe's timeout, and a container that cannot be probed is not unfit.
 func TestNetworkProbes(t *testing.T) {
 	var live, ready atomic.Int64
 	log := &probeLog{counts: map[string]int{}, answer: func(ctx context.Context, path string) error {
@@ -263,7 +261,7 @@ func TestNetworkProbes(t *testing.T) {
 		}
 		if path == "/live" {
 			live.Store(int64(time.Until(until)))
-			return unasked{errors.New("no address")}
+			return unprobed{errors.New("no address")}
 		}
 		ready.Store(int64(time.Until(until)))
 		<-ctx.Done()

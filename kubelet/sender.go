@@ -10,29 +10,31 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 )
 
-// urgency says how soon a status has to reach the API.
+// urgency is how soon a status must reach the API.
 type urgency int
 
 const (
-	// provisional: more is about to be known. It is sent after provisionalDelay unless something
-	// settled comes first, so that a pod that starts quickly costs one write.
+	// provisional statuses are about to change. They are sent after provisionalDelay unless a settled one comes first,
+	// so a pod that starts quickly costs one write.
 	provisional urgency = iota
-	// settled: nothing more will change for now. It is sent after settledDelay, together with what
-	// other pods have to say at the same time, in the order of their names.
+	// settled statuses will not change for now. They are sent after settledDelay, simultaneous ones in the order of
+	// their pods' names.
 	settled
 )
 
-// sender brings the statuses of pods to the API, in the background and in the order of their
-// urgency. It keeps the last status of every pod until the API has taken it, however often that
-// fails, and deletes pods that are over and were asked to go.
+// sender sends the statuses of pods to the API, in the background and in the order of their urgency. It retries the
+// last status of every pod until the API has accepted it, and deletes terminating pods that have ended.
 type sender struct {
 	client Client
 	log    *slog.Logger
@@ -40,21 +42,21 @@ type sender struct {
 
 	mu      sync.Mutex
 	reports map[types.UID]*report
-	mirrors map[mirrored]*corev1.Pod // of the API, by the static pods that they say they stand for
+	mirrors map[mirrored]*corev1.Pod // in the API, by the static pods that they claim to represent
 }
 
-// report is what is to be told of one pod.
+// report is what to send about one pod.
 type report struct {
 	pod      *corev1.Pod // newest known state of the object
 	status   corev1.PodStatus
 	uid      types.UID
-	finished bool // nothing of the pod runs any more
-	// static pods are told through their mirrors; absent while there is none.
+	finished bool // none of its containers runs any more
+	// static pods are reported through their mirrors; absent is set while there is none.
 	static, absent bool
-	gone           bool // the object is no longer in the API: there is nobody to tell
-	// version counts statuses, sent is the last one that the API took.
+	gone           bool // the object is no longer in the API: there is nothing to update
+	// version counts statuses; sent is the last one that the API accepted.
 	version, sent uint64
-	due           time.Time // when to send; zero is never
+	due           time.Time // when to send; zero means never
 	failures      int
 }
 
@@ -62,18 +64,17 @@ func newSender(c Client, log *slog.Logger) *sender {
 	return &sender{client: c, log: log, wake: make(chan struct{}, 1), reports: map[types.UID]*report{}, mirrors: map[mirrored]*corev1.Pod{}}
 }
 
-// set takes a pod's status. A status equal to the last one costs nothing.
+// set takes a pod's status. A status equal to the last one causes no write.
 func (s *sender) set(pod *corev1.Pod, status corev1.PodStatus, u urgency) {
 	s.take(pod, status, u, false)
 }
 
-// finish takes the last status of a pod that is over. It may be called again when the pod has
-// changed.
+// finish takes the last status of a pod that has ended. It may be called again when the pod has changed.
 func (s *sender) finish(pod *corev1.Pod, status corev1.PodStatus) {
 	s.take(pod, status, settled, true)
 }
 
-// status is the newest that is known of a pod.
+// status returns a pod's newest status.
 func (s *sender) status(uid types.UID) (corev1.PodStatus, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +90,7 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 	defer s.mu.Unlock()
 	r, known := s.reports[pod.UID]
 	if !known {
-		r = &report{uid: pod.UID, pod: pod, static: isStatic(pod), absent: isStatic(pod)}
+		r = &report{uid: pod.UID, pod: pod, static: origin.Static(pod), absent: origin.Static(pod)}
 		s.reports[pod.UID] = r
 		r.reflect(s.mirrors[mirrored{pod.UID, nameOf(pod)}])
 	}
@@ -98,7 +99,7 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 	}
 	r.learn(pod)
 	same := known && reflect.DeepEqual(r.status, status)
-	// Until now the API was not told that the pod has ended, even if its status said so.
+	// Until now the pod was not reported as ended, even if its status said so.
 	ended := finished && !r.finished
 	r.finished = r.finished || finished
 	if !same || ended {
@@ -118,9 +119,9 @@ func (s *sender) take(pod *corev1.Pod, status corev1.PodStatus, u urgency, finis
 	}
 }
 
-// learn takes note of a newer state of the object.
+// learn records a newer state of the object.
 func (r *report) learn(pod *corev1.Pod) {
-	if r.static && !isMirror(pod) {
+	if r.static && !origin.Mirror(pod) {
 		return
 	}
 	if newer(pod.ResourceVersion, r.pod.ResourceVersion) {
@@ -128,30 +129,30 @@ func (r *report) learn(pod *corev1.Pod) {
 	}
 }
 
-// newer compares resource versions: numbers, where the server keeps the API's rules.
+// newer compares resource versions, which are numbers on conforming servers.
 func newer(a, b string) bool {
 	x, errA := strconv.ParseUint(a, 10, 64)
 	y, errB := strconv.ParseUint(b, 10, 64)
 	return errA != nil || errB != nil || x > y
 }
 
-// deletable reports whether the object may go: it was asked to, and nothing of it is left.
+// deletable reports whether the object may be deleted: its deletion was requested, and nothing of the pod is left.
 func (r *report) deletable() bool {
 	return r.finished && r.pod.DeletionTimestamp != nil && !r.static
 }
 
-// mirrored is the static pod that a pod of the API says it stands for. Anybody may say so: only a
-// static pod of the same name is told of through it.
+// mirrored is the static pod that a pod in the API claims to represent. Any pod may claim so; it is used only for a
+// static pod of the same name.
 type mirrored struct {
 	uid  types.UID
 	name types.NamespacedName
 }
 
-// mirror takes note of a pod in the API that says it stands for a static one.
+// mirror records a pod in the API that claims to represent a static one.
 func (s *sender) mirror(mirror *corev1.Pod, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := mirrored{types.UID(mirror.Annotations[annotationMirror]), nameOf(mirror)}
+	of := mirrored{types.UID(mirror.Annotations[origin.MirrorAnnotation]), nameOf(mirror)}
 	s.mirrors[of] = mirror
 	if gone {
 		delete(s.mirrors, of)
@@ -167,7 +168,7 @@ func (s *sender) mirror(mirror *corev1.Pod, gone bool) {
 	}
 }
 
-// reflect makes the mirror, nil for none, what the report of a static pod is about.
+// reflect sets the mirror, nil for none, to which a static pod's status is sent.
 func (r *report) reflect(mirror *corev1.Pod) {
 	if !r.static {
 		return
@@ -183,20 +184,20 @@ func (r *report) reflect(mirror *corev1.Pod) {
 	r.learn(mirror)
 }
 
-// observe takes note of a pod's newest state in the API. When somebody else has changed what the
-// kubelet says there, it says it again.
+// observe records a pod's newest state in the API. If somebody else has overwritten the kubelet's status there, it is
+// sent again.
 func (s *sender) observe(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, known := s.reports[pod.UID]
 	if !known || r.gone || r.static || !newer(pod.ResourceVersion, r.pod.ResourceVersion) {
-		return // of static pods the API has the mirrors
+		return // static pods have mirrors in the API instead
 	}
 	r.pod = pod
 	if r.sent == 0 || r.sent != r.version || r.failures > 0 {
 		return
 	}
-	if patch, err := podPatch(pod, mergeStatus(pod, r.status, !r.finished)); err == nil && patch != nil {
+	if patch, err := podPatch(pod, decision.Merge(pod, r.status, !r.finished, time.Now())); err == nil && patch != nil {
 		r.version++
 		r.due = time.Now().Add(settledDelay)
 		s.poke()
@@ -242,7 +243,7 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// ready returns the pods whose status is due, in a fixed order, and when the next one is.
+// ready returns the pods whose status is due, in a fixed order, and when the next one will be.
 func (s *sender) ready(now time.Time) (uids []types.UID, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +267,7 @@ func (s *sender) ready(now time.Time) (uids []types.UID, next time.Time) {
 	return uids, next
 }
 
-// send brings one pod's status to the API.
+// send sends one pod's status to the API.
 func (s *sender) send(ctx context.Context, uid types.UID) {
 	s.mu.Lock()
 	r, ok := s.reports[uid]
@@ -276,7 +277,7 @@ func (s *sender) send(ctx context.Context, uid types.UID) {
 	}
 	r.due = time.Time{}
 	pod, version, finished := r.pod, r.version, r.finished
-	status := mergeStatus(pod, r.status, !finished)
+	status := decision.Merge(pod, r.status, !finished, time.Now())
 	s.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -285,7 +286,7 @@ func (s *sender) send(ctx context.Context, uid types.UID) {
 	if apierrors.IsConflict(err) {
 		updated, err = s.refresh(ctx, pod, err)
 	}
-	if err == nil && finished && updated.DeletionTimestamp != nil && !isMirror(pod) {
+	if err == nil && finished && updated.DeletionTimestamp != nil && !origin.Mirror(pod) {
 		err = s.delete(ctx, pod)
 		if err == nil {
 			err = apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
@@ -297,8 +298,8 @@ func (s *sender) send(ctx context.Context, uid types.UID) {
 	s.done(uid, updated, version, err)
 }
 
-// refresh looks what a conflict was about. When another pod has the name, ours is not found any
-// more; otherwise the attempt is made again, from the newest state.
+// refresh resolves a conflict. If another pod has taken the name, ours counts as not found; otherwise the write is
+// retried from the newest state.
 func (s *sender) refresh(ctx context.Context, pod *corev1.Pod, conflict error) (*corev1.Pod, error) {
 	obj, err := s.client.Get(ctx, podTarget(pod))
 	if err != nil {
@@ -311,7 +312,7 @@ func (s *sender) refresh(ctx context.Context, pod *corev1.Pod, conflict error) (
 	return current, conflict
 }
 
-// done books the result of an attempt.
+// done records the result of an attempt.
 func (s *sender) done(uid types.UID, updated *corev1.Pod, version uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +323,7 @@ func (s *sender) done(uid types.UID, updated *corev1.Pod, version uint64, err er
 	r.learn(updated)
 	switch {
 	case apierrors.IsNotFound(err) && r.static:
-		r.absent, r.due = true, time.Time{} // until there is another mirror
+		r.absent, r.due = true, time.Time{} // until another mirror appears
 	case apierrors.IsNotFound(err):
 		r.gone, r.due = true, time.Time{}
 	case err != nil:
@@ -338,7 +339,7 @@ func (s *sender) done(uid types.UID, updated *corev1.Pod, version uint64, err er
 	}
 }
 
-// patch changes the status in the API where it differs and returns the newest state.
+// patch updates the status in the API if it differs, and returns the newest state.
 func (s *sender) patch(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
 	patch, err := podPatch(pod, status)
 	if err != nil || patch == nil {
@@ -367,50 +368,5 @@ func (s *sender) delete(ctx context.Context, pod *corev1.Pod) error {
 func podTarget(pod *corev1.Pod) client.Target {
 	return client.Target{
 		Resource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: pod.Namespace, Name: pod.Name,
-	}
-}
-
-// mergeStatus is what the object's status is to become: the kubelet's, with what belongs to
-// others. A pod is not said to have ended while its containers may run.
-func mergeStatus(pod *corev1.Pod, status corev1.PodStatus, mayRun bool) corev1.PodStatus {
-	old := pod.Status
-	merged := *old.DeepCopy()
-	own := status.DeepCopy()
-	merged.ObservedGeneration = own.ObservedGeneration
-	merged.Phase, merged.Reason, merged.Message = own.Phase, own.Reason, own.Message
-	merged.HostIP, merged.HostIPs = own.HostIP, own.HostIPs
-	merged.PodIP, merged.PodIPs = own.PodIP, own.PodIPs
-	merged.StartTime, merged.QOSClass = own.StartTime, own.QOSClass
-	merged.InitContainerStatuses = own.InitContainerStatuses
-	merged.ContainerStatuses = own.ContainerStatuses
-	merged.EphemeralContainerStatuses = own.EphemeralContainerStatuses
-	merged.Resources, merged.AllocatedResources = own.Resources, own.AllocatedResources
-	merged.Conditions = slices.DeleteFunc(merged.Conditions, func(c corev1.PodCondition) bool { return ownedCondition(c.Type) })
-	for _, c := range own.Conditions {
-		if c.Type == corev1.DisruptionTarget && findCondition(merged.Conditions, c.Type) == nil || ownedCondition(c.Type) {
-			merged.Conditions = append(merged.Conditions, c)
-		}
-	}
-	if mayRun && !isTerminal(old.Phase) && isTerminal(merged.Phase) {
-		merged.Phase, merged.Reason, merged.Message = old.Phase, old.Reason, old.Message
-	}
-	if isTerminal(merged.Phase) {
-		endReadiness(&merged)
-	}
-	return merged
-}
-
-// endReadiness makes sure that no pod is said to have ended and to be ready.
-func endReadiness(status *corev1.PodStatus) {
-	reason := "PodCompleted"
-	if status.Phase == corev1.PodFailed {
-		reason = "PodFailed"
-	}
-	for i := range status.Conditions {
-		c := &status.Conditions[i]
-		if (c.Type == corev1.PodReady || c.Type == corev1.ContainersReady) && c.Status == corev1.ConditionTrue {
-			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, ""
-			c.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second).UTC())
-		}
 	}
 }

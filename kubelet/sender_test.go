@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// answering is a Client that only answers reads.
+// answering is a Client that supports only reads.
 type answering struct {
 	Client
 	pod *corev1.Pod
@@ -24,7 +24,7 @@ type answering struct {
 
 func (a answering) Get(context.Context, client.Target) (runtime.Object, error) { return a.pod, a.err }
 
-// TestConflictWithAnotherPod: a pod that has taken the name of ours is none that our status may be written to.
+// TestConflictWithAnotherPod: the status of a pod is never written to another pod that has taken its name.
 func TestConflictWithAnotherPod(t *testing.T) {
 	named := func(uid types.UID) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: uid}}
@@ -36,9 +36,9 @@ func TestConflictWithAnotherPod(t *testing.T) {
 		updated *corev1.Pod
 		is      func(error) bool
 	}{
-		"a newer state of ours": {answering{pod: newer}, newer, func(err error) bool { return errors.Is(err, conflict) }},
-		"another pod":           {answering{pod: named("theirs")}, ours, apierrors.IsNotFound},
-		"nobody knows":          {answering{err: away}, ours, func(err error) bool { return errors.Is(err, away) }},
+		"a newer state of our pod": {answering{pod: newer}, newer, func(err error) bool { return errors.Is(err, conflict) }},
+		"another pod":              {answering{pod: named("theirs")}, ours, apierrors.IsNotFound},
+		"unknown":                  {answering{err: away}, ours, func(err error) bool { return errors.Is(err, away) }},
 	} {
 		s := newSender(c.answer, slog.New(slog.DiscardHandler))
 		if updated, err := s.refresh(t.Context(), ours, conflict); updated != c.updated || !c.is(err) {

@@ -26,7 +26,7 @@ type staticNode struct {
 	manifests *memory.Store[*corev1.Pod]
 }
 
-// runStatic starts a kubelet that has static pods, too.
+// runStatic starts a kubelet that also has static pods.
 func (w *world) runStatic(rt *simulated.Runtime) *staticNode {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -63,7 +63,7 @@ func withStatic(t *testing.T, o simulated.Options, test func(n *staticNode)) {
 	})
 }
 
-// manifest is a static pod of that content.
+// manifest returns a static pod with that content.
 func manifest(content string) *corev1.Pod {
 	return newPod("web-n1", func(pod *corev1.Pod) {
 		pod.UID = types.UID(content)
@@ -73,7 +73,7 @@ func manifest(content string) *corev1.Pod {
 	})
 }
 
-// mirror is what the API has of a static pod.
+// mirror returns the mirror of a static pod.
 func mirror(content, uid string) *corev1.Pod {
 	pod := manifest(content)
 	pod.UID = types.UID(uid)
@@ -81,7 +81,7 @@ func mirror(content, uid string) *corev1.Pod {
 	return pod
 }
 
-// running are the UIDs of pods whose containers run.
+// running returns the UIDs of pods with running containers.
 func (n *staticNode) running() []string {
 	var list []string
 	for _, c := range n.containers() {
@@ -99,7 +99,8 @@ func (n *staticNode) expectRunning(want ...string) {
 	}
 }
 
-// TestStaticPod: it runs without a mirror, is told through it once there is one, and does not care about its end.
+// TestStaticPod: a static pod runs without a mirror, is reported through it once there is one, and survives its
+// deletion.
 func TestStaticPod(t *testing.T) {
 	withStatic(t, simulated.Options{Images: []string{"nginx"}}, func(n *staticNode) {
 		n.manifests.Put(manifest("a"))
@@ -111,7 +112,7 @@ func TestStaticPod(t *testing.T) {
 		n.expectStatuses("1s web-n1 Running Ready main=running")
 		id := n.containers()[0].ID
 
-		// Somebody deletes the mirror: the containers go on, and the next mirror hears of them.
+		// The mirror is deleted: the containers keep running, and are reported through the next mirror.
 		n.remove("web-n1", 0)
 		n.after(time.Second)
 		n.pods.Delete("default", "web-n1")
@@ -125,7 +126,7 @@ func TestStaticPod(t *testing.T) {
 		}
 
 		sent := n.count("patch pods/status")
-		// The file is gone: so is the pod. The mirror is not the kubelet's to delete.
+		// The file is removed, and so is the pod. Deleting the mirror is not up to the kubelet.
 		n.manifests.Delete("default", "web-n1")
 		n.after(10 * time.Second)
 		n.expectRunning()
@@ -141,7 +142,8 @@ func TestStaticPod(t *testing.T) {
 	})
 }
 
-// TestStaticPodOfTheSameName waits for the end of the one before; of several that wait the last one counts.
+// TestStaticPodOfTheSameName: a static pod waits for the end of an earlier one of its name; of several that wait, the
+// last one counts.
 func TestStaticPodOfTheSameName(t *testing.T) {
 	withStatic(t, slow(), func(n *staticNode) {
 		n.manifests.Put(manifest("a"))
@@ -155,7 +157,7 @@ func TestStaticPodOfTheSameName(t *testing.T) {
 		n.after(10 * time.Second)
 		n.expectRunning("d")
 
-		// What waits and is taken back never runs.
+		// A waiting pod that is removed never runs.
 		n.manifests.Delete("default", "web-n1")
 		n.manifests.Put(manifest("e"))
 		n.after(time.Second)
@@ -172,7 +174,8 @@ func TestStaticPodOfTheSameName(t *testing.T) {
 	})
 }
 
-// TestStaticPodTakenBack: what was removed and comes back while it still ends is started anew, unless it is removed again.
+// TestStaticPodTakenBack: a pod that is removed and comes back while it is still ending is started anew, unless it is
+// removed again.
 func TestStaticPodTakenBack(t *testing.T) {
 	withStatic(t, slow(), func(n *staticNode) {
 		n.manifests.Put(manifest("a"))
@@ -185,7 +188,7 @@ func TestStaticPodTakenBack(t *testing.T) {
 		n.expectEventsAbout("Started",
 			"0s web-n1 spec.containers{main} Normal Started: Container started", "6s web-n1 spec.containers{main} Normal Started: Container started")
 
-		// At once, and for a while only.
+		// At once, and only for a while.
 		n.manifests.Delete("default", "web-n1")
 		n.manifests.Put(manifest("a"))
 		n.after(time.Minute)
@@ -201,7 +204,7 @@ func TestStaticPodTakenBack(t *testing.T) {
 	})
 }
 
-// TestStaticPodEvicted: it fails and stays so, until its file changes.
+// TestStaticPodEvicted: an evicted static pod stays failed until its file changes.
 func TestStaticPodEvicted(t *testing.T) {
 	withStatic(t, slow(), func(n *staticNode) {
 		n.manifests.Put(manifest("a"))
@@ -223,7 +226,7 @@ func TestStaticPodEvicted(t *testing.T) {
 	})
 }
 
-// TestStaticPodWithoutServer: it runs before the kubelet has heard anything of an API server.
+// TestStaticPodWithoutServer: a static pod runs before the kubelet has reached an API server.
 func TestStaticPodWithoutServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// TestStopOfWhatIsNotThere: it has stopped.
+// TestStopOfWhatIsNotThere: a missing container counts as stopped.
 func TestStopOfWhatIsNotThere(t *testing.T) {
 	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
 		if op.Verb == simulated.StopContainer {
@@ -36,7 +36,7 @@ func TestStopOfWhatIsNotThere(t *testing.T) {
 	})
 }
 
-// TestStopOfASandboxThatIsNotThere: nor has that failed.
+// TestStopOfASandboxThatIsNotThere: a missing sandbox counts as stopped.
 func TestStopOfASandboxThatIsNotThere(t *testing.T) {
 	asked := 0
 	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
@@ -59,7 +59,7 @@ func TestStopOfASandboxThatIsNotThere(t *testing.T) {
 	})
 }
 
-// TestGraceOfAStartupProbe: a container that does not start has the time that the probe gives it to end.
+// TestGraceOfAStartupProbe: a container that fails its startup probe gets the probe's grace period.
 func TestGraceOfAStartupProbe(t *testing.T) {
 	script := &probeScript{letters: "x"}
 	simulate(t, script.options(simulated.Program{IgnoresStop: true}), kubelet.Options{}, func(n *node) {
@@ -72,7 +72,7 @@ func TestGraceOfAStartupProbe(t *testing.T) {
 	})
 }
 
-// TestForcedDeletionInterrupts: what hangs is given up when the pod is not there any more.
+// TestForcedDeletionInterrupts: hanging work is given up when the pod is gone.
 func TestForcedDeletionInterrupts(t *testing.T) {
 	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
 		return simulated.Outcome{Hang: op.Verb == simulated.PullImage}
@@ -86,7 +86,7 @@ func TestForcedDeletionInterrupts(t *testing.T) {
 	})
 }
 
-// TestPodThatIsRemovedBehindItsBack is made again, also when the runtime tells nothing.
+// TestPodThatIsRemovedBehindItsBack: a pod removed from the runtime is recreated, even without events.
 func TestPodThatIsRemovedBehindItsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -110,7 +110,7 @@ func TestPodThatIsRemovedBehindItsBack(t *testing.T) {
 	})
 }
 
-// registries is a runtime that pulls images with the right credentials only, and notes those that it was given.
+// registries is a runtime that pulls images only with the right credentials, and records those it gets.
 type registries struct {
 	*simulated.Runtime
 	tried   []string
@@ -146,7 +146,7 @@ func (k keys) For(context.Context, *corev1.Pod, string) ([]cri.Auth, error) {
 	return list, nil
 }
 
-// TestCredentialsAreTriedInTurn: until one will do, and none after it or besides.
+// TestCredentialsAreTriedInTurn: credentials are tried in turn until one works, and none after it.
 func TestCredentialsAreTriedInTurn(t *testing.T) {
 	for _, c := range []struct {
 		keys    keys
@@ -182,7 +182,7 @@ func TestCredentialsAreTriedInTurn(t *testing.T) {
 	}
 }
 
-// TestHookThatCannotBeReached: the container does not go on without it.
+// TestHookThatCannotBeReached: the container does not keep running without its hook.
 func TestHookThatCannotBeReached(t *testing.T) {
 	hooks := kubelet.ProbeFunc(func(_ context.Context, target kubelet.ProbeTarget) error {
 		if target.Probe.HTTPGet.Path != "/begin" || target.ContainerID == "" || len(target.IPs) == 0 {

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"time"
 
@@ -10,73 +11,102 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 )
 
-// stage is how far a pod's life has come. It only moves forward.
-type stage int
+// parts are the dependencies that a kubelet's workers share, each as narrow as they need it. They never change.
+type parts struct {
+	runtime  podRuntime
+	images   imageRuntime
+	host     *Host
+	statuses statuses
+	recorder
+	observer interface {
+		PodStarted(created, seen, running time.Time)
+		PodSynced(took time.Duration)
+	}
+	log *slog.Logger
+	// network says why pods cannot have networks of their own yet; empty means that they can.
+	network     func() string
+	node        decision.Node
+	allocatable corev1.ResourceList
+	// maxRestartDelay is the longest back-off between restarts of a container.
+	maxRestartDelay time.Duration
+}
 
-const (
-	running     stage = iota // keep it as its spec says
-	terminating              // end everything that runs
-	over                     // nothing runs and nothing will; the last status is with the sender
-)
+// podRuntime is the part of the runtime that a worker uses.
+//
+//nolint:interfacebloat // composed of the narrow ones that it asks for
+type podRuntime interface {
+	cri.Sandboxes
+	cri.SandboxReader
+	cri.Containers
+	cri.ContainerReader
+	cri.Executor
+}
 
-// worker looks after one pod, in a goroutine of its own. Everything it does follows from the
-// newest state of the pod, what the runtime has for it, and the time; so it needs to be told only
-// that something has changed.
+// statuses is where a worker reports its pod's status.
+type statuses interface {
+	// set takes a pod's status; finish takes the last one of a pod that has ended, and may be called repeatedly.
+	set(pod *corev1.Pod, status corev1.PodStatus, u urgency)
+	finish(pod *corev1.Pod, status corev1.PodStatus)
+	// drop forgets a pod that is gone for good.
+	drop(uid types.UID)
+}
+
+// worker runs one pod, in its own goroutine. Everything it does follows from the newest state of the pod, its state in
+// the runtime, and the time; so it only needs to know that something has changed.
 type worker struct {
-	k    *Kubelet
-	uid  types.UID
-	wake chan struct{} // holds one token while there is something to look at
-	news news
+	*parts
+	uid   types.UID
+	wake  chan struct{} // holds one token while a sync is requested
+	inbox inbox
 
-	// Of the goroutine alone:
-	stage    stage
-	status   corev1.PodStatus // as generated last
-	seen     observation
-	due      time.Time // when to look again without being woken; zero is never
-	retry    bool      // the last look at it failed
-	rejected bool      // refused by admission; its status says why
-	began    time.Time // when the kubelet saw the pod, if it had not started then
-	told     bool      // the observer knows that it has started
+	// Only used by the worker's goroutine:
+	stage         decision.Stage
+	status        corev1.PodStatus // the last one generated
+	seen          decision.Observation
+	due           time.Time // when to sync without being woken; zero means never
+	retry         bool      // the last sync failed
+	rejected      bool      // by admission; the status says why
+	began         time.Time // when the kubelet first saw the pod, if it had not started then
+	startReported bool      // the observer was notified of the start
 	attempts
 	probes *probes
 }
 
-// attempts is what is remembered of containers that did not start or stay.
+// attempts is what is remembered about containers that failed to start or to keep running.
 type attempts struct {
-	crash      *backoff
-	pulls      *backoff
-	pullErrors map[string]string  // by image
-	waiting    map[string]waiting // by container
-	// How long to wait before volumes, or a sandbox, are tried again.
+	crash   *decision.Backoff
+	puller  puller
+	waiting map[string]decision.Waiting // by container
+	// Back-offs for the volumes and for the sandbox.
 	mountWait, sandboxWait time.Duration
 }
 
-func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
+func newWorker(p *parts, pod *corev1.Pod) *worker {
 	w := &worker{
-		k: k, uid: pod.UID, wake: make(chan struct{}, 1),
-		news:   news{pod: pod, changed: true, idle: make(chan struct{})},
+		parts: p, uid: pod.UID, wake: make(chan struct{}, 1),
+		inbox:  inbox{pod: pod, changed: true, idle: make(chan struct{})},
 		status: *pod.Status.DeepCopy(),
 		attempts: attempts{
-			crash:      newBackoff(restartDelay, k.options.MaxRestartDelay, restartCalm),
-			pulls:      newBackoff(pullDelay, maxPullDelay, 2*maxPullDelay),
-			pullErrors: map[string]string{},
-			waiting:    map[string]waiting{},
+			crash:   decision.NewBackoff(restartDelay, p.maxRestartDelay, restartCalm),
+			puller:  newPuller(p),
+			waiting: map[string]decision.Waiting{},
 		},
 	}
 	if len(pod.Status.ContainerStatuses) == 0 {
 		w.began = time.Now()
 	}
-	for key, wait := range k.options.Host.Memory.Waits(pod.UID) {
-		w.crash.entries[key] = backoffEntry{delay: wait.Delay, update: wait.Since}
+	for key, wait := range p.host.Memory.Waits(pod.UID) {
+		w.crash.Restore(key, wait.Delay, wait.Since)
 	}
-	w.probes = newProbes(w, &pod.Status)
+	w.probes = newProbes(p, w.poke, &pod.Status)
 	w.poke()
 	return w
 }
 
-// poke makes the worker look at its pod.
+// poke makes the worker sync its pod.
 func (w *worker) poke() {
 	select {
 	case w.wake <- struct{}{}:
@@ -84,17 +114,17 @@ func (w *worker) poke() {
 	}
 }
 
-// update gives the worker a newer state of its pod.
+// update passes a newer state of the pod to the worker.
 func (w *worker) update(pod *corev1.Pod, gone bool) {
-	if w.news.receive(pod, gone) {
+	if w.inbox.receive(pod, gone) {
 		w.poke()
 	}
 }
 
-// run works until the pod is gone for good or the context ends.
-func (w *worker) run(ctx context.Context) {
+// run works until the pod is gone for good or the context ends. It reports whether the pod is gone.
+func (w *worker) run(ctx context.Context) (cleaned bool) {
 	defer w.probes.stop()
-	defer w.news.release()
+	defer w.inbox.release()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -104,58 +134,56 @@ func (w *worker) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-w.wake:
 		case <-timer.C:
 		}
 		if w.turn(ctx) {
-			w.k.forget(w)
-			return
+			return true
 		}
 	}
 }
 
-// turn looks at the pod once and does what there is to do. It reports whether the pod is gone and
-// nothing is left of it.
-func (w *worker) turn(parent context.Context) (buried bool) {
+// turn syncs the pod once. It reports whether the pod is gone and nothing is left of it.
+func (w *worker) turn(parent context.Context) (cleaned bool) {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
-	w.news.interruptWith(cancel)
-	defer w.news.interruptWith(nil)
+	w.inbox.interruptWith(cancel)
+	defer w.inbox.interruptWith(nil)
 
-	pod, gone, changed := w.news.take()
+	pod, gone, changed := w.inbox.take()
 	forced := changed || w.probes.changed() || w.retry
 	w.retry = false
 	if !w.due.IsZero() && !time.Now().Before(w.due) {
 		forced, w.due = true, time.Time{}
 	}
-	if gone || pod.DeletionTimestamp != nil || isTerminal(pod.Status.Phase) {
-		w.stage = max(w.stage, terminating)
+	if gone || pod.DeletionTimestamp != nil || decision.Terminal(pod.Status.Phase) {
+		w.stage = max(w.stage, decision.Terminating)
 	}
 	w.obeyEviction()
-	if w.stage == running {
+	if w.stage == decision.Running {
 		began := time.Now()
 		w.sync(ctx, pod, forced)
-		w.k.options.Observer.PodSynced(time.Since(began))
+		w.observer.PodSynced(time.Since(began))
 		w.tellStart(pod)
 	}
-	if w.stage == terminating && ctx.Err() == nil {
+	if w.stage == decision.Terminating && ctx.Err() == nil {
 		w.due = time.Time{}
 		w.terminate(ctx, pod, gone)
 	}
-	if w.stage == over {
-		w.news.release()
+	if w.stage == decision.Over {
+		w.inbox.release()
 		if gone {
-			return w.bury(ctx)
+			return w.cleanUp(ctx)
 		}
-		w.k.sender.finish(pod, w.status)
+		w.statuses.finish(pod, w.status)
 	}
 	return false
 }
 
-// tellStart tells once that all containers run.
+// tellStart notifies the observer once that all containers run.
 func (w *worker) tellStart(pod *corev1.Pod) {
-	if w.told || len(w.status.ContainerStatuses) < len(pod.Spec.Containers) {
+	if w.startReported || len(w.status.ContainerStatuses) < len(pod.Spec.Containers) {
 		return
 	}
 	for _, s := range w.status.ContainerStatuses {
@@ -163,61 +191,62 @@ func (w *worker) tellStart(pod *corev1.Pod) {
 			return
 		}
 	}
-	w.told = true
+	w.startReported = true
 	if w.began.IsZero() {
 		return // they ran before this kubelet did
 	}
-	w.k.options.Observer.PodStarted(pod.CreationTimestamp.Time, w.began, time.Now())
+	w.observer.PodStarted(pod.CreationTimestamp.Time, w.began, time.Now())
 }
 
-// lookAgain makes the worker look at its pod at that time, or earlier.
+// lookAgain makes the worker sync its pod at that time, or earlier.
 func (w *worker) lookAgain(at time.Time) {
 	if w.due.IsZero() || at.Before(w.due) {
 		w.due = at
 	}
 }
 
-// sync brings a pod closer to its spec, as far as that goes without waiting for anything.
+// sync brings a pod closer to its spec, as far as possible without waiting.
 func (w *worker) sync(ctx context.Context, pod *corev1.Pod, forced bool) {
 	created := 0
 	for {
-		o, err := observe(ctx, w.k, w.uid)
+		o, err := w.observe(ctx)
 		if err != nil {
 			w.failed(ctx, pod, "error determining status: %v", err)
 			return
 		}
-		if !forced && o.equal(w.seen) {
+		if !forced && o.Equal(w.seen) {
 			return
 		}
 		forced = true
 		w.due = time.Time{}
 		w.probes.follow(ctx, pod, o)
-		w.publish(pod, o, provisional)
-		if isTerminal(w.status.Phase) {
-			w.stage = terminating
+		d := w.decide(pod, o)
+		w.publish(pod, d.Status, provisional)
+		w.stage = d.Stage
+		if w.stage != decision.Running {
 			return
 		}
-		if need, _, _, _ := sandboxNeeded(pod, o); need {
+		if !d.Again.IsZero() {
+			w.lookAgain(d.Again)
+		}
+		if d.Actions.CreateSandbox {
 			if created++; created > 1 {
-				w.lookAgain(time.Now().Add(plegPeriod)) // the one just made is no good
+				w.lookAgain(time.Now().Add(plegPeriod)) // the new one is unusable
 				break
 			}
 		}
-		progress := w.execute(ctx, pod, o)
+		progress := w.execute(ctx, pod, o, d.Actions)
 		if ctx.Err() != nil {
-			return // whoever interrupted has something newer to look at
+			return // the interruption means that there is newer state
 		}
 		if !progress {
 			break
 		}
 	}
-	w.publish(pod, w.seen, settled)
-	if at, limited := deadlineAt(pod, w.status.StartTime); limited {
-		w.lookAgain(at)
-	}
+	w.report(pod, w.seen, settled)
 }
 
-// failed notes that a pod could not be looked after, and tries again later.
+// failed records that a sync failed, and schedules a retry.
 func (w *worker) failed(ctx context.Context, pod *corev1.Pod, format string, err error) {
 	if ctx.Err() != nil {
 		return
@@ -225,113 +254,117 @@ func (w *worker) failed(ctx context.Context, pod *corev1.Pod, format string, err
 	w.retry = true
 	w.lookAgain(time.Now().Add(retryPeriod))
 	if errors.Is(err, cri.ErrUnavailable) {
-		return // the node says so; the pod is no worse off
+		return // the node's status reports it; the pod is not affected
 	}
-	w.k.log.Warn("looking after a pod failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
-	w.k.podEvent(pod, corev1.EventTypeWarning, "FailedSync", format, err)
+	w.log.Warn("syncing a pod failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+	w.podEvent(pod, corev1.EventTypeWarning, "FailedSync", format, err)
 }
 
-// publish generates the pod's status and hands it to the sender.
-func (w *worker) publish(pod *corev1.Pod, o observation, u urgency) {
+// input is the input to the decision.
+func (w *worker) input(pod *corev1.Pod, o decision.Observation) decision.Situation {
 	w.seen = o
-	status := generateStatus(portrait{
-		pod: pod, previous: w.status, observed: o, waiting: w.waiting, probes: w.probes.result,
-		evicted: w.news.evicted(),
-		ending:  w.stage >= terminating, over: w.stage == over, hostIPs: w.k.hostIPs, runtime: w.k.runtimeName, now: time.Now(),
-	})
-	if status.Reason == reasonDeadlineExceeded && w.status.Reason != reasonDeadlineExceeded {
-		w.k.podEvent(pod, corev1.EventTypeNormal, reasonDeadlineExceeded, messageDeadlineExceeded)
+	in := decision.Situation{
+		Pod: pod, Stage: w.stage, Previous: w.status, Observed: o, Waiting: w.waiting, Probes: w.probes.result, Backoff: w.crash,
+		Node: w.node, Now: time.Now(),
+	}
+	if e := w.inbox.evicted(); e != nil {
+		in.Disruption, in.MaxGrace = e.Condition, max(e.Grace, 1)
+	}
+	return in
+}
+
+// decide decides about the pod in its current state.
+func (w *worker) decide(pod *corev1.Pod, o decision.Observation) decision.Decision {
+	return decision.Decide(w.input(pod, o))
+}
+
+// report publishes the pod's status without acting on it.
+func (w *worker) report(pod *corev1.Pod, o decision.Observation, u urgency) {
+	w.publish(pod, decision.Status(w.input(pod, o)), u)
+}
+
+// publish hands the pod's status to the sender.
+func (w *worker) publish(pod *corev1.Pod, status corev1.PodStatus, u urgency) {
+	if status.Reason == decision.ReasonDeadlineExceeded && w.status.Reason != decision.ReasonDeadlineExceeded {
+		w.podEvent(pod, corev1.EventTypeNormal, decision.ReasonDeadlineExceeded, decision.MessageDeadlineExceeded)
 	}
 	w.status = status
-	if w.stage == over {
-		w.status = finalStatus(pod, status)
-		return // the caller finishes
+	if w.stage != decision.Over { // the caller finishes
+		w.statuses.set(pod, status, u)
 	}
-	w.k.sender.set(pod, status, u)
 }
 
-// terminate ends all that runs, and makes sure of it.
+// terminate stops everything that runs, and verifies it.
 func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) {
-	o, err := observe(ctx, w.k, w.uid)
+	o, err := w.observe(ctx)
 	if err != nil {
 		w.failed(ctx, pod, "error determining status: %v", err)
 		return
 	}
-	idle := len(o.running()) == 0 && o.activeSandbox() == nil
-	if idle && (w.rejected || isTerminal(pod.Status.Phase)) && w.release(ctx) == nil {
-		w.stage = over // how it ended has been said already
+	d := w.decide(pod, o)
+	idle := len(d.Actions.Kill)+len(d.Actions.StopSandboxes) == 0
+	if idle && (w.rejected || decision.Terminal(pod.Status.Phase)) && w.release(ctx) == nil {
+		w.stage = decision.Over // its end has already been reported
 		return
 	}
 	if !gone && !w.rejected {
-		w.publish(pod, o, provisional)
+		w.publish(pod, d.Status, provisional)
 	}
-	w.probes.hush()
-	if err := w.killPod(ctx, pod, o, w.grace(pod)); err != nil {
+	w.probes.stopRestarting()
+	if err := w.killPod(ctx, pod, d.Actions); err != nil {
 		if ctx.Err() == nil {
-			w.k.podEvent(pod, corev1.EventTypeWarning, "FailedKillPod", "error killing pod: %v", err)
-			w.k.log.Warn("killing a pod failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+			w.podEvent(pod, corev1.EventTypeWarning, "FailedKillPod", "error killing pod: %v", err)
+			w.log.Warn("killing a pod failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 			w.lookAgain(time.Now().Add(retryPeriod))
 		}
 		return
 	}
-	o, err = observe(ctx, w.k, w.uid)
-	if err != nil || len(o.running()) > 0 {
+	o, err = w.observe(ctx)
+	if err != nil || len(o.Running()) > 0 {
 		w.lookAgain(time.Now().Add(retryPeriod))
 		return
 	}
 	w.probes.stop()
 	if err := w.release(ctx); err != nil {
 		if ctx.Err() == nil {
-			w.k.log.Warn("releasing what a pod had failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+			w.log.Warn("releasing a pod's resources failed", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 			w.lookAgain(time.Now().Add(plegPeriod))
 		}
 		return
 	}
-	w.stage = over
+	w.stage = decision.Over
 	if !w.rejected {
-		w.publish(pod, o, settled)
+		w.report(pod, o, settled)
 	}
 }
 
-// bury removes what the runtime still has of a pod that is gone.
-func (w *worker) bury(ctx context.Context) (done bool) {
-	o, err := observe(ctx, w.k, w.uid)
-	for _, s := range o.sandboxes {
+// cleanUp removes what the runtime still holds of a pod that is gone.
+func (w *worker) cleanUp(ctx context.Context) (done bool) {
+	o, err := w.observe(ctx)
+	for _, s := range o.Sandboxes {
 		if err == nil {
-			err = w.k.runtime.RemovePodSandbox(ctx, s.ID)
+			err = w.runtime.RemovePodSandbox(ctx, s.ID)
 		}
 	}
-	for _, c := range o.containers {
+	for _, c := range o.Containers {
 		if err == nil {
-			err = w.k.runtime.RemoveContainer(ctx, c.ID)
+			err = w.runtime.RemoveContainer(ctx, c.ID)
 		}
 	}
 	if err == nil {
 		err = w.release(ctx)
 	}
 	if err == nil {
-		err = w.k.options.Host.Memory.Forget(w.uid)
+		err = w.host.Memory.Forget(w.uid)
 	}
-	if err == nil && w.k.options.Host.LogDir != "" {
-		err = os.RemoveAll(podLogDir(w.k.options.Host.LogDir, w.news.newest()))
+	if err == nil && w.host.LogDir != "" {
+		err = os.RemoveAll(podLogDir(w.host.LogDir, w.inbox.newest()))
 	}
 	if err != nil {
-		w.k.log.Warn("removing what is left of a pod failed", "uid", w.uid, "error", err)
+		w.log.Warn("removing what a pod left behind failed", "uid", w.uid, "error", err)
 		w.due = time.Now().Add(retryPeriod)
 		return false
 	}
-	w.k.sender.drop(w.uid)
+	w.statuses.drop(w.uid)
 	return true
-}
-
-// gracePeriod is how many seconds the pod's containers get to end by themselves.
-func gracePeriod(pod *corev1.Pod) int64 {
-	grace := int64(0)
-	switch {
-	case pod.DeletionGracePeriodSeconds != nil:
-		grace = *pod.DeletionGracePeriodSeconds
-	case pod.Spec.TerminationGracePeriodSeconds != nil:
-		grace = *pod.Spec.TerminationGracePeriodSeconds
-	}
-	return max(grace, 1)
 }

@@ -1,6 +1,6 @@
-// Package lifecycle runs things that live as long as a context: a controller's loop, an informer, a node.
+// Package lifecycle runs what lives as long as a context: a controller's loop, an informer, a node.
 //
-// A Runnable blocks while it lives. Group runs many side by side and ends them all when one fails; a cluster, a
+// A Runnable blocks until it ends. Group runs many in parallel and ends them all when one fails; a cluster, a
 // controller manager and a node are groups of groups.
 package lifecycle
 
@@ -9,21 +9,20 @@ import (
 	"sync"
 )
 
-// Runnable is anything with a life of its own.
+// Runnable is a component with a lifecycle.
 type Runnable interface {
-	// Run blocks until the context ends, joins what it started, and returns nil then.
+	// Run blocks until the context ends, then waits for what it started and returns nil.
 	Run(ctx context.Context) error
 }
 
-// Func is a Runnable made of a function.
+// Func adapts a function to Runnable.
 type Func func(ctx context.Context) error
 
 // Run calls f.
 func (f Func) Run(ctx context.Context) error { return f(ctx) }
 
-// Group is a Runnable that runs all the given ones in parallel. When one fails, the context of
-// the others ends; Run returns when all have returned, with the first failure. One that returns
-// nil before its time stops nobody.
+// Group is a Runnable that runs all the given ones in parallel. When one fails, the context of the others ends; Run
+// returns when all have returned, with the first failure. One that returns nil early does not end the others.
 func Group(members ...Runnable) Runnable {
 	return Func(func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)

@@ -15,34 +15,34 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/objects"
 )
 
-// ErrParts is wrapped by what Check says.
+// ErrParts is wrapped by Check's errors.
 var ErrParts = errors.New("a node lacks a part of its cluster")
 
-// Parts are what a node has of its cluster: no more than the node authorizer lets it read. Name, Client, Pods, Node and
+// Parts are a node's access to its cluster: no more than the node authorizer allows. Name, Client, Pods, Node and
 // Services are required.
 type Parts struct {
 	// Name is the node's.
 	Name string
 	// PodCIDRs are the networks of its pods, at most one of each IP family.
 	PodCIDRs []netip.Prefix
-	// Capacity overrides what the machine has.
+	// Capacity overrides the machine's capacity.
 	Capacity corev1.ResourceList
 	// Client acts as the node: system:node:NAME in the group system:nodes.
 	Client client.Client
 	// Recorder publishes events that the node reports; nil discards them.
 	Recorder events.Recorder
-	// Pods are those of this node, Node is itself, Services are all. Whoever made them runs them.
+	// Pods are those of this node, Node is its own object, Services are all. Their creator runs them.
 	Pods     *informer.Informer[*corev1.Pod]
 	Node     *informer.Informer[*corev1.Node]
 	Services *informer.Informer[*corev1.Service]
-	// Watches open what is watched of configmaps and secrets; without them they are read each time.
+	// Watches open watches of configmaps and secrets; without them every use reads the object.
 	Watches objects.Watches
-	// Authenticator tells who a client of the node's own server is, Authorizer what it may do.
+	// Authenticator identifies the clients of the node's own server, Authorizer decides what they may do.
 	Authenticator authn.Authenticator
 	Authorizer    authz.Authorizer
 }
 
-// Check names what is missing. Its error is ErrParts.
+// Check lists missing parts. Its error is ErrParts.
 func (p *Parts) Check() error {
 	switch {
 	case p.Name == "":

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// ErrDamaged: a file of the directory is there but cannot be used.
+// ErrDamaged: a file of the directory exists but cannot be used.
 var ErrDamaged = errors.New("unusable certificate or key")
 
 const (
@@ -37,7 +37,7 @@ type Authority struct {
 	pem  []byte
 }
 
-// New returns an authority in memory that has existed since now, called name.
+// New returns an authority in memory, valid from now on, called name.
 func New(name string) (*Authority, error) {
 	pair, err := newAuthority(name, nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func New(name string) (*Authority, error) {
 	return load("", pair)
 }
 
-// Open returns the authority of a directory, which it makes, with the authority, where there is none.
+// Open returns the authority of a directory, and creates both if need be.
 func Open(dir, name string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("certificate directory: %w", err)
@@ -66,8 +66,7 @@ func Open(dir, name string) (*Authority, error) {
 	return load(dir, pair)
 }
 
-// newAuthority makes an authority, of a key that there is already if there is: what that key signed
-// stays valid.
+// newAuthority makes an authority, with the existing key if there is one: what that key signed stays valid.
 func newAuthority(name string, key []byte) (Pair, error) {
 	signer, key, err := useKey(key)
 	if err != nil {
@@ -102,7 +101,7 @@ func load(dir string, pair Pair) (*Authority, error) {
 	return &Authority{dir: dir, cert: cert, key: key, pem: pair.Certificate}, nil
 }
 
-// PEM returns the authority's certificate, by which clients know its servers.
+// PEM returns the authority's certificate, with which clients verify its servers.
 func (a *Authority) PEM() []byte { return bytes.Clone(a.pem) }
 
 // Pool returns the authority's certificate as a set of roots.
@@ -112,7 +111,7 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// Subject is whom a certificate is for: a server when it has Hosts, else a client.
+// Subject is the subject of a certificate: a server if it has Hosts, else a client.
 type Subject struct {
 	// Name of the server, or of the user as API servers read it (the common name).
 	Name string
@@ -122,7 +121,7 @@ type Subject struct {
 	Hosts []string
 }
 
-// Issue signs a certificate for a new key, valid from now on for life, but no longer than the authority.
+// Issue signs a certificate for a new key, valid from now on for life, but not beyond the authority's end.
 func (a *Authority) Issue(s Subject, life time.Duration) (Pair, error) {
 	now := time.Now()
 	template := &x509.Certificate{
@@ -147,9 +146,8 @@ func (a *Authority) Issue(s Subject, life time.Duration) (Pair, error) {
 	return Pair{Certificate: cert, Key: key}, err
 }
 
-// Keep returns the certificate that the directory holds under name. It issues and stores a new one
-// when there is none, when less than a third of its life is left, or when it is not for that subject or not
-// of this authority.
+// Keep returns the certificate that the directory holds under name. It issues and stores a new one if there is none, if
+// less than a third of its life is left, or if it has another subject or authority.
 func (a *Authority) Keep(name string, s Subject, life time.Duration) (Pair, error) {
 	if a.dir == "" {
 		return a.Issue(s, life)
@@ -174,7 +172,7 @@ func (a *Authority) Keep(name string, s Subject, life time.Duration) (Pair, erro
 	return pair, write(a.dir, name, pair)
 }
 
-// fits tells whether a certificate still serves.
+// fits reports whether a certificate can still be used.
 func (a *Authority) fits(cert *x509.Certificate, s Subject, life time.Duration) bool {
 	dns, ips := split(s.Hosts)
 	return cert.CheckSignatureFrom(a.cert) == nil &&
@@ -183,7 +181,7 @@ func (a *Authority) fits(cert *x509.Certificate, s Subject, life time.Duration) 
 		slices.Equal(cert.DNSNames, dns) && slices.EqualFunc(cert.IPAddresses, ips, net.IP.Equal)
 }
 
-// split tells addresses from names, each in order and once.
+// split separates addresses from names, each sorted and without duplicates.
 func split(hosts []string) (dns []string, ips []net.IP) {
 	for _, host := range slices.Compact(slices.Sorted(slices.Values(hosts))) {
 		if ip := net.ParseIP(host); ip != nil {
@@ -195,7 +193,7 @@ func split(hosts []string) (dns []string, ips []net.IP) {
 	return dns, ips
 }
 
-// useKey reads a PEM key, or makes one where there is none.
+// useKey reads a PEM key, or creates it.
 func useKey(key []byte) (crypto.Signer, []byte, error) {
 	if key != nil {
 		block, _ := pem.Decode(key)

@@ -12,10 +12,10 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// Pair is a certificate and its key, both PEM. The key is a secret.
+// Pair is a certificate and its key.
 type Pair struct {
-	Certificate []byte
-	Key         []byte
+	Certificate []byte // PEM
+	Key         []byte // PEM, secret
 }
 
 // String leaves the key out.
@@ -36,10 +36,10 @@ func (p Pair) parse() (*x509.Certificate, crypto.Signer, error) {
 	return c.Leaf, signer, nil
 }
 
-// errKeyAlone: there is a key without its certificate, which is what a crash may leave. The pair has the key.
+// errKeyAlone: there is a key without its certificate, which a crash may leave. The pair has the key.
 var errKeyAlone = errors.New("key without certificate")
 
-// read returns the pair of that name; it does not exist when neither file does.
+// read returns the pair of that name; the error is os.ErrNotExist if neither file exists.
 func read(dir, name string) (Pair, error) {
 	var p Pair
 	var certErr, keyErr error

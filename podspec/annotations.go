@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Annotations that once were fields in the making, and still bind.
+// Annotations that preceded fields and are still in effect.
 const (
 	tolerationsAnnotation = "scheduler.alpha.kubernetes.io/tolerations"
 	seccompPodAnnotation  = corev1.SeccompPodAnnotationKey
@@ -23,8 +23,7 @@ func isMirror(annotations map[string]string) bool {
 	return ok
 }
 
-// validDeletionCost tells whether the deletion cost (KEP-2255) is absent or a 32 bit integer
-// written in the shortest way.
+// validDeletionCost reports whether the deletion cost (KEP-2255) is absent or a 32-bit integer in its shortest form.
 func validDeletionCost(annotations map[string]string) bool {
 	cost, ok := annotations[corev1.PodDeletionCost]
 	if !ok {
@@ -37,7 +36,7 @@ func validDeletionCost(annotations map[string]string) bool {
 	return err == nil
 }
 
-// annotations judges those annotations that mean something to a pod.
+// annotations validates the annotations that have a meaning for pods.
 func (v *validator) annotations(a map[string]string, p *field.Path) {
 	if value, ok := a[corev1.MirrorPodAnnotationKey]; ok && v.spec.NodeName == "" {
 		v.invalid(p.Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set")
@@ -91,7 +90,7 @@ func (v *validator) seccompName(profile string, p *field.Path) {
 	v.invalid(p, profile, "must be a valid seccomp profile")
 }
 
-// annotationUpdates forbids changing the annotations that nodes read only once.
+// annotationUpdates forbids changes to annotations that nodes read only once.
 func (v *validator) annotationUpdates(annotations, old map[string]string, p *field.Path) {
 	for _, key := range sorted(old) {
 		if value, ok := annotations[key]; ok && value == old[key] {
@@ -118,7 +117,7 @@ func (v *validator) annotationUpdates(annotations, old map[string]string, p *fie
 	v.annotations(annotations, p)
 }
 
-// seccompMatches sees to it that annotations and fields do not contradict one another.
+// seccompMatches checks that annotations and fields do not contradict each other.
 func (v *validator) seccompMatches(a map[string]string, p *field.Path) {
 	if sc := v.spec.SecurityContext; sc != nil && sc.SeccompProfile != nil {
 		if profile, ok := a[seccompPodAnnotation]; ok {
@@ -169,7 +168,7 @@ func (v *validator) appArmorMatches(a map[string]string, p *field.Path) {
 	}
 }
 
-// appArmorOf is a container's own profile, or the pod's.
+// appArmorOf returns a container's own profile, or the pod's.
 func appArmorOf(spec *corev1.PodSpec, c *corev1.Container) *corev1.AppArmorProfile {
 	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
 		return c.SecurityContext.AppArmorProfile

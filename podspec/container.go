@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
 func (v *validator) containers(p *field.Path) {
@@ -42,9 +44,9 @@ func (v *validator) initContainers(p *field.Path) {
 		} else if c.Name != "" {
 			names[c.Name] = true
 		}
-		// They run one after the other: their ports cannot conflict.
+		// They run one after another: their ports cannot conflict.
 		v.hostPorts(v.spec.InitContainers[i:i+1], p)
-		if isSidecar(c) {
+		if restart.Sidecar(c) {
 			v.running(c, at)
 			continue
 		}
@@ -52,7 +54,7 @@ func (v *validator) initContainers(p *field.Path) {
 	}
 }
 
-// notRunning forbids an init container that ends what only a container that stays can have.
+// notRunning forbids fields in an ordinary init container that only long-running containers may have.
 func (v *validator) notRunning(c *corev1.Container, p *field.Path) {
 	const detail = "may not be set for init containers without restartPolicy=Always"
 	if c.Lifecycle != nil {
@@ -78,7 +80,7 @@ func (v *validator) notRunning(c *corev1.Container, p *field.Path) {
 	}
 }
 
-// running judges what a container has that stays: its hooks and probes.
+// running validates the fields of a long-running container: its hooks and probes.
 func (v *validator) running(c *corev1.Container, p *field.Path) {
 	if c.Lifecycle != nil {
 		v.lifecycle(c.Lifecycle, p.Child("lifecycle"))
@@ -112,7 +114,7 @@ func (v *validator) ephemeralContainers(p *field.Path) {
 		v.onlyFields(at, e.EphemeralContainerCommon, detail, "Name", "Image", "Command", "Args", "WorkingDir", "EnvFrom", "Env",
 			"VolumeMounts", "VolumeDevices", "TerminationMessagePath", "TerminationMessagePolicy", "ImagePullPolicy",
 			"SecurityContext", "Stdin", "StdinOnce", "TTY")
-		// Bind mounts of subpaths would stay until the pod ends.
+		// Bind mounts of subpaths would remain until the pod ends.
 		for j, m := range e.VolumeMounts {
 			if m.SubPath != "" {
 				v.forbidden(at.Child("volumeMounts").Index(j).Child("subPath"), detail)
@@ -124,14 +126,14 @@ func (v *validator) ephemeralContainers(p *field.Path) {
 	}
 }
 
-// trimmedImage is a rule for pods alone: templates may hold a space as an image to be filled in.
+// trimmedImage applies to pods only: templates may have a space as a placeholder for the image.
 func (v *validator) trimmedImage(c *corev1.Container, p *field.Path) {
 	if strings.TrimSpace(c.Image) != c.Image {
 		v.invalid(p.Child("image"), c.Image, "must not have leading or trailing whitespace")
 	}
 }
 
-// container judges what containers of every type have.
+// container validates the fields that all types of containers have.
 func (v *validator) container(c *corev1.Container, p *field.Path) {
 	if v.need(p.Child("name"), c.Name) {
 		v.label(p.Child("name"), c.Name)
@@ -178,7 +180,7 @@ func (v *validator) ports(ports []corev1.ContainerPort, p *field.Path) {
 	}
 }
 
-// hostPorts refuses a port of the host that two of the containers ask for.
+// hostPorts rejects a host port that two of the containers use.
 func (v *validator) hostPorts(cs []corev1.Container, p *field.Path) {
 	taken := map[string]bool{}
 	for i := range cs {
@@ -195,7 +197,7 @@ func (v *validator) hostPorts(cs []corev1.Container, p *field.Path) {
 	}
 }
 
-// resizePolicy judges how a container takes a change of its resources (KEP-1287).
+// resizePolicy validates how a container handles a change of its resources (KEP-1287).
 func (v *validator) resizePolicy(policies []corev1.ContainerResizePolicy, p *field.Path) {
 	seen := map[corev1.ResourceName]bool{}
 	for i, policy := range policies {
@@ -211,7 +213,7 @@ func (v *validator) resizePolicy(policies []corev1.ContainerResizePolicy, p *fie
 	}
 }
 
-// restartRules judges a container's own restart policy and its rules by exit code (KEP-5307).
+// restartRules validates a container's own restart policy and its rules by exit code (KEP-5307).
 func (v *validator) restartRules(c *corev1.Container, p *field.Path, init bool) {
 	at, rules := p.Child("restartPolicyRules"), c.RestartPolicyRules
 	switch {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// containers yields every container of a spec: init containers, containers, then ephemeral
-// ones by what they have in common with the others. The pointers lead into the spec.
+// containers yields every container of a spec: init containers, containers, then ephemeral ones with the fields that
+// all share. The pointers point into the spec.
 func containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 	return func(yield func(*corev1.Container) bool) {
 		if spec == nil {
@@ -55,7 +55,7 @@ func containerPaths(spec *corev1.PodSpec, path *field.Path) iter.Seq2[*field.Pat
 	}
 }
 
-// anyContainer tells whether some container of the spec has a property.
+// anyContainer reports whether any container of the spec has a property.
 func anyContainer(spec *corev1.PodSpec, has func(*corev1.Container) bool) bool {
 	for c := range containers(spec) {
 		if has(c) {
@@ -65,7 +65,7 @@ func anyContainer(spec *corev1.PodSpec, has func(*corev1.Container) bool) bool {
 	return false
 }
 
-// probes yields the probes that a container has.
+// probes yields the probes of a container.
 func probes(c *corev1.Container) iter.Seq[*corev1.Probe] {
 	return func(yield func(*corev1.Probe) bool) {
 		for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
@@ -76,7 +76,7 @@ func probes(c *corev1.Container) iter.Seq[*corev1.Probe] {
 	}
 }
 
-// hooks yields the lifecycle handlers that a container has.
+// hooks yields the lifecycle handlers of a container.
 func hooks(c *corev1.Container) iter.Seq[*corev1.LifecycleHandler] {
 	return func(yield func(*corev1.LifecycleHandler) bool) {
 		if c.Lifecycle == nil {
@@ -88,9 +88,4 @@ func hooks(c *corev1.Container) iter.Seq[*corev1.LifecycleHandler] {
 			}
 		}
 	}
-}
-
-// isSidecar tells whether an init container goes on running beside the containers (KEP-753).
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

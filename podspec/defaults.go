@@ -1,7 +1,7 @@
 package podspec
 
 import (
-	// The digest algorithms that an image reference may name.
+	// The digest algorithms allowed in image references.
 	_ "crypto/sha256"
 	_ "crypto/sha512"
 
@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Default fills the unset fields of a pod spec, in a pod or a template, as the core/v1 API's
-// defaults do. It is idempotent.
+// Default fills the unset fields of a pod spec, in a pod or a template, with the defaults of the core/v1 API. It is
+// idempotent.
 func Default(spec *corev1.PodSpec) {
 	if spec.ServiceAccountName == "" {
 		spec.ServiceAccountName = spec.DeprecatedServiceAccount
@@ -37,8 +37,8 @@ func Default(spec *corev1.PodSpec) {
 	}
 }
 
-// DefaultPod fills the unset fields of a pod. Beyond those of Default, which templates have as
-// well, a pod's requests follow its limits and its host network opens its ports.
+// DefaultPod fills the unset fields of a pod. In addition to Default, which also applies to templates, it sets a pod's
+// requests from its limits, and the host ports of a pod on the host's network.
 func DefaultPod(pod *corev1.Pod) {
 	spec := &pod.Spec
 	if g := spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
@@ -60,7 +60,7 @@ func DefaultPod(pod *corev1.Pod) {
 	defaultStatus(&pod.Status)
 }
 
-// requestLimits asks for what is limited where nothing else is asked for.
+// requestLimits sets missing requests to the limits.
 func requestLimits(r *corev1.ResourceRequirements) {
 	if r.Limits == nil {
 		return
@@ -111,7 +111,7 @@ func defaultContainer(c *corev1.Container) {
 	}
 }
 
-// pullPolicy is Always for an image named by the tag "latest" or by neither tag nor digest.
+// pullPolicy returns Always for an image with the tag "latest" or with neither tag nor digest.
 func pullPolicy(image string) corev1.PullPolicy {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -147,8 +147,8 @@ func defaultFieldRef(f *corev1.ObjectFieldSelector) {
 	}
 }
 
-// defaultStatus keeps the single and the listed addresses of a pod in step; the single one
-// wins, because old nodes write no other.
+// defaultStatus keeps a pod's single address and its list consistent; the single one wins, because old nodes write only
+// that.
 func defaultStatus(s *corev1.PodStatus) {
 	switch {
 	case s.PodIP == "" && len(s.PodIPs) > 0:
@@ -172,7 +172,7 @@ func defaultStatus(s *corev1.PodStatus) {
 	}
 }
 
-// roundUp makes quantities whole thousandths, the finest the API keeps.
+// roundUp rounds quantities up to thousandths, the API's precision.
 func roundUp(list corev1.ResourceList) {
 	for name, q := range list {
 		q.RoundUp(resource.Milli)

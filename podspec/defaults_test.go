@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/podspec"
 )
 
-// contains tells whether everything in part is in whole.
+// contains reports whether whole has everything in part.
 func contains(whole, part any) bool {
 	switch part := part.(type) {
 	case map[string]any:
@@ -56,7 +56,7 @@ func TestDefaultPod(t *testing.T) {
 		{"container", `{containers: [{image: x}]}`, `{containers: [{terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File, imagePullPolicy: Always}]}`},
 		{"ephemeral container", `{ephemeralContainers: [{image: "x:1"}]}`, `{ephemeralContainers: [{terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File, imagePullPolicy: IfNotPresent}]}`},
 		{"ports", `{containers: [{ports: [{containerPort: 80}]}]}`, `{containers: [{ports: [{containerPort: 80, protocol: TCP}]}]}`},
-		{"ports of the host's network", `{hostNetwork: true, containers: [{ports: [{containerPort: 80}]}], initContainers: [{ports: [{containerPort: 81, hostPort: 82}]}]}`, `{containers: [{ports: [{hostPort: 80}]}], initContainers: [{ports: [{hostPort: 82}]}]}`},
+		{"ports on the host's network", `{hostNetwork: true, containers: [{ports: [{containerPort: 80}]}], initContainers: [{ports: [{containerPort: 81, hostPort: 82}]}]}`, `{containers: [{ports: [{hostPort: 80}]}], initContainers: [{ports: [{hostPort: 82}]}]}`},
 		{"requests from limits", `{containers: [{resources: {limits: {cpu: 1, memory: 2}, requests: {cpu: 100m}}}], initContainers: [{resources: {limits: {cpu: 1}}}]}`, `{containers: [{resources: {requests: {cpu: 100m, memory: "2"}}}], initContainers: [{resources: {requests: {cpu: "1"}}}]}`},
 		{"finest quantity", `{containers: [{resources: {requests: {cpu: 1500u}}}], overhead: {cpu: 1u}}`, `{containers: [{resources: {requests: {cpu: 2m}}}], overhead: {cpu: 1m}}`},
 		{"probe", `{containers: [{livenessProbe: {httpGet: {port: 80}}, startupProbe: {grpc: {port: 1}}}]}`, `{containers: [{livenessProbe: {timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3, httpGet: {path: /, scheme: HTTP}}, startupProbe: {periodSeconds: 10, grpc: {service: ""}}}]}`},
@@ -66,7 +66,7 @@ func TestDefaultPod(t *testing.T) {
 		{"volumes of files", `{volumes: [{secret: {}}, {configMap: {defaultMode: 256}}, {downwardAPI: {items: [{fieldRef: {}}]}}, {hostPath: {path: /}}, {image: {reference: "x:1"}}]}`, `{volumes: [{secret: {defaultMode: 420}}, {configMap: {defaultMode: 256}}, {downwardAPI: {defaultMode: 420, items: [{fieldRef: {apiVersion: v1}}]}}, {hostPath: {type: ""}}, {image: {pullPolicy: IfNotPresent}}]}`},
 		{"projected volume", `{volumes: [{projected: {sources: [{serviceAccountToken: {path: a}}, {downwardAPI: {items: [{fieldRef: {}}]}}]}}]}`, `{volumes: [{projected: {defaultMode: 420, sources: [{serviceAccountToken: {expirationSeconds: 3600}}, {downwardAPI: {items: [{fieldRef: {apiVersion: v1}}]}}]}}]}`},
 		{"ephemeral claim", `{volumes: [{ephemeral: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 1500u}}}}}}]}`, `{volumes: [{ephemeral: {volumeClaimTemplate: {spec: {volumeMode: Filesystem, resources: {requests: {storage: 2m}}}}}}]}`},
-		{"old volumes", `{volumes: [{iscsi: {}}, {rbd: {}}, {azureDisk: {}}, {scaleIO: {}}]}`, `{volumes: [{iscsi: {iscsiInterface: default}}, {rbd: {pool: rbd, user: admin, keyring: /etc/ceph/keyring}}, {azureDisk: {cachingMode: ReadWrite, fsType: ext4, readOnly: false, kind: Shared}}, {scaleIO: {storageMode: ThinProvisioned, fsType: xfs}}]}`},
+		{"legacy volumes", `{volumes: [{iscsi: {}}, {rbd: {}}, {azureDisk: {}}, {scaleIO: {}}]}`, `{volumes: [{iscsi: {iscsiInterface: default}}, {rbd: {pool: rbd, user: admin, keyring: /etc/ceph/keyring}}, {azureDisk: {cachingMode: ReadWrite, fsType: ext4, readOnly: false, kind: Shared}}, {scaleIO: {storageMode: ThinProvisioned, fsType: xfs}}]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pod := &corev1.Pod{}

@@ -56,7 +56,7 @@ func defaultDownwardFiles(files []corev1.DownwardAPIVolumeFile) {
 	}
 }
 
-// defaultLegacyVolume fills the volume kinds that once had drivers inside Kubernetes.
+// defaultLegacyVolume sets the defaults of volume kinds whose drivers were once part of Kubernetes.
 func defaultLegacyVolume(v *corev1.Volume) {
 	if v.ISCSI != nil {
 		setIfZero(&v.ISCSI.ISCSIInterface, "default")

@@ -6,11 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Drop removes from a spec the fields whose features are off by default, unless the old spec,
-// nil when the object is new, uses the feature already. annotations are those of the pod or
-// template; the ones that once stood for init containers go. The features are
-// AtomicWriteVolumeUserFields, ContainerStopSignals, EmptyDirVolumeMode, EvictionRequestAPI,
-// GenericWorkload, GRPCContainerProbeTLS, H2CContainerProbe and VolumeBindMountOptions.
+// Drop removes from a spec the fields whose features are off by default, unless the old spec, nil for a new object,
+// already uses the feature. From annotations, those of the pod or template, it removes the obsolete ones for init
+// containers. The features are AtomicWriteVolumeUserFields, ContainerStopSignals, EmptyDirVolumeMode,
+// EvictionRequestAPI, GenericWorkload, GRPCContainerProbeTLS, H2CContainerProbe and VolumeBindMountOptions.
 func Drop(spec *corev1.PodSpec, annotations map[string]string, old *corev1.PodSpec) {
 	if !hasVolumeUsers(old) {
 		for user := range volumeUsers(spec) {
@@ -58,7 +57,7 @@ func Drop(spec *corev1.PodSpec, annotations map[string]string, old *corev1.PodSp
 	}
 }
 
-// DropTemplate is Drop for a template; old is nil when the template is new.
+// DropTemplate is Drop for a template; old is nil for a new one.
 func DropTemplate(t, old *corev1.PodTemplateSpec) {
 	var before *corev1.PodSpec
 	if old != nil {
@@ -67,7 +66,7 @@ func DropTemplate(t, old *corev1.PodTemplateSpec) {
 	Drop(&t.Spec, t.Annotations, before)
 }
 
-// DropPod is Drop for a pod, its status included; old is nil when the pod is new.
+// DropPod is Drop for a pod, including its status; old is nil for a new pod.
 func DropPod(pod, old *corev1.Pod) {
 	if old == nil {
 		old = &corev1.Pod{}

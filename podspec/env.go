@@ -93,7 +93,7 @@ func (v *validator) keyRef(name, key string, p *field.Path) {
 	}
 }
 
-// fileKeyRef judges a variable read from a file in a volume (KEP-3721).
+// fileKeyRef validates a variable read from a file in a volume (KEP-3721).
 func (v *validator) fileKeyRef(r *corev1.FileKeySelector, p *field.Path) {
 	if v.need(p.Child("key"), r.Key) {
 		v.invalid(p.Child("key"), r.Key, validation.IsRelaxedEnvVarName(r.Key)...)
@@ -106,7 +106,7 @@ func (v *validator) fileKeyRef(r *corev1.FileKeySelector, p *field.Path) {
 	}
 }
 
-// envFileVolumes sees to it that variables are read only from files in emptyDir volumes.
+// envFileVolumes checks that variables are read only from files in emptyDir volumes.
 func (v *validator) envFileVolumes(p *field.Path) {
 	kinds := make(map[string]*corev1.VolumeSource, len(v.spec.Volumes))
 	for i := range v.spec.Volumes {
@@ -147,14 +147,14 @@ func (v *validator) downwardFile(f *corev1.DownwardAPIVolumeFile, p *field.Path)
 	v.userID(p.Child("user"), f.User)
 }
 
-// fieldRef judges a reference to a field of the pod; allowed are the paths that its place in
-// the spec takes, besides single labels and annotations.
+// fieldRef validates a reference to a field of the pod. allowed are the paths permitted at this place of the spec,
+// besides single labels and annotations.
 func (v *validator) fieldRef(r *corev1.ObjectFieldSelector, p *field.Path, allowed ...string) {
 	if !v.need(p.Child("apiVersion"), r.APIVersion) || !v.need(p.Child("fieldPath"), r.FieldPath) {
 		return
 	}
 	of, key, subscripted := subscript(r.FieldPath)
-	if of == "spec.host" { // its name before v1
+	if of == "spec.host" { // the name before v1
 		of = "spec.nodeName"
 	}
 	switch {
@@ -173,7 +173,7 @@ func (v *validator) fieldRef(r *corev1.ObjectFieldSelector, p *field.Path, allow
 	}
 }
 
-// subscript takes metadata.labels['key'] apart.
+// subscript splits metadata.labels['key'].
 func subscript(path string) (of, key string, ok bool) {
 	rest, ok := strings.CutSuffix(path, "']")
 	if !ok {
@@ -193,7 +193,7 @@ func isDownwardField(path string) bool {
 	return false
 }
 
-// resourceRef judges a reference to a request or limit of a container.
+// resourceRef validates a reference to a request or limit of a container.
 func (v *validator) resourceRef(r *corev1.ResourceFieldSelector, p *field.Path, inVolume bool) {
 	const requestPages, limitPages = "requests.hugepages-", "limits.hugepages-"
 	pages := strings.HasPrefix(r.Resource, requestPages) || strings.HasPrefix(r.Resource, limitPages)

@@ -3,13 +3,15 @@ package podspec_test
 import (
 	"fmt"
 
+	"github.com/keelson-dev/keelson/podspec/qos"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/podspec"
 )
 
-// A pod is judged as the API server would, without one.
+// A pod is validated as by the API server, without one.
 func ExampleValidateCreate() {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
@@ -19,7 +21,7 @@ func ExampleValidateCreate() {
 		}}},
 	}
 	podspec.DefaultPod(pod)
-	fmt.Println(pod.Spec.RestartPolicy, podspec.QOS(pod))
+	fmt.Println(pod.Spec.RestartPolicy, qos.Class(pod))
 	for _, err := range podspec.ValidateCreate(pod) {
 		fmt.Println(err)
 	}

@@ -24,8 +24,8 @@ type goldenCase struct {
 	want  string
 }
 
-// readCases reads a file of cases: a line "### title", documents ending in a line "---", then
-// one error a line, none for what is accepted.
+// readCases reads a file of cases: a line "### title", documents ending in a line "---", then one error per line, none
+// if the object is accepted.
 func readCases(t *testing.T, file string) []goldenCase {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -67,7 +67,7 @@ func golden(t *testing.T, file string, judge func(t *testing.T, docs []string) f
 	}
 }
 
-// decode lays a document over a pod; without containers it gets one.
+// decode merges a document into a copy of base and adds a container if there is none.
 func decode(t *testing.T, doc string, base *corev1.Pod) *corev1.Pod {
 	pod := base.DeepCopy()
 	if err := yaml.UnmarshalStrict([]byte(doc), pod); err != nil {
@@ -90,7 +90,7 @@ func TestValidateCreate(t *testing.T) {
 	})
 }
 
-// TestValidateUpdates lays the second document over the pod of the first.
+// TestValidateUpdates merges the second document into the pod of the first.
 func TestValidateUpdates(t *testing.T) {
 	for file, judge := range map[string]func(pod, old *corev1.Pod) field.ErrorList{
 		"update":    podspec.ValidateUpdate,

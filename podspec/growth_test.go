@@ -11,23 +11,23 @@ import (
 	"github.com/keelson-dev/keelson/podspec"
 )
 
-// TestGrowth: judging twice as much costs about twice as much, counted in bytes allocated.
+// TestGrowth checks that validating twice as much costs about twice as much, in bytes allocated.
 func TestGrowth(t *testing.T) {
 	for name, fill := range map[string]func(*corev1.PodSpec, int){
-		"claims that are not there": func(s *corev1.PodSpec, i int) {
+		"missing claims": func(s *corev1.PodSpec, i int) {
 			s.ResourceClaims = append(s.ResourceClaims, corev1.PodResourceClaim{Name: fmt.Sprintf("has%d", i)})
 			r := &s.Containers[0].Resources
 			r.Claims = append(r.Claims, corev1.ResourceClaim{Name: fmt.Sprintf("uses%d", i)})
 		},
-		"constraints that repeat": func(s *corev1.PodSpec, _ int) {
+		"repeated constraints": func(s *corev1.PodSpec, _ int) {
 			s.TopologySpreadConstraints = append(s.TopologySpreadConstraints, corev1.TopologySpreadConstraint{TopologyKey: "k"})
 		},
-		"containers of one name": func(s *corev1.PodSpec, _ int) { s.Containers = append(s.Containers, corev1.Container{Name: "c"}) },
-		"volumes of one name":    func(s *corev1.PodSpec, _ int) { s.Volumes = append(s.Volumes, corev1.Volume{Name: "v"}) },
-		"ports of one number": func(s *corev1.PodSpec, _ int) {
+		"containers with one name": func(s *corev1.PodSpec, _ int) { s.Containers = append(s.Containers, corev1.Container{Name: "c"}) },
+		"volumes with one name":    func(s *corev1.PodSpec, _ int) { s.Volumes = append(s.Volumes, corev1.Volume{Name: "v"}) },
+		"ports with one number": func(s *corev1.PodSpec, _ int) {
 			s.Containers[0].Ports = append(s.Containers[0].Ports, corev1.ContainerPort{ContainerPort: 1, HostPort: 1})
 		},
-		"mounts of one path": func(s *corev1.PodSpec, _ int) {
+		"mounts with one path": func(s *corev1.PodSpec, _ int) {
 			s.Containers[0].VolumeMounts = append(s.Containers[0].VolumeMounts, corev1.VolumeMount{MountPath: "/"})
 		},
 	} {
@@ -51,7 +51,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestClaimRequests: a claim that is used as a whole behind its requests is told once for each of these.
+// TestClaimRequests: a claim that is used as a whole after its requests is reported once for each of them.
 func TestClaimRequests(t *testing.T) {
 	spec := &corev1.PodSpec{
 		ResourceClaims: []corev1.PodResourceClaim{{Name: "a"}},

@@ -8,9 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// asInternal returns the JSON that the API server shows of a core/v1 value in its messages.
-// It validates types without JSON tags of their own, so fields go by their Go names and none
-// is left out.
+// asInternal returns the JSON form of a core/v1 value in the API server's messages. The API server validates internal
+// types without JSON tags: fields have their Go names and none is omitted.
 func asInternal(value any) json.RawMessage {
 	var b bytes.Buffer
 	if err := writeInternal(&b, reflect.ValueOf(value)); err != nil {
@@ -48,8 +47,8 @@ func isCoreStruct(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.PkgPath() == reflect.TypeFor[corev1.Pod]().PkgPath()
 }
 
-// internalFields returns the fields of a struct as JSON, those of embedded structs among them.
-// An embedded struct of another package has tags.
+// internalFields returns the fields of a struct as JSON, including those of embedded structs. Embedded structs of other
+// packages have tags.
 func internalFields(v reflect.Value) ([][]byte, error) {
 	var fields [][]byte
 	for i := range v.NumField() {

@@ -39,7 +39,7 @@ func (v *validator) mounts(c *corev1.Container, p *field.Path) {
 	}
 }
 
-// subPaths names some fields without the index of the mount, as the API server does.
+// subPaths reports some fields without the index of the mount, like the API server.
 func (v *validator) subPaths(m *corev1.VolumeMount, p, at *field.Path) {
 	if m.SubPath != "" {
 		v.descendingPath(p.Child("subPath"), m.SubPath)
@@ -138,7 +138,7 @@ func (v *validator) devices(c *corev1.Container, p *field.Path) {
 	}
 }
 
-// deviceVolume sees to it that a block device comes from a claim.
+// deviceVolume checks that a block device comes from a claim.
 func (v *validator) deviceVolume(p *field.Path, name string) {
 	switch volume := v.volumes[name]; {
 	case volume == nil:

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// hostNetworkPorts sees to it that a port on the host's network is one port. A template may
-// leave the host's out, to be filled in in its pods.
+// hostNetworkPorts checks that host ports equal container ports on the host's network. A template may leave out the
+// host port, which is filled in for its pods.
 func (v *validator) hostNetworkPorts(p *field.Path) {
 	if !v.spec.HostNetwork {
 		return
@@ -25,7 +25,7 @@ func (v *validator) hostNetworkPorts(p *field.Path) {
 	}
 }
 
-// dnsConfig holds to the limits of libc's resolver.
+// dnsConfig enforces the limits of libc's resolver.
 func (v *validator) dnsConfig(p *field.Path) {
 	const maxServers, maxSearches, maxSearchLength = 3, 32, 2048
 	dns, servers, searches := v.spec.DNSConfig, p.Child("nameservers"), p.Child("searches")
@@ -76,7 +76,7 @@ func (v *validator) hostAliases(p *field.Path) {
 	}
 }
 
-// hostnameOverride judges a host name chosen freely (KEP-4762).
+// hostnameOverride validates a freely chosen host name (KEP-4762).
 func (v *validator) hostnameOverride(p *field.Path) {
 	const longest = 64
 	name, at := v.spec.HostnameOverride, p.Child("hostnameOverride")

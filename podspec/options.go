@@ -5,20 +5,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// Options say in which role a spec is validated. The zero Options are for a new template.
+// Options describe what a spec is validated as. The zero Options are for a new template.
 type Options struct {
-	// Pod: the spec is of a pod and not of a template that makes pods.
+	// Pod means that the spec is that of a pod and not of a template.
 	Pod bool
-	// Old is the spec before an update, nil when the object is new: what it has already
-	// stays allowed although a newer rule forbids it.
+	// Old is the spec before an update, nil for a new object: what it already has stays allowed even if a newer rule
+	// forbids it.
 	Old *corev1.PodSpec
 	// OldAnnotations are the annotations before an update.
 	OldAnnotations map[string]string
 }
 
-// TemplateUpdate returns the Options to validate the new state of a template with.
+// TemplateUpdate returns the Options for validating an updated template.
 func TemplateUpdate(old *corev1.PodTemplateSpec) Options {
 	return Options{Old: &old.Spec, OldAnnotations: old.Annotations}
 }
@@ -27,7 +29,7 @@ func podUpdate(old *corev1.Pod) Options {
 	return Options{Pod: true, Old: &old.Spec, OldAnnotations: old.Annotations}
 }
 
-// leniency is what an old spec may keep.
+// leniency lists what an old spec may keep.
 type leniency struct {
 	invalidDeletionCost       bool
 	invalidSelectorValues     bool
@@ -131,8 +133,8 @@ func hasInvalidNodeAffinityValue(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// hasInvalidSpread tells whether a spread constraint has an invalid selector, and whether one
-// has invalid matchLabelKeys.
+// hasInvalidSpread reports whether a spread constraint has an invalid selector, and whether one has invalid
+// matchLabelKeys.
 func hasInvalidSpread(spec *corev1.PodSpec) (selector, keys bool) {
 	for _, c := range spec.TopologySpreadConstraints {
 		selector = selector || !validSelector(c.LabelSelector)
@@ -202,7 +204,7 @@ func hasUnescalatedSysAdmin(c *corev1.Container) bool {
 }
 
 func hasRestartingInitResize(c *corev1.Container) bool {
-	if isSidecar(c) {
+	if restart.Sidecar(c) {
 		return false
 	}
 	for _, p := range c.ResizePolicy {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateCreate judges a new pod but for its object metadata.
+// ValidateCreate validates a new pod except for its object metadata.
 func ValidateCreate(pod *corev1.Pod) field.ErrorList {
 	v := newValidator(&pod.Spec, &pod.ObjectMeta, Options{Pod: true})
 	path := field.NewPath("spec")
@@ -28,7 +28,7 @@ func ValidateCreate(pod *corev1.Pod) field.ErrorList {
 	return v.errs
 }
 
-// wholePod judges annotations and spec, and what a pod must obey beyond a template.
+// wholePod validates annotations and spec, and the rules that apply to pods but not to templates.
 func (v *validator) wholePod(pod *corev1.Pod) {
 	path := field.NewPath("spec")
 	v.annotations(pod.Annotations, field.NewPath("metadata", "annotations"))
@@ -61,9 +61,9 @@ func (v *validator) noTokens(p *field.Path) {
 	}
 }
 
-// ValidateUpdate judges an update of a pod but for its object metadata. Of the spec it may
-// change images, shorten the deadline, add tolerations, remove scheduling gates, and while
-// there are gates narrow down the choice of nodes (KEP-3838).
+// ValidateUpdate validates an update of a pod except for its object metadata. In the spec, the update may change
+// images, shorten the deadline, add tolerations and remove scheduling gates. While there are gates, it may also
+// restrict the choice of nodes (KEP-3838).
 func ValidateUpdate(pod, old *corev1.Pod) field.ErrorList {
 	v := newValidator(&pod.Spec, &pod.ObjectMeta, podUpdate(old))
 	path := field.NewPath("spec")
@@ -94,8 +94,7 @@ func (v *validator) imageUpdates(cs, old []corev1.Container, p *field.Path) bool
 	return true
 }
 
-// deadlineUpdate lets a deadline be set or come earlier; false means that it is not worth
-// looking further.
+// deadlineUpdate allows setting or shortening a deadline; it returns false if validation should stop.
 func (v *validator) deadlineUpdate(old *int64, p *field.Path) bool {
 	d := v.spec.ActiveDeadlineSeconds
 	switch {
@@ -149,7 +148,7 @@ func hasGate(gates []corev1.PodSchedulingGate, name string) bool {
 	return false
 }
 
-// otherUpdates undoes in a copy what an update may change, and refuses whatever is left.
+// otherUpdates reverts the allowed changes in a copy, and rejects any other difference.
 func (v *validator) otherUpdates(old *corev1.PodSpec, p *field.Path) {
 	rest := v.spec.DeepCopy()
 	rest.Containers = withImages(rest.Containers, old.Containers)
@@ -186,7 +185,7 @@ func withImages(cs, old []corev1.Container) []corev1.Container {
 	return cs
 }
 
-// narrowedNodes lets a gated pod have more demands on its node, and undoes that in rest.
+// narrowedNodes allows a gated pod to add requirements on its node, and reverts that in rest.
 func (v *validator) narrowedNodes(rest, old *corev1.PodSpec, p *field.Path) {
 	if !equality.Semantic.DeepEqual(rest.NodeSelector, old.NodeSelector) {
 		for key, value := range old.NodeSelector {
@@ -220,8 +219,7 @@ func nodeAffinityOf(spec *corev1.PodSpec) *corev1.NodeAffinity {
 	return spec.Affinity.NodeAffinity
 }
 
-// narrowedAffinity lets requirements be added to required terms, which are ORed and so must
-// stay as many as they are.
+// narrowedAffinity allows adding requirements to required terms. The terms are ORed: their number must not change.
 func (v *validator) narrowedAffinity(now, before *corev1.NodeAffinity, p *field.Path) {
 	terms, old := requiredTerms(now), requiredTerms(before)
 	if len(old) == 0 {
@@ -248,7 +246,7 @@ func requiredTerms(a *corev1.NodeAffinity) []corev1.NodeSelectorTerm {
 
 func onlyAdds(now, old corev1.NodeSelectorTerm) bool {
 	if len(old.MatchExpressions) == 0 && len(old.MatchFields) == 0 {
-		// An empty term matches nothing: anything added would widen the choice.
+		// An empty term matches nothing: any addition would widen the choice.
 		return len(now.MatchExpressions) == 0 && len(now.MatchFields) == 0
 	}
 	return startsWith(now.MatchExpressions, old.MatchExpressions) && startsWith(now.MatchFields, old.MatchFields)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateEphemeralContainersUpdate judges an update of a pod's ephemeral containers (KEP-277),
-// which may be added but neither changed nor removed. Nothing else of the pod has changed.
+// ValidateEphemeralContainersUpdate validates an update of a pod's ephemeral containers (KEP-277), which may be added
+// but neither changed nor removed. The caller ensures that nothing else in the pod has changed.
 func ValidateEphemeralContainersUpdate(pod, old *corev1.Pod) field.ErrorList {
 	if isMirror(old.Annotations) {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// deviceHealth judges what nodes say of the devices that containers use (KEP-4680).
+// deviceHealth validates what nodes report about devices of containers (KEP-4680).
 func (v *validator) deviceHealth(list []corev1.ContainerStatus, cs []corev1.Container, s *corev1.PodStatus, p *field.Path) {
 	places := placesOf(cs)
 	for i := range list {
 		of, known := places[list[i].Name]
 		for j, r := range list[i].AllocatedResourcesStatus {
 			at := p.Index(i).Child("allocatedResourcesStatus").Index(j)
-			// A status of a container that the spec does not have is let pass.
+			// The status of a container that is not in the spec is accepted.
 			if known {
 				v.allocated(r.Name, &cs[of], s, at.Child("name"))
 			}
@@ -77,7 +77,7 @@ func (v *validator) health(list []corev1.ResourceHealth, p *field.Path) {
 	}
 }
 
-// nodeClaims judges the claims that take from what a node can allocate (KEP-5517).
+// nodeClaims validates the claims on a node's allocatable resources (KEP-5517).
 func (v *validator) nodeClaims(s *corev1.PodStatus, p *field.Path) {
 	mapped := map[string]bool{}
 	note := func(name *string) {
@@ -127,7 +127,7 @@ func (v *validator) nonNegativeQuantity(q *resource.Quantity, p *field.Path) {
 	}
 }
 
-// volumeHealth judges what nodes say of volumes (KEP-1432).
+// volumeHealth validates what nodes report about volumes (KEP-1432).
 func (v *validator) volumeHealth(list []corev1.PodVolumeHealth, p *field.Path) {
 	known := map[string]bool{}
 	for i := range v.spec.Volumes {

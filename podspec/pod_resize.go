@@ -4,13 +4,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/podspec/qos"
+
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
 const onlyCPUAndMemory = "only cpu and memory resources are mutable"
 
-// ValidateResize judges an update of the resources of a pod's containers (KEP-1287) and of the
-// pod as a whole (KEP-5419): amounts of cpu and memory may change as long as the class of
-// service stays, and none may go.
+// ValidateResize validates an update of the resources of a pod's containers (KEP-1287) and of its pod-level resources
+// (KEP-5419): amounts of cpu and memory may change if the quality-of-service class does not, and none may be removed.
 func ValidateResize(pod, old *corev1.Pod) field.ErrorList {
 	root, path := field.NewPath(""), field.NewPath("spec")
 	if isMirror(old.Annotations) {
@@ -21,7 +24,7 @@ func ValidateResize(pod, old *corev1.Pod) field.ErrorList {
 	}
 	v := newValidator(&pod.Spec, &pod.ObjectMeta, podUpdate(old))
 	v.wholePod(pod)
-	if QOS(old) != ComputeQOS(pod) {
+	if qos.Class(old) != qos.Compute(pod) {
 		v.invalid(path, pod.Status.QOSClass, "Pod QOS Class may not change as a result of resizing")
 	}
 	if !nodeResizes(old) {
@@ -44,7 +47,7 @@ func ValidateResize(pod, old *corev1.Pod) field.ErrorList {
 	return v.errs
 }
 
-// nodeResizes tells by what a pod's node reports whether it is too old to resize.
+// nodeResizes reports whether the status written by the pod's node shows that the node supports resizing.
 func nodeResizes(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.State.Running != nil {
@@ -58,7 +61,7 @@ func hasResources(spec *corev1.PodSpec) bool {
 	return spec.Resources != nil && len(spec.Resources.Requests)+len(spec.Resources.Limits) > 0
 }
 
-// sameContainers refuses other changes to the lists of containers than inside of each.
+// sameContainers rejects additions, removals and reorderings of containers.
 func (v *validator) sameContainers(old *corev1.PodSpec, p *field.Path) bool {
 	before := len(v.errs)
 	v.sameNames(v.spec.Containers, old.Containers, p, "containers")
@@ -78,7 +81,7 @@ func (v *validator) sameNames(cs, old []corev1.Container, p *field.Path, list st
 	}
 }
 
-// resizeWhole judges the resources of the pod as a whole, and undoes in rest what may change.
+// resizeWhole validates pod-level resources, and reverts in rest what may change.
 func (v *validator) resizeWhole(rest, old *corev1.PodSpec, p *field.Path) {
 	now := v.spec.Resources
 	at := p.Child("resources")
@@ -109,7 +112,7 @@ func (v *validator) resizeWhole(rest, old *corev1.PodSpec, p *field.Path) {
 	}
 }
 
-// resizeContainers judges the resources of every container, and undoes in rest what may change.
+// resizeContainers validates the resources of every container, and reverts in rest what may change.
 func (v *validator) resizeContainers(rest, old *corev1.PodSpec, p *field.Path) {
 	for i := range old.InitContainers {
 		v.keepsResources(&v.spec.InitContainers[i], &old.InitContainers[i], p.Child("initContainers").Index(i).Child("resources"))
@@ -130,7 +133,7 @@ func (v *validator) resizeContainers(rest, old *corev1.PodSpec, p *field.Path) {
 		if !equality.Semantic.DeepEqual(c, before) {
 			v.forbidden(at, "only cpu and memory resources for init or sidecar containers are mutable")
 		}
-		if !changed || isSidecar(c) {
+		if !changed || restart.Sidecar(c) {
 			continue
 		}
 		for _, policy := range c.ResizePolicy {
@@ -150,7 +153,7 @@ func (v *validator) keepsResources(c, old *corev1.Container, p *field.Path) {
 	}
 }
 
-// lacks tells whether a resource of old is not there any more.
+// lacks reports whether a resource of old is missing.
 func lacks(now, old corev1.ResourceList) bool {
 	for name := range old {
 		if _, ok := now[name]; !ok {
@@ -160,7 +163,7 @@ func lacks(now, old corev1.ResourceList) bool {
 	return false
 }
 
-// undoResize sets cpu and memory to what they were.
+// undoResize resets cpu and memory to their old values.
 func undoResize(r, old *corev1.ResourceRequirements) {
 	r.Requests = undoAmounts(r.Requests, old.Requests)
 	r.Limits = undoAmounts(r.Limits, old.Limits)

@@ -3,17 +3,18 @@ package podspec
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
+
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// ValidateStatusUpdate judges an update of a pod's status. Containers that ended stay ended
-// unless their restart policy or rules let them run again.
+// ValidateStatusUpdate validates an update of a pod's status. Terminated containers stay terminated unless their
+// restart policy or rules restart them.
 func ValidateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 	v := newValidator(&pod.Spec, &pod.ObjectMeta, podUpdate(old))
 	s, before, path := &pod.Status, &old.Status, field.NewPath("status")
@@ -62,7 +63,7 @@ func (v *validator) conditions(list []corev1.PodCondition, p *field.Path) {
 	}
 }
 
-// nomination judges the node that a scheduler intends for a pod; a bound pod has none.
+// nomination validates the node that a scheduler nominates for a pod; a bound pod has none.
 func (v *validator) nomination(pod, old *corev1.Pod, p *field.Path) {
 	name := pod.Status.NominatedNodeName
 	if name == "" || name == old.Status.NominatedNodeName {
@@ -74,9 +75,9 @@ func (v *validator) nomination(pod, old *corev1.Pod, p *field.Path) {
 	}
 }
 
-// restarts refuses that a container which ended and may not restart is said to run.
+// restarts rejects statuses in which a terminated container that may not restart runs again.
 func (v *validator) restarts(now, old []corev1.ContainerStatus, cs []corev1.Container, p *field.Path, spec *corev1.PodSpec) {
-	if spec != nil && restartsTogether(spec) {
+	if spec != nil && restart.Together(spec) {
 		return
 	}
 	running := map[string]int{}
@@ -93,9 +94,9 @@ func (v *validator) restarts(now, old []corev1.ContainerStatus, cs []corev1.Cont
 		}
 		n := running[old[i].Name]
 		if spec != nil && n > 1 {
-			n = 1 // told once, but for ephemeral containers
+			n = 1 // reported once, except for ephemeral containers
 		}
-		if j, ok := places[old[i].Name]; ok && mayRestart(&cs[j], spec, ended.ExitCode) {
+		if j, ok := places[old[i].Name]; ok && restart.After(spec, &cs[j], ended.ExitCode) {
 			continue
 		}
 		for range n {
@@ -104,7 +105,7 @@ func (v *validator) restarts(now, old []corev1.ContainerStatus, cs []corev1.Cont
 	}
 }
 
-// placesOf tells where in a list each name stands for the first time.
+// placesOf returns the first index of each name in a list.
 func placesOf(cs []corev1.Container) map[string]int {
 	places := make(map[string]int, len(cs))
 	for i := range cs {
@@ -113,59 +114,6 @@ func placesOf(cs []corev1.Container) map[string]int {
 		}
 	}
 	return places
-}
-
-// restartsTogether tells whether the end of one container can restart them all (KEP-5532).
-func restartsTogether(spec *corev1.PodSpec) bool {
-	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		for _, rule := range c.RestartPolicyRules {
-			if rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// mayRestart tells whether a container that ended with a code is to run again: its rules come
-// before its policy, and that before the pod's.
-func mayRestart(c *corev1.Container, spec *corev1.PodSpec, code int32) bool {
-	policy := spec.RestartPolicy
-	if c.RestartPolicy != nil {
-		for _, rule := range c.RestartPolicyRules {
-			if ruleMatches(rule, code) {
-				if rule.Action == corev1.ContainerRestartRuleActionRestart {
-					return true
-				}
-				break
-			}
-		}
-		switch own := corev1.RestartPolicy(*c.RestartPolicy); own {
-		case corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever:
-			policy = own
-		}
-	}
-	switch policy {
-	case corev1.RestartPolicyOnFailure:
-		return code != 0
-	case corev1.RestartPolicyNever:
-		return false
-	}
-	return true
-}
-
-func ruleMatches(rule corev1.ContainerRestartRule, code int32) bool {
-	if rule.ExitCodes == nil {
-		return false
-	}
-	in := slices.Contains(rule.ExitCodes.Values, code)
-	switch rule.ExitCodes.Operator {
-	case corev1.ContainerRestartRuleOnExitCodesOpIn:
-		return in
-	case corev1.ContainerRestartRuleOnExitCodesOpNotIn:
-		return !in
-	}
-	return false
 }
 
 func (v *validator) claimStatuses(list []corev1.PodResourceClaimStatus, p *field.Path) {
@@ -188,7 +136,7 @@ func (v *validator) claimStatuses(list []corev1.PodResourceClaimStatus, p *field
 	}
 }
 
-// extendedClaim judges the claim made for extended resources (KEP-5004).
+// extendedClaim validates the claim made for extended resources (KEP-5004).
 func (v *validator) extendedClaim(s *corev1.PodExtendedResourceClaimStatus, p *field.Path) {
 	if s == nil {
 		return
@@ -259,7 +207,7 @@ func (v *validator) hostIPs(s, old *corev1.PodStatus, p *field.Path) {
 	v.addresses(ips, kept, s.HostIPs, p)
 }
 
-// addresses judges one address, or one of each family; invalid ones may be kept.
+// addresses accepts one address, or one of each family; invalid ones may be kept.
 func (v *validator) addresses(ips, kept []string, shown any, p *field.Path) {
 	for i, ip := range ips {
 		v.add(validation.IsValidIPForLegacyField(p.Index(i), ip, true, kept)...)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keelson-dev/keelson/podspec/qos"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
@@ -14,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/podspec"
 )
 
-// spec makes a pod spec of YAML.
+// spec decodes a pod spec from YAML.
 func spec(t *testing.T, text string) corev1.PodSpec {
 	var s corev1.PodSpec
 	if err := yaml.UnmarshalStrict([]byte(text), &s); err != nil {
@@ -23,35 +25,7 @@ func spec(t *testing.T, text string) corev1.PodSpec {
 	return s
 }
 
-func TestQOS(t *testing.T) {
-	for _, c := range []struct {
-		spec string
-		want corev1.PodQOSClass
-	}{
-		{`{}`, "BestEffort"},
-		{`{containers: [{}]}`, "BestEffort"},
-		{`{containers: [{resources: {requests: {cpu: 0}}}]}`, "BestEffort"},
-		{`{containers: [{resources: {requests: {example.com/gpu: 1}}}]}`, "BestEffort"},
-		{`{containers: [{resources: {requests: {cpu: 1}}}]}`, "Burstable"},
-		{`{containers: [{resources: {requests: {cpu: 1}, limits: {cpu: 1}}}]}`, "Burstable"},
-		{`{containers: [{resources: {requests: {cpu: 1, memory: 1}, limits: {cpu: 1, memory: 1}}}]}`, "Guaranteed"},
-		{`{containers: [{resources: {requests: {cpu: 1, memory: 1}, limits: {cpu: 1, memory: 1}}}, {}]}`, "Burstable"},
-		{`{containers: [{resources: {requests: {cpu: 1, memory: 1}, limits: {cpu: 1, memory: 1}}}], initContainers: [{}]}`, "Burstable"},
-		{`{containers: [{}], resources: {requests: {cpu: 1, memory: 1}, limits: {cpu: 1, memory: 1}}}`, "Guaranteed"},
-		{`{containers: [{resources: {requests: {cpu: 1}}}], resources: {}}`, "Burstable"},
-	} {
-		pod := &corev1.Pod{Spec: spec(t, c.spec)}
-		if got := podspec.QOS(pod); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.spec, got, c.want)
-		}
-		pod.Status.QOSClass = "Guaranteed"
-		if podspec.QOS(pod) != "Guaranteed" || podspec.ComputeQOS(pod) != c.want {
-			t.Errorf("%s: the class in the status", c.spec)
-		}
-	}
-}
-
-// withOffFeatures uses every field whose feature is off.
+// withOffFeatures uses every field whose feature is off by default.
 const withOffFeatures = `
 schedulingGroup: {podGroupName: g}
 evictionResponders: [{name: example.com/r}]
@@ -237,8 +211,7 @@ func TestValidateSpec(t *testing.T) {
 	}
 }
 
-// FuzzPod feeds whatever can be decoded to every rule; none may panic, and defaults must be
-// stable.
+// FuzzPod passes everything that can be decoded to every rule; none may panic, and defaults must be idempotent.
 func FuzzPod(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"spec":{"containers":[{}],"volumes":[{"ephemeral":{"volumeClaimTemplate":{}}},{"projected":{"sources":[{}]}},{"iscsi":{}}]}}`,
@@ -263,7 +236,7 @@ func FuzzPod(f *testing.F) {
 		podspec.MergeLabelKeys(pod)
 		podspec.AppArmorFromAnnotations(pod)
 		podspec.DefaultPodResources(pod)
-		podspec.QOS(pod)
+		qos.Class(pod)
 		podspec.DefaultPod(pod)
 		again := pod.DeepCopy()
 		if podspec.DefaultPod(again); !reflect.DeepEqual(again, pod) {

@@ -9,9 +9,9 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// MergeLabelKeys adds the values of a new pod's labels that matchLabelKeys and
-// mismatchLabelKeys name to the selectors of its affinity terms (KEP-3633) and spread
-// constraints (KEP-3243). A term without a selector matches nothing and stays so.
+// MergeLabelKeys merges the labels of a new pod that matchLabelKeys and mismatchLabelKeys name into the selectors of
+// its affinity terms (KEP-3633) and spread constraints (KEP-3243). A term without a selector matches nothing and is
+// left unchanged.
 func MergeLabelKeys(pod *corev1.Pod) {
 	for _, t := range affinityTerms(pod.Spec.Affinity) {
 		mergeKeys(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn, pod.Labels)
@@ -35,8 +35,8 @@ func mergeKeys(selector *metav1.LabelSelector, keys []string, operator metav1.La
 	}
 }
 
-// AppArmorFromAnnotations gives containers of a new pod the AppArmor profile that their
-// annotation names, where no field says otherwise (KEP-24).
+// AppArmorFromAnnotations sets the AppArmor profile of a new pod's containers from their annotations, unless a field
+// sets it (KEP-24).
 func AppArmorFromAnnotations(pod *corev1.Pod) {
 	if pod.Spec.OS != nil && pod.Spec.OS.Name == corev1.Windows {
 		return
@@ -61,7 +61,7 @@ func AppArmorFromAnnotations(pod *corev1.Pod) {
 	}
 }
 
-// appArmorNamed returns the profile that an annotation names, nil when it names none.
+// appArmorNamed returns the profile that an annotation names, nil if it names none.
 func appArmorNamed(annotation string) *corev1.AppArmorProfile {
 	switch annotation {
 	case corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
@@ -81,9 +81,8 @@ func appArmorNamed(annotation string) *corev1.AppArmorProfile {
 	return profile
 }
 
-// DefaultPodResources fills the resources of a pod as a whole, where it has some, from those
-// of its containers (KEP-2837): limits of huge pages, requests, and last the limits of what
-// every container limits.
+// DefaultPodResources completes pod-level resources, if there are any, from those of the containers (KEP-2837): limits
+// of huge pages, then requests, then limits of resources that every container limits.
 func DefaultPodResources(pod *corev1.Pod) {
 	r := pod.Spec.Resources
 	if r == nil || len(r.Requests)+len(r.Limits) == 0 {

@@ -54,7 +54,7 @@ func (v *validator) lifecycle(l *corev1.Lifecycle, p *field.Path) {
 	}
 }
 
-// handler is what probes and hooks do, exactly one of these.
+// handler is the action of a probe or hook; exactly one must be set.
 type handler struct {
 	exec      *corev1.ExecAction
 	httpGet   *corev1.HTTPGetAction
@@ -148,7 +148,7 @@ func (v *validator) stopSignal(signal corev1.Signal, p *field.Path) {
 	}
 }
 
-// linuxSignals are the signals of Linux in the order of their names.
+// linuxSignals returns the signals of Linux sorted by name.
 func linuxSignals() []corev1.Signal {
 	signals := []corev1.Signal{
 		corev1.SIGABRT, corev1.SIGALRM, corev1.SIGBUS, corev1.SIGCHLD, corev1.SIGCLD, corev1.SIGCONT, corev1.SIGFPE,

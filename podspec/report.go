@@ -14,8 +14,8 @@ const (
 	fileModeError = "must be a number between 0 and 0777 (octal), both inclusive"
 )
 
-// report collects what is wrong, in the order in which it was found. Value arguments keep the
-// type they have in the API, because a message prints a named string type as JSON.
+// report collects errors in the order in which they are found. Value arguments keep their API type, because messages
+// print a named string type as JSON.
 type report struct {
 	errs field.ErrorList
 }
@@ -30,14 +30,14 @@ func (r *report) duplicate(p *field.Path, value any) { r.add(field.Duplicate(p, 
 
 func (r *report) notFound(p *field.Path, value any) { r.add(field.NotFound(p, value)) }
 
-// invalid adds one error per message, none when there is none.
+// invalid adds one error per message.
 func (r *report) invalid(p *field.Path, value any, messages ...string) {
 	for _, m := range messages {
 		r.add(field.Invalid(p, value, m))
 	}
 }
 
-// need adds an error when a required string is empty, and tells whether it is there.
+// need adds an error if a required string is empty, and reports whether it is set.
 func (r *report) need(p *field.Path, value string) bool {
 	if value == "" {
 		r.required(p, "")
@@ -53,7 +53,7 @@ func (r *report) subdomain(p *field.Path, value string) {
 	r.invalid(p, value, validation.IsDNS1123Subdomain(value)...)
 }
 
-// name judges the name of an object that is a DNS subdomain; as a prefix it may end in a dash.
+// name validates an object name that is a DNS subdomain; a prefix may end in a dash.
 func (r *report) name(p *field.Path, value string, prefix bool) {
 	r.invalid(p, value, apivalidation.NameIsDNSSubdomain(value, prefix)...)
 }
@@ -84,8 +84,7 @@ func (r *report) groupID(p *field.Path, id *int64) {
 	}
 }
 
-// oneOf adds an error when value is none of those allowed, which the message lists in the
-// order given.
+// oneOf adds an error if value is not allowed; the message lists the allowed values in the given order.
 func oneOf[T ~string](r *report, p *field.Path, value T, allowed ...T) {
 	if !slices.Contains(allowed, value) {
 		r.add(field.NotSupported(p, value, allowed))
@@ -99,5 +98,5 @@ func oneOfRequired[T ~string](r *report, p *field.Path, value T, allowed ...T) {
 	}
 }
 
-// sorted yields a map in key order, so that messages come in the same order every time.
+// sorted returns the keys of a map in order, which makes the order of messages reproducible.
 func sorted[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

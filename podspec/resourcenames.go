@@ -12,7 +12,7 @@ func isHugePage(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// divisibleByPage tells whether q is a whole number of the pages that name speaks of.
+// divisibleByPage reports whether q is a multiple of the page size in name.
 func divisibleByPage(name corev1.ResourceName, q resource.Quantity) bool {
 	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 || page.Value() == 0 {
@@ -21,18 +21,18 @@ func divisibleByPage(name corev1.ResourceName, q resource.Quantity) bool {
 	return q.Value()%page.Value() == 0
 }
 
-// native resources are Kubernetes' own: without a domain, or in *kubernetes.io.
+// native resources are those of Kubernetes itself: without a domain, or in *kubernetes.io.
 func native(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// extended resources are those that others name, such as example.com/gpu.
+// extended resources are those in other domains, such as example.com/gpu.
 func extended(name corev1.ResourceName) bool {
 	return !native(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
 }
 
-// overcommittable resources may be limited to more than is requested.
+// overcommittable resources may have a limit above their request.
 func overcommittable(name corev1.ResourceName) bool { return native(name) && !isHugePage(name) }
 
 func standardContainerResource(name corev1.ResourceName) bool {
@@ -43,7 +43,7 @@ func standardContainerResource(name corev1.ResourceName) bool {
 	return isHugePage(name)
 }
 
-// standardResource tells whether the API knows a name without a domain, if only for quotas.
+// standardResource reports whether the API defines a name without a domain, even if only for quotas.
 func standardResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceStorage, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsStorage,
@@ -55,7 +55,7 @@ func standardResource(name corev1.ResourceName) bool {
 		strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
 }
 
-// objectCount are the resources of quotas that count objects.
+// objectCount reports whether a resource counts objects in a quota.
 func objectCount(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,

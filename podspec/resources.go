@@ -13,7 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// requirements judges requests and limits: those of a container, or of the pod as a whole.
+// requirements validates requests and limits, of a container or of the pod.
 func (v *validator) requirements(r *corev1.ResourceRequirements, p *field.Path, wholePod bool) {
 	limits, requests := p.Child("limits"), p.Child("requests")
 	for _, name := range sorted(r.Limits) {
@@ -85,7 +85,7 @@ func (v *validator) resourceName(name corev1.ResourceName, p *field.Path, wholeP
 	}
 }
 
-// claimRefs judges which of the pod's resource claims a container uses (KEP-3063).
+// claimRefs validates which of the pod's resource claims a container uses (KEP-3063).
 func (v *validator) claimRefs(claims []corev1.ResourceClaim, p *field.Path) {
 	seen := claimed{keys: map[string]bool{}, requests: map[string]int{}}
 	for i, claim := range claims {
@@ -103,7 +103,7 @@ func (v *validator) claimRefs(claims []corev1.ResourceClaim, p *field.Path) {
 	}
 }
 
-// claimChoice tells what claims there are. The text is made once: both lists may be long.
+// claimChoice lists the existing claims. The text is built once: both lists may be long.
 func (v *validator) claimChoice() string {
 	if v.choice == "" {
 		v.choice = "must be one of the names in pod.spec.resourceClaims"
@@ -116,14 +116,14 @@ func (v *validator) claimChoice() string {
 	return v.choice
 }
 
-// claimed is what a container uses: claims, or requests of them as "claim/request", and of each claim how many
-// requests.
+// claimed records what a container uses: claims, or requests of them as "claim/request", and how many requests of each
+// claim.
 type claimed struct {
 	keys     map[string]bool
 	requests map[string]int
 }
 
-// claimRef refuses a claim, or a request of it, that is used twice.
+// claimRef rejects a claim, or a request of it, that is used twice.
 func (v *validator) claimRef(claim corev1.ResourceClaim, seen claimed, p *field.Path) {
 	if seen.keys[claim.Name] {
 		v.duplicate(p, claim.Name)
@@ -149,7 +149,7 @@ func (v *validator) claimRef(claim corev1.ResourceClaim, seen claimed, p *field.
 	}
 }
 
-// resourceClaims judges the claims that the pod has or makes.
+// resourceClaims validates the claims that the pod references or creates.
 func (v *validator) resourceClaims(p *field.Path) {
 	seen := map[string]bool{}
 	for i := range v.spec.ResourceClaims {
@@ -182,7 +182,7 @@ func (v *validator) resourceClaims(p *field.Path) {
 	}
 }
 
-// podResources judges the resources of the pod as a whole (KEP-2837).
+// podResources validates pod-level resources (KEP-2837).
 func (v *validator) podResources(p *field.Path) {
 	r := v.spec.Resources
 	if r == nil {
@@ -200,7 +200,7 @@ func (v *validator) podResources(p *field.Path) {
 	v.podCovers(at)
 }
 
-// podCovers sees to it that the whole is not less than its parts.
+// podCovers checks that pod-level resources are not less than those of the containers.
 func (v *validator) podCovers(p *field.Path) {
 	r, pod := v.spec.Resources, &corev1.Pod{Spec: *v.spec}
 	parts := resourcehelper.AggregateContainerRequests(pod, resourcehelper.PodResourcesOptions{})

@@ -140,8 +140,8 @@ func (v *validator) podTerm(t *corev1.PodAffinityTerm, p *field.Path) {
 	v.add(metavalidation.ValidateLabelName(t.TopologyKey, p.Child("topologyKey"))...)
 }
 
-// matchLabelKeys judges the keys whose values a pod's labels give (KEP-3633). The selector may
-// have them already, merged in when the pod was made, but no others of the same key.
+// matchLabelKeys validates the keys whose values come from a pod's labels (KEP-3633). The selector may already have
+// them, merged in when the pod was created, but no other requirement with the same key.
 func (r *report) matchLabelKeys(p *field.Path, match, mismatch []string, selector *metav1.LabelSelector) {
 	r.labelKeys(p.Child("matchLabelKeys"), match, selector)
 	r.labelKeys(p.Child("mismatchLabelKeys"), mismatch, selector)
@@ -190,14 +190,14 @@ func (v *validator) spreadConstraints(p *field.Path) {
 	}
 	for i := range list {
 		v.spreadConstraint(&list[i], p.Index(i))
-		if last[spreadOf(&list[i])] > i { // there is another of the same topology and strictness
+		if last[spreadOf(&list[i])] > i { // another constraint has the same topology and strictness
 			v.duplicate(p.Index(i).Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", list[i].TopologyKey, list[i].WhenUnsatisfiable))
 		}
 		v.spreadPolicies(&list[i], p.Index(i))
 	}
 }
 
-// spread is what no two constraints of a pod may have in common.
+// spread is what must be unique among the constraints of a pod.
 type spread struct {
 	key  string
 	when corev1.UnsatisfiableConstraintAction
@@ -242,8 +242,8 @@ func (v *validator) spreadPolicies(c *corev1.TopologySpreadConstraint, p *field.
 	}
 }
 
-// unmergedLabelKeys judges matchLabelKeys by the rules of before they were merged into the
-// selector, for constraints made then.
+// unmergedLabelKeys validates matchLabelKeys by the rules before they were merged into the selector, for constraints
+// created at that time.
 func (v *validator) unmergedLabelKeys(p *field.Path, keys []string, selector *metav1.LabelSelector) {
 	if len(keys) == 0 {
 		return

@@ -38,8 +38,8 @@ func (v *validator) podSecurityContext(p *field.Path) {
 	}
 }
 
-// securityContext judges a container's. Privileged containers are allowed, as with the API
-// server's --allow-privileged; policies of the namespace may be stricter.
+// securityContext validates that of a container. Privileged containers are allowed, as with the API server's
+// --allow-privileged; policies of the namespace may be stricter.
 func (v *validator) securityContext(sc *corev1.SecurityContext, p *field.Path) {
 	if sc == nil {
 		return
@@ -60,7 +60,7 @@ func (v *validator) securityContext(sc *corev1.SecurityContext, p *field.Path) {
 	v.appArmor(sc.AppArmorProfile, p.Child("appArmorProfile"))
 }
 
-// unescalated forbids what would give a container privileges that it must not gain.
+// unescalated forbids what would grant privileges to a container that must not gain any.
 func (v *validator) unescalated(sc *corev1.SecurityContext, p *field.Path) {
 	if sc.Privileged != nil && *sc.Privileged {
 		v.invalid(p, asInternal(sc), "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
@@ -77,7 +77,7 @@ func (v *validator) unescalated(sc *corev1.SecurityContext, p *field.Path) {
 
 func (v *validator) onHostUsers() bool { return v.spec.HostUsers == nil || *v.spec.HostUsers }
 
-// userNamespace forbids what does not work in a user namespace of its own (KEP-127).
+// userNamespace forbids what does not work in the pod's own user namespace (KEP-127).
 func (v *validator) userNamespace(p *field.Path) {
 	const detail = "when `hostUsers` is false"
 	if v.onHostUsers() {
@@ -125,8 +125,8 @@ func (v *validator) sysctls(list []corev1.Sysctl, p *field.Path) {
 	}
 }
 
-// hostSysctlError says why a sysctl cannot be set in a pod that shares the host's namespace of
-// that sysctl; empty when it can.
+// hostSysctlError returns why a sysctl cannot be set in a pod that shares the host's namespace of that sysctl; empty if
+// it can.
 func hostSysctlError(name string, spec *corev1.PodSpec) string {
 	namespace, _, _ := sysctl.GetNamespace(name)
 	switch {

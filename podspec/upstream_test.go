@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/podspec"
 )
 
-// TestAsUpstream holds what becomes of pods, and what is wrong with them, to what the API server of Kubernetes 1.37.1 says; the
-// module conformance/validation records it.
+// TestAsUpstream compares the results of defaulting and validating pods with those of the API server of Kubernetes
+// 1.37.1, as recorded by the module conformance/validation.
 func TestAsUpstream(t *testing.T) {
 	file, err := os.Open("testdata/upstream.json.gz")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestAsUpstream(t *testing.T) {
 	}
 }
 
-// as compares a pod with what upstream made of it, which is what it was when nothing is recorded.
+// as compares a pod with upstream's result; if none is recorded, that is the original.
 func as(t *testing.T, what string, got, want, was *corev1.Pod) {
 	t.Helper()
 	if want == nil {

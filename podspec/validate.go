@@ -12,21 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validator judges one pod spec.
+// validator validates one pod spec.
 type validator struct {
 	report
 	spec  *corev1.PodSpec
 	meta  *metav1.ObjectMeta // of a pod; nil in a template
 	pod   bool
 	allow leniency
-	// volumes are those found valid, by name.
+	// volumes are the valid volumes, by name.
 	volumes map[string]*corev1.VolumeSource
 	// claims are the names in spec.resourceClaims.
 	claims map[string]bool
-	choice string // of these, for errors; made when it is needed
+	choice string // claims as text for errors; built on demand
 }
 
-// ValidateTemplate judges a pod template at path, its labels and annotations included.
+// ValidateTemplate validates a pod template at path, including its labels and annotations.
 func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path, o Options) field.ErrorList {
 	v := newValidator(&t.Spec, nil, o)
 	specPath := path.Child("spec")
@@ -42,8 +42,8 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path, o Options) fi
 	return v.errs
 }
 
-// ValidateSpec judges a pod spec at path. meta is the pod's, or nil in a template. The rules
-// that only a whole pod or template must obey are in ValidateTemplate and ValidateCreate.
+// ValidateSpec validates a pod spec at path. meta is the pod's, or nil in a template. The rules that apply only to a
+// whole pod or template are in ValidateTemplate and ValidateCreate.
 func ValidateSpec(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path, o Options) field.ErrorList {
 	v := newValidator(spec, meta, o)
 	v.validate(path)
@@ -97,7 +97,7 @@ func (v *validator) validate(path *field.Path) {
 	v.envFileVolumes(path)
 }
 
-// names judges the names of a pod in the network and of its account and node.
+// names validates the pod's host name, subdomain, service account and node name.
 func (v *validator) names(path *field.Path) {
 	spec := v.spec
 	if spec.ServiceAccountName != "" {
@@ -135,7 +135,7 @@ func (v *validator) gates(path *field.Path) {
 	}
 }
 
-// classes judges the names of the classes a pod belongs to, and what they bring.
+// classes validates the names of a pod's classes and the fields that come with them.
 func (v *validator) classes(path *field.Path) {
 	spec := v.spec
 	if spec.PriorityClassName != "" {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// allVolumes judges the volumes and remembers the valid ones for those who mount them.
+// allVolumes validates the volumes and records the valid ones for checking mounts.
 func (v *validator) allVolumes(p *field.Path) {
 	claimOf := map[string]bool{}
 	if v.meta != nil && v.meta.Name != "" {
@@ -45,14 +45,14 @@ func (v *validator) allVolumes(p *field.Path) {
 
 const moreThanOneKind = "may not specify more than 1 volume type"
 
-// sourceRule is one kind of volume: whether it is used, and its rules.
+// sourceRule describes a kind of volume: whether it is used, and its rules.
 type sourceRule struct {
 	name  string
 	used  bool
 	check func(*field.Path)
 }
 
-// volumeSource sees to it that a volume is of exactly one valid kind.
+// volumeSource checks that a volume is of exactly one valid kind.
 func (v *validator) volumeSource(vol *corev1.Volume, p *field.Path) {
 	found := false
 	for _, rule := range slices.Concat(v.localSources(vol), v.networkSources(vol), v.apiSources(vol), v.diskSources(vol), v.lateSources(vol)) {
@@ -76,8 +76,7 @@ func (v *validator) volumeSource(vol *corev1.Volume, p *field.Path) {
 	}
 }
 
-// conflictName and detailName are the few field names the API server's messages spell in their
-// own way.
+// conflictName and detailName return the few field names that the API server's messages spell differently.
 func conflictName(name string) string {
 	switch name {
 	case "cephfs":
@@ -95,7 +94,7 @@ func detailName(name string) string {
 	return name
 }
 
-// The kinds of volumes stand in the order in which the API server reports them.
+// The kinds of volumes are in the order in which the API server reports them.
 
 func (v *validator) localSources(vol *corev1.Volume) []sourceRule {
 	s := &vol.VolumeSource
@@ -219,7 +218,7 @@ func (v *validator) csi(s *corev1.CSIVolumeSource, p *field.Path) {
 	}
 }
 
-// claimName judges the name of the claim that an ephemeral volume of a pod makes.
+// claimName validates the name of the claim that an ephemeral volume of a pod creates.
 func (v *validator) claimName(vol *corev1.Volume, p *field.Path) {
 	if v.meta == nil || v.meta.Name == "" || vol.Name == "" {
 		return
@@ -230,7 +229,7 @@ func (v *validator) claimName(vol *corev1.Volume, p *field.Path) {
 	}
 }
 
-// noBacksteps refuses a path with an element "..".
+// noBacksteps rejects a path with an element "..".
 func (r *report) noBacksteps(p *field.Path, target string) {
 	if hasBacksteps(target) {
 		r.invalid(p, target, "must not contain '..'")
@@ -241,7 +240,7 @@ func hasBacksteps(target string) bool {
 	return slices.Contains(strings.Split(filepath.ToSlash(target), "/"), "..")
 }
 
-// descendingPath refuses a path that leads out of where it starts.
+// descendingPath rejects a path that leaves its starting directory.
 func (r *report) descendingPath(p *field.Path, target string) {
 	if path.IsAbs(target) {
 		r.invalid(p, target, "must be a relative path")
@@ -249,7 +248,7 @@ func (r *report) descendingPath(p *field.Path, target string) {
 	r.noBacksteps(p, target)
 }
 
-// localPath refuses as well names starting in "..", which the writers of volumes use themselves.
+// localPath also rejects names starting in "..", which the kubelet uses itself when it writes volumes.
 func (r *report) localPath(p *field.Path, target string) {
 	r.descendingPath(p, target)
 	if strings.HasPrefix(target, "..") && !strings.HasPrefix(target, "../") {

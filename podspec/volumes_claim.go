@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// claimTemplate judges the claim that a generic ephemeral volume makes (KEP-1698).
+// claimTemplate validates the claim that a generic ephemeral volume creates (KEP-1698).
 func (v *validator) claimTemplate(t *corev1.PersistentVolumeClaimTemplate, p *field.Path) {
 	meta := p.Child("metadata")
 	v.add(apivalidation.ValidateAnnotations(t.Annotations, meta.Child("annotations"))...)
@@ -94,8 +94,8 @@ func (v *validator) dataSource(p *field.Path, group *string, kind, name string) 
 	}
 }
 
-// onlyFields forbids every field of a struct that is set and not among those allowed, given by
-// their Go names, so that a field added to the API later is forbidden until it is thought of.
+// onlyFields forbids every field of a struct that is set and not allowed. The allowed fields are given by their Go
+// names; fields added to the API later are forbidden by default.
 func (r *report) onlyFields(p *field.Path, of any, detail string, allowed ...string) {
 	value := reflect.ValueOf(of)
 	for i := range value.NumField() {

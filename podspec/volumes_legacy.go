@@ -123,7 +123,7 @@ func (v *validator) iscsiName(p *field.Path, name string) {
 	}
 }
 
-// iscsiNameLength is a rule about an iSCSI volume even where it is the second kind given.
+// iscsiNameLength checks an iSCSI volume even if it is the second kind of volume given.
 func (v *validator) iscsiNameLength(vol *corev1.Volume, p *field.Path) {
 	if vol.ISCSI.InitiatorName != nil && len(vol.Name+":"+vol.ISCSI.TargetPortal) > 64 {
 		v.invalid(p.Child("name"), vol.Name,

@@ -13,7 +13,7 @@ import (
 
 const duplicatePaths = "conflicting duplicate paths"
 
-// projection judges the sources of one projected volume, which share one directory.
+// projection validates the sources of one projected volume, which share one directory.
 type projection struct {
 	*validator
 	p     *field.Path // of the volume source
@@ -66,7 +66,7 @@ func (j projection) source(s *corev1.VolumeProjection, p *field.Path) {
 	}
 }
 
-// take claims a path for a source; owner is what a message names it by.
+// take reserves a path for a source; owner names the source in messages.
 func (j projection) take(path, owner string) {
 	if j.paths[path] {
 		j.invalid(j.p, owner, duplicatePaths)
@@ -129,8 +129,8 @@ func (j projection) trustBundle(s *corev1.ClusterTrustBundleProjection, p *field
 	j.take(s.Path, s.Path)
 }
 
-// trustBundleName judges the name of a ClusterTrustBundle; one that belongs to a signer starts
-// with the signer's name, colons standing for slashes.
+// trustBundleName validates the name of a ClusterTrustBundle; one that belongs to a signer starts with the signer's
+// name, with colons for slashes.
 func trustBundleName(name string) []string {
 	i := strings.LastIndex(name, ":")
 	if i < 0 {
@@ -190,7 +190,7 @@ func (v *validator) userAnnotations(a map[string]string, p *field.Path) {
 	}
 }
 
-// signerName judges a name such as example.com/ca: a domain, a slash, a dotted path.
+// signerName validates a name such as example.com/ca: a domain, a slash, a dotted path.
 func (v *validator) signerName(p *field.Path, name string) {
 	if !v.need(p, name) {
 		return
@@ -215,7 +215,7 @@ func (v *validator) signerName(p *field.Path, name string) {
 	}
 }
 
-// signerPart reports the first wrong label of a dotted name.
+// signerPart reports the first invalid label of a dotted name.
 func (v *validator) signerPart(p *field.Path, part string, check func(string) []string) {
 	for label := range strings.SplitSeq(part, ".") {
 		messages := check(label)

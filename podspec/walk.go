@@ -35,7 +35,7 @@ func statuses(s *corev1.PodStatus) iter.Seq[*corev1.ContainerStatus] {
 	}
 }
 
-// volumeUsers yields the places in which volumes written by the node name the owner of files.
+// volumeUsers yields the fields that name the owner of files in volumes written by the node.
 func volumeUsers(spec *corev1.PodSpec) iter.Seq[**int64] {
 	return func(yield func(**int64) bool) {
 		for i := range spec.Volumes {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// operatingSystem judges spec.os and forbids what that system has not (KEP-2802).
+// operatingSystem validates spec.os and forbids what that system does not support (KEP-2802).
 func (v *validator) operatingSystem(p *field.Path) {
 	if v.spec.OS == nil {
 		return
@@ -39,7 +39,7 @@ func (v *validator) linuxOnly(p *field.Path) {
 	}
 }
 
-// setField is a field by its name and whether it is set.
+// setField is the name of a field and whether it is set.
 type setField struct {
 	name string
 	set  bool
@@ -117,8 +117,7 @@ func (v *validator) windowsOptions(o *corev1.WindowsSecurityContextOptions, p *f
 	}
 }
 
-// windowsUserErrors says what is wrong with a name such as DOMAIN\user, by the naming rules of
-// Active Directory and NetBIOS.
+// windowsUserErrors validates a name such as DOMAIN\user by the naming rules of Active Directory and NetBIOS.
 func windowsUserErrors(name string) []string {
 	const longestDomain, longestUser = 256, 104
 	domain, user, hasDomain := strings.Cut(name, `\`)
@@ -156,15 +155,15 @@ func windowsUserErrors(name string) []string {
 	return errs
 }
 
-// matches is for the formats of rare fields, which are not worth a compiled expression that
-// lives as long as the process.
+// matches is for the formats of rarely used fields: compiled expressions for them would be kept as long as the process
+// runs.
 func matches(format, s string) bool {
 	ok, err := regexp.MatchString(format, s)
 	return err == nil && ok
 }
 
-// hostProcess judges the containers that run as processes of a Windows host (KEP-1981): all
-// of a pod's or none.
+// hostProcess validates containers that run as processes of a Windows host (KEP-1981): all of a pod's containers or
+// none.
 func (v *validator) hostProcess(p *field.Path) {
 	var ofPod *bool
 	if sc := v.spec.SecurityContext; sc != nil && sc.WindowsOptions != nil {

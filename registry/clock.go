@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// errStopped: the registry's Run ended, so nothing can be read consistently or written any more.
+// errStopped: Run has ended, so consistent reads and writes are no longer possible.
 var errStopped = errors.New("registry is not running")
 
-// clock is the newest revision that every table has taken in, with people waiting for it.
+// clock is the newest revision that every table has applied, with its waiters.
 type clock struct {
 	mu      sync.Mutex
 	now     int64
@@ -44,7 +44,7 @@ func (c *clock) advance(revision int64) {
 	c.waiters = rest
 }
 
-// stop ends all waiting with an error, now and in the future.
+// stop fails all waits, now and in the future.
 func (c *clock) stop(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *clock) stop(err error) {
 	c.waiters = nil
 }
 
-// wait blocks until the clock shows at least revision.
+// wait blocks until the clock has reached revision.
 func (c *clock) wait(ctx context.Context, revision int64) error {
 	c.mu.Lock()
 	if c.now >= revision || c.err != nil {

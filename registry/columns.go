@@ -7,19 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Columns are how the objects of a kind look in a table, which a client such as kubectl get asks
-// for in its Accept header, so that it need not know the kind. The zero value shows names and
-// times of creation.
+// Columns describe how the objects of a kind are shown in a table, which clients such as kubectl get request in
+// the Accept header so that they need not know the kind. The zero value shows names and creation times.
 type Columns[T Object] struct {
-	// Definitions name and describe the columns. One of priority 0 is always shown, others when
-	// the user asks for more (kubectl get -o wide).
+	// Definitions name and describe the columns. Columns of priority 0 are always shown, others when the user
+	// asks for more (kubectl get -o wide).
 	Definitions []metav1.TableColumnDefinition
-	// Cells returns an object's values, one for each definition: of type string, int64, float64
-	// or bool, or nil for none.
-	// It is called at every read, so it must neither change nor keep the object, and it takes
-	// the time from now.
+	// Cells returns an object's values, one for each definition: a string, int64, float64 or bool, or nil for
+	// none. It is called at every read: it must not change or keep the object, and it must take the time from
+	// now.
 	Cells func(obj T, now time.Time) []any
-	// Conditions mark a row, as upstream does that of a pod which has ended; optional.
+	// Conditions mark a row, as upstream does for pods that have ended; optional.
 	Conditions func(obj T) []metav1.TableRowCondition
 }
 
@@ -35,7 +33,7 @@ func (c Columns[T]) erase() Columns[Object] {
 	return e
 }
 
-// defaultColumns are upstream's for kinds that it has no printer for.
+// defaultColumns returns upstream's columns for kinds without a printer.
 func defaultColumns() Columns[Object] {
 	return Columns[Object]{
 		Definitions: []metav1.TableColumnDefinition{
@@ -49,31 +47,31 @@ func defaultColumns() Columns[Object] {
 	}
 }
 
-// NameColumn is the column that nearly every table begins with; its cells are names of objects.
+// NameColumn returns the first column of nearly every table; its cells are object names.
 func NameColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{
 		Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"],
 	}
 }
 
-// TextColumn is a column of strings that is always shown.
+// TextColumn returns a column of strings that is always shown.
 func TextColumn(name, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "string", Description: description}
 }
 
-// WideColumn is a column of strings that is shown when the user asks for more.
+// WideColumn returns a column of strings that is shown when the user asks for more.
 func WideColumn(name, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "string", Description: description, Priority: 1}
 }
 
-// AgeColumn is the column of Age's cells.
+// AgeColumn returns the column whose cells Age makes.
 func AgeColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{
 		Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
 	}
 }
 
-// Age is how long ago something was, roughly and in few letters, such as "5m" or "3d4h".
+// Age returns how long ago since was, rounded and abbreviated as kubectl does, such as "5m" or "3d4h".
 func Age(since metav1.Time, now time.Time) string {
 	if since.IsZero() {
 		return "<unknown>"

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// A kind says itself what kubectl get shows of its objects: put this into its Definition.
+// A kind's Definition declares what kubectl get shows of its objects.
 func ExampleColumns() {
 	columns := registry.Columns[*corev1.ConfigMap]{
 		Definitions: []metav1.TableColumnDefinition{

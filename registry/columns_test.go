@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// boxes is a kind with the given columns.
+// boxes returns a kind with the given columns.
 func boxes(columns registry.Columns[*corev1.ConfigMap]) registry.Kind {
 	return registry.Definition[*corev1.ConfigMap]{
 		Names:        registry.Names{Kind: "Box", Plural: "boxes", Singular: "box"},

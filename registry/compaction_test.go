@@ -14,9 +14,9 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// TestCompaction: an old state can be listed for one to two intervals, then the token in the error goes on. Changes
-// are kept as long, so that a watch may resume, and a resource that did not change can be watched from any of its
-// revisions.
+// TestCompaction: an old state can be listed for one to two intervals; after that, the token in the error
+// continues. Changes are kept as long, so that a watch may resume; an unchanged resource can be watched from
+// any of its revisions.
 func TestCompaction(t *testing.T) { synctest.Test(t, testCompaction) }
 
 func testCompaction(t *testing.T) {
@@ -67,7 +67,7 @@ func testCompaction(t *testing.T) {
 		t.Errorf("a watch that stood still for ten minutes: %v", err)
 	}
 	if _, err := res.Watch(t.Context(), registry.Selection{}, first); !errors.Is(err, registry.ErrExpired) {
-		t.Errorf("a watch from before changes that are gone: %v", err)
+		t.Errorf("a watch from before dropped changes: %v", err)
 	}
 	if w, err := res.Watch(t.Context(), registry.Selection{}, last); err != nil {
 		t.Errorf("a watch after which there was one change: %v", err)

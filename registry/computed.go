@@ -2,7 +2,7 @@ package registry
 
 import "context"
 
-// compute returns one object of a kind that is worked out.
+// compute returns one object of a computed kind.
 func (r *Resource) compute(ctx context.Context, namespace, name string) (*Item, error) {
 	obj, err := r.Read.Get(ctx, namespace, name)
 	if err != nil {
@@ -14,8 +14,8 @@ func (r *Resource) compute(ctx context.Context, namespace, name string) (*Item, 
 	return r.computed(obj), nil
 }
 
-// computeAll returns all of them that are selected. There is no going on with a list of what is
-// another every time, so it is always whole.
+// computeAll returns all selected objects. The list is never paged: a later page would belong to a different
+// state.
 func (r *Resource) computeAll(ctx context.Context, s Selection) (*List, error) {
 	objects, err := r.Read.List(ctx, s.Namespace)
 	if err != nil {

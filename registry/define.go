@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kind erases the type.
+// Kind returns the definition with its type erased.
 func (d Definition[T]) Kind() Kind {
 	k := Kind{
 		Names: d.Names, GroupVersion: d.GroupVersion, Namespaced: d.Namespaced, Prefix: d.Prefix,
@@ -26,17 +26,17 @@ func (d Definition[T]) Kind() Kind {
 	return k
 }
 
-// Review is a kind that is not stored: a create is answered by a function.
+// Review is a kind that is not stored: a function answers each create.
 type Review[T runtime.Object] struct {
 	Names
 	GroupVersion schema.GroupVersion
-	Namespaced   bool
-	New          func() T
+	Namespaced   bool     // whether its requests name a namespace
+	New          func() T // an empty object
 	// Answer returns the reviewed object; it may change and return its argument.
 	Answer func(ctx context.Context, a Access, namespace string, obj T) (runtime.Object, error)
 }
 
-// Kind erases the type.
+// Kind returns the review with its type erased.
 func (r Review[T]) Kind() Kind {
 	return Kind{
 		Names: r.Names, GroupVersion: r.GroupVersion, Namespaced: r.Namespaced,
@@ -47,18 +47,18 @@ func (r Review[T]) Kind() Kind {
 	}
 }
 
-// Computed is a kind whose objects are worked out when they are read.
+// Computed is a kind whose objects are computed at each read.
 type Computed[T Object] struct {
 	Names
 	GroupVersion schema.GroupVersion
-	Namespaced   bool
-	New          func() T
-	NewList      func() runtime.Object
-	Read         Reader
+	Namespaced   bool                  // whether its objects live in namespaces
+	New          func() T              // an empty object
+	NewList      func() runtime.Object // an empty list
+	Read         Reader                // computes the objects
 	Columns      Columns[T]
 }
 
-// Kind erases the type.
+// Kind returns the computed kind with its type erased.
 func (c Computed[T]) Kind() Kind {
 	return Kind{
 		Names: c.Names, GroupVersion: c.GroupVersion, Namespaced: c.Namespaced,

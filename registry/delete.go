@@ -12,17 +12,16 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// DeleteOptions of a delete.
+// DeleteOptions are the options of a delete.
 type DeleteOptions struct {
 	metav1.DeleteOptions
-	// Admit, if set, may refuse the deletion of the object as it is now.
+	// Admit, if set, may refuse to delete the object in its present state.
 	Admit  func(ctx context.Context, obj Object) error
 	DryRun bool
 }
 
-// Delete begins or completes the deletion of an object. gone tells that it was removed; else
-// it stays until its grace period, its finalizers or what else holds it are done. The item is
-// the object's last or new state.
+// Delete begins or completes the deletion of an object. gone reports whether it was removed; if not, its grace
+// period, its finalizers or its kind still hold it. The item is the object's last or new state.
 func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteOptions) (item *Item, gone bool, err error) {
 	if guard := r.Rules.Deletion.Guard; guard != nil {
 		if err := guard(name); err != nil {
@@ -55,7 +54,7 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteO
 type deletion struct {
 	item      *Item
 	gone      bool
-	attempted bool // the store was asked to write
+	attempted bool // whether it reached the store
 }
 
 func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (deletion, error) {
@@ -84,7 +83,7 @@ func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (
 	return deletion{item: item, attempted: true}, err
 }
 
-// remove takes the record away and returns the object's last state.
+// remove deletes the record and returns the object's last state.
 func (r *Resource) remove(ctx context.Context, current *Item, last Object) (*Item, error) {
 	ctx, held, err := r.reserve(ctx, nil, current.Object, false)
 	if err != nil {
@@ -92,6 +91,9 @@ func (r *Resource) remove(ctx context.Context, current *Item, last Object) (*Ite
 	}
 	defer held.end(ctx)
 	revision, err := held.write(ctx, func() (int64, error) {
+		if err := r.served(); err != nil {
+			return 0, err
+		}
 		return r.registry.store.Delete(ctx, r.storageKey(current.key), current.Revision)
 	})
 	if err != nil {
@@ -104,7 +106,7 @@ func (r *Resource) deletePreconditions(obj Object, p *metav1.Preconditions) erro
 	if p == nil {
 		return nil
 	}
-	// Upstream names the kind, not the resource, in these two conflicts.
+	// Upstream's message names the kind, not the resource, in these two conflicts.
 	kind := ObjectKey{Resource: schema.GroupResource{Group: r.GroupVersion.Group, Resource: r.Names.Kind}, Name: obj.GetName()}
 	if p.UID != nil && *p.UID != obj.GetUID() {
 		return Errorf(ErrConflict, kind, "the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, obj.GetUID())
@@ -115,7 +117,7 @@ func (r *Resource) deletePreconditions(obj Object, p *metav1.Preconditions) erro
 	return nil
 }
 
-// removable tells whether nothing holds an object whose deletion has begun.
+// removable reports whether nothing holds an object whose deletion has begun.
 func (r *Resource) removable(obj Object) bool {
 	if obj.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 {
 		return false
@@ -126,8 +128,8 @@ func (r *Resource) removable(obj Object) bool {
 	return r.Rules.Deletion.Held == nil || !r.Rules.Deletion.Held(obj)
 }
 
-// decide brings obj, a private copy, to the state a delete leaves it in: whether that differs
-// from before, and whether the object can be removed at once.
+// decide changes obj, a private copy, into the state after a delete. It returns whether anything changed, and
+// whether the object can be removed at once.
 func (d Deletion[T]) decide(obj T, o metav1.DeleteOptions, now time.Time) (changed, remove bool) {
 	asked := o.GracePeriodSeconds
 	if asked != nil && *asked < 0 {
@@ -161,13 +163,13 @@ func (d Deletion[T]) decide(obj T, o metav1.DeleteOptions, now time.Time) (chang
 		return true, true
 	}
 	if held && !pending {
-		// What is held but not graceful is marked as deleted with no grace left.
+		// An object that is held without a grace period is marked as deleted with none left.
 		if obj.GetDeletionTimestamp() == nil {
 			begin(obj, 0, now)
 			changed = true
 		}
 		if d.Held != nil && d.Held(obj) {
-			obj.SetDeletionGracePeriodSeconds(nil) // there is no grace, but something to wait for
+			obj.SetDeletionGracePeriodSeconds(nil) // there is no grace, but finalizers remain
 			return changed, false
 		}
 		if left := obj.GetDeletionGracePeriodSeconds(); left == nil || *left != 0 {
@@ -189,8 +191,8 @@ func begin(obj metav1.Object, grace int64, now time.Time) {
 	}
 }
 
-// shorten moves the deletion time of obj forward to that of a shorter grace period, but never
-// into the past: what is overdue keeps a second, so that its owner still ends it gracefully.
+// shorten moves the deletion time of obj forward to that of a shorter grace period, but never into the past: an
+// overdue object gets another second, so that its owner still ends it gracefully.
 func shorten(obj metav1.Object, grace int64, now time.Time) {
 	start := obj.GetDeletionTimestamp().Add(-time.Duration(*obj.GetDeletionGracePeriodSeconds()) * time.Second)
 	at := start.Add(time.Duration(grace) * time.Second)
@@ -205,8 +207,8 @@ func shorten(obj metav1.Object, grace int64, now time.Time) {
 	obj.SetDeletionGracePeriodSeconds(&grace)
 }
 
-// finalizersFor returns the finalizers that make the garbage collector follow the propagation
-// asked for; without a wish, those that are there stay.
+// finalizersFor returns the finalizers that make the garbage collector use the requested propagation; without a
+// request, existing ones stay.
 func finalizersFor(have []string, o metav1.DeleteOptions) []string {
 	orphan := slices.Contains(have, metav1.FinalizerOrphanDependents)
 	foreground := slices.Contains(have, metav1.FinalizerDeleteDependents)
@@ -236,21 +238,21 @@ func finalizersFor(have []string, o metav1.DeleteOptions) []string {
 	return want
 }
 
-// expire deletes what was not written for longer than the kind's time to live. A store that is a
-// storage.Lessor has done so before, but for what was copied into it.
+// expire deletes objects not written for longer than the kind's time to live. A storage.Lessor has already done
+// so, except for records that were copied into it.
 func (r *Resource) expire(ctx context.Context, now time.Time) {
 	tree, _ := r.table.snapshot(&r.registry.clock)
 	tree.All(func(i *Item) bool {
 		if now.Sub(written(i.Object)) > r.TTL {
 			if _, err := r.remove(ctx, i, i.Object); err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
-				r.registry.log.Warn("expired object stays", "resource", r.GroupResource().String(), "key", i.key, "error", err)
+				r.registry.log.Warn("cannot delete an expired object", "resource", r.GroupResource().String(), "key", i.key, "error", err)
 			}
 		}
 		return ctx.Err() == nil
 	})
 }
 
-// written is when the object was last written, as far as it tells.
+// written returns when the object was last written, according to its metadata.
 func written(obj Object) time.Time {
 	at := obj.GetCreationTimestamp().Time
 	for _, f := range obj.GetManagedFields() {

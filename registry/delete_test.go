@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// ruled is the kind of ConfigMaps under rules.
+// ruled returns the kind of ConfigMaps with the given rules.
 func ruled(rules registry.Rules[*corev1.ConfigMap]) registry.Kind {
 	return registry.Definition[*corev1.ConfigMap]{
 		Names:        registry.Names{Kind: "ConfigMap", Plural: "configmaps", Singular: "configmap"},
@@ -28,7 +28,7 @@ func ruled(rules registry.Rules[*corev1.ConfigMap]) registry.Kind {
 	}.Kind()
 }
 
-// graceful deletions leave 30 seconds, or what is asked for.
+// graceful returns deletions with a grace period of 30 seconds, or what the client asks for.
 func graceful() registry.Deletion[*corev1.ConfigMap] {
 	return registry.Deletion[*corev1.ConfigMap]{Grace: func(_ *corev1.ConfigMap, asked *int64) int64 {
 		if asked != nil {
@@ -44,7 +44,7 @@ type shelf struct {
 	res *registry.Resource
 }
 
-// withShelf runs a test over one object, in virtual time.
+// withShelf runs a test with one object, in virtual time.
 func withShelf(t *testing.T, rules registry.Rules[*corev1.ConfigMap], finalizers []string, test func(t *testing.T, s *shelf)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func withShelf(t *testing.T, rules registry.Rules[*corev1.ConfigMap], finalizers
 	})
 }
 
-// delete deletes the object, asking for a grace unless that is below -1.
+// delete deletes the object, asking for a grace period unless it is below -1.
 func (s *shelf) delete(grace int64, change ...func(*registry.DeleteOptions)) bool {
 	s.t.Helper()
 	var o registry.DeleteOptions
@@ -74,7 +74,7 @@ func (s *shelf) delete(grace int64, change ...func(*registry.DeleteOptions)) boo
 	return gone
 }
 
-// unasked is a grace that is not asked for.
+// unasked asks for no particular grace period.
 const unasked = -2
 
 func (s *shelf) there() *corev1.ConfigMap {
@@ -89,13 +89,13 @@ func (s *shelf) there() *corev1.ConfigMap {
 	return item.Object.(*corev1.ConfigMap)
 }
 
-// ends checks when the object's deletion is due, in seconds from now, and the grace it was given.
+// ends checks when the object's deletion is due, in seconds from now, and its grace period.
 func (s *shelf) ends(in, grace int64) {
 	s.t.Helper()
 	obj := s.there()
 	switch {
 	case obj == nil:
-		s.t.Error("the object is gone")
+		s.t.Error("the object was removed")
 	case obj.DeletionTimestamp == nil || obj.DeletionGracePeriodSeconds == nil:
 		s.t.Errorf("no deletion has begun: %+v", obj.ObjectMeta)
 	case !obj.DeletionTimestamp.Time.Equal(time.Now().Truncate(time.Second).Add(time.Duration(in) * time.Second)):
@@ -105,7 +105,7 @@ func (s *shelf) ends(in, grace int64) {
 	}
 }
 
-// change writes the object anew.
+// change updates the object.
 func (s *shelf) change(f func(*corev1.ConfigMap)) {
 	s.t.Helper()
 	_, _, err := s.res.Update(s.t.Context(), "a", "x", func(_ context.Context, current registry.Object) (registry.Object, error) {
@@ -118,7 +118,7 @@ func (s *shelf) change(f func(*corev1.ConfigMap)) {
 	}
 }
 
-// expectGone checks whether a delete said that the object is gone, and whether it is.
+// expectGone checks that a delete reported the object as removed, and that it is.
 func (s *shelf) expectGone(said bool) {
 	s.t.Helper()
 	if obj := s.there(); !said || obj != nil {
@@ -131,11 +131,11 @@ func TestDeleteAtOnce(t *testing.T) {
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{Deletion: graceful()}, nil, func(_ *testing.T, s *shelf) { s.expectGone(s.delete(0)) })
 }
 
-// TestGraceOnlyGetsShorter: whoever deletes again cannot give more time.
+// TestGraceOnlyGetsShorter: a second delete cannot extend the grace period.
 func TestGraceOnlyGetsShorter(t *testing.T) {
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{Deletion: graceful()}, nil, func(t *testing.T, s *shelf) {
 		if s.delete(unasked) {
-			t.Error("gone before its grace is over")
+			t.Error("removed before its grace period is over")
 		}
 		s.ends(30, 30)
 		if got := s.there().Generation; got != 2 {
@@ -161,12 +161,13 @@ func TestGraceOnlyGetsShorter(t *testing.T) {
 	})
 }
 
-// TestHeldObjectsStay: by finalizers, by their grace, or by the kind's own reasons; and they go with the last of these.
+// TestHeldObjectsStay: by finalizers, by their grace period, or by the kind's own reasons; the last to go frees
+// them.
 func TestHeldObjectsStay(t *testing.T) {
 	const one, other = "example.com/one", "example.com/other"
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{}, []string{one, other}, func(t *testing.T, s *shelf) {
 		if s.delete(unasked) {
-			t.Error("gone with finalizers")
+			t.Error("removed despite finalizers")
 		}
 		s.ends(0, 0)
 		s.change(func(obj *corev1.ConfigMap) { obj.Finalizers = []string{other} })
@@ -179,7 +180,7 @@ func TestHeldObjectsStay(t *testing.T) {
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{}, []string{one}, func(t *testing.T, s *shelf) {
 		s.change(func(obj *corev1.ConfigMap) { obj.Finalizers = nil })
 		if s.there() == nil {
-			t.Error("gone though nobody deleted it")
+			t.Error("removed though nobody deleted it")
 		}
 	})
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{Deletion: graceful()}, []string{one}, func(t *testing.T, s *shelf) {
@@ -191,7 +192,7 @@ func TestHeldObjectsStay(t *testing.T) {
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{Deletion: graceful()}, []string{one}, func(t *testing.T, s *shelf) {
 		s.delete(unasked)
 		if s.delete(0) {
-			t.Error("gone with a finalizer")
+			t.Error("removed despite a finalizer")
 		}
 		s.ends(0, 0)
 		s.change(func(obj *corev1.ConfigMap) { obj.Finalizers = nil })
@@ -201,21 +202,21 @@ func TestHeldObjectsStay(t *testing.T) {
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{Deletion: held}, nil, func(t *testing.T, s *shelf) {
 		s.change(func(obj *corev1.ConfigMap) { obj.Data = map[string]string{"full": "yes"} })
 		if s.delete(unasked) {
-			t.Error("gone though it is held")
+			t.Error("removed though it is held")
 		}
 		if obj := s.there(); obj == nil || obj.DeletionTimestamp == nil || obj.DeletionGracePeriodSeconds != nil {
 			t.Fatalf("there is %+v", obj)
 		}
 		s.change(func(obj *corev1.ConfigMap) { obj.Labels = map[string]string{"a": "b"} })
 		if s.there() == nil {
-			t.Fatal("gone though it is held")
+			t.Fatal("removed though it is held")
 		}
 		s.change(func(obj *corev1.ConfigMap) { obj.Data = nil })
 		s.expectGone(true)
 	})
 }
 
-// TestPropagation: who deletes says what becomes of the dependents, in place of what others said before.
+// TestPropagation: a delete determines what happens to the dependents, and overrides earlier deletes.
 func TestPropagation(t *testing.T) {
 	with := func(p metav1.DeletionPropagation) func(*registry.DeleteOptions) {
 		return func(o *registry.DeleteOptions) { o.PropagationPolicy = &p }
@@ -227,7 +228,7 @@ func TestPropagation(t *testing.T) {
 	for name, c := range map[string]struct {
 		have []string
 		ask  func(*registry.DeleteOptions)
-		want []string // none is gone
+		want []string // nil: the object is removed
 	}{
 		"orphan":                      {nil, with(metav1.DeletePropagationOrphan), []string{orphan}},
 		"foreground":                  {nil, with(metav1.DeletePropagationForeground), []string{foreground}},
@@ -253,8 +254,8 @@ func TestPropagation(t *testing.T) {
 	}
 }
 
-// TestDeleteIsRefused: for another object of the name, another state of it, or by whom the caller asks; and a dry run
-// deletes nothing.
+// TestDeleteIsRefused: for another object of the name, for another state of it, or by the caller's Admit; and a
+// dry run deletes nothing.
 func TestDeleteIsRefused(t *testing.T) {
 	refusal := errors.New("not this one")
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{}, nil, func(t *testing.T, s *shelf) {
@@ -278,7 +279,7 @@ func TestDeleteIsRefused(t *testing.T) {
 				t.Errorf("%s: gone %v, %v", name, gone, err)
 			}
 			if s.there() == nil {
-				t.Fatalf("%s: the object is gone", name)
+				t.Fatalf("%s: the object was removed", name)
 			}
 		}
 		s.expectGone(s.delete(unasked, func(o *registry.DeleteOptions) {
@@ -290,7 +291,7 @@ func TestDeleteIsRefused(t *testing.T) {
 	})
 }
 
-// TestWriteIsRefused: what may not be stored is not, neither when it is new nor when it was there.
+// TestWriteIsRefused: an object that may not be stored is not, whether it is new or existed before.
 func TestWriteIsRefused(t *testing.T) {
 	refusal := errors.New("not this one")
 	refuse := func(obj *corev1.ConfigMap) error {
@@ -327,7 +328,7 @@ func TestWriteIsRefused(t *testing.T) {
 			t.Error("an object with a version was created")
 		}
 		if _, err := s.res.Get(t.Context(), "a", "new", ""); !errors.Is(err, registry.ErrNotFound) {
-			t.Errorf("what was refused is there: %v", err)
+			t.Errorf("a refused write was stored: %v", err)
 		}
 
 		before := s.there()
@@ -358,13 +359,13 @@ func TestWriteIsRefused(t *testing.T) {
 			}
 		}
 		if err := update(func(obj *corev1.ConfigMap) { obj.ResourceVersion = "x" }, registry.UpdateOptions{}); err == nil {
-			t.Error("an object with a version that is none was written")
+			t.Error("an object with an invalid version was written")
 		}
 		if after := s.there(); after.ResourceVersion != before.ResourceVersion || after.Data != nil {
 			t.Errorf("what was refused is there: %v", after)
 		}
 		if err := update(same, registry.UpdateOptions{}); err != nil || s.there().Data["new"] != "yes" {
-			t.Errorf("what was not refused: %v, %v", err, s.there())
+			t.Errorf("a permitted update: %v, %v", err, s.there())
 		}
 	})
 }

@@ -1,21 +1,29 @@
-// Package registry is the kinds of the API and the cache they are served from.
+// Package registry has the kinds of the API and the cache that serves them.
 //
-// A Kind says what one resource is called, how it decodes and what a write of it must satisfy;
-// the packages below this one hold upstream's kinds, a package per API group. A Registry keeps
-// the decoded objects of all its kinds over a storage.Store: every object is decoded once and
-// shared by all readers, its encodings are kept once somebody asked for them, and one revision
-// clock orders everything. Reads come from memory; a read sees every write that was
-// acknowledged before it began. Old states can be listed and changes watched as far back as
-// Options.History, Options.HistoryBytes and Options.Compaction reach, also across a restart where the
-// store has kept the changes (storage.Historian).
+// A Kind declares a resource: its names, how it decodes and the rules for its writes. The packages below hold
+// upstream's kinds, a package per API group: core, admissionregistration, apiextensions, apps, authentication,
+// authorization, coordination, discovery, metrics, networking, policy, rbac, scheduling, storage; unimplemented
+// has kinds that clients list and watch but nothing implements; custom makes the kinds that
+// CustomResourceDefinitions define. Package codec encodes and decodes, allocation assigns cluster IPs and node
+// ports, kubernetesservice maintains the service of the API itself. Package request interprets requests and status
+// translates errors for clients, both for servers and for direct, a client without a server; registrytest tests a
+// kind.
 //
-// Several registries, in one process or in many, may stand on one store. Each follows all changes
-// by one watch; a read that must be consistent asks the store for its revision and waits until the
-// registry has come there, and what a write was refused for is looked at again if the registry was
-// behind. A record that cannot be read is an error of its own: reads of it fail, lists leave it out
-// and warn.
+// A Registry caches the decoded objects of all its kinds over a storage.Store: every object is decoded once and
+// shared by all readers, its encodings are kept once a reader has asked for them, and one revision clock orders
+// all changes. Reads are served from memory; a read sees every write that was acknowledged before it began. Old
+// states can be listed and changes watched as far back as Options.History, Options.HistoryBytes and
+// Options.Compaction allow, even across a restart if the store has kept the changes (storage.Historian).
 //
-// Objects handed out are shared: nobody may change them. Errors about a request are of type
-// *Error around the sentinels of this package; all others mean that the registry or its store
-// failed. Everything is safe for concurrent use.
+// Kinds can be installed, replaced and removed while the registry runs (Install, Remove); servers and clients
+// over it follow.
+//
+// Several registries, in one process or in many, may share one store. Each follows all changes with one watch.
+// A consistent read asks the store for its revision and waits until the registry has reached it; a refused
+// write is retried if the registry was behind. A record that cannot be read is an error of its own: reads of it
+// fail; lists omit it and warn.
+//
+// Objects handed out are shared and must not be changed. Errors about a request are of type *Error, which wraps
+// a sentinel of this package; all others mean that the registry or its store failed. Everything is safe for
+// concurrent use.
 package registry

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What can be wrong with a request; test for them with errors.Is. The registry returns them
-// inside an *Error that says of what.
+// The reasons why a request fails; test for them with errors.Is. The registry returns them inside an *Error
+// that names the object.
 var (
 	ErrNotFound  = errors.New("not found")
 	ErrExists    = errors.New("already exists")
@@ -18,30 +18,30 @@ var (
 	ErrInvalid   = errors.New("invalid")
 	ErrExpired   = errors.New("expired")
 	ErrForbidden = errors.New("forbidden")
-	// ErrBadRequest: the request makes no sense whatever the state.
+	// ErrBadRequest means that the request makes no sense in any state.
 	ErrBadRequest = errors.New("bad request")
-	// ErrTooManyRequests: not now (an eviction that a disruption budget does not allow).
+	// ErrTooManyRequests means that the request may succeed later (an eviction that a budget does not allow).
 	ErrTooManyRequests = errors.New("too many requests")
-	// ErrInternal: the server has run out of something, or is broken.
+	// ErrInternal means that the server has run out of something, or is broken.
 	ErrInternal = errors.New("internal error")
-	// ErrNameExhausted: no free name was found for a generateName.
+	// ErrNameExhausted means that no free name was found for a generateName.
 	ErrNameExhausted = errors.New("no free generated name")
 )
 
-// Error is a refused or failed operation on an object. What it is, is its Err, one of the
-// sentinels above; the rest is what a client is told.
+// Error is a refused or failed operation on an object. Err, one of the sentinels above, classifies it; the rest
+// is for the client.
 type Error struct {
-	Err      error
+	Err      error // one of the sentinels
 	Resource schema.GroupResource
 	Kind     string // for ErrInvalid
 	Name     string
-	// Message is the detail after the standard opening words; empty for the errors that need none.
+	// Message follows the standard opening words; empty for errors that need no more.
 	Message string
 	Fields  field.ErrorList
 	Causes  []metav1.StatusCause
-	// Continue is, with ErrExpired of a list, the token that goes on at the newest revision.
+	// Continue, with ErrExpired of a list, is the token that continues at the newest revision.
 	Continue string
-	// RetryAfter is, with ErrTooManyRequests, when to try again, in seconds.
+	// RetryAfter, with ErrTooManyRequests, is when to try again, in seconds.
 	RetryAfter int
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// A kind is written down once: names, types, defaults, rules. The registry serves it.
+// A kind is declared once: names, types, defaults, rules. The registry serves it.
 func Example() {
 	notes := registry.Definition[*corev1.ConfigMap]{
 		Names:        registry.Names{Kind: "ConfigMap", Plural: "configmaps", Singular: "configmap"},

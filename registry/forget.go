@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// forget deletes the objects of kinds with a time to live, once a minute, compacts the history, and tries
-// again what could not be read.
+// forget deletes expired objects, compacts the history and retries unreadable records, each at its own
+// interval.
 func (r *Registry) forget(ctx context.Context) {
-	expiry, compaction, retry := time.NewTicker(time.Minute), time.NewTicker(r.compaction), time.NewTicker(retryPeriod)
+	expiry, compaction, retry := time.NewTicker(time.Minute), time.NewTicker(r.options.Compaction), time.NewTicker(retryPeriod)
 	defer expiry.Stop()
 	defer compaction.Stop()
 	defer retry.Stop()
-	// What was the present at one tick is the past at the next.
+	// The newest revision of one tick is compacted at the next.
 	revision := r.clock.read()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-expiry.C:
-			for _, res := range r.order {
+			for _, res := range r.Resources() {
 				if res.TTL > 0 {
 					res.expire(ctx, now)
 				}
 			}
 		case <-retry.C:
-			for _, res := range r.byPrefix {
+			for _, res := range r.kinds.Load().stored {
 				res.retry(ctx)
 			}
 		case <-compaction.C:
-			for _, res := range r.order {
+			for _, res := range r.Resources() {
 				if res.table != nil {
 					res.table.compact(revision)
 				}
@@ -39,7 +39,7 @@ func (r *Registry) forget(ctx context.Context) {
 	}
 }
 
-// compact forgets the states before revision, and the changes that led to it.
+// compact drops the states before revision, and the changes that led to it.
 func (t *table) compact(revision int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

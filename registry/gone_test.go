@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// contested is a store where somebody else is always faster, and which does not care who still waits.
+// contested is a store in which another writer always comes first, and which ignores contexts.
 type contested struct{ storage.Store }
 
 func (s contested) Create(context.Context, string, []byte) (int64, error) {
@@ -32,8 +32,8 @@ func (s contested) Revision(ctx context.Context) (int64, error) {
 	return s.Store.Revision(context.WithoutCancel(ctx))
 }
 
-// TestGone: a write that loses against others is tried anew only as long as its client waits.
-func TestGone(t *testing.T) {
+// TestWriteEndsWithContext: a write that loses to others is retried only as long as its client waits.
+func TestWriteEndsWithContext(t *testing.T) {
 	store := memory.New(memory.Options{})
 	before := open(t, store, registry.Options{})
 	there := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "there"}}

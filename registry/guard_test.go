@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// TestGuard: no write of an object goes past its kind's Guard: it sees what would be stored, and nothing is stored, nor
-// shown to admission, that it refuses. A subresource's writes are not its business.
+// TestGuard: every write of an object passes its kind's Guard, which sees the object as it would be stored. A
+// refused object is neither stored nor shown to admission. Writes of a subresource bypass Guard.
 func TestGuard(t *testing.T) {
 	refused := errors.New("refused")
 	kind := registry.Definition[*corev1.ConfigMap]{
@@ -83,7 +83,7 @@ func TestGuard(t *testing.T) {
 		"update":                 {update("open", all, registry.UpdateOptions{}), true},
 		"update, dry":            {update("open", all, registry.UpdateOptions{DryRun: true}), true},
 		"patch":                  {update("open", all, registry.UpdateOptions{Patch: true}), true},
-		"by what was there":      {update("locked", nil, registry.UpdateOptions{}), true},
+		"by the stored object":   {update("locked", nil, registry.UpdateOptions{}), true},
 		"of a subresource":       {update("open", all, registry.UpdateOptions{View: "status", DryRun: true}), false},
 		"of nothing that counts": {update("open", map[string]string{"x": "y"}, registry.UpdateOptions{DryRun: true}), false},
 	} {

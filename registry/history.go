@@ -2,29 +2,29 @@ package registry
 
 import "sort"
 
-// history is the latest changes of a table, bounded in number and in the stored size of the states
-// that it keeps alive.
+// history is the latest changes of a table, bounded in number and in the stored size of the states that they
+// keep in memory.
 type history struct {
 	most      int
 	mostBytes int64
 
 	ring   []change
-	first  int   // position in ring of the oldest change
-	count  int   // how many there are
-	bytes  int64 // their size
+	first  int   // index in ring of the oldest change
+	count  int   // number of changes
+	bytes  int64 // their total size
 	base   int64 // sequence number of the oldest change
-	oldest int64 // the changes after this revision can be told
+	oldest int64 // all changes after this revision are here
 }
 
-// end is the sequence number of the next change.
+// end returns the sequence number of the next change.
 func (h *history) end() int64 { return h.base + int64(h.count) }
 
-// entry is a change by its sequence number.
+// entry returns a change by its sequence number.
 func (h *history) entry(seq int64) change {
 	return h.ring[(h.first+int(seq-h.base))%len(h.ring)]
 }
 
-// add keeps a change, and forgets the oldest where the bounds ask for it. The newest always stays.
+// add adds a change and drops the oldest as the bounds require. It always keeps the newest.
 func (h *history) add(c change) {
 	if h.count == h.most {
 		h.forget()
@@ -69,14 +69,14 @@ func (h *history) forgetUntil(revision int64) {
 	}
 }
 
-// restart forgets everything, also to those who had read it all, and begins after revision.
+// restart drops everything and begins after revision; watches that had read everything lose their place, too.
 func (h *history) restart(revision int64) {
 	h.base = h.end() + 1
 	h.ring, h.first, h.count, h.bytes, h.oldest = nil, 0, 0, 0, revision
 }
 
-// since returns the sequence number of the first change after revision, or false when changes
-// after it may be gone.
+// since returns the sequence number of the first change after revision, or false if changes after it may have
+// been dropped.
 func (h *history) since(revision int64) (int64, bool) {
 	if revision < h.oldest {
 		return 0, false

@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// TestHistory: the latest changes can be watched again, as many as allowed, and of large objects as many as the
-// bound of their size allows; the newest always.
+// TestHistory: the latest changes can be watched again, up to the allowed number; fewer of large objects, but
+// always the newest.
 func TestHistory(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -26,7 +26,7 @@ func TestHistory(t *testing.T) {
 	}{
 		{"standard", registry.Options{}, 1000, 40},
 		{"some", registry.Options{History: 7}, 1000, 7},
-		{"more than there are", registry.Options{History: 50}, 1000, 40},
+		{"more than all", registry.Options{History: 50}, 1000, 40},
 		{"large ones", registry.Options{HistoryBytes: 100_000}, 9_000, 10},
 		{"large and small", registry.Options{History: 5, HistoryBytes: 100_000}, 9_000, 5},
 		{"too large", registry.Options{HistoryBytes: 100_000}, 200_000, 1},
@@ -65,7 +65,7 @@ func TestHistoryMemory(t *testing.T) {
 	}
 }
 
-// TestEncodingMemory: what was encoded once is let go with the last who knows it.
+// TestEncodingMemory: encodings are freed with the last reference to their item.
 func TestEncodingMemory(t *testing.T) {
 	res := open(t, memory.New(memory.Options{History: 1}), registry.Options{History: 1})
 	const size = 100_000
@@ -86,11 +86,11 @@ func TestEncodingMemory(t *testing.T) {
 		}
 	}
 	if grown := heap() - before; grown > 100*size {
-		t.Errorf("300 objects of %d bytes that are gone take %d bytes", size, grown)
+		t.Errorf("300 unreferenced objects of %d bytes take %d bytes", size, grown)
 	}
 }
 
-// changes creates an object and changes it, and returns the revisions, from that before the first on.
+// changes creates an object and changes it, and returns the revisions, beginning with the one before the first.
 func changes(t *testing.T, res *registry.Resource, n, size int) []int64 {
 	t.Helper()
 	other, err := res.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other"}}, registry.CreateOptions{})

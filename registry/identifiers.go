@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// suffixAlphabet leaves out vowels and look-alikes, as upstream does for generated names.
+// suffixAlphabet omits vowels and look-alikes, as upstream's generated names do.
 const suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
 const (
@@ -18,24 +18,23 @@ const (
 	maxNameLength = 63
 )
 
-// Identifiers makes what the server invents: UIDs and the ends of generated names.
-// Implementations are safe for concurrent use.
+// Identifiers makes UIDs and the suffixes of generated names. Implementations are safe for concurrent use.
 type Identifiers interface {
 	// UID returns a new unique identifier for an object that is about to be created at key.
 	UID(key ObjectKey) types.UID
-	// Suffix returns five characters to put after base, the generateName of a new object. A
-	// suffix that is taken is asked for again.
+	// Suffix returns five characters to append to base, the generateName of a new object. If the name is taken,
+	// it is called again.
 	Suffix(resource, namespace, base string) string
 }
 
-// Random makes unpredictable identifiers.
+// Random returns unpredictable identifiers.
 func Random() Identifiers { return random{} }
 
 type random struct{}
 
 func (random) UID(ObjectKey) types.UID {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails, by its documentation
+	_, _ = rand.Read(b[:]) // never fails, as documented
 	return uuid(b)
 }
 
@@ -45,9 +44,9 @@ func (random) Suffix(string, string, string) string {
 	return suffix(binary.LittleEndian.Uint64(b[:]))
 }
 
-// Seeded makes the same identifiers in every run with the same seed. Each depends on the seed,
-// on what it is for and on how many were made for the same before, not on the order in which
-// unrelated objects are created, which concurrency leaves open.
+// Seeded returns the same identifiers in every run with the same seed. Each depends on the seed, on the
+// arguments and on how many were made for the same arguments before, not on the order in which unrelated
+// objects are created concurrently.
 func Seeded(seed uint64) Identifiers {
 	return &seeded{seed: seed, counts: map[string]uint64{}}
 }
@@ -93,7 +92,7 @@ func suffix(n uint64) string {
 	return string(b[:])
 }
 
-// generatedName joins base and suffix, shortening the base where the name would be too long.
+// generatedName joins base and suffix, truncating the base if the name would be too long.
 func generatedName(base, suffix string) string {
 	if len(base) > maxNameLength-suffixLength {
 		base = base[:maxNameLength-suffixLength]

@@ -10,12 +10,12 @@ import (
 	"github.com/keelson-dev/keelson/registry/internal/ordered"
 )
 
-// maxIndexes bounds the indexes of one table: they are made at the first query that can use
-// them, for the label keys and fields that clients really select by.
+// maxIndexes bounds the indexes of one table. They are made by the first query that can use them, for the label
+// keys and fields that clients actually select by.
 const maxIndexes = 16
 
-// place is where an item stands in an index: with those of the same value, in key order, so that
-// those of one namespace are together.
+// place is the position of an item in an index: among those of the same value, in key order, so that items of
+// one namespace are adjacent.
 type place struct{ value, key string }
 
 type entry struct {
@@ -25,12 +25,12 @@ type entry struct {
 
 type indexTree = ordered.Tree[place, entry]
 
-// index finds the items of a table that have one value of a label or field.
+// index finds the items of a table by the value of one label or field.
 type index struct {
 	value  func(Object) (string, bool)
 	tree   *indexTree
 	frozen *indexTree     // a copy-on-write clone of tree, dropped at the next change
-	sizes  map[string]int // how many items have a value
+	sizes  map[string]int // number of items per value
 }
 
 func newIndex(value func(Object) (string, bool)) *index {
@@ -45,7 +45,7 @@ func newIndex(value func(Object) (string, bool)) *index {
 	})}
 }
 
-// move takes in that an item took the place of another, either of which may be nil.
+// move records that an item replaced another; either may be nil.
 func (x *index) move(from, to *Item) {
 	x.frozen = nil
 	var was, is string
@@ -84,8 +84,8 @@ type term struct {
 	get   func(Object) (string, bool)
 }
 
-// terms returns the parts of a selection that can be looked up. alone tells that the only one is
-// all there is to it, but for the namespace.
+// terms returns the parts of a selection that an index can answer. alone means that the only one is the whole
+// selection, apart from the namespace.
 func terms(kind *Kind, s Selection) (found []term, alone bool) {
 	parts := 0
 	if s.Fields != nil {
@@ -117,8 +117,8 @@ func terms(kind *Kind, s Selection) (found []term, alone bool) {
 	return found, parts == 1 && len(found) == 1
 }
 
-// narrow returns the index and the term that leave the fewest items, or nil. It makes an index where
-// those that there are leave many.
+// narrow returns the index and the term that leave the fewest items, or nil. It makes an index if the existing
+// ones leave many.
 func (t *table) narrow(all []term) (*index, term) {
 	var best *index
 	var by term
@@ -147,8 +147,8 @@ func (t *table) narrow(all []term) (*index, term) {
 	return best, by
 }
 
-// makeIndex builds an index, or returns nil when there are enough. Nobody waits for the lock
-// meanwhile: it is built of a snapshot and the changes since.
+// makeIndex builds an index, or returns nil if there are enough. It holds no lock meanwhile: it starts from a
+// snapshot and adds the changes since.
 func (t *table) makeIndex(wanted term) *index {
 	t.building.Lock()
 	defer t.building.Unlock()
@@ -164,7 +164,7 @@ func (t *table) makeIndex(wanted term) *index {
 	tree.All(fill)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if next < t.log.base || len(t.unreadable) > 0 { // what became unreadable is in no log
+	if next < t.log.base || len(t.unreadable) > 0 { // records that became unreadable are in no log
 		x = newIndex(wanted.get)
 		t.tree.All(fill)
 	} else {
@@ -185,10 +185,10 @@ func equals(op selection.Operator) bool {
 type Selection struct {
 	Namespace string // empty: all namespaces
 	Labels    labels.Selector
-	Fields    fields.Selector
+	Fields    fields.Selector // nil selects all
 }
 
-// matches tells whether the item's object is selected.
+// matches reports whether the item's object is selected.
 func (s Selection) matches(kind *Kind, i *Item) bool {
 	obj := i.Object
 	if s.Namespace != "" && obj.GetNamespace() != s.Namespace {
@@ -200,12 +200,13 @@ func (s Selection) matches(kind *Kind, i *Item) bool {
 	return s.Fields == nil || s.Fields.Empty() || s.Fields.Matches(i.selectable(kind))
 }
 
-// everything tells whether label and field selectors select all.
+// everything reports whether the label and field selectors select every object.
 func (s Selection) everything() bool {
 	return (s.Labels == nil || s.Labels.Empty()) && (s.Fields == nil || s.Fields.Empty())
 }
 
-// fieldList is the selectable fields of an object. It implements fields.Fields in a fraction of a map's memory.
+// fieldList holds the selectable fields of an object. It implements fields.Fields in a fraction of a map's
+// memory.
 type fieldList []fieldValue
 
 type fieldValue struct{ field, value string }

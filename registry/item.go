@@ -9,11 +9,11 @@ import (
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
-// Item is one state of one object: the decoded object, shared by all readers, and a place
-// where its encodings are kept once somebody asked for them.
+// Item is one state of one object: the decoded object, shared by all readers, and its encodings, which are kept
+// once a reader has asked for them.
 type Item struct {
 	Object Object
-	// Revision of the write that made this state (for a deleted object, of the deletion).
+	// Revision is that of the write that made this state (for a deleted object, of the deletion).
 	Revision int64
 
 	key    string
@@ -23,8 +23,8 @@ type Item struct {
 	fields atomic.Pointer[fieldList]
 }
 
-// selectable returns all selectable fields of the object. They are worked out once: every
-// kubelet's watch asks for them at every change of a pod.
+// selectable returns all selectable fields of the object. They are computed once: every kubelet's watch needs
+// them at every change of a pod.
 func (i *Item) selectable(kind *Kind) fieldList {
 	if set := i.fields.Load(); set != nil {
 		return *set
@@ -36,19 +36,19 @@ func (i *Item) selectable(kind *Kind) fieldList {
 
 // Form names one encoding of an object, such as one media type in one group-version.
 type Form struct {
-	GroupVersion string
-	Media        string
+	GroupVersion string // such as "apps/v1"
+	Media        string // the media type
 }
 
-// form is one kept encoding; they form an immutable list, since an object has very few.
+// form is one cached encoding; they form an immutable list, since an object has very few.
 type form struct {
 	name  Form
 	bytes []byte
 	next  *form
 }
 
-// Encoded returns the encoding of the given form, building it at first use. Concurrent first
-// uses may build it twice. The bytes are shared and must not be changed.
+// Encoded returns the encoding of the given form, building it at first use. Concurrent first uses may build it
+// twice. The bytes are shared and must not be changed.
 func (i *Item) Encoded(name Form, build func(Object) ([]byte, error)) ([]byte, error) {
 	for f := i.forms.Load(); f != nil; f = f.next {
 		if f.name == name {
@@ -73,13 +73,13 @@ func (i *Item) JSON() ([]byte, error) {
 	return i.Encoded(Form{Media: "json"}, func(o Object) ([]byte, error) { return json.Marshal(o) })
 }
 
-// Raw returns the object's protobuf message in its stored version, without envelope.
+// Raw returns the object's protobuf message in its stored version, without the envelope.
 func (i *Item) Raw() ([]byte, error) {
 	return i.Encoded(Form{Media: "protobuf"}, func(o Object) ([]byte, error) { return codec.Raw(o) })
 }
 
-// encodings bounds the bytes that items keep: the oldest encodings are dropped first. An item that nobody else
-// knows any more goes with its encodings before that.
+// encodings bounds the bytes of cached encodings: the oldest are dropped first. An unreferenced item is
+// garbage-collected with its encodings before that.
 type encodings struct {
 	budget int
 

@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// TestEncodingBudget: an encoding is built once for all readers, and the oldest are dropped when
-// they take more memory than allowed.
+// TestEncodingBudget: an encoding is built once for all readers, and the oldest are dropped when they exceed
+// the memory bound.
 func TestEncodingBudget(t *testing.T) {
 	res := open(t, memory.New(memory.Options{}), registry.Options{EncodingBytes: 1000})
 	builds := map[string]int{}

@@ -15,31 +15,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// freshTimeout is how long a read waits for a revision that has not been seen yet.
+// freshTimeout is how long a read waits for a revision that the cache has not reached yet.
 const freshTimeout = 3 * time.Second
 
-// ListOptions of a list; the meaning of ResourceVersion and Match is upstream's
+// ListOptions are the options of a list; ResourceVersion and Match have upstream's meaning
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
 type ListOptions struct {
 	Selection
-	Limit           int64
-	Continue        string
-	ResourceVersion string
+	Limit           int64  // maximum number of objects; 0 is all
+	Continue        string // the token of the previous page
+	ResourceVersion string // as in metav1.ListOptions
 	Match           metav1.ResourceVersionMatch
 }
 
 // List is the answer to a list: items in key order, all as of one revision.
 type List struct {
 	Items    []*Item
-	Revision int64
-	// Continue goes on after the last item, at the same revision; empty when all is told.
+	Revision int64 // at which all of it was read
+	// Continue continues after the last item, at the same revision; empty after the last page.
 	Continue string
-	// Remaining is how many items follow, or nil when that is not known.
+	// Remaining is how many items follow, or nil if unknown.
 	Remaining *int64
 }
 
-// errTooLarge: the client asks for a revision that does not exist (yet). It may be one that no
-// store can have: versions have a bit more than revisions.
+// errTooLarge: the client asks for a revision that does not exist (yet). It may be one that no store can have:
+// resource versions have one bit more than revisions.
 type errTooLarge struct {
 	asked   uint64
 	current int64
@@ -50,11 +50,11 @@ func (e *errTooLarge) Error() string {
 	return fmt.Sprintf("Too large resource version: %d, current: %d", e.asked, e.current)
 }
 
-// FutureRevision tells whether err says that a revision was asked for that does not exist yet.
+// FutureRevision reports whether err is about a requested revision that does not exist yet.
 func FutureRevision(err error) bool { _, ok := errors.AsType[*errTooLarge](err); return ok }
 
-// Get returns one object. An empty resource version reads the newest state, "0" whatever the
-// cache has, any other a state not older than that.
+// Get returns one object. An empty resource version reads the newest state, "0" any cached state, any other a
+// state at least as new.
 func (r *Resource) Get(ctx context.Context, namespace, name, resourceVersion string) (*Item, error) {
 	if r.Read != nil {
 		return r.compute(ctx, namespace, name)
@@ -68,15 +68,15 @@ func (r *Resource) Get(ctx context.Context, namespace, name, resourceVersion str
 	return nil, r.missing(indexKey(namespace, name), name)
 }
 
-// missing is the answer to a read of a key that has no item.
+// missing returns the error for a read of a key that has no item.
 func (r *Resource) missing(key, name string) error {
-	if u, ok := r.table.spoilt(key); ok {
+	if u, ok := r.table.unreadableAt(key); ok {
 		return r.unreadableError(key, name, u)
 	}
 	return r.errorf(ErrNotFound, name, "")
 }
 
-// Len is how many objects there are.
+// Len returns the number of objects.
 func (r *Resource) Len() int {
 	if r.table == nil {
 		return 0
@@ -100,7 +100,7 @@ func (r *Resource) List(ctx context.Context, o ListOptions) (*List, error) {
 
 func (r *Resource) list(ctx context.Context, o ListOptions) (*List, error) {
 	if o.ResourceVersion == "0" {
-		o.Limit = 0 // what may be old is told whole
+		o.Limit = 0 // a list that may be stale is never paged
 	}
 	prefix := ""
 	if o.Namespace != "" {
@@ -121,8 +121,8 @@ func (r *Resource) list(ctx context.Context, o ListOptions) (*List, error) {
 	return r.page(ctx, r.look(o.Selection), prefix, "", o)
 }
 
-// exact tells whether the list is of one revision: asked for so, or by a limit with a version,
-// which meant that before there was a match to ask for.
+// exact reports whether the list is of one revision: by its match, or by a limit with a version, which meant
+// exact before resourceVersionMatch existed.
 func (o ListOptions) exact() bool {
 	versioned := o.ResourceVersion != "" && o.ResourceVersion != "0"
 	return o.Match == metav1.ResourceVersionMatchExact || o.Match == "" && o.Limit > 0 && versioned
@@ -154,7 +154,7 @@ func (r *Resource) listOn(ctx context.Context, prefix string, o ListOptions) (*L
 		return nil, r.errorf(ErrBadRequest, "", "invalid continue token: %v", err)
 	}
 	if revision < 0 {
-		// A token that gave up consistency goes on at the newest state.
+		// A token without a consistent revision continues at the newest state.
 		if err := r.catchUp(ctx); err != nil {
 			return nil, err
 		}
@@ -194,7 +194,7 @@ func (r *Resource) selected(items []*Item, s Selection) []*Item {
 	return kept
 }
 
-// page walks a state from a key on and stops at the limit, or when nobody waits for it any more.
+// page collects the selected items of a state from a key on, until the limit or until ctx ends.
 func (r *Resource) page(ctx context.Context, v *view, prefix, from string, o ListOptions) (*List, error) {
 	l := &List{Revision: v.revision}
 	v.walk(prefix, from, func(i *Item) bool {
@@ -210,7 +210,7 @@ func (r *Resource) page(ctx context.Context, v *view, prefix, from string, o Lis
 		return l, nil
 	}
 	last := l.Items[len(l.Items)-1].key
-	// Whether what follows is selected is not looked at, as upstream does not.
+	// The remaining items are counted without checking whether they are selected, as upstream does.
 	remaining := v.after(prefix, last)
 	if remaining == 0 {
 		return l, nil
@@ -223,7 +223,7 @@ func (r *Resource) page(ctx context.Context, v *view, prefix, from string, o Lis
 	return l, nil
 }
 
-// fresh waits until the cache is as new as resourceVersion asks for.
+// fresh waits until the cache is as new as resourceVersion requires.
 func (r *Resource) fresh(ctx context.Context, resourceVersion string) error {
 	switch resourceVersion {
 	case "":
@@ -238,10 +238,11 @@ func (r *Resource) fresh(ctx context.Context, resourceVersion string) error {
 	return r.await(ctx, revision)
 }
 
-// await waits until the cache shows a revision. One that does not come in time is an error of which FutureRevision is true.
+// await waits until the cache has reached a revision. If that takes too long, FutureRevision is true of its
+// error.
 func (r *Resource) await(ctx context.Context, revision int64) error {
 	if r.registry.clock.read() >= revision {
-		return nil // without a timer
+		return nil // saves a timer
 	}
 	waiting, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()
@@ -259,9 +260,8 @@ func (r *Resource) expired(revision int64) error {
 	return r.errorf(ErrExpired, "", "too old resource version: %d (%d)", revision, oldest)
 }
 
-// ParseVersion reads a resource version, which is an unsigned 64-bit number, as a revision. What is
-// none is ErrBadRequest; what is larger than any revision can be is an error of which FutureRevision
-// is true.
+// ParseVersion parses a resource version, an unsigned 64-bit number, as a revision. A malformed one is
+// ErrBadRequest; FutureRevision is true of the error about one larger than any revision.
 func (r *Resource) ParseVersion(v string) (int64, error) {
 	n, err := strconv.ParseUint(v, 10, 64)
 	switch {
@@ -273,7 +273,7 @@ func (r *Resource) ParseVersion(v string) (int64, error) {
 	return int64(n), nil
 }
 
-// exactName returns the name that the field selector asks for, if it asks for one.
+// exactName returns the name that the field selector requires, if any.
 func (s Selection) exactName() (string, bool) {
 	if s.Fields == nil {
 		return "", false
@@ -294,8 +294,8 @@ func encodeContinue(start string, revision int64) string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// DecodeContinue reads a continue token: the key to go on from, relative to what is listed, and
-// the revision, negative when the list goes on at the newest state.
+// DecodeContinue decodes a continue token into the key to continue from, relative to the list's prefix, and the
+// revision, which is negative if the list continues at the newest state.
 func DecodeContinue(token string) (from string, revision int64, err error) {
 	data, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -313,7 +313,7 @@ func DecodeContinue(token string) (from string, revision int64, err error) {
 	case c.StartKey == "":
 		return "", 0, fmt.Errorf("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
 	}
-	// A key must not climb out of what is listed.
+	// A key must not escape from the list's prefix.
 	key := "/" + strings.TrimPrefix(c.StartKey, "/")
 	if path.Clean(key) != key {
 		return "", 0, fmt.Errorf("continue key is not valid: %s", c.StartKey)

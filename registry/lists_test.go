@@ -23,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// paint creates a ConfigMap of a color and a size.
+// paint creates a ConfigMap with a color and a size.
 func paint(t *testing.T, res *registry.Resource, namespace, name, color, size string) int64 {
 	t.Helper()
 	item, err := res.Create(t.Context(), &corev1.ConfigMap{
@@ -45,7 +45,7 @@ func fieldSelector(t *testing.T, text string) fields.Selector {
 	return s
 }
 
-// TestFieldSelectors: fields select as labels do, by an index where they can, and names by themselves.
+// TestFieldSelectors: fields select as labels do, by an index where possible, and names by a direct lookup.
 func TestFieldSelectors(t *testing.T) {
 	res := openKind(t, memory.New(memory.Options{}), colors(registry.Rules[*corev1.ConfigMap]{}).Kind(), registry.Options{})
 	for n := range 1000 {
@@ -88,12 +88,13 @@ func TestFieldSelectors(t *testing.T) {
 			t.Errorf("%+v: %d objects, %v", test, len(l.Items), err)
 		}
 		if n := int(seen.Load()); n > test.most {
-			t.Errorf("%+v: %d objects looked at", test, n)
+			t.Errorf("%+v: %d objects examined", test, n)
 		}
 	}
 }
 
-// TestClusterScoped: what is in no namespace is read by its name alone, has no field for the namespace and keeps none.
+// TestClusterScoped: a cluster-scoped object is read by its name alone, has no field for the namespace and
+// keeps none.
 func TestClusterScoped(t *testing.T) {
 	reg := openKinds(t, memory.New(memory.Options{}), sorts()...)
 	res, _ := reg.Resource(namespacesResource)
@@ -106,7 +107,7 @@ func TestClusterScoped(t *testing.T) {
 	var seen atomic.Int64
 	one := registry.Selection{Fields: countingFields{fieldSelector(t, "metadata.name=b"), &seen}}
 	if l, err := res.List(t.Context(), registry.ListOptions{Selection: one}); err != nil || strings.Join(listed(l), ",") != "b" || seen.Load() != 1 {
-		t.Errorf("list by name: %v, %v, %d looked at", listed(l), err, seen.Load())
+		t.Errorf("list by name: %v, %v, %d examined", listed(l), err, seen.Load())
 	}
 	if l, err := res.List(t.Context(), registry.ListOptions{Selection: registry.Selection{Fields: fieldSelector(t, "metadata.namespace=x")}}); err != nil || len(l.Items) != 0 {
 		t.Errorf("list by namespace: %v, %v", listed(l), err)
@@ -116,7 +117,7 @@ func TestClusterScoped(t *testing.T) {
 	}
 }
 
-// TestListVersions: a list is of the newest state, of any, of one that is no older, or of exactly one.
+// TestListVersions: a list is of the newest state, of any, of one at least as new, or of exactly one.
 func TestListVersions(t *testing.T) { synctest.Test(t, testListVersions) }
 
 func testListVersions(t *testing.T) {
@@ -180,7 +181,7 @@ func testListVersions(t *testing.T) {
 			t.Errorf("%+v: goes on with %q", c, l.Continue)
 		}
 	}
-	// Who gives up is told so, and not that the version is too large.
+	// A canceled read fails with the context's error, not because the version is too large.
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, listing := res.List(short, registry.ListOptions{ResourceVersion: version(now + 5)})
@@ -200,10 +201,10 @@ func testListVersions(t *testing.T) {
 	if _, _, err := res.ListAndWatch(t.Context(), registry.Selection{}, "x"); !badVersion(err) {
 		t.Errorf("list and watch: %v", err)
 	}
-	// What comes meanwhile is waited for.
+	// A revision that arrives in time is waited for.
 	time.AfterFunc(time.Second, func() { paint(t, res, "c", "late", "", "") })
 	if l, err := res.List(t.Context(), registry.ListOptions{ResourceVersion: version(now + 1)}); err != nil || len(l.Items) != 14 {
-		t.Errorf("list of what is to come: %v, %v", l, err)
+		t.Errorf("list at a coming revision: %v, %v", l, err)
 	}
 }
 
@@ -217,7 +218,7 @@ func tooLarge(asked uint64, current int64) func(error) bool {
 	}
 }
 
-// TestPages: a list in pages is of one state, or where that is gone says how to go on without.
+// TestPages: a paged list is of one state; if that is gone, the error says how to continue without it.
 func TestPages(t *testing.T) { synctest.Test(t, testPages) }
 
 func testPages(t *testing.T) {
@@ -238,7 +239,7 @@ func testPages(t *testing.T) {
 	for _, c := range []struct {
 		o     registry.ListOptions
 		pages string
-		left  []int64 // behind each page, -1 where it is not told
+		left  []int64 // remaining after each page, -1 if unknown
 	}{
 		{registry.ListOptions{Limit: 3}, "a/x0,a/x1,a/x2|a/x3,a/x4,a0/x|b/x", []int64{4, 1, -1}},
 		{registry.ListOptions{Limit: 7}, "a/x0,a/x1,a/x2,a/x3,a/x4,a0/x,b/x", []int64{-1}},
@@ -296,7 +297,7 @@ func testPages(t *testing.T) {
 	_, err = res.List(t.Context(), registry.ListOptions{Continue: token, Limit: 2})
 	var gone *registry.Error
 	if !errors.Is(err, registry.ErrExpired) || !errors.As(err, &gone) || !strings.HasPrefix(gone.Message, "The provided continue parameter is too old") {
-		t.Fatalf("going on at a state that is gone: %v", err)
+		t.Fatalf("continuing at a state that is gone: %v", err)
 	}
 	if from, revision, err := registry.DecodeContinue(gone.Continue); err != nil || from != "a/x2\x00" || revision != -1 {
 		t.Errorf("token: %q at %d, %v", from, revision, err)
@@ -309,12 +310,12 @@ func testPages(t *testing.T) {
 	cancel()
 	for _, o := range []registry.ListOptions{{}, {Continue: gone.Continue}, {ResourceVersion: "0"}} {
 		if _, err := res.List(ended, o); !errors.Is(err, context.Canceled) {
-			t.Errorf("%+v, which nobody waits for: %v", o, err)
+			t.Errorf("%+v with an ended context: %v", o, err)
 		}
 	}
 }
 
-// TestContinueTokens: tokens are upstream's; what is none is refused with upstream's reason.
+// TestContinueTokens: tokens have upstream's format; a malformed one is refused for upstream's reason.
 func TestContinueTokens(t *testing.T) {
 	const version = "meta.k8s.io/v1"
 	for token, want := range map[string]string{
@@ -374,7 +375,7 @@ func TestIdentifiers(t *testing.T) {
 			t.Errorf("%s: %d different ones of 250", name, len(seen))
 		}
 	}
-	// What a seed makes stays the same from release to release: tests rely on it.
+	// The results for a seed stay the same from release to release: tests rely on them.
 	golden := registry.Seeded(7)
 	var made []string
 	for range 3 {
@@ -399,7 +400,7 @@ func TestIdentifiers(t *testing.T) {
 	}
 }
 
-// lastSuffix gives out the same suffix a number of times, then another.
+// lastSuffix returns the same suffix a number of times, then another.
 type lastSuffix struct {
 	registry.Identifiers
 	asked, same int
@@ -412,7 +413,7 @@ func (l *lastSuffix) Suffix(string, string, string) string {
 	return "other"
 }
 
-// TestTakenNames: a generated name that is taken is made again, eight times in all.
+// TestTakenNames: if a generated name is taken, another is generated, eight times in all.
 func TestTakenNames(t *testing.T) {
 	for same, free := range map[int]bool{1: true, 2: true, 8: true, 9: false} {
 		ids := &lastSuffix{Identifiers: registry.Random(), same: same}

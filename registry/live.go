@@ -1,24 +1,23 @@
 package registry
 
 import (
-	"fmt"
 	"sort"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Live reads the objects of one kind straight from the registry's cache, in the shape in which
-// an informer is read. It has no goroutine and does not lag: a read shows every write that was
-// acknowledged before. It is what authorizers and admission plugins of the same process read,
-// so that a role works from the moment it is bound. Like Source, handing it out is a privilege.
+// Live reads the objects of one kind straight from the registry's cache, with an informer's interface. It has
+// no goroutine and does not lag: a read shows every write that was acknowledged before. Authorizers and
+// admission plugins of the same process use it, so that a role takes effect as soon as it is bound. Like
+// Source, it bypasses authorization.
 //
 // A Live is safe for concurrent use. Its objects are shared and must not be changed.
 type Live[T Object] struct {
 	table *table
 
 	mu      sync.RWMutex
-	next    int64 // sequence number of the first change that the indexes have not taken in
+	next    int64 // sequence number of the first change that the indexes do not reflect
 	built   bool
 	indexes map[string]*liveIndex[T]
 }
@@ -28,14 +27,11 @@ type liveIndex[T Object] struct {
 	sets   map[string]map[string]T // value → key → object
 }
 
-// NewLive returns a live reader of a resource.
+// NewLive returns a live reader of a resource. When the kind is replaced or removed, it keeps the state of that moment.
 func NewLive[T Object](r *Registry, gr schema.GroupResource) (*Live[T], error) {
-	res, ok := r.Resource(gr)
-	if !ok || res.table == nil {
-		return nil, fmt.Errorf("resource %s is not served", gr)
-	}
-	if _, ok := res.New().(T); !ok {
-		return nil, fmt.Errorf("resource %s has objects of type %T", gr, res.New())
+	res, err := resourceOf[T](r, gr)
+	if err != nil {
+		return nil, err
 	}
 	return &Live[T]{table: res.table, indexes: map[string]*liveIndex[T]{}}, nil
 }
@@ -63,8 +59,8 @@ func (l *Live[T]) List(namespace string) []T {
 	return list
 }
 
-// AddIndex makes objects findable by ByIndex under the values that a pure function computes
-// from them. A name that is there already is left as it is.
+// AddIndex indexes objects for ByIndex under the values that a pure function computes from them. It leaves an
+// existing index of that name unchanged.
 func (l *Live[T]) AddIndex(name string, values func(T) []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +70,7 @@ func (l *Live[T]) AddIndex(name string, values func(T) []string) {
 	}
 }
 
-// ByIndex returns the objects that the named index has under value, in key order.
+// ByIndex returns the objects with the value in the named index, in key order.
 func (l *Live[T]) ByIndex(name, value string) []T {
 	l.refresh()
 	l.mu.RLock()
@@ -95,8 +91,7 @@ func (l *Live[T]) ByIndex(name, value string) []T {
 	return list
 }
 
-// refresh brings the indexes up to the table: by its latest changes, or from scratch when
-// there were too many.
+// refresh brings the indexes up to date: from the latest changes, or from scratch if there are too many.
 func (l *Live[T]) refresh() {
 	t := l.table
 	t.mu.RLock()

@@ -12,10 +12,9 @@ import (
 // loadPage is how many records are read at a time.
 const loadPage = 2000
 
-// begin reads the store in and returns a stream of what happened after that, and the revision that
-// the stream must come to before reads may show anything. At the first time, where the store has a history,
-// the state is read as it was in the past, so that what happened since can be watched again: clients
-// resume their watches after a restart.
+// begin reads the store and returns a stream of the changes that followed, and the revision that the stream
+// must reach before reads may show anything. The first time, if the store has a history, it reads a past state,
+// so that clients can resume their watches after a restart.
 func (r *Registry) begin(ctx context.Context, again bool) (stream storage.Stream, now int64, err error) {
 	var from int64
 	if !again {
@@ -29,7 +28,7 @@ func (r *Registry) begin(ctx context.Context, again bool) (stream storage.Stream
 			stream, err = r.store.Watch(ctx, Root, revision)
 		}
 		if errors.Is(err, storage.ErrCompacted) && ctx.Err() == nil {
-			from = 0 // the past went away meanwhile: take the present
+			from = 0 // the past was compacted meanwhile: read the present
 			continue
 		}
 		if err != nil {
@@ -44,9 +43,9 @@ func (r *Registry) begin(ctx context.Context, again bool) (stream storage.Stream
 	}
 }
 
-// past returns the revision to read the store in at; 0 is the newest.
+// past returns the revision at which to read the store; 0 is the newest.
 func (r *Registry) past(ctx context.Context) (int64, error) {
-	historian, ok := r.store.(storage.Historian)
+	historian, ok := storage.As[storage.Historian](r.store)
 	if !ok {
 		return 0, nil
 	}
@@ -58,20 +57,24 @@ func (r *Registry) past(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("ask the store for its history: %w", err)
 	}
-	return min(max(oldest, now-int64(r.history)), now), nil
+	return min(max(oldest, now-int64(r.options.History)), now), nil
 }
 
-// state is what a table is to hold.
+// state is the new content of a table.
 type state struct {
 	tree       *itemTree
 	unreadable map[string]unreadable
 }
 
-// load reads the state at a revision, or with 0 the newest, into the tables and returns which it was.
+// load reads the state at a revision, or the newest with 0, into the tables and returns the revision it read.
 func (r *Registry) load(ctx context.Context, revision int64) (int64, error) {
+	r.installing.Lock()
+	defer r.installing.Unlock()
+	r.begun = true
+	kinds := r.kinds.Load()
 	states := map[*Resource]*state{}
-	for _, res := range r.byPrefix {
-		states[res] = &state{tree: newTree(), unreadable: map[string]unreadable{}}
+	for _, res := range kinds.stored {
+		states[res] = newState()
 	}
 	o := storage.ListOptions{Limit: loadPage, Revision: revision}
 	for {
@@ -80,10 +83,10 @@ func (r *Registry) load(ctx context.Context, revision int64) (int64, error) {
 			return 0, fmt.Errorf("list the store: %w", err)
 		}
 		if shown := r.clock.read(); page.Revision < shown {
-			return 0, fmt.Errorf("the store has gone back from revision %d to %d; restart, so that clients list again", shown, page.Revision)
+			return 0, fmt.Errorf("the store went back from revision %d to %d; restart the server so that clients list again", shown, page.Revision)
 		}
 		for _, rec := range page.Records {
-			if res, key := r.locate(rec.Key); res != nil {
+			if res, key := locate(kinds.stored, rec.Key); res != nil {
 				r.take(states[res], res, key, rec)
 			}
 		}
@@ -98,7 +101,9 @@ func (r *Registry) load(ctx context.Context, revision int64) (int64, error) {
 	}
 }
 
-// take puts a record that was read into the state of its resource.
+func newState() *state { return &state{tree: newTree(), unreadable: map[string]unreadable{}} }
+
+// take adds a record to the state of its resource.
 func (r *Registry) take(s *state, res *Resource, key string, rec storage.Record) {
 	obj, err := res.read(rec.Key, rec.Value, rec.Err, rec.Revision)
 	if err != nil {
@@ -109,23 +114,30 @@ func (r *Registry) take(s *state, res *Resource, key string, rec storage.Record)
 	s.tree.Put(res.item(key, obj, rec.Revision, len(rec.Value)))
 }
 
-// update is a committed change on its way into a table.
+// update is a committed change that is about to be applied to a table.
 type update struct {
 	res   *Resource
 	key   string
 	event storage.Event
-	obj   Object // of a Put that can be read
-	err   error  // of one that cannot
+	obj   Object // of a readable Put
+	err   error  // of an unreadable Put
 }
 
-// apply takes the changes of one revision into the caches of their resources. Who writes to the store by
-// other ways, and leases whose time is over, may change several keys at one revision: readers of a
-// resource see all of it or nothing.
+// apply applies the changes of one revision to the caches of their resources. Other writers to the store, and
+// expiring leases, may change several keys at one revision: readers of a resource see all of these changes or
+// none.
 func (r *Registry) apply(events []storage.Event) {
+	kinds := r.kinds.Load()
 	var all []update
 	for _, e := range events {
-		if u, ok := r.prepare(e); ok {
-			all = append(all, u)
+		if e.Type == storage.Progress {
+			continue
+		}
+		if res, key := locate(kinds.stored, e.Key); res != nil {
+			all = append(all, r.prepare(res, key, e))
+		}
+		if res, key := locate(kinds.loading, e.Key); res != nil && !res.table.defers(e) {
+			all = append(all, r.prepare(res, key, e))
 		}
 	}
 	for len(all) > 0 {
@@ -144,15 +156,9 @@ func (r *Registry) apply(events []storage.Event) {
 	}
 }
 
-// prepare does what needs no lock.
-func (r *Registry) prepare(e storage.Event) (u update, ok bool) {
-	if e.Type == storage.Progress {
-		return u, false
-	}
-	u.event = e
-	if u.res, u.key = r.locate(e.Key); u.res == nil {
-		return u, false
-	}
+// prepare does the part of apply that needs no lock.
+func (r *Registry) prepare(res *Resource, key string, e storage.Event) update {
+	u := update{res: res, key: key, event: e}
 	if e.Type == storage.Put {
 		if u.obj = r.pending.take(e); u.obj == nil {
 			if u.obj, u.err = u.res.read(e.Key, e.Value, e.Err, e.Revision); u.err != nil {
@@ -160,15 +166,16 @@ func (r *Registry) prepare(e storage.Event) (u update, ok bool) {
 			}
 		}
 	}
-	return u, true
+	return u
 }
 
 // apply changes the table, whose lock is held.
 func (u update) apply(t *table) {
 	revision := u.event.Revision
 	switch {
+	case revision <= t.loaded:
 	case u.err != nil:
-		t.spoil(u.key, unreadable{revision, u.err})
+		t.markUnreadable(u.key, unreadable{revision, u.err})
 	case u.obj != nil:
 		t.put(u.res.item(u.key, u.obj, revision, len(u.event.Value)))
 	default:
@@ -183,7 +190,7 @@ func (u update) apply(t *table) {
 	}
 }
 
-// read decodes what the store told of a record. Its error is in upstream's words.
+// read decodes a record from the store. Its error is in upstream's words.
 func (r *Resource) read(key string, value []byte, unread error, revision int64) (Object, error) {
 	what, err := "data from the storage is not transformable", unread
 	var obj Object

@@ -29,7 +29,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// TestOlder reads what servers of the past stored.
+// TestOlder reads objects that earlier servers stored.
 func TestOlder(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "n", Name: "x"}
 	prefix := networkingv1.PathTypeImplementationSpecific
@@ -103,7 +103,7 @@ func TestOlder(t *testing.T) {
 					}
 					return
 				}
-				t.Error("it is not there")
+				t.Error("it does not exist")
 			})
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// pending holds the decoded objects of writes under way, so that their commits need not be
-// decoded again. A write is recognised by its key and bytes, whatever the backend.
+// pending holds the decoded objects of writes in progress, so that their commits need not be decoded again. A
+// write is recognised by its key and bytes, whatever the backend.
 type pending struct {
 	mu     sync.Mutex
 	writes map[string][]*write
@@ -17,7 +17,7 @@ type pending struct {
 
 type write struct {
 	value  []byte
-	object Object // taken by the pump, from then on shared
+	object Object // shared once Run has taken it
 	taken  bool
 }
 
@@ -49,8 +49,7 @@ func (p *pending) drop(key string, w *write) {
 	}
 }
 
-// take returns the object that was written by e, under its revision, or nil when another
-// process wrote it.
+// take returns the object that e wrote, at its revision, or nil if another process wrote it.
 func (p *pending) take(e storage.Event) Object {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -96,7 +96,7 @@ func testHistoryIsBounded(t *testing.T) {
 		t.Errorf("a list at a revision before the history: %v", err)
 	}
 	if _, err := res.Get(t.Context(), "a", "first", "999999"); !registry.FutureRevision(err) {
-		t.Errorf("a read at a revision that is not there: %v", err)
+		t.Errorf("a read at a revision that does not exist: %v", err)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestReopen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A second registry on the same store is another server: it sees the first one's writes.
+	// A second registry on the same store acts as another server: it sees the first one's writes.
 	after := open(t, store, registry.Options{})
 	got, err := after.Get(t.Context(), "a", "x", "")
 	if err != nil {

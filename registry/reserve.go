@@ -9,45 +9,45 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// ReservationTime is how long a write has from its reservation to its commit; a write that takes
-// longer fails. What is still reserved for nobody after that was left behind by a crash, or by a
-// write whose outcome nobody knew, and may be collected.
+// ReservationTime is how long a write may take from its reservation to its commit; a write that takes longer
+// fails. A reservation without an object after that time was left by a crash, or by a write with an unknown
+// outcome, and may be collected.
 const ReservationTime = time.Minute
 
-// settleTime bounds how long the outcome of a write is worked on after its client is gone.
+// settleTime bounds the settling of a write whose client is gone.
 const settleTime = 10 * time.Second
 
-// Reservation is a write, or a removal, for which Rules.Reserve takes and gives back what objects
-// hold beside their own record.
+// Reservation is a write, or a removal, for which Rules.Reserve takes and gives back what objects hold beside
+// their own record.
 type Reservation[T Object] struct {
-	// Access leads to the objects by which is known what is taken.
+	// Access reads and writes the objects that record what is taken.
 	Access
-	// Object is what is about to be stored; Reserve writes into it what it took. It is the zero
-	// T when Old is about to be removed.
+	// Object is what is about to be stored; Reserve writes into it what it took. It is the zero T when Old is
+	// about to be removed.
 	Object T
-	// Old is what is stored now, shared and not to be changed; the zero T in a create.
+	// Old is the stored object, shared and not to be changed; it is the zero T in a create.
 	Old T
-	// DryRun writes may take nothing, but show what they might get. Removals are never dry.
+	// DryRun writes must not take anything, but show what they might get. Removals are never dry runs.
 	DryRun bool
 }
 
-// Settle gives back what a reservation took, or what its object no longer needs, once the outcome
-// of the write is known. It is called once; what it cannot do is left to be collected.
+// Settle gives back what a reservation took, or what its object no longer needs, once the outcome of the write
+// is known. It is called once; anything it fails to give back is left to be collected.
 type Settle func(ctx context.Context, o Outcome)
 
-// Outcome is what became of a write.
+// Outcome is the outcome of a write.
 type Outcome int
 
-// The outcomes. NotWritten is certain: the object was refused, or somebody was faster. Nobody
-// knows of an Unknown write, such as one whose context ended: both what it took and what it would
-// have given up may be in use.
+// The outcomes. NotWritten is certain: the object was refused, or another write came first. Unknown means that
+// either is possible, such as after the context ended: both what it took and what it would have given up may be
+// in use.
 const (
 	NotWritten Outcome = iota
 	Written
 	Unknown
 )
 
-// String is the outcome in a word.
+// String returns the outcome in a word or two.
 func (o Outcome) String() string {
 	switch o {
 	case NotWritten:
@@ -60,15 +60,15 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", int(o))
 }
 
-// reservation is one write's, from Reserve to Settle.
+// reservation is that of one write, from Reserve to Settle.
 type reservation struct {
-	settle  Settle // nil when there is nothing to settle
+	settle  Settle // nil if there is nothing to settle
 	outcome Outcome
 	cancel  context.CancelFunc
 }
 
-// reserve asks the kind for what obj needs beyond its record; old is nil in a create, obj is nil
-// in a removal. The context it returns bounds the write.
+// reserve reserves what obj needs beyond its record; old is nil in a create, obj is nil in a removal. The context it
+// returns bounds the write.
 func (r *Resource) reserve(ctx context.Context, obj, old Object, dryRun bool) (context.Context, *reservation, error) {
 	if r.Rules.Reserve == nil {
 		return ctx, &reservation{}, nil
@@ -82,8 +82,8 @@ func (r *Resource) reserve(ctx context.Context, obj, old Object, dryRun bool) (c
 	return held, &reservation{settle: settle, cancel: cancel}, nil
 }
 
-// write does what stores or removes the object, and remembers what came of it. It does not begin
-// once the reservation's time is over.
+// write stores or removes the object with do, and remembers the outcome. It refuses to begin after the
+// reservation's time.
 func (h *reservation) write(ctx context.Context, do func() (int64, error)) (int64, error) {
 	if h.cancel != nil && ctx.Err() != nil {
 		return 0, ctx.Err()
@@ -98,8 +98,7 @@ func (h *reservation) write(ctx context.Context, do func() (int64, error)) (int6
 	return revision, err
 }
 
-// end settles the reservation, if that was not done before. It is deferred, so that it also
-// happens when a plugin panics.
+// end settles the reservation, once. It is deferred, so that it runs even if a plugin panics.
 func (h *reservation) end(ctx context.Context) {
 	if h.cancel == nil {
 		return
@@ -114,7 +113,7 @@ func (h *reservation) end(ctx context.Context) {
 	h.settle(ctx, h.outcome)
 }
 
-// refusedByStore tells whether err says for certain that nothing was written.
+// refusedByStore reports whether err is certain evidence that nothing was written.
 func refusedByStore(err error) bool {
 	for _, known := range []error{
 		storage.ErrExists, storage.ErrConflict, storage.ErrNotFound, storage.ErrEmptyKey, storage.ErrTooLarge,

@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// diary writes down what a kind reserves and how it is settled.
+// diary records what a kind reserves and how it is settled.
 type diary struct {
 	lines []string
 	fail  error
@@ -47,7 +47,7 @@ func (d *diary) reserve(_ context.Context, r registry.Reservation[*corev1.Config
 	return func(_ context.Context, o registry.Outcome) { d.lines = append(d.lines, what+": "+o.String()) }, nil
 }
 
-// notes are ConfigMaps that reserve something; a text is required.
+// notes are ConfigMaps that reserve something; they must have a text.
 func (d *diary) notes() registry.Kind {
 	k := configMaps()
 	rules := registry.Rules[*corev1.ConfigMap]{
@@ -90,11 +90,11 @@ func openKinds(t testing.TB, store storage.Store, kinds ...registry.Kind) *regis
 	return reg
 }
 
-// failing fails what it is told to.
+// failing fails the calls that it is told to.
 type failing struct {
 	storage.Store
 	create, update error
-	before         func() // an update, once
+	before         func() // called before one update
 }
 
 func (f *failing) Create(ctx context.Context, key string, value []byte) (int64, error) {
@@ -137,7 +137,7 @@ func TestReserve(t *testing.T) {
 		{"create", func(r *registry.Resource, _ *failing, _ *diary) error {
 			item, err := r.Create(ctx, note("a", "x"), registry.CreateOptions{})
 			if took := item.Object.(*corev1.ConfigMap).Data["took"]; took != "create" {
-				t.Errorf("what was taken is not stored: %q", took)
+				t.Errorf("a reservation is not stored: %q", took)
 			}
 			return err
 		}, []string{"create: written"}, nil},
@@ -153,7 +153,7 @@ func TestReserve(t *testing.T) {
 			_, err := r.Create(ctx, note("a", "x"), registry.CreateOptions{Admit: no})
 			return err
 		}, []string{"create: not written"}, errElse},
-		{"create what is there", func(r *registry.Resource, _ *failing, d *diary) error {
+		{"create of an existing object", func(r *registry.Resource, _ *failing, d *diary) error {
 			if _, err := r.Create(ctx, note("a", "x"), registry.CreateOptions{}); err != nil {
 				return err
 			}
@@ -225,7 +225,7 @@ func TestReserve(t *testing.T) {
 			_, _, err := r.Update(ctx, "ns", "a", write("y"), registry.UpdateOptions{})
 			return err
 		}, []string{"update: unknown"}, errElse},
-		{"update of nothing", func(r *registry.Resource, _ *failing, d *diary) error {
+		{"update without a change", func(r *registry.Resource, _ *failing, d *diary) error {
 			if _, _, err := r.Update(ctx, "ns", "a", write("y"), registry.UpdateOptions{}); err != nil {
 				return err
 			}
@@ -285,7 +285,7 @@ func checkReserve(t *testing.T, do func(*registry.Resource, *failing, *diary) er
 	}
 }
 
-// TestReservationEnds refuses a write that took longer than what it reserved is kept for.
+// TestReservationEnds: a write is refused if it takes longer than its reservation lasts.
 func TestReservationEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}
@@ -300,13 +300,13 @@ func TestReservationEnds(t *testing.T) {
 			t.Errorf("%v, %q", err, d.lines)
 		}
 		if _, err := res.Get(t.Context(), "ns", "a", ""); !errors.Is(err, registry.ErrNotFound) {
-			t.Errorf("written all the same: %v", err)
+			t.Errorf("written nonetheless: %v", err)
 		}
 	})
 }
 
-// A kind of seats, of which nobody can have one that somebody has: each seat that is taken is an
-// object of another kind, whose name is unique whoever creates it.
+// A kind of seats, which nobody can take twice: each taken seat is an object of another kind, whose name is
+// unique.
 func ExampleReservation() {
 	seats := configMaps() // any kind will do
 	tickets := registry.Definition[*corev1.Secret]{

@@ -22,17 +22,17 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// unsteady is a store of which single calls fail, or end.
+// unsteady is a store whose calls can be made to fail, or its streams to end.
 type unsteady struct {
 	*memory.Store
 	list     func(storage.ListOptions) error
 	oldest   error
 	revision error
 	watch    func() error
-	at       func(storage.Page) int64 // what a list says it is of
-	broken   chan struct{}            // ends all streams
-	failure  error                    // how
-	open     atomic.Int64             // streams
+	at       func(storage.Page) int64 // the revision that a list reports
+	broken   chan struct{}            // ends all streams when closed
+	failure  error                    // with this error
+	open     atomic.Int64             // open streams
 }
 
 func (u *unsteady) List(ctx context.Context, prefix string, o storage.ListOptions) (storage.Page, error) {
@@ -105,8 +105,8 @@ func (s unsteadyStream) Close() {
 	s.Stream.Close()
 }
 
-// TestRunEnds: Run ends with the error of a store that fails, and leaves nothing behind; whoever needs the store is told
-// from then on, and whoever waits as well. What may be old is still read.
+// TestRunEnds: Run ends with the error of a failed store, and leaves nothing behind; readers and waiters that
+// need the store get an error from then on. Reads that may be stale still succeed.
 func TestRunEnds(t *testing.T) {
 	broken := errors.New("broken")
 	for _, failure := range []error{broken, nil} { // nil: its context ends
@@ -157,17 +157,17 @@ func TestRunEnds(t *testing.T) {
 				}
 			}
 			if l, err := res.List(soon, registry.ListOptions{ResourceVersion: "0"}); err != nil || len(l.Items) != 1 {
-				t.Errorf("what may be old: %v, %v", l, err)
+				t.Errorf("a possibly stale list: %v, %v", l, err)
 			}
 			if item, err := res.Get(soon, "ns", "a", strconv.FormatInt(now, 10)); err != nil || item.Revision != now {
-				t.Errorf("what was seen: %v, %v", item, err)
+				t.Errorf("a possibly stale read: %v, %v", item, err)
 			}
 		})
 	}
 }
 
-// TestStarts: a store that cannot be read in is an error that says what failed; what went away meanwhile is tried again
-// as it is now.
+// TestStarts: failing to read the store is an error that names the failed call; if the past was compacted
+// meanwhile, the registry reads the present.
 func TestStarts(t *testing.T) {
 	broken := errors.New("broken")
 	compacted := func(times int) func() error {
@@ -248,7 +248,8 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// TestStoreGoesBack: a store that lost what was shown is not followed any more: clients know revisions that will be others'.
+// TestStoreGoesBack: a store that lost revisions is not followed any more: clients know them, and others would
+// reuse them.
 func TestStoreGoesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &unsteady{Store: memory.New(memory.Options{}), broken: make(chan struct{}), failure: storage.ErrCompacted}
@@ -266,14 +267,14 @@ func TestStoreGoesBack(t *testing.T) {
 		shown := reg.Revision()
 		store.at = func(storage.Page) int64 { return shown - 1 }
 		close(store.broken)
-		want := fmt.Sprintf("the store has gone back from revision %d to %d; restart, so that clients list again", shown, shown-1)
+		want := fmt.Sprintf("the store went back from revision %d to %d; restart the server so that clients list again", shown, shown-1)
 		if err := <-ended; err == nil || err.Error() != want {
 			t.Errorf("Run: %v", err)
 		}
 	})
 }
 
-// TestUnreadableIsLogged: each record that cannot be read is told to the logger once, at the start or when it comes, and
+// TestUnreadableIsLogged: each unreadable record is logged once, at the start or when it is written, and
 // nothing else is.
 func TestUnreadableIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -293,14 +294,14 @@ func TestUnreadableIsLogged(t *testing.T) {
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 {
-			t.Fatalf("told: %s", log.String())
+			t.Fatalf("logged: %s", log.String())
 		}
 		for i, line := range lines {
 			if want := fmt.Sprintf("key=/registry/configmaps/ns/blind-%d", i+1); !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "a stored object cannot be read") || !strings.Contains(line, want) || !strings.Contains(line, "no key for it") {
-				t.Errorf("told: %s", line)
+				t.Errorf("logged: %s", line)
 			}
 		}
-		// What can be read is selected as ever.
+		// Readable objects are selected as usual.
 		l, err := res.List(t.Context(), registry.ListOptions{Selection: registry.Selection{Labels: selector(t, "l=v")}})
 		if err != nil || strings.Join(listed(l), ",") != "ns/a,ns/b" {
 			t.Errorf("list: %v, %v", listed(l), err)
@@ -308,7 +309,7 @@ func TestUnreadableIsLogged(t *testing.T) {
 	})
 }
 
-// TestPastByIndex: a list at a past revision selects what matched then, whatever was looked at before.
+// TestPastByIndex: a list at a past revision selects what matched then, whatever was listed before.
 func TestPastByIndex(t *testing.T) {
 	res := openKind(t, memory.New(memory.Options{}), colors(registry.Rules[*corev1.ConfigMap]{}).Kind(), registry.Options{})
 	label := func(name, tier, zone string) {

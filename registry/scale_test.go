@@ -63,8 +63,8 @@ func create(t *testing.T, res *registry.Resource, namespace, name string, l map[
 	}
 }
 
-// TestListLooksAtFew: what a list looks at does not grow with what there is.
-func TestListLooksAtFew(t *testing.T) {
+// TestListExaminesFew: the number of objects that a list examines does not grow with the number of objects.
+func TestListExaminesFew(t *testing.T) {
 	res := open(t, memory.New(memory.Options{}), registry.Options{})
 	for n := range 2000 {
 		create(t, res, fmt.Sprintf("n%03d", n/20), fmt.Sprintf("c%04d", n), map[string]string{
@@ -77,7 +77,7 @@ func TestListLooksAtFew(t *testing.T) {
 		want, most              int
 	}{
 		{name: "label", labels: "app=7", want: 10},
-		{name: "label, written otherwise", labels: "app==7", want: 10},
+		{name: "label with ==", labels: "app==7", want: 10},
 		{name: "set of one", labels: "app in (7)", want: 10},
 		{name: "label in a namespace", labels: "tier=1", namespace: "n050", want: 10},
 		{name: "page", labels: "app=7", limit: 4, want: 4},
@@ -97,14 +97,14 @@ func TestListLooksAtFew(t *testing.T) {
 				t.Fatalf("%d objects, %v; want %d", len(l.Items), err, test.want)
 			}
 			if n := int(seen.Load()); n > test.most {
-				t.Errorf("%d objects looked at, want at most %d", n, test.most)
+				t.Errorf("%d objects examined, want at most %d", n, test.most)
 			}
 		})
 	}
 }
 
-// TestPagesWhileWritten: pages of one list are of one state, whatever is selected and written meanwhile, and
-// how many remain is right.
+// TestPagesWhileWritten: all pages of a list are of one state, whatever is selected and written meanwhile, and
+// the remaining count is right.
 func TestPagesWhileWritten(t *testing.T) {
 	for seed := range uint64(6) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -177,9 +177,9 @@ func TestPagesWhileWritten(t *testing.T) {
 	}
 }
 
-// TestWakesThoseConcerned: of many watches a change wakes those only that it may concern, and the others do not
-// fall behind the history.
-func TestWakesThoseConcerned(t *testing.T) {
+// TestWakesConcernedWatches: a change wakes only the watches that it may concern, and the others do not fall
+// behind the history.
+func TestWakesConcernedWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg, err := registry.New(memory.New(memory.Options{}), []registry.Kind{configMaps()}, registry.Options{History: 32})
 		if err != nil {
@@ -222,26 +222,26 @@ func TestWakesThoseConcerned(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		for n := range 200 { // more than the history has
+		for n := range 200 { // more than the history holds
 			create(t, res, "n", "c"+strconv.Itoa(1000+n), map[string]string{"node": "none"})
 		}
 		synctest.Wait()
 		if n := looked.Load(); n != 0 {
-			t.Errorf("%d objects were looked at by watches that they do not concern", n)
+			t.Errorf("%d objects were examined by watches that they do not concern", n)
 		}
 		create(t, res, "n", "c10", map[string]string{"node": "11"})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if n := looked.Load(); n != 2 {
-			t.Errorf("%d looks at one object that concerns two watches", n)
+			t.Errorf("%d examinations of one object that concerns two watches", n)
 		}
 		for n := range told {
 			if got, want := told[n].Load(), int64(0); n == 10 || n == 11 {
 				if got != 1 {
-					t.Errorf("watch %d was told %d changes, want 1", n, got)
+					t.Errorf("watch %d got %d changes, want 1", n, got)
 				}
 			} else if got != want {
-				t.Errorf("watch %d was told %d changes", n, got)
+				t.Errorf("watch %d got %d changes", n, got)
 			}
 		}
 		cancel()
@@ -252,9 +252,9 @@ func TestWakesThoseConcerned(t *testing.T) {
 	})
 }
 
-// TestWatchesOfAllSorts: many watches, of what is selected in different ways and interrupted at any time, each
-// come to the state that there is.
-func TestWatchesOfAllSorts(t *testing.T) {
+// TestRandomWatches: many watches with different selections, interrupted at random, each converge to the
+// current state.
+func TestRandomWatches(t *testing.T) {
 	res := open(t, memory.New(memory.Options{}), registry.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -332,7 +332,7 @@ func TestWatchesOfAllSorts(t *testing.T) {
 			want[i.Object.GetNamespace()+"/"+i.Object.GetName()] = i.Object.GetResourceVersion()
 		}
 		if !maps.Equal(states[n], want) {
-			t.Errorf("%+v: came to %v, want %v", s, states[n], want)
+			t.Errorf("%+v: converged to %v, want %v", s, states[n], want)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 )
 
-// Scheme returns the Go types of the given kinds with their lists, further versions and
-// subresources, for clients that need a runtime.Scheme.
+// Scheme returns a scheme with the Go types of the given kinds, their lists, further versions and subresources,
+// for clients that need a runtime.Scheme.
 func Scheme(kinds []Kind) *runtime.Scheme {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})

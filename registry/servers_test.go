@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// late is a store whose streams tell nothing while it is held: what a server far from the others sees.
+// late is a store whose streams deliver nothing while it is held, as to a server that lags behind the others.
 type late struct {
 	*memory.Store
 	mu   sync.Mutex
@@ -64,7 +64,7 @@ func config(name, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"v": value}}
 }
 
-// set makes the object's value; version, unless it is empty, is the version that the client saw.
+// set sets the object's value; version, unless empty, is the version that the client saw.
 func set(value, version string) registry.Change {
 	return func(_ context.Context, current registry.Object) (registry.Object, error) {
 		cm := current.DeepCopyObject().(*corev1.ConfigMap)
@@ -74,10 +74,10 @@ func set(value, version string) registry.Change {
 	}
 }
 
-// TestStaleServer: what a server answers is right also when its cache has yet to hear of another server's writes.
+// TestStaleServer: a server answers correctly even when its cache lags behind another server's writes.
 func TestStaleServer(t *testing.T) {
-	// Each is tried on a server that knows the object with value "old"; it is "new", at version, by now, and there
-	// is another one, "other".
+	// Each is tried on a server that knows the object with value "old"; meanwhile it has become "new", at
+	// version, and there is another object, "other".
 	tests := map[string]func(ctx context.Context, res *registry.Resource, version string) error{
 		"get": func(ctx context.Context, res *registry.Resource, _ string) error {
 			return want(res.Get(ctx, "ns", "a", ""))("new")
@@ -106,7 +106,7 @@ func TestStaleServer(t *testing.T) {
 		"a change that the old value does not allow": func(ctx context.Context, res *registry.Resource, _ string) error {
 			item, _, err := res.Update(ctx, "ns", "a", func(ctx context.Context, current registry.Object) (registry.Object, error) {
 				if current.(*corev1.ConfigMap).Data["v"] == "old" {
-					return nil, errors.New("judged by an old value")
+					return nil, errors.New("decided by an old value")
 				}
 				return set("newer", "")(ctx, current)
 			}, registry.UpdateOptions{})
@@ -120,13 +120,13 @@ func TestStaleServer(t *testing.T) {
 			}
 			return err
 		},
-		"dry create of what is there": func(ctx context.Context, res *registry.Resource, _ string) error {
+		"dry create of an existing object": func(ctx context.Context, res *registry.Resource, _ string) error {
 			if _, err := res.Create(ctx, config("other", ""), registry.CreateOptions{DryRun: true}); !errors.Is(err, registry.ErrExists) {
 				return errors.New("it seems not to be there")
 			}
 			return nil
 		},
-		"update of what only the other server knows": func(ctx context.Context, res *registry.Resource, _ string) error {
+		"update of an object that only the other server knows": func(ctx context.Context, res *registry.Resource, _ string) error {
 			item, created, err := res.Update(ctx, "ns", "other", set("newer", ""), registry.UpdateOptions{})
 			if created {
 				return errors.New("it was created")
@@ -176,7 +176,7 @@ func testStaleServer(t *testing.T, test func(context.Context, *registry.Resource
 	}
 }
 
-// TestRestartKeepsHistory: a registry that is opened anew tells what happened before, as far as the store does.
+// TestRestartKeepsHistory: a restarted registry delivers earlier changes, as far back as the store does.
 func TestRestartKeepsHistory(t *testing.T) {
 	store := memory.New(memory.Options{})
 	first := open(t, store, registry.Options{})
@@ -209,7 +209,7 @@ func TestRestartKeepsHistory(t *testing.T) {
 	}
 }
 
-// lessor notes the times to live of what is written.
+// lessor records the times to live of all writes.
 type lessor struct {
 	*memory.Store
 	mu   sync.Mutex
@@ -232,7 +232,7 @@ func (l *lessor) UpdateFor(ctx context.Context, key string, value []byte, expect
 	return l.Update(ctx, key, value, expected)
 }
 
-// TestLessor: a store that forgets by itself is told for how long objects live, at every write.
+// TestLessor: a store that expires records itself gets the objects' time to live at every write.
 func TestLessor(t *testing.T) {
 	for _, ttl := range []time.Duration{0, time.Hour} {
 		store := &lessor{Store: memory.New(memory.Options{})}
@@ -252,7 +252,7 @@ func TestLessor(t *testing.T) {
 	}
 }
 
-// TestExpiry: an object with a time to live goes that long after its last write.
+// TestExpiry: an object with a time to live is deleted that long after its last write.
 func TestExpiry(t *testing.T) { synctest.Test(t, testExpiry) }
 
 func testExpiry(t *testing.T) {
@@ -285,7 +285,7 @@ func testExpiry(t *testing.T) {
 	}
 }
 
-// foreign is a store that somebody else writes to, many keys at a time.
+// foreign is a store to which another client writes, many keys at a time.
 type foreign struct {
 	*memory.Store
 	events chan []storage.Event
@@ -308,7 +308,7 @@ func (f foreignStream) Next(ctx context.Context) ([]storage.Event, error) {
 
 func (f foreignStream) Close() {}
 
-// TestOneRevision: a reader sees all that one revision changed, or nothing of it.
+// TestOneRevision: a reader sees all changes of one revision, or none of them.
 func TestOneRevision(t *testing.T) {
 	store := foreign{memory.New(memory.Options{}), make(chan []storage.Event)}
 	res := open(t, store, registry.Options{})
@@ -343,7 +343,7 @@ func TestOneRevision(t *testing.T) {
 	}
 }
 
-// cutOff is a store whose streams can be made to have fallen behind its history.
+// cutOff is a store whose streams can be made to fall behind its history.
 type cutOff struct {
 	*memory.Store
 	mu  sync.Mutex
@@ -392,7 +392,8 @@ func (s cutOffStream) Next(ctx context.Context) ([]storage.Event, error) {
 	}
 }
 
-// TestFallsBehind: a registry that lost track of its store reads it anew; watches end with an error, lists are right.
+// TestFallsBehind: a registry that fell behind its store reads it again; watches end with an error, lists are
+// right.
 func TestFallsBehind(t *testing.T) {
 	inner := memory.New(memory.Options{})
 	store := &cutOff{Store: inner, cut: make(chan struct{})}
@@ -445,7 +446,7 @@ func TestFallsBehind(t *testing.T) {
 	}
 }
 
-// watched notes what is read from a store.
+// watched counts the reads of a store.
 type watched struct {
 	*memory.Store
 	reads, revisions atomic.Int64
@@ -466,14 +467,14 @@ func (c *watched) Revision(ctx context.Context) (int64, error) {
 	return c.Store.Revision(ctx)
 }
 
-// TestConsistentReads: consistent reads ask the store for its revision and read nothing of it again, though another server writes.
-// Objects are decoded once.
+// TestConsistentReads: consistent reads ask the store for its revision but do not list it again, though another
+// server writes. Objects are decoded once.
 func TestConsistentReads(t *testing.T) {
 	inner := memory.New(memory.Options{})
 	store := &watched{Store: inner}
 	var decoded atomic.Int64
 	kind := configMaps()
-	kind.Rules.Restore = func(registry.Object) { decoded.Add(1) } // runs whenever something stored is decoded
+	kind.Rules.Restore = func(registry.Object) { decoded.Add(1) } // runs whenever a stored object is decoded
 	other := open(t, inner, registry.Options{})
 	const n = 50
 	for i := range n {

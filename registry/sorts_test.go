@@ -59,7 +59,7 @@ func namespaces(rules registry.Rules[*corev1.Namespace]) registry.Kind {
 	}.Kind()
 }
 
-// parts are components that are well or not, in two namespaces that nobody else knows.
+// parts are healthy or unhealthy components in two namespaces that exist nowhere else.
 type parts struct{ err error }
 
 func part(namespace, name, state string) registry.Object {
@@ -105,7 +105,7 @@ func reviews() registry.Kind {
 	}.Kind()
 }
 
-// sorts are kinds of each sort: in namespaces and not, stored, worked out and answered.
+// sorts returns kinds of each sort: namespaced and not, stored, computed and answered.
 func sorts() []registry.Kind {
 	defaulted := registry.Rules[*corev1.ConfigMap]{Default: func(c *corev1.ConfigMap) {
 		if c.Data == nil {
@@ -139,7 +139,7 @@ func listed(l *registry.List) []string {
 	return names(objects)
 }
 
-// TestAccess: what actions do to objects obeys the kind's rules of storage, and reaches stored kinds only.
+// TestAccess: what actions do to objects obeys the kind's storage rules, and reaches stored kinds only.
 func TestAccess(t *testing.T) {
 	reg := openKinds(t, memory.New(memory.Options{}), sorts()...)
 	a, ctx := reg.Access(), t.Context()
@@ -175,7 +175,7 @@ func TestAccess(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := a.List(ended, configMapsResource, ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("list that nobody waits for: %v", err)
+		t.Errorf("list with an ended context: %v", err)
 	}
 	x, missing := registry.ObjectKey{Resource: configMapsResource, Namespace: "a", Name: "x"}, registry.ObjectKey{Resource: namespacesResource, Name: "none"}
 	paint := func(color string) func(registry.Object) error {
@@ -204,7 +204,7 @@ func TestAccess(t *testing.T) {
 	for what, err := range map[string]error{"Get": getting, "Modify": modifying, "Delete": a.Delete(ctx, missing, metav1.DeleteOptions{})} {
 		var refused *registry.Error
 		if !errors.Is(err, registry.ErrNotFound) || !errors.As(err, &refused) || refused.Name != "none" {
-			t.Errorf("%s of what is not there: %v", what, err)
+			t.Errorf("%s of a missing object: %v", what, err)
 		}
 	}
 	if err := a.Delete(ctx, x, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); err != nil || color() != "red" {
@@ -221,7 +221,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestSource: an informer in this process is told what a watch over the wire would be, under the same versions.
+// TestSource: an informer in this process gets the events of a watch over the network, with the same versions.
 func TestSource(t *testing.T) { synctest.Test(t, testSource) }
 
 func testSource(t *testing.T) {
@@ -319,7 +319,7 @@ func testSource(t *testing.T) {
 	}
 }
 
-// TestLive: a live reader shows each write at once, by name, by namespace and by what it is indexed by.
+// TestLive: a live reader shows each write at once, by name, by namespace and by index.
 func TestLive(t *testing.T) {
 	reg, err := registry.New(memory.New(memory.Options{}), sorts(), registry.Options{History: 8})
 	if err != nil {
@@ -368,7 +368,7 @@ func TestLive(t *testing.T) {
 	live.AddIndex("l", func(*corev1.ConfigMap) []string { return []string{"green"} })
 	check(map[string]string{"red": "a/x,a/y,b/x", "green": ""})
 	if live.ByIndex("none", "red") != nil {
-		t.Error("there is an index that nobody added")
+		t.Error("found an index that was not added")
 	}
 	for namespace, want := range map[string]string{"": "a/x,a/y,a/z,b/x", "a": "a/x,a/y,a/z", "c": ""} {
 		if got := strings.Join(names(live.List(namespace)), ","); got != want {
@@ -379,7 +379,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("get: %v, %v", obj, ok)
 	}
 	if obj, ok := live.Get("a", "none"); ok || obj != nil {
-		t.Errorf("get of what is not there: %v, %v", obj, ok)
+		t.Errorf("get of a missing object: %v, %v", obj, ok)
 	}
 	relabel := func(name, label string) {
 		t.Helper()
@@ -397,7 +397,7 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(map[string]string{"red": "a/x", "blue": "a/y"})
-	for i := range 20 { // more than the history has
+	for i := range 20 { // more than the history holds
 		relabel("z", strconv.Itoa(i))
 	}
 	relabel("x", "blue")
@@ -408,7 +408,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestComputed: a kind that is worked out when it is read is asked each time, and lists are narrowed like others.
+// TestComputed: a computed kind is computed at each read, and its lists are narrowed like others.
 func TestComputed(t *testing.T) {
 	ctx := t.Context()
 	reg := openKinds(t, memory.New(memory.Options{}), sorts()...)
@@ -421,7 +421,7 @@ func TestComputed(t *testing.T) {
 	}
 	_, err := res.Get(ctx, "a", "none", "")
 	if refused := (*registry.Error)(nil); !errors.Is(err, registry.ErrNotFound) || !errors.As(err, &refused) || refused.Name != "none" || refused.Resource != statusesResource {
-		t.Errorf("get of what is not there: %v", err)
+		t.Errorf("get of a missing object: %v", err)
 	}
 	for _, c := range []struct {
 		selection registry.Selection
@@ -444,11 +444,11 @@ func TestComputed(t *testing.T) {
 	_, getting := res.Get(ctx, "a", "none", "")
 	_, listing := res.List(ctx, registry.ListOptions{})
 	if !errors.Is(getting, broken) || !errors.Is(listing, broken) {
-		t.Errorf("what cannot be worked out: %v, %v", getting, listing)
+		t.Errorf("objects that cannot be computed: %v, %v", getting, listing)
 	}
 }
 
-// TestReview: a kind that answers keeps nothing.
+// TestReview: a kind that answers stores nothing.
 func TestReview(t *testing.T) {
 	k := reviews()
 	if k.Stored() || k.Namespaced || k.GroupResource() != reviewsResource {
@@ -460,7 +460,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// TestScheme: clients find each type under each version that serves it, with lists, bodies of actions and options.
+// TestScheme: clients find each type in each version that serves it, with lists, bodies of actions and options.
 func TestScheme(t *testing.T) {
 	scaled := colors(registry.Rules[*corev1.ConfigMap]{})
 	scaled.Also = []registry.Version{{
@@ -504,11 +504,11 @@ func TestScheme(t *testing.T) {
 		}
 	}
 	if registry.Scheme([]registry.Kind{colors(registry.Rules[*corev1.ConfigMap]{}).Kind()}).Recognizes(autoscalingv1.SchemeGroupVersion.WithKind("Scale")) {
-		t.Error("a kind without scale has one")
+		t.Error("found a Scale for a kind without scale")
 	}
 }
 
-// TestNewScale: the scale of an object is under the object's metadata.
+// TestNewScale: the Scale of an object has the object's metadata.
 func TestNewScale(t *testing.T) {
 	made := metav1.NewTime(time.Unix(1_000_000, 0))
 	scaled := colors(registry.Rules[*corev1.ConfigMap]{})
@@ -538,8 +538,8 @@ func TestNewScale(t *testing.T) {
 	}
 }
 
-// TestKindsThatCannotStand: a kind that lacks something, or is in another's way, is refused with its name.
-func TestKindsThatCannotStand(t *testing.T) {
+// TestInvalidKinds: an incomplete or conflicting kind is refused, and the error names it.
+func TestInvalidKinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*registry.Kind)
 		want   string

@@ -12,17 +12,25 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// departed is the last state in which an object matched a selection it no longer matches,
-// under the revision of the change.
+// departed returns the last state in which an object matched a selection that it no longer matches, under the
+// revision of the change.
 func (r *Resource) departed(c change) *Item {
 	last := c.prev.Object.DeepCopyObject().(Object)
 	last.SetResourceVersion(strconv.FormatInt(c.item.Revision, 10))
 	return r.item(c.item.key, last, c.item.Revision, c.prev.size)
 }
 
-// Source feeds informers in this process with the registry's own decoded objects. It passes no
-// authorization: handing it out is a privilege.
+// Source feeds informers in this process with the registry's own decoded objects. It bypasses authorization:
+// whoever has it may read everything it selects.
 func Source[T Object](r *Registry, gr schema.GroupResource, s Selection) (informer.Source[T], error) {
+	if _, err := resourceOf[T](r, gr); err != nil {
+		return nil, err
+	}
+	return source[T]{r, gr, s}, nil
+}
+
+// resourceOf returns a resource whose objects are stored and of type T.
+func resourceOf[T Object](r *Registry, gr schema.GroupResource) (*Resource, error) {
 	res, ok := r.Resource(gr)
 	if !ok || res.table == nil {
 		return nil, fmt.Errorf("resource %s is not served", gr)
@@ -30,16 +38,22 @@ func Source[T Object](r *Registry, gr schema.GroupResource, s Selection) (inform
 	if _, ok := res.New().(T); !ok {
 		return nil, fmt.Errorf("resource %s has objects of type %T", gr, res.New())
 	}
-	return source[T]{res, s}, nil
+	return res, nil
 }
 
+// source finds the resource at each list and watch, since its kind may have been replaced.
 type source[T Object] struct {
-	resource  *Resource
+	registry  *Registry
+	resource  schema.GroupResource
 	selection Selection
 }
 
 func (s source[T]) List(ctx context.Context) ([]T, string, error) {
-	l, err := s.resource.List(ctx, ListOptions{Selection: s.selection})
+	res, err := resourceOf[T](s.registry, s.resource)
+	if err != nil {
+		return nil, "", err
+	}
+	l, err := res.List(ctx, ListOptions{Selection: s.selection})
 	if err != nil {
 		return nil, "", err
 	}
@@ -51,11 +65,15 @@ func (s source[T]) List(ctx context.Context) ([]T, string, error) {
 }
 
 func (s source[T]) Watch(ctx context.Context, version string) (informer.Stream[T], error) {
-	revision, err := s.resource.ParseVersion(version)
+	res, err := resourceOf[T](s.registry, s.resource)
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.resource.Watch(ctx, s.selection, revision)
+	revision, err := res.ParseVersion(version)
+	if err != nil {
+		return nil, err
+	}
+	w, err := res.Watch(ctx, s.selection, revision)
 	if err != nil {
 		return nil, expiredSource(err)
 	}
@@ -85,7 +103,7 @@ func expiredSource(err error) error {
 	return err
 }
 
-// Access returns what actions and reviews work through.
+// Access returns the access to stored objects that actions and reviews use.
 func (r *Registry) Access() Access { return access{r} }
 
 type access struct{ registry *Registry }

@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// TestStores: a registry shows the same on every store.
+// TestStores: a registry behaves the same on every store.
 func TestStores(t *testing.T) {
 	closed := func(t testing.TB, end func() error) {
 		t.Cleanup(func() {
@@ -40,7 +40,7 @@ func TestStores(t *testing.T) {
 		})
 	})
 	t.Run("etcd", func(t *testing.T) {
-		// One etcd for all: its revisions go on with what the others write.
+		// One etcd for all: revisions continue across the tests.
 		cluster := etcdtest.Start(t, etcdtest.Options{})
 		var roots atomic.Int64
 		registrytest.Stores(t, func(t testing.TB) storage.Store {

@@ -3,17 +3,19 @@ package registry
 import (
 	"strings"
 	"sync"
+
+	"github.com/keelson-dev/keelson/storage"
 )
 
-// change is one entry of a table's history. prev is nil for a creation; for a deletion item is
-// the last state under the deletion's revision.
+// change is one entry of a table's history. prev is nil for a creation; for a deletion, item is the last state
+// at the deletion's revision.
 type change struct {
 	item    *Item
 	prev    *Item
 	deleted bool
 }
 
-// before and after are the states that the change lies between; nil is no object.
+// before and after are the states before and after the change; nil means no object.
 func (c change) before() *Item { return c.prev }
 
 func (c change) after() *Item {
@@ -23,35 +25,41 @@ func (c change) after() *Item {
 	return c.item
 }
 
-// table is the cache of one resource: the newest state in key order, indexes over it and the
-// latest changes. The registry's pump is its only writer.
+// table is the cache of one resource: the newest state in key order, indexes over it and the latest changes.
+// Registry.Run is its only writer.
 type table struct {
 	mu         sync.RWMutex
 	tree       *itemTree
 	frozen     *itemTree // a copy-on-write clone of tree, dropped at the next change
 	indexes    map[string]*index
-	views      []*view // recent ones, of lists that are read in pages
+	views      []*view // recent ones, of paged lists
 	log        history
 	latest     int64                 // revision of the newest change
 	unreadable map[string]unreadable // by key; none of these is in tree
-	// compacted is the revision before which states are forgotten, whether there were changes or not.
+	// loaded is the revision at which the table was read from the store.
+	loaded int64
+	// deferred are the changes since a table that is being read began to be read; nil if it is not.
+	deferred *[]storage.Event
+	// ended: the kind is no longer served, or served from another table.
+	ended bool
+	// compacted is the revision before which states are dropped, whether there were changes or not.
 	compacted int64
-	sleepers  sleepers
+	idle      idleWatches
 
 	building sync.Mutex // held while an index is made
 }
 
-func newTable(o *Options, h *herd) *table {
+func newTable(o *Options, w *waker) *table {
 	return &table{
-		sleepers: sleepers{herd: h},
-		log:      history{most: o.History, mostBytes: o.HistoryBytes},
-		tree:     newTree(),
-		indexes:  map[string]*index{},
+		idle:    idleWatches{waker: w},
+		log:     history{most: o.History, mostBytes: o.HistoryBytes},
+		tree:    newTree(),
+		indexes: map[string]*index{},
 	}
 }
 
-// replace makes the table hold the state at a revision. What lies before is forgotten: watches that were
-// there before must list again.
+// replace sets the table to the state at a revision. It drops the history before: existing watches must list
+// again.
 func (t *table) replace(s *state, revision int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,9 +69,9 @@ func (t *table) replace(s *state, revision int64) {
 		t.tree.All(func(i *Item) bool { x.move(nil, i); return true })
 	}
 	t.views = nil
-	t.latest = revision
+	t.latest, t.loaded = revision, revision
 	t.log.restart(revision)
-	t.sleepers.expel()
+	t.idle.wakeAll()
 }
 
 // get returns the newest item at key, or nil.
@@ -84,14 +92,13 @@ func (t *table) put(i *Item) {
 	t.record(change{item: i, prev: prev})
 }
 
-// remove applies a deletion; last is the final state under the deletion's revision. The caller holds
-// the lock.
+// remove applies a deletion; last is the final state at the deletion's revision. The caller holds the lock.
 func (t *table) remove(prev, last *Item) {
 	t.drop(prev)
 	t.record(change{item: last, prev: prev, deleted: true})
 }
 
-// drop takes an item out of the newest state. The caller holds the lock.
+// drop removes an item from the newest state. The caller holds the lock.
 func (t *table) drop(i *Item) {
 	t.tree.Delete(i.key)
 	for _, x := range t.indexes {
@@ -107,10 +114,10 @@ func (t *table) record(c change) {
 	if len(t.views) > 0 {
 		t.dropViews()
 	}
-	t.sleepers.tell(c, t.log.end()-1)
+	t.idle.notify(c, t.log.end()-1)
 }
 
-// snapshot returns an immutable view of the newest state, and the revision it is the state at.
+// snapshot returns an immutable view of the newest state, and its revision.
 func (t *table) snapshot(c *clock) (*itemTree, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +131,7 @@ func (t *table) newest() *itemTree {
 	return t.freeze()
 }
 
-// freeze returns the copy-on-write clone of the newest state. The caller holds the lock.
+// freeze returns a copy-on-write clone of the newest state. The caller holds the lock.
 func (t *table) freeze() *itemTree {
 	if t.frozen == nil {
 		t.frozen = t.tree.Clone()
@@ -132,12 +139,12 @@ func (t *table) freeze() *itemTree {
 	return t.frozen
 }
 
-// revision returns the revision that the table's state is the state at. The caller holds the
-// lock: the pump may have applied a change that the clock has yet to show.
+// revision returns the revision of the table's state. The caller holds the lock: Run may have applied a change
+// that the clock does not show yet.
 func (t *table) revision(c *clock) int64 { return max(t.latest, c.read()) }
 
-// ascend calls visit in key order for the items whose key starts with prefix and is greater
-// than or equal to from, until visit returns false.
+// ascend calls visit in key order for the items whose key starts with prefix and is at least from, until visit
+// returns false.
 func ascend(tree *itemTree, prefix, from string, visit func(*Item) bool) {
 	if from < prefix {
 		from = prefix

@@ -11,25 +11,24 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// unreadable is a record that is there but whose object is not known: no key decrypts it, or it does
-// not decode. Reads of it fail, lists leave it out with a warning, and watchers are told nothing: it
-// is not deleted. It can be overwritten by nobody, and deleted only by who asks to ignore that it
-// cannot be read. It is tried again from time to time.
+// unreadable is a record whose object is not known: no key decrypts it, or it does not decode. Reads of it
+// fail, lists omit it with a warning, and watchers get no event: it is not deleted. Nobody can overwrite it;
+// deleting it requires the option to ignore read errors. It is retried from time to time.
 type unreadable struct {
 	revision int64
 	err      error
 }
 
-// corrupt is the code of upstream's storage error about such records.
+// corrupt is the code of upstream's storage error for such records.
 const corrupt = 7
 
-// unreadableError is the answer to a request for a record that cannot be read, in upstream's words.
+// unreadableError is the error for a request for an unreadable record, in upstream's words.
 func (r *Resource) unreadableError(key, name string, u unreadable) *Error {
 	return r.errorf(ErrInternal, name, "StorageError: corrupt object, Code: %d, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %v", corrupt, r.storageKey(key), u.err)
 }
 
-// spoil notes that the record at key cannot be read. The caller holds the lock, if anybody reads yet.
-func (t *table) spoil(key string, u unreadable) {
+// markUnreadable marks the record at key as unreadable. The caller holds the lock, if there are readers yet.
+func (t *table) markUnreadable(key string, u unreadable) {
 	if t.unreadable == nil {
 		t.unreadable = map[string]unreadable{}
 	}
@@ -40,16 +39,16 @@ func (t *table) spoil(key string, u unreadable) {
 	t.latest = max(t.latest, u.revision)
 }
 
-// spoilt returns what is known of an unreadable record at key.
-func (t *table) spoilt(key string) (unreadable, bool) {
+// unreadableAt returns the unreadable record at key, if there is one.
+func (t *table) unreadableAt(key string) (unreadable, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	u, ok := t.unreadable[key]
 	return u, ok
 }
 
-// Unreadable returns, in key order, an error for each object of a namespace, or with "" of all, that is
-// stored but cannot be read; lists leave these out.
+// Unreadable returns, in key order, an error for each object of a namespace, or of all namespaces with "", that
+// is stored but cannot be read; lists omit these.
 func (r *Resource) Unreadable(namespace string) []error {
 	if r.table == nil {
 		return nil
@@ -73,7 +72,7 @@ func (r *Resource) Unreadable(namespace string) []error {
 // unreadableWarnings bounds how many unreadable objects a list names.
 const unreadableWarnings = 10
 
-// warnUnreadable tells a client whose list is not the whole truth what is missing.
+// warnUnreadable warns a client of the unreadable objects missing from its list.
 func (r *Resource) warnUnreadable(ctx context.Context, namespace string) {
 	all := r.Unreadable(namespace)
 	for n, err := range all {
@@ -86,14 +85,14 @@ func (r *Resource) warnUnreadable(ctx context.Context, namespace string) {
 }
 
 // deleteUnread deletes a record that cannot be read, as the delete option
-// ignoreStoreReadErrorWithClusterBreakingPotential asks for: finalizers, preconditions and what the
-// object holds elsewhere are not looked at. An object that can be read is refused, in upstream's words.
+// ignoreStoreReadErrorWithClusterBreakingPotential requires: without regard to finalizers, preconditions and
+// what the object holds elsewhere. It refuses to delete an object that can be read, in upstream's words.
 func (r *Resource) deleteUnread(ctx context.Context, key, name string, dryRun bool) (*Item, bool, error) {
 	for {
 		if err := r.catchUp(ctx); err != nil {
 			return nil, false, err
 		}
-		u, ok := r.table.spoilt(key)
+		u, ok := r.table.unreadableAt(key)
 		switch {
 		case !ok && r.table.get(key) != nil:
 			return nil, false, r.errorf(ErrConflict, name, "StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage", r.storageKey(key))
@@ -113,31 +112,31 @@ func (r *Resource) deleteUnread(ctx context.Context, key, name string, dryRun bo
 }
 
 const (
-	// retryPeriod is how often records that could not be read are tried again.
+	// retryPeriod is how often unreadable records are retried.
 	retryPeriod = 5 * time.Second
-	// retried is how many of a resource are tried at a time until one can be read.
+	// retried is how many of a resource are retried at a time until one can be read.
 	retried = 16
 )
 
-// retry tries the resource's unreadable records again: a key may have come back. One that can be read is
-// written as it is, so that it has a revision under which everybody learns of it.
+// retry retries the resource's unreadable records: a key may have come back. A record that can be read again is
+// rewritten unchanged, so that it gets a revision and watchers see it.
 func (r *Resource) retry(ctx context.Context) {
 	r.table.mu.RLock()
-	spoilt := maps.Clone(r.table.unreadable)
+	unreadables := maps.Clone(r.table.unreadable)
 	r.table.mu.RUnlock()
 	tries := retried
-	for key, u := range spoilt {
+	for key, u := range unreadables {
 		if tries == 0 || ctx.Err() != nil {
 			return
 		}
 		tries--
 		if r.reread(ctx, key, u) {
-			tries = len(spoilt)
+			tries = len(unreadables)
 		}
 	}
 }
 
-// reread tells whether the record can be read by now, and writes it if so.
+// reread reports whether the record can be read again, and rewrites it if so.
 func (r *Resource) reread(ctx context.Context, key string, u unreadable) bool {
 	rec, err := r.registry.store.Get(ctx, r.storageKey(key))
 	if err != nil || rec.Revision != u.revision {
@@ -148,15 +147,15 @@ func (r *Resource) reread(ctx context.Context, key string, u unreadable) bool {
 	}
 	_, err = r.storeOver(ctx, &Item{key: key, Revision: rec.Revision}, rec.Value)
 	if err != nil && !refusedByStore(err) && ctx.Err() == nil {
-		r.registry.log.Warn("an object that can be read again is not written", "key", rec.Key, "error", err)
+		r.registry.log.Warn("cannot rewrite an object that can be read again", "key", rec.Key, "error", err)
 	}
 	return err == nil
 }
 
-// rewritable tells whether a write that changes nothing is to be stored all the same, since the record
-// is not in the form that the store would give it now.
+// rewritable reports whether a write that changes nothing must still be stored, because the store would now
+// encode the record differently.
 func (r *Resource) rewritable(ctx context.Context, key string) (bool, error) {
-	refresher, ok := r.registry.store.(storage.Refresher)
+	refresher, ok := storage.As[storage.Refresher](r.registry.store)
 	if !ok {
 		return false, nil
 	}

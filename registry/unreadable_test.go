@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// blind cannot read the values whose key holds "blind", while it is.
+// blind fails to read the values whose key holds "blind", while it is on.
 type blind struct {
 	*memory.Store
 	mu   sync.Mutex
@@ -66,7 +66,7 @@ func (s blindStream) Next(ctx context.Context) ([]storage.Event, error) {
 	return events, err
 }
 
-// TestUnreadable: records that cannot be read, found at the start or met later, are errors of their own.
+// TestUnreadable: unreadable records, found at the start or later, are errors of their own.
 func TestUnreadable(t *testing.T) {
 	for _, found := range []string{"at start", "later"} {
 		t.Run(found, func(t *testing.T) { testUnreadable(t, found == "later") })
@@ -143,7 +143,7 @@ func (b *blind) Get(ctx context.Context, key string) (storage.Record, error) {
 	return rec, err
 }
 
-// TestReadableAgain: when the key comes back, so do the objects, and watches tell of them.
+// TestReadableAgain: when the key comes back, so do the objects, and watches get events for them.
 func TestReadableAgain(t *testing.T) { synctest.Test(t, testReadableAgain) }
 
 func testReadableAgain(t *testing.T) {
@@ -187,7 +187,7 @@ func testReadableAgain(t *testing.T) {
 	}
 }
 
-// checkUnreadable: nothing can be done with the object, and the error says why.
+// checkUnreadable checks that every request for the object fails, and that the error says why.
 func checkUnreadable(t *testing.T, res *registry.Resource) {
 	t.Helper()
 	ctx := t.Context()
@@ -211,7 +211,7 @@ func checkUnreadable(t *testing.T, res *registry.Resource) {
 	}
 }
 
-// aged holds every record in an old form until it is written again.
+// aged holds every record in an old form until it is rewritten.
 type aged struct {
 	*memory.Store
 	mu    sync.Mutex
@@ -231,7 +231,7 @@ func (a *aged) Update(ctx context.Context, key string, value []byte, expected in
 	return a.Store.Update(ctx, key, value, expected)
 }
 
-// TestRewrite: a write that changes nothing brings a record to the form that the store wants, once.
+// TestRewrite: a write that changes nothing brings a record into the store's current form, once.
 func TestRewrite(t *testing.T) {
 	res := open(t, &aged{Store: memory.New(memory.Options{}), fresh: map[string]bool{}}, registry.Options{})
 	item, err := res.Create(t.Context(), config("a", "1"), registry.CreateOptions{})

@@ -14,22 +14,22 @@ func newTree() *itemTree {
 	return ordered.New(ordered.Order[string, *Item]{Key: func(i *Item) string { return i.key }, Compare: cmp.Compare[string]})
 }
 
-// maxViews bounds how many past states are kept for lists that are read in pages.
+// maxViews bounds how many past states are kept for paged lists.
 const maxViews = 8
 
-// view is the state of a table at one revision, as a list looks at it. It does not change.
+// view is the immutable state of a table at one revision, for a list.
 type view struct {
 	tree     *itemTree
 	revision int64
-	// index, if not nil, has the items that have the value, and maybe others.
+	// index, if not nil, has the items with the value by, and maybe others.
 	index *indexTree
 	by    term
-	// all tells that all those are selected.
+	// all means that walk visits only selected items.
 	all bool
 }
 
-// walk calls visit in key order for the items whose key starts with prefix and is greater than or
-// equal to from, until visit returns false: for all, or for those that the index knows.
+// walk calls visit in key order for the items whose key starts with prefix and is at least from, until visit
+// returns false. With an index it visits only the items there.
 func (v *view) walk(prefix, from string, visit func(*Item) bool) {
 	if v.index == nil {
 		ascend(v.tree, prefix, from, visit)
@@ -40,16 +40,16 @@ func (v *view) walk(prefix, from string, visit func(*Item) bool) {
 	})
 }
 
-// after returns how many items with the prefix have keys after one that is there.
+// after returns how many items with the prefix have keys greater than that of an existing item.
 func (v *view) after(prefix, key string) int64 {
 	end := v.tree.Len()
 	if prefix != "" {
-		end = v.tree.Rank(prefix[:len(prefix)-1] + "0") // what follows a slash
+		end = v.tree.Rank(prefix[:len(prefix)-1] + "0") // the character after a slash
 	}
 	return int64(end - v.tree.Rank(key) - 1)
 }
 
-// look returns the newest state, with the index that narrows a selection most.
+// look returns the newest state, with the most selective index for the selection.
 func (r *Resource) look(s Selection) *view {
 	t := r.table
 	all, alone := terms(&r.Kind, s)
@@ -63,9 +63,9 @@ func (r *Resource) look(s Selection) *view {
 	return v
 }
 
-// lookAt returns the state at a revision, or false when the history does not reach back. Newer
-// changes are undone on copy-on-write clones, so the cost is that of the changes; whoever reads
-// on in pages finds the state that the first page left.
+// lookAt returns the state at a revision, or false if the history does not reach back. It undoes newer changes
+// on copy-on-write clones, which costs as much as there are changes; the following pages of a list find the
+// state that the first page kept.
 func (r *Resource) lookAt(revision int64, s Selection) (*view, bool) {
 	t := r.table
 	all, alone := terms(&r.Kind, s)
@@ -104,7 +104,7 @@ func (r *Resource) lookAt(revision int64, s Selection) (*view, bool) {
 	return v, true
 }
 
-// undo takes changes back, the newest first.
+// undo reverts changes, the newest first.
 func (v *view) undo(changes []change, x *index) {
 	past := &index{}
 	if x != nil {
@@ -122,7 +122,7 @@ func (v *view) undo(changes []change, x *index) {
 	}
 }
 
-// keep remembers a state for the pages that follow.
+// keep remembers a state for the following pages.
 func (t *table) keep(v *view) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +141,7 @@ func (t *table) keep(v *view) {
 	t.dropViews()
 }
 
-// kept returns the state at a revision if it is remembered. The caller holds the lock.
+// kept returns the state at a revision if it was kept. The caller holds the lock.
 func (t *table) kept(revision int64, x *index, by term) *view {
 	for _, v := range t.views {
 		if v.revision == revision && (x == nil && v.index == nil || x != nil && v.index != nil && v.by.name == by.name) {
@@ -151,8 +151,8 @@ func (t *table) kept(revision int64, x *index, by term) *view {
 	return nil
 }
 
-// dropViews forgets the states that lie before the history: they would keep objects alive that
-// nobody can ask for. The caller holds the lock.
+// dropViews drops the states from before the history: nobody can ask for them, and they would keep objects in
+// memory. The caller holds the lock.
 func (t *table) dropViews() {
 	oldest := max(t.log.oldest, t.compacted)
 	t.views = slices.DeleteFunc(t.views, func(v *view) bool { return v.revision < oldest })

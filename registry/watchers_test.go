@@ -22,7 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// TestListEndsWithItsClient: a list looks at no more once nobody waits for it.
+// TestListEndsWithItsClient: a list examines no more objects once its context has ended.
 func TestListEndsWithItsClient(t *testing.T) {
 	res := open(t, memory.New(memory.Options{}), registry.Options{})
 	for i := range 20 {
@@ -36,7 +36,7 @@ func TestListEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// leaving ends the wait for a list that looks at something.
+// leaving ends the context of a list when it examines an object.
 type leaving struct {
 	countingFields
 	end context.CancelFunc
@@ -47,7 +47,7 @@ func (l leaving) Matches(f fields.Fields) bool {
 	return l.countingFields.Matches(f)
 }
 
-// having selects what has a field.
+// having selects objects that have a field.
 type having struct {
 	fields.Selector
 	field string
@@ -55,8 +55,8 @@ type having struct {
 
 func (h having) Matches(f fields.Fields) bool { return f.Has(h.field) }
 
-// TestFieldsAreWorkedOutOnce: selectors may ask which fields there are; a kind is asked for them once for each state.
-func TestFieldsAreWorkedOutOnce(t *testing.T) {
+// TestFieldsAreComputedOnce: selectors may ask which fields exist; a kind computes them once per state.
+func TestFieldsAreComputedOnce(t *testing.T) {
 	k, asked := colors(registry.Rules[*corev1.ConfigMap]{}), 0
 	inner := k.Fields
 	k.Fields = func(c *corev1.ConfigMap) fields.Set { asked++; return inner(c) }
@@ -75,7 +75,7 @@ func TestFieldsAreWorkedOutOnce(t *testing.T) {
 	}
 }
 
-// TestWatchByName: who watches a name is told of it in the namespace, or in all of them.
+// TestWatchByName: a watch by name gets the events in its namespace, or in all of them.
 func TestWatchByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looked atomic.Int64
@@ -134,13 +134,13 @@ func TestWatchByName(t *testing.T) {
 			}
 		}
 		if n := looked.Load(); n != 1 {
-			t.Errorf("%d objects were looked at for one in no namespace", n)
+			t.Errorf("%d objects were examined for a cluster-scoped one", n)
 		}
 	})
 }
 
-// TestCrowds: a change's writer wakes a few watches itself; more than sixteen wait for the herd, and all are told.
-func TestCrowds(t *testing.T) {
+// TestManyWatches: a writer wakes a few watches itself and leaves more than sixteen to the waker; all are woken.
+func TestManyWatches(t *testing.T) {
 	for _, c := range []struct{ watches, leave, atOnce int }{
 		{watches: 1, atOnce: 1}, {watches: 3, atOnce: 3}, {watches: 16, atOnce: 16}, {watches: 17, atOnce: 0}, {watches: 50, atOnce: 0},
 		{watches: 50, leave: 40, atOnce: 10}, {watches: 20, leave: 1, atOnce: 0}, {watches: 20, leave: 4, atOnce: 16},
@@ -176,19 +176,20 @@ func TestCrowds(t *testing.T) {
 			create(t, res, "ns", "a", nil)
 			synctest.Wait()
 			if n := told.Load(); n != int64(c.atOnce) {
-				t.Errorf("%+v: %d were told at once", c, n)
+				t.Errorf("%+v: %d got the event at once", c, n)
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if n := told.Load(); n != int64(left) {
-				t.Errorf("%+v: %d of %d were told", c, n, left)
+				t.Errorf("%+v: %d of %d got the event", c, n, left)
 			}
 		})
 	}
 }
 
-// TestWatchersThatWent: watches tell changes apart by what the watches that are there select, not by what those did that went.
-func TestWatchersThatWent(t *testing.T) {
+// TestEndedWatches: changes are compared by the selections of the remaining watches, not of those that
+// ended.
+func TestEndedWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		res := open(t, memory.New(memory.Options{}), registry.Options{})
 		for i := range 40 {
@@ -218,13 +219,13 @@ func TestWatchersThatWent(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if n := looked.Load(); n != 0 {
-			t.Errorf("%d objects were looked at that do not concern the watch", n)
+			t.Errorf("%d objects were examined that do not concern the watch", n)
 		}
 		time.Sleep(time.Hour)
 	})
 }
 
-// TestExpiresAll: all that is too old goes at once, not one a minute.
+// TestExpiresAll: all expired objects are deleted at once, not one a minute.
 func TestExpiresAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kind := configMaps()
@@ -244,8 +245,8 @@ func TestExpiresAll(t *testing.T) {
 	})
 }
 
-// TestErrorsText: an error names resource, object and reason, and the details behind it.
-func TestErrorsText(t *testing.T) {
+// TestErrorText: an error names resource, object and reason, followed by the details.
+func TestErrorText(t *testing.T) {
 	gr := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	err := registry.Errorf(registry.ErrConflict, registry.ObjectKey{Resource: gr, Namespace: "ns", Name: "x"}, "by %d", 2)
 	if got := err.Error(); got != `deployments.apps "x": conflict: by 2` {
@@ -261,8 +262,8 @@ func TestErrorsText(t *testing.T) {
 	}
 }
 
-// TestColumnsOfKinds: the columns that many kinds share.
-func TestColumnsOfKinds(t *testing.T) {
+// TestCommonColumns: the columns that many kinds share.
+func TestCommonColumns(t *testing.T) {
 	for _, c := range []struct {
 		got, want metav1.TableColumnDefinition
 	}{
@@ -277,7 +278,7 @@ func TestColumnsOfKinds(t *testing.T) {
 	}
 }
 
-// TestUnreadableWarnings: a list warns of ten objects that it leaves out, and of how many more there are.
+// TestUnreadableWarnings: a list warns of ten omitted objects, and of how many more there are.
 func TestUnreadableWarnings(t *testing.T) {
 	for n, want := range map[int]string{0: "", 1: "not in this list", 10: "not in this list", 11: "1 more configmaps cannot be read and are not in this list", 14: "4 more configmaps cannot be read and are not in this list"} {
 		store := memory.New(memory.Options{})
@@ -298,8 +299,8 @@ func TestUnreadableWarnings(t *testing.T) {
 	}
 }
 
-// TestDamagedVersions: what is damaged in any version that may be stored cannot be read, and what is of none of them is
-// read as the kind's own.
+// TestDamagedVersions: an object damaged in any version that may be stored cannot be read; one of an unknown
+// version is read as the kind's own.
 func TestDamagedVersions(t *testing.T) {
 	k := configMaps()
 	k.Also = []registry.Version{{

@@ -19,26 +19,26 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// nameTries is how often another generated name is tried, as upstream does.
+// nameTries is how often a generated name is tried, as upstream does.
 const nameTries = 8
 
 var errResourceVersionSet = errors.New("resourceVersion should not be set on objects to be created")
 
-// errModified is what upstream says of an update of an old version.
+// errModified is upstream's message for an update of an old version.
 const errModified = "the object has been modified; please apply your changes to the latest version and try again"
 
-// CreateOptions of a create.
+// CreateOptions are the options of a create.
 type CreateOptions struct {
-	// Admit, if set, has the last word on the object as it would be stored.
+	// Admit, if set, may refuse the object in the form in which it would be stored.
 	Admit  func(ctx context.Context, obj Object) error
 	DryRun bool
-	// Via is the further version by which the object came in, if it did.
+	// Via is the further version in which the object was sent, if any.
 	Via *Version
 }
 
-// Create stores a new object. It takes obj over: name, system fields and defaults are filled in,
-// and what it returns may share it. An object with a resource version is refused as the last step
-// before it would be stored, so that a dry run returns it and an invalid one is told what is invalid.
+// Create stores a new object. It takes obj over: it fills in the name, system fields and defaults, and its
+// result may share obj. An object with a resource version is refused only in the last step, after validation,
+// so that an invalid one gets the validation error and a dry run returns the object.
 func (r *Resource) Create(ctx context.Context, obj Object, o CreateOptions) (*Item, error) {
 	obj.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
 	obj.SetDeletionTimestamp(nil)
@@ -104,7 +104,7 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 		return &Item{Object: obj, key: key}, nil
 	}
 	if version, err := versionOf(obj); err == nil && version != 0 {
-		return nil, errResourceVersionSet // what is no version at all is dropped, as upstream does
+		return nil, errResourceVersionSet // a malformed version is ignored, as upstream does
 	}
 	item, err := r.commit(ctx, key, obj, func(value []byte) (int64, error) {
 		return held.write(ctx, func() (int64, error) { return r.storeNew(ctx, key, value) })
@@ -117,6 +117,9 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 
 // commit encodes obj, writes it and waits until the cache shows it.
 func (r *Resource) commit(ctx context.Context, key string, obj Object, write func([]byte) (int64, error)) (*Item, error) {
+	if err := r.served(); err != nil {
+		return nil, err
+	}
 	obj.SetResourceVersion("")
 	obj.SetSelfLink("")
 	codec.Canonical(obj)
@@ -137,7 +140,7 @@ func (r *Resource) commit(ctx context.Context, key string, obj Object, write fun
 	if item := r.table.get(key); item != nil && item.Revision == revision {
 		return item, nil
 	}
-	// Somebody changed it again already: answer with what was written.
+	// It has been changed again already: answer with what was written.
 	obj, err = r.decode(storageKey, value, revision)
 	if err != nil {
 		return nil, err
@@ -145,31 +148,31 @@ func (r *Resource) commit(ctx context.Context, key string, obj Object, write fun
 	return &Item{Object: obj, Revision: revision, key: key}, nil
 }
 
-// UpdateOptions of an update.
+// UpdateOptions are the options of an update.
 type UpdateOptions struct {
-	// View names the subresource whose rules apply; empty is the object itself.
+	// View names the subresource whose rules apply; empty means the object itself.
 	View string
-	// Admit, if set, has the last word on the object as it would be stored. old is nil when the
-	// update creates the object.
+	// Admit, if set, may refuse the object in the form in which it would be stored. old is nil when the update
+	// creates the object.
 	Admit  func(ctx context.Context, obj, old Object) error
 	DryRun bool
-	// Raw leaves the kind's rules out: the change is stored as it is. Actions use it.
+	// Raw bypasses the kind's rules: the change is stored as it is. Actions use it.
 	Raw bool
-	// Via is the further version by which the object came in, if it did.
+	// Via is the further version in which the object was sent, if any.
 	Via *Version
-	// Patch tells that the wanted state was made from the current one: another UID in it is
-	// then an invalid change, not a conflict.
+	// Patch means that the new state was made from the current one: a different UID in it is then an invalid
+	// change, not a conflict.
 	Patch bool
-	// Create lets the update create the object if it is not there, whatever the kind's rules.
+	// Create lets the update create the object if it does not exist, whatever the kind's rules.
 	Create bool
 }
 
-// Change makes the wanted state from the current one, which is shared and must not be changed;
-// it returns an object of its own. current is nil where an update may create. It is called
-// again, with the newer state, when another write came between.
+// Change makes the new state from the current one, which is shared and must not be changed; it returns an
+// object of its own. current is nil if the update may create the object. Change is called again, with the newer
+// state, when another write intervenes.
 type Change func(ctx context.Context, current Object) (Object, error)
 
-// Update changes an object. created tells that it was not there before.
+// Update changes an object. created reports whether the update created it.
 func (r *Resource) Update(ctx context.Context, namespace, name string, change Change, o UpdateOptions) (item *Item, created bool, err error) {
 	key := indexKey(namespace, name)
 	for {
@@ -202,9 +205,9 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change Ch
 	}
 }
 
-// again tells whether an attempt to change current must be made anew, since the store has a newer
-// state. What was refused or found unchanged may have been judged by a state that this cache, behind
-// another server's writes, took for the newest. attempted tells that the store was asked to write.
+// again reports whether an attempt to change current must be repeated because the store has a newer state. A
+// refusal or a change without effect may be due to a stale cache, behind another server's writes. attempted
+// reports whether the attempt reached the store.
 func (r *Resource) again(ctx context.Context, current *Item, attempted bool, result error) (bool, error) {
 	lost := errors.Is(result, storage.ErrConflict) || errors.Is(result, storage.ErrNotFound)
 	if attempted && !lost || ctx.Err() != nil {
@@ -216,9 +219,9 @@ func (r *Resource) again(ctx context.Context, current *Item, attempted bool, res
 	return lost || r.table.get(current.key) != current, nil
 }
 
-// storeNew writes a record that is not there.
+// storeNew writes a record that must not exist yet.
 func (r *Resource) storeNew(ctx context.Context, key string, value []byte) (int64, error) {
-	if lessor, ok := r.registry.store.(storage.Lessor); ok && r.TTL > 0 {
+	if lessor, ok := storage.As[storage.Lessor](r.registry.store); ok && r.TTL > 0 {
 		return lessor.CreateFor(ctx, r.storageKey(key), value, r.TTL)
 	}
 	return r.registry.store.Create(ctx, r.storageKey(key), value)
@@ -226,7 +229,7 @@ func (r *Resource) storeNew(ctx context.Context, key string, value []byte) (int6
 
 // storeOver replaces the record of an item.
 func (r *Resource) storeOver(ctx context.Context, current *Item, value []byte) (int64, error) {
-	if lessor, ok := r.registry.store.(storage.Lessor); ok && r.TTL > 0 {
+	if lessor, ok := storage.As[storage.Lessor](r.registry.store); ok && r.TTL > 0 {
 		return lessor.UpdateFor(ctx, r.storageKey(current.key), value, current.Revision, r.TTL)
 	}
 	return r.registry.store.Update(ctx, r.storageKey(current.key), value, current.Revision)
@@ -240,7 +243,7 @@ func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptio
 		return nil, r.badVersion(obj, err)
 	}
 	if !o.DryRun {
-		obj.SetResourceVersion("") // it counts for nothing, but shows in a dry run
+		obj.SetResourceVersion("") // it is ignored, but a dry run shows it
 	}
 	co := CreateOptions{DryRun: o.DryRun, Via: o.Via}
 	if o.Admit != nil {
@@ -249,7 +252,7 @@ func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptio
 	return r.Create(ctx, obj, co)
 }
 
-// update makes one attempt against current; attempted tells that the store was asked to write.
+// update makes one attempt against current; attempted reports whether it reached the store.
 func (r *Resource) update(ctx context.Context, current *Item, change Change, o UpdateOptions) (item *Item, attempted bool, err error) {
 	old := current.Object
 	obj, err := change(ctx, old)
@@ -297,7 +300,7 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 	return item, true, err
 }
 
-// unchanged tells whether there is nothing to store.
+// unchanged reports whether there is nothing to store.
 func (r *Resource) unchanged(ctx context.Context, current *Item, obj Object) (bool, error) {
 	if same, err := r.same(obj, current.Object); err != nil || !same {
 		return false, err
@@ -309,7 +312,7 @@ func (r *Resource) unchanged(ctx context.Context, current *Item, obj Object) (bo
 	return !rewrite, err
 }
 
-// same tells whether obj would be stored as old is. Its resource version is then old's.
+// same reports whether obj would be stored exactly as old is. It then sets obj's resource version to old's.
 func (r *Resource) same(obj, old Object) (bool, error) {
 	version := old.GetResourceVersion()
 	obj.SetResourceVersion(version)
@@ -322,7 +325,7 @@ func (r *Resource) same(obj, old Object) (bool, error) {
 	return bytes.Equal(was, is), err
 }
 
-// preconditions checks the UID and resource version that the wanted state carries.
+// preconditions checks the UID and resource version that the new state carries.
 func (r *Resource) preconditions(obj, old Object, patch bool) error {
 	if uid := obj.GetUID(); !patch && uid != "" && uid != old.GetUID() {
 		return r.otherUID(old, uid, old.GetUID())
@@ -348,7 +351,7 @@ func (r *Resource) preconditions(obj, old Object, patch bool) error {
 	return nil
 }
 
-// versionOf is an object's resource version, 0 if it has none.
+// versionOf returns an object's resource version, or 0 if it has none.
 func versionOf(obj Object) (uint64, error) {
 	if obj.GetResourceVersion() == "" {
 		return 0, nil
@@ -356,7 +359,7 @@ func versionOf(obj Object) (uint64, error) {
 	return strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
 }
 
-// badVersion refuses an object whose resource version is no number; upstream fails on it.
+// badVersion refuses an object whose resource version is not a number; upstream fails on it.
 func (r *Resource) badVersion(obj Object, err error) error {
 	return r.invalid(obj.GetName(), field.ErrorList{
 		field.Invalid(field.NewPath("metadata", "resourceVersion"), obj.GetResourceVersion(), err.Error()),
@@ -434,8 +437,8 @@ func (r *Resource) validateCreate(obj Object, via *Version) field.ErrorList {
 	return errs
 }
 
-// validateFinalizers wants a domain in the names of finalizers of Kubernetes' own kinds, but
-// for those that Kubernetes itself uses.
+// validateFinalizers requires a domain in the finalizers of Kubernetes' own kinds, except those that Kubernetes
+// itself uses.
 func (r *Resource) validateFinalizers(finalizers []string) field.ErrorList {
 	group := r.GroupVersion.Group
 	if r.Rules.AnyFinalizer || strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") {
@@ -455,7 +458,7 @@ func (r *Resource) validateFinalizers(finalizers []string) field.ErrorList {
 	return errs
 }
 
-// PathSegmentName judges the name of a kind whose names need only fit into a URL path, for
+// PathSegmentName validates the name of a kind whose names need only fit into a URL path, for
 // Rules.ValidateName.
 func PathSegmentName(name string, prefix bool) []string {
 	if prefix {
@@ -481,7 +484,7 @@ func appendNew(errs, more field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// newest returns the item at key as of now, or ErrNotFound.
+// newest returns the current item at key, or ErrNotFound.
 func (r *Resource) newest(ctx context.Context, key, name string) (*Item, error) {
 	if item := r.table.get(key); item != nil {
 		return item, nil
@@ -501,7 +504,10 @@ func (r *Resource) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.registry.clock.wait(ctx, revision)
+	if err := r.registry.clock.wait(ctx, revision); err != nil {
+		return err
+	}
+	return r.served()
 }
 
 func (r *Resource) keyOf(obj Object) ObjectKey {
@@ -516,7 +522,7 @@ func (r *Resource) invalid(name string, errs field.ErrorList) *Error {
 	return &Error{Err: ErrInvalid, Resource: r.GroupResource(), Kind: r.Names.Kind, Name: name, Fields: errs}
 }
 
-// indexKey is an object's key within its resource.
+// indexKey returns an object's key within its resource.
 func indexKey(namespace, name string) string {
 	if namespace == "" {
 		return name

@@ -19,12 +19,12 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// to is a change to an object of one's own.
+// to returns a change to a copy of obj.
 func to(obj *corev1.ConfigMap) registry.Change {
 	return func(context.Context, registry.Object) (registry.Object, error) { return obj.DeepCopy(), nil }
 }
 
-// fieldsOf are what a refusal says of fields.
+// fieldsOf returns the fields that a refusal names.
 func fieldsOf(err error) string {
 	var refused *registry.Error
 	if !errors.Is(err, registry.ErrInvalid) || !errors.As(err, &refused) {
@@ -37,9 +37,9 @@ func fieldsOf(err error) string {
 	return strings.Join(all, "; ")
 }
 
-// TestUpdateThatCreates: where a kind or a request allows it, an update makes what is not there; a UID of what was there
-// is then a conflict, and a version counts for nothing.
-func TestUpdateThatCreates(t *testing.T) {
+// TestCreatingUpdate: where a kind or a request allows it, an update creates a missing object; the UID of a
+// former one is then a conflict, and a version is ignored.
+func TestCreatingUpdate(t *testing.T) {
 	obj := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
 		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}}
 		change(o)
@@ -54,7 +54,7 @@ func TestUpdateThatCreates(t *testing.T) {
 		options registry.UpdateOptions
 		err     error
 		says    string
-		version string // of what is returned by a dry run
+		version string // of a dry run's result
 	}{
 		"by the kind":                  {rules: registry.Rules[*corev1.ConfigMap]{CreateOnUpdate: true}, change: same},
 		"by the request":               {change: same, options: registry.UpdateOptions{Create: true}},
@@ -92,11 +92,11 @@ func TestUpdateThatCreates(t *testing.T) {
 	}
 	create(t, res, "a", "x", nil)
 	if _, created, err := res.Update(t.Context(), "a", "x", to(obj(same)), registry.UpdateOptions{Create: true}); err != nil || created {
-		t.Errorf("of what is there: created %v, %v", created, err)
+		t.Errorf("of an existing object: created %v, %v", created, err)
 	}
 }
 
-// TestMetadataStays: an update changes neither what the server set nor what the beginning of a deletion did.
+// TestMetadataStays: an update changes neither what the server set nor the marks of a deletion in progress.
 func TestMetadataStays(t *testing.T) {
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{Deletion: graceful()}, []string{"example.com/hold"}, func(t *testing.T, s *shelf) {
 		for range 2 {
@@ -118,7 +118,7 @@ func TestMetadataStays(t *testing.T) {
 			}
 			s.delete(600)
 		}
-		// A client may set them in what is new, to no avail.
+		// A client may set them in a new object, to no avail.
 		zero, now := int64(0), metav1.Now()
 		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "a", Name: "new", UID: "u", DeletionTimestamp: &now, DeletionGracePeriodSeconds: &zero,
@@ -136,7 +136,7 @@ func TestMetadataStays(t *testing.T) {
 	})
 }
 
-// TestFinalizersOfGroups: Kubernetes' own groups want a domain in finalizers, but where the kind does not.
+// TestFinalizersOfGroups: Kubernetes' own groups require a domain in finalizers unless the kind says otherwise.
 func TestFinalizersOfGroups(t *testing.T) {
 	for _, c := range []struct {
 		group string
@@ -167,8 +167,8 @@ func TestFinalizersOfGroups(t *testing.T) {
 	}
 }
 
-// TestRefusedFields: what is wrong is told field by field, each once: of the metadata by the registry, of the rest by the
-// rules of the kind, of the version by which it came, or of the subresource.
+// TestRefusedFields: each invalid field is reported once: metadata by the registry, the rest by the rules of
+// the kind, of the version in which the object was sent, or of the subresource.
 func TestRefusedFields(t *testing.T) {
 	says := func(text string) field.ErrorList {
 		return field.ErrorList{field.Invalid(field.NewPath(text), "x", "bad")}
@@ -259,7 +259,7 @@ func TestRefusedFields(t *testing.T) {
 	}
 }
 
-// checkFields checks that an error tells of these fields, and of no others.
+// checkFields checks that an error reports exactly these fields.
 func checkFields(t *testing.T, name string, err error, want []string) {
 	t.Helper()
 	if len(want) == 0 {
@@ -280,7 +280,7 @@ func checkFields(t *testing.T, name string, err error, want []string) {
 	}
 }
 
-// TestConditionalUpdate: a kind may refuse updates that do not say of which version.
+// TestConditionalUpdate: a kind may refuse updates without a version.
 func TestConditionalUpdate(t *testing.T) {
 	res := openKind(t, memory.New(memory.Options{}), colors(registry.Rules[*corev1.ConfigMap]{ConditionalUpdate: true}).Kind(), registry.Options{})
 	create(t, res, "a", "x", nil)
@@ -303,7 +303,7 @@ func TestConditionalUpdate(t *testing.T) {
 	}
 }
 
-// scripted is a store of which single calls can be replaced.
+// scripted is a store whose calls can be replaced one by one.
 type scripted struct {
 	*memory.Store
 	create   func(ctx context.Context, key string, value []byte) (int64, error)
@@ -332,7 +332,8 @@ func (s *scripted) Stale(_ context.Context, key string) (bool, error) {
 	return false, nil
 }
 
-// TestOvertaken: who writes is told what was written, also if somebody else changed it before the cache showed it.
+// TestOvertaken: a writer gets the object it wrote, even if another writer changed it before the cache showed
+// it.
 func TestOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &scripted{Store: memory.New(memory.Options{})}
@@ -363,7 +364,7 @@ func TestOvertaken(t *testing.T) {
 	})
 }
 
-// TestStoreFails: what the store cannot tell is an error of the request, and nothing is stored.
+// TestStoreFails: a failure of the store fails the request, and nothing is stored.
 func TestStoreFails(t *testing.T) {
 	broken := errors.New("broken")
 	store := &scripted{Store: memory.New(memory.Options{})}
@@ -379,7 +380,7 @@ func TestStoreFails(t *testing.T) {
 	for is, want := range map[error]error{broken: broken, storage.ErrNotFound: nil} {
 		store.stale = func(string) (bool, error) { return false, is }
 		if _, _, err := res.Update(t.Context(), "ns", "a", same, registry.UpdateOptions{}); !errors.Is(err, want) || want == nil && err != nil {
-			t.Errorf("an update whose record cannot be judged, %v: %v", is, err)
+			t.Errorf("an update whose record cannot be read, %v: %v", is, err)
 		}
 	}
 	store.stale = nil
@@ -394,7 +395,7 @@ func TestStoreFails(t *testing.T) {
 	_, _, blindly := res.Delete(t.Context(), "ns", "a", registry.DeleteOptions{DeleteOptions: metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: new(true)}})
 	_, trying := res.Create(t.Context(), config("b", ""), registry.CreateOptions{DryRun: true})
 	for what, err := range map[string]error{"list": listing, "get": getting, "update": updating, "update of nothing": refused, "delete": deleting, "delete under a condition": conflicting,
-		"delete of what cannot be read": blindly, "create in a dry run": trying} {
+		"delete of an unreadable object": blindly, "create in a dry run": trying} {
 		if !errors.Is(err, broken) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -405,8 +406,8 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits: a write whose client is gone by the time it would be stored is not.
-func TestNobodyWaits(t *testing.T) {
+// TestWriteAfterContext: a write is not stored if its client is gone by then.
+func TestWriteAfterContext(t *testing.T) {
 	res := open(t, memory.New(memory.Options{}), registry.Options{})
 	create(t, res, "ns", "a", nil)
 	for name, write := range map[string]func(context.Context, context.CancelFunc) error{
@@ -443,8 +444,9 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// TestDeletionsGuard: what must stay is refused by name, whether it is there or not, and before anything else.
-func TestDeletionsGuard(t *testing.T) {
+// TestDeletionGuard: a protected object is refused by name, whether it exists or not, and before anything
+// else.
+func TestDeletionGuard(t *testing.T) {
 	refusal := errors.New("it stays")
 	res := openKind(t, memory.New(memory.Options{}), ruled(registry.Rules[*corev1.ConfigMap]{Deletion: registry.Deletion[*corev1.ConfigMap]{
 		Guard: func(name string) error {
@@ -467,33 +469,34 @@ func TestDeletionsGuard(t *testing.T) {
 	}
 }
 
-// TestHeldByBoth: what a kind holds has no grace to tell of; when only finalizers are left to hold it, it has none left.
+// TestHeldByBoth: while the kind holds an object, no grace period is shown; when only finalizers hold it, it
+// has none left.
 func TestHeldByBoth(t *testing.T) {
 	held := registry.Deletion[*corev1.ConfigMap]{Held: func(obj *corev1.ConfigMap) bool { return obj.Data["full"] != "" }}
 	withShelf(t, registry.Rules[*corev1.ConfigMap]{Deletion: held}, []string{"example.com/hold"}, func(t *testing.T, s *shelf) {
 		s.change(func(obj *corev1.ConfigMap) { obj.Data = map[string]string{"full": "yes"} })
 		if s.delete(unasked) {
-			t.Error("gone, though it is held")
+			t.Error("removed though it is held")
 		}
 		if obj := s.there(); obj.DeletionTimestamp == nil || obj.DeletionGracePeriodSeconds != nil {
 			t.Errorf("held: %+v", obj.ObjectMeta)
 		}
 		s.change(func(obj *corev1.ConfigMap) { obj.Data = nil })
 		if s.delete(unasked) {
-			t.Error("gone, though a finalizer is left")
+			t.Error("removed though a finalizer is left")
 		}
 		s.ends(0, 0)
 		version := s.there().ResourceVersion
 		if s.delete(unasked); s.there().ResourceVersion != version {
-			t.Error("deleted once more it was written again")
+			t.Error("the second delete wrote it again")
 		}
 		s.change(func(obj *corev1.ConfigMap) { obj.Finalizers = nil })
 		s.expectGone(true)
 	})
 }
 
-// TestReservationsContext: what a reservation was made under ends with the write, and not before its reservation does.
-func TestReservationsContext(t *testing.T) {
+// TestReservationContext: the context of a reservation ends with the write, or after ReservationTime.
+func TestReservationContext(t *testing.T) {
 	var held context.Context
 	settled := false
 	res := openKind(t, memory.New(memory.Options{}), ruled(registry.Rules[*corev1.ConfigMap]{
@@ -513,7 +516,7 @@ func TestReservationsContext(t *testing.T) {
 	}
 }
 
-// TestReservationRefused: an object that does not get what it needs is not stored, and the refusal is the client's.
+// TestReservationRefused: an object whose reservation fails is not stored, and the client gets the error.
 func TestReservationRefused(t *testing.T) {
 	refusal := errors.New("nothing left")
 	res := openKind(t, memory.New(memory.Options{}), ruled(registry.Rules[*corev1.ConfigMap]{

@@ -7,58 +7,20 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/memory"
 	"github.com/keelson-dev/keelson/scheduler"
-	"github.com/keelson-dev/keelson/scheduler/predicates"
-	"github.com/keelson-dev/keelson/scheduler/priorities"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
 )
 
-// defaults is the profile that tests decide by unless they say otherwise.
+// defaults returns the profile that tests use by default.
 func defaults() scheduler.Profile {
-	return scheduler.Profile{Predicates: predicates.Default(), Priorities: priorities.Default()}
+	return scheduler.Profile{Plugins: plugins.Default()}
 }
 
-func node(name, cpu, memory string) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU:    resource.MustParse(cpu),
-			corev1.ResourceMemory: resource.MustParse(memory),
-			corev1.ResourcePods:   resource.MustParse("110"),
-		}},
-	}
-}
-
-func pod(name, cpu, memory string) *corev1.Pod {
-	requests := corev1.ResourceList{}
-	if cpu != "" {
-		requests[corev1.ResourceCPU] = resource.MustParse(cpu)
-	}
-	if memory != "" {
-		requests[corev1.ResourceMemory] = resource.MustParse(memory)
-	}
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid")},
-		Spec: corev1.PodSpec{
-			SchedulerName: corev1.DefaultSchedulerName,
-			Containers:    []corev1.Container{{Name: "c", Image: "nginx", Resources: corev1.ResourceRequirements{Requests: requests}}},
-		},
-	}
-}
-
-func on(p *corev1.Pod, node string) *corev1.Pod {
-	p = p.DeepCopy()
-	p.Spec.NodeName = node
-	return p
-}
-
-// BenchmarkPlace places 1,000 pods one after the other, as the loop does without its I/O.
+// BenchmarkPlace places 1,000 pods one after the other, like the loop without its I/O.
 func BenchmarkPlace(b *testing.B) {
 	profile := defaults()
 	for _, nodes := range []int{50, 1000, 5000} {
@@ -78,7 +40,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse tries 1,000 pods that no node can take.
+// BenchmarkRefuse tries 1,000 pods that fit on no node.
 func BenchmarkRefuse(b *testing.B) {
 	profile := defaults()
 	for _, nodes := range []int{50, 5000} {
@@ -115,8 +77,7 @@ func place(b *testing.B, nodes int, decide func(*corev1.Pod, *scheduler.Snapshot
 	}
 }
 
-// BenchmarkScheduler runs 1,000 pods through the whole loop, with informers and bindings in
-// memory.
+// BenchmarkScheduler runs 1,000 pods through the whole loop, with informers and bindings in memory.
 func BenchmarkScheduler(b *testing.B) {
 	for b.Loop() {
 		s := &server{pods: memory.New[*corev1.Pod](memory.Options{History: 5000}), nodes: memory.New[*corev1.Node]()}
@@ -129,7 +90,9 @@ func BenchmarkScheduler(b *testing.B) {
 		}
 		var bound sync.WaitGroup
 		bound.Add(1000)
-		sched, err := scheduler.New(in, defaults(), s, events.Func(func(events.Event) { bound.Done() }), scheduler.Options{})
+		profile := defaults()
+		profile.Plugins = append(profile.Plugins, scheduler.Enabled{Plugin: plugins.DefaultBinder{Client: s}})
+		sched, err := scheduler.New(in, profile, s, events.Func(func(events.Event) { bound.Done() }), scheduler.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -11,43 +11,42 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Decision says where a pod goes and why: for each node who refused it, or every score.
+// Decision says where a pod goes and why: for each node which plugin refused it, or every score.
 type Decision struct {
 	Pod *corev1.Pod
-	// Node is the chosen node's name, empty when there is none.
+	// Node is the chosen node's name, empty if there is none.
 	Node string
-	// Err says why there is none: a *FitError, ErrNoNodes, or what a predicate or priority
-	// failed with.
+	// Err says why there is no node: a *FitError, ErrNoNodes, or the failure of a predicate or priority.
 	Err error
-	// Verdicts are about all nodes, in order of name, as far as the decision got.
+	// Verdicts are about all nodes, sorted by name, as far as the decision got. If the pod goes to the node in
+	// its status.nominatedNodeName, they are about that node alone.
 	Verdicts []Verdict
 }
 
-// Verdict is what came out for one node.
+// Verdict is the result for one node.
 type Verdict struct {
-	Node string
-	// RefusedBy is the predicate that refused the node, with Refusal, or empty. Where several
-	// predicates together leave only certain nodes it is all their names.
+	Node string // the node's name
+	// RefusedBy is the predicate that refused the node, with Refusal, or empty. If several predicates together
+	// restrict the nodes, it is all their names.
 	RefusedBy string
 	Refusal   *Refusal
-	// Scores are in the order of the profile. They are empty for a node that is refused, or the
-	// only one that passes: it is not scored.
+	// Scores are in the order of the profile. They are empty for a refused node and for a single feasible one,
+	// which is not scored.
 	Scores []Score
 	Total  int64
 }
 
-// Score is what one priority says about a node.
+// Score is one priority's score of a node.
 type Score struct {
-	Priority string
-	Weight   int64
-	// Skipped: the priority had no opinion on the pod and adds nothing.
+	Priority string // the plugin's name
+	Weight   int64  // factor of the score
+	// Skipped means that the priority does not score this pod and adds nothing.
 	Skipped bool
-	// Raw is what the priority said, Normalized the same between 0 and MaxScore, Weighted what
-	// it adds to the total.
+	// Raw is the priority's score, Normalized the same between 0 and MaxScore, Weighted its share of the total.
 	Raw, Normalized, Weighted int64
 }
 
-// Feasible are the verdicts on nodes that can take the pod, the best total first.
+// Feasible returns the verdicts on feasible nodes, the best total first.
 func (d Decision) Feasible() []Verdict {
 	var passed []Verdict
 	for _, v := range d.Verdicts {
@@ -67,8 +66,8 @@ func (d Decision) Feasible() []Verdict {
 	return passed
 }
 
-// String is a table for people: the outcome in a line, then each node that passes with its
-// scores, the best first, then each that was refused with the reason.
+// String returns a human-readable table: the outcome in a line, then each feasible node with its scores, the
+// best first, then each refused node with the reason.
 func (d Decision) String() string {
 	var b strings.Builder
 	passed := d.Feasible()
@@ -150,7 +149,7 @@ func (d Decision) writeRefusals(b *strings.Builder) {
 	_ = table.Flush()
 }
 
-// decision copies out what an evaluation found.
+// decision returns the results of an evaluation as a Decision.
 func (e *evaluation) decision() Decision {
 	d := Decision{Pod: e.pod, Err: e.err}
 	if e.chosen >= 0 {
@@ -165,10 +164,11 @@ func (e *evaluation) decision() Decision {
 		return d
 	}
 	d.Verdicts = make([]Verdict, e.looked)
-	for i, n := range nodes[:e.looked] {
-		d.Verdicts[i] = Verdict{Node: n.Name, Refusal: e.refusals[i]}
-		if e.refusals[i] != nil {
-			d.Verdicts[i].RefusedBy = e.name(int(e.refusedBy[i]))
+	for i := range d.Verdicts {
+		at := e.first + i
+		d.Verdicts[i] = Verdict{Node: nodes[at].Name, Refusal: e.refusals[at]}
+		if e.refusals[at] != nil {
+			d.Verdicts[i].RefusedBy = e.name(int(e.refusedBy[at]))
 		}
 	}
 	if e.chosen < 0 || len(e.scores.raw) == 0 {
@@ -179,11 +179,11 @@ func (e *evaluation) decision() Decision {
 		v := &d.Verdicts[i]
 		v.Scores, scores = scores[:len(e.scores.raw):len(e.scores.raw)], scores[len(e.scores.raw):]
 		v.Total = e.scores.totals[j]
-		for k, w := range e.profile.Priorities {
-			s := Score{Priority: w.Priority.Name(), Weight: w.Weight, Skipped: e.scores.raw[k] == nil}
+		for k, w := range e.plugins.priorities {
+			s := Score{Priority: w.Name(), Weight: w.weight, Skipped: e.scores.raw[k] == nil}
 			if !s.Skipped {
 				s.Raw, s.Normalized = e.scores.raw[k][j], e.scores.normalized[k][j]
-				s.Weighted = s.Normalized * w.Weight
+				s.Weighted = s.Normalized * w.weight
 			}
 			v.Scores[k] = s
 		}

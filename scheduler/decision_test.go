@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,8 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/keelson-dev/keelson/scheduler"
-	"github.com/keelson-dev/keelson/scheduler/predicates"
-	"github.com/keelson-dev/keelson/scheduler/priorities"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
 	"github.com/keelson-dev/keelson/scheduler/schedulertest"
 )
 
@@ -55,12 +55,12 @@ func TestDecisionText(t *testing.T) {
 	gated := pod("gated", "", "")
 	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
 	failing := defaults()
-	failing.Predicates = append(failing.Predicates, scheduler.PredicateFunc("Broken", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+	failing.Plugins = append(failing.Plugins, scheduler.Enabled{Plugin: scheduler.PredicateFunc("Broken", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
 		if n.Name == "node-2" {
 			return &scheduler.Refusal{Err: errors.New("out of order")}
 		}
 		return nil
-	}))
+	})})
 	tests := map[string]struct {
 		profile  scheduler.Profile
 		pod      *corev1.Pod
@@ -120,14 +120,14 @@ func TestDecisionAddsUp(t *testing.T) {
 
 func TestInvalidScore(t *testing.T) {
 	for _, score := range []int64{-1, 101} {
-		profile := scheduler.Profile{Priorities: []scheduler.Weighted{{Weight: 1,
-			Priority: scheduler.PriorityFunc("Wild", func(*corev1.Pod, *scheduler.NodeInfo) int64 { return score })}}}
+		profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Weight: 1,
+			Plugin: scheduler.PriorityFunc("Wild", func(*corev1.Pod, *scheduler.NodeInfo) int64 { return score })}}}
 		d := profile.Schedule(pod("p", "", ""), scheduler.NewSnapshot([]*corev1.Node{node("a", "1", "1"), node("b", "1", "1")}, nil))
 		if d.Err == nil || !strings.Contains(d.Err.Error(), fmt.Sprintf(`plugin "Wild" returns an invalid score %d`, score)) {
 			t.Errorf("error %v", d.Err)
 		}
 		if strings.Contains(d.String(), "TOTAL") {
-			t.Errorf("prints scores that are none:\n%v", d)
+			t.Errorf("prints scores for refused nodes:\n%v", d)
 		}
 	}
 }
@@ -182,23 +182,31 @@ func TestTiesAreSpreadAndRepeat(t *testing.T) {
 }
 
 func TestProfileValidate(t *testing.T) {
-	p := func(name string) scheduler.Predicate { return scheduler.PredicateFunc(name, nil) }
-	w := func(name string, weight int64) scheduler.Weighted {
-		return scheduler.Weighted{Priority: scheduler.PriorityFunc(name, nil), Weight: weight}
+	p := func(name string) scheduler.Enabled {
+		return scheduler.Enabled{Plugin: scheduler.PredicateFunc(name, nil)}
 	}
+	w := func(name string, weight int64) scheduler.Enabled {
+		return scheduler.Enabled{Plugin: scheduler.PriorityFunc(name, nil), Weight: weight}
+	}
+	of := func(plugins ...scheduler.Enabled) scheduler.Profile { return scheduler.Profile{Plugins: plugins} }
+	fit := scheduler.Enabled{Plugin: plugins.NodeResourcesFit{}}
 	tests := map[string]struct {
 		profile scheduler.Profile
 		ok      bool
 	}{
 		"empty":             {scheduler.Profile{}, true},
 		"defaults":          {defaults(), true},
-		"same name, both":   {scheduler.Profile{Predicates: []scheduler.Predicate{p("a")}, Priorities: []scheduler.Weighted{w("a", 1)}}, true},
-		"predicates double": {scheduler.Profile{Predicates: []scheduler.Predicate{p("a"), p("a")}}, false},
-		"no predicate":      {scheduler.Profile{Predicates: []scheduler.Predicate{nil}}, false},
-		"no name":           {scheduler.Profile{Predicates: []scheduler.Predicate{p("")}}, false},
-		"priorities double": {scheduler.Profile{Priorities: []scheduler.Weighted{w("a", 1), w("a", 1)}}, false},
-		"no priority":       {scheduler.Profile{Priorities: []scheduler.Weighted{{Weight: 1}}}, false},
-		"no weight":         {scheduler.Profile{Priorities: []scheduler.Weighted{w("a", 0)}}, false},
+		"double":            {of(p("a"), p("a")), false},
+		"double, of two":    {of(p("a"), w("a", 1)), false},
+		"no plugin":         {of(scheduler.Enabled{Weight: 1}), false},
+		"no name":           {of(p("")), false},
+		"a priority":        {of(w("a", 1)), true},
+		"no weight":         {of(w("a", 0)), false},
+		"negative weight":   {of(w("a", -1)), false},
+		"refuses only":      {of(fit), true},
+		"neither":           {of(scheduler.Enabled{Plugin: plugins.NodeResourcesFit{}, PriorityOnly: true}), false},
+		"scores only":       {of(scheduler.Enabled{Plugin: plugins.NodeResourcesFit{}, PriorityOnly: true, Weight: 1}), true},
+		"weight, no scores": {of(scheduler.Enabled{Plugin: plugins.NodeName{}, Weight: 1}), false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -210,8 +218,8 @@ func TestProfileValidate(t *testing.T) {
 	}
 }
 
-// What a Planner remembers never shows, whatever happens to the cluster, also when some of the
-// predicates and priorities cannot be remembered.
+// A Planner's cache has no effect on decisions, whatever changes in the cluster, even if some predicates and
+// priorities are not Local.
 func TestPlannerDecidesLikeItsProfile(t *testing.T) {
 	foreign := scheduler.PredicateFunc("Foreign", func(pod *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
 		if (len(pod.Name)+len(n.Pods))%4 == 0 {
@@ -223,8 +231,9 @@ func TestPlannerDecidesLikeItsProfile(t *testing.T) {
 		return int64(len(pod.Name)*len(n.Name)+len(n.Pods)) % 101
 	})
 	mixed := defaults()
-	mixed.Predicates = append([]scheduler.Predicate{predicates.NodeResourcesFit{}, foreign}, predicates.Default()[:6]...)
-	mixed.Priorities = append(priorities.Default(), scheduler.Weighted{Priority: mood, Weight: 2})
+	mixed.Plugins = append([]scheduler.Enabled{{Plugin: plugins.NodeResourcesFit{}, Weight: 1}, {Plugin: foreign}},
+		scheduler.Without(plugins.Default(), "NodeResourcesFit")...)
+	mixed.Plugins = append(mixed.Plugins, scheduler.Enabled{Plugin: mood, Weight: 2})
 	profiles := []scheduler.Profile{defaults(), mixed}
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -264,5 +273,49 @@ func TestPlannerForgetsClasses(t *testing.T) {
 		if want, got := profile.Schedule(p, s).String(), planner.Schedule(p, s).String(); want != got {
 			t.Fatalf("decides\n%s\nnot\n%s", got, want)
 		}
+	}
+}
+
+// The chosen one comes first among many equals, and what looks like markup is text.
+func TestDecisionTextOfMany(t *testing.T) {
+	var nodes []*corev1.Node
+	for i := range 40 {
+		nodes = append(nodes, node(fmt.Sprintf("n%02d", i), "1", "1Gi"))
+	}
+	profile := profileOf(rates{name: "<x>"}, rates{name: "Y"}, scheduler.PredicateFunc("P", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+		switch n.Name {
+		case "n00":
+			return scheduler.Refuse("<b>")
+		case "n01":
+			return scheduler.Refuse("plain")
+		}
+		return nil
+	}))
+	for i := range 20 {
+		d := profile.Schedule(pod(fmt.Sprint("p", i), "", ""), scheduler.NewSnapshot(nodes, nil))
+		first := d.Feasible()
+		if first[0].Node != d.Node || len(first) != 38 || !slices.IsSortedFunc(first[1:], func(a, b scheduler.Verdict) int { return strings.Compare(a.Node, b.Node) }) {
+			t.Fatalf("not in order:\n%v", d)
+		}
+		text := d.String()
+		same(t, "  NODE  TOTAL  <x>  Y", strings.Split(text, "\n")[1])
+		same(t, "  "+d.Node+"   0      0    0", strings.Split(text, "\n")[2])
+		same(t, true, strings.HasSuffix(text, `
+  NODE  REFUSED BY  REASON  PREEMPTION
+  n00   P           <b>     might help
+  n01   P           plain   might help
+`))
+	}
+}
+
+func TestRefusalIsAnError(t *testing.T) {
+	boom := errors.New("boom")
+	for want, r := range map[string]*scheduler.Refusal{"boom": {Reasons: []string{"a"}, Err: boom}, "a, b": scheduler.Refuse("a", "b"), "": nil} {
+		if r.Error() != want {
+			t.Errorf("says %q, want %q", r.Error(), want)
+		}
+	}
+	if !errors.Is(&scheduler.Refusal{Err: boom}, boom) || errors.Is(scheduler.Refuse("a"), boom) {
+		t.Error("does not lead to what failed")
 	}
 }

@@ -9,31 +9,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrNoNodes: there is no node at all.
+// ErrNoNodes means that the cluster has no nodes.
 var ErrNoNodes = errors.New("no nodes available to schedule pods")
 
-// FitError is the error of a Decision when no node can take the pod. Its text is what the pod's
-// PodScheduled condition and its FailedScheduling event say.
+// FitError is the error of a Decision when no node can take the pod. Its text is the message of the pod's
+// PodScheduled condition and of its FailedScheduling event.
 type FitError struct {
 	Pod *corev1.Pod
-	// Nodes is how many nodes there are.
+	// Nodes is the number of nodes.
 	Nodes int
-	// Whole are the reasons that concern the pod rather than its nodes. When there are any, no
-	// node was looked at.
+	// Whole are the reasons that concern the pod rather than its nodes. If there are any, no node was checked.
 	Whole []string
-	// Reasons are how many nodes were refused for each reason.
+	// Reasons counts the refused nodes by reason.
 	Reasons map[string]int
-	// RefusedBy are the names of the predicates behind the reasons, sorted.
+	// RefusedBy are the names of the predicates that refused nodes, sorted.
 	RefusedBy []string
-	// Preemption is what an attempt to make room came to. Upstream's default preemption writes
-	// "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
-	// there. Without preemption, as with an upstream profile that has no PostFilter plugin, it
-	// is empty and the text ends after the reasons.
+	// Preemption is the result of an attempt to preempt. Upstream's default preemption writes "preemption: 0/3
+	// nodes are available: 3 No preemption victims found for incoming pod." there. The default profile has no
+	// Preemptor yet: for pods that count on one, Preemption says so; for others it is empty, as with an
+	// upstream profile without a PostFilter plugin, and the text ends after the reasons.
 	Preemption string
 }
 
-// Error is upstream's text, such as
-// "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s)."
+// Error returns upstream's text, such as "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had
+// untolerated taint(s)."
 func (f *FitError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "0/%d nodes are available:", f.Nodes)
@@ -53,15 +52,15 @@ func (f *FitError) Error() string {
 	return b.String()
 }
 
-// fitError says why no node passed.
+// fitError returns why no node passed.
 func (e *evaluation) fitError() *FitError {
-	f := &FitError{Pod: e.pod, Nodes: len(e.snapshot.nodes), RefusedBy: e.rejectors()}
+	f := &FitError{Pod: e.pod, Nodes: len(e.snapshot.nodes), RefusedBy: e.rejectors(), Preemption: e.preemption()}
 	if e.wholeRefusal != nil {
 		f.Whole = e.wholeRefusal.Reasons
 		return f
 	}
 	f.Reasons = map[string]int{}
-	// Nodes side by side tend to be refused for the same reasons, which spares looking those up.
+	// Adjacent nodes tend to be refused for the same reasons, which saves look-ups.
 	var reasons []string
 	run := 0
 	flush := func() {

@@ -6,52 +6,54 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// passed and left stand in for the number of a predicate in evaluation.refusedBy.
+// passed and left are used in evaluation.refusedBy instead of a predicate's number.
 const (
 	passed = -1 // no predicate refuses the node
-	left   = -2 // a Prepared.Nodes leaves the node out
+	left   = -2 // a Prepared.Nodes excludes the node
 )
 
-// evaluation is one pod against all nodes of a snapshot. Its slices are reused by the next one.
+// evaluation evaluates one pod against all nodes of a snapshot. Its slices are reused by the next one.
 type evaluation struct {
-	profile  *Profile
+	plugins  *roles
 	pod      *corev1.Pod
 	snapshot *Snapshot
 
-	// Of each node of the snapshot:
+	// By node of the snapshot:
 	refusedBy []int16 // number of the predicate, passed or left
 	refusals  []*Refusal
-	looked    int // at how many nodes
+	first     int // number of the first checked node
+	looked    int // how many nodes were checked from there on
 
 	// whole is the predicate that refuses the pod on all nodes, with wholeRefusal.
 	whole        int
 	wholeRefusal *Refusal
 	only         restriction
 
-	feasible []int32 // numbers of the nodes that pass
+	feasible []int32 // numbers of the feasible nodes
 	nodes    []*NodeInfo
 	scores   scoring
-	chosen   int // index into feasible, -1 when there is none
+	chosen   int // index into feasible, -1 if there is none
 	err      error
 }
 
-// restriction is what Prepared.Nodes leave: nil names are all nodes.
+// restriction is the intersection of all Prepared.Nodes; nil names means all nodes.
 type restriction struct {
 	names map[string]bool
-	by    []string // whose names they are
+	by    []string // the predicates that restrict
 }
 
-// scoring is what the priorities say about the feasible nodes.
+// scoring is the priorities' scores of the feasible nodes.
 type scoring struct {
-	// Of each priority, of each feasible node; nil when it was skipped.
+	// By priority and feasible node; nil for a skipped priority.
 	raw, normalized [][]int64
 	totals          []int64
-	room            []int64 // that the above are made of
+	room            []int64 // backing array of the above
 }
 
-// reset makes room for scores of so many nodes by so many priorities.
+// reset prepares scores of so many nodes by so many priorities.
 func (s *scoring) reset(nodes, priorities int) {
 	s.raw, s.normalized, s.totals = s.raw[:0], s.normalized[:0], nil
 	s.room = slices.Grow(s.room[:0], nodes*(2*priorities+1))
@@ -63,8 +65,8 @@ func (s *scoring) numbers(n int) []int64 {
 	return s.room[len(s.room)-n : len(s.room) : len(s.room)]
 }
 
-// run evaluates, with what class remembers if it is not nil.
-func (e *evaluation) run(p *Profile, class *class, pod *corev1.Pod, s *Snapshot) {
+// run evaluates a pod, with the cache of its class unless that is nil.
+func (e *evaluation) run(p *roles, class *class, pod *corev1.Pod, s *Snapshot) {
 	e.reset(p, pod, s)
 	if len(s.nodes) == 0 {
 		e.err = ErrNoNodes
@@ -76,9 +78,9 @@ func (e *evaluation) run(p *Profile, class *class, pod *corev1.Pod, s *Snapshot)
 		return
 	}
 	if e.only.names != nil {
-		class = nil // made for few nodes, not worth remembering for all
+		class = nil // restricted to few nodes, not worth caching for all
 	}
-	if e.wholeRefusal == nil {
+	if e.wholeRefusal == nil && !e.nominee(checks) {
 		e.filter(class, checks)
 	}
 	if e.err != nil {
@@ -96,11 +98,11 @@ func (e *evaluation) run(p *Profile, class *class, pod *corev1.Pod, s *Snapshot)
 	}
 }
 
-func (e *evaluation) reset(p *Profile, pod *corev1.Pod, s *Snapshot) {
-	e.profile, e.pod, e.snapshot = p, pod, s
+func (e *evaluation) reset(p *roles, pod *corev1.Pod, s *Snapshot) {
+	e.plugins, e.pod, e.snapshot = p, pod, s
 	e.whole, e.wholeRefusal, e.only = passed, nil, restriction{}
 	e.feasible, e.nodes = e.feasible[:0], e.nodes[:0]
-	e.looked, e.chosen, e.err = 0, -1, nil
+	e.first, e.looked, e.chosen, e.err = 0, 0, -1, nil
 	e.scores.reset(0, 0)
 	if n := len(s.nodes); cap(e.refusedBy) < n {
 		e.refusedBy, e.refusals = make([]int16, n), make([]*Refusal, n)
@@ -109,17 +111,17 @@ func (e *evaluation) reset(p *Profile, pod *corev1.Pod, s *Snapshot) {
 	}
 }
 
-// check is one predicate made ready for one pod.
+// check is one predicate prepared for one pod.
 type check struct {
 	number int16
-	local  bool // what it says is in the class
+	local  bool // its results are cached in the class
 	call   func(*NodeInfo) *Refusal
 }
 
-// prepare asks the predicates about the pod as a whole.
+// prepare calls the predicates' Prepare for the pod.
 func (e *evaluation) prepare(class *class) ([]check, error) {
-	checks := make([]check, 0, len(e.profile.Predicates))
-	for i, predicate := range e.profile.Predicates {
+	checks := make([]check, 0, len(e.plugins.predicates))
+	for i, predicate := range e.plugins.predicates {
 		prepared, err := e.prepareOne(class, i)
 		switch {
 		case err != nil:
@@ -149,7 +151,7 @@ func (e *evaluation) prepare(class *class) ([]check, error) {
 }
 
 func (e *evaluation) prepareOne(class *class, i int) (Prepared, error) {
-	p, ok := e.profile.Predicates[i].(Preparer)
+	p, ok := e.plugins.predicates[i].(Preparer)
 	if !ok {
 		return Prepared{}, nil
 	}
@@ -166,7 +168,7 @@ func (e *evaluation) prepareOne(class *class, i int) (Prepared, error) {
 	return *class.prepared[i], nil
 }
 
-// restrict takes in the names that a predicate leaves, and says whether none is left.
+// restrict intersects the nodes with names, and reports whether none is left.
 func (e *evaluation) restrict(name string, names []string) bool {
 	e.only.by = append(e.only.by, name)
 	only := make(map[string]bool, len(names))
@@ -188,7 +190,55 @@ func (e *evaluation) restrict(name string, names []string) bool {
 	return true
 }
 
-// filter asks the predicates about each node.
+// nominee checks the node for which the pod is nominated, if any, and reports whether the search ends there.
+func (e *evaluation) nominee(checks []check) bool {
+	name := e.pod.Status.NominatedNodeName
+	if e.only.names != nil && !e.only.names[name] {
+		return false
+	}
+	i, ok := find(e.snapshot.nodes, name)
+	if !ok {
+		return false
+	}
+	node := e.snapshot.nodes[i]
+	if _, r := e.fitsWithNominated(node, checks); r != nil {
+		return false
+	}
+	if _, r := ask(node, checks); r != nil {
+		return false
+	}
+	e.first, e.looked = i, 1
+	e.refusedBy[i], e.refusals[i] = passed, nil
+	e.feasible, e.nodes = append(e.feasible, int32(i)), append(e.nodes, node)
+	return true
+}
+
+// ask calls the checks for a node until one refuses it.
+func ask(node *NodeInfo, checks []check) (int16, *Refusal) {
+	for _, c := range checks {
+		if r := c.call(node); r != nil {
+			return c.number, r
+		}
+	}
+	return passed, nil
+}
+
+// fitsWithNominated checks a node together with the pods that are nominated for it and have at least this pod's priority;
+// the node must pass without them, too.
+func (e *evaluation) fitsWithNominated(node *NodeInfo, checks []check) (int16, *Refusal) {
+	with := node
+	for _, other := range e.snapshot.nominated[node.Name] {
+		if !samePod(other, e.pod) && corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(e.pod) {
+			with = with.withPod(other)
+		}
+	}
+	if with == node {
+		return passed, nil
+	}
+	return ask(with, checks)
+}
+
+// filter checks each node.
 func (e *evaluation) filter(class *class, checks []check) {
 	var leftOut *Refusal
 	if e.only.names != nil {
@@ -198,7 +248,7 @@ func (e *evaluation) filter(class *class, checks []check) {
 	if class != nil {
 		class.follow(e.snapshot, checks)
 	}
-	var foreign []check // those that the class knows nothing about
+	var foreign []check // those that the class does not cache
 	for _, c := range checks {
 		if class == nil || !c.local {
 			foreign = append(foreign, c)
@@ -211,16 +261,15 @@ func (e *evaluation) filter(class *class, checks []check) {
 			continue
 		}
 		by, refusal := int16(passed), (*Refusal)(nil)
-		if class != nil {
-			by, refusal = class.refusedBy[i], class.refusals[i]
+		if len(e.snapshot.nominated) > 0 {
+			by, refusal = e.fitsWithNominated(node, checks)
 		}
-		for _, c := range foreign {
-			if by != passed && c.number > by {
-				break
+		if refusal == nil {
+			if class != nil {
+				by, refusal = class.refusedBy[i], class.refusals[i]
 			}
-			if r := c.call(node); r != nil {
-				by, refusal = c.number, r
-				break
+			if len(foreign) > 0 {
+				by, refusal = askBefore(node, foreign, by, refusal)
 			}
 		}
 		e.refusedBy[i], e.refusals[i] = by, refusal
@@ -229,22 +278,35 @@ func (e *evaluation) filter(class *class, checks []check) {
 			e.feasible = append(e.feasible, int32(i))
 			e.nodes = append(e.nodes, node)
 		case refusal.Err != nil:
-			e.err = fmt.Errorf("running %q filter plugin: %w", e.profile.Predicates[by].Name(), refusal.Err)
+			e.err = fmt.Errorf("running %q filter plugin: %w", e.plugins.predicates[by].Name(), refusal.Err)
 			return
 		}
 	}
 }
 
-// score asks the priorities about the feasible nodes and adds up.
+// askBefore calls the checks that precede the one that refuses the node already, if any.
+func askBefore(node *NodeInfo, checks []check, by int16, refusal *Refusal) (int16, *Refusal) {
+	for _, c := range checks {
+		if by != passed && c.number > by {
+			break
+		}
+		if r := c.call(node); r != nil {
+			return c.number, r
+		}
+	}
+	return by, refusal
+}
+
+// score calls the priorities for the feasible nodes and adds up the totals.
 func (e *evaluation) score(class *class) error {
-	e.scores.reset(len(e.feasible), len(e.profile.Priorities))
+	e.scores.reset(len(e.feasible), len(e.plugins.priorities))
 	totals := e.scores.numbers(len(e.feasible))
 	clear(totals)
 	e.scores.totals = totals
-	for i, w := range e.profile.Priorities {
+	for i, w := range e.plugins.priorities {
 		raw, err := e.rawScores(class, i)
 		if err != nil {
-			return fmt.Errorf("running PreScore plugin %q: %w", w.Priority.Name(), err)
+			return fmt.Errorf("running PreScore plugin %q: %w", w.Name(), err)
 		}
 		normalized := raw
 		if n, ok := w.Priority.(Normalizer); ok && raw != nil {
@@ -255,17 +317,17 @@ func (e *evaluation) score(class *class) error {
 		e.scores.raw, e.scores.normalized = append(e.scores.raw, raw), append(e.scores.normalized, normalized)
 		for j, s := range normalized {
 			if s < 0 || s > MaxScore {
-				return fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, it should in the range of [0, %v] after normalizing", w.Priority.Name(), s, MaxScore)
+				return fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, it should in the range of [0, %v] after normalizing", w.Name(), s, MaxScore)
 			}
-			totals[j] += s * w.Weight
+			totals[j] += s * w.weight
 		}
 	}
 	return nil
 }
 
-// rawScores are one priority's scores of the feasible nodes, nil when it has no opinion.
+// rawScores returns one priority's scores of the feasible nodes, nil if it skips the pod.
 func (e *evaluation) rawScores(class *class, i int) ([]int64, error) {
-	priority := e.profile.Priorities[i].Priority
+	priority := e.plugins.priorities[i].Priority
 	if class != nil && class.localPriorities[i] {
 		return class.scores(e, i)
 	}
@@ -280,7 +342,7 @@ func (e *evaluation) rawScores(class *class, i int) ([]int64, error) {
 	return raw, nil
 }
 
-// prepareScores returns nil for a priority that has no opinion on the pod.
+// prepareScores returns nil for a priority that skips the pod.
 func prepareScores(priority Priority, e *evaluation) (func(*NodeInfo) int64, error) {
 	var prepared PreparedScores
 	if p, ok := priority.(ScorePreparer); ok {
@@ -296,9 +358,9 @@ func prepareScores(priority Priority, e *evaluation) (func(*NodeInfo) int64, err
 	return func(n *NodeInfo) int64 { return priority.Score(pod, n) }, nil
 }
 
-// choose takes the best total; of equals, the one of the highest rank.
+// choose chooses the best total, and among equals the highest rank.
 func (e *evaluation) choose() {
-	seed := hash(hash(e.profile.Seed, e.pod.Namespace), e.pod.Name)
+	seed := hash(hash(e.plugins.seed, e.pod.Namespace), e.pod.Name)
 	best, rank := int64(-1), uint64(0)
 	for j, total := range e.scores.totals {
 		if total < best {
@@ -311,7 +373,7 @@ func (e *evaluation) choose() {
 	}
 }
 
-// hash is FNV-1a over a string that starts from a seed, mixed so that all bits count.
+// hash is FNV-1a over a string, starting from a seed, mixed so that all bits count.
 func hash(seed uint64, s string) uint64 {
 	h := seed ^ 0xcbf29ce484222325
 	for i := range len(s) {
@@ -324,7 +386,7 @@ func hash(seed uint64, s string) uint64 {
 	return h ^ h>>33
 }
 
-// rejectors are the names of the predicates that refused any node, sorted.
+// rejectors returns the names of the predicates that refused any node, sorted.
 func (e *evaluation) rejectors() []string {
 	var names []string
 	add := func(name string) {
@@ -337,24 +399,24 @@ func (e *evaluation) rejectors() []string {
 	}
 	if e.wholeRefusal != nil {
 		if e.whole >= 0 {
-			add(e.profile.Predicates[e.whole].Name())
+			add(e.plugins.predicates[e.whole].Name())
 		}
 		return names
 	}
 	last := int16(passed)
 	for _, by := range e.refusedBy {
 		if by >= 0 && by != last {
-			add(e.profile.Predicates[by].Name())
+			add(e.plugins.predicates[by].Name())
 			last = by
 		}
 	}
 	return names
 }
 
-// name is the predicate behind a number in refusedBy.
+// name returns the predicate of a number in refusedBy.
 func (e *evaluation) name(by int) string {
 	if by == left {
 		return strings.Join(slices.Sorted(slices.Values(e.only.by)), ",")
 	}
-	return e.profile.Predicates[by].Name()
+	return e.plugins.predicates[by].Name()
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// EventKind says what happened in the cluster; kinds combine to a set.
+// EventKind is a kind of cluster event; kinds combine to a set.
 type EventKind uint16
 
 // The kinds of events.
@@ -18,25 +18,25 @@ const (
 	NodeAdded EventKind = 1 << iota
 	NodeUpdated
 	NodeDeleted
-	// AssignedPodAdded: a pod was bound, by whomever.
+	// AssignedPodAdded means that a pod was bound, by any client.
 	AssignedPodAdded
 	AssignedPodUpdated
-	// AssignedPodDeleted: a pod freed its node, by its deletion, its end, or a failed binding.
+	// AssignedPodDeleted means that a pod freed its node, by its deletion, its end, or a failed binding.
 	AssignedPodDeleted
-	// PodUpdated: the pod in question itself changed.
+	// PodUpdated means that the pending pod itself changed.
 	PodUpdated
 
 	AllEvents = PodUpdated<<1 - 1
 )
 
-// Change says what is different about a node or pod that was updated; changes combine.
+// Change is what changed in a node or pod; changes combine.
 type Change uint16
 
-// The changes that are told apart.
+// The distinguished changes.
 const (
 	NodeAllocatableChanged Change = 1 << iota
 	NodeLabelsChanged
-	NodeTaintsChanged // or it stopped being unschedulable
+	NodeTaintsChanged // or it became schedulable
 	NodeConditionsChanged
 	NodeAnnotationsChanged
 	PodLabelsChanged
@@ -44,21 +44,21 @@ const (
 	PodScaledUp   // requests more of something
 	PodTolerationsChanged
 	PodGatesGone
+	NodeFeaturesChanged
 )
 
-// Event is something that happened and may let pods pass that were refused before. Objects
-// are shared and must not be changed.
+// Event is a cluster event that may let formerly refused pods pass. Objects are shared and must not be changed.
 type Event struct {
 	Kind EventKind
 	// Change is set for NodeUpdated, AssignedPodUpdated and PodUpdated.
 	Change Change
-	// OldNode and Node are the node's states before and after, as far as there are two.
+	// OldNode and Node are the node's states before and after the event, if they exist.
 	OldNode, Node *corev1.Node
 	// OldPod and Pod are the pod's states before and after; a deleted pod is OldPod.
 	OldPod, Pod *corev1.Pod
 }
 
-// NodeChange says what matters to scheduling about the difference of two states of a node.
+// NodeChange returns the differences between two states of a node that matter to scheduling.
 func NodeChange(old, updated *corev1.Node) Change {
 	var c Change
 	if !equality.Semantic.DeepEqual(old.Status.Allocatable, updated.Status.Allocatable) {
@@ -77,6 +77,9 @@ func NodeChange(old, updated *corev1.Node) Change {
 	if !maps.Equal(old.Annotations, updated.Annotations) {
 		c |= NodeAnnotationsChanged
 	}
+	if !slices.Equal(old.Status.DeclaredFeatures, updated.Status.DeclaredFeatures) {
+		c |= NodeFeaturesChanged
+	}
 	return c
 }
 
@@ -88,7 +91,7 @@ func conditions(node *corev1.Node) map[corev1.NodeConditionType]corev1.Condition
 	return statuses
 }
 
-// PodChange says what matters to scheduling about the difference of two states of a pod.
+// PodChange returns the differences between two states of a pod that matter to scheduling.
 func PodChange(old, updated *corev1.Pod) Change {
 	var c Change
 	if !maps.Equal(old.Labels, updated.Labels) {
@@ -113,7 +116,7 @@ func PodChange(old, updated *corev1.Pod) Change {
 	return c
 }
 
-// lessOfAny says whether a lacks, or has less of, something in b.
+// lessOfAny reports whether a lacks, or has less of, something in b.
 func lessOfAny(a, b corev1.ResourceList) bool {
 	for name, much := range b {
 		little, ok := a[name]
@@ -124,7 +127,7 @@ func lessOfAny(a, b corev1.ResourceList) bool {
 	return false
 }
 
-// sameRequests spares most updates of a pod, which do not touch its resources, the summing up.
+// sameRequests avoids summing up requests for most updates of a pod, which do not change its resources.
 func sameRequests(a, b *corev1.Pod) bool {
 	same := func(x, y corev1.Container) bool {
 		return x.Name == y.Name && equality.Semantic.DeepEqual(x.Resources, y.Resources) &&

@@ -19,7 +19,7 @@ func (s *Scheduler) locked(f func(now time.Time)) {
 	}
 }
 
-// finished pods take nothing from their node any more: they count as deleted.
+// finished pods use nothing of their node any more: they count as deleted.
 func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -45,9 +45,6 @@ func (s *Scheduler) podUpdated(old, pod *corev1.Pod) {
 			}
 		case finished(pod):
 			s.podWent(pod, now)
-		case old.UID != pod.UID:
-			s.podWent(old, now)
-			s.podCame(pod, now)
 		default:
 			s.podChanged(old, pod, now)
 		}
@@ -66,10 +63,11 @@ func (s *Scheduler) podCame(pod *corev1.Pod, now time.Time) {
 	case s.ours(pod):
 		s.pending[nameOf(pod)] = pod
 		s.queue.Add(pod, now)
+		s.state.Nominate(pod, pod.Status.NominatedNodeName)
 	}
 }
 
-// podBound is about a pod that has a node now, by this scheduler or another.
+// podBound handles a pod that has a node now, from this scheduler or another.
 func (s *Scheduler) podBound(pod *corev1.Pod, now time.Time) {
 	if bound := s.assumed[pod.UID]; bound != nil {
 		delete(s.assumed, pod.UID)
@@ -77,6 +75,7 @@ func (s *Scheduler) podBound(pod *corev1.Pod, now time.Time) {
 			s.state.RemovePod(bound)
 		}
 	}
+	s.bindings[pod.UID].cancelWait()
 	s.unqueue(pod)
 	s.state.SetPod(pod)
 	s.tell(Event{Kind: AssignedPodAdded, Pod: pod}, now)
@@ -84,10 +83,8 @@ func (s *Scheduler) podBound(pod *corev1.Pod, now time.Time) {
 
 // unqueue drops a pod from those that wait for a node.
 func (s *Scheduler) unqueue(pod *corev1.Pod) {
-	if p := s.pending[nameOf(pod)]; p != nil && p.UID == pod.UID {
-		delete(s.pending, nameOf(pod))
-		s.queue.Delete(pod)
-	}
+	delete(s.pending, nameOf(pod))
+	s.queue.Delete(pod)
 }
 
 func (s *Scheduler) podChanged(old, pod *corev1.Pod, now time.Time) {
@@ -101,7 +98,12 @@ func (s *Scheduler) podChanged(old, pod *corev1.Pod, now time.Time) {
 		s.pending[nameOf(pod)] = pod
 		if s.assumed[pod.UID] != nil {
 			if pod.DeletionTimestamp != nil && old.DeletionTimestamp == nil {
-				s.forget(pod.UID, now) // the binding will fail
+				if !s.bindings[pod.UID].cancelWait() {
+					s.forget(pod.UID, now, true) // the binding will fail
+				}
+			}
+			if b := s.bindings[pod.UID]; b != nil && !onlyVerdict(old, pod) {
+				s.noteEvent(b, Event{Kind: PodUpdated, Change: PodChange(old, pod), OldPod: old, Pod: pod})
 			}
 			return
 		}
@@ -110,11 +112,12 @@ func (s *Scheduler) podChanged(old, pod *corev1.Pod, now time.Time) {
 			e.Kind = 0
 		}
 		s.queue.Update(pod, e, now)
+		s.renominated(old, pod, now)
 	}
 }
 
-// onlyVerdict says whether nothing changed but what a scheduler writes when a pod does not
-// fit. That is no reason to try it again.
+// onlyVerdict reports whether nothing changed except what a scheduler writes when a pod does not fit. That is
+// no reason to retry it.
 func onlyVerdict(old, pod *corev1.Pod) bool {
 	without := func(p *corev1.Pod) *corev1.Pod {
 		c := *p
@@ -131,9 +134,37 @@ func onlyVerdict(old, pod *corev1.Pod) bool {
 
 func (s *Scheduler) podWent(pod *corev1.Pod, now time.Time) {
 	s.unqueue(pod)
-	forgotten := s.forget(pod.UID, now)
+	forgotten := s.bindings[pod.UID].cancelWait() || s.forget(pod.UID, now, true)
 	if !forgotten && s.state.RemovePod(pod) { // it may have finished before
 		s.tell(Event{Kind: AssignedPodDeleted, OldPod: pod}, now)
+		return
+	}
+	if s.state.Nominate(pod, "") && !forgotten {
+		s.tell(Event{Kind: AssignedPodDeleted, OldPod: pod}, now) // others may use its node
+	}
+}
+
+// nominate applies a preemptor's nomination before it is seen in the pod; nil keeps the pod's own.
+func (s *Scheduler) nominate(pod *corev1.Pod, n *Nomination) {
+	if n == nil {
+		n = &Nomination{pod.Status.NominatedNodeName}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if latest := s.pending[nameOf(pod)]; latest != nil && latest.UID == pod.UID {
+		s.state.Nominate(latest, n.Node)
+	}
+}
+
+// renominated applies the nomination of a pending pod. One that is not seen in the pod yet stays.
+func (s *Scheduler) renominated(old, pod *corev1.Pod, now time.Time) {
+	was, is := old.Status.NominatedNodeName, pod.Status.NominatedNodeName
+	if was == "" && is == "" {
+		return
+	}
+	s.state.Nominate(pod, is)
+	if was != "" && was != is {
+		s.tell(Event{Kind: AssignedPodDeleted, OldPod: old}, now)
 	}
 }
 

@@ -24,10 +24,11 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/memory"
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
 )
 
-// server is as much of an API server as a scheduler talks to: it binds pods and merges their
-// conditions, with the checks that matter.
+// server implements what a scheduler uses of an API server: it binds pods and merges their conditions, with the
+// checks that matter.
 type server struct {
 	t     *testing.T
 	start time.Time
@@ -36,7 +37,9 @@ type server struct {
 
 	mu  sync.Mutex
 	log []string
-	// fail, when set, is asked before each write.
+	// nominations are the written ones, in order; "" for those taken back.
+	nominations []string
+	// fail, if set, is called before each write.
 	fail func(ctx context.Context, pod string) error
 }
 
@@ -46,13 +49,20 @@ func (s *server) note(format string, args ...any) {
 	s.log = append(s.log, fmt.Sprintf("%v ", time.Since(s.start).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
-// said returns what happened since it was called last.
+// said returns what happened since it was last called.
 func (s *server) said() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	log := s.log
 	s.log = nil
 	return log
+}
+
+// nominated returns the nominations so far.
+func (s *server) nominated() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.nominations)
 }
 
 func (s *server) refuses(ctx context.Context, name string) error {
@@ -117,8 +127,11 @@ func (s *server) Patch(ctx context.Context, t client.Target, patch client.Patch,
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	p = p.DeepCopy()
-	if strings.Contains(string(patch.Data), `"nominatedNodeName":null`) {
-		p.Status.NominatedNodeName = ""
+	if n := body.Status.NominatedNodeName; n != "" || strings.Contains(string(patch.Data), `"nominatedNodeName":null`) {
+		p.Status.NominatedNodeName = n
+		s.mu.Lock()
+		s.nominations = append(s.nominations, t.Name+":"+n)
+		s.mu.Unlock()
 	}
 	for _, c := range body.Status.Conditions {
 		p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(old corev1.PodCondition) bool { return old.Type == c.Type })
@@ -128,7 +141,7 @@ func (s *server) Patch(ctx context.Context, t client.Target, patch client.Patch,
 	return s.pods.Put(p), nil
 }
 
-// Record notes events by what people see of them.
+// Record records events as users see them.
 func (s *server) Record(e events.Event) {
 	if e.Regarding.Kind != "Pod" || e.Regarding.APIVersion != "v1" || e.Regarding.UID == "" {
 		s.t.Errorf("event about %+v", e.Regarding)
@@ -152,7 +165,7 @@ func (s *server) where() map[string]string {
 	return nodes
 }
 
-// run runs a test in a bubble with a scheduler that is at rest, until it returns.
+// run runs a test in a bubble with an idle scheduler.
 func run(t *testing.T, o scheduler.Options, test func(*testing.T, *server, *scheduler.Scheduler), nodes ...*corev1.Node) {
 	t.Helper()
 	runProfile(t, defaults(), o, test, nodes...)
@@ -161,36 +174,48 @@ func run(t *testing.T, o scheduler.Options, test func(*testing.T, *server, *sche
 func runProfile(t *testing.T, p scheduler.Profile, o scheduler.Options, test func(*testing.T, *server, *scheduler.Scheduler), nodes ...*corev1.Node) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{t: t, start: time.Now(), pods: memory.New[*corev1.Pod](), nodes: memory.New[*corev1.Node]()}
-		for _, n := range nodes {
-			s.nodes.Put(n)
-		}
-		mutated := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
-		in := scheduler.Sources{
-			Pods:  informer.New[*corev1.Pod](s.pods, mutated),
-			Nodes: informer.New[*corev1.Node](s.nodes, mutated),
-		}
-		sched, err := scheduler.New(in, p, s, s, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		for _, run := range []func(context.Context) error{in.Pods.Run, in.Nodes.Run, sched.Run} {
-			all.Go(func() {
-				if err := run(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		synctest.Wait()
-		test(t, s, sched)
-		cancel()
-		all.Wait()
+		s := newServer(t, nodes...)
+		p.Plugins = append(slices.Clip(p.Plugins), scheduler.Enabled{Plugin: plugins.DefaultBinder{Client: s}})
+		s.schedule(t, p, o, func(sched *scheduler.Scheduler) { test(t, s, sched) })
 	})
 }
 
-// after lets time pass and everything come to rest.
+func newServer(t *testing.T, nodes ...*corev1.Node) *server {
+	s := &server{t: t, start: time.Now(), pods: memory.New[*corev1.Pod](), nodes: memory.New[*corev1.Node]()}
+	for _, n := range nodes {
+		s.nodes.Put(n)
+	}
+	return s
+}
+
+// schedule runs a scheduler while test runs, which it calls when all is idle.
+func (s *server) schedule(t *testing.T, p scheduler.Profile, o scheduler.Options, test func(*scheduler.Scheduler)) {
+	t.Helper()
+	mutated := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+	in := scheduler.Sources{
+		Pods:  informer.New[*corev1.Pod](s.pods, mutated),
+		Nodes: informer.New[*corev1.Node](s.nodes, mutated),
+	}
+	sched, err := scheduler.New(in, p, s, s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for _, run := range []func(context.Context) error{in.Pods.Run, in.Nodes.Run, sched.Run} {
+		all.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	synctest.Wait()
+	test(sched)
+	cancel()
+	all.Wait()
+}
+
+// after lets time pass and waits until all is idle.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

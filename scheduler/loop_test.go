@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/memory"
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
 )
 
 func TestBinds(t *testing.T) {
@@ -50,7 +51,7 @@ func TestOrderOfAttempts(t *testing.T) {
 	}, node("n", "4", "8Gi"))
 }
 
-func TestUnschedulableUntilANodeComes(t *testing.T) {
+func TestUnschedulableUntilNodeAdded(t *testing.T) {
 	const message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
 	run(t, scheduler.Options{}, func(t *testing.T, s *server, sched *scheduler.Scheduler) {
 		p := pod("big", "4", "1Gi")
@@ -70,7 +71,7 @@ func TestUnschedulableUntilANodeComes(t *testing.T) {
 		same(t, message, sched.Explain(p).Err.Error())
 		same(t, "a", sched.Explain(pod("small", "1", "1Gi")).Node)
 
-		after(10 * time.Second) // of no help: a small tainted node, and news of an old one
+		after(10 * time.Second) // these do not help: a small tainted node, and an update of an old one
 		s.nodes.Put(tainted(node("c", "1", "8Gi"), corev1.TaintEffectNoExecute))
 		changed := node("a", "2", "8Gi")
 		changed.Labels["new"] = "label"
@@ -98,23 +99,23 @@ func TestConditionIsNotRepeated(t *testing.T) {
 		got := s.said()
 		same(t, "1m0s big: PodScheduled=False Unschedulable: "+message, got[len(got)-1])
 
-		// Five minutes later it is tried again; that nothing changed is told in an event, as
-		// upstream does, but not written to the status again.
+		// Five minutes later it is retried; as upstream, an event repeats the message, but the unchanged status
+		// is not written again.
 		after(6 * time.Minute)
 		same(t, []string{"6m30s big: Warning Scheduling/FailedScheduling " + message}, s.said())
 	}, node("a", "2", "8Gi"))
 }
 
-// A predicate that gives no hints has its pods tried again after every event, except for what
-// the scheduler itself wrote.
+// A pod refused by a predicate without hints is retried after every event, except for the scheduler's own
+// writes.
 func TestPredicateWithoutHints(t *testing.T) {
 	profile := defaults()
-	profile.Predicates = append(profile.Predicates, scheduler.PredicateFunc("Team", func(pod *corev1.Pod, _ *scheduler.NodeInfo) *scheduler.Refusal {
+	profile.Plugins = append(profile.Plugins, scheduler.Enabled{Plugin: scheduler.PredicateFunc("Team", func(pod *corev1.Pod, _ *scheduler.NodeInfo) *scheduler.Refusal {
 		if pod.Annotations["team"] == "" {
 			return scheduler.Refuse("node(s) were of a team")
 		}
 		return nil
-	}))
+	})})
 	const failed = "web: Warning Scheduling/FailedScheduling 0/1 nodes are available: 1 node(s) were of a team."
 	runProfile(t, profile, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
 		s.pods.Put(pod("web", "1", "1Gi"))
@@ -187,7 +188,7 @@ func TestBindingThatFailsMakesRoom(t *testing.T) {
 	}, node("a", "4", "8Gi"))
 }
 
-// A slow report of failure must not overtake the binding that came after.
+// A slow report of a failure must not overtake the later binding.
 func TestWritesOfOnePodKeepTheirOrder(t *testing.T) {
 	run(t, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
 		slow := true
@@ -215,7 +216,7 @@ func TestWritesOfOnePodKeepTheirOrder(t *testing.T) {
 	}, node("a", "4", "8Gi"))
 }
 
-func TestServerIsNotWell(t *testing.T) {
+func TestUnwellServer(t *testing.T) {
 	run(t, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
 		tries := 0
 		s.failing(func(context.Context, string) error {
@@ -230,7 +231,7 @@ func TestServerIsNotWell(t *testing.T) {
 	}, node("a", "4", "8Gi"))
 }
 
-func TestPodGoesWhileItIsBound(t *testing.T) {
+func TestPodDeletedDuringBind(t *testing.T) {
 	for name, gone := range map[string]func(*server, *corev1.Pod){
 		"deleted":     func(s *server, p *corev1.Pod) { s.pods.Delete(p.Namespace, p.Name) },
 		"terminating": func(s *server, p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()}; s.pods.Put(p) },
@@ -287,14 +288,14 @@ func TestGatedPods(t *testing.T) {
 	}, node("a", "4", "8Gi"))
 }
 
-func TestPodsOfOthers(t *testing.T) {
+func TestForeignPods(t *testing.T) {
 	run(t, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
 		other := pod("other", "3", "1Gi")
 		other.Spec.SchedulerName = "somebody"
 		s.pods.Put(other)
 		after(time.Minute)
 		same(t, nil, s.said())
-		bound := on(other, "a") // by somebody
+		bound := on(other, "a") // by another client
 		s.pods.Put(bound)
 		synctest.Wait()
 		s.pods.Put(pod("mine", "2", "1Gi"))
@@ -340,7 +341,7 @@ func TestRoomComesBack(t *testing.T) {
 	}
 }
 
-func TestNodeGoes(t *testing.T) {
+func TestNodeDeleted(t *testing.T) {
 	run(t, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
 		s.nodes.Delete("", "a")
 		synctest.Wait()
@@ -365,7 +366,7 @@ func TestRunWithoutSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := scheduler.Sources{Pods: informer.New[*corev1.Pod](memory.New[*corev1.Pod](), informer.Options{}),
 			Nodes: informer.New[*corev1.Node](memory.New[*corev1.Node](), informer.Options{})}
-		s, err := scheduler.New(in, scheduler.Profile{}, nil, events.Func(func(events.Event) {}), scheduler.Options{})
+		s, err := scheduler.New(in, binding(nil), nil, events.Func(func(events.Event) {}), scheduler.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -384,13 +385,13 @@ func TestRunWithoutSources(t *testing.T) {
 }
 
 func TestNewRefusesProfiles(t *testing.T) {
-	_, err := scheduler.New(scheduler.Sources{}, scheduler.Profile{Predicates: []scheduler.Predicate{nil}}, nil, nil, scheduler.Options{})
+	_, err := scheduler.New(scheduler.Sources{}, scheduler.Profile{Plugins: []scheduler.Enabled{{}}}, nil, nil, scheduler.Options{})
 	if !errors.Is(err, scheduler.ErrProfile) {
 		t.Errorf("error %v", err)
 	}
 }
 
-// Runs of the same story in a bubble give the same log, whatever order goroutines run in.
+// Runs of the same scenario in a bubble give the same log, in whatever order goroutines run.
 func TestRunsRepeat(t *testing.T) {
 	story := func() (log []string) {
 		run(t, scheduler.Options{Settle: time.Millisecond}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
@@ -417,4 +418,9 @@ func TestRunsRepeat(t *testing.T) {
 	for range 20 {
 		same(t, first, story())
 	}
+}
+
+// binding returns a profile that only binds.
+func binding(s *server) scheduler.Profile {
+	return scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: plugins.DefaultBinder{Client: s}}}}
 }

@@ -6,19 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// maxClasses bounds what a Planner remembers.
+// maxClasses bounds the cache of a Planner.
 const maxClasses = 64
 
-// Planner decides like its Profile, faster. Pods whose signatures are equal for all Local
-// predicates and priorities form a class; a class remembers what those said about each node,
-// and asks again only about nodes that changed since. So the next pod of a class costs the work
-// of the node that the last one went to, and the adding up. The other predicates and
-// priorities are asked about every node each time.
+// Planner decides like its Profile, but faster. Pods with equal signatures for all Local predicates and
+// priorities form a class; a class caches their results for each node, and calls them again only for nodes that
+// have changed since. So the next pod of a class costs the work for the node that the last one went to, and
+// adding up the totals. Other predicates and priorities are called for every node each time.
 //
-// A Planner is for one goroutine at a time. The snapshots may come from any State, in any
-// order.
+// A Planner must be used by one goroutine at a time. The snapshots may come from any State, in any order.
 type Planner struct {
-	profile         *Profile
+	plugins         *roles
 	localPredicates []bool
 	localPriorities []bool
 	locals          []Local
@@ -26,34 +24,37 @@ type Planner struct {
 	classes map[string]*class
 	uses    uint64
 	key     []byte
+	part    []byte
 	e       evaluation
 }
 
-// NewPlanner is a planner that remembers nothing yet. The profile must not be changed any more.
+// NewPlanner returns a planner with an empty cache. The profile must not be changed any more.
 func NewPlanner(p *Profile) *Planner {
-	planner := &Planner{profile: p, classes: map[string]*class{}}
-	local := func(v any) bool {
-		l, ok := v.(Local)
-		if ok {
+	planner := &Planner{plugins: p.roles(), classes: map[string]*class{}}
+	known := map[string]bool{} // a plugin with two roles has one signature
+	local := func(p Plugin) bool {
+		l, ok := p.(Local)
+		if ok && !known[p.Name()] {
+			known[p.Name()] = true
 			planner.locals = append(planner.locals, l)
 		}
 		return ok
 	}
-	for _, predicate := range p.Predicates {
+	for _, predicate := range planner.plugins.predicates {
 		planner.localPredicates = append(planner.localPredicates, local(predicate))
 	}
-	for _, w := range p.Priorities {
+	for _, w := range planner.plugins.priorities {
 		planner.localPriorities = append(planner.localPriorities, local(w.Priority))
 	}
 	return planner
 }
 
-// Schedule decides as Profile.Schedule does.
+// Schedule decides like Profile.Schedule.
 func (p *Planner) Schedule(pod *corev1.Pod, s *Snapshot) Decision {
 	return p.evaluate(pod, s).decision()
 }
 
-// Place is Schedule without the reasons: only which node, or why none. It is several times as
+// Place is Schedule without the reasons: it returns only the node, or why there is none. It is several times as
 // fast.
 func (p *Planner) Place(pod *corev1.Pod, s *Snapshot) (node string, err error) {
 	e := p.evaluate(pod, s)
@@ -63,10 +64,10 @@ func (p *Planner) Place(pod *corev1.Pod, s *Snapshot) (node string, err error) {
 	return e.nodes[e.chosen].Name, nil
 }
 
-// evaluate returns an evaluation that is good until the next call.
+// evaluate returns an evaluation that is valid until the next call.
 func (p *Planner) evaluate(pod *corev1.Pod, s *Snapshot) *evaluation {
 	c := p.class(pod)
-	p.e.run(p.profile, c, pod, s)
+	p.e.run(p.plugins, c, pod, s)
 	// Pods for certain nodes, such as those of a DaemonSet, are rarely alike.
 	if c != nil && c.used == 0 && p.e.only.names == nil {
 		p.evict()
@@ -79,20 +80,21 @@ func (p *Planner) evaluate(pod *corev1.Pod, s *Snapshot) *evaluation {
 	return &p.e
 }
 
-// class returns the class of a pod, with its signature in p.key, or nil when it can have none.
+// class returns the class of a pod, with its signature in p.key, or nil if it has none.
 func (p *Planner) class(pod *corev1.Pod) *class {
 	if len(p.locals) == 0 {
 		return nil
 	}
 	p.key = p.key[:0]
 	for _, l := range p.locals {
-		start := len(p.key)
+		// Each signature has a buffer of its own, so that none can spoil another's.
 		var ok bool
-		if p.key, ok = l.Signature(p.key, pod); !ok {
+		if p.part, ok = l.Signature(p.part[:0], pod); !ok {
 			return nil
 		}
-		// With its length behind it one signature cannot run into the next.
-		p.key = binary.LittleEndian.AppendUint32(p.key, uint32(len(p.key)-start))
+		// Its length separates one signature from the next.
+		p.key = binary.LittleEndian.AppendUint32(p.key, uint32(len(p.part)))
+		p.key = append(p.key, p.part...)
 	}
 	if c := p.classes[string(p.key)]; c != nil {
 		return c
@@ -104,7 +106,7 @@ func (p *Planner) class(pod *corev1.Pod) *class {
 	}
 }
 
-// evict makes room by forgetting the class that was not needed for longest.
+// evict drops the least recently used class.
 func (p *Planner) evict() {
 	if len(p.classes) < maxClasses {
 		return
@@ -118,31 +120,30 @@ func (p *Planner) evict() {
 	delete(p.classes, oldest)
 }
 
-// class is what Local predicates and priorities said about each node for pods that are alike.
+// class caches the results of Local predicates and priorities for similar pods by node.
 type class struct {
-	used                             uint64 // when last, 0 for a new one
+	used                             uint64 // time of last use, 0 for a new one
 	localPredicates, localPriorities []bool
 
 	prepared []*Prepared
-	nodes    []*NodeInfo // that refusedBy and refusals are about, by number in the snapshot
+	nodes    []*NodeInfo // the nodes of refusedBy and refusals, by number in the snapshot
 	// refusedBy is the first Local predicate that refuses the node, or passed.
 	refusedBy []int16
 	refusals  []*Refusal
 	columns   []column
 }
 
-// column is what one priority said.
+// column is the cached scores of one priority.
 type column struct {
 	prepared bool
-	call     func(*NodeInfo) int64 // nil when it has no opinion
-	nodes    []*NodeInfo           // that scores are about, nil where it was not asked
+	call     func(*NodeInfo) int64 // nil if it skips the pod
+	nodes    []*NodeInfo           // the nodes of scores, nil where it was not called
 	scores   []int64
 }
 
-// follow asks the Local predicates about those nodes that are not the same as last time.
+// follow calls the Local predicates for the nodes that have changed.
 func (c *class) follow(s *Snapshot, checks []check) {
-	if !c.aligned(s) {
-		n := len(s.nodes)
+	if n := len(s.nodes); n != len(c.nodes) {
 		c.nodes, c.refusedBy, c.refusals = make([]*NodeInfo, n), make([]int16, n), make([]*Refusal, n)
 		for i := range c.columns {
 			c.columns[i].nodes, c.columns[i].scores = nil, nil
@@ -160,7 +161,7 @@ func (c *class) follow(s *Snapshot, checks []check) {
 			if r := check.call(node); r != nil {
 				c.refusedBy[i], c.refusals[i] = check.number, r
 				if r.Err != nil {
-					c.nodes[i] = nil // a failure is not an answer
+					c.nodes[i] = nil // a failure is not cached
 				}
 				break
 			}
@@ -168,24 +169,11 @@ func (c *class) follow(s *Snapshot, checks []check) {
 	}
 }
 
-// aligned says whether nodes have the numbers that they had last time.
-func (c *class) aligned(s *Snapshot) bool {
-	if len(c.nodes) != len(s.nodes) {
-		return false
-	}
-	for i, node := range s.nodes {
-		if old := c.nodes[i]; old != node && (old == nil || old.Name != node.Name) {
-			return false
-		}
-	}
-	return true
-}
-
-// scores are a Local priority's scores of the feasible nodes, nil when it has no opinion.
+// scores returns a Local priority's scores of the feasible nodes, nil if it skips the pod.
 func (c *class) scores(e *evaluation, i int) ([]int64, error) {
 	col := &c.columns[i]
 	if !col.prepared {
-		call, err := prepareScores(e.profile.Priorities[i].Priority, e)
+		call, err := prepareScores(e.plugins.priorities[i].Priority, e)
 		if err != nil {
 			return nil, err
 		}

@@ -1,87 +1,100 @@
 package scheduler
 
 import (
+	"errors"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Predicate says which nodes can take a pod ("Filter" upstream). A predicate may also
-// implement Preparer, Gate, Hinter and Local.
+// Predicate decides which nodes can take a pod ("Filter" upstream). A predicate may also implement Preparer and
+// Local.
 //
-// Implementations are safe for concurrent use, change neither the pod nor the node, and answer
-// the same question always the same way.
+// Implementations must be safe for concurrent use, change neither the pod nor the node, and be deterministic.
 type Predicate interface {
-	// Name tells predicates apart: no two of a profile share one.
-	Name() string
-	// Check returns nil when the node can take the pod, and why not otherwise.
+	Plugin
+	// Check returns nil if the node can take the pod, and otherwise why not.
 	Check(pod *corev1.Pod, node *NodeInfo) *Refusal
 }
 
-// Preparer is the part of a Predicate that looks at the pod once, before any node ("PreFilter"
-// upstream).
+// Preparer is the part of a Predicate that examines the pod once, before any node ("PreFilter" upstream).
 type Preparer interface {
-	// Prepare returns how to check nodes for this pod. An error fails the attempt; it is
-	// retried with back-off.
+	// Prepare returns how to check nodes for this pod. An error fails the attempt; it is retried with back-off.
 	Prepare(pod *corev1.Pod, s *Snapshot) (Prepared, error)
 }
 
-// Prepared is what a Preparer found out about a pod. The zero value checks every node with the
-// predicate's own Check.
+// Prepared is the result of a Preparer for a pod. The zero value checks every node with the predicate's own
+// Check.
 type Prepared struct {
-	// Skip: there is nothing to check for this pod.
+	// Skip means that there is nothing to check for this pod.
 	Skip bool
-	// Refusal, when set, refuses the pod on every node.
+	// Refusal, if set, refuses the pod on every node.
 	Refusal *Refusal
-	// Nodes, when not nil, names the only nodes that come into question.
+	// Nodes, if not nil, names the only eligible nodes.
 	Nodes []string
-	// Check, when set, takes the place of the predicate's Check for this pod.
+	// Check, if set, replaces the predicate's Check for this pod.
 	Check func(node *NodeInfo) *Refusal
 }
 
-// Gate is the part of a Predicate that keeps pods from being tried at all ("PreEnqueue"
-// upstream).
+// Gate is the part of a plugin that keeps pods from being tried at all ("PreEnqueue" upstream).
 type Gate interface {
-	// Holds returns why the pod is not to be tried yet, or nil. It is asked again when the pod
-	// changes, as its Hinter says.
+	// Holds returns why the pod must not be tried yet, or nil. It is called again when the pod changes,
+	// according to its Hinter.
 	Holds(pod *corev1.Pod) *Refusal
 }
 
-// Hinter is the part of a Predicate that knows which events may let a pod pass that it refused
-// ("EventsToRegister" and queueing hints upstream). Without it every event has the pod tried
-// again.
+// Hinter is the part of a plugin that knows which events may let a pod pass that it refused ("EventsToRegister"
+// and queueing hints upstream). Without it, the pod is retried after every event.
 type Hinter interface {
-	// Events returns the kinds of events that MayHelp wants to be asked about.
+	// Events returns the kinds of events for which MayHelp is called.
 	Events() EventKind
-	// MayHelp says whether the pod, which this predicate refused, deserves another try.
+	// MayHelp reports whether to retry the pod, which this plugin refused, after the event.
 	MayHelp(pod *corev1.Pod, e Event) bool
 }
 
-// Local is the part of a Predicate or Priority whose answers depend on nothing but the node's
-// NodeInfo and those fields of the pod that its signature is made of. What it says about a
-// node is remembered for all pods of one signature until the node changes. It must not look at
-// the Snapshot in Prepare, nor at the snapshot and the feasible nodes in PrepareScores.
-type Local interface {
-	// Signature appends the fields to b, in a form that differs when they differ. It returns
-	// false for a pod whose answers must not be remembered.
-	Signature(b []byte, pod *corev1.Pod) ([]byte, bool)
-}
-
-// Refusal is why a predicate refuses a node. It may be shared: nobody changes it.
+// Refusal is why a pod is refused: a node by a predicate, or the chosen node by a later plugin, which returns
+// it as its error. It may be shared and must not be changed.
 type Refusal struct {
-	// Reasons are phrases that make sense behind a number of nodes, such as
-	// "Insufficient cpu" or "node(s) were unschedulable".
+	// Reasons are phrases to follow a number of nodes, such as "Insufficient cpu" or "node(s) were
+	// unschedulable".
 	Reasons []string
-	// Unresolvable: removing pods from the node would not help, so preemption need not try
+	// Unresolvable means that removing pods from the node would not help, so preemption need not try
 	// ("UnschedulableAndUnresolvable" upstream).
 	Unresolvable bool
-	// Err, when set, says that the check itself failed. The attempt ends with it and is retried
-	// with back-off.
+	// Err, if set, means that the check itself failed. The attempt ends with it and is retried with back-off.
 	Err error
 }
 
-// Refuse is a refusal for the given reasons that removing pods from the node might lift.
+// Refuse returns a refusal for the given reasons that removing pods from the node might resolve.
 func Refuse(reasons ...string) *Refusal { return &Refusal{Reasons: reasons} }
 
-// PredicateFunc is a Predicate made of a function.
+// Error returns the reasons, separated by commas, or the text of Err.
+func (r *Refusal) Error() string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Err != nil:
+		return r.Err.Error()
+	}
+	return strings.Join(r.Reasons, ", ")
+}
+
+// Unwrap returns Err.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// refusal splits the error of a plugin into a refusal or a failure. A nil *Refusal in an error is neither.
+func refusal(err error) (*Refusal, error) {
+	var r *Refusal
+	if !errors.As(err, &r) {
+		return nil, err
+	}
+	if r != nil && r.Err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// PredicateFunc returns a Predicate that calls a function.
 func PredicateFunc(name string, check func(pod *corev1.Pod, node *NodeInfo) *Refusal) Predicate {
 	return predicateFunc{name, check}
 }

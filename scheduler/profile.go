@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -10,107 +11,177 @@ import (
 // DefaultSchedulerName is the spec.schedulerName of pods that do not choose a scheduler.
 const DefaultSchedulerName = corev1.DefaultSchedulerName
 
-// ErrProfile: a Profile cannot be used as it is.
+// ErrProfile means that the Profile is invalid.
 var ErrProfile = errors.New("invalid scheduler profile")
 
-// Profile is a way to choose nodes: predicates and priorities, in the order in which they are
-// asked. It is not changed once it is in use, and may then be used by many goroutines.
+// Profile is a list of plugins that choose nodes, in the order in which they are called. It must not be changed
+// once it is in use, and may then be used by many goroutines.
 type Profile struct {
-	// SchedulerName is the spec.schedulerName of the pods that the profile is for; empty means
-	// DefaultSchedulerName.
+	// SchedulerName is the spec.schedulerName of the profile's pods; empty means DefaultSchedulerName.
 	SchedulerName string
-	// Predicates are asked in order; the first that refuses a node is the one that counts.
-	Predicates []Predicate
-	Priorities []Weighted
-	// Seed decides between nodes of equal total. Each pair of a pod's and a node's name has a
-	// rank that depends on the seed and nothing else, and the highest rank wins: evenly spread
-	// like upstream's random choice, but the same in each run.
+	// Plugins are called in order. The first predicate that refuses a node counts.
+	Plugins []Enabled
+	// Seed chooses between nodes of equal total. Each pair of a pod's and a node's name has a rank that depends
+	// on the seed and nothing else, and the highest rank wins: evenly spread like upstream's random choice, but
+	// the same in each run.
 	Seed uint64
 }
 
-// Validate fails with ErrProfile when names are missing or double, or weights below 1.
+// Validate fails with ErrProfile if a plugin has no name, a duplicate name or no role, or if a weight is
+// negative.
 func (p *Profile) Validate() error {
 	names := map[string]bool{}
-	for _, predicate := range p.Predicates {
-		if predicate == nil || predicate.Name() == "" {
-			return fmt.Errorf("%w: a predicate without name", ErrProfile)
+	for _, e := range p.Plugins {
+		if e.Plugin == nil || e.Plugin.Name() == "" {
+			return fmt.Errorf("%w: a plugin without name", ErrProfile)
 		}
-		if names[predicate.Name()] {
-			return fmt.Errorf("%w: two predicates %q", ErrProfile, predicate.Name())
+		name := e.Plugin.Name()
+		if names[name] {
+			return fmt.Errorf("%w: two plugins %q", ErrProfile, name)
 		}
-		names[predicate.Name()] = true
-	}
-	clear(names)
-	for _, w := range p.Priorities {
-		if w.Priority == nil || w.Priority.Name() == "" {
-			return fmt.Errorf("%w: a priority without name", ErrProfile)
+		names[name] = true
+		if e.Weight < 0 {
+			return fmt.Errorf("%w: plugin %q has weight %d", ErrProfile, name, e.Weight)
 		}
-		if names[w.Priority.Name()] {
-			return fmt.Errorf("%w: two priorities %q", ErrProfile, w.Priority.Name())
+		if !refuses(e) && !follows(e) && e.Weight == 0 {
+			return fmt.Errorf("%w: plugin %q has nothing to do, or only scores and no weight", ErrProfile, name)
 		}
-		if w.Weight < 1 {
-			return fmt.Errorf("%w: priority %q has weight %d", ErrProfile, w.Priority.Name(), w.Weight)
+		if _, scores := e.Plugin.(Priority); e.Weight > 0 && !scores {
+			return fmt.Errorf("%w: plugin %q has weight %d and no scores", ErrProfile, name, e.Weight)
 		}
-		names[w.Priority.Name()] = true
 	}
 	return nil
 }
 
-// Schedule chooses a node for a pod. It is a pure function: the pod need not exist, nothing
-// is changed, and equal arguments give equal decisions. All nodes are considered, where upstream
-// takes a sample of large clusters.
+// refuses reports whether a plugin can be the reason why a pod waits.
+func refuses(e Enabled) bool {
+	switch e.Plugin.(type) {
+	case Predicate, Gate, Reserver, Permitter:
+		return !e.PriorityOnly
+	}
+	return false
+}
+
+// follows reports whether a plugin has a role after the decision that cannot refuse a pod.
+func follows(e Enabled) bool {
+	switch e.Plugin.(type) {
+	case PreBinder, Binder, PostBinder, Preemptor:
+		return !e.PriorityOnly
+	}
+	return false
+}
+
+// roles are the deciding plugins of a profile, by role.
+type roles struct {
+	seed       uint64
+	predicates []Predicate
+	priorities []weighted
+}
+
+type weighted struct {
+	Priority
+	weight int64
+}
+
+func (p *Profile) roles() *roles {
+	r := &roles{
+		seed:       p.Seed,
+		predicates: make([]Predicate, 0, len(p.Plugins)),
+		priorities: make([]weighted, 0, len(p.Plugins)),
+	}
+	for _, e := range p.Plugins {
+		if predicate, ok := e.Plugin.(Predicate); ok && !e.PriorityOnly {
+			r.predicates = append(r.predicates, predicate)
+		}
+		if priority, ok := e.Plugin.(Priority); ok && e.Weight > 0 {
+			r.priorities = append(r.priorities, weighted{priority, e.Weight})
+		}
+	}
+	return r
+}
+
+// followers are the plugins of a profile that run after the decision, by role.
+type followers struct {
+	reservers   []Reserver
+	permitters  []Permitter
+	preBinders  []PreBinder
+	binders     []Binder
+	postBinders []PostBinder
+	preemptors  []Preemptor
+}
+
+func (p *Profile) followers() followers {
+	return followers{
+		reservers: of[Reserver](p), permitters: of[Permitter](p), preBinders: of[PreBinder](p),
+		binders: of[Binder](p), postBinders: of[PostBinder](p), preemptors: of[Preemptor](p),
+	}
+}
+
+// slow reports whether any plugin runs between the decision and the binding.
+func (f *followers) slow() bool {
+	return len(f.reservers)+len(f.permitters)+len(f.preBinders) > 0
+}
+
+// of returns the plugins with one role.
+func of[Role Plugin](p *Profile) (plugins []Role) {
+	for _, e := range p.Plugins {
+		if plugin, ok := e.Plugin.(Role); ok && !e.PriorityOnly {
+			plugins = append(plugins, plugin)
+		}
+	}
+	return plugins
+}
+
+// Schedule chooses a node for a pod. It is a pure function: the pod need not exist, nothing is changed, and
+// equal arguments give equal decisions. It considers all nodes, where upstream samples large clusters.
 //
-// As upstream, a node that is the only one to pass is chosen without asking the priorities.
+// As upstream, a single feasible node is chosen without calling the priorities, and the node in the pod's
+// status.nominatedNodeName without checking others if it passes. Only predicates and priorities are called.
 func (p *Profile) Schedule(pod *corev1.Pod, s *Snapshot) Decision {
 	var e evaluation
-	e.run(p, nil, pod, s)
+	e.run(p.roles(), nil, pod, s)
 	return e.decision()
 }
 
-// Held returns the name of the first predicate whose Gate holds the pod back, and why; or "",
-// nil.
+// Held returns the name of the first plugin whose Gate holds the pod back, and why; or "", nil.
 func (p *Profile) Held(pod *corev1.Pod) (string, *Refusal) {
-	for _, predicate := range p.Predicates {
-		if g, ok := predicate.(Gate); ok {
+	for _, e := range p.Plugins {
+		if g, ok := e.Plugin.(Gate); ok && !e.PriorityOnly {
 			if r := g.Holds(pod); r != nil {
-				return predicate.Name(), r
+				return e.Plugin.Name(), r
 			}
 		}
 	}
 	return "", nil
 }
 
-// MayHelp says whether an event is a reason to try a pod again that the named predicates
-// refused. A name that the profile does not know is helped by everything, and nothing by an
-// event of no kind.
+// MayHelp reports whether an event is a reason to retry a pod that the named plugins refused. Every event helps
+// a name that is not in the profile, and an event without a kind helps none.
 func (p *Profile) MayHelp(pod *corev1.Pod, refusedBy []string, e Event) bool {
 	if e.Kind == 0 {
 		return false
 	}
 	for _, name := range refusedBy {
-		known := false
-		for _, predicate := range p.Predicates {
-			if predicate.Name() != name {
-				continue
-			}
-			known = true
-			h, ok := predicate.(Hinter)
-			if !ok || h.Events()&e.Kind != 0 && h.MayHelp(pod, e) {
-				return true
-			}
+		i := slices.IndexFunc(p.Plugins, func(e Enabled) bool { return e.Plugin.Name() == name })
+		if i < 0 {
+			return true
 		}
-		if !known {
+		h, ok := p.Plugins[i].Plugin.(Hinter)
+		if !ok || h.Events()&e.Kind != 0 && h.MayHelp(pod, e) {
 			return true
 		}
 	}
 	return false
 }
 
-// events are the kinds of events that may help any pod.
+// events returns the kinds of events that may help any pod.
 func (p *Profile) events() EventKind {
 	var kinds EventKind
-	for _, predicate := range p.Predicates {
-		if h, ok := predicate.(Hinter); ok {
+	for _, e := range p.Plugins {
+		if !refuses(e) {
+			continue
+		}
+		if h, ok := e.Plugin.(Hinter); ok {
 			kinds |= h.Events()
 		} else {
 			kinds |= AllEvents

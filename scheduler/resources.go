@@ -8,29 +8,31 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/component-helpers/resource"
+
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// What a container counts as requesting, for priorities only, when it says nothing, so that
-// pods without requests do not pile up on one node.
+// The requests that priorities assume for a container without any, so that pods without requests do not pile up
+// on one node.
 const (
 	DefaultMilliCPURequest int64 = 100
 	DefaultMemoryRequest   int64 = 200 << 20
 )
 
-// Resources are amounts of what pods request and nodes offer.
+// Resources are amounts that pods request or nodes offer.
 type Resources struct {
 	MilliCPU int64 // thousandths of a CPU
 	// Memory and EphemeralStorage are in bytes.
 	Memory           int64
 	EphemeralStorage int64
-	// Pods is how many pods a node takes.
+	// Pods is the number of pods that a node takes.
 	Pods int64
-	// Scalars are the amounts of extended, hugepages, attachable-volumes and other prefixed
-	// resources. Those that are 0 are left out. The map is shared: nobody changes it.
+	// Scalars are the amounts of extended, hugepages, attachable-volumes and other prefixed resources, without
+	// zeros. The map is shared and must not be changed.
 	Scalars map[corev1.ResourceName]int64
 }
 
-// ResourcesOf are the amounts in a list; names that scheduling does not know are left out.
+// ResourcesOf returns the amounts in a list, without names that scheduling does not know.
 func ResourcesOf(list corev1.ResourceList) Resources {
 	var r Resources
 	for name, q := range list {
@@ -55,7 +57,7 @@ func ResourcesOf(list corev1.ResourceList) Resources {
 	return r
 }
 
-// isScalar says whether a resource is counted although it is none of the four known by name.
+// isScalar reports whether a resource counts although it is none of the four known by name.
 func isScalar(name corev1.ResourceName) bool {
 	s := string(name)
 	switch {
@@ -66,11 +68,11 @@ func isScalar(name corev1.ResourceName) bool {
 	case !strings.Contains(s, "/"), strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix):
 		return false
 	}
-	// An extended resource's name must still be a name with "requests." before it, as in quota.
+	// An extended resource's name must remain valid with the prefix "requests.", as in quota.
 	return len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+s)) == 0
 }
 
-// plus returns r and sign times o.
+// plus returns r plus sign times o.
 func (r Resources) plus(o Resources, sign int64) Resources {
 	r.MilliCPU += sign * o.MilliCPU
 	r.Memory += sign * o.Memory
@@ -95,30 +97,30 @@ func (r Resources) plus(o Resources, sign int64) Resources {
 	return r
 }
 
-// Requests are what a pod that is not bound yet asks a node for: the sum of its containers, or
-// the largest init container, or what the pod asks for as a whole, and its overhead.
+// Requests returns the requests of a pod that is not bound yet: the sum of its containers, or the largest init
+// container, or the pod-level requests, and its overhead.
 func Requests(pod *corev1.Pod) Resources {
 	r := ResourcesOf(resource.PodRequests(pod, resource.PodResourcesOptions{}))
 	r.Pods = 0
 	return r
 }
 
-// statusOptions sum up a pod with what was resized in place (KEP-1287, KEP-5419).
+// statusOptions makes requests include those of in-place resizes (KEP-1287, KEP-5419).
 func statusOptions() resource.PodResourcesOptions {
 	return resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
 }
 
-// PodInfo is a pod and what it takes from its node. It is shared and never changed.
+// PodInfo is a pod and what it uses of its node. It is shared and never changed.
 type PodInfo struct {
 	Pod      *corev1.Pod
-	Requests Resources
-	// NonZeroMilliCPU and NonZeroMemory are the requests with DefaultMilliCPURequest and
-	// DefaultMemoryRequest for each container that says nothing.
+	Requests Resources // including overhead
+	// NonZeroMilliCPU and NonZeroMemory are the requests with DefaultMilliCPURequest and DefaultMemoryRequest
+	// for each container without any.
 	NonZeroMilliCPU, NonZeroMemory int64
 	Ports                          []HostPort
 }
 
-// NewPodInfo sums up a pod.
+// NewPodInfo returns the PodInfo of a pod.
 func NewPodInfo(pod *corev1.Pod) *PodInfo {
 	options := statusOptions()
 	requests := resource.PodRequests(pod, options)
@@ -141,16 +143,16 @@ func NewPodInfo(pod *corev1.Pod) *PodInfo {
 	return p
 }
 
-// HostPort is a port of a node. In a NodeInfo it is taken by a pod.
+// HostPort is a port of a node, which a pod occupies in a NodeInfo.
 type HostPort struct {
-	// IP is the address; 0.0.0.0 is all of them.
+	// IP is the address; 0.0.0.0 means all of them.
 	IP       string
 	Protocol corev1.Protocol
 	Port     int32
 }
 
-// HostPorts are the node's ports that a pod occupies for as long as it lives: those of its
-// containers and of its init containers that are restarted always.
+// HostPorts returns the node's ports that a pod occupies throughout its life: those of its containers and of
+// its sidecars.
 func HostPorts(pod *corev1.Pod) []HostPort {
 	var ports []HostPort
 	add := func(c *corev1.Container) {
@@ -169,7 +171,7 @@ func HostPorts(pod *corev1.Pod) []HostPort {
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if c := &pod.Spec.InitContainers[i]; restart.Sidecar(c) {
 			add(c)
 		}
 	}
@@ -179,7 +181,7 @@ func HostPorts(pod *corev1.Pod) []HostPort {
 	return ports
 }
 
-// Conflicts says whether two pods cannot have these ports on one node.
+// Conflicts reports whether two pods cannot have these ports on one node.
 func (p HostPort) Conflicts(o HostPort) bool {
 	return p.Port == o.Port && p.Protocol == o.Protocol && (p.IP == o.IP || p.IP == "0.0.0.0" || o.IP == "0.0.0.0")
 }

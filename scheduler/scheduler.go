@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/events"
@@ -18,77 +19,81 @@ import (
 	"github.com/keelson-dev/keelson/scheduler/queue"
 )
 
-// Sources are what a Scheduler reads.
+// Sources are the informers that a Scheduler reads.
 type Sources struct {
 	Pods  *informer.Informer[*corev1.Pod]
 	Nodes *informer.Informer[*corev1.Node]
 }
 
-// Writer is what a Scheduler writes through: it creates the binding subresource of pods and
-// patches their status. A client.Client is one.
-type Writer interface {
-	client.Creator
-	client.Patcher
-}
-
-// Options of a Scheduler. The zero value is ready to use.
+// Options are the options of a Scheduler. The zero value is valid.
 type Options struct {
-	// Writes is how many bindings and status patches are under way at once; 0 means 16. With 1
-	// pods are bound in the order in which they were scheduled.
+	// Writes is the maximum number of concurrent bindings and status patches; 0 means 16. With 1, pods are
+	// bound in the order in which they were scheduled, except those that wait for a permit or have a PreBinder.
 	Writes int
-	// Settle is how long the scheduler waits after something happened before it looks at the
-	// queue, so that it sees what happens at the same moment together. In a synctest bubble any
-	// positive value makes what it sees independent of the order in which goroutines ran.
+	// PreBinds is the maximum number of pods for which PreBinders run concurrently; 0 means 64.
+	PreBinds int
+	// Settle is how long the scheduler waits after an event before it examines the queue, so that it sees
+	// simultaneous events together. In a synctest bubble, any positive value makes the result independent of
+	// the order in which goroutines run.
 	Settle time.Duration
-	// InitialBackoff and MaxBackoff are how long a pod waits after its first and its later
-	// failures; 0 means 1 s and 10 s.
+	// InitialBackoff and MaxBackoff are how long a pod waits after its first and its later failures; 0 means 1
+	// s and 10 s.
 	InitialBackoff, MaxBackoff time.Duration
-	// OnDecision, when set, gets every decision, from one goroutine and in order, after the
-	// decision was taken in and before it is written. It must be quick.
+	// OnDecision, if set, is called with every decision, from one goroutine and in order, after the decision
+	// was applied and before it is written. It must be quick. The decision includes the result of preemption,
+	// but not of the plugins that run after the decision.
 	OnDecision func(Decision)
-	// Logger is told about failing writes; nil discards.
+	// Logger logs failing writes; nil discards.
 	Logger *slog.Logger
 }
 
-// Scheduler gives the pods of its profile nodes, as upstream's kube-scheduler does. Make one
-// with New.
+// Scheduler assigns the pods of its profile to nodes, like upstream's kube-scheduler. Make one with New.
 type Scheduler struct {
 	profile Profile
 	in      Sources
-	write   Writer
+	plugins followers
+	write   client.Patcher
 	events  events.Recorder
 	o       Options
-	log     *slog.Logger
-	kinds   EventKind     // that may help any pod
+	kinds   EventKind     // those that may help any pod
 	wake    chan struct{} // holds one token while the queue may have changed
 
 	mu      sync.Mutex // guards the rest
 	state   State
 	queue   *queue.Queue[Event]
 	planner *Planner
-	// pending are the latest states of the profile's pods that have no node.
+	// pending are the latest states of the profile's pods without a node.
 	pending map[types.NamespacedName]*corev1.Pod
-	// assumed are the pods, with their nodes, whose binding was not seen in Sources yet.
+	// assumed are the pods, with their nodes, whose binding Sources have not shown yet.
 	assumed map[types.UID]*corev1.Pod
+	// bindings are the pods between their decision and their binding, if any plugin runs in between.
+	bindings map[types.UID]*binding
 }
 
-// New makes a scheduler that follows its sources and does nothing until Run. It fails with
-// ErrProfile.
-func New(in Sources, p Profile, w Writer, r events.Recorder, o Options) (*Scheduler, error) {
+// New returns a scheduler that follows its sources and does nothing until Run. It writes the status of pods
+// through w. It fails with ErrProfile if the profile is invalid, or has no Binder.
+func New(in Sources, p Profile, w client.Patcher, r events.Recorder, o Options) (*Scheduler, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
+	}
+	plugins := p.followers()
+	if len(plugins.binders) == 0 {
+		return nil, fmt.Errorf("%w: no plugin binds pods", ErrProfile)
 	}
 	if o.Writes <= 0 {
 		o.Writes = 16
 	}
-	log := o.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+	if o.PreBinds <= 0 {
+		o.PreBinds = 64
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Scheduler{
-		profile: p, in: in, write: w, events: r, o: o, log: log,
+		profile: p, in: in, plugins: plugins, write: w, events: r, o: o,
 		kinds: p.events(), wake: make(chan struct{}, 1),
 		pending: map[types.NamespacedName]*corev1.Pod{}, assumed: map[types.UID]*corev1.Pod{},
+		bindings: map[types.UID]*binding{},
 	}
 	s.planner = NewPlanner(&s.profile)
 	s.queue = queue.New(time.Now(), queue.Options[Event]{
@@ -97,15 +102,15 @@ func New(in Sources, p Profile, w Writer, r events.Recorder, o Options) (*Schedu
 			name, _ := s.profile.Held(pod)
 			return name
 		},
-		MayHelp: s.profile.MayHelp,
+		MayHelp: s.mayHelp,
 	})
 	in.Pods.AddHandler(informer.Handler[*corev1.Pod]{Added: s.podAdded, Updated: s.podUpdated, Deleted: s.podDeleted})
 	in.Nodes.AddHandler(informer.Handler[*corev1.Node]{Added: s.nodeAdded, Updated: s.nodeUpdated, Deleted: s.nodeDeleted})
 	return s, nil
 }
 
-// Run schedules pods until the context ends, and returns nil then, when all its writes have
-// returned. Somebody else runs the sources. It is called once.
+// Run schedules pods until the context ends, and then returns nil, after all its writes have returned. The
+// caller runs the sources. Run is called once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	for _, synced := range []func(context.Context) error{s.in.Nodes.WaitSynced, s.in.Pods.WaitSynced} {
 		if err := synced(ctx); err != nil {
@@ -115,7 +120,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return fmt.Errorf("scheduler: waiting for its sources: %w", err)
 		}
 	}
-	w := newWrites(s.o.Writes)
+	w := newWrites(s.o)
 	defer w.all.Wait()
 	for ctx.Err() == nil {
 		_ = pause.For(ctx, s.o.Settle)
@@ -144,8 +149,7 @@ func (s *Scheduler) rest(ctx context.Context) {
 	}
 }
 
-// attempt takes one pod from the queue and finds it a node. It returns false when there is none
-// to try now.
+// attempt takes one pod from the queue and finds it a node. It returns false if there is no pod to try now.
 func (s *Scheduler) attempt(ctx context.Context, w *writes) bool {
 	s.mu.Lock()
 	now := time.Now()
@@ -161,35 +165,53 @@ func (s *Scheduler) attempt(ctx context.Context, w *writes) bool {
 			fmt.Sprintf("skip schedule deleting pod: %v/%v", pod.Namespace, pod.Name))
 		return true
 	}
-	e := s.planner.evaluate(pod, s.state.Snapshot())
-	err, node := e.err, ""
-	if err == nil {
-		node = e.nodes[e.chosen].Name
-		s.assume(pod, node)
-	} else {
-		s.queue.Return(item, pod, refusedBy(err), now)
-	}
+	snapshot := s.state.Snapshot()
+	e := s.planner.evaluate(pod, snapshot)
 	var decision Decision
-	if s.o.OnDecision != nil {
+	fit, unfit := preemptible(e.err)
+	preempt := unfit && len(s.plugins.preemptors) > 0
+	if s.o.OnDecision != nil || preempt {
 		decision = e.decision()
 	}
-	s.mu.Unlock()
-
-	if s.o.OnDecision != nil {
-		s.o.OnDecision(decision)
-	}
-	w.start(ctx, pod.UID, func() {
-		if err != nil {
-			s.report(ctx, pod, err)
-			return
+	if e.err != nil {
+		err, nomination := e.err, &Nomination{}
+		s.queue.Return(item, pod, refusedBy(err), now)
+		s.state.Nominate(pod, "")
+		s.mu.Unlock()
+		if preempt {
+			nomination, fit.Preemption = s.plugins.preempt(ctx, decision, snapshot)
+			s.nominate(pod, nomination)
 		}
-		s.bind(ctx, item, pod, node)
-	})
+		s.decided(decision)
+		w.start(ctx, pod.UID, func() { s.report(ctx, pod, err, nomination) })
+		return true
+	}
+	bound := &binding{item: item, pod: pod, node: e.nodes[e.chosen].Name}
+	s.assume(pod, bound.node)
+	if s.plugins.slow() {
+		bound.gone = make(chan struct{})
+		s.bindings[pod.UID] = bound
+	}
+	s.mu.Unlock()
+	s.decided(decision)
+	if err := s.reserve(ctx, bound); err != nil {
+		if latest := s.abandon(bound, err, false); latest != nil {
+			w.start(ctx, pod.UID, func() { s.report(ctx, latest, err, &Nomination{}) })
+		}
+		return true
+	}
+	s.bindLater(ctx, bound, w)
 	return true
 }
 
-// refusedBy are the predicates that a failed attempt blames; none when it was an error, or
-// when there are no nodes: then the pod is tried again with back-off.
+func (s *Scheduler) decided(d Decision) {
+	if s.o.OnDecision != nil {
+		s.o.OnDecision(d)
+	}
+}
+
+// refusedBy returns the plugins that a failed attempt blames; none if it failed with an error, or if there are
+// no nodes: then the pod is retried with back-off.
 func refusedBy(err error) []string {
 	var fit *FitError
 	if errors.As(err, &fit) {
@@ -200,46 +222,62 @@ func refusedBy(err error) []string {
 
 // assume counts a pod as bound before it is.
 func (s *Scheduler) assume(pod *corev1.Pod, node string) {
-	bound := *pod // all that differs is the node
+	bound := *pod // only the node differs
 	bound.Spec.NodeName = node
 	s.state.SetPod(&bound)
 	s.assumed[pod.UID] = &bound
 }
 
-// forget undoes assume, and says whether there was anything to undo.
-func (s *Scheduler) forget(uid types.UID, now time.Time) bool {
+// forget undoes assume, and reports whether there was anything to undo. With tell, other pods may be retried
+// for the room.
+func (s *Scheduler) forget(uid types.UID, now time.Time, tell bool) bool {
 	bound := s.assumed[uid]
 	if bound == nil {
 		return false
 	}
 	delete(s.assumed, uid)
 	s.state.RemovePod(bound)
-	s.tell(Event{Kind: AssignedPodDeleted, OldPod: bound}, now)
+	if tell {
+		s.tell(Event{Kind: AssignedPodDeleted, OldPod: bound}, now)
+	}
 	return true
 }
 
-// tell has the queue look whether an event helps any pod.
+// tell passes an event to the queue, and to bindings that may be refused.
 func (s *Scheduler) tell(e Event, now time.Time) {
-	if s.kinds&e.Kind != 0 {
-		s.queue.Event(e, now)
+	if s.kinds&e.Kind == 0 {
+		return
 	}
+	for _, b := range s.bindings {
+		s.noteEvent(b, e)
+	}
+	s.queue.Event(e, now)
 }
 
-// Counts are how many of the profile's pods wait, and for what.
+// mayHelp is the queue's hint function.
+func (s *Scheduler) mayHelp(pod *corev1.Pod, refusedBy []string, e Event) bool {
+	if old := e.OldPod; e.Kind == AssignedPodDeleted && old.Spec.NodeName == "" &&
+		(samePod(old, pod) || corev1helpers.PodPriority(old) < corev1helpers.PodPriority(pod)) {
+		return false // the removed nomination never blocked this pod
+	}
+	return s.profile.MayHelp(pod, refusedBy, e)
+}
+
+// Counts returns how many of the profile's pods wait, and for what.
 func (s *Scheduler) Counts() queue.Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue.Counts()
 }
 
-// Explain says what the scheduler would decide about a pod now, whether or not the pod waits
-// for it. What is decided in fact may differ, because other pods come first.
+// Explain returns what the scheduler would decide about a pod now, whether or not the pod is pending. The real
+// decision may differ, because other pods come first.
 func (s *Scheduler) Explain(pod *corev1.Pod) Decision {
 	return s.profile.Schedule(pod, s.Snapshot())
 }
 
-// Snapshot is what the scheduler takes the cluster for, with the pods that it has found nodes
-// for but not seen bound. It serves to ask a Profile what it would decide, and why.
+// Snapshot returns the scheduler's view of the cluster, including pods with a node whose binding it has not
+// seen yet. It serves to ask a Profile what it would decide, and why.
 func (s *Scheduler) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

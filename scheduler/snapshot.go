@@ -7,30 +7,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeInfo is a node and what is on it. It is shared and never changed: a change of the node
-// or of its pods makes a new one.
+// NodeInfo is a node and what is on it. It is shared and never changed: a change of the node or of its pods
+// makes a new one.
 type NodeInfo struct {
 	Name string
 	// Node is the node's object. It is not nil in a Snapshot.
 	Node *corev1.Node
-	// Pods are those bound to the node, or about to be, in the order of their coming.
+	// Pods are those bound to the node, or about to be, in the order of their arrival.
 	Pods []*PodInfo
 	// Allocatable is what the node offers.
 	Allocatable Resources
-	// Requested is the sum of what the pods ask for. NonZeroMilliCPU and NonZeroMemory are
-	// the sums of the fields of the same name of the pods.
+	// Requested is the sum of the pods' requests. NonZeroMilliCPU and NonZeroMemory are the sums of the pods'
+	// fields of the same name.
 	Requested                      Resources
 	NonZeroMilliCPU, NonZeroMemory int64
-	// Ports are those the pods occupy.
+	// Ports are those that the pods occupy.
 	Ports []HostPort
-	// Images are the sizes in bytes of the images on the node, by each of their names. The map
-	// is shared.
+	// Images are the sizes in bytes of the images on the node, by each of their names. The map is shared.
 	Images map[string]int64
 	// Generation grows with each change within one State.
 	Generation uint64
 }
 
-// NewNodeInfo is a node with pods on it.
+// NewNodeInfo returns a node with pods on it.
 func NewNodeInfo(node *corev1.Node, pods ...*corev1.Pod) *NodeInfo {
 	n := (&NodeInfo{}).withNode(node)
 	for _, pod := range pods {
@@ -55,7 +54,7 @@ func (n *NodeInfo) withNode(node *corev1.Node) *NodeInfo {
 	return &c
 }
 
-// withPod adds a pod, or takes in its new state if it is there already.
+// withPod adds a pod, or replaces its former state.
 func (n *NodeInfo) withPod(pod *corev1.Pod) *NodeInfo {
 	c := *n
 	i := n.index(pod)
@@ -69,7 +68,7 @@ func (n *NodeInfo) withPod(pod *corev1.Pod) *NodeInfo {
 	}
 	old := n.Pods[i]
 	c.Pods = slices.Clone(n.Pods)
-	if sameRequests(old.Pod, pod) && slices.Equal(old.Ports, HostPorts(pod)) { // a new status, most of the time
+	if sameRequests(old.Pod, pod) && slices.Equal(old.Ports, HostPorts(pod)) { // mostly just a new status
 		p := *old
 		p.Pod = pod
 		c.Pods[i] = &p
@@ -81,7 +80,7 @@ func (n *NodeInfo) withPod(pod *corev1.Pod) *NodeInfo {
 	return &c
 }
 
-// withoutPod returns n itself when the pod is not on it.
+// withoutPod removes a pod; it returns n itself if the pod is not on the node.
 func (n *NodeInfo) withoutPod(pod *corev1.Pod) *NodeInfo {
 	i := n.index(pod)
 	if i < 0 {
@@ -97,7 +96,7 @@ func (n *NodeInfo) index(pod *corev1.Pod) int {
 	return slices.IndexFunc(n.Pods, func(p *PodInfo) bool { return samePod(p.Pod, pod) })
 }
 
-// count adds a pod to the sums, or takes it out of them. Pods must be right already.
+// count adds a pod to the sums, or subtracts it. n.Pods must be updated before.
 func (n *NodeInfo) count(p *PodInfo, sign int64) {
 	n.Requested = n.Requested.plus(p.Requests, sign)
 	n.NonZeroMilliCPU += sign * p.NonZeroMilliCPU
@@ -110,7 +109,7 @@ func (n *NodeInfo) count(p *PodInfo, sign int64) {
 	}
 }
 
-// samePod compares by UID, and by name where a pod has none.
+// samePod compares by UID, and by name if a pod has none.
 func samePod(a, b *corev1.Pod) bool {
 	if a.UID != "" || b.UID != "" {
 		return a.UID == b.UID
@@ -118,16 +117,17 @@ func samePod(a, b *corev1.Pod) bool {
 	return a.Namespace == b.Namespace && a.Name == b.Name
 }
 
-// Snapshot is the nodes and what is on them at one moment. It never changes and may be kept
-// and read by many goroutines.
+// Snapshot is the nodes and what is on them at one moment. It never changes; many goroutines may keep and read
+// it.
 type Snapshot struct {
 	nodes      []*NodeInfo
 	orphans    []*NodeInfo
 	images     map[string]int
+	nominated  map[string][]*corev1.Pod
 	generation uint64
 }
 
-// NewSnapshot is a snapshot of nodes with the pods that are bound to them.
+// NewSnapshot returns a snapshot of nodes with the pods that are bound to them.
 func NewSnapshot(nodes []*corev1.Node, pods []*corev1.Pod) *Snapshot {
 	var s State
 	for _, n := range nodes {
@@ -139,10 +139,10 @@ func NewSnapshot(nodes []*corev1.Node, pods []*corev1.Pod) *Snapshot {
 	return s.Snapshot()
 }
 
-// Nodes are in order of name. The slice must not be changed.
+// Nodes returns the nodes, sorted by name. The slice must not be changed.
 func (s *Snapshot) Nodes() []*NodeInfo { return s.nodes }
 
-// Node returns the node of a name, or nil.
+// Node returns the named node, or nil.
 func (s *Snapshot) Node(name string) *NodeInfo {
 	if i, ok := find(s.nodes, name); ok {
 		return s.nodes[i]
@@ -150,38 +150,46 @@ func (s *Snapshot) Node(name string) *NodeInfo {
 	return nil
 }
 
-// NodesWithImage returns how many nodes have an image under this name.
+// NodesWithImage returns how many nodes have an image of this name.
 func (s *Snapshot) NodesWithImage(name string) int { return s.images[name] }
 
-// Generation grows with each change within one State.
+// Nominated returns the pods that are nominated for the named node and not bound yet. Pods of no higher
+// priority are placed as if those were on the node. The slice must not be changed.
+func (s *Snapshot) Nominated(node string) []*corev1.Pod { return s.nominated[node] }
+
+// Generation returns a number that grows with each change within one State.
 func (s *Snapshot) Generation() uint64 { return s.generation }
 
-// State returns a State that starts as this snapshot, for asking what would be if. It costs
-// nothing until it is changed, and then little.
+// State returns a State that begins as this snapshot, for what-if questions. It costs nothing until it is
+// changed, and then little.
 func (s *Snapshot) State() *State {
-	return &State{nodes: s.nodes, orphans: s.orphans, images: s.images, generation: s.generation, shared: true}
+	return &State{
+		nodes: s.nodes, orphans: s.orphans, images: s.images, nominated: s.nominated, generation: s.generation, shared: true,
+	}
 }
 
 func find(nodes []*NodeInfo, name string) (int, bool) {
 	return slices.BinarySearchFunc(nodes, name, func(n *NodeInfo, name string) int { return cmp.Compare(n.Name, name) })
 }
 
-// State follows the nodes and the pods bound to them, and hands out snapshots. The zero value
-// is empty and ready to use. It is for one goroutine at a time.
+// State follows the nodes and the pods bound to them, and returns snapshots. The zero value is empty and ready
+// to use. It must be used by one goroutine at a time.
 type State struct {
-	nodes []*NodeInfo // in order of name
-	// orphans hold the pods of nodes that are not known yet, or not any more.
-	orphans    []*NodeInfo
-	images     map[string]int // how many nodes have an image
+	nodes []*NodeInfo // sorted by name
+	// orphans hold the pods of nodes that are not known yet, or no longer.
+	orphans []*NodeInfo
+	images  map[string]int // number of nodes with an image
+	// nominated are the pods nominated for a node. The map is shared.
+	nominated  map[string][]*corev1.Pod
 	generation uint64
 	// shared: a snapshot uses the slices and the map, so they are copied before they change.
 	shared bool
 }
 
-// Snapshot returns what the State is now. It copies nothing.
+// Snapshot returns the present state. It copies nothing.
 func (s *State) Snapshot() *Snapshot {
 	s.shared = true
-	return &Snapshot{nodes: s.nodes, orphans: s.orphans, images: s.images, generation: s.generation}
+	return &Snapshot{nodes: s.nodes, orphans: s.orphans, images: s.images, nominated: s.nominated, generation: s.generation}
 }
 
 func (s *State) unshare() {
@@ -191,7 +199,7 @@ func (s *State) unshare() {
 	s.nodes, s.orphans, s.shared = slices.Clone(s.nodes), slices.Clone(s.orphans), false
 }
 
-// SetNode adds a node or takes in its new state.
+// SetNode adds a node or replaces its former state.
 func (s *State) SetNode(node *corev1.Node) {
 	s.unshare()
 	s.generation++
@@ -212,7 +220,7 @@ func (s *State) SetNode(node *corev1.Node) {
 	s.countImages(old.Images, n.Images)
 }
 
-// RemoveNode takes a node out. The pods on it are remembered in case it comes back.
+// RemoveNode removes a node. Its pods are kept in case it comes back.
 func (s *State) RemoveNode(name string) {
 	i, known := find(s.nodes, name)
 	if !known {
@@ -230,24 +238,49 @@ func (s *State) RemoveNode(name string) {
 	}
 }
 
-// SetPod adds a pod to the node that it names, or takes in its new state there. A pod that
-// names none is left out.
+// SetPod adds a pod to the node that it names, or replaces its former state there. It ignores a pod without a
+// node.
 func (s *State) SetPod(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
+	s.Nominate(pod, "")
 	s.change(pod.Spec.NodeName, func(n *NodeInfo) *NodeInfo { return n.withPod(pod) })
 }
 
-// RemovePod takes a pod from the node that it names, and says whether it was there.
-func (s *State) RemovePod(pod *corev1.Pod) bool {
-	if pod.Spec.NodeName == "" {
+// Nominate sets the named node as the only one for which an unbound pod is nominated; "" removes the
+// nomination. It reports whether this changes anything. SetPod removes a pod's nomination.
+func (s *State) Nominate(pod *corev1.Pod, node string) bool {
+	if node == "" && len(s.nominated) == 0 {
 		return false
 	}
+	nominated := make(map[string][]*corev1.Pod, len(s.nominated)+1)
+	was := ""
+	for name, pods := range s.nominated {
+		if i := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return samePod(p, pod) }); i >= 0 {
+			was, pods = name, slices.Concat(pods[:i], pods[i+1:])
+		}
+		if len(pods) > 0 {
+			nominated[name] = pods
+		}
+	}
+	if node == "" && was == "" {
+		return false
+	}
+	if node != "" {
+		nominated[node] = append(slices.Clip(nominated[node]), pod)
+	}
+	s.nominated = nominated
+	s.generation++
+	return was != node
+}
+
+// RemovePod removes a pod from the node that it names, and reports whether it was there.
+func (s *State) RemovePod(pod *corev1.Pod) bool {
 	return s.change(pod.Spec.NodeName, func(n *NodeInfo) *NodeInfo { return n.withoutPod(pod) })
 }
 
-// change replaces the node of a name, or the orphans there, and says whether f changed it.
+// change replaces the named node, or its orphans, and reports whether f changed it.
 func (s *State) change(name string, f func(*NodeInfo) *NodeInfo) bool {
 	i, known := find(s.nodes, name)
 	nodes := &s.nodes
@@ -277,7 +310,7 @@ func (s *State) change(name string, f func(*NodeInfo) *NodeInfo) bool {
 	return true
 }
 
-// countImages keeps the numbers of nodes by image when a node's images change.
+// countImages updates the numbers of nodes by image when a node's images change.
 func (s *State) countImages(old, updated map[string]int64) {
 	var changed map[string]int
 	count := func(names, others map[string]int64, by int) {

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -9,14 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/schedulertest"
 )
 
-// comparable forgets what may differ between states of the same content: generations, and
-// the order of pods and ports.
+// sorted removes what may differ between states of the same content: generations, and the order of pods and
+// ports.
 func sorted(s *scheduler.Snapshot) []scheduler.NodeInfo {
 	var infos []scheduler.NodeInfo
 	for _, n := range s.Nodes() {
@@ -44,7 +46,7 @@ func cmpString(a, b string) int {
 	return 0
 }
 
-// world is what a State is told, kept as plain lists.
+// world is the input of a State, kept as plain lists.
 type world struct {
 	nodes map[string]*corev1.Node
 	pods  map[string]*corev1.Pod
@@ -77,7 +79,7 @@ func (w *world) step(r *rand.Rand, s *scheduler.State) {
 		delete(w.nodes, n.Name)
 	case 2, 3:
 		p.Spec.NodeName = n.Name
-		if old != nil { // bound pods stay where they are
+		if old != nil { // bound pods keep their node
 			p.Spec.NodeName = old.Spec.NodeName
 		}
 		if old != nil && r.IntN(2) == 0 { // only a new status
@@ -96,7 +98,7 @@ func (w *world) step(r *rand.Rand, s *scheduler.State) {
 	}
 }
 
-func TestStateIsItsSnapshotBuiltAnew(t *testing.T) {
+func TestStateEqualsRebuiltSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		w := world{nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}}
@@ -189,6 +191,115 @@ func TestGenerationsGrow(t *testing.T) {
 	grew("nothing removed", false)
 	s.RemoveNode("b")
 	grew("no node removed", false)
+	s.SetPod(pod("p", "1", "1"))
+	grew("pod without node", false)
+	s.SetNode(node("a", "2", "1"))
+	grew("node changed", true)
+	if s.Snapshot().Node("a").Generation != last {
+		t.Error("the changed node's generation is another")
+	}
+	s.RemoveNode("a")
+	grew("node removed", true)
+	if s.RemovePod(on(pod("q", "1", "1"), "a")) {
+		t.Error("a pod that is not there was removed")
+	}
+	grew("nothing removed from a node that is gone", false)
+	for _, step := range []struct {
+		pod, node string
+		is        bool
+	}{{"x", "", false}, {"x", "a", true}, {"x", "", true}, {"x", "", false}, {"x", "a", true}, {"y", "", false}, {"y", "b", true}, {"x", "b", true}} {
+		if got := s.Nominate(pod(step.pod, "", ""), step.node); got != step.is {
+			t.Errorf("%s is expected on %q: new is %t", step.pod, step.node, got)
+		}
+		grew(fmt.Sprintf("%s is expected on %q", step.pod, step.node), step.is)
+	}
+	s.SetPod(pod("x", "", "")) // has no node yet
+	same(t, 2, len(s.Snapshot().Nominated("b")))
+	grew("an expected pod", false)
+	s.SetPod(on(pod("x", "", ""), "a"))
+	same(t, 1, len(s.Snapshot().Nominated("b")))
+}
+
+// Snapshots share what did not change, and nothing that does.
+func TestSnapshotsShareNoPods(t *testing.T) {
+	n := node("n", "9", "9Gi")
+	base := scheduler.NewSnapshot([]*corev1.Node{n}, []*corev1.Pod{on(pod("a", "1", ""), "n"), on(pod("b", "1", ""), "n"), on(pod("c", "1", ""), "n")})
+	x, y := base.State(), base.State()
+	x.SetPod(on(pod("x", "1", ""), "n"))
+	y.SetPod(on(pod("y", "1", ""), "n"))
+	for name, s := range map[string]*scheduler.State{"x": x, "y": y} {
+		if got := s.Snapshot().Node("n").Pods[3].Pod.Name; got != name {
+			t.Errorf("%s is where %s is", got, name)
+		}
+	}
+}
+
+func TestNewNodeInfo(t *testing.T) {
+	n := node("n", "9", "9Gi")
+	n.Status.Images = []corev1.ContainerImage{{Names: []string{"a", "a:latest"}, SizeBytes: 5}, {Names: []string{"b"}, SizeBytes: 7}}
+	port := pod("port", "1", "1Gi")
+	port.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
+	info := scheduler.NewNodeInfo(n, pod("one", "1", ""), port)
+	same(t, map[string]int64{"a": 5, "a:latest": 5, "b": 7}, info.Images)
+	same(t, 2, len(info.Pods))
+	same(t, 2000, info.Requested.MilliCPU)
+	same(t, 2000, info.NonZeroMilliCPU)
+	same(t, 1<<30+scheduler.DefaultMemoryRequest, info.NonZeroMemory)
+	same(t, 9000, info.Allocatable.MilliCPU)
+	same(t, 1, len(info.Ports))
+
+	state := scheduler.NewSnapshot([]*corev1.Node{n}, []*corev1.Pod{on(pod("one", "1", ""), "n"), on(port, "n")}).State()
+	moved := on(port, "n")
+	moved.Spec.Containers[0].Ports[0].HostPort = 81
+	state.SetPod(moved) // by somebody who does not keep to the API's rules
+	same(t, []scheduler.HostPort{{IP: "0.0.0.0", Protocol: "TCP", Port: 81}}, state.Snapshot().Node("n").Ports)
+	state.RemovePod(moved)
+	same(t, nil, state.Snapshot().Node("n").Ports)
+	same(t, 1, state.Snapshot().NodesWithImage("a"))
+}
+
+// A pod is told by its UID, and by its name when there is none.
+func TestPodsOfAState(t *testing.T) {
+	of := func(namespace, name, uid string) *corev1.Pod {
+		p := on(pod(name, "1", ""), "n")
+		p.Namespace, p.UID = namespace, types.UID(uid)
+		return p
+	}
+	all := []*corev1.Pod{of("a", "x", ""), of("a", "y", ""), of("b", "x", ""), of("a", "x", "1"), of("a", "x", "2")}
+	state := scheduler.NewSnapshot([]*corev1.Node{node("n", "9", "9Gi")}, append(all, all...)).State()
+	for i, p := range all {
+		same(t, len(all)-i, len(state.Snapshot().Node("n").Pods))
+		same(t, true, state.RemovePod(p.DeepCopy()))
+		same(t, false, state.RemovePod(p))
+	}
+}
+
+// Images are counted by node, and snapshots keep their numbers.
+func TestNodesWithImage(t *testing.T) {
+	with := func(name string, images ...string) *corev1.Node {
+		n := node(name, "1", "1Gi")
+		for _, image := range images {
+			n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{image}})
+		}
+		return n
+	}
+	var s scheduler.State
+	var before []*scheduler.Snapshot
+	steps := []func(){
+		func() { s.SetNode(with("a", "x", "y")) },
+		func() { s.SetNode(with("b", "x")) },
+		func() { s.SetNode(with("a", "y", "z")) },
+		func() { s.RemoveNode("b") },
+		func() { s.SetNode(with("b", "z")) },
+	}
+	want := [][3]int{{1, 1, 0}, {2, 1, 0}, {1, 1, 1}, {0, 1, 1}, {0, 1, 2}}
+	for _, step := range steps {
+		step()
+		before = append(before, s.Snapshot())
+	}
+	for i, b := range before {
+		same(t, want[i], [3]int{b.NodesWithImage("x"), b.NodesWithImage("y"), b.NodesWithImage("z")})
+	}
 }
 
 func TestPodInfo(t *testing.T) {
@@ -206,7 +317,7 @@ func TestPodInfo(t *testing.T) {
 		"none":                 {pod("p", "", ""), 0, 0, 100, 200 << 20},
 		"zero is not none":     {pod("p", "0", "0"), 0, 0, 0, 0},
 		"CPU as a whole":       {whole, 2000, 0, 2000, 200 << 20},
-		"what was given, too":  {resized, 3000, 1 << 30, 3000, 1 << 30},
+		"resized in place":     {resized, 3000, 1 << 30, 3000, 1 << 30},
 		"no containers at all": {&corev1.Pod{}, 0, 0, 0, 0},
 	}
 	for name, tt := range tests {
@@ -237,7 +348,7 @@ func TestResourcesOf(t *testing.T) {
 	}
 }
 
-// What a pod takes is summed up anew with every part of it that counts.
+// A pod's requests are summed up again after every relevant change.
 func TestStateSumsChangedPodsUp(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	for name, change := range map[string]func(*corev1.Pod){

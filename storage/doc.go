@@ -9,25 +9,23 @@
 //
 // # Follow the state
 //
-// List, then Watch from the revision of the list: the list and the stream together are the whole
-// truth. When Next or Watch fails with ErrCompacted, start again from a List.
+// List, then Watch from the revision of the list: together they give the complete state and every change to it. When
+// Next or Watch fails with ErrCompacted, start again from a List.
 //
 // # Errors
 //
-// Every failure a caller can act on is one of the sentinel errors of this package, possibly
-// wrapped. Any other error means that the backend is in trouble, and that the outcome of a write
-// is unknown.
+// Every failure a caller can act on is one of the sentinel errors of this package, possibly wrapped. Any other error
+// means that the backend is in trouble; the outcome of a write is then unknown.
 //
 // # Backends
 //
-// storage/memory keeps everything in the process, storage/wal in a directory and storage/etcd in an
-// etcd that several servers may share; storagetest is the suite that they pass and every other
-// backend should. What only some stores can do (leases, compaction, the reach of history) are
-// interfaces of their own: Lessor, Compactor, Historian, Refresher.
+// storage/memory keeps everything in the process, storage/wal in a directory and storage/etcd in an etcd that several
+// servers may share. storagetest is the suite that they pass and every other backend should. What only some stores can
+// do (leases, compaction, the reach of history) is in interfaces of its own: Lessor, Compactor, Historian, Refresher.
+// As finds them, also behind a store that wraps another.
 //
-// storage/encryption is a store over another that encrypts the values of chosen keys;
-// storage/snapshot writes a store to a file and back, storage/transfer copies one to another and
-// compares them.
+// storage/encryption wraps another store and encrypts the values of chosen keys; storage/snapshot writes a store to a
+// file and restores it; storage/transfer copies one store to another and compares them.
 //
 // # Concurrency
 //

@@ -29,7 +29,7 @@ func (a *away) Ready(ctx context.Context) error {
 	return a.ready
 }
 
-// TestReady: a store that failed for good says so before it says that it cannot be reached, and one that can say neither works.
+// TestReady: a permanent failure takes precedence over being unreachable; a store that has neither method is ready.
 func TestReady(t *testing.T) {
 	full, unreachable := errors.New("disk full"), errors.New("unreachable")
 	type key struct{}

@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/admissiontest"
 )
 
-// verdict collects what a test would have failed with.
+// verdict records the failures of a test.
 type verdict struct {
 	testing.TB
 	errors []string
@@ -30,7 +30,7 @@ func pod(labels map[string]string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: labels}}
 }
 
-// plugin does to the request what its functions say.
+// plugin applies its functions to the request.
 type plugin struct {
 	admit, validate func(*admission.Request) error
 }

@@ -1,10 +1,10 @@
-// Package admissiontest tests admission plugins without a server: it builds requests from
-// objects, runs a plugin as an API server would, and holds it to the contract on the way.
+// Package admissiontest tests admission plugins without a server: it builds requests from objects, runs a
+// plugin as an API server would, and checks that the plugin keeps its contract.
 //
-// Whatever runs a plugin here fails the test when mutating twice gives another result than
-// mutating once, when a validator changes the object, or when the old object is touched.
-// [TestPlugin] holds a plugin to all of that for many requests, also at once.
+// Every run of a plugin fails the test if mutating twice gives another result than mutating once, if a
+// validator changes the object, or if the old object is changed. [TestPlugin] checks all of that for many
+// requests, also concurrently.
 //
-// Kinds are those of k8s.io/client-go/kubernetes/scheme; for others fill an admission.Request
-// by hand. Requests given to this package are not changed.
+// Kinds are those of k8s.io/client-go/kubernetes/scheme; for others, fill in an admission.Request by hand.
+// Requests that are passed to this package are not changed.
 package admissiontest

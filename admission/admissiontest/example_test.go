@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/admission/admissiontest"
 )
 
-// How the test of a plugin tells what it admits, how it changes it, and what it refuses in which
-// words; t is the test's.
+// The test of a plugin, whose t it uses, checks what the plugin admits and changes, and what it refuses with
+// which message.
 func Example() {
 	unowned := admission.ValidatorFunc("Owned", func(_ context.Context, r *admission.Request) error {
 		if r.Object.(*corev1.Pod).Labels["owner"] == "" {

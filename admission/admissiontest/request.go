@@ -18,7 +18,7 @@ type Object interface {
 	metav1.Object
 }
 
-// Create is the request to create obj, made by user "tester". Changes are applied to it.
+// Create returns the request of user "tester" to create obj, modified by changes.
 func Create(t testing.TB, obj Object, changes ...func(*admission.Request)) *admission.Request {
 	t.Helper()
 	r := request(t, admission.Create, obj, &metav1.CreateOptions{})
@@ -26,7 +26,7 @@ func Create(t testing.TB, obj Object, changes ...func(*admission.Request)) *admi
 	return apply(r, changes)
 }
 
-// Update is the request to replace old by obj.
+// Update returns the request to replace old with obj.
 func Update(t testing.TB, old, obj Object, changes ...func(*admission.Request)) *admission.Request {
 	t.Helper()
 	r := request(t, admission.Update, old, &metav1.UpdateOptions{})
@@ -34,7 +34,7 @@ func Update(t testing.TB, old, obj Object, changes ...func(*admission.Request)) 
 	return apply(r, changes)
 }
 
-// Delete is the request to delete old.
+// Delete returns the request to delete old.
 func Delete(t testing.TB, old Object, changes ...func(*admission.Request)) *admission.Request {
 	t.Helper()
 	r := request(t, admission.Delete, old, &metav1.DeleteOptions{})
@@ -42,7 +42,7 @@ func Delete(t testing.TB, old Object, changes ...func(*admission.Request)) *admi
 	return apply(r, changes)
 }
 
-// Subresource makes it a request on a part of the object.
+// Subresource makes it a request for a subresource.
 func Subresource(name string) func(*admission.Request) {
 	return func(r *admission.Request) { r.Subresource = name }
 }
@@ -52,7 +52,7 @@ func By(user string, groups ...string) func(*admission.Request) {
 	return func(r *admission.Request) { r.User = &authn.Identity{Name: user, Groups: groups} }
 }
 
-// DryRun makes it a request that is not carried out.
+// DryRun makes it a dry run.
 func DryRun(r *admission.Request) { r.DryRun = true }
 
 func request(t testing.TB, op admission.Operation, obj Object, options runtime.Object) *admission.Request {
@@ -64,7 +64,7 @@ func request(t testing.TB, op admission.Operation, obj Object, options runtime.O
 	plural, _ := meta.UnsafeGuessKindToResource(kinds[0])
 	namespace := obj.GetNamespace()
 	if kinds[0].Kind == "Namespace" {
-		namespace = obj.GetName() // as upstream has it
+		namespace = obj.GetName() // as upstream does
 	}
 	return &admission.Request{
 		Operation: op, Kind: kinds[0], Resource: plural,

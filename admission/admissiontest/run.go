@@ -12,10 +12,9 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 )
 
-// Run takes the request through the plugin as an API server does: the mutator, if the plugin is
-// one, then the validator. It returns the object as it would be stored, or the refusal, and
-// fails the test when the plugin breaks its contract. Plugins that do not handle the operation
-// are not called.
+// Run passes the request through the plugin as an API server would: the mutator, if the plugin is one, then the
+// validator. It returns the object as it would be stored, or the refusal, and fails the test if the plugin
+// breaks its contract. Plugins that do not handle the operation are not called.
 func Run(t testing.TB, p admission.Plugin, r *admission.Request) (runtime.Object, error) {
 	t.Helper()
 	after, breaches, err := run(t.Context(), p, r)
@@ -25,7 +24,7 @@ func Run(t testing.TB, p admission.Plugin, r *admission.Request) (runtime.Object
 	return after, err
 }
 
-// run returns what Run does, and how the contract was broken.
+// run returns the results of Run, and how the contract was broken.
 func run(ctx context.Context, p admission.Plugin, original *admission.Request) (after runtime.Object, breaches []string, err error) {
 	r := clone(original)
 	if !p.Handles(r.Operation) {
@@ -62,7 +61,7 @@ func run(ctx context.Context, p admission.Plugin, original *admission.Request) (
 	return r.Object, breaches, nil
 }
 
-// Admits fails the test unless the plugin lets the request pass with the object made to be want.
+// Admits fails the test unless the plugin admits the request and its object becomes want.
 func Admits(t testing.TB, p admission.Plugin, r *admission.Request, want runtime.Object) {
 	t.Helper()
 	got, err := Run(t, p, r)
@@ -75,8 +74,8 @@ func Admits(t testing.TB, p admission.Plugin, r *admission.Request, want runtime
 	}
 }
 
-// Refuses fails the test unless the plugin refuses the request with exactly this message. It
-// returns the refusal, or nil when it is not an *admission.Error.
+// Refuses fails the test unless the plugin refuses the request with exactly this message. It returns the
+// refusal, or nil if it is not an *admission.Error.
 func Refuses(t testing.TB, p admission.Plugin, r *admission.Request, message string) *admission.Error {
 	t.Helper()
 	_, err := Run(t, p, r)
@@ -92,9 +91,9 @@ func Refuses(t testing.TB, p admission.Plugin, r *admission.Request, message str
 	return refusal
 }
 
-// TestPlugin holds a plugin to its contract: it has a name, mutates or validates, handles what
-// is asked of it, and for each request obeys the rules that Run checks, also when all requests
-// come at once, where each must end as it does alone. Run it under the race detector.
+// TestPlugin tests a plugin's contract: it has a name, mutates or validates, handles the given requests, and
+// keeps for each of them the rules that Run checks. All requests also run concurrently, and each must have the
+// same result as alone. Run it under the race detector.
 func TestPlugin(t *testing.T, p admission.Plugin, requests ...*admission.Request) {
 	t.Helper()
 	if p.Name() == "" {

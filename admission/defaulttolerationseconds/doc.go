@@ -1,7 +1,7 @@
-// Package defaulttolerationseconds is upstream's admission plugin DefaultTolerationSeconds: a
-// pod that says nothing about a node that is not ready or not reachable tolerates either for
-// 300 seconds before it is evicted.
+// Package defaulttolerationseconds is upstream's admission plugin DefaultTolerationSeconds: a pod without
+// tolerations for nodes that are not ready or unreachable tolerates either for 300 seconds before it is
+// evicted.
 //
-// Its only error is an admission.ErrBadRequest for an object that is not a pod. A Plugin may be
-// used by many requests at once.
+// Its only error is an admission.ErrBadRequest for an object that is not a pod. A Plugin is safe for concurrent
+// use.
 package defaulttolerationseconds

@@ -13,15 +13,14 @@ import (
 // Name is the plugin's name.
 const Name = "DefaultTolerationSeconds"
 
-// DefaultSeconds is how long a pod tolerates a node in trouble unless told otherwise.
+// DefaultSeconds is how long a pod tolerates a failed node by default.
 const DefaultSeconds int64 = 300
 
-// Options of the plugin. The zero value is ready to use.
+// Options are the options of the plugin. The zero value is valid.
 type Options struct {
 	// NotReadySeconds is how long a pod stays on a node that is not ready; nil means DefaultSeconds.
 	NotReadySeconds *int64
-	// UnreachableSeconds is how long it stays on a node that is not heard of; nil means
-	// DefaultSeconds.
+	// UnreachableSeconds is how long a pod stays on an unreachable node; nil means DefaultSeconds.
 	UnreachableSeconds *int64
 }
 
@@ -30,7 +29,7 @@ type Plugin struct{ notReady, unreachable int64 }
 
 var _ admission.Mutator = (*Plugin)(nil)
 
-// New makes the plugin.
+// New returns the plugin.
 func New(options Options) *Plugin {
 	p := &Plugin{notReady: DefaultSeconds, unreachable: DefaultSeconds}
 	if s := options.NotReadySeconds; s != nil {
@@ -74,7 +73,7 @@ func (p *Plugin) Admit(_ context.Context, r *admission.Request) error {
 	return nil
 }
 
-// speaksOf tells whether a toleration covers evictions by the taint; empty fields cover all.
+// speaksOf reports whether a toleration covers evictions by the taint; empty fields cover all.
 func speaksOf(t corev1.Toleration, taint string) bool {
 	return (t.Key == taint || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
 }

@@ -16,20 +16,20 @@ import (
 // Name is the plugin's name.
 const Name = "NamespaceLifecycle"
 
-// Namespaces is the cache the plugin reads; an informer of namespaces is one.
+// Namespaces is the cache that the plugin reads; an informer of namespaces is one.
 type Namespaces interface {
 	// Get returns the namespace of that name; the first argument is empty.
 	Get(namespace, name string) (*corev1.Namespace, bool)
 }
 
-// Options of the plugin. The zero value is ready to use.
+// Options are the options of the plugin. The zero value is valid.
 type Options struct {
-	// Live reads a namespace past every cache, and returns false when there is none. Without
-	// it, what the cache says is final.
+	// Live reads a namespace directly from the server, and returns false if it does not exist. Without Live,
+	// the cache is authoritative.
 	Live func(ctx context.Context, name string) (*corev1.Namespace, bool, error)
 }
 
-// How long, and for how many namespaces, a deletion makes the cache suspect.
+// How long a deletion makes a cached namespace suspect, and the maximum number of suspects.
 const (
 	suspectFor  = 30 * time.Second
 	maxSuspects = 100
@@ -41,14 +41,14 @@ type Plugin struct {
 	options    Options
 
 	mu sync.Mutex
-	// suspects are the namespaces whose deletion was asked for, and until when the cache may
-	// not know.
+	// suspects are the namespaces whose deletion was requested, and until when the cache may be out of date
+	// about them.
 	suspects map[string]time.Time
 }
 
 var _ admission.Mutator = (*Plugin)(nil)
 
-// New makes the plugin.
+// New returns the plugin.
 func New(namespaces Namespaces, options Options) *Plugin {
 	return &Plugin{namespaces: namespaces, options: options, suspects: map[string]time.Time{}}
 }
@@ -61,7 +61,7 @@ func (*Plugin) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Delete
 }
 
-// Admit implements admission.Mutator. It changes nothing; it is there to refuse before other
+// Admit implements admission.Mutator. It changes nothing; it is a Mutator so that it refuses before other
 // plugins work on the object.
 func (p *Plugin) Admit(ctx context.Context, r *admission.Request) error {
 	if r.Kind.GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
@@ -81,12 +81,12 @@ func (p *Plugin) Admit(ctx context.Context, r *admission.Request) error {
 	return p.create(ctx, r)
 }
 
-// tellsNothing exempts reviews of access to a namespace, which must not tell whether it is there.
+// tellsNothing exempts access reviews in a namespace, which must not reveal whether it exists.
 func tellsNothing(r *admission.Request) bool {
 	return r.Resource.GroupResource() == schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}
 }
 
-// create judges the creation of something in a namespace.
+// create checks the creation of an object in a namespace.
 func (p *Plugin) create(ctx context.Context, r *admission.Request) error {
 	ns, exists := p.namespaces.Get("", r.Namespace)
 	stale := !exists || ns.Status.Phase == corev1.NamespaceActive && p.suspected(r.Namespace, time.Now())
@@ -111,7 +111,7 @@ func (p *Plugin) create(ctx context.Context, r *admission.Request) error {
 	return refusal
 }
 
-// suspect notes that the namespace is probably being deleted.
+// suspect records that the namespace is probably being deleted.
 func (p *Plugin) suspect(name string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *Plugin) suspect(name string, now time.Time) {
 	p.suspects[name] = now.Add(suspectFor)
 }
 
-// forget drops the suspects whose time is over, or else the one with the least left.
+// forget drops the expired suspects, or otherwise the one with the least time left.
 func (p *Plugin) forget(now time.Time) {
 	var first string
 	for name, until := range p.suspects {

@@ -80,7 +80,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestSubresources: what is created through a subresource is new content as well; a change or a deletion never is.
+// TestSubresources: creating a subresource counts as new content, too; changes and deletions never do.
 func TestSubresources(t *testing.T) {
 	p := namespacelifecycle.New(cached(), namespacelifecycle.Options{})
 	for subresource, of := range map[string]admissiontest.Object{
@@ -98,12 +98,12 @@ func TestSubresources(t *testing.T) {
 	}
 	admissiontest.Admits(t, p, admissiontest.Create(t, namespace("dying", ""), admissiontest.Subresource("finalize")), namespace("dying", ""))
 	if p.Handles(admission.Update) || p.Handles(admission.Connect) {
-		t.Error("it judges more than creations and deletions")
+		t.Error("it handles more than creations and deletions")
 	}
 }
 
-// TestReviewOfNothingElse: only reviews of access are exempt, not what is called alike in another group.
-func TestReviewOfNothingElse(t *testing.T) {
+// TestOnlyAccessReviewsAreExempt: only access reviews are exempt, not resources of the same name in another group.
+func TestOnlyAccessReviewsAreExempt(t *testing.T) {
 	p := namespacelifecycle.New(cached(), namespacelifecycle.Options{})
 	r := admissiontest.Create(t, pod("dying"), func(r *admission.Request) {
 		r.Resource.Group, r.Resource.Resource = "example.com", "localsubjectaccessreviews"
@@ -111,9 +111,9 @@ func TestReviewOfNothingElse(t *testing.T) {
 	admissiontest.Refuses(t, p, r, `localsubjectaccessreviews.example.com "p" is forbidden: unable to create new content in namespace dying because it is being terminated`)
 }
 
-// TestSuspicionOfWhatIsGone: a suspected namespace that the server does not know any more takes nothing; one it cannot tell
-// about neither.
-func TestSuspicionOfWhatIsGone(t *testing.T) {
+// TestSuspicionOfMissingNamespaces: a suspect namespace accepts nothing if the server no longer has it, or cannot be
+// asked.
+func TestSuspicionOfMissingNamespaces(t *testing.T) {
 	var down error
 	p := namespacelifecycle.New(cached(), namespacelifecycle.Options{
 		Live: func(context.Context, string) (*corev1.Namespace, bool, error) { return nil, false, down },
@@ -151,7 +151,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// A deletion that the cache may not have seen makes creations look at the server for a while.
+// After a deletion that the cache may have missed, creations ask the server for a while.
 func TestSuspicion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/informer/memory"
 )
 
-// asking is a plugin that says for which namespaces it asks the server, where all are active.
+// asking returns a plugin and the namespaces for which it asks the server, where all are active.
 func asking(cache *memory.Store[*corev1.Namespace]) (p *namespacelifecycle.Plugin, asked map[string]bool) {
 	asked = map[string]bool{}
 	return namespacelifecycle.New(cache, namespacelifecycle.Options{
@@ -41,8 +41,8 @@ func suspect(t *testing.T, p *namespacelifecycle.Plugin, name string) {
 	}
 }
 
-// A hundred namespaces are suspected at once; the one with the least time left makes room for another, and of those of
-// the same time the first by name.
+// A hundred namespaces are suspect at once; the one with the least time left makes room for another, and among
+// equals the first by name.
 func TestSuspectsAreBounded(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"one after the other": time.Millisecond, "at once": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestSuspectsAreBounded(t *testing.T) {
 				p, asked := asking(cache)
 				delete100(t, p, wait)
 				suspect(t, p, "live")
-				suspect(t, p, "live") // which is suspected already, and pushes nobody out
+				suspect(t, p, "live") // is suspect already, and pushes none out
 				for n := range 100 {
 					create := admissiontest.Create(t, pod(fmt.Sprintf("n%03d", n)))
 					admissiontest.Admits(t, p, create, create.Object)
@@ -69,8 +69,8 @@ func TestSuspectsAreBounded(t *testing.T) {
 	}
 }
 
-// What the cache knows to be ending needs no look at the server, however recent its deletion.
-func TestEndingIsNotSuspected(t *testing.T) {
+// A namespace that is terminating in the cache needs no request to the server, however recent its deletion.
+func TestTerminatingIsNotSuspect(t *testing.T) {
 	p, asked := asking(cached())
 	suspect(t, p, "dying")
 	admissiontest.Refuses(t, p, admissiontest.Create(t, pod("dying")),

@@ -15,8 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 )
 
-// certificate lets a node ask for certificates of kubelets in its own name alone. All else about
-// them is for the signer.
+// certificate lets a node request kubelet certificates in its own name only. The signer checks everything else.
 func certificate(q request) error {
 	if q.Operation != admission.Create {
 		return nil
@@ -46,7 +45,7 @@ func parseCSR(data []byte) (*x509.CertificateRequest, error) {
 	return x509.ParseCertificateRequest(block.Bytes)
 }
 
-// podCertificate lets a node ask for the certificates that its pods mount (KEP-4317).
+// podCertificate lets a node request the certificates that its pods mount (KEP-4317).
 func (p *Plugin) podCertificate(ctx context.Context, q request) error {
 	switch {
 	case q.Operation != admission.Create:
@@ -74,13 +73,13 @@ func (p *Plugin) podCertificate(ctx context.Context, q request) error {
 	return nil
 }
 
-// missing is an error that is no refusal, since the object may be on its way to the cache. It has
-// no status of its own, or nobody would try again.
+// missing returns a plain error rather than a refusal, since the object may not have reached the cache yet:
+// with a status of its own, clients would not retry.
 func missing(what, name string, err error) error {
 	return fmt.Errorf("while retrieving %s %q named in the PodCertificateRequest: %s", what, name, err.Error())
 }
 
-// requester wants the node as it is now.
+// requester requires the current node.
 func (p *Plugin) requester(q request, asked *certificatesv1.PodCertificateRequest) error {
 	name := string(asked.Spec.NodeName)
 	if name != q.node {
@@ -96,12 +95,12 @@ func (p *Plugin) requester(q request, asked *certificatesv1.PodCertificateReques
 	return nil
 }
 
-// podOf is how messages call the pod of a request.
+// podOf returns the pod's name in messages.
 func podOf(q request, asked *certificatesv1.PodCertificateRequest) string {
 	return q.Namespace + "/" + asked.Spec.PodName
 }
 
-// subject wants a pod that the API server made known to the node, and not the other way round.
+// subject requires a pod that runs on the node and came from the API server, not a mirror pod.
 func (p *Plugin) subject(q request, asked *certificatesv1.PodCertificateRequest) (*corev1.Pod, error) {
 	name := podOf(q, asked)
 	pod, err := p.findPod(q.Namespace, asked.Spec.PodName)
@@ -135,7 +134,7 @@ func (p *Plugin) account(q request, asked *certificatesv1.PodCertificateRequest,
 	return nil
 }
 
-// signer wants one that the pod mounts a certificate of.
+// signer requires a signer whose certificate the pod mounts.
 func (p *Plugin) signer(ctx context.Context, q request, asked *certificatesv1.PodCertificateRequest, pod *corev1.Pod) error {
 	name := asked.Spec.SignerName
 	for i := range pod.Spec.Volumes {
@@ -147,7 +146,7 @@ func (p *Plugin) signer(ctx context.Context, q request, asked *certificatesv1.Po
 			}
 		}
 	}
-	// Resources of RBAC have no slashes.
+	// Resources in RBAC have no slashes.
 	resource := strings.ReplaceAll(name, "/", ":")
 	switch ok, err := p.allowed(ctx, q, "request-serviceaccounts-podcertificate-signer", resource, asked.Spec.ServiceAccountName); {
 	case ok:

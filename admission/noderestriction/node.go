@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 )
 
-// nodeObject lets a node write its own object, and its status, but for what decides which pods
-// come to it and who may read what for its sake.
+// nodeObject lets a node write its own object, and its status, except what determines which pods are scheduled
+// to it and who may read what on its behalf.
 func nodeObject(q request) error {
 	if q.Name != q.node {
 		return q.forbidden("node %q is not allowed to modify node %q", q.node, q.Name)
@@ -60,7 +60,7 @@ func nodeUpdate(q request, node, old *corev1.Node) error {
 	return nil
 }
 
-// forbiddenLabels returns, in order, the labels that differ and are not for nodes to set.
+// forbiddenLabels returns, sorted, the changed labels that nodes may not set.
 func forbiddenLabels(labels, old map[string]string) []string {
 	var bad []string
 	look := func(key string) {
@@ -80,8 +80,8 @@ func forbiddenLabels(labels, old map[string]string) []string {
 	return bad
 }
 
-// mayLabel tells whether a node may give itself a label: of Kubernetes' own, such as those of
-// node-restriction.kubernetes.io by which administrators set nodes apart, only what describes a node.
+// mayLabel reports whether a node may set a label on itself: of Kubernetes' own, only labels that describe the
+// node, and none of node-restriction.kubernetes.io, by which administrators isolate nodes.
 func mayLabel(key string) bool {
 	domain, _, qualified := strings.Cut(key, "/")
 	switch {
@@ -93,7 +93,7 @@ func mayLabel(key string) bool {
 	return true
 }
 
-// within tells whether a domain is parent or below it.
+// within reports whether a domain is parent or below it.
 func within(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 )
 
-// claim lets a node tell how far it has grown a volume.
+// claim lets a node report how far it has expanded a volume.
 func claim(q request) error {
 	if q.Subresource != "status" {
 		return q.forbidden("may only update PVC status")
@@ -34,7 +34,7 @@ func claim(q request) error {
 	return nil
 }
 
-// settled is a claim without what a node may change, and what changes by itself.
+// settled returns a claim without the fields that a node may change, or that change by themselves.
 func settled(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	claim = claim.DeepCopy()
 	claim.ResourceVersion, claim.ManagedFields = "", nil
@@ -43,7 +43,7 @@ func settled(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim 
 	return claim
 }
 
-// lease wants the node's own: others' say that a node lives, or who leads.
+// lease requires the node's own lease: others are heartbeats of other nodes, or elect leaders.
 func lease(q request) error {
 	if q.Namespace != corev1.NamespaceNodeLease {
 		return q.forbidden("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
@@ -80,8 +80,8 @@ func csiNode(q request) error {
 	return nil
 }
 
-// resourceSlice looks at what the Node authorizer does not see: the content of what is created, and
-// each object of a collection that is deleted.
+// resourceSlice checks what the Node authorizer does not see: the content of a new slice, and each object of a
+// deleted collection.
 func resourceSlice(q request) error {
 	obj, verb := q.Object, "create"
 	switch q.Operation {

@@ -18,20 +18,19 @@ import (
 // Name is the plugin's name.
 const Name = "NodeRestriction"
 
-// Getter reads one object by name, and returns false when there is none; cluster-scoped objects have
-// no namespace. An informer is one.
+// Getter reads one object by name, and returns false if it does not exist; cluster-scoped objects have no
+// namespace. An informer is one.
 type Getter[T any] interface {
 	Get(namespace, name string) (T, bool)
 }
 
-// Sources are what the plugin reads. Of a kind without a source nothing exists: whatever depends on
-// one is refused.
+// Sources are the objects that the plugin reads. A kind without a source has no objects: requests that depend
+// on one are refused.
 type Sources struct {
 	Pods            Getter[*corev1.Pod]
 	Nodes           Getter[*corev1.Node]
 	ServiceAccounts Getter[*corev1.ServiceAccount]
-	// Claims, Volumes and Drivers lead from a pod to the audiences of tokens that its volumes'
-	// drivers get.
+	// Claims, Volumes and Drivers lead from a pod to the audiences of the tokens that its CSI drivers get.
 	Claims  Getter[*corev1.PersistentVolumeClaim]
 	Volumes Getter[*corev1.PersistentVolume]
 	Drivers Getter[*storagev1.CSIDriver]
@@ -45,10 +44,10 @@ type Plugin struct {
 
 var _ admission.Mutator = (*Plugin)(nil)
 
-// New makes the plugin. The authorizer, usually the API server's own, decides about audiences and
-// signers that no pod on the node mounts: verb request-serviceaccounts-token-audience on the audience,
-// and request-serviceaccounts-podcertificate-signer on the signer, each of the service account's name.
-// nil allows none.
+// New returns the plugin. The authorizer, usually the API server's own, decides about audiences and signers
+// that no pod on the node mounts: verb request-serviceaccounts-token-audience on the audience, and
+// request-serviceaccounts-podcertificate-signer on the signer, each with the service account's name. nil allows
+// none.
 func New(in Sources, authorizer authz.Authorizer) *Plugin { return &Plugin{in: in, authz: authorizer} }
 
 // Name implements admission.Plugin.
@@ -59,8 +58,8 @@ func (*Plugin) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update || op == admission.Delete
 }
 
-// Admit implements admission.Mutator. It changes nothing: as upstream's it judges requests before
-// they are validated, so that a node is not told more than that.
+// Admit implements admission.Mutator. It changes nothing: like upstream's, it checks requests before they are
+// validated, so that a refused node learns nothing from validation.
 func (p *Plugin) Admit(ctx context.Context, r *admission.Request) error {
 	node, isNode := authn.Node(r.User)
 	switch {
@@ -103,10 +102,10 @@ func (q request) forbidden(format string, args ...any) error {
 	return admission.Forbidden(q.Request, format, args...)
 }
 
-// unexpected refuses an operation that nodes do not do.
+// unexpected refuses an operation that nodes never need.
 func (q request) unexpected() error { return q.forbidden("unexpected operation %q", q.Operation) }
 
-// as returns the request's object, or the refusal of one of another type.
+// as returns the request's object, or the refusal if it has another type.
 func as[T any](q request, obj any) (T, error) {
 	typed, ok := obj.(T)
 	if !ok {
@@ -115,7 +114,7 @@ func as[T any](q request, obj any) (T, error) {
 	return typed, nil
 }
 
-// find reads an object; kind is what upstream's caches call it in errors.
+// find reads an object; kind is its kind in the errors of upstream's caches.
 func find[T any](from Getter[T], kind schema.GroupResource, namespace, name string) (T, error) {
 	if from != nil {
 		if obj, ok := from.Get(namespace, name); ok {
@@ -134,7 +133,7 @@ func (p *Plugin) findNode(name string) (*corev1.Node, error) {
 	return find(p.in.Nodes, schema.GroupResource{Resource: "node"}, "", name)
 }
 
-// allowed asks the authorizer for a permission that stands for no request of its own.
+// allowed asks the authorizer for a permission that corresponds to no request of its own.
 func (p *Plugin) allowed(ctx context.Context, q request, verb, resource, name string) (bool, error) {
 	if p.authz == nil {
 		return false, nil
@@ -144,7 +143,7 @@ func (p *Plugin) allowed(ctx context.Context, q request, verb, resource, name st
 		Namespace: q.Namespace, Name: name, ResourceRequest: true,
 	})
 	if decision.Verdict == authz.Allow {
-		return true, nil // whatever else could not be evaluated
+		return true, nil // regardless of evaluation errors
 	}
 	return false, err
 }

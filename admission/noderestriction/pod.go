@@ -40,8 +40,8 @@ func (p *Plugin) wholePod(q request) error {
 	return q.forbidden("unexpected operation %q, node %q can only create and delete mirror pods", q.Operation, q.node)
 }
 
-// mirror lets a node create the mirror of a static pod: a pod that exists already, and that gives it
-// nothing to read.
+// mirror lets a node create the mirror of a static pod: a pod that already runs, and that gives the node access
+// to nothing.
 func (p *Plugin) mirror(q request) error {
 	pod, err := as[*corev1.Pod](q, q.Object)
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Plugin) mirror(q request) error {
 	return nil
 }
 
-// owner wants the node itself as it is now: pods of a node that is gone are collected as garbage.
+// owner requires the node itself with its current UID: pods of a deleted node are garbage-collected.
 func (p *Plugin) owner(q request, owners []metav1.OwnerReference) error {
 	switch len(owners) {
 	case 0:
@@ -93,7 +93,7 @@ func (p *Plugin) owner(q request, owners []metav1.OwnerReference) error {
 	return nil
 }
 
-// podStatus lets a node tell how its pods are, and nothing by which others choose or find them.
+// podStatus lets a node report the status of its pods, except for fields by which others select or find them.
 func podStatus(q request) error {
 	if q.Operation != admission.Update {
 		return q.unexpected()

@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/noderestriction"
 )
 
-// TestOtherTypes: whatever does not look like what it is called is refused.
+// TestOtherTypes: an object of another type than its resource is refused.
 func TestOtherTypes(t *testing.T) {
 	object := func(r *admission.Request) { r.Object = &corev1.Node{} }
 	pods := func(r *admission.Request) { r.Object = pod("mine") }
@@ -50,8 +50,8 @@ func TestOtherTypes(t *testing.T) {
 	})
 }
 
-// TestNamesOfCreations: what is created is called as it says itself; the request has no name yet.
-func TestNamesOfCreations(t *testing.T) {
+// TestCreateUsesObjectName: a create is checked by the object's own name; the request has no name yet.
+func TestCreateUsesObjectName(t *testing.T) {
 	nameless := func(r *admission.Request) { byNode(r); r.Name = "" }
 	lease := func(name string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-node-lease", Name: name}}
@@ -74,8 +74,8 @@ func TestNamesOfCreations(t *testing.T) {
 	})
 }
 
-// TestLeftToOthers: what the authorizer of nodes, or nobody, has to judge passes.
-func TestLeftToOthers(t *testing.T) {
+// TestUnrestrictedRequests: requests pass that only the Node authorizer, or nobody, restricts.
+func TestUnrestrictedRequests(t *testing.T) {
 	other := "other"
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{NodeName: &other}}
 	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: certificatesv1.CertificateSigningRequestSpec{
@@ -98,15 +98,15 @@ func TestLeftToOthers(t *testing.T) {
 	})
 }
 
-// TestWrongBlock: a certificate is no request for one, though it is PEM.
-func TestWrongBlock(t *testing.T) {
+// TestWrongPEMBlock: a certificate is not a certificate request, though it is PEM.
+func TestWrongPEMBlock(t *testing.T) {
 	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: certificatesv1.CertificateSigningRequestSpec{
 		SignerName: certificatesv1.KubeletServingSignerName, Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})}}
 	admissiontest.Refuses(t, plugin(), admissiontest.Create(t, csr, byNode),
 		`certificatesigningrequests.certificates.k8s.io "c" is forbidden: unable to parse csr: PEM block type must be CERTIFICATE REQUEST`)
 }
 
-// TestPodCertificatesWithoutCaches: what the caches do not have yet is no refusal.
+// TestPodCertificatesWithoutCaches: an object missing from the caches is not a refusal.
 func TestPodCertificatesWithoutCaches(t *testing.T) {
 	whole := sources(pod("mine"))
 	nodeless, accountless := whole, whole
@@ -126,7 +126,8 @@ func TestPodCertificatesWithoutCaches(t *testing.T) {
 	}
 }
 
-// TestMigratedVolumes: volumes that once were built in belong to the CSI drivers that serve them now, wherever they stand.
+// TestMigratedVolumes: formerly in-tree volumes belong to the CSI drivers that serve them now, wherever they
+// appear.
 func TestMigratedVolumes(t *testing.T) {
 	const audience = "aud"
 	for driver, v := range map[string]struct {

@@ -13,8 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 )
 
-// token lets a node get the tokens that its pods mount. That of a pod ends with the pod, and names
-// the node.
+// token lets a node get the tokens that its pods mount. Such a token is bound to the pod, and names the node.
 func (p *Plugin) token(ctx context.Context, q request) error {
 	if q.Operation != admission.Create || q.Subresource != "token" {
 		return nil
@@ -45,7 +44,7 @@ func (p *Plugin) token(ctx context.Context, q request) error {
 	return nil
 }
 
-// audience wants one that the pod mounts a token for; none asked for is the API server's own.
+// audience requires an audience for which the pod mounts a token; none means the API server's own.
 func (p *Plugin) audience(ctx context.Context, q request, pod *corev1.Pod, asked []string) error {
 	if len(asked) > 1 {
 		return fmt.Errorf("node may only request 0 or 1 audiences")
@@ -70,8 +69,8 @@ func (p *Plugin) audience(ctx context.Context, q request, pod *corev1.Pod, asked
 	return fmt.Errorf("%s is not authorized to request tokens for audience %q", q.User.Name, audience)
 }
 
-// mounts tells whether a volume of the pod needs a token for the audience: it projects one, or its
-// driver is given one. Volumes that cannot be judged are an error only if no other one does.
+// mounts reports whether a volume of the pod needs a token for the audience: the volume projects one, or its
+// driver gets one. Volumes that cannot be resolved are an error only if no other volume needs a token for it.
 func (p *Plugin) mounts(pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
@@ -111,7 +110,7 @@ func (p *Plugin) driverNeeds(pod *corev1.Pod, v *corev1.Volume, audience string)
 	return false, nil
 }
 
-// driverOf returns the CSI driver of a volume, or nothing.
+// driverOf returns the CSI driver of a volume, or "".
 func (p *Plugin) driverOf(pod *corev1.Pod, v *corev1.Volume) (string, error) {
 	switch {
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
@@ -168,7 +167,7 @@ func (p *Plugin) driverOfClaim(namespace, name string) (string, error) {
 	return "", nil
 }
 
-// The CSI drivers that serve the volume types which were once built in.
+// The CSI drivers that serve the formerly in-tree volume types.
 const (
 	driverGCEPD     = "pd.csi.storage.gke.io"
 	driverEBS       = "ebs.csi.aws.com"

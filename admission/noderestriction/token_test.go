@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/noderestriction"
 )
 
-// token is a request for one of the service account.
+// token returns a request for a token of the service account.
 func token(t *testing.T, ref *authenticationv1.BoundObjectReference, audiences ...string) *admission.Request {
 	t.Helper()
 	body := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref, Audiences: audiences}}
@@ -55,13 +55,13 @@ func TestTokens(t *testing.T) {
 		{"of another UID", token(t, ref(func(r *bound) { r.UID = "old" })),
 			pre + `the UID in the bound object reference (old) does not match the UID in record. The object might have been deleted and then recreated`},
 		{"of another's pod", token(t, ref(func(r *bound) { r.Name = "foreign" })), pre + `node requested token bound to a pod scheduled on a different node`},
-		{"of a pod that is gone", token(t, ref(func(r *bound) { r.Name = "gone" })), `pod "gone" not found`},
+		{"of a missing pod", token(t, ref(func(r *bound) { r.Name = "gone" })), `pod "gone" not found`},
 		{"another body", admissiontest.Create(t, pod("mine"), at(schema.GroupResource{Resource: "serviceaccounts"}, "token", "account")), pre + `unexpected type *v1.Pod`},
 		{"no token", admissiontest.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "account"}}, byNode), ""},
 	})
 }
 
-// TestAudiencesOfVolumes: what a volume's driver asks tokens for is an audience of the pod.
+// TestAudiencesOfVolumes: the audiences for which a volume's driver requests tokens are audiences of the pod.
 func TestAudiencesOfVolumes(t *testing.T) {
 	const pre = `serviceaccounts "account" is forbidden: `
 	claim := func(name string) corev1.VolumeSource {
@@ -157,7 +157,7 @@ func TestPodCertificateRequests(t *testing.T) {
 		{"a mirror pod", create(func(s *spec) { s.PodName = "mirror" }), pre + `pod "ns/mirror" is a mirror pod`},
 		{"another account", create(func(s *spec) { s.ServiceAccountName = "x" }), pre + `PodCertificateRequest for pod "ns/pod" contains serviceAccountName ("x") that differs from running pod ("account")`},
 	})
-	// What may be a matter of time is no refusal, and not that something is not found.
+	// A failure that time may resolve is neither a refusal nor a "not found".
 	for _, test := range []struct {
 		request *admission.Request
 		want    string

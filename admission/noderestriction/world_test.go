@@ -27,7 +27,7 @@ func (g getter[T]) Get(namespace, name string) (T, bool) {
 	return obj, ok
 }
 
-// plugin is one in a world of two nodes, mine and other, with a pod on each.
+// plugin returns a plugin in a world of two nodes, mine and other, with a pod on each.
 func plugin() *noderestriction.Plugin {
 	mine := pod("mine")
 	mine.Spec.Volumes = []corev1.Volume{
@@ -79,7 +79,7 @@ func projected(name string, source corev1.VolumeProjection) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}}}}
 }
 
-// pod is one on a node.
+// pod returns a pod on a node.
 func pod(node string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "pod-uid", Labels: map[string]string{"a": "b"}},
@@ -91,7 +91,7 @@ func pod(node string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// mirrored makes a pod a mirror pod as a kubelet makes them.
+// mirrored makes a pod a mirror pod as kubelets do.
 func mirrored(p *corev1.Pod) {
 	yes := true
 	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
@@ -103,7 +103,7 @@ func byNode(r *admission.Request) {
 	r.User = &authn.Identity{Name: "system:node:mine", Groups: []string{authn.GroupNodes, authn.GroupAuthenticated}}
 }
 
-// at makes a request one for a resource, or a part of it, by node mine.
+// at makes a request one by node mine for a resource or subresource.
 func at(gr schema.GroupResource, subresource, name string) func(*admission.Request) {
 	return func(r *admission.Request) {
 		byNode(r)
@@ -112,11 +112,11 @@ func at(gr schema.GroupResource, subresource, name string) func(*admission.Reque
 	}
 }
 
-// judged is a request and what becomes of it.
+// judged is a request and its expected outcome.
 type judged struct {
 	name    string
 	request *admission.Request
-	refusal string // nothing if it passes
+	refusal string // empty if it passes
 }
 
 func run(t *testing.T, tests []judged) {
@@ -126,7 +126,7 @@ func run(t *testing.T, tests []judged) {
 		t.Run(test.name, func(t *testing.T) {
 			if test.refusal != "" {
 				admissiontest.Refuses(t, p, test.request, test.refusal)
-				test.request.User = &authn.Identity{Name: "system:node:mine", Groups: []string{authn.GroupAuthenticated}} // no node
+				test.request.User = &authn.Identity{Name: "system:node:mine", Groups: []string{authn.GroupAuthenticated}} // not a node
 			}
 			admissiontest.Admits(t, p, test.request, test.request.Object)
 		})

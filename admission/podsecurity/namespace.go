@@ -18,13 +18,13 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 )
 
-// What an update of a namespace may cost at most, so that it is not refused for lack of time.
+// Limits on the work for an update of a namespace, so that it does not time out.
 const (
 	maxPods = 3000
 	maxTime = time.Second
 )
 
-// namespace wants labels that make sense, and warns when pods of the namespace do not keep to them.
+// namespace requires valid labels, and warns when pods of the namespace violate them.
 func (p *Plugin) namespace(ctx context.Context, r *admission.Request) error {
 	if r.Subresource != "" {
 		return nil
@@ -62,8 +62,8 @@ func (p *Plugin) namespace(ctx context.Context, r *admission.Request) error {
 	return p.warnOfPods(ctx, ns.Name, want.Enforce)
 }
 
-// warnExempt warns that labels of an exempt namespace change nothing. Only what is set, and is
-// not privileged, is worth a warning.
+// warnExempt warns that labels of an exempt namespace have no effect. It mentions only labels that are set, and
+// not to privileged.
 func (p *Plugin) warnExempt(ctx context.Context, r *admission.Request, ns *corev1.Namespace, want psa.Policy) {
 	if !p.exemptNamespace(r.Namespace) || want.FullyPrivileged() || want.Equivalent(&p.defaults) {
 		return
@@ -86,14 +86,14 @@ func (p *Plugin) warnExempt(ctx context.Context, r *admission.Request, ns *corev
 	p.options.Warn(ctx, fmt.Sprintf("namespace %q is exempt from Pod Security, and the policy (%s) will be ignored", ns.Name, strings.Join(modes, ", ")))
 }
 
-// offence is what pods of a namespace have in common that they should not.
+// offence is a violation that pods of a namespace have in common.
 type offence struct {
 	reason string
-	first  string // pod by name
+	first  string // the first pod by name
 	count  int
 }
 
-// String is upstream's sentence about it.
+// String returns upstream's sentence about it.
 func (o *offence) String() string {
 	switch o.count {
 	case 1:
@@ -153,8 +153,8 @@ func count(offences []*offence, reason, pod string) []*offence {
 	return append(offences, &offence{reason: reason, first: pod, count: 1})
 }
 
-// inOrder puts one pod of each controller before the others of the same, which are likely alike, and
-// leaves out those that are exempt.
+// inOrder puts one pod of each controller before its other pods, which are probably alike, and omits exempt
+// pods.
 func (p *Plugin) inOrder(pods []*corev1.Pod) []*corev1.Pod {
 	var first, rest []*corev1.Pod
 	seen := map[types.UID]bool{}

@@ -20,31 +20,30 @@ import (
 // Name is the plugin's name.
 const Name = "PodSecurity"
 
-// ErrConfiguration: the defaults or exemptions of Options make no sense.
+// ErrConfiguration means that the defaults or exemptions of Options are invalid.
 var ErrConfiguration = errors.New("bad pod security configuration")
 
-// Namespaces are read by name; an informer of namespaces is one.
+// Namespaces reads namespaces by name; an informer of namespaces is one.
 type Namespaces interface {
 	// Get returns the namespace; the first argument is empty.
 	Get(namespace, name string) (*corev1.Namespace, bool)
 }
 
-// Pods are listed by namespace; an informer of pods is one.
+// Pods lists pods by namespace; an informer of pods is one.
 type Pods interface {
 	List(namespace string) []*corev1.Pod
 }
 
-// Options of the plugin. The zero value is upstream's: namespaces without labels are privileged, and
-// nobody is exempt.
+// Options are the options of the plugin. The zero value is upstream's: namespaces without labels are
+// privileged, and nothing is exempt.
 type Options struct {
-	// Defaults hold where a namespace has no label; what is left empty is privileged and latest.
+	// Defaults apply to namespaces without a label; empty fields mean privileged and latest.
 	Defaults psaconfig.PodSecurityDefaults
-	// Exemptions are namespaces, users and runtime classes whose pods are not looked at.
+	// Exemptions are namespaces, users and runtime classes whose pods are not checked.
 	Exemptions psaconfig.PodSecurityExemptions
-	// Warn tells the client of the request that ctx belongs to, such as registry.Warn; unset, nobody
-	// is warned.
+	// Warn warns the client of the request that ctx belongs to, such as registry.Warn; nil drops warnings.
 	Warn func(ctx context.Context, text string)
-	// Annotate notes in the audit log, such as audit.Annotate; unset, nothing is noted.
+	// Annotate adds to the audit log, such as audit.Annotate; nil adds nothing.
 	Annotate func(ctx context.Context, key, value string)
 }
 
@@ -54,12 +53,12 @@ type Plugin struct {
 	pods       Pods
 	options    Options
 	defaults   psa.Policy
-	evaluator  func() (policy.Evaluator, error) // made at the first call
+	evaluator  func() (policy.Evaluator, error) // built at the first call
 }
 
 var _ admission.Validator = (*Plugin)(nil)
 
-// New makes the plugin. It reads the labels of namespaces, and the pods of those whose level rises.
+// New returns the plugin. It reads the labels of namespaces, and the pods of those whose level rises.
 func New(namespaces Namespaces, pods Pods, o Options) (*Plugin, error) {
 	d := &o.Defaults
 	for _, level := range []*string{&d.Enforce, &d.Audit, &d.Warn} {
@@ -124,8 +123,8 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-// policyOf returns what a namespace asks for; where its labels cannot be read it is the strictest
-// thing to enforce, beside the errors.
+// policyOf returns a namespace's policy; if its labels are invalid, it returns errors and enforces the
+// strictest level.
 func (p *Plugin) policyOf(ns *corev1.Namespace) (psa.Policy, field.ErrorList) {
 	return psa.PolicyToEvaluate(ns.Labels, p.defaults)
 }

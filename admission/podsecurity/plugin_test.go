@@ -25,7 +25,7 @@ import (
 
 const prefix = "pod-security.kubernetes.io/"
 
-// namespaces finds them by name.
+// namespaces finds namespaces by name.
 type namespaces map[string]*corev1.Namespace
 
 func (n namespaces) Get(_, name string) (*corev1.Namespace, bool) {
@@ -33,12 +33,12 @@ func (n namespaces) Get(_, name string) (*corev1.Namespace, bool) {
 	return ns, ok
 }
 
-// list is the pods of every namespace.
+// list returns its pods for every namespace.
 type list []*corev1.Pod
 
 func (l list) List(string) []*corev1.Pod { return l }
 
-// namespace has labels, given as mode, value and so on.
+// namespace returns a namespace with labels, given as mode, value and so on.
 func namespace(name string, labels ...string) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for i := 0; i < len(labels); i += 2 {
@@ -47,7 +47,7 @@ func namespace(name string, labels ...string) *corev1.Namespace {
 	return ns
 }
 
-// witness hears what the plugin says beside its verdict.
+// witness records the plugin's warnings and annotations.
 type witness struct {
 	mu       sync.Mutex
 	warnings []string
@@ -130,15 +130,15 @@ func TestPods(t *testing.T) {
 		"not restricted": {[]string{"enforce", "restricted"}, pod(), `violates PodSecurity "restricted:latest": ` + restricted, nil, map[string]string{"enforce-policy": "restricted:latest"}},
 		"an old version asks for less": {[]string{"enforce", "restricted", "enforce-version", "v1.7"}, pod(), `violates PodSecurity "restricted:v1.7": runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true)`, nil,
 			map[string]string{"enforce-policy": "restricted:v1.7"}},
-		"a version to come": {[]string{"enforce", "baseline", "enforce-version", "v1.99"}, pod(hostNetwork), `violates PodSecurity "baseline:v1.99": host namespaces (hostNetwork=true)`, nil,
+		"a future version": {[]string{"enforce", "baseline", "enforce-version", "v1.99"}, pod(hostNetwork), `violates PodSecurity "baseline:v1.99": host namespaces (hostNetwork=true)`, nil,
 			map[string]string{"enforce-policy": "baseline:v1.99"}},
 		"warn": {[]string{"warn", "baseline"}, pod(hostNetwork), "", []string{`would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`}, map[string]string{"enforce-policy": "privileged:latest"}},
 		"audit": {[]string{"audit", "baseline"}, pod(hostNetwork), "", nil, map[string]string{
 			"enforce-policy": "privileged:latest", "audit-violations": `would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`}},
-		"no warning of what is refused": {[]string{"enforce", "baseline", "warn", "baseline", "audit", "baseline"}, pod(hostNetwork), baseline, nil, map[string]string{
+		"no warning with a refusal": {[]string{"enforce", "baseline", "warn", "baseline", "audit", "baseline"}, pod(hostNetwork), baseline, nil, map[string]string{
 			"enforce-policy": "baseline:latest", "audit-violations": `would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`}},
 		"warned of more than enforced": {[]string{"enforce", "baseline", "warn", "restricted"}, pod(), "", []string{`would violate PodSecurity "restricted:latest": ` + restricted}, map[string]string{"enforce-policy": "baseline:latest"}},
-		"a label that says nothing": {[]string{"enforce", "strict"}, pod(), `violates PodSecurity "restricted:latest": ` + restricted, nil, map[string]string{"enforce-policy": "restricted:latest",
+		"an invalid label": {[]string{"enforce", "strict"}, pod(), `violates PodSecurity "restricted:latest": ` + restricted, nil, map[string]string{"enforce-policy": "restricted:latest",
 			"error": `Failed to parse policy: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be one of privileged, baseline, restricted`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,15 +173,15 @@ func TestUpdates(t *testing.T) {
 		subresource  string
 		refused      bool
 	}{
-		"nothing that matters":      {nil, []func(*corev1.Pod){relabelled}, "", false},
-		"an image":                  {nil, []func(*corev1.Pod){image}, "", true},
-		"an init container":         {nil, []func(*corev1.Pod){initial("a")}, "", true},
-		"an init container's":       {[]func(*corev1.Pod){initial("a")}, []func(*corev1.Pod){initial("b")}, "", true},
-		"debugging":                 {nil, []func(*corev1.Pod){debug("a")}, "ephemeralcontainers", true},
-		"debugging as before":       {[]func(*corev1.Pod){debug("a")}, []func(*corev1.Pod){debug("a")}, "ephemeralcontainers", false},
-		"debugging with another":    {[]func(*corev1.Pod){debug("a")}, []func(*corev1.Pod){debug("b")}, "ephemeralcontainers", true},
-		"a status":                  {nil, []func(*corev1.Pod){image}, "status", false},
-		"a subresource of tomorrow": {nil, []func(*corev1.Pod){image}, "tomorrow", true},
+		"nothing relevant":       {nil, []func(*corev1.Pod){relabelled}, "", false},
+		"an image":               {nil, []func(*corev1.Pod){image}, "", true},
+		"an init container":      {nil, []func(*corev1.Pod){initial("a")}, "", true},
+		"an init container's":    {[]func(*corev1.Pod){initial("a")}, []func(*corev1.Pod){initial("b")}, "", true},
+		"debugging":              {nil, []func(*corev1.Pod){debug("a")}, "ephemeralcontainers", true},
+		"debugging as before":    {[]func(*corev1.Pod){debug("a")}, []func(*corev1.Pod){debug("a")}, "ephemeralcontainers", false},
+		"debugging with another": {[]func(*corev1.Pod){debug("a")}, []func(*corev1.Pod){debug("b")}, "ephemeralcontainers", true},
+		"a status":               {nil, []func(*corev1.Pod){image}, "status", false},
+		"a future subresource":   {nil, []func(*corev1.Pod){image}, "tomorrow", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old, changed := pod(append(test.old, hostNetwork)...), pod(append(test.changed, hostNetwork)...)
@@ -337,7 +337,7 @@ func (s slow) List(namespace string) []*corev1.Pod {
 	return s.list.List(namespace)
 }
 
-// TestTimeForPods: pods are looked at for a second, or half of what the request has left.
+// TestTimeForPods: pods are checked for a second at most, or half of the time that the request has left.
 func TestTimeForPods(t *testing.T) {
 	const cut = `new PodSecurity enforce level only checked against the first 1 of 2 existing pods`
 	for _, test := range []struct {
@@ -437,7 +437,7 @@ func TestContract(t *testing.T) {
 	admissiontest.Admits(t, silent, admissiontest.Create(t, pod(hostNetwork)), pod(hostNetwork))
 }
 
-// BenchmarkNew is what a cluster pays that has no labels: the checks are not made.
+// BenchmarkNew is the cost for a cluster without labels: the checks are not built.
 func BenchmarkNew(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 )
 
-// pod judges a pod, and whatever subresource may change what it runs.
+// pod checks a pod, and every subresource that may change what it runs.
 func (p *Plugin) pod(ctx context.Context, r *admission.Request) error {
 	switch r.Subresource {
 	case "exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status":
@@ -58,7 +58,7 @@ func (p *Plugin) undecodable(ctx context.Context, message string) error {
 	return admission.BadRequest("%s", message)
 }
 
-// workload notes and warns of pods to come. Nothing about it is a reason to refuse.
+// workload records and warns of violations by future pods. It never refuses.
 func (p *Plugin) workload(ctx context.Context, r *admission.Request) error {
 	if r.Subresource != "" || p.exempt(ctx, r) {
 		return nil
@@ -83,8 +83,7 @@ func (p *Plugin) workload(ctx context.Context, r *admission.Request) error {
 	return p.judge(ctx, r, subject{want, errs, &template.ObjectMeta, &template.Spec, false})
 }
 
-// templateOf returns what a workload makes pods of, nil for one that has none, and false for what
-// is no workload.
+// templateOf returns a workload's pod template, nil if it has none, and false if obj is not a workload.
 func templateOf(obj any) (*corev1.PodTemplateSpec, bool) {
 	switch o := obj.(type) {
 	case *corev1.PodTemplate:
@@ -107,7 +106,8 @@ func templateOf(obj any) (*corev1.PodTemplateSpec, bool) {
 	return nil, false
 }
 
-// exempt tells whether requests of this namespace or user are not looked at, and notes it. No exemption is empty: New checks.
+// exempt reports whether the request's namespace or user is exempt, and records it. No exemption is empty: New
+// checks.
 func (p *Plugin) exempt(ctx context.Context, r *admission.Request) bool {
 	switch {
 	case p.exemptNamespace(r.Namespace):
@@ -128,16 +128,16 @@ func (p *Plugin) exemptRuntime(class *string) bool {
 	return class != nil && slices.Contains(p.options.Exemptions.RuntimeClasses, *class)
 }
 
-// subject is a pod, there or to come, and what is asked of it.
+// subject is a pod, existing or future, and the policy for it.
 type subject struct {
 	want    psa.Policy
-	errs    field.ErrorList // of the labels that ask
+	errs    field.ErrorList // errors of the policy's labels
 	meta    *metav1.ObjectMeta
 	spec    *corev1.PodSpec
 	enforce bool
 }
 
-// judge holds a pod to all three levels. Equal ones are looked at once.
+// judge checks a pod against all three levels, equal ones once.
 func (p *Plugin) judge(ctx context.Context, r *admission.Request, s subject) error {
 	if p.exemptRuntime(s.spec.RuntimeClassName) {
 		p.annotate(ctx, psa.ExemptionReasonAnnotationKey, "runtimeClass")
@@ -182,7 +182,7 @@ func would(level psa.LevelVersion, result *policy.AggregateCheckResult) string {
 	return fmt.Sprintf("would violate PodSecurity %q: %s", level.String(), result.ForbiddenDetail())
 }
 
-// forbidden names the object as the request does, which of a subresource is the pod.
+// forbidden names the object as the request does; for a subresource, that is the pod.
 func forbidden(r *admission.Request, level psa.LevelVersion, result *policy.AggregateCheckResult) error {
 	return &admission.Error{
 		Err: admission.ErrForbidden, Resource: r.Resource.GroupResource(), Name: r.Name,
@@ -190,8 +190,8 @@ func forbidden(r *admission.Request, level psa.LevelVersion, result *policy.Aggr
 	}
 }
 
-// matters tells whether an update changes what the standards look at: of what may change in a pod,
-// images and the containers that were added.
+// matters reports whether an update changes what the standards check: of a pod's mutable fields, these are
+// images and added containers.
 func matters(pod, old *corev1.Pod) bool {
 	same := func(a, b corev1.Container) bool { return a.Image == b.Image }
 	if !slices.EqualFunc(pod.Spec.Containers, old.Spec.Containers, same) ||

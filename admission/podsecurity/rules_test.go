@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/podsecurity"
 )
 
-// TestUndecodable: an object of another type is told to the client, and noted.
+// TestUndecodable: an object of another type is reported to the client and in the audit log.
 func TestUndecodable(t *testing.T) {
 	object := func(r *admission.Request) { r.Object = &corev1.Node{} }
 	old := func(r *admission.Request) { r.OldObject = &corev1.Node{} }
@@ -33,8 +33,9 @@ func TestUndecodable(t *testing.T) {
 	}
 }
 
-// TestPrivilegedIsNotLookedAt: where everything is allowed it does not matter what comes, unless the labels say it badly.
-func TestPrivilegedIsNotLookedAt(t *testing.T) {
+// TestPrivilegedIsNotChecked: where everything is allowed, pods are not checked, unless the labels are
+// invalid.
+func TestPrivilegedIsNotChecked(t *testing.T) {
 	strange := admissiontest.Create(t, pod(), func(r *admission.Request) { r.Object = &corev1.Node{} })
 	p, w := plugin(t, podsecurity.Options{}, nil, namespace("ns", "enforce", "privileged"))
 	admissiontest.Admits(t, p, strange, strange.Object)
@@ -48,8 +49,9 @@ func TestPrivilegedIsNotLookedAt(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsGone: a pod needs its namespace, and a workload only goes unjudged; both are noted.
-func TestNamespaceIsGone(t *testing.T) {
+// TestMissingNamespace: a pod needs its namespace, while a workload merely goes unchecked; the audit log records
+// both.
+func TestMissingNamespace(t *testing.T) {
 	p, w := plugin(t, podsecurity.Options{}, nil)
 	admissiontest.Refuses(t, p, admissiontest.Create(t, pod()), `Internal error occurred: failed to lookup namespace "ns"`)
 	if want := `Internal error occurred: failed to lookup namespace "ns": namespace "ns" not found`; w.notes["error"] != want {
@@ -70,8 +72,9 @@ func workload(changes ...func(*corev1.Pod)) *appsv1.ReplicaSet {
 	}
 }
 
-// TestWhichWorkloads: a workload is judged by what is warned of and noted, each by itself, whole ones only, and not those that are exempt.
-func TestWhichWorkloads(t *testing.T) {
+// TestCheckedWorkloads: a workload is checked for warnings and for the audit log independently, if it is complete
+// and not exempt.
+func TestCheckedWorkloads(t *testing.T) {
 	const would = `would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`
 	const bad = `Failed to parse policy: metadata.labels[pod-security.kubernetes.io/enforce-version]: Invalid value: "new": must be "latest" or "v1.x"`
 	exempt := podsecurity.Options{Exemptions: psaconfig.PodSecurityExemptions{Namespaces: []string{"ns"}, RuntimeClasses: []string{"vm"}}}
@@ -110,7 +113,7 @@ func TestWhichWorkloads(t *testing.T) {
 			t.Errorf("%s: warned of %q, noted %q", name, w.warnings, w.notes)
 		}
 	}
-	// Where nothing is noted or warned of, it does not matter what comes.
+	// Without warnings and audit, nothing is checked.
 	p, w := plugin(t, podsecurity.Options{}, nil, namespace("ns", "enforce", "baseline", "warn", "privileged", "audit", "privileged"))
 	strange := admissiontest.Create(t, workload(), func(r *admission.Request) { r.Object = &corev1.Node{} })
 	admissiontest.Admits(t, p, strange, strange.Object)
@@ -119,8 +122,9 @@ func TestWhichWorkloads(t *testing.T) {
 	}
 }
 
-// TestWarningsOfNamespaces: labels that change nothing in an exempt namespace are warned of, where they ask for anything; others are not.
-func TestWarningsOfNamespaces(t *testing.T) {
+// TestNamespaceWarnings: labels of an exempt namespace cause a warning if they would have an effect
+// elsewhere.
+func TestNamespaceWarnings(t *testing.T) {
 	o := podsecurity.Options{
 		Defaults:   psaconfig.PodSecurityDefaults{Enforce: "baseline", Warn: "restricted"},
 		Exemptions: psaconfig.PodSecurityExemptions{Namespaces: []string{"free"}},
@@ -132,14 +136,14 @@ func TestWarningsOfNamespaces(t *testing.T) {
 		ns   *corev1.Namespace
 		want []string
 	}{
-		"not exempt":          {namespace("bound", "enforce", "restricted"), nil},
-		"no labels":           {namespace("free"), nil},
-		"as by default":       {namespace("free", "enforce", "baseline"), nil},
-		"all privileged":      {namespace("free", "enforce", "privileged", "warn", "privileged"), nil},
-		"privileged but one":  {namespace("free", "enforce", "privileged", "warn", "baseline"), ignored("warn=baseline:latest")},
-		"a version":           {namespace("free", "warn-version", "v1.2"), ignored("warn=restricted:v1.2")},
-		"a version of nobody": {namespace("free", "audit-version", "v1.2", "enforce", "restricted"), ignored("enforce=restricted:latest")},
-		"all":                 {namespace("free", "enforce", "restricted", "audit", "baseline", "warn", "baseline"), ignored("enforce=restricted:latest, audit=baseline:latest, warn=baseline:latest")},
+		"not exempt":                {namespace("bound", "enforce", "restricted"), nil},
+		"no labels":                 {namespace("free"), nil},
+		"as by default":             {namespace("free", "enforce", "baseline"), nil},
+		"all privileged":            {namespace("free", "enforce", "privileged", "warn", "privileged"), nil},
+		"privileged but one":        {namespace("free", "enforce", "privileged", "warn", "baseline"), ignored("warn=baseline:latest")},
+		"a version":                 {namespace("free", "warn-version", "v1.2"), ignored("warn=restricted:v1.2")},
+		"a version without a level": {namespace("free", "audit-version", "v1.2", "enforce", "restricted"), ignored("enforce=restricted:latest")},
+		"all":                       {namespace("free", "enforce", "restricted", "audit", "baseline", "warn", "baseline"), ignored("enforce=restricted:latest, audit=baseline:latest, warn=baseline:latest")},
 	} {
 		p, w := plugin(t, o, nil)
 		admissiontest.Admits(t, p, admissiontest.Create(t, tt.ns), tt.ns)
@@ -147,7 +151,7 @@ func TestWarningsOfNamespaces(t *testing.T) {
 			t.Errorf("%s: warned of %q, want %q", name, w.warnings, tt.want)
 		}
 	}
-	// Labels may be put right, and pods that keep to a new level are nothing to warn of.
+	// Labels may be corrected, and pods that comply with a new level cause no warning.
 	p, w := plugin(t, podsecurity.Options{}, list{pod()})
 	good := namespace("ns", "enforce", "baseline")
 	admissiontest.Admits(t, p, admissiontest.Update(t, namespace("ns", "warn", "strict"), good), good)

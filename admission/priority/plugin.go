@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -14,11 +13,11 @@ import (
 // Name is the plugin's name.
 const Name = "Priority"
 
-// Classes is the cache the plugin reads; an informer of PriorityClasses is one.
+// Classes is the cache that the plugin reads; an informer of PriorityClasses is one.
 type Classes interface {
 	// Get returns the class of that name; the first argument is empty.
 	Get(namespace, name string) (*schedulingv1.PriorityClass, bool)
-	// List returns all classes in the order of their names; the argument is empty.
+	// List returns all classes, sorted by name; the argument is empty.
 	List(namespace string) []*schedulingv1.PriorityClass
 }
 
@@ -30,23 +29,8 @@ var (
 	_ admission.Validator = (*Plugin)(nil)
 )
 
-// New makes the plugin.
+// New returns the plugin.
 func New(classes Classes) *Plugin { return &Plugin{classes} }
-
-// SystemClasses returns the classes that every cluster has: an API server creates them when it
-// starts.
-func SystemClasses() []*schedulingv1.PriorityClass {
-	const critical = 2_000_000_000
-	return []*schedulingv1.PriorityClass{{
-		ObjectMeta:  metav1.ObjectMeta{Name: "system-node-critical"},
-		Value:       critical + 1000,
-		Description: "Used for system critical pods that must not be moved from their current node.",
-	}, {
-		ObjectMeta:  metav1.ObjectMeta{Name: "system-cluster-critical"},
-		Value:       critical,
-		Description: "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-	}}
-}
 
 // Name implements admission.Plugin.
 func (*Plugin) Name() string { return Name }
@@ -76,7 +60,7 @@ func (p *Plugin) Admit(_ context.Context, r *admission.Request) error {
 	return p.resolve(r, pod)
 }
 
-// keep restores what was resolved when the pod was created.
+// keep restores what was set when the pod was created.
 func keep(pod, old *corev1.Pod) {
 	if pod.Spec.Priority == nil && old.Spec.Priority != nil {
 		v := *old.Spec.Priority
@@ -88,7 +72,7 @@ func keep(pod, old *corev1.Pod) {
 	}
 }
 
-// resolve sets what the pod's class says.
+// resolve sets the priority and preemption policy of the pod's class.
 func (p *Plugin) resolve(r *admission.Request, pod *corev1.Pod) error {
 	class, err := p.classOf(r, pod)
 	if err != nil {
@@ -111,7 +95,7 @@ func (p *Plugin) resolve(r *admission.Request, pod *corev1.Pod) error {
 	return nil
 }
 
-// classOf returns the class that the pod names, or the default, or one that stands for none.
+// classOf returns the class that the pod names, the default class, or a substitute if there is neither.
 func (p *Plugin) classOf(r *admission.Request, pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
 	if name := pod.Spec.PriorityClassName; name != "" {
 		class, ok := p.classes.Get("", name)
@@ -127,8 +111,8 @@ func (p *Plugin) classOf(r *admission.Request, pod *corev1.Pod) (*schedulingv1.P
 	return &schedulingv1.PriorityClass{PreemptionPolicy: &policy}, nil
 }
 
-// globalDefault returns the class that is marked as such, or nil. If a race left several, the
-// lowest counts.
+// globalDefault returns the class that is marked as the default, or nil. If a race left several, the lowest
+// counts.
 func (p *Plugin) globalDefault() *schedulingv1.PriorityClass {
 	var lowest *schedulingv1.PriorityClass
 	for _, c := range p.classes.List("") {

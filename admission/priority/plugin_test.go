@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/admissiontest"
 	"github.com/keelson-dev/keelson/admission/priority"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/registry/scheduling"
 )
 
 var _ priority.Classes = (*informer.Informer[*schedulingv1.PriorityClass])(nil)
@@ -47,7 +48,7 @@ func never(c *schedulingv1.PriorityClass) {
 	c.PreemptionPolicy = &policy
 }
 
-// pod makes a pod of a class; priority and policy are unset where -1 or empty.
+// pod returns a pod of a class; priority and policy are unset if -1 or empty.
 func pod(class string, priority int32, policy corev1.PreemptionPolicy) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	p.Spec.PriorityClassName = class
@@ -65,7 +66,7 @@ const lower, not = corev1.PreemptLowerPriority, corev1.PreemptNever
 func TestPods(t *testing.T) {
 	bare := class("bare", 7)
 	bare.PreemptionPolicy = nil
-	some := append(classes{class("high", 100), class("calm", 50, never), bare}, priority.SystemClasses()...)
+	some := append(classes{class("high", 100), class("calm", 50, never), bare}, scheduling.Defaults()...)
 	withDefault := append(classes{class("d2", 20, globalDefault), class("d1", 10, globalDefault)}, some...)
 	for name, test := range map[string]struct {
 		classes     classes
@@ -128,8 +129,9 @@ func TestOneGlobalDefault(t *testing.T) {
 	admissiontest.Refuses(t, p, admissiontest.Create(t, class("c", 3), notAClass), "resource was marked with kind PriorityClass but was unable to be converted")
 }
 
-// TestWhatIsKept: an update takes over what is missing, and only that; what never was stays missing.
-func TestWhatIsKept(t *testing.T) {
+// TestKeptFields: an update takes over missing values, and only those; a value that was never set stays
+// missing.
+func TestKeptFields(t *testing.T) {
 	p := priority.New(classes{})
 	for name, tt := range map[string]struct{ old, next, want *corev1.Pod }{
 		"nothing stored":      {pod("a", -1, ""), pod("a", -1, ""), pod("a", -1, "")},
@@ -143,7 +145,7 @@ func TestWhatIsKept(t *testing.T) {
 	admissiontest.Refuses(t, p, admissiontest.Create(t, pod("a", -1, ""), notAPod), "resource was marked with kind Pod but was unable to be converted")
 }
 
-// TestLowestDefault: when a race left several defaults, the lowest counts, and of equals the first.
+// TestLowestDefault: if a race left several defaults, the lowest counts, and among equals the first.
 func TestLowestDefault(t *testing.T) {
 	for name, list := range map[string]classes{
 		"first":  {class("z", 10, globalDefault), class("b", 20, globalDefault), class("c", 30, globalDefault)},
@@ -156,8 +158,8 @@ func TestLowestDefault(t *testing.T) {
 	}
 }
 
-// TestDefaultIsWritten: a class that is written again may stay the default, one that is made anew of that name may not; a part of a
-// class is not judged.
+// TestDefaultIsWritten: an update of the default class may keep it the default, a create of the same name may
+// not; subresources are not checked.
 func TestDefaultIsWritten(t *testing.T) {
 	p := priority.New(classes{class("b", 2, globalDefault)})
 	admissiontest.Refuses(t, p, admissiontest.Create(t, class("b", 2, globalDefault)),
@@ -167,7 +169,7 @@ func TestDefaultIsWritten(t *testing.T) {
 }
 
 func Example() {
-	plugin := priority.New(classes(priority.SystemClasses())) // in a server, an informer of PriorityClasses
+	plugin := priority.New(classes(scheduling.Defaults())) // in a server, an informer of PriorityClasses
 	pod := &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: "system-cluster-critical"}}
 	r := &admission.Request{Operation: admission.Create, Object: pod}
 	r.Resource.Resource = "pods"

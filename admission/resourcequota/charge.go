@@ -11,34 +11,34 @@ import (
 	"github.com/keelson-dev/keelson/internal/quota"
 )
 
-// payment is what a quota was charged for a request.
+// payment is what a request was charged by a quota.
 type payment struct {
 	quota  string
 	uid    types.UID
 	amount corev1.ResourceList
 }
 
-// charge judges requests, in their order, and writes what they take.
-func (p *Plugin) charge(ctx context.Context, namespace string, tickets []*ticket) {
+// charge checks requests, in their order, and writes what they use.
+func (p *Plugin) charge(ctx context.Context, namespace string, waiters []*waiter) {
 	quotas := copies(p.quotas.List(namespace))
-	charged := make([][]*ticket, len(quotas))
-	for _, t := range tickets {
+	charged := make([][]*waiter, len(quotas))
+	for _, w := range waiters {
 		var charges []corev1.ResourceList
-		charges, t.err = t.fit(quotas)
-		for i, amount := range charges { // nothing if it does not fit
+		charges, w.err = w.fit(quotas)
+		for i, amount := range charges { // none if the request does not fit
 			if len(amount) > 0 {
 				quotas[i].Status.Used = quota.Add(quotas[i].Status.Used, amount)
-				charged[i] = append(charged[i], t)
+				charged[i] = append(charged[i], w)
 			}
 		}
 	}
 	for i, q := range quotas {
 		p.chargeOne(ctx, q, charged[i])
 	}
-	p.refund(ctx, namespace, tickets)
+	p.refund(ctx, namespace, waiters)
 }
 
-// copies are quotas whose usage can be changed.
+// copies returns quotas whose usage can be changed.
 func copies(shared []*corev1.ResourceQuota) []*corev1.ResourceQuota {
 	own := make([]*corev1.ResourceQuota, len(shared))
 	for i, q := range shared {
@@ -48,12 +48,12 @@ func copies(shared []*corev1.ResourceQuota) []*corev1.ResourceQuota {
 	return own
 }
 
-// chargeOne writes what one quota is charged, judging again by its newest state.
-func (p *Plugin) chargeOne(ctx context.Context, q *corev1.ResourceQuota, tickets []*ticket) {
-	var open []*ticket
-	for _, t := range tickets {
-		if t.err == nil {
-			open = append(open, t)
+// chargeOne charges one quota for all requests, checking them again against its newest state.
+func (p *Plugin) chargeOne(ctx context.Context, q *corev1.ResourceQuota, waiters []*waiter) {
+	var open []*waiter
+	for _, w := range waiters {
+		if w.err == nil {
+			open = append(open, w)
 		}
 	}
 	if len(open) == 0 {
@@ -61,8 +61,8 @@ func (p *Plugin) chargeOne(ctx context.Context, q *corev1.ResourceQuota, tickets
 	}
 	payments, refusals := make([]payment, len(open)), make([]error, len(open))
 	err := p.charger.Modify(ctx, q.Namespace, q.Name, func(newest *corev1.ResourceQuota) error {
-		for i, t := range open {
-			charges, err := t.fit([]*corev1.ResourceQuota{newest})
+		for i, w := range open {
+			charges, err := w.fit([]*corev1.ResourceQuota{newest})
 			payments[i], refusals[i] = payment{}, err
 			if err == nil && len(charges[0]) > 0 {
 				payments[i] = payment{newest.Name, newest.UID, charges[0]}
@@ -71,30 +71,30 @@ func (p *Plugin) chargeOne(ctx context.Context, q *corev1.ResourceQuota, tickets
 		}
 		return nil
 	})
-	for i, t := range open {
+	for i, w := range open {
 		switch {
-		case errors.Is(err, ErrGone): // nothing limits any more
+		case errors.Is(err, ErrGone): // its limits no longer apply
 		case errors.Is(err, context.DeadlineExceeded):
-			t.err = admission.Internal(errTimeout)
+			w.err = admission.Internal(errTimeout)
 		case err != nil:
-			t.err = admission.Internal(err)
+			w.err = admission.Internal(err)
 		case refusals[i] != nil:
-			t.err = refusals[i]
+			w.err = refusals[i]
 		case payments[i].amount != nil:
-			t.paid = append(t.paid, payments[i])
+			w.paid = append(w.paid, payments[i])
 		}
 	}
 }
 
-// refund gives back what was charged for requests that another quota refused in the end. What it
-// cannot give back the controller does.
-func (p *Plugin) refund(ctx context.Context, namespace string, tickets []*ticket) {
+// refund returns what requests were charged that another quota refused in the end. The controller corrects what
+// it fails to return.
+func (p *Plugin) refund(ctx context.Context, namespace string, waiters []*waiter) {
 	due := map[string]payment{}
-	for _, t := range tickets {
-		if t.err == nil {
+	for _, w := range waiters {
+		if w.err == nil {
 			continue
 		}
-		for _, paid := range t.paid {
+		for _, paid := range w.paid {
 			sum := due[paid.quota]
 			due[paid.quota] = payment{paid.quota, paid.uid, quota.Add(sum.amount, paid.amount)}
 		}

@@ -18,25 +18,23 @@ import (
 // Name is the plugin's name.
 const Name = "ResourceQuota"
 
-// ErrGone: a quota is not there any more.
-var ErrGone = errors.New("resource quota is gone")
+// ErrGone means that the quota no longer exists.
+var ErrGone = errors.New("resource quota no longer exists")
 
-// errTimeout is what upstream says when usage could not be written in time.
+// errTimeout is upstream's error for usage that could not be written in time.
 var errTimeout = errors.New("resource quota evaluation timed out")
 
-// Quotas is the cache the plugin reads.
+// Quotas is the cache that the plugin reads.
 type Quotas interface {
-	// List returns the quotas of a namespace in the order of their names. They are shared and
-	// must not be changed.
+	// List returns the quotas of a namespace, sorted by name. They are shared and must not be changed.
 	List(namespace string) []*corev1.ResourceQuota
 }
 
 // Charger changes the status of quotas.
 type Charger interface {
-	// Modify applies change to a private copy of the newest quota and stores the result if
-	// nobody else wrote it in between; else it starts again. So change may be called several
-	// times. An error of change ends it and is returned. A quota that is not there is ErrGone.
-	// With any other error the outcome is unknown.
+	// Modify applies change to a private copy of the newest quota and stores the result if no other write
+	// intervened; otherwise it starts again, so change may be called several times. An error of change ends it
+	// and is returned. A missing quota is ErrGone. With any other error the outcome is unknown.
 	Modify(ctx context.Context, namespace, name string, change func(*corev1.ResourceQuota) error) error
 }
 
@@ -48,9 +46,9 @@ func (f ChargerFunc) Modify(ctx context.Context, namespace, name string, change 
 	return f(ctx, namespace, name, change)
 }
 
-// Options of a Plugin. The zero value is upstream's behaviour.
+// Options are the options of a Plugin. The zero value is upstream's behaviour.
 type Options struct {
-	// Ignored tells of resources that are not counted, beside events: those that are not stored.
+	// Ignored reports resources that are not counted, in addition to events: those that are not stored.
 	Ignored func(schema.GroupResource) bool
 	// Timeout is how long usage may take to be written; 0 is 10 s.
 	Timeout time.Duration
@@ -62,16 +60,16 @@ type Plugin struct {
 	charger Charger
 	options Options
 
-	mu    sync.Mutex
-	lines map[string]line // by namespace; there is one while somebody serves
+	mu     sync.Mutex
+	queues map[string]queue // by namespace; exists while a request serves it
 }
 
 var _ admission.Validator = (*Plugin)(nil)
 
-// New makes the plugin.
+// New returns the plugin.
 func New(quotas Quotas, charger Charger, o Options) *Plugin {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
-	return &Plugin{quotas: quotas, charger: charger, options: o, lines: map[string]line{}}
+	return &Plugin{quotas: quotas, charger: charger, options: o, queues: map[string]queue{}}
 }
 
 // Name implements admission.Plugin.
@@ -82,7 +80,7 @@ func (*Plugin) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Validate implements admission.Validator. Unless the request is dry, it charges the quotas for it.
+// Validate implements admission.Validator. It charges the quotas for the request, unless that is a dry run.
 func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	gr := r.Resource.GroupResource()
 	if r.Namespace == "" || gr == (schema.GroupResource{Resource: "namespaces"}) ||
@@ -108,10 +106,10 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if !slices.ContainsFunc(quotas, claim.Matches) {
 		return nil
 	}
-	t := newTicket(r, claim)
+	w := newWaiter(r, claim)
 	if r.DryRun {
-		_, err := t.fit(quotas)
+		_, err := w.fit(quotas)
 		return err
 	}
-	return p.stand(ctx, r.Namespace, t)
+	return p.wait(ctx, r.Namespace, w)
 }

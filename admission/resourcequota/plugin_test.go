@@ -24,12 +24,12 @@ import (
 	"github.com/keelson-dev/keelson/admission/resourcequota"
 )
 
-// shelf is quotas in memory, changed by compare and swap. Readers may lag behind by view.
+// shelf holds quotas in memory, changed by compare-and-swap. Readers may lag behind by view.
 type shelf struct {
 	mu     sync.Mutex
 	quotas map[string]*corev1.ResourceQuota
 	swaps  atomic.Int64
-	before func(name string) error // of a swap, if set
+	before func(name string) error // called before a swap, if set
 }
 
 func newShelf(quotas ...*corev1.ResourceQuota) *shelf {
@@ -163,7 +163,7 @@ func TestValidate(t *testing.T) {
 			request("pods", admission.Create, podOf("cpu=600m", "cpu=1"), nil),
 			`pods "p" is forbidden: exceeded quota: q, requested: limits.cpu=1,requests.cpu=600m, used: limits.cpu=1500m,requests.cpu=500m, limited: limits.cpu=2,requests.cpu=1`,
 			"limits.cpu=1500m pods=0 requests.cpu=500m"},
-		"must be said": {quotaOf("q", "limits.cpu=2 cpu=1 pods=1", "limits.cpu=0 cpu=0 pods=0"), request("pods", admission.Create, podOf("", ""), nil),
+		"not specified": {quotaOf("q", "limits.cpu=2 cpu=1 pods=1", "limits.cpu=0 cpu=0 pods=0"), request("pods", admission.Create, podOf("", ""), nil),
 			`pods "p" is forbidden: failed quota: q: must specify cpu for: c; limits.cpu for: c`, "cpu=0 limits.cpu=0 pods=0"},
 		"unknown usage": {quotaOf("q", "pods=2 count/pods=9", "pods=1"), request("pods", admission.Create, podOf("", ""), nil),
 			`pods "p" is forbidden: status unknown for quota: q, resources: count/pods,pods`, "pods=1"},
@@ -220,12 +220,12 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestTogether: what waits together is charged together, in the order in which it came.
-func TestTogether(t *testing.T) {
+// TestBatch: requests that wait at the same time are charged together, in the order of their arrival.
+func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(quotaOf("q", "pods=100", "pods=0"))
 		s.before = func(string) error {
-			time.Sleep(time.Second) // while the others come
+			time.Sleep(time.Second) // while the others arrive
 			return nil
 		}
 		p := resourcequota.New(s, s, resourcequota.Options{})
@@ -243,12 +243,12 @@ func TestTogether(t *testing.T) {
 			t.Errorf("%d admitted, used %s", ok.Load(), s.used("q"))
 		}
 		if n := s.swaps.Load(); n != 2 {
-			t.Errorf("%d writes for one request and then 255 that came meanwhile", n)
+			t.Errorf("%d writes for one request and then 255 that arrived meanwhile", n)
 		}
 	})
 }
 
-// TestRivals: several plugins over one store, as of several servers, admit exactly what fits.
+// TestRivals: several plugins over one store, like several servers, admit exactly what fits.
 func TestRivals(t *testing.T) {
 	s := newShelf(quotaOf("a", "pods=100", "pods=0"), quotaOf("b", "pods=70 cpu=50", "pods=0 cpu=0"))
 	plugins := []*resourcequota.Plugin{
@@ -271,7 +271,7 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestRefund: what one quota was charged is given back when another, changed meanwhile, refuses.
+// TestRefund: a charge is refunded when another quota, changed meanwhile, refuses the request.
 func TestRefund(t *testing.T) {
 	s := newShelf(quotaOf("a", "pods=9", "pods=0"), quotaOf("b", "pods=9", "pods=0"))
 	s.before = func(name string) error {
@@ -293,7 +293,7 @@ func TestRefund(t *testing.T) {
 	}
 }
 
-// TestFailures: a quota that is gone limits nothing; one that cannot be written fails the request.
+// TestFailures: a deleted quota limits nothing; one that cannot be written fails the request.
 func TestFailures(t *testing.T) {
 	broken := errors.New("disk full")
 	for name, c := range map[string]struct {
@@ -314,8 +314,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestImpatience: who does not want to wait leaves the line without a charge, and holds up nobody.
-func TestImpatience(t *testing.T) {
+// TestContextEndsInQueue: a request whose context ends leaves the queue uncharged, and blocks no other.
+func TestContextEndsInQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(quotaOf("q", "pods=9", "pods=0"))
 		s.before = func(string) error {
@@ -334,7 +334,7 @@ func TestImpatience(t *testing.T) {
 			})
 			return &err
 		}
-		served := validate(0, 100*time.Millisecond) // serves itself, whatever its patience
+		served := validate(0, 100*time.Millisecond) // serves itself, whatever its deadline
 		left := validate(time.Second, 500*time.Millisecond)
 		last := validate(1100*time.Millisecond, time.Minute)
 		done.Wait()
@@ -344,8 +344,8 @@ func TestImpatience(t *testing.T) {
 	})
 }
 
-// TestRefundToAnother: a quota that was made anew under the same name was not charged, so that it gets nothing back.
-func TestRefundToAnother(t *testing.T) {
+// TestNoRefundToRecreatedQuota: a quota that was recreated with the same name was not charged, so it gets no refund.
+func TestNoRefundToRecreatedQuota(t *testing.T) {
 	s := newShelf(quotaOf("a", "pods=9", "pods=0"), quotaOf("b", "pods=9", "pods=0"))
 	s.before = func(name string) error {
 		s.mu.Lock()
@@ -365,17 +365,17 @@ func TestRefundToAnother(t *testing.T) {
 	}
 }
 
-// TestRefundTogether: what was charged for several requests at once is given back for all that were refused, and for no other.
+// TestRefundTogether: charges for several requests at once are refunded for exactly those that were refused.
 func TestRefundTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(quotaOf("a", "pods=9", "pods=0"), quotaOf("b", "pods=9", "pods=0"))
 		round := 0
 		s.before = func(name string) error {
-			time.Sleep(time.Second) // while the others come
+			time.Sleep(time.Second) // while the others arrive
 			if name != "a" {
 				return nil
 			}
-			if round++; round == 2 { // there is room for one of three by now
+			if round++; round == 2 { // there is room for only one of three by now
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.quotas["b"] = quotaOf("b", "pods=9", "pods=8")
@@ -399,8 +399,8 @@ func TestRefundTogether(t *testing.T) {
 	})
 }
 
-// TestServing: who serves the others goes on when its own request ends, but not for ever.
-func TestServing(t *testing.T) {
+// TestServingOutlivesContext: a request that serves others continues when its own context ends, but not forever.
+func TestServingOutlivesContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(quotaOf("q", "pods=9", "pods=0"))
 		takes := time.Second
@@ -427,7 +427,7 @@ func TestServing(t *testing.T) {
 	})
 }
 
-// slowToEnd is a context that is over, which is found out only later.
+// slowToEnd is a context that has ended, which is noticed only later.
 type slowToEnd struct{ context.Context }
 
 func (c slowToEnd) Done() <-chan struct{} {
@@ -435,9 +435,10 @@ func (c slowToEnd) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// TestLeavingWhenChosen: who has lost patience when it is chosen to serve serves all the same: nobody else will.
-func TestLeavingWhenChosen(t *testing.T) {
-	for range 20 { // which of the two it sees is left to chance
+// TestContextEndsWhenChosen: a request whose context ends when it is chosen to serve serves all the same: no other
+// will.
+func TestContextEndsWhenChosen(t *testing.T) {
+	for range 20 { // which of the two happens first is random
 		synctest.Test(t, func(t *testing.T) {
 			s := newShelf(quotaOf("q", "pods=9", "pods=0"))
 			s.before = func(string) error {
@@ -456,7 +457,7 @@ func TestLeavingWhenChosen(t *testing.T) {
 					}
 				})
 			}
-			done.Wait() // the bubble says so if it is never over
+			done.Wait() // synctest reports a deadlock
 			if s.used("q") != "pods=3" {
 				t.Errorf("used %s", s.used("q"))
 			}
@@ -464,13 +465,13 @@ func TestLeavingWhenChosen(t *testing.T) {
 	}
 }
 
-// behind are quotas as a server sees them that has yet to hear of another one's writes.
+// behind is the quotas in the cache of a server that lags behind another server's writes.
 type behind []*corev1.ResourceQuota
 
 func (b behind) List(string) []*corev1.ResourceQuota { return b }
 
-// TestBehind: what is charged, and whether it fits, is judged by what is stored, not by what the cache shows.
-func TestBehind(t *testing.T) {
+// TestStaleCache: charges and limits depend on the stored quota, not on the cached one.
+func TestStaleCache(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen, stored *corev1.ResourceQuota
 		want, used   string

@@ -34,7 +34,7 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// TestNotCounted: what no quota is asked about passes, though there is no room left.
+// TestNotCounted: requests that no quota counts pass, even without room.
 func TestNotCounted(t *testing.T) {
 	full := quotaOf("q", "pods=0 count/pods=0 services=0", "pods=0 count/pods=0 services=0")
 	ignored := resourcequota.Options{Ignored: func(gr schema.GroupResource) bool { return gr.Resource == "pods" }}
@@ -45,19 +45,19 @@ func TestNotCounted(t *testing.T) {
 		r       *admission.Request
 		refused bool
 	}{
-		"counted":                     {quotas: []*corev1.ResourceQuota{full}, r: creation(), refused: true},
-		"ignored":                     {options: ignored, quotas: []*corev1.ResourceQuota{full}, r: creation()},
-		"another than is ignored":     {options: ignored, quotas: []*corev1.ResourceQuota{full}, r: request("services", admission.Create, &corev1.Service{}, nil), refused: true},
-		"a part":                      {quotas: []*corev1.ResourceQuota{full}, r: creation(func(r *admission.Request) { r.Subresource = "binding" })},
-		"no quotas":                   {r: creation(negative)},
-		"created over what was there": {quotas: []*corev1.ResourceQuota{full}, r: creation(func(r *admission.Request) { r.OldObject = podOf("", "") }), refused: true},
+		"counted":                    {quotas: []*corev1.ResourceQuota{full}, r: creation(), refused: true},
+		"ignored":                    {options: ignored, quotas: []*corev1.ResourceQuota{full}, r: creation()},
+		"another than is ignored":    {options: ignored, quotas: []*corev1.ResourceQuota{full}, r: request("services", admission.Create, &corev1.Service{}, nil), refused: true},
+		"a part":                     {quotas: []*corev1.ResourceQuota{full}, r: creation(func(r *admission.Request) { r.Subresource = "binding" })},
+		"no quotas":                  {r: creation(negative)},
+		"created with an old object": {quotas: []*corev1.ResourceQuota{full}, r: creation(func(r *admission.Request) { r.OldObject = podOf("", "") }), refused: true},
 	} {
 		s := newShelf(tt.quotas...)
 		if err := resourcequota.New(s, s, tt.options).Validate(t.Context(), tt.r); (err != nil) != tt.refused {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What is in no namespace has no quotas, whatever the cache says of it.
+	// Cluster-scoped objects have no quotas, whatever the cache contains.
 	s := newShelf(full)
 	everywhere := creation(func(r *admission.Request) { r.Namespace = "" })
 	if err := resourcequota.New(behind{full}, s, resourcequota.Options{}).Validate(t.Context(), everywhere); err != nil {
@@ -65,7 +65,7 @@ func TestNotCounted(t *testing.T) {
 	}
 }
 
-// TestWrites: a quota is written when it is charged, and not otherwise; nothing is charged only to be given back.
+// TestWrites: a quota is written only when it is charged; nothing is charged only to be refunded.
 func TestWrites(t *testing.T) {
 	t.Run("one of two", func(t *testing.T) {
 		s := newShelf(quotaOf("a", "pods=9", "pods=0"), quotaOf("b", "services=9", "services=0"))
@@ -73,7 +73,7 @@ func TestWrites(t *testing.T) {
 			t.Errorf("%d writes, %v", s.swaps.Load(), err)
 		}
 	})
-	t.Run("what does not fit together", func(t *testing.T) {
+	t.Run("more than fits together", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShelf(quotaOf("a", "pods=9", "pods=0"), quotaOf("b", "pods=2", "pods=0"))
 			s.before = func(string) error { time.Sleep(time.Second); return nil }
@@ -98,7 +98,7 @@ func TestWrites(t *testing.T) {
 			}
 		})
 	})
-	t.Run("nothing to give back", func(t *testing.T) {
+	t.Run("nothing to refund", func(t *testing.T) {
 		s := newShelf(quotaOf("a", "services=2", "services=0"), quotaOf("b", "pods=2", "pods=2"))
 		seen := behind{quotaOf("a", "pods=2", "pods=0"), quotaOf("b", "pods=2", "pods=0")}
 		err := resourcequota.New(seen, s, resourcequota.Options{}).Validate(t.Context(), creation())
@@ -108,7 +108,7 @@ func TestWrites(t *testing.T) {
 	})
 }
 
-// TestTimeout: by default usage may take ten seconds to be written.
+// TestTimeout: by default, writing usage may take ten seconds.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(quotaOf("q", "pods=9", "pods=0"))
@@ -124,8 +124,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestTooLateToLeave: whoever is being served gets the verdict, though its patience ends before.
-func TestTooLateToLeave(t *testing.T) {
+// TestContextEndsWhileServed: a request that is being served gets the decision, even if its context ends before.
+func TestContextEndsWhileServed(t *testing.T) {
 	for room, want := range map[string]string{
 		"pods=2": `pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`,
 		"pods=3": "<nil>",
@@ -153,8 +153,8 @@ func TestTooLateToLeave(t *testing.T) {
 	}
 }
 
-// TestNotInLine: what is charged nothing does not wait for those who are.
-func TestNotInLine(t *testing.T) {
+// TestUnchargedDoesNotWait: a request without a charge does not wait for others.
+func TestUnchargedDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(quotaOf("q", "pods=9", "pods=0"))
 		s.before = func(string) error { time.Sleep(2 * time.Second); return nil }

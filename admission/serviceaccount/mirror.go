@@ -6,7 +6,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 )
 
-// checkMirror refuses what a mirror pod may not refer to.
+// checkMirror refuses references that a mirror pod may not have.
 func checkMirror(r *admission.Request, pod *corev1.Pod) error {
 	if pod.Spec.ServiceAccountName != "" {
 		return admission.Forbidden(r, "a mirror pod may not reference service accounts")
@@ -26,7 +26,7 @@ func checkMirror(r *admission.Request, pod *corev1.Pod) error {
 	return nil
 }
 
-// usesSecrets tells whether a pod names any secret.
+// usesSecrets reports whether a pod refers to any secret.
 func usesSecrets(spec *corev1.PodSpec) bool {
 	for _, s := range spec.ImagePullSecrets {
 		if s.Name != "" {

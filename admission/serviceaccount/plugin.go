@@ -19,19 +19,19 @@ const Name = "ServiceAccount"
 // Default is the service account of pods that name none.
 const Default = "default"
 
-// Accounts is the cache the plugin reads; Get returns false for an account it does not have. An
-// informer of service accounts is one.
+// Accounts is the cache that the plugin reads; Get returns false for an account it does not have. An informer
+// of service accounts is one.
 type Accounts interface {
 	Get(namespace, name string) (*corev1.ServiceAccount, bool)
 }
 
-// Options of the plugin. The zero value is ready to use.
+// Options are the options of the plugin. The zero value is valid.
 type Options struct {
-	// Live reads a service account past every cache, and returns false when there is none.
-	// Without it the cache is asked again.
+	// Live reads a service account directly from the server, and returns false if it does not exist. Without
+	// Live, the cache is read again.
 	Live func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, bool, error)
-	// Suffix makes the five characters at the end of a volume's name, such as
-	// registry.Identifiers.Suffix; base tells the pod apart. Unset, they are random.
+	// Suffix makes the five characters at the end of a volume's name, like registry.Identifiers.Suffix; base
+	// identifies the pod. nil makes random ones.
 	Suffix func(resource, namespace, base string) string
 }
 
@@ -52,7 +52,7 @@ var (
 	_ admission.Validator = (*Plugin)(nil)
 )
 
-// New makes the plugin.
+// New returns the plugin.
 func New(accounts Accounts, options Options) *Plugin {
 	if options.Suffix == nil {
 		options.Suffix = randomSuffix
@@ -60,11 +60,11 @@ func New(accounts Accounts, options Options) *Plugin {
 	return &Plugin{accounts: accounts, options: options}
 }
 
-// randomSuffix is upstream's: without vowels and look-alikes.
+// randomSuffix makes upstream's suffixes: without vowels and look-alikes.
 func randomSuffix(string, string, string) string {
 	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 	b := make([]byte, 5)
-	_, _ = rand.Read(b) // never fails, by its documentation
+	_, _ = rand.Read(b) // never fails, as documented
 	for i := range b {
 		b[i] = alphabet[int(b[i])%len(alphabet)]
 	}
@@ -79,7 +79,7 @@ func (*Plugin) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// podOf returns the pod of a request that the plugin looks at.
+// podOf returns the pod of a request that the plugin handles.
 func podOf(r *admission.Request) (*corev1.Pod, bool) {
 	if r.Resource.GroupResource() != (schema.GroupResource{Resource: "pods"}) {
 		return nil, false
@@ -159,7 +159,7 @@ func (p *Plugin) account(ctx context.Context, r *admission.Request, pod *corev1.
 	return account, nil
 }
 
-// find looks for a service account in the cache and beyond it.
+// find reads a service account from the cache, then from the server.
 func (p *Plugin) find(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
 	if account, ok := p.accounts.Get(namespace, name); ok {
 		return account, nil
@@ -194,8 +194,7 @@ func (p *Plugin) live(ctx context.Context, namespace, name string) (*corev1.Serv
 	return p.options.Live(ctx, namespace, name)
 }
 
-// automounts tells whether the pod gets a token: as it says itself, else as its account says,
-// else yes.
+// automounts reports whether the pod gets a token: by its own setting, or else its account's, or else yes.
 func automounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	if wish := pod.Spec.AutomountServiceAccountToken; wish != nil {
 		return *wish
@@ -206,7 +205,7 @@ func automounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	return true
 }
 
-// limits tells whether pods of the account may only use the secrets that it lists.
+// limits reports whether the account limits its pods to the secrets that it lists.
 func limits(account *corev1.ServiceAccount) bool {
 	limit, _ := strconv.ParseBool(account.Annotations["kubernetes.io/enforce-mountable-secrets"])
 	return limit
@@ -223,8 +222,8 @@ func checkSecrets(r *admission.Request, account *corev1.ServiceAccount, pod *cor
 	return nil
 }
 
-// checkEphemeralSecrets does so for containers added to a running pod. Upstream returns this
-// error as it is, and so does this.
+// checkEphemeralSecrets is checkSecrets for containers added to a running pod. Like upstream, it returns the
+// plain error.
 func checkEphemeralSecrets(account *corev1.ServiceAccount, pod *corev1.Pod) error {
 	if !limits(account) {
 		return nil
@@ -238,7 +237,7 @@ func checkEphemeralSecrets(account *corev1.ServiceAccount, pod *corev1.Pod) erro
 	return nil
 }
 
-// foreignSecret names the first secret the pod uses that its account does not list.
+// foreignSecret returns an error for the first secret that the pod uses but its account does not list.
 func foreignSecret(account *corev1.ServiceAccount, pod *corev1.Pod) error {
 	for i := range pod.Spec.Volumes {
 		if s := pod.Spec.Volumes[i].Secret; s != nil && !lists(account, s.SecretName) {
@@ -267,7 +266,7 @@ func foreignSecret(account *corev1.ServiceAccount, pod *corev1.Pod) error {
 	return nil
 }
 
-// foreignEnv names the first secret in the environment of c that the account does not list.
+// foreignEnv returns an error for the first secret in the environment of c that the account does not list.
 func foreignEnv(account *corev1.ServiceAccount, kind string, c *corev1.Container) error {
 	for _, e := range c.Env {
 		if e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil {

@@ -44,7 +44,7 @@ func accounts() *memory.Store[*corev1.ServiceAccount] {
 
 func suffix(resource, namespace, base string) string { return "abcde" }
 
-// pod makes a pod with an init container and a container.
+// pod returns a pod with an init container and a container.
 func pod(changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	p.Spec.InitContainers = []corev1.Container{{Name: "i"}}
@@ -79,7 +79,7 @@ func volume(name string, source corev1.VolumeSource) func(*corev1.Pod) {
 	}
 }
 
-// tokenVolume spells upstream's shape out.
+// tokenVolume adds the token volume as upstream makes it.
 func tokenVolume(name string) func(*corev1.Pod) {
 	mode, seconds := int32(0o644), int64(3607)
 	return volume(name, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
@@ -109,7 +109,7 @@ func mount(init bool, volume, path string) func(*corev1.Pod) {
 
 const path = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// mounted is a pod with the token in both containers.
+// mounted mounts the token volume in both containers.
 func mounted(volume string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { mount(true, volume, path)(p); mount(false, volume, path)(p) }
 }
@@ -118,16 +118,16 @@ func TestAdmit(t *testing.T) {
 	plugin := serviceaccount.New(accounts(), serviceaccount.Options{Suffix: suffix})
 	const generated = "kube-api-access-abcde"
 	for name, test := range map[string]struct{ given, want *corev1.Pod }{
-		"the default account":         {pod(), pod(account("default"), tokenVolume(generated), mounted(generated))},
-		"another account":             {pod(account("puller")), pod(account("puller"), pull("registry"), tokenVolume(generated), mounted(generated))},
-		"pull secrets of its own":     {pod(account("puller"), pull("own")), pod(account("puller"), pull("own"), tokenVolume(generated), mounted(generated))},
-		"account wants no token":      {pod(account("quiet")), pod(account("quiet"))},
-		"pod wants a token":           {pod(account("quiet"), automount(true)), pod(account("quiet"), automount(true), tokenVolume(generated), mounted(generated))},
-		"pod wants no token":          {pod(automount(false)), pod(automount(false), account("default"))},
-		"something else is there":     {pod(mount(false, "x", path)), pod(mount(false, "x", path), account("default"), tokenVolume(generated), mount(true, generated, path))},
-		"something is there in both":  {pod(mounted("x")), pod(mounted("x"), account("default"))},
-		"the volume is there already": {pod(tokenVolume("kube-api-access-old")), pod(tokenVolume("kube-api-access-old"), account("default"), mounted("kube-api-access-old"))},
-		"a mirror pod":                {pod(mirror), pod(mirror)},
+		"the default account":     {pod(), pod(account("default"), tokenVolume(generated), mounted(generated))},
+		"another account":         {pod(account("puller")), pod(account("puller"), pull("registry"), tokenVolume(generated), mounted(generated))},
+		"pull secrets of its own": {pod(account("puller"), pull("own")), pod(account("puller"), pull("own"), tokenVolume(generated), mounted(generated))},
+		"account wants no token":  {pod(account("quiet")), pod(account("quiet"))},
+		"pod wants a token":       {pod(account("quiet"), automount(true)), pod(account("quiet"), automount(true), tokenVolume(generated), mounted(generated))},
+		"pod wants no token":      {pod(automount(false)), pod(automount(false), account("default"))},
+		"another mount in one":    {pod(mount(false, "x", path)), pod(mount(false, "x", path), account("default"), tokenVolume(generated), mount(true, generated, path))},
+		"another mount in both":   {pod(mounted("x")), pod(mounted("x"), account("default"))},
+		"an existing volume":      {pod(tokenVolume("kube-api-access-old")), pod(tokenVolume("kube-api-access-old"), account("default"), mounted("kube-api-access-old"))},
+		"a mirror pod":            {pod(mirror), pod(mirror)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := admissiontest.Create(t, test.given)
@@ -196,7 +196,7 @@ func TestRefusals(t *testing.T) {
 	admissiontest.Refuses(t, plugin, without, `pods "p" is forbidden: no service account specified for pod ns/p`)
 }
 
-// Every volume type that can name a secret counts for mirror pods.
+// Every volume type that can refer to a secret counts for mirror pods.
 func TestMirrorPodVolumes(t *testing.T) {
 	plugin := serviceaccount.New(accounts(), serviceaccount.Options{})
 	ref := &corev1.LocalObjectReference{Name: "s"}
@@ -221,7 +221,7 @@ func TestMirrorPodVolumes(t *testing.T) {
 	admissiontest.Admits(t, plugin, admissiontest.Create(t, plain), plain)
 }
 
-// The default account of a new namespace is waited for; others are looked for once.
+// The default account of a new namespace is waited for; others are read once.
 func TestWaitsForTheDefaultAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0

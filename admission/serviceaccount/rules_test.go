@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/admission/serviceaccount"
 )
 
-// both calls Admit and Validate, each with a pod of its own, and returns how each refuses it: a plugin is asked twice since others
-// may change the pod in between.
+// both calls Admit and Validate, each with a pod of its own, and returns their refusals: other plugins may
+// change the pod in between.
 func both(t *testing.T, p *serviceaccount.Plugin, pod *corev1.Pod) (admit, validate string) {
 	t.Helper()
 	told := func(ask func(context.Context, *admission.Request) error) string {
@@ -34,7 +34,7 @@ func sources(s ...corev1.VolumeProjection) func(*corev1.Pod) {
 	return volume("v", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: s}})
 }
 
-// TestMirrorPods: a mirror pod may not refer to what only the API server could give it, by whichever field; empty names refer to nothing.
+// TestMirrorPods: a mirror pod may not refer to secrets or tokens by any field; empty names do not count.
 func TestMirrorPods(t *testing.T) {
 	plugin := serviceaccount.New(accounts(), serviceaccount.Options{})
 	first := func(change func(*corev1.Container)) func(*corev1.Pod) {
@@ -81,7 +81,7 @@ func TestMirrorPods(t *testing.T) {
 	}
 }
 
-// TestMountableSecrets: a pod of an account that limits secrets may use those that it lists, by whichever field.
+// TestMountableSecrets: a pod of an account that limits secrets may use those that it lists, in any field.
 func TestMountableSecrets(t *testing.T) {
 	plugin := serviceaccount.New(accounts(), serviceaccount.Options{Suffix: suffix})
 	const (
@@ -143,9 +143,9 @@ func TestMountableSecrets(t *testing.T) {
 	}
 }
 
-// TestValidateOfOthers: what Admit would have filled in must be there when Validate is asked, but only where pods are made or get
-// ephemeral containers.
-func TestValidateOfOthers(t *testing.T) {
+// TestValidateRequiresAdmit: Validate requires what Admit would have filled in, but only when pods are created or
+// get ephemeral containers.
+func TestValidateRequiresAdmit(t *testing.T) {
 	plugin := serviceaccount.New(accounts(), serviceaccount.Options{Suffix: suffix})
 	const none = `pods "p" is forbidden: no service account specified for pod ns/p`
 	ephemeral := admissiontest.Subresource("ephemeralcontainers")
@@ -181,7 +181,7 @@ func TestValidateOfOthers(t *testing.T) {
 	}
 }
 
-// TestCacheIsEnough: an account that the cache has is not looked for beyond it.
+// TestCacheIsEnough: an account in the cache is not read from the server.
 func TestCacheIsEnough(t *testing.T) {
 	asked := 0
 	plugin := serviceaccount.New(accounts(), serviceaccount.Options{Suffix: suffix, Live: func(context.Context, string, string) (*corev1.ServiceAccount, bool, error) {
@@ -193,7 +193,7 @@ func TestCacheIsEnough(t *testing.T) {
 	}
 }
 
-// TestBaseOfVolumeName: the suffix of a volume's name is made for the pod, which may be named later.
+// TestBaseOfVolumeName: the suffix of a volume's name is made for the pod, which may get its name later.
 func TestBaseOfVolumeName(t *testing.T) {
 	var got string
 	plugin := serviceaccount.New(accounts(), serviceaccount.Options{Suffix: func(resource, namespace, base string) string {

@@ -12,7 +12,7 @@ import (
 const (
 	// MountPath is where containers find their token, ca.crt and namespace.
 	MountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// VolumePrefix starts the name of the volume with these files.
+	// VolumePrefix begins the name of the volume with these files.
 	VolumePrefix = "kube-api-access-"
 	// RootCA is the ConfigMap of each namespace that holds the cluster's CA certificate.
 	RootCA = "kube-root-ca.crt"
@@ -20,7 +20,7 @@ const (
 	tokenSeconds int64 = 60*60 + 7
 )
 
-// mountToken mounts the token volume into every container that has nothing at its place.
+// mountToken mounts the token volume into every container that mounts nothing at its path.
 func (p *Plugin) mountToken(r *admission.Request, pod *corev1.Pod) {
 	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return strings.HasPrefix(v.Name, VolumePrefix) })
 	var bare []*corev1.Container
@@ -52,8 +52,8 @@ func (p *Plugin) mountToken(r *admission.Request, pod *corev1.Pod) {
 	}
 }
 
-// TokenVolume returns the files that a pod reaches the API with: a token for its account, the
-// certificate to trust, and the name of its namespace.
+// TokenVolume returns the files with which a pod accesses the API: a token for its account, the CA certificate,
+// and the name of its namespace.
 func TokenVolume() *corev1.ProjectedVolumeSource {
 	mode, seconds := corev1.ProjectedVolumeSourceDefaultMode, tokenSeconds
 	return &corev1.ProjectedVolumeSource{

@@ -1,11 +1,10 @@
-// Package taintnodesbycondition is upstream's admission plugin TaintNodesByCondition: a new node
-// keeps pods away by the taint node.kubernetes.io/not-ready:NoSchedule until the
-// node-lifecycle-controller has seen that it is ready and takes the taint off. Without the plugin
-// pods could be scheduled onto a node before anybody has looked at it.
+// Package taintnodesbycondition is upstream's admission plugin TaintNodesByCondition: it gives a new node the
+// taint node.kubernetes.io/not-ready:NoSchedule until the node lifecycle controller has seen that the node is
+// ready and removes the taint. Without the plugin, pods could be scheduled to a node before its state is known.
 //
 // # Errors
 //
-// An object that is no Node is an admission.ErrForbidden.
+// An object that is not a Node is an admission.ErrForbidden.
 //
-// The Plugin keeps no state and may be used by many requests at once.
+// A Plugin keeps no state and is safe for concurrent use.
 package taintnodesbycondition

@@ -18,7 +18,7 @@ type Plugin struct{}
 
 var _ admission.Mutator = (*Plugin)(nil)
 
-// New makes the plugin.
+// New returns the plugin.
 func New() *Plugin { return &Plugin{} }
 
 // Name implements admission.Plugin.

@@ -34,7 +34,7 @@ func TestPlugin(t *testing.T) {
 			admissiontest.Admits(t, p, admissiontest.Create(t, test.given), test.want)
 		})
 	}
-	admissiontest.Admits(t, p, admissiontest.Update(t, node(notReady), node()), node()) // once taken off it stays off
+	admissiontest.Admits(t, p, admissiontest.Update(t, node(notReady), node()), node()) // a removed taint stays removed
 	admissiontest.Admits(t, p, admissiontest.Create(t, node(), admissiontest.Subresource("status")), node())
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	admissiontest.Admits(t, p, admissiontest.Create(t, pod), pod)

@@ -18,15 +18,15 @@ import (
 // leftOut is the annotation of an event that stands for others.
 const leftOut = "audit.keelson.dev/left-out"
 
-// tellEvery is how often a Log says that it leaves events out, as long as it goes on doing so.
+// tellEvery is how often a Log says that it leaves out events, as long as it does.
 const tellEvery = 10 * time.Minute
 
-// Budget is how much may be recorded of those who have not authenticated, in bytes of JSON: so many at once, and so many
-// more in every such time. Who may write to a log without being anybody could else make it forget what others did.
+// Budget bounds what is recorded of unauthenticated requests. Without it, anybody could fill a log of limited size until
+// what others did is no longer in it.
 type Budget struct {
-	// Bytes is 1 MiB if 0; below 0 there is no limit.
+	// Bytes, of JSON, may be recorded at once, and as many more in each period Every. 0 is 1 MiB; below 0 there is no limit.
 	Bytes int64
-	// Every is 3 hours if 0.
+	// Every is the period in which the budget is renewed. 0 is 3 hours.
 	Every time.Duration
 }
 
@@ -40,26 +40,26 @@ func (b Budget) orDefault() Budget {
 	return b
 }
 
-// stranger tells whether a request is that of somebody who has not authenticated, or could not.
-func stranger(id *authn.Identity) bool {
+// unauthenticated tells whether a user has not authenticated, or could not.
+func unauthenticated(id *authn.Identity) bool {
 	return id == nil || id.Name == authn.Anonymous || slices.Contains(id.Groups, authn.GroupUnauthenticated)
 }
 
-// purse is what is left of a budget, and what was left out since there was nothing left.
-type purse struct {
+// allowance is what is left of a budget, and how many events have been left out because nothing was.
+type allowance struct {
 	budget Budget
 
 	mu     sync.Mutex
-	full   bool // it was filled for the first time
+	full   bool // it has been filled for the first time
 	left   float64
-	at     time.Time // when left was so much
+	at     time.Time // when left was computed
 	missed int64
-	since  time.Time // the first that was missed
+	since  time.Time // the first that was left out
 	told   time.Time
 }
 
-// fill brings left up to now. The caller holds the lock.
-func (p *purse) fill(now time.Time) {
+// fill brings left up to date. The caller holds the lock.
+func (p *allowance) fill(now time.Time) {
 	whole := float64(p.budget.Bytes)
 	if !p.full {
 		p.full, p.left, p.at = true, whole, now
@@ -69,8 +69,8 @@ func (p *purse) fill(now time.Time) {
 	p.at = now
 }
 
-// pay takes from the budget what an event costs, or counts it as left out.
-func (p *purse) pay(e *auditv1.Event) bool {
+// spend takes the cost of an event from the budget, or counts the event as left out.
+func (p *allowance) spend(e *auditv1.Event) bool {
 	if p.budget.Bytes < 0 {
 		return true
 	}
@@ -91,7 +91,7 @@ func (p *purse) pay(e *auditv1.Event) bool {
 }
 
 // account is an event that tells what was left out, if that is due: the time has come, or now is asked for. nil if it is not.
-func (p *purse) account(now bool) *auditv1.Event {
+func (p *allowance) account(now bool) *auditv1.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := time.Now()

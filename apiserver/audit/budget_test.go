@@ -80,14 +80,14 @@ func TestStrangers(t *testing.T) {
 					}
 					missing += n
 				}
-				strangers := len(sink.Events()) - known - len(words)
-				if known != hours*60 || strangers+missing != hours*600 || int64(missing) != l.Stats().LeftOut {
-					t.Errorf("%d of ann, %d of strangers and %d left out, of which the log has counted %d", known, strangers, missing, l.Stats().LeftOut)
+				anonymous := len(sink.Events()) - known - len(words)
+				if known != hours*60 || anonymous+missing != hours*600 || int64(missing) != l.Stats().LeftOut {
+					t.Errorf("%d of ann, %d of strangers and %d left out, of which the log has counted %d", known, anonymous, missing, l.Stats().LeftOut)
 				}
 				if len(words) < 2 || len(words) > hours*6+1 {
 					t.Errorf("told %d times", len(words))
 				}
-				if err := l.Flush(); err != nil || len(sink.Events()) != known+strangers+len(words) {
+				if err := l.Flush(); err != nil || len(sink.Events()) != known+anonymous+len(words) {
 					t.Errorf("told twice: %v", err)
 				}
 			})

@@ -14,10 +14,10 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// What others say of themselves and of what they want is recorded up to these sizes, in bytes, so that an event without
-// objects stays small whatever is asked. Names that are valid are never cut.
+// What clients say about themselves and about what they want is recorded up to these sizes, in bytes, so that an event
+// without objects stays small whatever the request. Valid names are never cut.
 const (
-	// maxUserAgent bounds what a client says of itself, as upstream does.
+	// maxUserAgent bounds the User-Agent, as upstream does.
 	maxUserAgent  = 1024
 	maxURI        = 2048
 	maxName       = 512
@@ -32,10 +32,10 @@ const (
 // quotes is what JSON puts around each text of a list.
 const quotes = 3
 
-// cutAnnotation tells what was left out of lists.
+// cutAnnotation is the annotation with what was left out of lists.
 const cutAnnotation = "audit.keelson.dev/cut"
 
-// cut shortens a text to limit bytes and what tells that it did.
+// cut shortens a text to limit bytes and a mark that says so.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -47,7 +47,7 @@ func cut(text string, limit int) string {
 	return fmt.Sprintf("%s...[%d bytes cut]", text[:n], len(text)-n)
 }
 
-// claims are the longest beginning of list that fits, each text cut, and how many more there were.
+// claims returns as many texts of a list as fit, each of them cut, and how many more there were.
 func claims(list []string, room int) (kept []string, rest int) {
 	for i, text := range list {
 		text = cut(text, maxName)
@@ -59,7 +59,7 @@ func claims(list []string, room int) (kept []string, rest int) {
 	return kept, 0
 }
 
-// userInfo describes an identity, and says in words what it leaves out of it, by its name in the event.
+// userInfo describes an identity, and says what it leaves out, by the names of fields in the event.
 func userInfo(id *authn.Identity, name string) (u authnv1.UserInfo, omitted string) {
 	u = authnv1.UserInfo{Username: cut(id.Name, maxName), UID: cut(id.UID, maxName)}
 	var words []string
@@ -74,7 +74,7 @@ func userInfo(id *authn.Identity, name string) (u authnv1.UserInfo, omitted stri
 	return u, strings.Join(words, ", ")
 }
 
-// extraOf is what is recorded of extra, in the order of its keys, and of how many keys it is not all.
+// extraOf returns what is recorded of extra, in the order of its keys, and for how many keys that is incomplete.
 func extraOf(extra map[string][]string) (kept map[string]authnv1.ExtraValue, rest int) {
 	room := maxClaims
 	for _, key := range slices.Sorted(maps.Keys(extra)) {
@@ -97,7 +97,7 @@ func extraOf(extra map[string][]string) (kept map[string]authnv1.ExtraValue, res
 	return kept, rest
 }
 
-// sources are the addresses that a request came by, the nearest last, which nobody can make up.
+// sources are the addresses that a request came from, the nearest last, which cannot be forged.
 func sources(all []string) (kept []string, omitted string) {
 	if len(all) <= maxSources {
 		return all, ""

@@ -2,10 +2,14 @@ package audit_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
 )
 
 // A policy that records who changed what, to a sink that prints. An API server is given the log
@@ -31,8 +35,10 @@ rules:
 	log := audit.New(policy, sink, audit.Options{})
 
 	for _, verb := range []string{"list", "create"} {
-		q := request("/api/v1/namespaces/x/pods")
-		q.Attributes.Verb = verb
+		q := &audit.Request{
+			HTTP:       httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/x/pods", nil),
+			Attributes: authz.Attributes{User: &authn.Identity{Name: "ann"}, Verb: verb},
+		}
 		record := log.Open()
 		if record.Begin(q) {
 			if err := record.Received(); err != nil {

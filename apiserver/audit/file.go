@@ -15,29 +15,28 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// ErrClosed: the file was closed.
+// ErrClosed says that the file was closed.
 var ErrClosed = errors.New("audit file is closed")
 
-// rotatedAt is the time in the name of a file that was rotated away, as upstream has it.
+// rotatedAt is the layout of the time in the name of a rotated file, as upstream's.
 const rotatedAt = "2006-01-02T15-04-05.000"
 
-// FileOptions of a File; the zero value is good.
+// FileOptions of a File. The zero value is usable.
 type FileOptions struct {
-	// MaxSize is how many bytes a file grows to before it is rotated; 0 is 100 MiB.
+	// MaxSize is the size in bytes over which a file is rotated. 0 is 100 MiB.
 	MaxSize int64
-	// Keep is how many rotated files are kept; 0 is 10, below 0 all.
+	// Keep is how many rotated files are kept. 0 is 10, below 0 all of them.
 	Keep int
-	// MaxAge is how long a rotated file is kept; 0 is for ever, as far as Keep goes.
+	// MaxAge is how long a rotated file is kept, as far as Keep allows. 0 is no limit.
 	MaxAge time.Duration
 }
 
-// pruneEvery is how often files are looked for that are too old.
+// pruneEvery is how often old files are looked for.
 const pruneEvery = time.Hour
 
-// File is a Sink that appends events to a file, as a JSON document per line, readable by its
-// owner only. An event is in the file (of the operating system, not yet on the disk) when Write
-// returns. A file that would grow over its limit is renamed to NAME-TIME.EXT, and the oldest of
-// those are removed, and those that are too old.
+// File is a Sink that appends events to a file, as a JSON document per line. The file is readable by its owner alone. When
+// Write returns, the event is in the file, but not necessarily on the disk. A file that would grow over its limit is renamed
+// to NAME-TIME.EXT; of these, the oldest and those that are too old are removed.
 type File struct {
 	path string
 	o    FileOptions
@@ -45,14 +44,14 @@ type File struct {
 	mu   sync.Mutex
 	file *os.File
 	size int64
-	torn bool      // the last line is not whole
+	torn bool      // the last line is incomplete
 	seen time.Time // when files that are too old were last looked for
 }
 
-// OpenFile opens or makes the file; its directory must exist. What it holds is kept.
+// OpenFile opens or creates the file, whose directory must exist. It appends to what is there.
 func OpenFile(path string, o FileOptions) (*File, error) {
 	if o.MaxAge < 0 {
-		return nil, fmt.Errorf("audit file: MaxAge %v: an age is not negative; 0 keeps files for ever", o.MaxAge)
+		return nil, fmt.Errorf("audit file: MaxAge %v: must not be negative; 0 keeps files for ever", o.MaxAge)
 	}
 	if o.MaxSize <= 0 {
 		o.MaxSize = 100 << 20
@@ -81,7 +80,7 @@ func (f *File) open() error {
 		if _, err := file.ReadAt(last, size-1); err != nil {
 			return errors.Join(err, file.Close())
 		}
-		f.torn = last[0] != '\n' // a crash came between
+		f.torn = last[0] != '\n' // a crash interrupted the last write
 	}
 	f.file, f.size = file, size
 	return nil
@@ -122,8 +121,8 @@ func (f *File) append(line []byte) error {
 	return err
 }
 
-// rotate puts the file aside and begins a new one. Where that fails, the old one goes on: a file
-// that is too large is better than events that are lost.
+// rotate renames the file and creates a new one. If that fails, it goes on with the old one: a file that is too large is
+// better than events that are lost.
 func (f *File) rotate() error {
 	aside := f.aside()
 	if err := os.Rename(f.path, aside); err != nil {
@@ -136,7 +135,7 @@ func (f *File) rotate() error {
 	return errors.Join(old.Close(), f.prune())
 }
 
-// aside is a free name for a file that is full.
+// aside returns a free name for a file that is full.
 func (f *File) aside() string {
 	head, ext := f.parts()
 	name := head + time.Now().UTC().Format(rotatedAt)
@@ -149,13 +148,13 @@ func (f *File) aside() string {
 	}
 }
 
-// parts are what the names of rotated files begin and end with.
+// parts returns what the names of rotated files begin and end with.
 func (f *File) parts() (head, ext string) {
 	ext = filepath.Ext(f.path)
 	return strings.TrimSuffix(f.path, ext) + "-", ext
 }
 
-// prune removes the files aside that are too many or too old.
+// prune removes the rotated files that are too many or too old.
 func (f *File) prune() error {
 	f.seen = time.Now()
 	if f.o.Keep < 0 && f.o.MaxAge == 0 {
@@ -195,8 +194,7 @@ func (f *File) prune() error {
 	return errors.Join(failures...)
 }
 
-// Close brings what was written to the disk and closes the file. Writes after it fail with
-// ErrClosed.
+// Close syncs the file to the disk and closes it. Later writes fail with ErrClosed.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

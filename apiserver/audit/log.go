@@ -12,14 +12,13 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// ErrNotStored: an event could not be stored, and the Log is strict about it.
+// ErrNotStored says that an event could not be stored, and that the Log is strict.
 var ErrNotStored = errors.New("failed to store audit event")
 
 // Sink keeps events.
 type Sink interface {
-	// Write stores an event, or encodes or copies it, before it returns: the event is the
-	// caller's again afterwards and changes. An error means that it may not be stored. Write is
-	// called concurrently, on the way of requests.
+	// Write stores an event. It must not keep the event, which the caller changes afterwards. An error means that it may
+	// not be stored. Write is called concurrently, and requests wait for it.
 	Write(e *auditv1.Event) error
 }
 
@@ -29,18 +28,19 @@ type SinkFunc func(e *auditv1.Event) error
 // Write calls f.
 func (f SinkFunc) Write(e *auditv1.Event) error { return f(e) }
 
-// Options of a Log; the zero value is good.
+// Options of a Log. The zero value is usable.
 type Options struct {
-	// Strict lets requests fail whose first event cannot be stored, as upstream's mode
-	// blocking-strict does. Otherwise failures are counted and logged.
+	// Strict makes requests fail if their first event cannot be stored, as upstream's mode blocking-strict does. Otherwise
+	// such failures are counted and logged.
 	Strict bool
 	// MaxObject bounds each recorded object, in bytes of JSON; 0 is 1 MiB. A larger one is left
 	// out, and the event says so in the annotation "audit.k8s.io/truncated".
 	MaxObject int
-	// Strangers bounds what is recorded of requests that nobody authenticated for; what exceeds it is counted, and an event
-	// with the annotation "audit.keelson.dev/left-out" says so.
+	// Strangers bounds what is recorded of unauthenticated requests. What exceeds it is counted, and reported by an event
+	// with the annotation "audit.keelson.dev/left-out".
 	Strangers Budget
-	Logger    *slog.Logger
+	// Logger gets events that could not be stored. nil discards.
+	Logger *slog.Logger
 }
 
 // defaultMaxObject bounds recorded objects.
@@ -53,7 +53,7 @@ type Log struct {
 	strict    bool
 	maxObject int
 	log       *slog.Logger
-	strangers purse
+	anonymous allowance
 	stats     counters
 }
 
@@ -62,16 +62,16 @@ type counters struct {
 	none, metadata, request, requestAnswer atomic.Int64
 }
 
-// Stats are what a Log has counted since its beginning.
+// Stats are the counters of a Log.
 type Stats struct {
 	Events   int64            // given to the sink
 	Failures int64            // of these, not stored
-	Rejected int64            // requests that a strict Log let fail
+	Rejected int64            // requests that a strict Log made fail
 	LeftOut  int64            // events of unauthenticated requests beyond their budget
 	Levels   map[string]int64 // requests, by the level at which the policy wants them
 }
 
-// New returns a log. It starts nothing; the sink is the caller's to close, after the last request and Flush.
+// New returns a log. It starts nothing. The caller closes the sink, after the last request and Flush.
 func New(p *Policy, sink Sink, o Options) *Log {
 	if o.MaxObject <= 0 {
 		o.MaxObject = defaultMaxObject
@@ -80,7 +80,7 @@ func New(p *Policy, sink Sink, o Options) *Log {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Log{
-		policy: p, sink: sink, strict: o.Strict, maxObject: o.MaxObject, log: o.Logger, strangers: purse{budget: o.Strangers.orDefault()},
+		policy: p, sink: sink, strict: o.Strict, maxObject: o.MaxObject, log: o.Logger, anonymous: allowance{budget: o.Strangers.orDefault()},
 	}
 }
 
@@ -111,33 +111,35 @@ func (l *Log) count(level auditv1.Level) {
 
 // Request is what is known of a request when it begins.
 type Request struct {
+	// HTTP is the request itself.
 	HTTP *http.Request
-	// Attributes say who asks for what; User is nil where nobody authenticated.
+	// Attributes say who asks for what. User is nil if the request was not authenticated.
 	Attributes authz.Attributes
 	// ID is the request's Audit-Id.
-	ID       string
+	ID string
+	// Received is when the request was received.
 	Received time.Time
 }
 
-// Open returns the record of a request of which nothing is known yet. It keeps annotations until
-// Record.Begin decides whether there will be one.
+// Open returns the record of a request of which nothing is known yet. It keeps annotations until Record.Begin decides
+// whether the request is recorded.
 func (l *Log) Open() *Record { return &Record{log: l} }
 
-// Flush tells the sink what was left out, if that was not told yet.
+// Flush reports to the sink what was left out and has not been reported.
 func (l *Log) Flush() error {
-	if e := l.strangers.account(true); e != nil {
+	if e := l.anonymous.account(true); e != nil {
 		return l.give(e)
 	}
 	return nil
 }
 
-// write gives an event to the sink, unless it is a stranger's and there were too many of those.
-func (l *Log) write(e *auditv1.Event, stranger bool) error {
-	if stranger && !l.strangers.pay(e) {
+// write gives an event to the sink, unless the budget bounds it and is used up.
+func (l *Log) write(e *auditv1.Event, bounded bool) error {
+	if bounded && !l.anonymous.spend(e) {
 		l.stats.leftOut.Add(1)
 		return nil
 	}
-	if note := l.strangers.account(false); note != nil {
+	if note := l.anonymous.account(false); note != nil {
 		_ = l.give(note) // a failure is counted, and not this request's
 	}
 	err := l.give(e)

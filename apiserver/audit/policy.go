@@ -15,22 +15,24 @@ import (
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
-// ErrPolicy: a policy that cannot be understood or contradicts itself.
+// ErrPolicy says that a policy is invalid.
 var ErrPolicy = errors.New("invalid audit policy")
 
 // Policy decides what is recorded of which request. It is immutable.
 type Policy struct{ policy auditv1.Policy }
 
-// Rule is what a policy says of one request.
+// Rule is what a policy says about one request.
 type Rule struct {
-	Level      auditv1.Level
+	// Level is how much of the request is recorded.
+	Level auditv1.Level
+	// OmitStages are the stages without events.
 	OmitStages []auditv1.Stage
 	// OmitManagedFields leaves metadata.managedFields out of recorded objects.
 	OmitManagedFields bool
 }
 
-// ParsePolicy reads a policy in YAML or JSON. Unlike upstream, which passes over them, it refuses
-// unknown fields: a misspelt rule would record too little. Errors wrap ErrPolicy and name the field.
+// ParsePolicy reads a policy in YAML or JSON. Unlike upstream, which ignores them, it refuses unknown fields: a misspelt rule
+// would record too little. Errors wrap ErrPolicy and name the field.
 func ParsePolicy(data []byte) (*Policy, error) {
 	var p auditv1.Policy
 	document, err := boundedyaml.ToJSONStrict(data, boundedyaml.Limit)
@@ -42,7 +44,7 @@ func ParsePolicy(data []byte) (*Policy, error) {
 		return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
 	}
 	if gv := auditv1.SchemeGroupVersion.String(); p.APIVersion != gv || p.Kind != "Policy" {
-		return nil, fmt.Errorf("%w: it says apiVersion %q, kind %q: want apiVersion %q, kind \"Policy\"", ErrPolicy, p.APIVersion, p.Kind, gv)
+		return nil, fmt.Errorf("%w: apiVersion %q, kind %q: want apiVersion %q, kind \"Policy\"", ErrPolicy, p.APIVersion, p.Kind, gv)
 	}
 	return NewPolicy(p)
 }
@@ -50,7 +52,7 @@ func ParsePolicy(data []byte) (*Policy, error) {
 // NewPolicy checks a policy. Errors wrap ErrPolicy and name the field.
 func NewPolicy(p auditv1.Policy) (*Policy, error) {
 	if len(p.Rules) == 0 {
-		return nil, fmt.Errorf("%w: rules: it has none and would record nothing; to record all metadata write \"rules: [{level: Metadata}]\"", ErrPolicy)
+		return nil, fmt.Errorf("%w: rules: there are none, so nothing would be recorded; to record all metadata write \"rules: [{level: Metadata}]\"", ErrPolicy)
 	}
 	if err := validate(&p).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
@@ -71,7 +73,7 @@ func Everything(level auditv1.Level) *Policy {
 	return &Policy{auditv1.Policy{Rules: []auditv1.PolicyRule{{Level: level}}}}
 }
 
-// Rule is the first that matches the request, or one that records nothing.
+// Rule returns the first rule that matches the request, or one that records nothing.
 func (p *Policy) Rule(a *authz.Attributes) Rule {
 	for i := range p.policy.Rules {
 		r := &p.policy.Rules[i]

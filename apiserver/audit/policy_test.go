@@ -20,10 +20,10 @@ func TestParsePolicy(t *testing.T) {
 	tests := []struct{ name, policy, err string }{
 		{"no YAML", "a: [", "yaml"},
 		{"aliases", "a: &a " + strings.Repeat("x", 1<<17) + "\nb: [" + strings.Repeat("*a, ", 1<<15) + "]\n" + head, "its aliases expand to more than 3145728 bytes"},
-		{"empty", "", `it says apiVersion "", kind ""`},
+		{"empty", "", `apiVersion "", kind ""`},
 		{"other version", "apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]", `want apiVersion "audit.k8s.io/v1", kind "Policy"`},
 		{"unknown field", head + "rules: [{level: None, user: [a]}]", `unknown field "rules[0].user"`},
-		{"no rules", head, `rules: it has none`},
+		{"no rules", head, `rules: there are none`},
 		{"no level", head + "rules: [{verbs: [get]}]", "rules[0].level: Required value: None, Metadata, Request or RequestResponse"},
 		{"unknown level", head + "rules: [{level: All}]", `rules[0].level: Unsupported value: "All": supported values: "None", "Metadata", "Request", "RequestResponse"`},
 		{"unknown stage", head + "omitStages: [Begun]\nrules: [{level: None}]", `omitStages[0]: Unsupported value: "Begun"`},

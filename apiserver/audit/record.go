@@ -23,12 +23,11 @@ import (
 
 const truncated = "audit.k8s.io/truncated"
 
-// Record is one request on its way into a Log. The methods of a nil Record, and of one that the
-// policy does not want, do nothing.
+// Record is the record of one request. The methods of a nil Record, and of one that the policy does not want, do nothing.
 type Record struct {
-	log      *Log
-	rule     Rule
-	stranger bool // nobody who has authenticated asks
+	log             *Log
+	rule            Rule
+	unauthenticated bool
 
 	mu    sync.Mutex
 	event auditv1.Event
@@ -36,7 +35,7 @@ type Record struct {
 
 type contextKey struct{}
 
-// NewContext returns a context that carries the record to whoever has something to add.
+// NewContext returns a context with the record, for those that add to it.
 func NewContext(ctx context.Context, r *Record) context.Context {
 	return context.WithValue(ctx, contextKey{}, r)
 }
@@ -48,11 +47,11 @@ func FromContext(ctx context.Context) *Record {
 }
 
 // Annotate adds an annotation to the record of the request that ctx belongs to, if it is recorded.
-// This is how an authenticator or an admission plugin says why; keys begin with a domain of its own.
+// Authenticators and admission plugins can explain their decisions by it; their keys begin with a domain of their own.
 func Annotate(ctx context.Context, key, value string) { FromContext(ctx).Annotate(key, value) }
 
-// Begin asks the policy whether the request is recorded, and describes it. It is called once,
-// before the methods below, and tells the sink nothing yet.
+// Begin asks the policy whether the request is recorded, and describes it. It is called once, before the methods below. It
+// gives nothing to the sink.
 func (r *Record) Begin(q *Request) bool {
 	if r == nil {
 		return false
@@ -61,7 +60,7 @@ func (r *Record) Begin(q *Request) bool {
 	r.log.count(rule.Level)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rule, r.stranger = rule, stranger(q.Attributes.User)
+	r.rule, r.unauthenticated = rule, unauthenticated(q.Attributes.User)
 	if rule.Level == auditv1.LevelNone {
 		return false
 	}
@@ -69,7 +68,7 @@ func (r *Record) Begin(q *Request) bool {
 	return true
 }
 
-// off tells whether the policy does not want the record, or was not asked.
+// off tells whether the policy does not want the record, or has not been asked.
 func (r *Record) off() bool {
 	return r == nil || r.rule.Level == "" || r.rule.Level == auditv1.LevelNone
 }
@@ -105,7 +104,7 @@ func (r *Record) describe(q *Request) {
 	}
 }
 
-// omit says what was left out of the event. The caller holds the lock.
+// omit adds what was left out to the event. The caller holds the lock.
 func (r *Record) omit(what string) {
 	if what == "" {
 		return
@@ -119,7 +118,7 @@ func (r *Record) omit(what string) {
 	r.event.Annotations[cutAnnotation] = what
 }
 
-// RequestURI is a URL as it was asked for, but for the token that may stand in it.
+// RequestURI returns a URL as it was requested, without the token that may be in it.
 func RequestURI(u *url.URL) string {
 	if !strings.Contains(u.RawQuery, "token") {
 		return u.RequestURI()
@@ -136,15 +135,15 @@ func RequestURI(u *url.URL) string {
 	return clean.RequestURI()
 }
 
-// Received tells the sink that the request is there. It fails only in a strict Log, with
-// ErrNotStored: then the request must not go on.
+// Received gives the sink the event that the request was received. It fails only in a strict Log, with ErrNotStored: then
+// the request must not be served.
 func (r *Record) Received() error { return r.stage(auditv1.StageRequestReceived) }
 
-// Started tells the sink that the response's headers are sent: of a request that lasts, and of
-// one that was refused before anybody knew whose it is.
+// Started gives the sink the event that the response's headers were sent. It is for long-running requests and for those that
+// were refused before it was known who makes them.
 func (r *Record) Started() { _ = r.stage(auditv1.StageResponseStarted) } // only Received fails
 
-// Completed tells the sink that the request is over.
+// Completed gives the sink the event that the response is complete.
 func (r *Record) Completed() {
 	if r.off() {
 		return
@@ -157,7 +156,7 @@ func (r *Record) Completed() {
 	_ = r.stage(auditv1.StageResponseComplete) // only Received fails
 }
 
-// Panicked tells the sink that the request's handler panicked with p.
+// Panicked gives the sink the event that the request's handler panicked with p.
 func (r *Record) Panicked(p any) {
 	if r.off() {
 		return
@@ -181,10 +180,10 @@ func (r *Record) stage(stage auditv1.Stage) error {
 	if stage != auditv1.StageRequestReceived {
 		r.event.StageTimestamp = metav1.NewMicroTime(time.Now())
 	}
-	return r.log.write(&r.event, r.stranger)
+	return r.log.write(&r.event, r.unauthenticated)
 }
 
-// Annotate adds an annotation. The first value of a key stays.
+// Annotate adds an annotation. Later values of the same key are ignored.
 func (r *Record) Annotate(key, value string) {
 	if r == nil {
 		return
@@ -207,8 +206,8 @@ func (r *Record) Annotate(key, value string) {
 	r.event.Annotations[key] = value
 }
 
-// Impersonated tells whom the user acts as. constraint is the verb by which that was allowed
-// (KEP-5284), empty for the unconstrained one.
+// Impersonated records whom the user acts as. constraint is the verb that allowed it (KEP-5284), empty for the unconstrained
+// one.
 func (r *Record) Impersonated(id *authn.Identity, constraint string) {
 	if r.off() {
 		return
@@ -233,7 +232,7 @@ func (r *Record) WantsResponse() bool {
 	return r != nil && r.rule.Level == auditv1.LevelRequestResponse
 }
 
-// MaxObject is how many bytes of an object are recorded at most.
+// MaxObject is the largest size of an object that is recorded, in bytes.
 func (r *Record) MaxObject() int {
 	if r == nil {
 		return 0
@@ -241,7 +240,7 @@ func (r *Record) MaxObject() int {
 	return r.log.maxObject
 }
 
-// Object completes what the event says of the request's object by the object's own metadata.
+// Object completes the reference to the request's object in the event from the object's metadata.
 func (r *Record) Object(meta metav1.Object) {
 	if r.off() {
 		return
@@ -265,8 +264,7 @@ func (r *Record) Object(meta metav1.Object) {
 	}
 }
 
-// RequestObject records the body of the request, as JSON, where the policy wants it. data is
-// not kept.
+// RequestObject records the body of the request, as JSON, if the policy wants it. It does not keep data.
 func (r *Record) RequestObject(data []byte) {
 	if !r.WantsRequest() {
 		return
@@ -277,8 +275,8 @@ func (r *Record) RequestObject(data []byte) {
 	r.event.RequestObject = object
 }
 
-// ResponseObject records the body of the response, as JSON, where the policy wants it; nil is one
-// that was too large to be handed over. data is not kept.
+// ResponseObject records the body of the response, as JSON, if the policy wants it; nil stands for one that was too large to
+// keep. It does not keep data.
 func (r *Record) ResponseObject(data []byte) {
 	if !r.WantsResponse() {
 		return
@@ -289,7 +287,7 @@ func (r *Record) ResponseObject(data []byte) {
 	r.event.ResponseObject = object
 }
 
-// object makes what is recorded of a JSON document; nil if it is too large.
+// object returns what is recorded of a JSON document, nil if it is too large.
 func (r *Record) object(data []byte) *runtime.Unknown {
 	if data == nil || len(data) > r.log.maxObject {
 		r.Annotate(truncated, "true")
@@ -301,7 +299,7 @@ func (r *Record) object(data []byte) *runtime.Unknown {
 	return &runtime.Unknown{Raw: bytes.Clone(bytes.TrimSpace(data)), ContentType: runtime.ContentTypeJSON}
 }
 
-// Status records the Status that the response is.
+// Status records the Status in the response.
 func (r *Record) Status(s *metav1.Status) {
 	if r.off() {
 		return
@@ -324,8 +322,8 @@ func (r *Record) Code(code int) {
 	r.event.ResponseStatus.Code = int32(code)
 }
 
-// withoutManagedFields leaves metadata.managedFields out of an object, of the items of a list and
-// of the rows of a table. What is no such document stays as it is.
+// withoutManagedFields removes metadata.managedFields from an object, from the items of a list and from the rows of a table.
+// It returns other documents as they are.
 func withoutManagedFields(data []byte) []byte {
 	if !bytes.Contains(data, []byte(`"managedFields"`)) {
 		return data

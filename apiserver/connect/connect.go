@@ -30,23 +30,23 @@ const (
 
 // Options of a Connector.
 type Options struct {
-	// TLS is how kubelets are spoken to: by Certificates, the API server's client certificate, and
-	// RootCAs, the authorities of kubelets' certificates. nil has none, and the system's.
+	// TLS is the configuration for kubelets: Certificates has the API server's client certificate, RootCAs the authorities
+	// of the kubelets' certificates. nil has no certificate, and the system's authorities.
 	TLS *tls.Config
-	// AddressTypes are those of a node's addresses that are used, the best first; empty is
-	// InternalIP, ExternalIP, Hostname.
+	// AddressTypes are the types of node addresses to use, the preferred one first; empty is InternalIP, ExternalIP,
+	// Hostname.
 	AddressTypes []corev1.NodeAddressType
 }
 
-// Connector is an apiserver.Connector.
+// Connector is an apiserver.Connector. Make one with New.
 type Connector struct {
 	addresses []corev1.NodeAddressType
-	kubelets  peer // those whose certificates are verified
-	trusting  peer // kubelets whose certificates are not, for logs of clients who ask for that
-	ports     peer // whatever serves behind pods and services
+	kubelets  peer // kubelets, whose certificates are verified
+	trusting  peer // kubelets whose certificates are not verified, for logs if the client asks for that
+	ports     peer // whatever serves the ports of pods and services
 }
 
-// peer is a kind of server and how to speak to it.
+// peer is how to connect to a kind of server.
 type peer struct {
 	tls       *tls.Config
 	transport *http.Transport
@@ -60,7 +60,7 @@ func newPeer(config *tls.Config) peer {
 	}}
 }
 
-// New returns a Connector. It connects to nobody yet.
+// New returns a Connector. It opens no connections.
 func New(o Options) *Connector {
 	if len(o.AddressTypes) == 0 {
 		o.AddressTypes = []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeHostName}
@@ -74,12 +74,12 @@ func New(o Options) *Connector {
 	trusting.InsecureSkipVerify = true
 	return &Connector{
 		addresses: slices.Clone(o.AddressTypes), kubelets: newPeer(config), trusting: newPeer(trusting),
-		// Nobody knows the authorities of what runs in pods.
+		// The authorities of what runs in pods are not known.
 		ports: newPeer(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}), //nolint:gosec // as upstream
 	}
 }
 
-// Close closes the connections that are idle.
+// Close closes idle connections.
 func (c *Connector) Close() {
 	for _, p := range []peer{c.kubelets, c.trusting, c.ports} {
 		p.transport.CloseIdleConnections()
@@ -123,7 +123,7 @@ func get[T registry.Object](ctx context.Context, objects apiserver.Objects, reso
 	return typed, nil
 }
 
-// kubelet is the address of a node's kubelet: scheme, host and port.
+// kubelet returns the address of a node's kubelet: scheme, host and port.
 func (c *Connector) kubelet(ctx context.Context, objects apiserver.Objects, name string) (*url.URL, error) {
 	node, err := get[*corev1.Node](ctx, objects, "nodes", "", name)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *Connector) kubelet(ctx context.Context, objects apiserver.Objects, name
 	return nil, fmt.Errorf("no preferred addresses found; known addresses: %v", node.Status.Addresses)
 }
 
-// podOn looks up a pod and where its node's kubelet is; no URL if it has no node yet.
+// podOn looks up a pod and the address of its node's kubelet, which is nil if the pod has no node yet.
 func (c *Connector) podOn(ctx context.Context, objects apiserver.Objects, to apiserver.Target) (*corev1.Pod, *url.URL, error) {
 	pod, err := get[*corev1.Pod](ctx, objects, "pods", to.Namespace, to.Name)
 	if err != nil || pod.Spec.NodeName == "" {
@@ -150,7 +150,7 @@ func (c *Connector) podOn(ctx context.Context, objects apiserver.Objects, to api
 	return pod, at, err
 }
 
-// containerOf finds the container that is meant: the one named, or the only one.
+// containerOf returns the container of that name, or without a name the only one.
 func containerOf(pod *corev1.Pod, name string) (string, error) {
 	var names []string
 	for _, c := range pod.Spec.InitContainers {

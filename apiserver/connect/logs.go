@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/apiserver"
 )
 
-// maxRefusal bounds what is read of a kubelet's error.
+// maxRefusal bounds how much of a kubelet's error is read.
 const maxRefusal = 50000
 
 func (c *Connector) logs(ctx context.Context, objects apiserver.Objects, to apiserver.Target, o *corev1.PodLogOptions) (apiserver.Connection, error) {
@@ -114,7 +114,7 @@ func copyLog(w http.ResponseWriter, r *http.Request, from logSource) error {
 	return nil
 }
 
-// refusal is what a kubelet says in an answer that is none.
+// refusal is the error that a kubelet answered with.
 func refusal(answer *http.Response, pod string) error {
 	if answer.StatusCode >= http.StatusOK && answer.StatusCode <= http.StatusPartialContent {
 		return nil

@@ -63,7 +63,7 @@ func firstPort(pod *corev1.Pod) string {
 	return ""
 }
 
-// global tells whether an address is one that others have: not this host's own, nor a link's.
+// global tells whether an address is another host's: neither loopback nor link-local.
 func global(ip netip.Addr) bool { return ip.Unmap().IsGlobalUnicast() }
 
 func (c *Connector) nodeProxy(ctx context.Context, objects apiserver.Objects, to apiserver.Target, path string) (apiserver.Connection, error) {
@@ -78,7 +78,7 @@ func (c *Connector) nodeProxy(ctx context.Context, objects apiserver.Objects, to
 	if n.port == "" || n.port == kubelet.Port() {
 		return c.kubelets.proxy("https", kubelet.Hostname(), kubelet.Port(), path), nil
 	}
-	// A kubelet shows who it is, what else listens there does not: it must not be this host.
+	// A kubelet proves its identity. Other servers on the node do not: they must not be on this host.
 	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", kubelet.Hostname())
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -119,7 +119,7 @@ func (c *Connector) serviceProxy(ctx context.Context, objects apiserver.Objects,
 	return c.ports.proxy(n.scheme, host, port, path), nil
 }
 
-// pick chooses an address at random that a pod of the namespace really has, at the port of that name.
+// pick chooses at random an address that a pod of the namespace really has, and the port of that name.
 func pick(ctx context.Context, objects apiserver.Objects, namespace, port string, subsets []corev1.EndpointSubset) (host, at string, ok bool) {
 	for _, i := range rand.Perm(len(subsets)) {
 		for _, p := range subsets[i].Ports {
@@ -144,7 +144,7 @@ func podHas(ctx context.Context, objects apiserver.Objects, namespace string, a 
 	return err == nil && slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return ip.IP == a.IP })
 }
 
-// proxy passes requests on, whatever they are. Links of what comes back lead through the proxy.
+// proxy passes on requests of any kind. It rewrites links in the answers so that they lead through the proxy.
 func (p peer) proxy(scheme, host, port, path string) apiserver.Connection {
 	at := &url.URL{Scheme: scheme, Host: host, Path: path}
 	switch {

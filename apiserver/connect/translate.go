@@ -35,13 +35,13 @@ const (
 // streamType is the header that tells SPDY streams apart.
 const streamType = "Streamtype"
 
-// pingPeriod keeps a connection alive on which nothing is said.
+// pingPeriod is how often an idle connection is kept alive.
 const pingPeriod = 5 * time.Second
 
-// maxStatus bounds what is read of a command's end.
+// maxStatus bounds how much is read of a command's final status.
 const maxStatus = 1 << 20
 
-// streams are those that a client wants.
+// streams are the ones that a client wants.
 type streams struct{ stdin, stdout, stderr, tty bool }
 
 // query are the streams as a kubelet reads them.
@@ -55,7 +55,7 @@ func (s streams) query() url.Values {
 	return query
 }
 
-// translation is one command: with its client over a WebSocket, with its kubelet over SPDY.
+// translation is one command, between a client over a WebSocket and a kubelet over SPDY.
 type translation struct {
 	streams
 	ws        *websocket.Conn
@@ -67,7 +67,7 @@ type translation struct {
 	out        map[byte]httpstream.Stream
 }
 
-// translate serves a WebSocket client of the protocol v5 by a backend that speaks SPDY.
+// translate connects a WebSocket client of protocol v5 to a backend that speaks SPDY.
 func translate(w http.ResponseWriter, r *http.Request, to upgrade.Backend, s streams) error {
 	ws, err := accept(w, r, protocolV5)
 	if err != nil {
@@ -76,19 +76,19 @@ func translate(w http.ResponseWriter, r *http.Request, to upgrade.Backend, s str
 	t := &translation{streams: s, ws: ws, out: map[byte]httpstream.Stream{}}
 	defer func() { _ = ws.Close() }()
 	stop := context.AfterFunc(r.Context(), func() {
-		time.AfterFunc(goodbyeTimeout, func() { _ = ws.Close() }) // the client may not read the goodbye
+		time.AfterFunc(closeTimeout, func() { _ = ws.Close() }) // the client may not read the close message
 	})
 	defer stop()
-	if err := t.greet(); err != nil {
+	if err := t.sendConnected(); err != nil {
 		return nil // the client is gone
 	}
-	t.goodbye(t.run(r.Context(), to))
+	t.sendStatus(t.run(r.Context(), to))
 	t.receiving.Wait()
 	return nil
 }
 
-// greet tells the client that it is connected, by an empty message of the first channel.
-func (t *translation) greet() error {
+// sendConnected tells the client that it is connected, by an empty message on the first channel.
+func (t *translation) sendConnected() error {
 	switch {
 	case t.stdout:
 		return t.write(channelStdout, nil)
@@ -98,16 +98,16 @@ func (t *translation) greet() error {
 	return t.write(channelError, nil)
 }
 
-// goodbye tells the client how the command ended, and leaves it a moment to say goodbye, too. What
-// it still sends is read: a connection that is closed with something unread loses what was sent.
-func (t *translation) goodbye(status metav1.Status) {
+// sendStatus tells the client how the command ended, and leaves it a moment to close the connection, too. What the client
+// still sends is read: closing a connection with unread data would lose what was sent to it.
+func (t *translation) sendStatus(status metav1.Status) {
 	_ = t.ws.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if data, err := json.Marshal(status); err == nil {
 		_ = t.write(channelError, data) // nobody is left to tell
 	}
 	end := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
-	_ = t.ws.WriteControl(websocket.CloseMessage, end, time.Now().Add(goodbyeTimeout))
-	_ = t.ws.SetReadDeadline(time.Now().Add(goodbyeTimeout))
+	_ = t.ws.WriteControl(websocket.CloseMessage, end, time.Now().Add(closeTimeout))
+	_ = t.ws.SetReadDeadline(time.Now().Add(closeTimeout))
 }
 
 func (t *translation) write(channel byte, data []byte) error {
@@ -116,7 +116,7 @@ func (t *translation) write(channel byte, data []byte) error {
 	return t.ws.WriteMessage(websocket.BinaryMessage, append([]byte{channel}, data...))
 }
 
-// run connects to the backend and carries everything to and fro until the command has ended.
+// run connects to the backend and copies in both directions until the command has ended.
 func (t *translation) run(ctx context.Context, to upgrade.Backend) metav1.Status {
 	_, raw, err := to.Ask(ctx, http.MethodPost, spdyHeader(protocolV4))
 	var refused *upgrade.Refused
@@ -140,7 +140,7 @@ func (t *translation) run(ctx context.Context, to upgrade.Backend) metav1.Status
 	}
 	t.receiving.Go(func() {
 		t.receive()
-		_ = raw.Close() // without a client nobody wants to know how it ends
+		_ = raw.Close() // without a client, the outcome is of no interest
 	})
 	var copying sync.WaitGroup
 	for channel, from := range t.out {
@@ -168,7 +168,7 @@ func (t *translation) open(conn httpstream.Connection) error {
 		into   *httpstream.Stream
 	}{{"error", true, &t.end}, {"stdin", t.stdin, &t.in}, {"stdout", t.stdout, &out}, {"stderr", t.stderr, &errs}, {"resize", t.tty, &t.resize}} {
 		if err := open(s.kind, s.wanted, s.into); err != nil {
-			return err // a kubelet that answers one no more answers the others no more, each for half a minute
+			return err // a kubelet that does not answer one will not answer the others, each after half a minute
 		}
 	}
 	for channel, stream := range map[byte]httpstream.Stream{channelStdout: out, channelStderr: errs} {
@@ -179,8 +179,8 @@ func (t *translation) open(conn httpstream.Connection) error {
 	return nil
 }
 
-// closedOnce is a connection that may be closed again. To SPDY's library an error of that is one that somebody may want to
-// hear of: it waits a second for them.
+// closedOnce is a connection that may be closed twice. The SPDY library takes an error of the second time for one that its
+// caller wants, and waits a second for it.
 type closedOnce struct {
 	net.Conn
 	closing sync.Once
@@ -207,7 +207,7 @@ func (t *translation) receive() {
 		if channel[0] == channelClose {
 			ended, err := io.ReadAll(io.LimitReader(message, 2))
 			if err != nil || len(ended) != 1 {
-				return // as upstream takes it: who says this wrong speaks another protocol
+				return // as upstream: a client that gets this wrong speaks another protocol
 			}
 			if to := t.input(ended[0]); to != nil {
 				_ = to.Close()

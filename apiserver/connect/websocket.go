@@ -22,10 +22,10 @@ const (
 	tunnelPrefix = "SPDY/3.1+"
 	tunnelSuffix = ".k8s.io"
 
-	spdyUpgrade    = "SPDY/3.1"
-	versionHeader  = "X-Stream-Protocol-Version"
-	goodbyeTimeout = time.Second
-	writeTimeout   = 10 * time.Second
+	spdyUpgrade   = "SPDY/3.1"
+	versionHeader = "X-Stream-Protocol-Version"
+	closeTimeout  = time.Second
+	writeTimeout  = 10 * time.Second
 )
 
 // offers tells whether a request asks for a WebSocket and offers the subprotocol.
@@ -55,7 +55,7 @@ func tunneled(r *http.Request) []string {
 	return all
 }
 
-// accept makes a WebSocket of the client's connection; if it cannot it has answered.
+// accept upgrades the client's connection to a WebSocket. If that fails it has answered.
 func accept(w http.ResponseWriter, r *http.Request, protocol string) (*websocket.Conn, error) {
 	u := websocket.Upgrader{
 		Subprotocols: []string{protocol},
@@ -126,7 +126,7 @@ func (m *messages) Close() error {
 	var err error
 	m.closing.Do(func() {
 		end := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
-		_ = m.ws.WriteControl(websocket.CloseMessage, end, time.Now().Add(goodbyeTimeout)) // who is gone needs no goodbye
+		_ = m.ws.WriteControl(websocket.CloseMessage, end, time.Now().Add(closeTimeout)) // a client that is gone needs no close message
 		err = m.ws.Close()
 	})
 	return err

@@ -13,14 +13,14 @@ func Ping() Check {
 	return Check{Name: "ping", Run: func(context.Context) error { return nil }}
 }
 
-// errLogBlocked: a line for the log has not got through.
+// errLogBlocked says that a line has not been written to the log.
 var errLogBlocked = errors.New("logging blocked")
 
-// Log is the check "log": that a line for the log is not held up. The line is of level debug; what
-// does not take that passes.
+// Log is the check "log": that writing a line to the log does not block. The line has level debug; the check passes if the
+// log does not take that level.
 func Log(l *slog.Logger) Check {
 	const wait = time.Second
-	turn := make(chan struct{}, 1) // who holds it is writing
+	turn := make(chan struct{}, 1) // its holder is writing
 	return Check{Name: "log", Run: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
@@ -44,8 +44,7 @@ func Log(l *slog.Logger) Check {
 	}}
 }
 
-// Storage is a check that state can be read: probe returns an error if it cannot, or waits for
-// its context.
+// Storage is a check that the storage can be read. probe returns an error if it cannot; it may wait for its context.
 func Storage(name string, probe func(ctx context.Context) error) Check {
 	const wait = 2 * time.Second // upstream's
 	return Check{Name: name, Run: func(ctx context.Context) error {
@@ -55,8 +54,7 @@ func Storage(name string, probe func(ctx context.Context) error) Check {
 	}}
 }
 
-// Synced is the check "informer-sync": that no informer is still waiting for its first list.
-// pending names those that are.
+// Synced is the check "informer-sync": that all informers have had their first list. pending names those that have not.
 func Synced(pending func() []string) Check {
 	return Check{Name: "informer-sync", Boot: true, Run: func(context.Context) error {
 		if names := pending(); len(names) > 0 {
@@ -66,10 +64,10 @@ func Synced(pending func() []string) Check {
 	}}
 }
 
-// errUnfinished: a step of the start is not done.
+// errUnfinished says that a step of the start has not finished.
 var errUnfinished = errors.New("not finished")
 
-// Started is the check "poststarthook/NAME": that a step of the start is done.
+// Started is the check "poststarthook/NAME": that a step of the start has finished.
 func Started(name string, done <-chan struct{}) Check {
 	return Check{Name: "poststarthook/" + name, Boot: true, Run: func(context.Context) error {
 		select {
@@ -81,11 +79,11 @@ func Started(name string, done <-chan struct{}) Check {
 	}}
 }
 
-// errShutdown: the server takes its leave.
+// errShutdown says that the server is shutting down.
 var errShutdown = errors.New("process is shutting down")
 
-// Shutdown is the check "shutdown" of readiness: that the end has not begun, as
-// apiserver.Drain.Begun tells.
+// Shutdown is the readiness check "shutdown": that the server is not shutting down, which closes begun, as of
+// apiserver.Drain.Begun.
 func Shutdown(begun <-chan struct{}) Check {
 	return Check{Name: "shutdown", Run: func(context.Context) error {
 		select {

@@ -19,22 +19,22 @@ type Check struct {
 	Name string
 	// Group is another name by which ?exclude= leaves the check out; optional.
 	Group string
-	// Boot marks what is unhealthy until the server has started: /livez passes over it for
-	// Options.Grace.
+	// Boot marks a check that fails until the server has started: /livez ignores it for Options.Grace.
 	Boot bool
-	// Run returns nil if all is well, or why not. It ends with its context, and is called
+	// Run returns nil if the server is healthy, or why it is not. It must return when its context ends, and is called
 	// concurrently.
 	Run func(ctx context.Context) error
 }
 
 // Options of the endpoints; the zero value has only the check "ping".
 type Options struct {
-	// Checks are those of all endpoints, besides "ping", which comes first.
+	// Checks are those of all endpoints. "ping" comes before them.
 	Checks []Check
-	// Ready are further ones of /readyz, which come last.
+	// Ready are further checks of /readyz. They come last.
 	Ready []Check
 	// Grace is how long after New /livez takes Boot checks for passed.
-	Grace  time.Duration
+	Grace time.Duration
+	// Logger gets the reasons of failed checks. nil discards.
 	Logger *slog.Logger
 }
 
@@ -119,7 +119,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "%s%s check passed\n", report.String(), e.name)
 }
 
-// unused are the names of exclude that excluded nothing, quoted and sorted.
+// unused returns the values of the parameter exclude that excluded nothing, quoted and sorted.
 func unused(exclude []string, used map[string]bool) []string {
 	var names []string
 	for _, name := range exclude {
@@ -131,7 +131,7 @@ func unused(exclude []string, used map[string]bool) []string {
 	return names
 }
 
-// single serves one check, which says why it fails.
+// single serves one check, and says why it fails.
 func single(c Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := c.Run(r.Context()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -16,17 +17,19 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// beforeFirst owns what an untracked object has when it is first applied to.
+// beforeFirst is the manager of the fields that an untracked object has when it is first applied to.
 const beforeFirst = "before-first-apply"
 
-// unknown owns what somebody without a name wrote.
+// unknown is the manager of what was written by a client without a name.
 const unknown = "unknown"
 
-// kubectl is the manager for whom client-side apply goes over into server-side apply.
+// kubectl is the manager that may take over with server-side apply what it owns by client-side apply.
 const kubectl = "kubectl"
 
-// ConfigError says that an applied configuration does not belong to the object.
-type ConfigError struct{ Message string }
+// ConfigError says that an applied configuration is not one for the object.
+type ConfigError struct {
+	Message string // for the client
+}
 
 // Error implements error.
 func (e *ConfigError) Error() string { return e.Message }
@@ -38,9 +41,9 @@ type managed struct {
 	owner map[string]owner // by identifier
 }
 
-// Apply merges a configuration into live, which is shared and stays as it is, and returns the
-// outcome: a new object in the stored version, with its managed fields. live is an empty object
-// when there is none yet. force takes over what others own; else that is a *ConflictError.
+// Apply merges a configuration into live, which is shared and is not changed, and returns a new object in the stored version,
+// with its managed fields. live is empty if there is no object yet. force takes over fields that others own; without it
+// the error is a *ConflictError. A configuration that is not one for the object is a *ConfigError.
 func (t *Tracker) Apply(live Object, config *unstructured.Unstructured, manager string, force bool) (Object, error) {
 	m, err := decodeManaged(live.GetManagedFields())
 	if err != nil {
@@ -141,6 +144,10 @@ func (p *application) merge(m *managed, force bool) (Object, *managed, error) {
 		return obj, after, nil
 	}
 	obj, err := t.object(p.version, merged)
+	if u, ok := obj.(runtime.Unstructured); ok && p.live.GetObjectKind().GroupVersionKind().Empty() {
+		delete(u.UnstructuredContent(), "apiVersion")
+		delete(u.UnstructuredContent(), "kind")
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to convert new object (%s) to proper version: %w", p.describe(), err)
 	}
@@ -246,7 +253,9 @@ func (t *Tracker) ignored() map[fieldpath.APIVersion]fieldpath.Filter {
 func (t *Tracker) typed(v *Version, stored Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	obj := v.from(stored)
 	if u, ok := obj.(runtime.Unstructured); ok {
-		return t.schema.parse(v).FromUnstructured(u.UnstructuredContent(), options...)
+		content := maps.Clone(u.UnstructuredContent())
+		content["apiVersion"], content["kind"] = v.ToAPIVersionAndKind()
+		return t.schema.parse(v).FromUnstructured(content, options...)
 	}
 	// A copy that differs in its type alone: everything below is only read.
 	top := reflect.New(reflect.TypeOf(obj).Elem())

@@ -11,14 +11,16 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/merge"
 )
 
-// Conflict is a field that an apply wanted to change and somebody else owns.
+// Conflict is a field that an apply would change and that another manager owns.
 type Conflict struct {
 	Owner string // as upstream prints it: the manager's name, quoted, and how it came to own the field
 	Field string // its path
 }
 
 // ConflictError says which fields an apply cannot change without force.
-type ConflictError struct{ Conflicts []Conflict }
+type ConflictError struct {
+	Conflicts []Conflict // by owner, then as fields are listed
+}
 
 // Error implements error, in upstream's words.
 func (e *ConflictError) Error() string {

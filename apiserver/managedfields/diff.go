@@ -27,8 +27,8 @@ func (a *arena) diff(s *shape, old, obj reflect.Value, without []node) ([]node, 
 	} else {
 		d.value(s, l, r)
 	}
-	kids := a.take(start)
-	return a.exclude(kids, without), d.err
+	children := a.take(start)
+	return a.exclude(children, without), d.err
 }
 
 // partly is record for one of which only a part is compared.
@@ -46,9 +46,9 @@ func (d *differ) partly(s *shape, l, r side, without []node) mark {
 			d.child(f.key, f.shape, x, y)
 		case w.is == 0 && f.shape.form == record && !f.shape.atomic:
 			start := len(d.stack)
-			is := d.partly(f.shape, x, y, w.kids)
-			if kids := d.take(start); is != 0 || len(kids) > 0 {
-				d.push(node{f.key, is, kids})
+			is := d.partly(f.shape, x, y, w.children)
+			if children := d.take(start); is != 0 || len(children) > 0 {
+				d.push(node{f.key, is, children})
 			}
 		case w.is == 0:
 			d.child(f.key, f.shape, x, y)
@@ -64,9 +64,9 @@ func (d *differ) child(key string, s *shape, l, r side) { d.marked(key, s, l, r,
 func (d *differ) marked(key string, s *shape, l, r side, is mark) {
 	start := len(d.stack)
 	is |= d.value(s, l, r)
-	kids := d.take(start)
-	if is != 0 || len(kids) > 0 {
-		d.push(node{key, is, kids})
+	children := d.take(start)
+	if is != 0 || len(children) > 0 {
+		d.push(node{key, is, children})
 	}
 }
 

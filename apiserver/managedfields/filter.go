@@ -12,7 +12,7 @@ func insert(to []node, path []string) []node {
 	if len(path) == 1 {
 		to[i].is |= owned
 	} else {
-		to[i].kids = insert(to[i].kids, path[1:])
+		to[i].children = insert(to[i].children, path[1:])
 	}
 	return to
 }
@@ -28,7 +28,7 @@ func (a *arena) exclude(set, without []node) []node {
 			if w.is != 0 {
 				continue
 			}
-			if n.kids = a.exclude(n.kids, w.kids); n.is == 0 && len(n.kids) == 0 {
+			if n.children = a.exclude(n.children, w.children); n.is == 0 && len(n.children) == 0 {
 				continue
 			}
 		}
@@ -45,9 +45,9 @@ func (a *arena) strip(set []node) []node {
 		case "f:apiVersion", "f:kind":
 			n.is = 0
 		case "f:metadata":
-			n.is, n.kids = 0, a.stripMeta(n.kids)
+			n.is, n.children = 0, a.stripMeta(n.children)
 		}
-		if n.is != 0 || len(n.kids) > 0 {
+		if n.is != 0 || len(n.children) > 0 {
 			a.push(n)
 		}
 	}
@@ -67,7 +67,7 @@ func (a *arena) stripMeta(set []node) []node {
 		if slices.Contains(unowned[:], n.key[len("f:"):]) {
 			n.is = 0
 		}
-		if n.is != 0 || len(n.kids) > 0 {
+		if n.is != 0 || len(n.children) > 0 {
 			a.push(n)
 		}
 	}
@@ -82,7 +82,7 @@ func (a *arena) reconcile(set []node, s *shape) []node {
 	}
 	start, same, fields := len(a.stack), true, s.fields()
 	for _, n := range set {
-		if len(n.kids) == 0 {
+		if len(n.children) == 0 {
 			a.push(n)
 			continue
 		}
@@ -92,9 +92,9 @@ func (a *arena) reconcile(set []node, s *shape) []node {
 		}
 		if part != nil {
 			if part.atomic && part.form >= record {
-				n.is, n.kids, same = owned, nil, false
-			} else if kids := a.reconcile(n.kids, part); !identical(kids, n.kids) {
-				n.kids, same = kids, false
+				n.is, n.children, same = owned, nil, false
+			} else if children := a.reconcile(n.children, part); !identical(children, n.children) {
+				n.children, same = children, false
 			}
 		}
 		a.push(n)

@@ -48,7 +48,7 @@ type parser struct {
 }
 
 // object reads the paths below one; self tells that this one is in the set, too.
-func (p *parser) object(depth int) (kids []node, self, ok bool) {
+func (p *parser) object(depth int) (children []node, self, ok bool) {
 	if !p.skip('{') || depth > maxDepth {
 		return nil, false, false
 	}
@@ -70,7 +70,7 @@ func (p *parser) object(depth int) (kids []node, self, ok bool) {
 		last = key
 		n := node{key: key}
 		var is bool
-		if n.kids, is, ok = p.object(depth + 1); !ok {
+		if n.children, is, ok = p.object(depth + 1); !ok {
 			return nil, false, false
 		}
 		if is {

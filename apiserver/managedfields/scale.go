@@ -8,16 +8,16 @@ import (
 // scaleVersion is the version of Scale objects.
 func scaleVersion() string { return autoscalingv1.SchemeGroupVersion.String() }
 
-// Scaled maps the ownership of an object's replica count to that of its Scale and back, as
-// upstream does: entries of a Scale are made from the object's for each request.
+// Scaled maps the owners of an object's replica count to those of its Scale and back. As upstream does, it makes the entries
+// of a Scale from the object's for each request.
 type Scaled struct {
-	// Replicas is where the count is, such as "spec", "replicas", in each served version by name.
+	// Replicas is the path of the count, such as "spec", "replicas", in each served version by name.
 	Replicas map[string][]string
-	// Version is the version of the object in whose scale subresource a request is.
+	// Version is the version of the object whose scale subresource is written.
 	Version string
 }
 
-// ToScale returns the managed fields of the Scale of an object that has the given ones.
+// ToScale returns the managed fields of the Scale of an object with the given ones.
 func (s Scaled) ToScale(object []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
 	a := arenas.Get().(*arena)
 	defer a.release()
@@ -35,8 +35,7 @@ func (s Scaled) ToScale(object []metav1.ManagedFieldsEntry) ([]metav1.ManagedFie
 	return a.write(of, nil), nil
 }
 
-// FromScale returns the managed fields of an object that had those of object and whose Scale
-// was written.
+// FromScale returns the managed fields of an object that had those of object, after its Scale was written.
 func (s Scaled) FromScale(object, scale []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
 	a := arenas.Get().(*arena)
 	defer a.release()
@@ -96,5 +95,5 @@ func (a *arena) has(set []node, path []string) bool {
 	case len(path) == 1:
 		return n.is != 0
 	}
-	return a.has(n.kids, path[1:])
+	return a.has(n.children, path[1:])
 }

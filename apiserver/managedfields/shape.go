@@ -55,8 +55,8 @@ type field struct {
 	shape     *shape
 }
 
-// Schema tells how objects merge, by their Go types. It reads a type when a value of it is met,
-// and keeps what it learned. It is safe for concurrent use; the zero value is ready.
+// Schema knows how objects merge, by their Go types. It reads a type when it first sees a value of it, and keeps the result.
+// The zero value is ready for use. It is safe for concurrent use.
 type Schema struct {
 	mu      sync.Mutex
 	markers map[string]string

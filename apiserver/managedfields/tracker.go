@@ -18,16 +18,18 @@ type Object interface {
 	metav1.Object
 }
 
-// Kind is a kind in all the group-versions in which it is served, the stored one first.
+// Kind is a kind in all the group-versions in which it is served.
 type Kind struct {
+	// Versions has the stored version first.
 	Versions []Version
-	// Default fills unset fields of an object in its stored version; may be nil.
+	// Default sets unset fields of an object in its stored version to their defaults. It may be nil.
 	Default func(Object)
 }
 
 // Version is a kind in one group-version.
 type Version struct {
 	schema.GroupVersionKind
+	// New returns an empty object of the version.
 	New func() Object
 	// FromStored and ToStored convert from and to the stored version without changing their
 	// argument; nil for the stored version itself.
@@ -36,15 +38,16 @@ type Version struct {
 
 // Endpoint is where objects of a kind are written.
 type Endpoint struct {
-	Version     schema.GroupVersion
+	// Version is the group-version of the endpoint, in which managed fields are recorded.
+	Version schema.GroupVersion
+	// Subresource is recorded in managed fields; empty for the object itself.
 	Subresource string
-	// Resets are the fields that a write at this endpoint does not change, such as "status" or
-	// "metadata.labels", with all below. Nobody comes to own them here.
+	// Resets are the fields, such as "status" or "metadata.labels", that a write at this endpoint does not change, with all
+	// those below them. Such a write does not make anybody their owner.
 	Resets []string
 }
 
-// Tracker keeps account of who set which field of the objects written at one endpoint. It is
-// safe for concurrent use.
+// Tracker tracks who set which field of the objects written at one endpoint. It is safe for concurrent use.
 type Tracker struct {
 	kind   Kind
 	at     Endpoint
@@ -62,18 +65,17 @@ func New(s *Schema, k Kind, at Endpoint) *Tracker {
 	return t
 }
 
-// Update records in obj that manager has made it what it is, from live: a new object's empty
-// state, or the newest state of an existing one, which is shared and stays as it is. Both are in
-// the stored version. The managed fields that obj brings along are those that count, unless they
-// are unreadable or missing; an empty list resets them. obj keeps live's when its fields cannot
-// be told apart.
+// Update sets the managed fields of obj, which manager has changed from live. live is the newest state of the object, or an
+// empty one for a new object; it is shared and is not changed. Both are in the stored version. Update starts from the
+// managed fields of obj, or from those of live if obj has none or invalid ones; an empty list resets them. obj gets live's
+// managed fields if the fields of the two cannot be compared.
 func (t *Tracker) Update(live, obj Object, manager string) {
 	a := arenas.Get().(*arena)
 	defer a.release()
 	entries := t.before(a, live, obj)
 	obj.SetManagedFields(nil)
 	if len(entries) == 0 && live.GetUID() != "" {
-		return // nobody tracked it so far
+		return // it has not been tracked so far
 	}
 	entries, err := t.update(a, entries, live, obj, manager)
 	if err != nil {
@@ -83,8 +85,8 @@ func (t *Tracker) Update(live, obj Object, manager string) {
 	obj.SetManagedFields(a.write(entries, &t.texts))
 }
 
-// KeepTimes gives obj the managed fields of live if it differs from live in nothing but their
-// times: then there is nothing to write.
+// KeepTimes gives obj the managed fields of live if it differs from live only in their times: then there is nothing to
+// write.
 func (t *Tracker) KeepTimes(live, obj Object) {
 	was, is := live.GetManagedFields(), obj.GetManagedFields()
 	if len(is) == 0 || !slices.EqualFunc(was, is, sameButTime) {

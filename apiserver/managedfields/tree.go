@@ -8,9 +8,9 @@ import (
 // node is one path element of a set of paths, with what is below it. Nodes side by side are in
 // the order of their keys.
 type node struct {
-	key  string
-	is   mark
-	kids []node
+	key      string
+	is       mark
+	children []node
 }
 
 // mark tells what a node stands for. In a set, a path is owned or only leads to others; in the
@@ -99,16 +99,16 @@ func (a *arena) subtract(set, diff []node) []node {
 	a.steps += len(set)
 	for _, n := range set {
 		if d := a.find(diff, &at, n.key); d != nil {
-			kids := a.subtract(n.kids, d.kids)
+			children := a.subtract(n.children, d.children)
 			is := n.is
 			if d.is != 0 {
 				is = 0
 			}
-			if is != n.is || !identical(kids, n.kids) {
+			if is != n.is || !identical(children, n.children) {
 				same = false
 			}
-			n.is, n.kids = is, kids
-			if is == 0 && len(kids) == 0 {
+			n.is, n.children = is, children
+			if is == 0 && len(children) == 0 {
 				continue
 			}
 		}
@@ -145,9 +145,9 @@ func (a *arena) union(x, y []node) []node {
 			same = false
 			j++
 		default:
-			kids := a.union(x[i].kids, y[j].kids)
-			both := node{key: x[i].key, is: x[i].is | y[j].is, kids: kids}
-			if both.is != x[i].is || !identical(kids, x[i].kids) {
+			children := a.union(x[i].children, y[j].children)
+			both := node{key: x[i].key, is: x[i].is | y[j].is, children: children}
+			if both.is != x[i].is || !identical(children, x[i].children) {
 				same = false
 			}
 			a.push(both)
@@ -181,8 +181,8 @@ func (a *arena) set(diff []node) []node {
 	}
 	start := len(a.stack)
 	for _, n := range diff {
-		n.kids = a.set(n.kids)
-		if n.is &= owned; n.is != 0 || len(n.kids) > 0 {
+		n.children = a.set(n.children)
+		if n.is &= owned; n.is != 0 || len(n.children) > 0 {
 			a.push(n)
 		}
 	}
@@ -190,7 +190,7 @@ func (a *arena) set(diff []node) []node {
 }
 
 func anyRemoved(diff []node) bool {
-	return slices.ContainsFunc(diff, func(n node) bool { return n.is&removed != 0 || anyRemoved(n.kids) })
+	return slices.ContainsFunc(diff, func(n node) bool { return n.is&removed != 0 || anyRemoved(n.children) })
 }
 
 // encode appends the set as FieldsV1.
@@ -206,11 +206,11 @@ func encode(b []byte, set []node, self bool) []byte {
 		b = append(b, '"')
 		b = append(b, n.key...)
 		b = append(b, `":`...)
-		if len(n.kids) == 0 {
+		if len(n.children) == 0 {
 			b = append(b, "{}"...)
 			continue
 		}
-		b = encode(b, n.kids, n.is != 0)
+		b = encode(b, n.children, n.is != 0)
 	}
 	return append(b, '}')
 }

@@ -37,7 +37,7 @@ func TestUnstructured(t *testing.T) {
 			for range 10 {
 				time.Sleep(time.Duration(h.IntN(2)) * time.Second)
 				obj := live.DeepCopyObject().(*unstructured.Unstructured)
-				h.scribble(obj.Object, 0)
+				h.randomEdit(obj.Object, 0)
 				manager := fmt.Sprint("m", h.IntN(3))
 				live = stepUnstructured(t, h, theirs, tracker, live.(*unstructured.Unstructured), obj, manager)
 				live.SetUID("uid")
@@ -72,15 +72,15 @@ func stepUnstructured(t *testing.T, h *history, theirs *upstream.FieldManager, t
 	return got.(managedfields.Object)
 }
 
-// scribble changes a few fields of a JSON object.
-func (h *history) scribble(m map[string]any, depth int) {
+// randomEdit changes a few fields of a JSON object.
+func (h *history) randomEdit(m map[string]any, depth int) {
 	for range 1 + h.IntN(3) {
 		key := []string{"spec", "status", "a", "b", "é"}[h.IntN(5)]
 		switch inner, ok := m[key].(map[string]any); {
 		case h.one(5):
 			delete(m, key)
 		case ok && !h.one(6):
-			h.scribble(inner, depth+1)
+			h.randomEdit(inner, depth+1)
 		default:
 			m[key] = h.anything(depth)
 		}
@@ -102,7 +102,7 @@ func (h *history) anything(depth int) any {
 	case 5, 6:
 		m := map[string]any{}
 		if depth < 4 && !h.one(3) {
-			h.scribble(m, depth+1)
+			h.randomEdit(m, depth+1)
 		}
 		return m
 	}
@@ -119,3 +119,27 @@ func (asIs) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runti
 type maker func() managedfields.Object
 
 func (m maker) New(schema.GroupVersionKind) (runtime.Object, error) { return m(), nil }
+
+// Objects of a registry have no type of their own, and an apply gives them none.
+func TestApplyToUnstructuredWithoutType(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Backup"}
+	tracker := managedfields.New(&managedfields.Schema{}, managedfields.Kind{Versions: []managedfields.Version{{
+		GroupVersionKind: gvk, New: func() managedfields.Object { return &unstructured.Unstructured{Object: map[string]any{}} },
+	}}}, managedfields.Endpoint{Version: gvk.GroupVersion()})
+	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"a": "1"}}}
+	config := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"b": "2"}}}
+	config.SetGroupVersionKind(gvk)
+	got, err := tracker.Apply(live, config, "m", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := got.(*unstructured.Unstructured).Object
+	_, kind := content["kind"]
+	_, version := content["apiVersion"]
+	if spec := fmt.Sprint(content["spec"]); kind || version || spec != "map[a:1 b:2]" {
+		t.Errorf("applied: %v", content)
+	}
+	if _, typed := live.Object["kind"]; typed {
+		t.Errorf("the live object was changed: %v", live)
+	}
+}

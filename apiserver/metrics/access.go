@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/apiserver"
 )
 
-// access counts how requests pass the policies.
+// access counts the results of authentication, impersonation and authorization.
 type access struct {
 	users                             *prometheus.CounterVec
 	authentications, authorizations   *prometheus.CounterVec

@@ -2,9 +2,9 @@
 // text format, under upstream's names, types and labels, so that existing dashboards and alerts
 // read them.
 //
-// A Metrics is an apiserver.Observer and the http.Handler of /metrics; it has a registry of its
-// own. What a label says comes from what is served, never from a client: a request for a resource
-// that does not exist is not counted by resource. Series exist from their first observation on.
+// A Metrics is an apiserver.Observer and the http.Handler of /metrics; it has a registry of its own. The values of labels
+// come from what is served, never from a client: a request for a resource that does not exist is not counted by resource.
+// A series exists from its first observation on.
 //
 // Everything here is safe for concurrent use.
 //

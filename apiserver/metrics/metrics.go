@@ -15,17 +15,17 @@ import (
 
 // Options of Metrics; the zero value counts requests and the process.
 type Options struct {
-	// Version is what kubernetes_build_info tells; apiserver.FillVersion completes it.
+	// Version is the one in kubernetes_build_info; apiserver.FillVersion completes it.
 	Version version.Info
 	// Objects counts the stored objects by resource, when the metrics are read.
 	Objects func() map[schema.GroupResource]int
-	// Audit tells what an audit.Log has counted, when the metrics are read.
+	// Audit returns the counters of an audit.Log, when the metrics are read.
 	Audit func() audit.Stats
-	// Collectors are others' metrics to be served beside.
+	// Collectors are further metrics to serve.
 	Collectors []prometheus.Collector
 }
 
-// Metrics counts.
+// Metrics counts requests.
 type Metrics struct {
 	registry *prometheus.Registry
 	handler  http.Handler
@@ -34,7 +34,7 @@ type Metrics struct {
 	inflight inflight
 }
 
-// New returns metrics that have counted nothing. It fails if a collector clashes with another.
+// New returns metrics that have counted nothing. It fails if two collectors have the same metric.
 func New(o Options) (*Metrics, error) {
 	m := &Metrics{registry: prometheus.NewRegistry(), requests: newRequests(), access: newAccess()}
 	all := append([]prometheus.Collector{

@@ -39,10 +39,10 @@ func (r *requests) collectors() []prometheus.Collector {
 	return []prometheus.Collector{r.series, r.aborts, r.self, r.late, r.events, r.eventSizes, r.longRunning}
 }
 
-// target is what labels say of a request.
+// target is the values of a request's labels.
 type target struct{ verb, group, version, resource, subresource, scope, component string }
 
-// targetOf reads it from an observation. Only what the server knows has labels of its own.
+// targetOf takes them from an observation. Only endpoints that the server has get labels of their own.
 func targetOf(o *apiserver.Observation) target {
 	t := target{component: "apiserver"}
 	q := o.Request
@@ -146,7 +146,7 @@ func (r *requests) ended(o *apiserver.Observation) {
 		})
 		return
 	case !o.Began:
-		return // refused on the way in: that is counted as authentication
+		return // refused before it began: counted as authentication
 	}
 	if o.Late {
 		r.late.WithLabelValues("timeout-handler", outcome(o)).Inc()

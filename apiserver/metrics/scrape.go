@@ -79,8 +79,8 @@ func (a audited) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// inflight counts the requests that are served at a time. Upstream tells the most there were in
-// the last second; here it is the most since the metrics were last read.
+// inflight counts the requests that are being served. Upstream reports the maximum of the last second; this is the maximum
+// since the metrics were last read.
 type inflight struct {
 	mu                 sync.Mutex
 	readOnly, mutating level

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// series count requests by what they ask for, in a few hundred bytes for each: Prometheus' own
-// vectors take several times as much. They become metrics when they are asked for.
+// series count requests by what they ask for, in a few hundred bytes each: Prometheus' own vectors take several times as
+// much. They become metrics when they are collected.
 type series struct {
 	mu sync.Mutex
 	by map[key]*counts
@@ -19,7 +19,7 @@ type series struct {
 	total, terminations, durations, sli, sizes, bodies *prometheus.Desc
 }
 
-// key is what the labels of one series say.
+// key is the values of the labels of one series.
 type key struct {
 	target
 	dryRun string
@@ -135,10 +135,10 @@ func (s *series) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// bodyKey is what labels say of the sizes of bodies, which are told by resource alone.
+// bodyKey is the values of the labels of body sizes, which are counted by resource and verb alone.
 type bodyKey struct{ group, resource, verb string }
 
-// sums are what is told by fewer labels than it is counted by.
+// sums are what is reported with fewer labels than it is counted by.
 type sums struct {
 	terminations map[target]map[int]uint64
 	sizes        map[target]*histogram
@@ -199,7 +199,7 @@ func sum[K comparable](in map[K]*histogram, k K, h *histogram) {
 	in[k].add(h)
 }
 
-// bodyVerb is how sizes of bodies name the verb; empty for one that has no body.
+// bodyVerb is the verb in the metric of body sizes; empty for one whose requests have no body.
 func bodyVerb(t *target) string {
 	switch t.verb {
 	case "POST":

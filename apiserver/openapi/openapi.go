@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -19,22 +20,32 @@ import (
 
 // Options of Documents. The zero value is good.
 type Options struct {
-	// Version is the server's version, as /version tells it; the documents carry it.
+	// Version is the server's version, as in /version. It goes into the documents.
 	Version string
 	// Issuer tells that the server serves the keys of service-account tokens and the OpenID
 	// configuration that leads to them.
 	Issuer bool
+	// Logger gets the error of a document that cannot be built. nil discards.
 	Logger *slog.Logger
 }
 
 // Documents are the OpenAPI documents of a server.
 type Documents struct {
-	info     map[string]string
-	log      *slog.Logger
-	services []service
-	v3       map[string]*document // by the path below /openapi/v3/
-	v2       *document
-	index    func() (*encoded, error)
+	info    map[string]string
+	log     *slog.Logger
+	options Options
+	kinds   func() []*registry.Kind
+
+	newest   atomic.Pointer[edition]
+	building sync.Mutex
+}
+
+// edition is the documents of one set of kinds.
+type edition struct {
+	kinds []*registry.Kind
+	v3    map[string]*document // by the path below /openapi/v3/
+	v2    *document
+	index func() (*encoded, error)
 }
 
 // document is one document in both encodings.
@@ -59,22 +70,54 @@ type encoded struct {
 
 // New returns the documents of a server that serves these kinds. It makes none of them.
 func New(kinds []registry.Kind, o Options) *Documents {
-	kinds = slices.Clone(kinds)
-	d := &Documents{info: map[string]string{"title": "Kubernetes", "version": o.Version}, log: o.Logger, v3: map[string]*document{}}
+	fixed := make([]*registry.Kind, len(kinds))
+	for i := range kinds {
+		k := kinds[i]
+		fixed[i] = &k
+	}
+	return Follow(func() []*registry.Kind { return fixed }, o)
+}
+
+// Follow returns the documents of a server whose kinds change: kinds returns those that it serves now, as Registry.Kinds does.
+// What a document says is known once it is asked for, and kept while its kinds are the same.
+func Follow(kinds func() []*registry.Kind, o Options) *Documents {
+	d := &Documents{info: map[string]string{"title": "Kubernetes", "version": o.Version}, log: o.Logger, options: o, kinds: kinds}
 	if o.Version == "" {
 		d.info["version"] = "unversioned"
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	d.services = services(kinds, o)
-	for i := range d.services {
-		d.v3[d.services[i].key] = &document{version: "v3", services: d.services[i : i+1]}
-	}
-	d.v2 = &document{version: "v2", services: d.services}
-	d.index = sync.OnceValues(d.makeIndex)
 	return d
 }
+
+// edition returns the documents of the kinds that are served now.
+func (d *Documents) edition() *edition {
+	if e := d.newest.Load(); e.of(d.kinds()) {
+		return e
+	}
+	d.building.Lock()
+	defer d.building.Unlock()
+	kinds, before := d.kinds(), d.newest.Load()
+	if before.of(kinds) {
+		return before
+	}
+	all := services(kinds, d.options)
+	e := &edition{kinds: kinds, v3: map[string]*document{}, v2: &document{version: "v2", services: all}}
+	for i := range all {
+		doc := &document{version: "v3", services: all[i : i+1]}
+		if before != nil && before.v3[all[i].key] != nil && slices.Equal(before.v3[all[i].key].services[0].kinds, all[i].kinds) {
+			doc = before.v3[all[i].key]
+		}
+		e.v3[all[i].key] = doc
+	}
+	e.index = sync.OnceValues(func() (*encoded, error) { return d.makeIndex(e) })
+	d.newest.Store(e)
+	return e
+}
+
+// of reports whether the documents are of exactly these kinds.
+func (e *edition) of(kinds []*registry.Kind) bool { return e != nil && slices.Equal(e.kinds, kinds) }
 
 // Paths returns what is to be served, by path, or by prefix where the path ends in a slash: the
 // shape of apiserver.Options.Paths.
@@ -98,7 +141,7 @@ func (d *Documents) content(doc *document, a *archive) *content {
 }
 
 // makeIndex hashes all documents of v3, each once.
-func (d *Documents) makeIndex() (*encoded, error) {
+func (d *Documents) makeIndex(e *edition) (*encoded, error) {
 	a, err := openArchive()
 	if err != nil {
 		return nil, err
@@ -107,7 +150,7 @@ func (d *Documents) makeIndex() (*encoded, error) {
 		URL string `json:"serverRelativeURL"`
 	}
 	paths := map[string]entry{}
-	for key, doc := range d.v3 {
+	for key, doc := range e.v3 {
 		doc.mu.Lock()
 		err := d.hash(doc, a)
 		doc.mu.Unlock()

@@ -28,6 +28,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/scheduling"
+	"github.com/keelson-dev/keelson/registry/storage"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -36,7 +37,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func kinds() []registry.Kind {
 	return slices.Concat(
 		core.Kinds(core.Options{}), apps.Kinds(), coordination.Kinds(), discovery.Kinds(), policy.Kinds(), rbac.Kinds(nil),
-		authentication.Kinds(nil, authentication.Options{}), authorization.Kinds(nil, nil), scheduling.Kinds(),
+		authentication.Kinds(nil, authentication.Options{}), authorization.Kinds(nil, nil), scheduling.Kinds(), storage.Kinds(),
 	)
 }
 

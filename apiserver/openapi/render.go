@@ -23,7 +23,7 @@ type service struct {
 }
 
 // services are what a server of these kinds offers.
-func services(kinds []registry.Kind, o Options) []service {
+func services(kinds []*registry.Kind, o Options) []service {
 	all := []service{
 		fixed("api", "getAPIVersions", "get available API versions", meta+"APIVersions"),
 		fixed("apis", "getAPIVersions", "get available API versions", meta+"APIGroupList"),
@@ -38,9 +38,9 @@ func services(kinds []registry.Kind, o Options) []service {
 	}
 	groups := map[string]bool{"": true}
 	seen := map[schema.GroupVersion]bool{}
-	for i := range kinds {
-		gvs := []schema.GroupVersion{kinds[i].GroupVersion}
-		for _, v := range kinds[i].Also {
+	for _, k := range kinds {
+		gvs := []schema.GroupVersion{k.GroupVersion}
+		for _, v := range k.Also {
 			gvs = append(gvs, v.GroupVersion)
 		}
 		for _, gv := range gvs {
@@ -57,12 +57,12 @@ func services(kinds []registry.Kind, o Options) []service {
 	return all
 }
 
-func newService(gv schema.GroupVersion, kinds []registry.Kind) service {
+func newService(gv schema.GroupVersion, kinds []*registry.Kind) service {
 	s := fixed(strings.Trim(base(gv), "/"), "getAPIResources", "get available resources", meta+"APIResourceList")
 	s.gv = gv
-	for i := range kinds {
-		if serves(&kinds[i], gv) {
-			s.kinds = append(s.kinds, &kinds[i])
+	for _, k := range kinds {
+		if serves(k, gv) {
+			s.kinds = append(s.kinds, k)
 		}
 	}
 	return s

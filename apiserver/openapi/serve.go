@@ -13,7 +13,7 @@ import (
 )
 
 func (d *Documents) serveIndex(w http.ResponseWriter, r *http.Request) {
-	index, err := d.index()
+	index, err := d.edition().index()
 	if err != nil {
 		d.fail(w, r, err)
 		return
@@ -28,7 +28,7 @@ func (d *Documents) serveV2(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	e, err := d.get(d.v2, protobuf)
+	e, err := d.get(d.edition().v2, protobuf)
 	if err != nil {
 		d.fail(w, r, err)
 		return
@@ -38,7 +38,7 @@ func (d *Documents) serveV2(w http.ResponseWriter, r *http.Request) {
 
 func (d *Documents) serveV3(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.URL.Path, "/openapi/v3/")
-	doc, ok := d.v3[key]
+	doc, ok := d.edition().v3[key]
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
 		return

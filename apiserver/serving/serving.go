@@ -13,28 +13,29 @@ import (
 	"time"
 )
 
-// ErrAddressInUse: somebody else listens there.
+// ErrAddressInUse says that the address is in use by another listener.
 var ErrAddressInUse = errors.New("address already in use")
 
 const (
 	readHeaderTimeout = 32 * time.Second // upstream's
 	idleTimeout       = 90 * time.Second // upstream's
-	streams           = 100              // per HTTP/2 connection, upstream's: what clients assume before they are told
+	streams           = 100              // per HTTP/2 connection, upstream's, which clients assume at first
 	window            = 256 << 10        // of a stream, and of a frame, upstream's
 	defaultGrace      = 10 * time.Second
 	defaultStall      = 30 * time.Second
 )
 
-// Options of a Server; the zero value is good.
+// Options of a Server. The zero value is usable.
 type Options struct {
-	// Drain, if set, is called when the shutdown begins: it ends requests that would last for
-	// ever, such as watches. It must not block.
+	// Drain, if set, is called when the shutdown begins: it ends requests that do not end by themselves, such as watches.
+	// It must not block.
 	Drain func()
-	// Grace is how long requests may go on after that; 0 is 10 s.
+	// Grace is how long requests may take to finish after that. 0 is 10 s.
 	Grace time.Duration
-	// Stall is how long a client may take in nothing of what is sent to it over HTTP/2 before its connection is closed;
-	// 0 is 30 s. All requests of a connection wait for one such, and cannot be ended one by one.
-	Stall  time.Duration
+	// Stall is how long a client may read nothing of what is sent to it over HTTP/2 before its connection is closed. 0 is
+	// 30 s. One request that stalls blocks all those of its connection, which cannot be ended one by one.
+	Stall time.Duration
+	// Logger gets what goes wrong. nil discards.
 	Logger *slog.Logger
 }
 
@@ -46,7 +47,8 @@ type Server struct {
 	grace    time.Duration
 }
 
-// Listen opens a TCP address, as host:port; port 0 takes a free one.
+// Listen listens at a TCP address, as host:port; port 0 takes a free one. The error wraps ErrAddressInUse if that is the
+// reason.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -62,7 +64,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// New returns a server that shows certificate to its clients. It takes the listener over.
+// New returns a server that presents certificate to its clients. It takes over the listener.
 func New(l net.Listener, certificate tls.Certificate, handler http.Handler, o Options) *Server {
 	if o.Grace <= 0 {
 		o.Grace = defaultGrace
@@ -99,11 +101,11 @@ func New(l net.Listener, certificate tls.Certificate, handler http.Handler, o Op
 	return s
 }
 
-// Address is where the server listens.
+// Address is the address at which the server listens.
 func (s *Server) Address() net.Addr { return s.listener.Addr() }
 
-// Run serves until ctx ends. Then it takes no more connections, waits for the requests under way up to
-// Options.Grace and cuts off what is left, which is an error.
+// Run serves until ctx ends. Then it accepts no more connections, waits up to Options.Grace for the requests that are being
+// served, and closes the connections of those that remain, which is an error.
 func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
@@ -125,8 +127,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// quiet is the log of net/http, whose lines are about clients that misbehave: what somebody else does
-// wrong is no error here.
+// quiet is the log handler of net/http, whose lines are about clients that misbehave: their faults are not errors of the
+// server.
 type quiet struct{ slog.Handler }
 
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {

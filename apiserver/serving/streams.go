@@ -7,13 +7,13 @@ import (
 	"net/http"
 )
 
-// What a request holds while its handler waits is paid for each watch, of which there are thousands. For HTTP/2, whose
-// requests have a goroutine each, net/http holds more than it needs: frames of the stack that fill in what is there
-// already, enough to keep it from shrinking to 4 kB, and the request as it came, with all headers.
+// What a request holds while its handler waits is multiplied by the number of watches, which may be thousands. For HTTP/2,
+// whose requests have a goroutine each, net/http holds more than it needs: stack frames of handlers that fill in what is
+// there already, enough to keep the stack from shrinking to 4 kB, and the original request with all its headers.
 
-// lean lets HTTP/2 requests go straight to the server's handler.
+// lean passes HTTP/2 requests directly to the server's handler.
 func lean(s *http.Server) {
-	_ = s.Serve(nowhere{}) // makes net/http set up its HTTP/2; it fails, as it has to
+	_ = s.Serve(nowhere{}) // makes net/http set up HTTP/2; it is meant to fail
 	serve := s.TLSNextProto["h2"]
 	if serve == nil {
 		return // switched off, by GODEBUG
@@ -23,7 +23,7 @@ func lean(s *http.Server) {
 	}
 }
 
-// nowhere is a listener that nobody comes to.
+// nowhere is a listener that accepts no connections.
 type nowhere struct{}
 
 func (nowhere) Accept() (net.Conn, error) { return nil, net.ErrClosed }
@@ -32,11 +32,11 @@ func (nowhere) Addr() net.Addr            { return &net.TCPAddr{} }
 
 // straight serves the requests of one HTTP/2 connection.
 type straight struct {
-	whole http.Handler // what net/http would have serve them
+	whole http.Handler // net/http's, which would serve them otherwise
 	next  http.Handler
 }
 
-// BaseContext is how net/http's HTTP/2 finds the connection's context.
+// BaseContext is how net/http's HTTP/2 gets the connection's context.
 func (s *straight) BaseContext() context.Context {
 	if b, ok := s.whole.(interface{ BaseContext() context.Context }); ok {
 		return b.BaseContext()
@@ -44,20 +44,20 @@ func (s *straight) BaseContext() context.Context {
 	return context.Background()
 }
 
-// ServeHTTP implements http.Handler. Its frame stays as long as the request: it is kept small.
+// ServeHTTP implements http.Handler. Its frame lasts as long as the request: it is kept small.
 func (s *straight) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.TLS == nil || r.RequestURI == "*" || s.next == nil:
 		s.whole.ServeHTTP(w, r)
 	case r.ContentLength != 0:
-		s.next.ServeHTTP(w, r) // net/http clears up after who reads a form
+		s.next.ServeHTTP(w, r) // net/http removes the files of a form that the handler read
 	default:
 		s.next.ServeHTTP(w, taken(r))
 	}
 }
 
-// taken is a request that can be collected when its handler no longer needs it. net/http holds on to the one it made
-// until the handler returns, but asks it only for what is left in it.
+// taken returns a request that is garbage as soon as its handler no longer needs it. net/http keeps the one it made until
+// the handler returns, but uses only what is left in it.
 //
 //go:noinline
 func taken(r *http.Request) *http.Request {

@@ -1,6 +1,5 @@
-// Package authntest has the conformance suites of the contracts of authn: Run for an
-// authn.Authenticator, whatever credentials it judges, and RunIssuer for an authn.Issuer with the
-// authenticator of its tokens.
+// Package authntest has the conformance suites of the contracts of authn: Run for an authn.Authenticator of any kind,
+// and RunIssuer for an authn.Issuer with the authenticator of its tokens.
 package authntest
 
 import (
@@ -15,22 +14,23 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// Sample is a request and who makes it.
+// Sample is a request and the expected identity.
 type Sample struct {
 	Request *http.Request
-	Want    authn.Identity
+	Want    authn.Identity // the expected identity
 }
 
-// Samples are requests whose answers are known. At least one in Good is needed.
+// Samples are requests with known answers. Good must not be empty.
 type Samples struct {
+	// Good requests have valid credentials.
 	Good []Sample
-	// Bad carry credentials of the kind under test that are wrong.
+	// Bad requests have invalid credentials of the kind under test.
 	Bad []*http.Request
-	// Foreign carry credentials of another kind only.
+	// Foreign requests have only credentials of another kind.
 	Foreign []*http.Request
 }
 
-// Run holds auth to the contract of authn.Authenticator.
+// Run checks auth against the contract of authn.Authenticator.
 func Run(t *testing.T, auth authn.Authenticator, s Samples) {
 	t.Helper()
 	if len(s.Good) == 0 {
@@ -47,7 +47,7 @@ func Run(t *testing.T, auth authn.Authenticator, s Samples) {
 			if id != nil || err == nil || errors.Is(err, authn.ErrNoCredentials) {
 				t.Errorf("bad credentials give %v, %v; want an error other than ErrNoCredentials", id, err)
 			}
-			discreet(t, r, err)
+			withoutSecret(t, r, err)
 		}
 	})
 	t.Run("None", func(t *testing.T) {
@@ -74,8 +74,8 @@ func good(t *testing.T, auth authn.Authenticator, sample Sample) {
 	}
 }
 
-// discreet checks that an error does not tell the secret in the request.
-func discreet(t *testing.T, r *http.Request, err error) {
+// withoutSecret checks that an error does not contain the secret in the request.
+func withoutSecret(t *testing.T, r *http.Request, err error) {
 	t.Helper()
 	_, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	_, password, _ := r.BasicAuth()
@@ -107,7 +107,7 @@ func concurrent(t *testing.T, auth authn.Authenticator, s Samples) {
 	wg.Wait()
 }
 
-// ask authenticates r and checks that it stays as it is.
+// ask authenticates r and checks that r is unchanged.
 func ask(t *testing.T, auth authn.Authenticator, r *http.Request) (*authn.Identity, error) {
 	t.Helper()
 	header, url := r.Header.Clone(), r.URL
@@ -118,7 +118,7 @@ func ask(t *testing.T, auth authn.Authenticator, r *http.Request) (*authn.Identi
 	return id, err
 }
 
-// equal takes an empty list for a missing one.
+// equal treats an empty list like a missing one.
 func equal(a, b authn.Identity) bool {
 	if len(a.Groups)+len(b.Groups) == 0 {
 		a.Groups, b.Groups = nil, nil

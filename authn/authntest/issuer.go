@@ -12,22 +12,22 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// Issued is what a token is to say, and who makes a request with it. Claims have an ID, an
-// audience that the server identifies with, and are valid now.
+// Issued is a set of claims for a token and the identity expected for it. The claims have an ID and an audience of the
+// server, and are valid now.
 type Issued struct {
 	Claims authn.Claims
-	Want   authn.Identity
+	Want   authn.Identity // the identity expected for the token
 }
 
-// IssuerSamples are claims whose fate is known. At least one in Good is needed.
+// IssuerSamples are claims with a known outcome. Good must not be empty.
 type IssuerSamples struct {
+	// Good claims are valid.
 	Good []Issued
-	// Bad contradict themselves.
+	// Bad claims contradict themselves.
 	Bad []authn.Claims
 }
 
-// RunIssuer holds an issuer, and an authenticator that knows its tokens, to the contract of
-// authn.Issuer.
+// RunIssuer checks an issuer, together with an authenticator of its tokens, against the contract of authn.Issuer.
 func RunIssuer(t *testing.T, issuer authn.Issuer, auth authn.Authenticator, s IssuerSamples) {
 	t.Helper()
 	if len(s.Good) == 0 {
@@ -111,7 +111,7 @@ func (k kit) good(t *testing.T, sample Issued) {
 func (k kit) tampered(t *testing.T, c authn.Claims) {
 	token := k.issue(t, c)
 	if _, err := k.auth.Authenticate(bearer(token)); err != nil {
-		t.Fatal(err) // from here on it may be remembered as good
+		t.Fatal(err) // from now on it may be cached as good
 	}
 	parts := strings.Split(token, ".")
 	for i, part := range parts {
@@ -126,7 +126,7 @@ func (k kit) tampered(t *testing.T, c authn.Claims) {
 	k.refuse(t, strings.Join(parts[:len(parts)-1], ".")+".")
 }
 
-// refuse checks that a token is no good, and that the error does not tell it.
+// refuse checks that a token is refused, and that the error does not contain it.
 func (k kit) refuse(t *testing.T, token string) {
 	t.Helper()
 	r := bearer(token)
@@ -134,7 +134,7 @@ func (k kit) refuse(t *testing.T, token string) {
 	if id != nil || err == nil || errors.Is(err, authn.ErrNoCredentials) {
 		t.Errorf("got %+v, %v; want an error other than ErrNoCredentials", id, err)
 	}
-	discreet(t, r, err)
+	withoutSecret(t, r, err)
 }
 
 func bearer(token string) *http.Request {

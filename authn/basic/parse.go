@@ -14,9 +14,9 @@ import (
 // ErrMalformed: the file is not a password file.
 var ErrMalformed = errors.New("malformed password file")
 
-// Parse reads a password file. As upstream had it, the last of several records of one user
-// counts, which log, if not nil, is told of, and columns after the fourth are ignored. A record
-// without a password or without a name is refused: it would let anybody in.
+// Parse reads a password file. As in upstream, the last of several records of a user counts, with a warning to log if
+// that is not nil, and columns after the fourth are ignored. A record without a password or without a name is refused:
+// it would let anybody in.
 func Parse(r io.Reader, log *slog.Logger) (Users, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -9,7 +9,7 @@ import (
 
 type key struct{}
 
-// Attach returns a context whose requests, served in this process, are made by id.
+// Attach returns a context that makes id the user of requests served in this process.
 func Attach(ctx context.Context, id *authn.Identity) context.Context {
 	return context.WithValue(ctx, key{}, id)
 }

@@ -5,12 +5,11 @@ import (
 	"sync"
 )
 
-// cacheSize is how many tokens a Verifier remembers, about a kilobyte each.
+// cacheSize is how many tokens a Verifier caches, about a kilobyte each.
 const cacheSize = 8192
 
-// cache remembers the newest entries in two generations: when the young one is full it becomes
-// the old one, and the old one, of which nothing was asked for since, is dropped. Keys are
-// hashes, so that no token is kept.
+// cache keeps the newest entries in two generations: when the young one is full it becomes the old one, and the
+// previous old one is dropped with all entries that were not used since. Keys are hashes, so that no token is stored.
 type cache struct {
 	mu         sync.RWMutex
 	young, old map[cacheKey]*verified

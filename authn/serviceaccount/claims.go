@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// payload is what a token says, on the wire. The order of its fields is upstream's.
+// payload is the JSON payload of a token. The order of its fields is upstream's.
 type payload struct {
 	Audience   audience   `json:"aud,omitempty"`
 	Expiry     *date      `json:"exp,omitempty"`
@@ -35,7 +35,7 @@ type ref struct {
 	UID  string `json:"uid,omitempty"`
 }
 
-// audience is written as a list, and read also as a string (RFC 7519, 4.1.3).
+// audience is written as a list, but may also be read as a string (RFC 7519, 4.1.3).
 type audience []string
 
 func (a *audience) UnmarshalJSON(data []byte) error {
@@ -47,7 +47,7 @@ func (a *audience) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(a))
 }
 
-// date is in seconds since 1970. Fractions that others may write are dropped.
+// date is in seconds since 1970. Fractions are dropped when read.
 type date int64
 
 var errDate = errors.New("date out of range")
@@ -57,7 +57,7 @@ func (d *date) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &seconds); err != nil {
 		return err
 	}
-	if math.Abs(seconds) >= 1<<60 { // where time.Unix would overflow
+	if math.Abs(seconds) >= 1<<60 { // time.Unix would overflow
 		return errDate
 	}
 	*d = date(seconds)
@@ -91,7 +91,7 @@ func userName(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// identity is who makes a request with such a token.
+// identity returns the user that such a token stands for.
 func (p *payload) identity(audiences []string) *authn.Identity {
 	k := &p.Kubernetes
 	id := &authn.Identity{

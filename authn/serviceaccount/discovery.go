@@ -16,22 +16,21 @@ const (
 	JWKSPath   = "/openid/v1/jwks"
 )
 
-// maxAge is how long clients may keep what a Discovery told, in seconds. A new key must be told
-// for as long before it signs.
+// maxAge is how long clients may cache the discovery documents, in seconds. A new key must be published for that long
+// before it signs.
 const maxAge = 3600
 
-// ErrDiscovery: the issuer or its key set has a URL by which others could not find it.
+// ErrDiscovery: the issuer or its key set has a URL that others could not use.
 var ErrDiscovery = errors.New("service account issuer discovery is not possible")
 
-// Discovery tells others how to verify tokens on their own (OpenID Connect Discovery 1.0, as far
-// as it speaks of tokens).
+// Discovery publishes how to verify tokens (OpenID Connect Discovery 1.0, as far as it concerns tokens).
 type Discovery struct {
 	issuer, jwksURI string
 	keys            *Keys
 }
 
-// NewDiscovery returns the Discovery of an issuer. Its URL and that of its key set, which is
-// usually the server's own address with JWKSPath, must be https URLs.
+// NewDiscovery returns the Discovery of an issuer. Its URL and that of its key set, usually the server's own address
+// with JWKSPath, must be https URLs.
 func NewDiscovery(issuer, jwksURI string, keys *Keys) (*Discovery, error) {
 	u, err := url.Parse(issuer)
 	switch {
@@ -53,7 +52,7 @@ func NewDiscovery(issuer, jwksURI string, keys *Keys) (*Discovery, error) {
 	return &Discovery{issuer: issuer, jwksURI: jwksURI, keys: keys}, nil
 }
 
-// Handlers returns what serves the Discovery, by path.
+// Handlers returns the handlers of the Discovery, by path.
 func (d *Discovery) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		ConfigPath: document{"application/json", d.config},
@@ -77,7 +76,7 @@ func (d *Discovery) config() []byte {
 	return data
 }
 
-// document serves what make returns.
+// document serves the result of make.
 type document struct {
 	contentType string
 	make        func() []byte
@@ -96,10 +95,10 @@ func (d document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", d.contentType)
 	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", maxAge))
-	_, _ = w.Write(d.make()) // a client that is gone is no error of ours
+	_, _ = w.Write(d.make()) // the client is gone, which is not our error
 }
 
-// accepted reads an Accept header as upstream's router does: by names, without wildcards but one.
+// accepted parses an Accept header like upstream's router: by names, with only one wildcard.
 func (d document) accepted(accept string) bool {
 	if accept == "" {
 		return true

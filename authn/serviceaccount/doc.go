@@ -1,16 +1,13 @@
-// Package serviceaccount issues and verifies the tokens of service accounts: JSON Web Tokens that
-// are signed by the server, expire, are meant for an audience and end with the pod, secret or
-// node that they are bound to (KEP-1205).
+// Package serviceaccount issues and verifies the tokens of service accounts: signed JSON Web Tokens with an expiry and
+// an audience, which end with the pod, secret or node that they are bound to (KEP-1205).
 //
-// Keys are one key that signs and those that verify, RSA (RS256) or ECDSA (ES256, ES384, ES512),
-// under the key IDs that Kubernetes gives them; OpenKey reads or makes the file of one. An Issuer
-// signs what an authn.Claims says, a Verifier is the token.Verifier of such tokens, and a Discovery
-// tells others, by OpenID Connect, how to verify them on their own.
+// Keys are one signing key and any number of verifying keys, RSA (RS256) or ECDSA (ES256, ES384, ES512), under the key
+// IDs that Kubernetes gives them; OpenKey reads or creates a key file. An Issuer signs an authn.Claims, a Verifier is
+// the token.Verifier of such tokens, and a Discovery publishes, by OpenID Connect, how others can verify them.
 //
-// What a token was signed for is remembered for a while, so that the signature need not be
-// verified with every request. Everything that changes is looked at every time: the clock, the
-// audiences asked for, and whether the account and the bound object are still there. A token
-// fails from the moment its pod is gone.
+// The result of verifying a signature is cached for a while, so that not every request needs it. Everything that
+// changes is checked every time: the clock, the requested audiences, and whether the account and the bound object still
+// exist. A token fails from the moment its pod is gone.
 //
 // Errors name the cause and never contain the token. Everything here is safe for concurrent use.
 package serviceaccount

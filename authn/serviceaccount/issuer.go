@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// ErrClaims: what a token should say contradicts itself.
+// ErrClaims: the claims contradict themselves.
 var ErrClaims = errors.New("bad claims for a service account token")
 
 // Issuer signs tokens. It implements authn.Issuer.
@@ -20,8 +20,8 @@ type Issuer struct {
 	keys *Keys
 }
 
-// NewIssuer returns the issuer that tokens name by url. The URL need not lead anywhere, but only an
-// https URL can be told by a Discovery.
+// NewIssuer returns an issuer with the given URL as its name. The URL need not be reachable, but only an https URL can
+// have a Discovery.
 func NewIssuer(url string, keys *Keys) (*Issuer, error) {
 	if err := checkIssuer(url); err != nil {
 		return nil, err

@@ -19,22 +19,21 @@ import (
 
 // Errors about keys; test for them with errors.Is.
 var (
-	// ErrKey: a key is of a kind that tokens are not signed with.
+	// ErrKey: a key is of an unsupported kind.
 	ErrKey = errors.New("unusable service account key")
-	// ErrNoSigningKey: the Keys only verify.
+	// ErrNoSigningKey: the Keys can only verify.
 	ErrNoSigningKey = errors.New("no key to sign service account tokens with")
 )
 
-// Keys are the key that signs tokens and those that verify them. To rotate keys, first let all
-// servers verify with the new one, then let them sign with it, and drop the old one when the
-// last token it signed has expired.
+// Keys are the key that signs tokens and those that verify them. To rotate keys, first let all servers verify with the
+// new one, then let them sign with it, and drop the old one when the last token it signed has expired.
 type Keys struct {
 	current atomic.Pointer[keySet]
 }
 
-// keySet is what Keys are at one time. It does not change.
+// keySet is an immutable version of Keys.
 type keySet struct {
-	signer jose.Signer // nil: nothing is signed
+	signer jose.Signer // nil: cannot sign
 	keys   []publicKey
 	jwks   []byte
 }
@@ -52,8 +51,8 @@ func NewKeys(signing crypto.Signer, verifying ...crypto.PublicKey) (*Keys, error
 	return k, k.Replace(signing, verifying...)
 }
 
-// Replace puts other keys in force, at once for everything that uses these Keys. Tokens of keys
-// that are no longer among them fail. On an error, the keys stay as they are.
+// Replace replaces the keys, at once for everything that uses these Keys. Tokens of removed keys fail. On an error, the
+// keys stay as they are.
 func (k *Keys) Replace(signing crypto.Signer, verifying ...crypto.PublicKey) error {
 	set := &keySet{}
 	if signing != nil {
@@ -129,8 +128,7 @@ func algorithm(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
 	return "", fmt.Errorf("%w: public key of type %T, must be *rsa.PublicKey or *ecdsa.PublicKey", ErrKey, key)
 }
 
-// KeyID returns the ID under which tokens and key sets name a public key: as upstream has it, a
-// hash of its PKIX encoding.
+// KeyID returns the ID of a public key in tokens and key sets: as in upstream, a hash of its PKIX encoding.
 func KeyID(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// ErrKeyFile: a file has no key that can be used. The error names the file or the PEM block.
+// ErrKeyFile: a file has no usable key. The error names the file or the PEM block.
 var ErrKeyFile = errors.New("malformed key file")
 
-// OpenKey returns the private key in the PEM file at path, for signing. When there is no such
-// file it makes a key, ECDSA P-256, and the file, readable by its owner alone. It keeps the public
-// key beside it for those who verify: that of sa.key is in sa.pub.
+// OpenKey returns the private key in the PEM file at path, for signing. If there is no such file it creates an ECDSA
+// P-256 key and the file, readable by its owner only. It also writes the public key to a file beside it, for verifiers:
+// that of sa.key is sa.pub.
 func OpenKey(path string) (crypto.Signer, error) {
 	key, err := openKey(path)
 	if err != nil {
@@ -120,8 +120,8 @@ func ParsePublicKeys(data []byte) ([]crypto.PublicKey, error) {
 	return found, nil
 }
 
-// blocks gives visit the keys in PEM data, public and private, until it returns false. Blocks of
-// other types, such as EC PARAMETERS, are passed over.
+// blocks passes the keys in PEM data, public and private, to visit until that returns false. Blocks of other types,
+// such as EC PARAMETERS, are skipped.
 func blocks(data []byte, visit func(key any) bool) error {
 	for n := 1; ; n++ {
 		var block *pem.Block
@@ -145,7 +145,7 @@ func blocks(data []byte, visit func(key any) bool) error {
 	}
 }
 
-// parseBlock returns the key in a block, nil when it is of a type that has none.
+// parseBlock returns the key in a block, nil for a block type without keys.
 func parseBlock(block *pem.Block) (any, error) {
 	switch block.Type {
 	case "PRIVATE KEY":

@@ -8,15 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Getter reads one object by name, and returns false when there is none; nodes have no namespace.
-// What it returns should be the newest state: a token works as long as its objects are seen. A
-// registry.Live is one, and so is an informer, which may lag.
+// Getter reads one object by name, and returns false if it does not exist; nodes have no namespace. It should return
+// the newest state: a token is valid as long as its objects are found. A registry.Live implements it, and so does an
+// informer, which may lag.
 type Getter[T any] interface {
 	Get(namespace, name string) (T, bool)
 }
 
-// Sources are where a Verifier looks whether accounts and bound objects are still there.
-// ServiceAccounts is needed; without one of the others, tokens bound to its kind are refused.
+// Sources are where a Verifier looks up accounts and bound objects. ServiceAccounts is required; without one of the
+// others, tokens bound to its kind are refused.
 type Sources struct {
 	ServiceAccounts Getter[*corev1.ServiceAccount]
 	Pods            Getter[*corev1.Pod]
@@ -24,9 +24,9 @@ type Sources struct {
 	Nodes           Getter[*corev1.Node]
 }
 
-// check tells whether everything that a token depends on is there, in the life that it names.
+// check reports whether all objects that a token depends on exist, with the UIDs that it names.
 func (s *Sources) check(k *kubernetes, now time.Time) error {
-	gone := now.Add(-leeway) // what was to be deleted before this is
+	gone := now.Add(-leeway) // an earlier deletion time ends the token
 	if err := s.checkAccount(k, gone); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *Sources) check(k *kubernetes, now time.Time) error {
 		}
 	}
 	if k.Pod != nil {
-		// The node beside it is only told.
+		// The node beside it is only informational.
 		return bound(s.Pods, "pod", k.Namespace, k.Pod, gone)
 	}
 	if k.Node != nil {
@@ -58,7 +58,7 @@ func (s *Sources) checkAccount(k *kubernetes, gone time.Time) error {
 	return nil
 }
 
-// bound tells whether the object that a token is bound to is there.
+// bound reports whether the object that a token is bound to exists.
 func bound[T metav1.Object](in Getter[T], kind, namespace string, r *ref, gone time.Time) error {
 	at := r.Name
 	if namespace != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// Keys in Identity.Extra of what a token is bound to.
+// Keys in Identity.Extra for what a token is bound to.
 const (
 	PodName  = "authentication.kubernetes.io/pod-name"
 	PodUID   = "authentication.kubernetes.io/pod-uid"
@@ -25,15 +25,14 @@ const (
 	NodeUID  = "authentication.kubernetes.io/node-uid"
 )
 
-// leeway is how far clocks may be apart, and how long a deleted object that is still there
-// keeps its tokens.
+// leeway is how far clocks may differ, and how long tokens stay valid for an object that is being deleted.
 const leeway = time.Minute
 
-// ErrIssuerURL: the name of an issuer cannot be used.
+// ErrIssuerURL: the name of an issuer is invalid.
 var ErrIssuerURL = errors.New("bad service account issuer")
 
-// Why a token is refused; test for these with errors.Is. ErrIssuer and ErrMalformed usually come
-// with authn.ErrNoCredentials: the token may be for another verifier.
+// The reasons for refusing a token; test for them with errors.Is. ErrIssuer and ErrMalformed usually come with
+// authn.ErrNoCredentials: the token may be for another verifier.
 var (
 	ErrIssuer         = errors.New("unknown token issuer")
 	ErrMalformed      = errors.New("malformed service account token")
@@ -60,17 +59,17 @@ func refuse(reason error, format string, args ...any) error {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// Options of a Verifier; the zero value works.
+// Options of a Verifier; the zero value is ready to use.
 type Options struct {
-	// Audiences are those the server identifies with: tokens must be meant for one of them,
-	// unless the request asks for others (authn.WithAudiences). Empty is the first issuer.
+	// Audiences are those of the server: tokens must name one of them, unless the request requires others
+	// (authn.WithAudiences). Empty means the first issuer.
 	Audiences []string
-	// Annotate, if set, adds to the audit record of the request that a token is verified for: that
-	// it was used after its Claims.WarnAfter.
+	// Annotate, if set, adds an annotation to the audit record of a request whose token is used after its
+	// Claims.WarnAfter.
 	Annotate func(ctx context.Context, key, value string)
 }
 
-// Verifier judges tokens. It implements token.Verifier.
+// Verifier verifies tokens. It implements token.Verifier.
 type Verifier struct {
 	issuers []string
 	keys    *Keys
@@ -79,16 +78,16 @@ type Verifier struct {
 	cache   *cache
 }
 
-// verified is a token whose signature is good under a set of keys.
+// verified is a token whose signature was verified with a set of keys.
 type verified struct {
 	set     *keySet
 	payload payload
-	// own is whose token it is for the server's own audiences; nil when it is not for these.
+	// own is the identity for the server's own audiences; nil if the token is not for these.
 	own *authn.Identity
 }
 
-// NewVerifier returns the Verifier of tokens that name one of issuers. While an issuer is
-// renamed, tokens of the old name are accepted beside those of the new.
+// NewVerifier returns the Verifier of tokens by any of issuers. While an issuer is being renamed, this accepts tokens
+// under both names.
 func NewVerifier(issuers []string, keys *Keys, in Sources, o Options) (*Verifier, error) {
 	if len(issuers) == 0 {
 		return nil, fmt.Errorf("%w: there is none", ErrIssuerURL)
@@ -140,7 +139,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*authn.Identity, e
 	return id, nil
 }
 
-// noteStale tells of the use of a token whose holder should have had a newer one (KEP-1205).
+// noteStale reports the use of a token that its holder should have replaced (KEP-1205).
 func (v *Verifier) noteStale(ctx context.Context, p *payload, now time.Time) {
 	warn := p.Kubernetes.WarnAfter
 	if v.options.Annotate == nil || warn == nil || *warn == 0 || !now.After(warn.time()) {
@@ -150,7 +149,7 @@ func (v *Verifier) noteStale(ctx context.Context, p *payload, now time.Time) {
 		fmt.Sprintf("subject: %s, seconds after warning threshold: %d", p.Subject, now.Unix()-int64(*warn)))
 }
 
-// meant returns whose token it is for the audiences asked for.
+// meant returns the identity for the requested audiences.
 func (v *Verifier) meant(ctx context.Context, t *verified) (*authn.Identity, error) {
 	asked, ok := authn.Audiences(ctx)
 	if !ok && t.own != nil {
@@ -167,7 +166,7 @@ func (v *Verifier) meant(ctx context.Context, t *verified) (*authn.Identity, err
 	return t.payload.identity(meant), nil
 }
 
-// audiencesOf returns whom a token is meant for: one that names nobody, the server.
+// audiencesOf returns the audiences of a token: the server's if it names none.
 func (v *Verifier) audiencesOf(p *payload) []string {
 	if len(p.Audience) == 0 {
 		return v.options.Audiences
@@ -186,10 +185,10 @@ func intersect(of, asked []string) []string {
 	return both
 }
 
-// timely tells whether the token is valid now.
+// timely checks that the token is valid now.
 func (p *payload) timely(now time.Time) error {
 	switch {
-	case now.Add(leeway).Before(p.NotBefore.time()): // nothing is before a date that is not there
+	case now.Add(leeway).Before(p.NotBefore.time()): // no time is before a missing date
 		return ErrNotYetValid
 	case p.Expiry != nil && now.Add(-leeway).After(p.Expiry.time()):
 		return ErrExpired
@@ -199,7 +198,7 @@ func (p *payload) timely(now time.Time) error {
 	return nil
 }
 
-// signed returns what a token says, if it is one of an issuer and its signature is good.
+// signed returns a token's content, if it is from one of the issuers and its signature is valid.
 func (v *Verifier) signed(token string) (*verified, error) {
 	set := v.keys.current.Load()
 	key := cacheKey(sha256.Sum256([]byte(token)))
@@ -217,7 +216,7 @@ func (v *Verifier) signed(token string) (*verified, error) {
 	if err := json.Unmarshal(data, &found.payload); err != nil {
 		return nil, refuse(ErrMalformed, "malformed service account token: claims do not decode")
 	}
-	// The issuer was read before it was known whether to believe it.
+	// The issuer was read before the signature was verified.
 	if !slices.Contains(v.issuers, found.payload.Issuer) {
 		return nil, refuse(ErrIssuer, "token issuer %q is invalid", found.payload.Issuer)
 	}
@@ -228,7 +227,7 @@ func (v *Verifier) signed(token string) (*verified, error) {
 	return found, nil
 }
 
-// claimed tells whether a token says that it is of one of the issuers.
+// claimed checks that a token claims to be from one of the issuers.
 func (v *Verifier) claimed(token string) error {
 	_, rest, _ := strings.Cut(token, ".")
 	middle, _, jwt := strings.Cut(rest, ".")
@@ -248,7 +247,7 @@ func (v *Verifier) claimed(token string) error {
 	return nil
 }
 
-// verify returns the payload of a token that one of the keys signed.
+// verify returns the payload of a token signed by one of the keys.
 func (s *keySet) verify(token string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512})
 	if unexpected := (*jose.ErrUnexpectedSignatureAlgorithm)(nil); errors.As(err, &unexpected) {

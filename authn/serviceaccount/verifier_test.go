@@ -300,7 +300,7 @@ func TestIssuers(t *testing.T) {
 	}
 }
 
-// Without a source, nobody can tell whether the object is there.
+// Without a source, nobody can report whether the object is there.
 func TestMissingSource(t *testing.T) {
 	w := newWorld(t, newEC(t, elliptic.P256()))
 	few := must(serviceaccount.NewVerifier([]string{issuerURL}, w.keys, serviceaccount.Sources{ServiceAccounts: &w.accounts}, serviceaccount.Options{Audiences: []string{"api"}}))(t)

@@ -12,19 +12,18 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// ErrInvalid: the request carries a bearer token that nobody knows.
+// ErrInvalid: no verifier recognizes the bearer token.
 var ErrInvalid = errors.New("invalid bearer token")
 
-// Verifier judges tokens of one kind. Implementations are safe for concurrent use.
+// Verifier verifies tokens of one kind. Implementations are safe for concurrent use.
 type Verifier interface {
-	// Verify returns whose token it is, authn.ErrNoCredentials when it is not one of the
-	// tokens this Verifier judges, or another error when it is and is bad (expired, say). An
-	// error around authn.ErrNoCredentials tells why the token is taken for none. No error
-	// contains the token.
+	// Verify returns the identity of a token, authn.ErrNoCredentials if the token is not of this Verifier's kind, or
+	// another error if it is and is bad (expired, for example). An error that wraps authn.ErrNoCredentials says why the
+	// token is not of this kind. No error contains the token.
 	Verify(ctx context.Context, token string) (*authn.Identity, error)
 }
 
-// Func is a Verifier made of a function.
+// Func adapts a function to Verifier.
 type Func func(ctx context.Context, token string) (*authn.Identity, error)
 
 // Verify calls f.
@@ -32,7 +31,7 @@ func (f Func) Verify(ctx context.Context, token string) (*authn.Identity, error)
 	return f(ctx, token)
 }
 
-// New returns an Authenticator of requests that carry a token v knows.
+// New returns an Authenticator of requests with a token, verified by v.
 func New(v Verifier) authn.Authenticator {
 	return authn.Func(func(r *http.Request) (*authn.Identity, error) {
 		token, ok := FromHeader(r.Header)
@@ -44,7 +43,7 @@ func New(v Verifier) authn.Authenticator {
 			return id, nil
 		}
 		switch {
-		case err == nil || err == authn.ErrNoCredentials: //nolint:errorlint // the plain one says nothing more
+		case err == nil || err == authn.ErrNoCredentials: //nolint:errorlint // the plain sentinel carries no reason
 			err = ErrInvalid
 		case errors.Is(err, authn.ErrNoCredentials):
 			err = unknown{err}
@@ -53,15 +52,14 @@ func New(v Verifier) authn.Authenticator {
 	})
 }
 
-// unknown is ErrInvalid with what a Verifier said when it took the token for none of its own.
+// unknown is ErrInvalid with a Verifier's reason for not recognizing the token.
 type unknown struct{ reason error }
 
 func (u unknown) Error() string        { return ErrInvalid.Error() + ": " + u.reason.Error() }
 func (u unknown) Is(target error) bool { return target == ErrInvalid }
 
-// FromHeader returns the bearer token in h's Authorization header. As upstream has it, the
-// scheme's case does not matter, what follows the token is ignored, and two spaces before the
-// token make it none.
+// FromHeader returns the bearer token in h's Authorization header. As in upstream, the scheme is case-insensitive,
+// anything after the token is ignored, and two spaces before the token invalidate it.
 func FromHeader(h http.Header) (token string, ok bool) {
 	scheme, rest, _ := strings.Cut(strings.TrimSpace(h.Get("Authorization")), " ")
 	if !strings.EqualFold(scheme, "bearer") {
@@ -71,8 +69,8 @@ func FromHeader(h http.Header) (token string, ok bool) {
 	return token, token != ""
 }
 
-// Static returns the Verifier of a fixed set of tokens. It keeps only hashes of them, so that
-// the time an answer takes says nothing about how much of a guess was right.
+// Static returns the Verifier of a fixed set of tokens. It stores only hashes, so that its timing does not reveal how
+// much of a guess was right.
 func Static(tokens map[string]*authn.Identity) Verifier {
 	known := make(map[[sha256.Size]byte]*authn.Identity, len(tokens))
 	for token, id := range tokens {
@@ -86,9 +84,8 @@ func Static(tokens map[string]*authn.Identity) Verifier {
 	})
 }
 
-// Union returns a Verifier that asks each of verifiers in turn and returns the first success.
-// When nobody succeeds it fails with every failure joined, or with authn.ErrNoCredentials, and
-// what was said about it, when nobody knows the token.
+// Union returns a Verifier that tries each of verifiers in turn and returns the first success. If none succeeds it
+// fails with every failure joined, or with authn.ErrNoCredentials, and the reasons given, if none recognizes the token.
 func Union(verifiers ...Verifier) Verifier {
 	verifiers = slices.Clone(verifiers)
 	return Func(func(ctx context.Context, token string) (*authn.Identity, error) {
@@ -98,7 +95,7 @@ func Union(verifiers ...Verifier) Verifier {
 			switch {
 			case err == nil && id != nil:
 				return id, nil
-			case err == nil || err == authn.ErrNoCredentials: //nolint:errorlint // the plain one says nothing more
+			case err == nil || err == authn.ErrNoCredentials: //nolint:errorlint // the plain sentinel carries no reason
 			case errors.Is(err, authn.ErrNoCredentials):
 				abstentions = append(abstentions, err)
 			default:

@@ -11,11 +11,11 @@ import (
 	"github.com/keelson-dev/keelson/authn/token"
 )
 
-// Options tune Open; the zero value works.
+// Options tune Open; the zero value is ready to use.
 type Options struct {
-	// Interval is how often Run looks whether the file changed; 0 means 10 s.
+	// Interval is how often Run checks whether the file changed; 0 means 10 s.
 	Interval time.Duration
-	// Log is told of odd records and of files that could not be read again; nil discards.
+	// Log receives warnings about odd records and unreadable files; nil discards.
 	Log *slog.Logger
 }
 

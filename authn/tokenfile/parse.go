@@ -14,9 +14,9 @@ import (
 // ErrMalformed: the file is not a token file.
 var ErrMalformed = errors.New("malformed token file")
 
-// Parse reads a token file and returns whose tokens are in it. As upstream has it, a record
-// with an empty token is passed over and the last of several records of one token counts; log,
-// which may be nil, is told of both. Columns after the fourth are ignored.
+// Parse reads a token file and returns its users by token. As in upstream, a record with an empty token is skipped and
+// the last of several records of a token counts; both are logged to log, which may be nil. Columns after the fourth are
+// ignored.
 func Parse(r io.Reader, log *slog.Logger) (map[string]*authn.Identity, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -17,25 +17,25 @@ import (
 	"github.com/keelson-dev/keelson/authn/token"
 )
 
-// ErrReview: whose token it is could not be found out.
+// ErrReview: the token could not be reviewed.
 var ErrReview = errors.New("token review failed")
 
 const (
 	keep    = 2 * time.Minute // upstream's kubelet
 	timeout = 10 * time.Second
 	entries = 4096
-	// maxReason bounds what of a server's words is kept and passed on, in bytes.
+	// maxReason bounds how much of a server's message is kept and passed on, in bytes.
 	maxReason = 1024
 )
 
-// Reviewer asks an API server whose token it is.
+// Reviewer asks an API server to review a token.
 type Reviewer interface {
-	// Review creates the review and returns the server's answer. It keeps the review to itself: there is
-	// a token in it.
+	// Review creates the review and returns the server's answer. It must not disclose the review, which contains a
+	// token.
 	Review(ctx context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error)
 }
 
-// ReviewerFunc is a Reviewer made of a function.
+// ReviewerFunc adapts a function to Reviewer.
 type ReviewerFunc func(ctx context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error)
 
 // Review calls f.
@@ -43,19 +43,19 @@ func (f ReviewerFunc) Review(ctx context.Context, review *authenticationv1.Token
 	return f(ctx, review)
 }
 
-// Options of New. The zero value is upstream's kubelet's.
+// Options of New. The zero value is like upstream's kubelet.
 type Options struct {
-	// Audiences are those that a token must name one of; empty leaves it to the API server. A context
-	// of authn.WithAudiences goes before.
+	// Audiences are those of which a token must name one; if empty, the API server decides. authn.WithAudiences takes
+	// precedence.
 	Audiences []string
-	// Keep is how long answers are kept: 2 min; below 0 none are.
+	// Keep is how long answers are cached; 0 means 2 min, below 0 none are.
 	Keep time.Duration
-	// Timeout is how long a review may take: 10 s.
+	// Timeout is how long a review may take; 0 means 10 s.
 	Timeout time.Duration
 }
 
-// New returns a Verifier that asks reviewer. Tokens that the API server does not know are none it
-// judges (authn.ErrNoCredentials, with what the server said).
+// New returns a Verifier that asks reviewer. For a token that the API server does not know, it returns
+// authn.ErrNoCredentials with the server's message.
 func New(reviewer Reviewer, o Options) token.Verifier {
 	o.Keep, o.Timeout = cmp.Or(o.Keep, keep), cmp.Or(max(o.Timeout, 0), timeout)
 	v := &verifier{reviewer: reviewer, options: o, known: cache.NewLRUExpireCache(entries)}
@@ -71,7 +71,7 @@ type verifier struct {
 
 // outcome is an answer of the API server.
 type outcome struct {
-	identity *authn.Identity // nil: it does not know the token
+	identity *authn.Identity // nil: unknown to the API server
 	reason   string
 }
 
@@ -104,8 +104,8 @@ func (v *verifier) Verify(ctx context.Context, token string) (*authn.Identity, e
 	return found.answer()
 }
 
-// words are a server's, as they may be passed on: the beginning if they are many, and without the token, which it has
-// been told.
+// words returns a server's message in a form that may be passed on: truncated, and without the token that was sent to
+// it.
 func words(text, token string) string {
 	if token != "" {
 		text = strings.ReplaceAll(text, token, "[token]")
@@ -126,13 +126,13 @@ func (o outcome) answer() (*authn.Identity, error) {
 	return nil, authn.ErrNoCredentials
 }
 
-// read makes an outcome of a review's status.
+// read converts a review's status to an outcome.
 func read(s authenticationv1.TokenReviewStatus, audiences []string) outcome {
 	if !s.Authenticated {
 		return outcome{reason: s.Error}
 	}
 	if len(audiences) > 0 && !slices.ContainsFunc(s.Audiences, func(a string) bool { return slices.Contains(audiences, a) }) {
-		return outcome{reason: "the token is not for these audiences"} // a server that knows of none says nothing of them
+		return outcome{reason: "the token is not for these audiences"} // a server that does not support audiences returns none
 	}
 	id := &authn.Identity{Name: s.User.Username, UID: s.User.UID, Groups: slices.Clone(s.User.Groups), Audiences: slices.Clone(s.Audiences)}
 	for name, values := range s.User.Extra {

@@ -12,15 +12,15 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// connections remember whose certificate a connection showed, so that its chain is verified once and not at each
-// request. What is remembered goes with the connection.
+// connections cache the identity of a connection's certificate, so that its chain is verified once and not for each
+// request. The cache entry ends with the connection.
 type connections struct {
 	mu    sync.RWMutex
 	known map[weak.Pointer[tls.ConnectionState]]*verified
 }
 
-// verified is a certificate that was found good. It stays so as long as the same authorities are trusted and
-// each certificate of the chain that leads to them is valid.
+// verified is a certificate found valid. It stays so while the same authorities are trusted and each certificate of its
+// chain is valid.
 type verified struct {
 	certs       []*x509.Certificate
 	roots       *x509.CertPool
@@ -28,12 +28,12 @@ type verified struct {
 	identity    *authn.Identity
 }
 
-// good tells whether verifying would come to the same.
+// good reports whether verifying again would give the same result.
 func (v *verified) good(certs []*x509.Certificate, roots *x509.CertPool, now time.Time) bool {
 	return v.roots == roots && !now.Before(v.from) && !now.After(v.until) && slices.Equal(v.certs, certs)
 }
 
-// find returns who showed the certificates, if that is known to be still true.
+// find returns the identity of the certificates, if it is cached and still valid.
 func (c *connections) find(state *tls.ConnectionState, roots *x509.CertPool) *authn.Identity {
 	c.mu.RLock()
 	v := c.known[weak.Make(state)]
@@ -44,7 +44,7 @@ func (c *connections) find(state *tls.ConnectionState, roots *x509.CertPool) *au
 	return v.identity
 }
 
-// keep remembers who showed the certificates, as verified by the chain.
+// keep caches the identity of the certificates, as verified by the chain.
 func (c *connections) keep(state *tls.ConnectionState, roots *x509.CertPool, chain []*x509.Certificate, id *authn.Identity) {
 	v := &verified{certs: slices.Clone(state.PeerCertificates), roots: roots, from: chain[0].NotBefore, until: chain[0].NotAfter, identity: id}
 	for _, cert := range chain[1:] {

@@ -15,11 +15,11 @@ import (
 // ErrBundle: the data is not a bundle of certificates.
 var ErrBundle = errors.New("malformed certificate bundle")
 
-// Options tune Open; the zero value works.
+// Options tune Open; the zero value is ready to use.
 type Options struct {
-	// Interval is how often Run looks whether the file changed; 0 means 10 s.
+	// Interval is how often Run checks whether the file changed; 0 means 10 s.
 	Interval time.Duration
-	// Log is told of files that could not be read again; nil discards.
+	// Log receives errors about unreadable files; nil discards.
 	Log *slog.Logger
 }
 
@@ -40,12 +40,12 @@ func Open(path string, o Options) (*File, error) {
 // Pool implements Authorities.
 func (f *File) Pool() *x509.CertPool { return f.file.Value() }
 
-// Run reads the file again whenever it changes, until ctx ends. A file that became unreadable
-// leaves the authorities that were there in force.
+// Run reads the file again whenever it changes, until ctx ends. If the file becomes unreadable, the previous
+// authorities stay in force.
 func (f *File) Run(ctx context.Context) error { return f.file.Run(ctx) }
 
-// Parse reads a PEM bundle of certificates. Blocks of another type or with headers are passed over; at least
-// one certificate must be there and each must parse.
+// Parse reads a PEM bundle of certificates. It skips blocks of another type or with headers; it requires at least one
+// certificate, and each must parse.
 func Parse(bundle []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	found := 0

@@ -16,13 +16,13 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// ErrUID: a certificate is good, but what it says of the user's UID makes no sense.
+// ErrUID: the certificate is valid, but its UID attribute makes no sense.
 var ErrUID = errors.New("bad UID in client certificate")
 
-// Error is that a client certificate was not verified: it is expired or not valid yet, not
-// meant for clients, or of an unknown authority.
+// Error says that a client certificate could not be verified: it is expired or not valid yet, not for clients, or of an
+// unknown authority.
 type Error struct {
-	// Certificate names it by its serial number and key identifiers.
+	// Certificate identifies it by its serial number and key identifiers.
 	Certificate string
 	// Err is the cause, such as an x509.CertificateInvalidError or x509.UnknownAuthorityError of
 	// the standard library.
@@ -37,24 +37,24 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Authorities are those whose certificates are trusted. Implementations are safe for
-// concurrent use.
+// Authorities are the trusted certificate authorities. Implementations are safe for concurrent use.
 type Authorities interface {
-	// Pool returns the authorities as of now, which the caller does not change; nil when there
-	// are none, and no certificate is judged. A pool that was returned does not change: other
-	// authorities are another pool.
+	// Pool returns the current authorities; nil if there are none, and no certificate is verified. The caller must not
+	// change the pool, and neither does the implementation: other authorities are another pool.
 	Pool() *x509.CertPool
 }
 
-// Static are authorities that do not change.
-type Static struct{ Roots *x509.CertPool }
+// Static are authorities that never change.
+type Static struct {
+	Roots *x509.CertPool // nil: no certificate is verified
+}
 
 // Pool implements Authorities.
 func (s Static) Pool() *x509.CertPool { return s.Roots }
 
-// New returns an Authenticator of requests over TLS with a client certificate of one of the
-// authorities. Requests of one connection share the tls.ConnectionState: what was verified of it is not verified again as
-// long as all certificates of the chain are valid and Pool returns the same pool.
+// New returns an Authenticator of requests over TLS with a client certificate of one of the authorities. Requests of
+// one connection share the tls.ConnectionState: its certificates are not verified again as long as the whole chain is
+// valid and Pool returns the same pool.
 func New(authorities Authorities) authn.Authenticator {
 	seen := &connections{known: map[weak.Pointer[tls.ConnectionState]]*verified{}}
 	return authn.Func(func(r *http.Request) (*authn.Identity, error) {
@@ -94,7 +94,7 @@ func verify(certs []*x509.Certificate, roots *x509.CertPool) ([]*x509.Certificat
 	return chains[0], nil
 }
 
-// identity is who a verified certificate speaks of.
+// identity returns the user named in a verified certificate.
 func identity(cert *x509.Certificate) (*authn.Identity, error) {
 	if cert.Subject.CommonName == "" {
 		return nil, authn.ErrNoCredentials
@@ -110,7 +110,7 @@ func identity(cert *x509.Certificate) (*authn.Identity, error) {
 	}, nil
 }
 
-// UIDAttribute is the type of the attribute of a certificate's subject that is the user's UID.
+// UIDAttribute is the attribute of a certificate's subject that holds the user's UID.
 func UIDAttribute() asn1.ObjectIdentifier {
 	return asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 }
@@ -139,7 +139,7 @@ func uidOf(cert *x509.Certificate) (string, error) {
 	return uids[0], nil
 }
 
-// describe names a certificate by what can be looked up: serial number and key identifiers.
+// describe identifies a certificate by serial number and key identifiers.
 func describe(cert *x509.Certificate) string {
 	return fmt.Sprintf("SN=%d, SKID=%s, AKID=%s", cert.SerialNumber, colonHex(cert.SubjectKeyId), colonHex(cert.AuthorityKeyId))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// Authorizer allows everything to everybody. It is also an authz.RuleResolver.
+// Authorizer allows everything. It is also an authz.RuleResolver.
 type Authorizer struct{}
 
 // New returns an Authorizer.

@@ -1,6 +1,5 @@
-// Package alwaysdeny is the Authorizer that allows nothing, as upstream's AlwaysDeny mode does:
-// it has no opinion, so that another authorizer beside it may still allow a request. It never
-// fails and is safe for concurrent use.
+// Package alwaysdeny is the Authorizer that allows nothing, as upstream's AlwaysDeny mode does: it has no opinion, so
+// that another authorizer in the chain may still allow a request. It never fails and is safe for concurrent use.
 package alwaysdeny
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// Authorizer allows nothing to anybody. It is also an authz.RuleResolver.
+// Authorizer allows nothing. It is also an authz.RuleResolver.
 type Authorizer struct{}
 
 // New returns an Authorizer.

@@ -1,5 +1,5 @@
-// Package authztest is the conformance suite of authz.Authorizer: what every implementation must
-// do, whatever its policy is.
+// Package authztest is the conformance suite of authz.Authorizer: the rules for every implementation, whatever its
+// policy.
 package authztest
 
 import (
@@ -13,20 +13,20 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// Case is a request whose verdict is known.
+// Case is a request with a known verdict.
 type Case struct {
 	Name       string
 	Attributes authz.Attributes
-	Want       authz.Verdict
-	// Reason is the whole reason expected; empty leaves it open.
+	Want       authz.Verdict // the expected verdict
+	// Reason is the exact reason expected; any is accepted if it is empty.
 	Reason string
-	// Fails expects an error beside the decision.
+	// Fails says that an error is expected with the decision.
 	Fails bool
 }
 
-// Run holds z to the contract of authz.Authorizer over cases: the verdicts are as expected and
-// stay the same, under concurrent use and after the context ended; the attributes are not
-// changed; nothing panics on attributes that are empty.
+// Run checks z against the contract of authz.Authorizer with cases: the verdicts are as expected and stay the same,
+// under concurrent use and after the context has ended; the attributes are not changed; empty attributes cause no
+// panic.
 func Run(t *testing.T, z authz.Authorizer, cases []Case) {
 	t.Helper()
 	if len(cases) == 0 {
@@ -69,7 +69,7 @@ func Run(t *testing.T, z authz.Authorizer, cases []Case) {
 	})
 }
 
-// Check holds z to one case.
+// Check checks z with one case.
 func Check(t *testing.T, z authz.Authorizer, c Case) {
 	t.Helper()
 	got, err := z.Authorize(t.Context(), c.Attributes)

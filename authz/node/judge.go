@@ -53,7 +53,7 @@ func (z *Authorizer) serviceAccount(node string, a authz.Attributes) refusal {
 	return z.known(node, serviceAccount, a)
 }
 
-// A create carries no name here: NodeRestriction judges it.
+// A create has no name here: NodeRestriction checks it.
 func lease(node string, a authz.Attributes) refusal {
 	switch {
 	case !slices.Contains([]string{"get", "create", "update", "patch", "delete"}, a.Verb):
@@ -119,8 +119,7 @@ func (z *Authorizer) certificateRequest(node string, a authz.Attributes) refusal
 	return refusal(fmt.Sprintf("nodes may not %s podcertificaterequests", a.Verb))
 }
 
-// nodeObject goes by the name, not by what is known: a kubelet looks for its Node before it
-// makes it.
+// nodeObject compares only names: a kubelet looks for its Node before it creates it.
 func nodeObject(node string, a authz.Attributes) refusal {
 	switch a.Subresource {
 	case "":

@@ -15,31 +15,31 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// ErrNotListed: what a node may do depends on the pods on it and can not be listed.
+// ErrNotListed: a node's permissions depend on the pods on it and cannot be listed.
 var ErrNotListed = errors.New("node authorizer does not support user rule resolution")
 
-// Getter reads one object by name, and returns false when there is none; cluster-scoped objects have
-// no namespace. An informer is one.
+// Getter reads one object by name, and returns false if it does not exist; cluster-scoped objects have no namespace. An
+// informer implements it.
 type Getter[T any] interface {
 	Get(namespace, name string) (T, bool)
 }
 
-// Index finds objects by values computed from them. An informer is one.
+// Index finds objects by values computed from them. An informer implements it.
 type Index[T any] interface {
-	// AddIndex declares an index by the values a function computes; it is called before any read.
+	// AddIndex adds an index by the values that a function computes; it is called before any read.
 	AddIndex(name string, values func(T) []string)
-	// ByIndex returns the objects filed under value.
+	// ByIndex returns the objects indexed under value.
 	ByIndex(name, value string) []T
 }
 
-// Volumes are read by name and by the secrets they need. An informer is one.
+// Volumes reads volumes by name and by the secrets they need. An informer implements it.
 type Volumes interface {
 	Getter[*corev1.PersistentVolume]
 	Index[*corev1.PersistentVolume]
 }
 
-// Sources are what an Authorizer reads. Pods are needed; without one of the others, objects of
-// its kind are related to no node.
+// Sources are what an Authorizer reads. Pods is required; without one of the others, no node has access to objects of
+// its kind.
 type Sources struct {
 	Pods                Index[*corev1.Pod]
 	Volumes             Volumes
@@ -60,16 +60,15 @@ type Authorizer struct {
 	common authz.Authorizer
 }
 
-// New returns an Authorizer over in. It adds an index to pods and volumes, so call it before
-// they run. What it does not judge by node, such as services and events, common decides for all
-// nodes; the rules of upstream's role system:node are in authz/rbac/bootstrap.
+// New returns an Authorizer over in. It adds an index to pods and volumes, so call it before they run. What does not
+// depend on the node, such as services and events, common decides for all nodes; the rules of upstream's role
+// system:node are in authz/rbac/bootstrap.
 func New(in Sources, common authz.Authorizer) *Authorizer {
 	in.index()
 	return &Authorizer{in: in, common: common}
 }
 
-// Name returns the node that user is, and whether it is one. It may be empty for a node that
-// does not say which.
+// Name returns the name of the node that user is, and whether it is a node. The name may be empty.
 func Name(user *authn.Identity) (name string, isNode bool) { return authn.Node(user) }
 
 // RulesFor implements authz.RuleResolver: it fails with ErrNotListed for nodes and lists nothing
@@ -105,13 +104,13 @@ func (z *Authorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.D
 	}
 }
 
-// refusal is why something is not allowed, which may go without saying.
+// refusal is the reason why something is not allowed; it may be empty.
 type refusal string
 
-// allowed is no refusal. It is not a text that can be one.
+// allowed is not a refusal, and differs from every reason.
 const allowed refusal = "\x00allowed"
 
-// judge decides about resources that are subdivided by node.
+// judge decides about resources whose access depends on the node.
 func (z *Authorizer) judge(node string, a authz.Attributes) (reason refusal, judged bool) {
 	if !a.ResourceRequest {
 		return "", false
@@ -168,7 +167,7 @@ func (z *Authorizer) judgeCore(node string, a authz.Attributes) (reason refusal,
 	return "", false
 }
 
-// related allows what is about a named object that the node has to do with.
+// related allows access to a named object that is related to the node.
 func (z *Authorizer) related(node string, k kind, a authz.Attributes) refusal {
 	if a.Name == "" {
 		return "No Object name found"
@@ -183,7 +182,7 @@ func (z *Authorizer) known(node string, k kind, a authz.Attributes) refusal {
 	return refusal(fmt.Sprintf("no relationship found between node '%s' and this object", node))
 }
 
-// selectsNode tells whether a list restricts itself to objects whose field is the node.
+// selectsNode reports whether a list selects only objects with the node in a field.
 func selectsNode(a authz.Attributes, field, node string) bool {
 	return slices.ContainsFunc(a.FieldSelector, func(r authz.Requirement) bool {
 		return r.Key == field && r.Operator == "=" && len(r.Values) == 1 && r.Values[0] == node

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// usedBy returns what a pod lets its node read, each once. A mirror pod gives nothing: a node
-// makes those itself.
+// usedBy returns what a pod lets its node read, without duplicates. A mirror pod lets it read nothing: nodes create
+// those themselves.
 func usedBy(p *corev1.Pod) []object {
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return nil
@@ -43,7 +43,7 @@ type references struct {
 	objects   []object
 }
 
-// add passes over what is left empty or there already.
+// add ignores empty names and duplicates.
 func (r *references) add(k kind, name string) {
 	if o := (object{k, r.namespace, name}); name != "" && !slices.Contains(r.objects, o) {
 		r.objects = append(r.objects, o)
@@ -100,7 +100,7 @@ func (r *references) volume(p *corev1.Pod, v *corev1.Volume) {
 	}
 }
 
-// secretRef is the reference of the volume types that have just one.
+// secretRef returns the reference of volume types that have only one.
 func secretRef(v *corev1.Volume) *corev1.LocalObjectReference {
 	switch {
 	case v.CephFS != nil:
@@ -123,8 +123,8 @@ func secretRef(v *corev1.Volume) *corev1.LocalObjectReference {
 	return nil
 }
 
-// claimName returns the resource claim behind a pod's reference, which for a template is known
-// only once the claim was made; empty when there is none.
+// claimName returns the resource claim behind a pod's reference, which for a template is known only after the claim was
+// created; empty if there is none.
 func claimName(p *corev1.Pod, ref *corev1.PodResourceClaim) string {
 	if ref.ResourceClaimName != nil {
 		return *ref.ResourceClaimName
@@ -182,7 +182,7 @@ func secretsOf(v *corev1.PersistentVolume) []object {
 	return secrets
 }
 
-// localSecrets are the references that mean the claim's namespace when they name none.
+// localSecrets returns the references that default to the claim's namespace.
 func localSecrets(v *corev1.PersistentVolume) []*corev1.SecretReference {
 	switch s := &v.Spec.PersistentVolumeSource; {
 	case s.CephFS != nil:

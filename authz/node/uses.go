@@ -29,8 +29,8 @@ type object struct {
 // key names an object in an index. Names have no slashes.
 func (o object) key() string { return string(o.kind) + o.namespace + "/" + o.name }
 
-// byUse files pods under "node/object" for the node they are on and each object they use, and
-// volumes under each object they use.
+// byUse indexes pods under "node/object" for the node they are on and each object they use, and volumes under each
+// object they use.
 const byUse = "authz/node.use"
 
 func (in Sources) index() {
@@ -57,7 +57,7 @@ func (in Sources) index() {
 	})
 }
 
-// related tells whether something on the node uses the object, or the object is the node's.
+// related reports whether something on the node uses the object, or the object is the node's own.
 func (in Sources) related(o object, node string) bool {
 	switch o.kind {
 	case volume:
@@ -85,13 +85,13 @@ func (in Sources) related(o object, node string) bool {
 		slices.ContainsFunc(in.Volumes.ByIndex(byUse, o.key()), func(v *corev1.PersistentVolume) bool { return in.mounted(v, node) })
 }
 
-// mounted tells whether a pod on the node uses the claim that a volume is bound to.
+// mounted reports whether a pod on the node uses the claim that a volume is bound to.
 func (in Sources) mounted(v *corev1.PersistentVolume, node string) bool {
 	ref := v.Spec.ClaimRef
 	return ref != nil && in.related(object{claim, ref.Namespace, ref.Name}, node)
 }
 
-// owned tells whether an object exists and names the node in a field of its own.
+// owned reports whether an object exists and names the node in a field of its own.
 func owned[T any](in Getter[T], o object, owner func(T) string, node string) bool {
 	if in == nil {
 		return false

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Aggregate returns the rules that role gathers by its aggregation rule from among all cluster
-// roles, as upstream's aggregation controller computes them: selector by selector, each one's
-// roles in the order of their names, each rule once. It fails when a selector is malformed.
+// Aggregate returns the rules that role aggregates from all cluster roles, as upstream's aggregation controller
+// computes them: selector by selector, roles in the order of their names, each rule once. It fails if a selector is
+// malformed.
 func Aggregate(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	if role.AggregationRule == nil {
 		return role.Rules, nil

@@ -22,8 +22,8 @@ type binding struct {
 	subjects        []rbacv1.Subject
 }
 
-// subjectKeys are what a binding is filed under. A service account is a user by another name,
-// so that a decision need not take user names apart.
+// subjectKeys are the index keys of a binding. A service account is indexed as a user, so that a decision need not
+// parse user names.
 func subjectKeys(subjects []rbacv1.Subject, namespace, prefix string) []string {
 	keys := make([]string, 0, len(subjects))
 	for _, s := range subjects {
@@ -35,8 +35,8 @@ func subjectKeys(subjects []rbacv1.Subject, namespace, prefix string) []string {
 	return slices.Compact(keys)
 }
 
-// identify returns whom a subject stands for: kind 'u' for a user, 'g' for a group, 0 for
-// nobody. namespace is that of the binding: service accounts without one are from there.
+// identify returns the user or group of a subject: kind 'u' for a user, 'g' for a group, 0 for neither. namespace is
+// that of the binding, the default for service accounts.
 func identify(s rbacv1.Subject, namespace string) (kind byte, name string) {
 	switch s.Kind {
 	case rbacv1.UserKind:
@@ -81,7 +81,7 @@ func (z *Authorizer) bindingsOf(user *authn.Identity, namespace string) iter.Seq
 	}
 }
 
-// merged yields the objects filed under any of keys, once each, in the order of their names.
+// merged yields the objects indexed under any of keys, once each, in the order of their names.
 func merged[T any](in Indexed[T], keys []string, prefix string, name func(T) string) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		lists := make([][]T, 0, len(keys))
@@ -111,8 +111,8 @@ func merged[T any](in Indexed[T], keys []string, prefix string, name func(T) str
 	}
 }
 
-// subject returns the first subject that stands for user. The binding may have changed since
-// it was found, but the objects are immutable: there is one.
+// subject returns the first subject that matches user. There is one: the binding may have been replaced since it was
+// found, but objects are immutable.
 func (b binding) subject(user *authn.Identity) rbacv1.Subject {
 	for _, s := range b.subjects {
 		switch kind, name := identify(s, b.namespace); {

@@ -8,8 +8,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Uncovered returns what of wanted is not allowed by held: rules of one verb on one resource,
-// with at most one name, or on one path.
+// Uncovered returns the part of wanted that held does not allow: rules of one verb on one resource, with at most one
+// name, or on one path.
 func Uncovered(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var uncovered []rbacv1.PolicyRule
 	for _, rule := range wanted {
@@ -22,7 +22,7 @@ func Uncovered(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return uncovered
 }
 
-// atoms takes a rule apart.
+// atoms splits a rule into its smallest parts.
 func atoms(r rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
 	for _, group := range r.APIGroups {
@@ -47,8 +47,8 @@ func atoms(r rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return all
 }
 
-// covers tells whether one rule allows all that an atom does. What is a pattern in the atom is
-// covered by the same or a wider one only.
+// covers reports whether one rule allows everything in an atom. A pattern in the atom is covered only by the same
+// pattern or a wider one.
 func covers(have, atom *rbacv1.PolicyRule) bool {
 	if !hasOrAll(have.Verbs, atom.Verbs[0]) {
 		return false

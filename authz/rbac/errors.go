@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// aggregated are several errors, printed as upstream prints its aggregates: once each, in
-// brackets when they are more than one.
+// aggregated is several errors, printed like upstream's aggregates: once each, in brackets if there are several.
 type aggregated []error
 
 // aggregate returns nil for no errors.

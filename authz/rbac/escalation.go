@@ -14,14 +14,15 @@ import (
 )
 
 var (
-	// ErrNoUser: the context does not say who writes; see authn.NewContext.
+	// ErrNoUser: the context carries no user; see authn.NewContext.
 	ErrNoUser = errors.New("no user on context")
-	// ErrAggregation: only who may do everything may write a role that gathers other roles.
+	// ErrAggregation: only a user with all permissions may write an aggregated role.
 	ErrAggregation = errors.New("must have cluster-admin privileges to use the aggregationRule")
 )
 
-// EscalationError refuses a write that would give away what the writer does not have.
+// EscalationError refuses a write that would grant permissions that the writer does not have.
 type EscalationError struct {
+	// User is the writer.
 	User *authn.Identity
 	// Missing are the rules that the writer does not hold.
 	Missing []rbacv1.PolicyRule
@@ -44,24 +45,22 @@ func (e *EscalationError) Error() string {
 	return message
 }
 
-// Escalation judges writes of roles and bindings: nobody gives away more than they have. The
-// writer is whom the context carries (authn.NewContext). Members of system:masters may write
-// anything.
+// Escalation checks writes of roles and bindings: users may only grant permissions that they have. The writer is the
+// user in the context (authn.NewContext). Members of system:masters may write anything.
 type Escalation struct {
 	rules *Authorizer
 	chain authz.Authorizer
 }
 
-// NewEscalation returns an Escalation that takes what a writer holds from rules, and asks chain,
-// the server's authorizer, for the verbs "escalate" and "bind".
+// NewEscalation returns an Escalation that reads the writer's permissions from rules, and asks chain, the server's
+// authorizer, for the verbs "escalate" and "bind".
 func NewEscalation(rules *Authorizer, chain authz.Authorizer) *Escalation {
 	return &Escalation{rules: rules, chain: chain}
 }
 
-// CheckRole judges the write of a Role or, without a namespace, of a ClusterRole; name is empty
-// in a create, and aggregates tells that the role has, or had, an aggregation rule. It returns
-// nil when the writer holds every one of rules, or has the verb escalate on the role. Otherwise
-// it fails with an *EscalationError, ErrAggregation or ErrNoUser.
+// CheckRole checks the write of a Role or, without a namespace, of a ClusterRole. name is empty in a create; aggregates
+// says that the role has, or had, an aggregation rule. It returns nil if the writer holds every one of rules, or has
+// the verb escalate on the role. Otherwise it fails with an *EscalationError, ErrAggregation or ErrNoUser.
 func (e *Escalation) CheckRole(ctx context.Context, namespace, name string, rules []rbacv1.PolicyRule, aggregates bool) error {
 	resource := "clusterroles"
 	if namespace != "" {
@@ -80,9 +79,9 @@ func (e *Escalation) CheckRole(ctx context.Context, namespace, name string, rule
 	return nil
 }
 
-// CheckBinding returns nil when the writer holds every rule of the role that ref names, or has
-// the verb bind on it. namespace is that of the binding, or empty. Otherwise it fails with an
-// *EscalationError, with a *NotFoundError when there is no such role, or with ErrNoUser.
+// CheckBinding returns nil if the writer holds every rule of the role that ref names, or has the verb bind on it.
+// namespace is that of the binding, or empty. Otherwise it fails with an *EscalationError, with a *NotFoundError if
+// there is no such role, or with ErrNoUser.
 func (e *Escalation) CheckBinding(ctx context.Context, namespace string, ref rbacv1.RoleRef) error {
 	user := authn.FromContext(ctx)
 	resource := map[string]string{"Role": "roles", "ClusterRole": "clusterroles"}[ref.Kind]
@@ -100,7 +99,7 @@ func (e *Escalation) free(user *authn.Identity) bool {
 	return user != nil && slices.Contains(user.Groups, authn.GroupMasters)
 }
 
-// allows asks for a verb on a role. What the authorizer could not evaluate it does not allow.
+// allows asks for a verb on a role. An evaluation error does not allow it.
 func (e *Escalation) allows(ctx context.Context, user *authn.Identity, a authz.Attributes) bool {
 	if user == nil {
 		return false

@@ -12,11 +12,10 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// Explanation is a decision with everything that was considered for it.
+// Explanation is a decision with everything that was considered.
 type Explanation struct {
 	Decision authz.Decision
-	// Considered are the bindings that apply to the user, in the order in which they count:
-	// the first one with a Rule decides.
+	// Considered are the bindings that apply to the user, in order of evaluation: the first one with a Rule decides.
 	Considered []Considered
 }
 
@@ -26,7 +25,7 @@ type Considered struct {
 	Namespace string
 	Name      string
 	Role      rbacv1.RoleRef
-	// Subject is the one by which the binding applies.
+	// Subject is the subject of the binding that matches the user.
 	Subject rbacv1.Subject
 	// Rule is the role's first rule that allows the request, or nil. It is shared: read only.
 	Rule *rbacv1.PolicyRule
@@ -34,8 +33,7 @@ type Considered struct {
 	Err error
 }
 
-// Explain decides as Authorize does and says on what grounds. Without a user it fails with
-// authz.ErrNoUser.
+// Explain decides as Authorize does and explains the decision. Without a user it fails with authz.ErrNoUser.
 func (z *Authorizer) Explain(ctx context.Context, a authz.Attributes) (Explanation, error) {
 	decision, err := z.Authorize(ctx, a)
 	if err != nil {
@@ -82,10 +80,9 @@ func (e Explanation) String() string {
 	return s.String()
 }
 
-// WhoCan returns the subjects that may do what a says, whatever its User: members of
-// system:masters first, who may do everything, then those of the cluster's bindings and of the
-// namespace's, each once. Service accounts always have their namespace. The error says which
-// roles do not exist; the subjects beside it hold all the same.
+// WhoCan returns the subjects that may do what a describes, ignoring its User: first system:masters, which may do
+// everything, then those of cluster role bindings and of the namespace's role bindings, each once. Service accounts
+// always have their namespace. The error says which roles do not exist; the subjects returned with it are valid.
 func (z *Authorizer) WhoCan(_ context.Context, a authz.Attributes) ([]rbacv1.Subject, error) {
 	var (
 		q        = newQuery(a)

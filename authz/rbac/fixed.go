@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// Rules are an Authorizer of their own: they allow everybody what they say, without bindings.
+// Rules is an Authorizer that allows every user what the rules say, without bindings.
 type Rules []rbacv1.PolicyRule
 
 // Authorize implements authz.Authorizer. It gives no reasons and never fails.

@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// Authorizer decides by roles and bindings. It implements authz.Authorizer and
-// authz.RuleResolver and never denies: others may still allow what it does not.
+// Authorizer decides by roles and bindings. It implements authz.Authorizer and authz.RuleResolver and never denies:
+// other authorizers may still allow what it does not.
 type Authorizer struct {
 	in    Sources
 	rules compiler
@@ -29,8 +29,8 @@ func New(in Sources) *Authorizer {
 	return &Authorizer{in: in}
 }
 
-// Authorize implements authz.Authorizer. Without a user it fails with authz.ErrNoUser. Bindings
-// of roles that do not exist make the reason of a decision that does not allow, not an error.
+// Authorize implements authz.Authorizer. Without a user it fails with authz.ErrNoUser. Bindings to missing roles appear
+// in the reason of a decision that does not allow; they are not an error.
 func (z *Authorizer) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, error) {
 	if a.User == nil {
 		return authz.Decision{}, authz.ErrNoUser
@@ -70,9 +70,8 @@ func (z *Authorizer) RulesFor(_ context.Context, user *authn.Identity, namespace
 	return rules, err
 }
 
-// PolicyRules returns every rule that applies to user in namespace, or cluster-wide only when
-// namespace is empty. The rules are shared: read only. The error says which roles do not exist;
-// the rules beside it hold all the same.
+// PolicyRules returns every rule that applies to user in namespace, or only cluster-wide if namespace is empty. The
+// rules are shared and read-only. The error says which roles do not exist; the rules returned with it are valid.
 func (z *Authorizer) PolicyRules(user *authn.Identity, namespace string) ([]rbacv1.PolicyRule, error) {
 	if user == nil {
 		return nil, authz.ErrNoUser
@@ -92,8 +91,8 @@ func (z *Authorizer) PolicyRules(user *authn.Identity, namespace string) ([]rbac
 	return rules, aggregate(missing)
 }
 
-// RoleRules returns the rules of the role that ref names; namespace is that of the binding, or
-// empty. They are shared: read only. It fails with a *NotFoundError when there is no such role.
+// RoleRules returns the rules of the role that ref names; namespace is that of the binding, or empty. They are shared
+// and read-only. It fails with a *NotFoundError if there is no such role.
 func (z *Authorizer) RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	role, err := z.resolve(ref, namespace)
 	if err != nil {

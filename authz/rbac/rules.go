@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// query is a request in the form in which rules are searched.
+// query is a request in the form used to match rules.
 type query struct {
 	verb, group, name, path string
 	resource                string // with the subresource: "pods/log"
@@ -28,8 +28,7 @@ func newQuery(a authz.Attributes) query {
 	return q
 }
 
-// compiled are the rules of one role, findable by resource. The rules themselves are the
-// role's: shared and immutable.
+// compiled indexes the rules of one role by resource. The rules themselves are the role's: shared and immutable.
 type compiled struct {
 	of         any // the role object
 	rules      []rbacv1.PolicyRule
@@ -63,7 +62,7 @@ func (c *compiled) match(q *query) (int, bool) {
 	return best, best >= 0
 }
 
-// allows judges a rule that lists the resource of q, or, when it has none, any rule.
+// allows matches a rule that lists the resource of q, or any rule if q has no resource.
 func allows(r *rbacv1.PolicyRule, q *query) bool {
 	if !hasOrAll(r.Verbs, q.verb) {
 		return false
@@ -74,26 +73,26 @@ func allows(r *rbacv1.PolicyRule, q *query) bool {
 	return hasOrAll(r.APIGroups, q.group) && (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, q.name))
 }
 
-// hasOrAll tells whether list has value or a star.
+// hasOrAll reports whether list has value or a star.
 func hasOrAll(list []string, value string) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
 
-// matchesPath tells whether pattern, which may end in stars, stands for path.
+// matchesPath reports whether pattern, which may end in stars, matches path.
 func matchesPath(pattern, path string) bool {
 	return pattern == path || strings.HasSuffix(pattern, "*") && strings.HasPrefix(path, strings.TrimRight(pattern, "*"))
 }
 
 type roleKey struct{ namespace, name string }
 
-// compiler keeps compiled roles for as long as the role object stays the same.
+// compiler caches compiled roles as long as the role object stays the same.
 type compiler struct {
 	roles sync.Map // roleKey → *compiled
 	count atomic.Int64
 }
 
-// maxCompiled bounds what is kept for roles that may be gone; whatever is needed after the
-// bound was hit is compiled again, which takes microseconds.
+// maxCompiled bounds the cache, which may hold deleted roles. After it is reached the cache starts over; compiling a
+// role takes microseconds.
 const maxCompiled = 10_000
 
 func (m *compiler) compile(key roleKey, of any, rules []rbacv1.PolicyRule) *compiled {

@@ -9,23 +9,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Getter reads one object by name, and returns false when there is none; cluster roles have no
-// namespace. An informer is one.
+// Getter reads one object by name, and returns false if it does not exist; cluster roles have no namespace. An informer
+// implements it.
 type Getter[T any] interface {
 	Get(namespace, name string) (T, bool)
 }
 
-// Indexed reads objects by an index. An informer is one.
+// Indexed reads objects by an index. An informer implements it.
 type Indexed[T any] interface {
-	// AddIndex declares an index by the values a function computes; it is called before any read.
+	// AddIndex adds an index by the values that a function computes; it is called before any read.
 	AddIndex(name string, values func(T) []string)
-	// ByIndex returns the objects filed under value, in the order of their names.
+	// ByIndex returns the objects indexed under value, in the order of their names.
 	ByIndex(name, value string) []T
-	// List returns the objects of a namespace in the order of their names, or all when it is empty.
+	// List returns the objects of a namespace in the order of their names, or of all namespaces if it is empty.
 	List(namespace string) []T
 }
 
-// Sources are what an Authorizer reads; all four are needed. Objects are shared and immutable.
+// Sources are what an Authorizer reads; all four are required. Objects are shared and immutable.
 type Sources struct {
 	Roles               Getter[*rbacv1.Role]
 	RoleBindings        Indexed[*rbacv1.RoleBinding]
@@ -41,8 +41,8 @@ type Policy struct {
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
 }
 
-// Sources returns p as it is now for an Authorizer to read: for tests, and to try out a policy
-// before it is in force.
+// Sources returns the current content of p for an Authorizer: for tests, and to try out a policy before it takes
+// effect.
 func (p Policy) Sources() Sources {
 	return Sources{
 		Roles: newFixed(p.Roles), RoleBindings: newFixed(p.RoleBindings),
@@ -58,18 +58,18 @@ type NotFoundError struct {
 	Name      string
 }
 
-// Error implements error in the words of upstream's listers.
+// Error implements error with the text of upstream's listers.
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("%s.%s %q not found", strings.ToLower(e.Kind), rbacv1.GroupName, e.Name)
 }
 
-// MissingRole returns the resource and the name of the role, for those who tell a missing role
-// from other errors without knowing this package.
+// MissingRole returns the resource and the name of the role, for callers that distinguish missing roles from other
+// errors without importing this package.
 func (e *NotFoundError) MissingRole() (resource, name string) {
 	return strings.ToLower(e.Kind) + "s", e.Name
 }
 
-// fixed is an indexed set of objects that do not change once it is read.
+// fixed is an indexed set of objects that does not change after the first read.
 type fixed[T metav1.Object] struct {
 	objects []T
 	byKey   map[[2]string]T

@@ -1,5 +1,5 @@
-// Package selector turns field and label selectors into the terms that authorizers judge
-// (authz.Attributes), as a filter before an authorizer needs it. Functions are pure.
+// Package selector converts field and label selectors into the terms that authorizers read (authz.Attributes). Its
+// functions are pure.
 package selector
 
 import (
@@ -12,9 +12,9 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// Limits of a selector: how many terms it has, and how many values all of them together. Each object of a list is
-// compared with each term until one does not fit, and a term with each of its values: a request line has room
-// for a hundred thousand, which together with ten thousand objects are a billion comparisons.
+// Limits of a selector: the number of terms, and the total number of values. Each object of a list is compared with
+// each term until one does not match, and a term with each of its values. A request line has room for a hundred
+// thousand values, which with ten thousand objects makes a billion comparisons.
 const (
 	MaxTerms  = 1000
 	MaxValues = 10000
@@ -23,8 +23,7 @@ const (
 // ErrTooLong: the selector has more than MaxTerms terms or MaxValues values.
 var ErrTooLong = errors.New("selector is too long")
 
-// Check tells whether a selector's text, of labels or of fields, is within the limits; whether it parses is
-// another matter.
+// Check reports whether the text of a label or field selector is within the limits. It may still fail to parse.
 func Check(raw string) error {
 	terms, values, depth := 1, 0, 0
 	for i := 0; i < len(raw); i++ {
@@ -80,7 +79,7 @@ func ParseLabels(raw string) ([]authz.Requirement, error) {
 	return Labels(requirements), nil
 }
 
-// Fields returns the same terms.
+// Fields converts parsed field requirements.
 func Fields(requirements fields.Requirements) []authz.Requirement {
 	var terms []authz.Requirement
 	for _, r := range requirements {
@@ -89,7 +88,7 @@ func Fields(requirements fields.Requirements) []authz.Requirement {
 	return terms
 }
 
-// Labels returns the same terms.
+// Labels converts parsed label requirements.
 func Labels(requirements labels.Requirements) []authz.Requirement {
 	var terms []authz.Requirement
 	for _, r := range requirements {

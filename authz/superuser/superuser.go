@@ -1,6 +1,5 @@
-// Package superuser is the Authorizer that allows everything to the members of some groups. API
-// servers put it first, with system:masters, so that whoever holds the keys of a cluster can
-// repair its roles. It is safe for concurrent use.
+// Package superuser is the Authorizer that allows everything to the members of some groups. API servers put it first,
+// with system:masters, so that cluster administrators can always repair roles. It is safe for concurrent use.
 package superuser
 
 import (
@@ -11,14 +10,13 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// Name is what upstream calls this authorizer in a chain.
+// Name is upstream's name for this authorizer in a chain.
 const Name = "kubernetes.io/system-privileged-group"
 
-// Authorizer allows everything to members of its groups and has no opinion about others.
+// Authorizer allows everything to members of its groups and has no opinion about other users.
 type Authorizer struct{ groups []string }
 
-// New returns an Authorizer for members of any of groups; without groups it is for
-// authn.GroupMasters.
+// New returns an Authorizer for members of any of groups; the default is authn.GroupMasters.
 func New(groups ...string) *Authorizer {
 	if len(groups) == 0 {
 		groups = []string{authn.GroupMasters}

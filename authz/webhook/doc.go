@@ -1,7 +1,7 @@
 // Package webhook decides by asking an API server for a SubjectAccessReview, as upstream's kubelet
 // does (https://kubernetes.io/docs/reference/access-authn-authz/webhook/).
 //
-// Unlike other authorizers it does not answer from memory alone: answers are kept for a while, and
-// whoever is asked for the first time waits for the API server. An error is no opinion, and is not
-// kept. Everything is safe for concurrent use.
+// Unlike other authorizers it does not answer from memory alone: answers are cached for a while, and the first request
+// of its kind waits for the API server. An error means no opinion, and is not cached. Everything is safe for concurrent
+// use.
 package webhook

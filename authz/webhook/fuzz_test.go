@@ -49,7 +49,7 @@ func over(t *testing.T, answers wire) webhook.Reviewer {
 	})
 }
 
-// spelled tells whether all of a JSON text's keys that a case-blind reader takes for one of these are spelled so.
+// spelled reports whether all of a JSON text's keys that a case-blind reader takes for one of these are spelled so.
 func spelled(body []byte, names ...string) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
 	for {

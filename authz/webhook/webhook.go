@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// ErrReview: whether it is allowed could not be found out.
+// ErrReview: the request could not be reviewed.
 var ErrReview = errors.New("access review failed")
 
 const (
@@ -25,18 +25,18 @@ const (
 	keepOthers  = 30 * time.Second
 	timeout     = 10 * time.Second
 	entries     = 8192
-	maxKey      = 10000 // bytes: who asks with more than this is not kept, as upstream's
-	// maxReason bounds what of a server's words is kept and passed on, in bytes.
+	maxKey      = 10000 // bytes: larger requests are not cached, as in upstream
+	// maxReason bounds how much of a server's message is kept and passed on, in bytes.
 	maxReason = 1024
 )
 
-// Reviewer asks an API server whether something is allowed.
+// Reviewer asks an API server whether a request is allowed.
 type Reviewer interface {
 	// Review creates the review and returns the server's answer.
 	Review(ctx context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error)
 }
 
-// ReviewerFunc is a Reviewer made of a function.
+// ReviewerFunc adapts a function to Reviewer.
 type ReviewerFunc func(ctx context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error)
 
 // Review calls f.
@@ -44,13 +44,13 @@ func (f ReviewerFunc) Review(ctx context.Context, review *authorizationv1.Subjec
 	return f(ctx, review)
 }
 
-// Options of New. The zero value is upstream's kubelet's; below 0 nothing is kept.
+// Options of New. The zero value is like upstream's kubelet; a negative duration disables a cache.
 type Options struct {
-	// KeepAllowed is how long it is kept that something is allowed: 5 min.
+	// KeepAllowed is how long "allowed" is cached; 0 means 5 min.
 	KeepAllowed time.Duration
-	// KeepOthers is how long other answers are kept: 30 s.
+	// KeepOthers is how long other answers are cached; 0 means 30 s.
 	KeepOthers time.Duration
-	// Timeout is how long a review may take: 10 s.
+	// Timeout is how long a review may take; 0 means 10 s.
 	Timeout time.Duration
 }
 
@@ -102,7 +102,7 @@ func (z *authorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.D
 	return decide(status)
 }
 
-// words are a server's: their beginning if they are many.
+// words returns the beginning of a server's message.
 func words(text string) string {
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
@@ -122,7 +122,7 @@ func decide(s authorizationv1.SubjectAccessReviewStatus) (authz.Decision, error)
 	return authz.Decision{Reason: s.Reason}, nil
 }
 
-// specOf says in a review what the attributes say.
+// specOf converts attributes to the spec of a review.
 func specOf(a authz.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	spec := authorizationv1.SubjectAccessReviewSpec{User: a.User.Name, UID: a.User.UID, Groups: slices.Clone(a.User.Groups)}
 	for name, values := range a.User.Extra {
@@ -148,8 +148,8 @@ func specOf(a authz.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	return spec
 }
 
-// fieldTerms are the terms as a review writes them. One that it cannot write is left out: what is
-// asked for is more then, never less.
+// fieldTerms converts terms to those of a review. Terms that a review cannot express are left out: the review then asks
+// for more, never for less.
 func fieldTerms(terms []authz.Requirement) []metav1.FieldSelectorRequirement {
 	operators := map[string]metav1.FieldSelectorOperator{"=": metav1.FieldSelectorOpIn, "!=": metav1.FieldSelectorOpNotIn}
 	var all []metav1.FieldSelectorRequirement

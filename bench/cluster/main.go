@@ -1,6 +1,5 @@
-// Cluster measures how fast a control plane in the process is: cold start to ready, many at
-// once, and a thousand pods on fifty nodes. It prints the figures, writes results/cluster.json
-// and fails when one is over its limit.
+// Cluster measures how fast an in-process control plane is: from cold start to ready, many at once, and a thousand pods
+// on fifty nodes. It prints the figures, writes results/cluster.json and fails if one exceeds its limit.
 package main
 
 import (
@@ -44,7 +43,7 @@ func main() {
 	}
 }
 
-// measures are what is measured, each in fresh processes.
+// measures returns the measurements; each runs in fresh processes.
 func measures() map[string]func(context.Context) (time.Duration, error) {
 	return map[string]func(context.Context) (time.Duration, error){"ready": ready, "twenty": twenty, "pods": pods}
 }
@@ -62,7 +61,7 @@ func once(ctx context.Context, what string) error {
 	return nil
 }
 
-// all measures everything; what was measured is written also when something failed.
+// all measures everything and writes the results, also after a failure.
 func all(ctx context.Context, dir string, runs int) error {
 	run, err := evidence.Begin(dir, "cluster")
 	if err != nil {
@@ -102,7 +101,7 @@ func everything(ctx context.Context, runs int) ([]evidence.Figure, error) {
 	return append(figures, virtual), nil
 }
 
-// complaint is what a program said that failed.
+// complaint extracts the error message from a failed program's output.
 func complaint(err error) string {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
@@ -111,8 +110,7 @@ func complaint(err error) string {
 	return ""
 }
 
-// virtualTime runs the test that plays a story of many minutes a hundred times in a bubble, and
-// reads how long one took.
+// virtualTime runs the test that simulates many minutes in a bubble a hundred times, and returns the time of one run.
 func virtualTime(ctx context.Context) (evidence.Figure, error) {
 	out, err := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-run", "^TestVirtualTimeRepeats$", "./cluster").CombinedOutput()
 	if err != nil {
@@ -132,7 +130,7 @@ func virtualTime(ctx context.Context) (evidence.Figure, error) {
 	return evidence.Figure{}, fmt.Errorf("virtual time: the test did not say how long it took:\n%s", out)
 }
 
-// ready is the time from Start until a user with nothing but the role edit has created a pod.
+// ready measures from Start until a user who has only the role edit has created a pod.
 func ready(ctx context.Context) (_ time.Duration, err error) {
 	began := time.Now()
 	c, err := cluster.Start(ctx, cluster.Options{})
@@ -190,7 +188,7 @@ func twenty(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// pods is the time from the first of 1,000 creates until the last pod is seen Running.
+// pods measures from the first of 1,000 creates until the last pod is seen Running.
 func pods(ctx context.Context) (_ time.Duration, err error) {
 	const count = 1000
 	c, err := cluster.Start(ctx, cluster.Options{Nodes: cluster.Nodes{Count: 50}})

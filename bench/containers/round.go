@@ -1,5 +1,5 @@
-// Package containers measures deployments of real containers on a cluster, as the programs below bench do: their time
-// from creation until all pods are ready, and from deletion until all are gone, as a client of client-go sees it.
+// Package containers measures deployments of real containers on a cluster, for the programs below bench: the time from
+// creation until all pods are ready, and from deletion until all are gone, as seen by a client-go client.
 package containers
 
 import (
@@ -22,8 +22,8 @@ const (
 	patience  = 3 * time.Minute
 )
 
-// Round creates a deployment of nginx in the namespace default, waits until its pods are ready, deletes it and waits until
-// they are gone. It gives up after three minutes. The image is on the node already.
+// Round creates a deployment of nginx in the namespace default, waits until its pods are ready, deletes it and waits
+// until they are gone. It gives up after three minutes. The image must already be on the node.
 func Round(ctx context.Context, api kubernetes.Interface, replicas int32) (ready, gone time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -70,7 +70,7 @@ func Round(ctx context.Context, api kubernetes.Interface, replicas int32) (ready
 	return ready, time.Since(began), nil
 }
 
-// follow reads events until done says so.
+// follow reads events until done returns true.
 func follow(ctx context.Context, w watch.Interface, done func(watch.EventType, *corev1.Pod) bool) error {
 	for {
 		select {

@@ -25,13 +25,13 @@ const (
 	patience  = 30 * time.Second
 )
 
-// load is who works with the cluster: writers of configmaps, somebody who rolls a deployment on and on, and
-// watchers of configmaps and pods.
+// load holds the clients of the cluster: writers of ConfigMaps, one that keeps rolling out a deployment, and watchers
+// of ConfigMaps and pods.
 type load struct {
 	api      kubernetes.Interface
 	writers  []*writer
-	watchers []*watcher // the first two of configmaps, then one of pods
-	image    string     // of the deployment, as acknowledged
+	watchers []*watcher // the first two watch ConfigMaps, the last one pods
+	image    string     // the deployment's image, as acknowledged
 	pending  string
 	serial   int
 	compared int
@@ -105,10 +105,10 @@ func (l *load) spawn(group *sync.WaitGroup, work func() error) {
 	})
 }
 
-// errWorker: close tells what the worker said.
+// errWorker means that a worker has failed; close returns its error.
 var errWorker = errors.New("a writer or a watcher has failed")
 
-// resume lets the writers write.
+// resume starts the writers.
 func (l *load) resume() {
 	ctx, stop := context.WithCancel(l.ctx)
 	l.stopWriters = stop
@@ -118,7 +118,7 @@ func (l *load) resume() {
 	l.spawn(&l.writing, func() error { return l.roll(ctx) })
 }
 
-// pause waits for the writers, whom the dead server no longer answers, and the watchers.
+// pause waits for the writers and watchers, which have lost their server.
 func (l *load) pause() {
 	l.writing.Wait()
 	l.stopWriters()
@@ -134,7 +134,7 @@ func (l *load) startWatchers() {
 	}
 }
 
-// close ends the workers and returns all that they found wrong.
+// close stops the workers and returns all errors that they found.
 func (l *load) close() error {
 	l.stopWriters()
 	l.stopWatchers()
@@ -143,7 +143,7 @@ func (l *load) close() error {
 	return errors.Join(l.errs...)
 }
 
-// roll gives the deployment one image after another, so that kills come in the middle of rollouts.
+// roll sets one image of the deployment after another: kills happen in the middle of rollouts.
 func (l *load) roll(ctx context.Context) error {
 	for ctx.Err() == nil {
 		l.serial++
@@ -157,7 +157,7 @@ func (l *load) roll(ctx context.Context) error {
 		case errors.As(err, &refused) && !apierrors.IsConflict(err):
 			return fmt.Errorf("%w: the deployment's change was refused: %w", errViolated, err)
 		case !errors.As(err, &refused):
-			return nil // cut off
+			return nil // connection lost
 		}
 		select {
 		case <-time.After(70 * time.Millisecond):
@@ -167,7 +167,7 @@ func (l *load) roll(ctx context.Context) error {
 	return nil
 }
 
-// check holds the restarted server to everything that was acknowledged and seen, while nobody writes configmaps.
+// check compares the restarted server with everything that was acknowledged and seen, while nobody writes ConfigMaps.
 func (l *load) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -205,7 +205,7 @@ func (l *load) check(ctx context.Context) error {
 	return l.checkWatchers(ctx)
 }
 
-// checkWatchers writes a last configmap and holds the watchers of configmaps to what is then listed.
+// checkWatchers writes a last ConfigMap and compares the watchers of ConfigMaps with a list.
 func (l *load) checkWatchers(ctx context.Context) error {
 	last, err := l.api.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "last-"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -230,8 +230,8 @@ func (l *load) checkWatchers(ctx context.Context) error {
 	return l.api.CoreV1().ConfigMaps(namespace).Delete(ctx, last.Name, metav1.DeleteOptions{})
 }
 
-// settle waits until the last rollout is complete and the watcher of pods agrees with the list: controllers,
-// scheduler and nodes went on where they were.
+// settle waits until the last rollout is complete and the watcher of pods agrees with the list: this shows that
+// controllers, scheduler and nodes have continued.
 func (l *load) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -1,7 +1,7 @@
-// Kills proves that nothing acknowledged is lost: it runs examples/cluster on durable storage, loads it
-// through the API, kills it with SIGKILL at random moments, starts it again, and checks after each start that
-// every acknowledged write is there and that every watch went on without a gap or a duplicate.
-// It writes results/kills.json with how many promises were broken, and ends at the first check that finds one.
+// Kills checks that nothing acknowledged is lost: it runs examples/cluster on durable storage, puts load on its API,
+// kills it with SIGKILL at random moments and starts it again. After each start it checks that every acknowledged write
+// is there and that every watch continued without gaps or duplicates. It writes results/kills.json with the number of
+// violations, and stops at the first check that finds one.
 package main
 
 import (
@@ -51,12 +51,12 @@ func prove(ctx context.Context, kills int, seed uint64, results string) error {
 	return begun.End(evidence.Result{Seed: seed, Figures: count.figures(err)}, err)
 }
 
-// counts are what happened in a run.
+// counts records what happened in a run.
 type counts struct {
 	kills, acknowledged, compared, uncertain, landed, events, resumed, relisted int
 }
 
-// violations counts the promises that an error says were broken.
+// violations counts the violations in an error.
 func violations(err error) int {
 	return evidence.Count(err, func(e error) int {
 		if e == errViolated { //nolint:errorlint // Count unwraps
@@ -66,7 +66,7 @@ func violations(err error) int {
 	})
 }
 
-// figures are those of a run that ended with an error, or without one.
+// figures returns those of a run that ended with err or nil.
 func (c counts) figures(err error) []evidence.Figure {
 	figure := func(what string, n int) evidence.Figure {
 		return evidence.Figure{What: what, Value: float64(n)}
@@ -84,8 +84,8 @@ func (c counts) figures(err error) []evidence.Figure {
 	}
 }
 
-// run kills the cluster that many times. Writers and watchers live through all of it. What happened is counted also
-// when it ends with an error.
+// run kills the cluster that many times. Writers and watchers run all the time. Events are counted even if it returns
+// an error.
 func run(ctx context.Context, dir string, kills int, seed uint64, progress io.Writer) (counts, error) {
 	program, err := clusterprocess.Build(ctx, dir)
 	if err != nil {
@@ -101,7 +101,7 @@ func run(ctx context.Context, dir string, kills int, seed uint64, progress io.Wr
 	if v.process, err = v.start(); err != nil {
 		return counts{}, err
 	}
-	defer func() { _ = v.process.Kill() }() // the last one, where no error came between
+	defer func() { _ = v.process.Kill() }() // the last process
 	config, err := v.process.Config()
 	if err != nil {
 		return counts{}, err
@@ -115,7 +115,7 @@ func run(ctx context.Context, dir string, kills int, seed uint64, progress io.Wr
 		return counts{}, err
 	}
 	done, err := l.survive(ctx, &v, kills, rand.New(rand.NewPCG(seed, 0)), progress)
-	err = errors.Join(err, l.close()) // what the workers noticed last counts as well
+	err = errors.Join(err, l.close()) // what the workers noticed last counts, too
 	count := l.total()
 	count.kills = done
 	if err != nil {
@@ -124,13 +124,13 @@ func run(ctx context.Context, dir string, kills int, seed uint64, progress io.Wr
 	return count, v.process.Interrupt()
 }
 
-// victim is who is killed.
+// victim is the process to kill.
 type victim struct {
 	start   func() (*clusterprocess.Process, error)
 	process *clusterprocess.Process
 }
 
-// kill kills the process and starts it again, when nobody speaks to it any more.
+// kill kills the process and starts it again when all clients have stopped using it.
 func (v *victim) kill(quiet func()) error {
 	err := v.process.Kill()
 	quiet()
@@ -145,7 +145,7 @@ func (v *victim) kill(quiet func()) error {
 	return nil
 }
 
-// survive works with the cluster while it is killed that many times, and returns how many of them it was held to.
+// survive runs the load while the cluster is killed that many times, and returns how many kills were checked.
 func (l *load) survive(ctx context.Context, v *victim, kills int, random *rand.Rand, progress io.Writer) (done int, err error) {
 	began := time.Now()
 	for i := range kills {
@@ -173,7 +173,7 @@ func (l *load) survive(ctx context.Context, v *victim, kills int, random *rand.R
 	return kills, nil
 }
 
-// freeAddress finds a port that the cluster can have at every start.
+// freeAddress finds a port that the cluster can use at every start.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -183,5 +183,5 @@ func freeAddress() (string, error) {
 	return "127.0.0.1:" + strconv.Itoa(port), listener.Close()
 }
 
-// errViolated: a promise was broken.
+// errViolated means that a guarantee was violated.
 var errViolated = errors.New("violated")

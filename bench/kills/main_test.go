@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,7 +34,7 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// Whatever is broken is counted, and makes the result one that did not pass.
+// All violations are counted, and make the result a failure.
 func TestViolationsAreCounted(t *testing.T) {
 	w := newWriter(nil, 0, 1)
 	w.objects[0].is = state{exists: true, value: "acknowledged"}
@@ -70,25 +73,41 @@ func TestViolationsAreCounted(t *testing.T) {
 	}
 }
 
-// That a watcher is to end breaks no promise; that a server ends its watch with an error does.
+// A watcher that is stopped and a lost connection are not violations; a watch that the server ends with an error, or an
+// undecodable event, is.
 func TestEndOfAWatcher(t *testing.T) {
-	for name, want := range map[string]int{"ended": 0, "refused": 1} {
+	const lost = "unable to decode an event from the watch stream: http2: client connection force closed via ClientConn.Close"
+	const garbage = "unable to decode an event from the watch stream: unexpected end of JSON input"
+	for name, c := range map[string]struct {
+		ended  bool
+		status runtime.Object
+		want   int
+	}{
+		"told to end":     {true, inClient(garbage), 0},
+		"connection lost": {false, inClient(lost), 0},
+		"not an event":    {false, inClient(garbage), 1},
+		"refused":         {false, &apierrors.NewInternalError(errors.New(lost)).ErrStatus, 1},
+	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		if name == "ended" {
+		if c.ended {
 			cancel()
 		}
 		stream := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
-		status := apierrors.NewInternalError(errors.New("unable to decode an event")).Status()
-		stream.Error(&status)
+		stream.Error(c.status)
 		stream.Stop()
-		if err := newWatcher(source{}).follow(ctx, stream); violations(err) != want {
+		if err := newWatcher(source{}).follow(ctx, stream); violations(err) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// What a worker finds is not lost when nobody looks before the end.
+// inClient returns client-go's error for a stream that it cannot read.
+func inClient(message string) runtime.Object {
+	return apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding").AsObject(errors.New(message))
+}
+
+// An error of a worker is kept until somebody asks for it.
 func TestWorkersFailures(t *testing.T) {
 	l := &load{failed: make(chan struct{}), stopWriters: func() {}, stopWatchers: func() {}}
 	for range 3 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +21,7 @@ type source struct {
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// watcher follows one kind as a client does that trusts nobody: each event must fit what it knows.
+// watcher follows one kind and trusts nothing: each event must be consistent with its state.
 type watcher struct {
 	source
 	mu       sync.Mutex
@@ -62,7 +63,7 @@ func (w *watcher) run(ctx context.Context) error {
 	return nil
 }
 
-// gone turns the end of a connection into the end of a run, and keeps refusals as errors.
+// gone turns a lost connection into the end of a run, and returns other errors.
 func gone(err error) error {
 	if _, refused := err.(apierrors.APIStatus); refused {
 		return fmt.Errorf("%w: a watcher was refused: %w", errViolated, err)
@@ -111,11 +112,14 @@ func (w *watcher) follow(ctx context.Context, stream watch.Interface) error {
 	for e := range stream.ResultChan() {
 		if e.Type == watch.Error {
 			if context.Cause(ctx) != nil {
-				return nil //nolint:nilerr // these are the client's own words for that it is to end
+				return nil //nolint:nilerr // this is how client-go reports that the client ends the watch
 			}
 			err := apierrors.FromObject(e.Object)
-			if expired(err) {
+			switch {
+			case expired(err):
 				w.expire()
+				return nil
+			case disconnected(err):
 				return nil
 			}
 			return fmt.Errorf("%w: a watch failed: %w", errViolated, err)
@@ -127,7 +131,15 @@ func (w *watcher) follow(ctx context.Context, stream watch.Interface) error {
 	return nil
 }
 
-// take judges one event by what is known.
+// disconnected reports whether a watch ended because the client lost its connection. client-go reports most lost
+// connections as the end of the stream, but those that its HTTP/2 transport closes itself as an event that could not be
+// decoded.
+func disconnected(err error) bool {
+	cause, ok := apierrors.StatusCause(err, "ClientWatchDecoding")
+	return ok && strings.Contains(cause.Message, "http2: client connection ")
+}
+
+// take checks one event against the state.
 func (w *watcher) take(e watch.Event) error {
 	obj, err := meta.Accessor(e.Object)
 	if err != nil {
@@ -162,7 +174,7 @@ func (w *watcher) take(e watch.Event) error {
 	return nil
 }
 
-// reach waits until the watcher has come to a revision.
+// reach waits until the watcher has reached a revision.
 func (w *watcher) reach(ctx context.Context, revision int64) error {
 	for {
 		w.mu.Lock()
@@ -179,7 +191,7 @@ func (w *watcher) reach(ctx context.Context, revision int64) error {
 	}
 }
 
-// agrees tells whether the watcher knows just what a list shows.
+// agrees compares the watcher's state with a list.
 func (w *watcher) agrees(list runtime.Object) error {
 	want, _, err := revisionsOf(list)
 	if err != nil {

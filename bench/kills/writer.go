@@ -14,21 +14,21 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// state is what one object is to the one who writes it; the zero value is that it does not exist.
+// state is the state of one object as its writer knows it; the zero value means that it does not exist.
 type state struct {
 	exists bool
 	value  string
 }
 
-// object is one configmap with what is known of it.
+// object is one ConfigMap and what its writer knows of it.
 type object struct {
 	name     string
-	is       state  // as acknowledged
-	revision string // of is
-	pending  *state // what a write that got no answer would have made of it
+	is       state  // as last acknowledged
+	revision string // the revision of is
+	pending  *state // the intended result of an unanswered write
 }
 
-// writer owns some objects: nobody else writes them.
+// writer owns its objects: nobody else writes them.
 type writer struct {
 	api     corev1client.ConfigMapInterface
 	random  *rand.Rand
@@ -46,8 +46,8 @@ func newWriter(api corev1client.ConfigMapInterface, number int, seed uint64) *wr
 	return w
 }
 
-// run writes until the context ends or a write gets no answer. A definite refusal is an error: nobody
-// else writes these objects.
+// run writes until the context ends or a write is not answered. A definite refusal is an error, since nobody else
+// writes these objects.
 func (w *writer) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		o := w.objects[w.random.IntN(len(w.objects))]
@@ -67,7 +67,7 @@ func (w *writer) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %s was refused: %w", errViolated, o.name, err)
 		default:
 			w.uncertain++
-			return nil // cut off
+			return nil // connection lost
 		}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (w *writer) write(ctx context.Context, o *object, wanted state) (revision s
 	return got.ResourceVersion, nil
 }
 
-// check compares what is known with what is there, and takes over what became of a write that got no answer.
+// check compares what is known with the server's objects, and records the outcome of an unanswered write.
 func (w *writer) check(there map[string]*corev1.ConfigMap) error {
 	var lost []error
 	for _, o := range w.objects {

@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// runtimeCalls tell where the time goes: how long the container runtime took for each call on average, as the
-// kubelet's metrics have it.
+// runtimeCalls shows where the time goes: the average time of each call of the container runtime, from the kubelet's
+// metrics.
 func runtimeCalls(ctx context.Context, api kubernetes.Interface) ([]evidence.Figure, error) {
 	text, err := api.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/node-0/proxy/metrics").DoRaw(ctx)
 	if err != nil {

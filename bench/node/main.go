@@ -1,7 +1,8 @@
-// Node measures real containers: how long from the creation of a deployment of nginx until its pods are ready,
-// and from its deletion until they are gone, of 3 and of 30. It runs examples/cluster with containerd, as root,
-// prints the figures, writes results/node.json and fails when one is over its limit, which is what upstream's whole
-// stack took in the run of bench/peers that results/peers.json is of. Where that left containers out there are no limits.
+// Node measures real containers: the time from the creation of a deployment of nginx until its pods are ready, and from
+// its deletion until they are gone, for 3 and for 30 replicas. It runs examples/cluster with containerd, as root,
+// prints the figures, writes results/node.json and fails if one exceeds its limit. The limits are the times of
+// upstream's whole stack, as recorded by bench/peers in results/peers.json. If that run left out containers, there are
+// no limits.
 package main
 
 import (
@@ -38,7 +39,7 @@ func main() {
 	}
 }
 
-// record measures and writes what came of it.
+// record measures and writes the result.
 func record(ctx context.Context, runs int, results string) error {
 	begun, err := evidence.Begin(results, "node")
 	if err != nil {
@@ -56,7 +57,7 @@ func record(ctx context.Context, runs int, results string) error {
 	return begun.End(result, err)
 }
 
-// size is how many replicas are measured, with the limits in milliseconds; 0 is none.
+// size is a number of replicas to measure, with the limits in milliseconds; 0 means none.
 type size struct {
 	replicas    int32
 	ready, gone float64

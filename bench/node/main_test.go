@@ -6,7 +6,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// The limits are what upstream took, as recorded, and nothing where nothing is recorded.
+// The limits are upstream's recorded times; without a record there are none.
 func TestLimitsAreUpstreams(t *testing.T) {
 	rows := []evidence.Peer{
 		{Name: "containers-3-ready", Upstream: 400}, {Name: "containers-3-gone", Upstream: 1500},

@@ -24,19 +24,19 @@ import (
 	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
-// The networks of the two nodes' pods.
+// The pod networks of the two nodes.
 const (
 	keelsonPods  = "10.69.0.0/16"
 	upstreamPods = "10.70.0.0/24"
 )
 
-// crews are the two sides with a node of real containers each, or why there are none.
+// crews are the two sides with one node of real containers each, or the reason why there are none.
 type crews struct {
 	peers   [2]peer
 	leftOut string
 }
 
-// newCrews finds what nodes take. Both have a containerd of the same build and configuration, the same bridge and the
+// newCrews finds what nodes need. Both have a containerd of the same build and configuration, the same bridge and the
 // same images.
 func newCrews(ctx context.Context, program clusterprocess.Program, theirs *theUpstream, progress io.Writer) (crews, error) {
 	if err := nodetools.Supported(ctx); err != nil {
@@ -95,7 +95,7 @@ type upstreamNode struct {
 	images  []string
 }
 
-// nodeName is the node's, and of its user.
+// nodeName is the name of the node and of its user.
 const nodeName = "node-0"
 
 func (u upstreamNode) start(ctx context.Context, dir string) (*plane, error) {
@@ -110,7 +110,7 @@ func (u upstreamNode) start(ctx context.Context, dir string) (*plane, error) {
 	}
 	root := filepath.Join(n.Dir(), "kubelet")
 	remove := func() error {
-		// The kubelet has mounted its directory on itself, and leaves it so.
+		// The kubelet has bind-mounted its directory onto itself and does not unmount it.
 		_ = exec.CommandContext(ctx, "umount", "--lazy", root).Run()
 		return n.Remove(ctx)
 	}
@@ -139,7 +139,7 @@ func (u upstreamNode) start(ctx context.Context, dir string) (*plane, error) {
 	return p, nil
 }
 
-// containers measures deployments of real containers. The nodes run beside each other, and one at a time has work.
+// containers measures deployments of real containers. Both nodes run all the time; only one at a time has work.
 func (m *measurement) containers(ctx context.Context) (err error) {
 	sizes := []int{3, 30}
 	if m.crews.leftOut != "" {
@@ -164,7 +164,7 @@ func (m *measurement) containers(ctx context.Context) (err error) {
 		if err := soon(ctx, "a node that is ready", func(ctx context.Context) error { return readyNode(ctx, apis[i]) }); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		if _, _, err := containers.Round(ctx, apis[i], 1); err != nil { // the first of a node does not count
+		if _, _, err := containers.Round(ctx, apis[i], 1); err != nil { // the first round on a node does not count
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -185,7 +185,7 @@ func (m *measurement) containers(ctx context.Context) (err error) {
 	return nil
 }
 
-// containerRows are the rows of a size, without figures. Bench/node takes its limits from them.
+// containerRows returns the rows of a size, without figures. bench/node takes its limits from them.
 func containerRows(replicas, runs int) (ready, gone evidence.Peer) {
 	row := func(name, what string) evidence.Peer {
 		p := evidence.Peer{Name: fmt.Sprintf("containers-%d-%s", replicas, name), What: fmt.Sprintf(what, replicas), Unit: "ms"}

@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// deployments measures controllers: how long from the creation of a deployment until the last of its pods is there.
+// deployments measures controllers: the time from the creation of a deployment until the last of its pods exists.
 func (m *measurement) deployments(ctx context.Context) error {
 	for i := range m.sides {
 		if err := m.sides[i].namespace(ctx, "rollout"); err != nil {
@@ -34,7 +34,7 @@ func (m *measurement) deployments(ctx context.Context) error {
 	return nil
 }
 
-// rollout creates a deployment, waits for its pods, and removes them.
+// rollout creates a deployment, waits for its pods, and deletes them.
 func (m *measurement) rollout(ctx context.Context, s *side) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -67,7 +67,7 @@ func (m *measurement) rollout(ctx context.Context, s *side) (time.Duration, erro
 	return took, count(ctx, w, watch.Deleted, m.replicas)
 }
 
-// count waits for so many events of a type.
+// count waits for a number of events of a type.
 func count(ctx context.Context, w watch.Interface, of watch.EventType, want int) error {
 	for got := 0; got < want; {
 		select {

@@ -6,11 +6,11 @@ import (
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 )
 
-// keelson runs examples/cluster as it comes, but for nodes and audit log.
+// keelson runs examples/cluster with its defaults, but without nodes and audit log.
 type keelson struct{ program clusterprocess.Program }
 
 func (k keelson) start(ctx context.Context, dir string) (*plane, error) {
-	// It outlives Ctrl-C, to end in good order.
+	// It is not stopped by Ctrl-C itself, to be able to stop gracefully.
 	p, err := k.program.Start(context.WithoutCancel(ctx), dir, "--nodes", "0", "--audit-log", "")
 	if err != nil {
 		return nil, err

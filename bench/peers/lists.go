@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// lists measures the list of many pods: bytes as they cross the wire and the servers' CPU, in both encodings, packed as
-// client-go asks for it.
+// lists measures the list of many pods: its bytes on the wire and the servers' CPU, in both encodings, compressed as
+// client-go requests it.
 func (m *measurement) lists(ctx context.Context) error {
 	const namespace = "many"
 	for i := range m.sides {
@@ -56,7 +56,7 @@ func (m *measurement) lists(ctx context.Context) error {
 	return nil
 }
 
-// fill creates the pods, some at a time.
+// fill creates the pods, several concurrently.
 func (m *measurement) fill(ctx context.Context, s *side, namespace string) error {
 	if err := s.namespace(ctx, namespace); err != nil {
 		return err
@@ -75,9 +75,9 @@ func (m *measurement) fill(ctx context.Context, s *side, namespace string) error
 	return errors.Join(errs...)
 }
 
-// weigh asks once and counts the bytes of the answer's body.
+// weigh sends one request and counts the bytes of the response body.
 func weigh(ctx context.Context, config *rest.Config, path, media string) (int64, error) {
-	client, err := rest.HTTPClientFor(config) // the transport is that of all clients with this config
+	client, err := rest.HTTPClientFor(config) // all clients with this config share the transport
 	if err != nil {
 		return 0, err
 	}
@@ -86,7 +86,7 @@ func weigh(ctx context.Context, config *rest.Config, path, media string) (int64,
 		return 0, err
 	}
 	q.Header.Set("Accept", media)
-	q.Header.Set("Accept-Encoding", "gzip") // set by hand, it is not unpacked
+	q.Header.Set("Accept-Encoding", "gzip") // if set explicitly, the response is not decompressed
 	answer, err := client.Do(q)
 	if err != nil {
 		return 0, err

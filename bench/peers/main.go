@@ -1,9 +1,9 @@
-// Peers measures examples/cluster beside upstream's control plane: kube-apiserver, kube-controller-manager and
+// Peers compares examples/cluster with upstream's control plane: kube-apiserver, kube-controller-manager and
 // kube-scheduler of the version that conformance/upstream pins, on the etcd of tools/etcd. Both run on this machine in
-// one run and are measured in turn, by the same clients of client-go over TLS. It prints the figures and writes
-// results/peers.json. Neither has an audit log; both keep what they are told durably. Upstream's certificates
-// are there before its clock starts, its components do not elect leaders, and all else is as its flags default. Neither
-// has nodes, but for the rows of real containers: there each has one, upstream's with its kubelet.
+// the same run and are measured in turn, by the same client-go clients over TLS. It prints the figures and writes
+// results/peers.json. Neither has an audit log; both store their state durably. Upstream's certificates exist before
+// its clock starts, its components do not elect leaders, and all other flags have their defaults. There are no nodes,
+// except for the rows about real containers: there each side has one, upstream's with upstream's kubelet.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 // options are how much to measure.
 type options struct {
 	starts   int           // of each
-	quiet    time.Duration // after the small use, before memory is measured
+	quiet    time.Duration // after the light use, before memory is measured
 	rounds   int           // of everything else
 	requests int           // of a kind in each round
 	pods     int           // in the long list
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// record measures and writes what came of it.
+// record measures and writes the result.
 func record(ctx context.Context, o options, programs, results string) error {
 	begun, err := evidence.Begin(results, "peers")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// TestMeasure is a small form of the measurement, of keelson on both sides and without verdicts about time: each row has
-// figures, and all watchers hear of all writes.
+// TestMeasure is a small version of the measurement, with keelson on both sides and no limits on time: each row has
+// figures, and all watchers see all writes.
 func TestMeasure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts clusters")
@@ -47,7 +47,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("twice, or without words: %+v", r)
 		}
 		names[r.Name] = true
-		// CPU comes in ticks, of which so little work may take none.
+		// CPU time is counted in ticks; so little work may take none.
 		if r.LeftOut == "" && r.Unit != "µs" && !strings.Contains(r.What, "CPU") && (r.Keelson <= 0 || r.Upstream <= 0 || r.Ratio <= 0) {
 			t.Errorf("without figures: %+v", r)
 		}
@@ -75,7 +75,7 @@ func TestPeerThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// Without upstream's programs the result is red, and is there.
+// Without upstream's programs the result is a failure, and is written.
 func TestWithoutPrograms(t *testing.T) {
 	dir := t.TempDir()
 	err := record(t.Context(), options{starts: 1, progress: io.Discard}, filepath.Join(dir, "nothing"), dir)
@@ -87,7 +87,7 @@ func TestWithoutPrograms(t *testing.T) {
 	}
 }
 
-// Who comes first changes from round to round.
+// The order of the sides changes from round to round.
 func TestInTurn(t *testing.T) {
 	m := &measurement{sides: [2]side{{name: "a"}, {name: "b"}}}
 	var order strings.Builder

@@ -18,26 +18,26 @@ import (
 
 // peer is a control plane that can be started.
 type peer interface {
-	// start starts one on a new directory. It need not serve yet when this returns.
+	// start starts one in a new directory. It may return before the control plane serves.
 	start(ctx context.Context, dir string) (*plane, error)
 }
 
-// plane is a control plane that runs.
+// plane is a running control plane.
 type plane struct {
-	config *rest.Config // its administrator's, without limits
-	// processes are the numbers of those that it consists of.
+	config *rest.Config // the administrator's, without rate limits
+	// processes returns the numbers of its processes.
 	processes func() ([]int, error)
 	stop      func() error
 }
 
-// side is one of the two that are compared.
+// side is one of the two sides that are compared.
 type side struct {
 	name string
 	peer peer
 
 	plane *plane
 	api   kubernetes.Interface
-	// idle is how much CPU it takes in a second when nobody asks anything.
+	// idle is the CPU it uses per second without requests.
 	idle float64
 }
 
@@ -45,14 +45,14 @@ type side struct {
 type measurement struct {
 	options
 	dir    string
-	use    func(ctx context.Context, s *side, home string) error // a little, as people do
+	use    func(ctx context.Context, s *side, home string) error // light use, as by a person
 	sides  [2]side
 	crews  crews
 	serial int
 	rows   []evidence.Peer
 }
 
-// run measures everything. The rows that were measured are returned also with an error.
+// run measures everything. It returns the measured rows even with an error.
 func (m *measurement) run(ctx context.Context) (rows []evidence.Peer, err error) {
 	if err := m.starts(ctx); err != nil {
 		return m.rows, err
@@ -78,13 +78,13 @@ func (m *measurement) run(ctx context.Context) (rows []evidence.Peer, err error)
 	return m.rows, nil
 }
 
-// next is a new directory for a side.
+// next returns a new directory for a side.
 func (m *measurement) next(s *side) string {
 	m.serial++
 	return filepath.Join(m.dir, s.name+"-"+strconv.Itoa(m.serial))
 }
 
-// inTurn has each side do something in each round; who is first changes.
+// inTurn runs do for each side in each round; which side is first alternates.
 func (m *measurement) inTurn(rounds int, do func(round, side int, s *side) error) error {
 	for round := range rounds {
 		for n := range m.sides {
@@ -97,7 +97,7 @@ func (m *measurement) inTurn(rounds int, do func(round, side int, s *side) error
 	return nil
 }
 
-// row takes a row down: the value of keelson, and of upstream.
+// row records a row: keelson's value, and upstream's.
 func (m *measurement) row(p evidence.Peer, values [2]float64) {
 	p.Keelson, p.Upstream = values[0], values[1]
 	if p.Keelson > 0 && p.Upstream > 0 {
@@ -107,7 +107,7 @@ func (m *measurement) row(p evidence.Peer, values [2]float64) {
 	fmt.Fprintf(m.progress, "%-80s %10.4g %10.4g %s\n", p.What, p.Keelson, p.Upstream, p.Unit)
 }
 
-// spent is how much CPU a side took for some work, beyond what it takes idle: never less than nothing.
+// spent returns the CPU that a side used for some work, above its idle usage: never negative.
 func (s *side) spent(ctx context.Context, work func() error) (time.Duration, error) {
 	before, err := s.cpu()
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *side) spent(ctx context.Context, work func() error) (time.Duration, err
 	if err := work(); err != nil {
 		return 0, err
 	}
-	// What a request leaves to be done belongs to it.
+	// Work that a request leaves to be done later belongs to it.
 	if err := pause(ctx, 100*time.Millisecond); err != nil {
 		return 0, err
 	}

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// errProc: the system does not tell what is asked of it.
+// errProc means that the system has no /proc.
 var errProc = errors.New("/proc, which Linux has, is needed to measure")
 
 // tick is the unit of CPU time in /proc, the same on all machines that Go runs on.
 const tick = 10 * time.Millisecond
 
-// cpuOf is how much CPU time processes took so far.
+// cpuOf returns the CPU time that processes have used so far.
 func cpuOf(processes []int) (time.Duration, error) {
 	var total time.Duration
 	for _, pid := range processes {
@@ -33,7 +33,7 @@ func cpuOf(processes []int) (time.Duration, error) {
 	return total, nil
 }
 
-// cpuIn reads user and system time out of /proc/PID/stat. The name of the program may hold anything.
+// cpuIn reads user and system time from /proc/PID/stat. The program's name may contain anything.
 func cpuIn(stat []byte) (time.Duration, error) {
 	const user, system = 11, 12 // after the name
 	end := bytes.LastIndexByte(stat, ')')
@@ -52,7 +52,7 @@ func cpuIn(stat []byte) (time.Duration, error) {
 	return time.Duration(ticks) * tick, nil
 }
 
-// residentOf is how much memory processes have in the machine's.
+// residentOf returns the resident memory of processes.
 func residentOf(processes []int) (int64, error) {
 	var total int64
 	for _, pid := range processes {
@@ -69,7 +69,7 @@ func residentOf(processes []int) (int64, error) {
 	return total, nil
 }
 
-// residentIn reads kibibytes out of /proc/PID/status.
+// residentIn reads kibibytes from /proc/PID/status.
 func residentIn(status []byte) (int64, error) {
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {

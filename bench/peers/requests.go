@@ -21,7 +21,8 @@ type calls struct {
 	list                       func(ctx context.Context) error
 }
 
-// requestsOf measures single requests of pods and configmaps: until the client has the answer, and the server's CPU.
+// requestsOf measures single requests for pods and ConfigMaps: the time until the client has the answer, and the
+// server's CPU.
 func (m *measurement) requestsOf(ctx context.Context) error {
 	for _, resource := range []string{"pods", "configmaps"} {
 		verbs := []string{"create", "get", "list", "patch", "update"}
@@ -86,7 +87,7 @@ func (c calls) do(ctx context.Context, verb string, n int) error {
 	return c.list(ctx)
 }
 
-// namespace makes one in which pods can be created.
+// namespace creates a namespace in which pods can be created.
 func (s *side) namespace(ctx context.Context, name string) error {
 	if _, err := s.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		return err
@@ -152,7 +153,7 @@ func callsOf(api kubernetes.Interface, resource, namespace string) calls {
 	}
 }
 
-// configMap is one of about a kilobyte.
+// configMap returns one of about a kilobyte.
 func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "nginx"}},

@@ -23,11 +23,11 @@ import (
 const (
 	// patience bounds every wait.
 	patience = 3 * time.Minute
-	// nobody is who schedules pods that are to stay as they are.
+	// nobody is the scheduler's name in pods that are not to be scheduled.
 	nobody = "nobody"
 )
 
-// starts measures from the start of the processes to a user's first pod, each time on a new directory.
+// starts measures from the start of the processes to a user's first pod, each time in a new directory.
 func (m *measurement) starts(ctx context.Context) error {
 	var took [2][]float64
 	err := m.inTurn(m.options.starts, func(_, i int, s *side) error {
@@ -48,7 +48,7 @@ func (m *measurement) starts(ctx context.Context) error {
 	return nil
 }
 
-// firstPod creates a pod as a user with nothing but the role edit, as soon as the server lets it.
+// firstPod creates a pod as a user who has only the role edit, as soon as the server permits it.
 func firstPod(ctx context.Context, config *rest.Config) error {
 	admin, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -77,7 +77,7 @@ func firstPod(ctx context.Context, config *rest.Config) error {
 	}))
 }
 
-// soon tries until it succeeds.
+// soon retries until it succeeds.
 func soon(ctx context.Context, what string, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -108,8 +108,8 @@ func pod(namespace, name string) *corev1.Pod {
 
 const manifest = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"},"data":{"color":"blue"}}`
 
-// memory uses both a little, with kubectl, leaves them alone, and then weighs them. How much CPU they take meanwhile is
-// what they take when nobody asks anything.
+// memory uses both sides lightly, with kubectl, leaves them alone, and then measures their memory. The CPU that they
+// use in the meantime is their idle usage.
 func (m *measurement) memory(ctx context.Context) error {
 	for i := range m.sides {
 		if err := m.use(ctx, &m.sides[i], m.next(&m.sides[i])); err != nil {
@@ -128,7 +128,7 @@ func (m *measurement) memory(ctx context.Context) error {
 		return nil
 	}
 	fmt.Fprintf(m.progress, "memory is measured in %v\n", m.quiet)
-	// The first seconds after a start are not yet idle.
+	// The first seconds after a start are not idle yet.
 	if err := pause(ctx, m.quiet/2); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (m *measurement) memory(ctx context.Context) error {
 	return nil
 }
 
-// hand is somebody with a kubectl who tries a cluster.
+// hand tries out a cluster with kubectl.
 type hand struct{ kubectl string }
 
 func (h hand) use(ctx context.Context, s *side, home string) error {

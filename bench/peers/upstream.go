@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/upstream/controlplane"
 )
 
-// theUpstream is upstream's control plane: its programs by name, and which versions they say they are.
+// theUpstream is upstream's control plane: its programs by name, and the versions they report.
 type theUpstream struct {
 	programs, versions map[string]string
 }
@@ -50,7 +50,7 @@ func versionIn(said string) string {
 	return "unknown"
 }
 
-// build compiles a program into the repository's bin directory, unless it is there and current.
+// build compiles a program into the repository's bin directory, unless an up-to-date one exists.
 func build(ctx context.Context, name string) (string, error) {
 	kubernetes, err := upstream.Find(ctx)
 	if err != nil {
@@ -59,13 +59,13 @@ func build(ctx context.Context, name string) (string, error) {
 	return kubernetes.Build(ctx, name)
 }
 
-// start starts all programs at once. Those that need others wait for these, or are started again, as on a machine that boots.
+// start starts all programs at once. Those that need others wait for them or are restarted, as when a machine boots.
 func (u *theUpstream) start(ctx context.Context, dir string) (*plane, error) {
 	p, _, err := u.launch(ctx, dir)
 	return p, err
 }
 
-// launch is start, and tells where everything is.
+// launch is start, and also returns where everything is.
 func (u *theUpstream) launch(ctx context.Context, dir string) (*plane, *controlplane.Site, error) {
 	s, err := controlplane.New(dir)
 	if err != nil {
@@ -79,7 +79,7 @@ func (u *theUpstream) launch(ctx context.Context, dir string) (*plane, *controlp
 	if err != nil {
 		return nil, nil, err
 	}
-	// In the order in which they are to end.
+	// In the order in which they are to be stopped.
 	var all []*controlplane.Daemon
 	for _, name := range []string{upstream.Scheduler, upstream.ControllerManager, upstream.APIServer, upstream.Etcd} {
 		all = append(all, controlplane.StartDaemon(u.programs[name], arguments[name], s.File(name+".log")))

@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/upstream"
 )
 
-// All of upstream's programs are started with files that are there, count as one side, and end with it. Shells stand in
-// for them.
+// All of upstream's programs are started with existing files, count as one side, and end with it. Shell scripts replace
+// them here.
 func TestUpstreamsProcesses(t *testing.T) {
 	programs := t.TempDir()
 	names := []string{"etcd", upstream.APIServer, upstream.ControllerManager, upstream.Scheduler}

@@ -19,8 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// watches measures what it costs to tell many of each change of a busy resource, each over a connection of its own: the
-// CPU of the same writes with nobody watching is not counted.
+// watches measures what it costs to send each change of a busy resource to many clients, each on its own connection;
+// the CPU of the same writes without watchers is subtracted.
 func (m *measurement) watches(ctx context.Context) error {
 	counts := append([]int{0}, m.watchers...)
 	cpu := map[int]*[2]time.Duration{}
@@ -62,7 +62,7 @@ func (m *measurement) watches(ctx context.Context) error {
 	return nil
 }
 
-// watched is the CPU of the writes while so many watch. All of them have to hear of every write.
+// watched measures the CPU of the writes with that many watchers. All of them must receive every write.
 func (m *measurement) watched(ctx context.Context, s *side, known []*corev1.ConfigMap, watchers int) (used time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	var reading sync.WaitGroup
@@ -99,10 +99,10 @@ func (m *measurement) watched(ctx context.Context, s *side, known []*corev1.Conf
 	})
 }
 
-// errNotYet: not all watchers have heard of all changes.
+// errNotYet means that not all watchers have received all changes.
 var errNotYet = errors.New("not all is told")
 
-// openWatch opens a watch over a connection of its own.
+// openWatch opens a watch on its own connection.
 func openWatch(ctx context.Context, config *rest.Config, path string) (io.ReadCloser, error) {
 	secrets, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -127,7 +127,7 @@ func openWatch(ctx context.Context, config *rest.Config, path string) (io.ReadCl
 	return answer.Body, nil
 }
 
-// hear counts events, which end with lines, and leaves it at that: the client is not what is measured.
+// hear counts events by their newlines without decoding them: the client is not what is measured.
 func hear(body io.ReadCloser, heard *atomic.Int64) {
 	defer body.Close()
 	piece := make([]byte, 32<<10)

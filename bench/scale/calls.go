@@ -24,11 +24,11 @@ import (
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// few is among how many namespaces, nodes and applications is chosen, in each world: what they hold is kept
-// encoded, as what many clients ask for is.
+// few is the number of namespaces, nodes and applications that requests choose from, in each world: their objects stay
+// encoded, like those that many clients request.
 const few = 10
 
-// asking is a way to a world's server.
+// asking is a client of a world's server.
 type asking struct {
 	*world
 	way    http.RoundTripper
@@ -36,7 +36,7 @@ type asking struct {
 	random *rand.Rand
 }
 
-// call makes a request and reads the whole answer.
+// call sends a request and reads the whole response.
 func (a *asking) call(ctx context.Context, method, path, body string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, a.base+path, strings.NewReader(body))
 	if err != nil {
@@ -58,12 +58,12 @@ func (a *asking) call(ctx context.Context, method, path, body string) ([]byte, e
 	return data, err
 }
 
-// question is one thing to ask. ask returns the list that was the answer, if it was one.
+// question is a request to measure. ask returns the list in the response, if it is one.
 type question struct {
 	what    string
-	objects func(pods int) int // how many come in answer; nil is one object
+	objects func(pods int) int // the expected number of objects; nil means one object
 	ask     func(ctx context.Context, a *asking) ([]byte, error)
-	after   func(ctx context.Context, a *asking) error // is not timed
+	after   func(ctx context.Context, a *asking) error // not timed
 }
 
 func constant(n int) func(int) int { return func(int) int { return n } }
@@ -76,7 +76,7 @@ func namespaced(a *asking) string {
 	return "/api/v1/namespaces/" + namespaceName(a.random.IntN(few)) + "/pods"
 }
 
-// questions are what is measured in each world.
+// questions returns what is measured in each world.
 func questions() []question {
 	return []question{
 		{what: "get", ask: list(func(a *asking) string {
@@ -111,7 +111,7 @@ func remove(ctx context.Context, a *asking) error {
 	return err
 }
 
-// page asks for one from the second quarter of the list on.
+// page requests a page from the second quarter of the list.
 func page(selector string) func(context.Context, *asking) ([]byte, error) {
 	return func(ctx context.Context, a *asking) ([]byte, error) {
 		limit := 500
@@ -126,21 +126,21 @@ func (a *asking) pageAt(ctx context.Context, revision int64) ([]byte, error) {
 	return a.call(ctx, http.MethodGet, "/api/v1/pods?limit=500&continue="+a.token(revision), "")
 }
 
-// token is what the server itself gives out to continue a list.
+// token is what the server itself returns to continue a list.
 func (a *asking) token(revision int64) string {
 	start := namespaceName(a.pods/perNamespace/4) + "/\x00"
 	data, _ := json.Marshal(map[string]any{"v": "meta.k8s.io/v1", "rv": revision, "start": start}) //nolint:errchkjson // strings and a number marshal
 	return url.QueryEscape(base64.RawURLEncoding.EncodeToString(data))
 }
 
-// count returns how many objects a list has.
+// count returns the number of objects in a list.
 func count(data []byte) (*corev1.PodList, error) {
 	var l corev1.PodList
 	_, err := codec.Decode(data, &l)
 	return &l, err
 }
 
-// check asks a question once, and looks at the answer.
+// check asks a question once, and checks the answer.
 func (a *asking) check(ctx context.Context, q question) error {
 	data, err := q.ask(ctx, a)
 	if err != nil {
@@ -164,7 +164,7 @@ func (a *asking) check(ctx context.Context, q question) error {
 	return nil
 }
 
-// measured are the times of one question in one world, for each object of its answer.
+// measured holds the times of one question in one world, per object of its answer.
 type measured struct{ samples []time.Duration }
 
 func (m *measured) median() time.Duration {
@@ -175,11 +175,11 @@ func (m *measured) median() time.Duration {
 	return s[len(s)/2]
 }
 
-// measure asks all worlds in turn, so that what else the machine does befalls them alike.
+// measure asks all worlds in turn: other load on the machine affects them alike.
 func measure(ctx context.Context, q question, all []*asking, rounds int) ([]measured, error) {
 	results := make([]measured, len(all))
 	for _, a := range all {
-		for range min(few*3, rounds) { // what is answered has been asked for before
+		for range min(few*3, rounds) { // these objects have been requested before
 			if err := a.check(ctx, q); err != nil {
 				return nil, err
 			}
@@ -209,7 +209,7 @@ func measure(ctx context.Context, q question, all []*asking, rounds int) ([]meas
 	return results, nil
 }
 
-// churn changes pods, that often in all.
+// churn changes pods, that many times in all.
 func (a *asking) churn(ctx context.Context, changes int) error {
 	var writers sync.WaitGroup
 	errs := make([]error, 16)
@@ -246,5 +246,5 @@ func (a *asking) churn(ctx context.Context, changes int) error {
 	return nil
 }
 
-// pods is the resource that everything here is about.
+// pods is the resource that all measurements use.
 func pods() schema.GroupResource { return schema.GroupResource{Resource: "pods"} }

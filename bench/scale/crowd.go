@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
-// served is a server as a part, and a client of it.
+// served is a server running as a part, and a client of it.
 type served struct {
 	*part
 	dir, address string
@@ -51,11 +51,11 @@ func (s *served) watch(ctx context.Context, start starter, plan, path string) (*
 	return p, nil
 }
 
-// quiet is how long nothing happens before a write that is measured.
+// quiet is the idle time before a measured write.
 const quiet = 30 * time.Millisecond
 
-// answers measures how long a write's answer takes, of a resource that nobody watches and of one that
-// many do, in turn. After each write of the latter all watches are waited for.
+// answers measures the time until a write is answered, alternating between a resource without watchers and one with
+// many. After each write of the latter it waits for all watchers.
 func answers(ctx context.Context, start starter, dir, plan string, rounds int) (alone, watched measured, err error) {
 	s, err := startServer(ctx, start, dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func answers(ctx context.Context, start starter, dir, plan string, rounds int) (
 			return alone, watched, err
 		}
 	}
-	// Watches begin at the newest revision: nothing that was before is an event.
+	// Watches begin at the newest revision and get no earlier events.
 	data, err := s.call(ctx, http.MethodGet, "/api/v1/configmaps", "")
 	if err != nil {
 		return alone, watched, err
@@ -82,7 +82,7 @@ func answers(ctx context.Context, start starter, dir, plan string, rounds int) (
 	}
 	defer func() { err = errors.Join(err, w.end()) }()
 	write := func(resource string, n int) (time.Duration, error) {
-		time.Sleep(quiet) // clients too are done with what was before
+		time.Sleep(quiet) // clients, too, have processed what came before
 		began := time.Now()
 		_, err := s.call(ctx, http.MethodPut, "/api/v1/namespaces/default/"+resource+"/one", document(n))
 		return time.Since(began), err
@@ -107,12 +107,12 @@ func answers(ctx context.Context, start starter, dir, plan string, rounds int) (
 	return alone, watched, nil
 }
 
-// document is an object that is one as a config map and as a secret.
+// document returns an object that is valid as a ConfigMap and as a Secret.
 func document(n int) string {
 	return fmt.Sprintf(`{"metadata":{"name":"one"},"data":{"a":"%08d"}}`, n)
 }
 
-// idle measures what a server takes for watches that wait.
+// idle measures what idle watches cost a server.
 func idle(ctx context.Context, start starter, dir, plan, profiles string) (before, after memory, err error) {
 	s, err := startServer(ctx, start, dir)
 	if err != nil {
@@ -125,7 +125,7 @@ func idle(ctx context.Context, start starter, dir, plan, profiles string) (befor
 	if before, err = s.memory(""); err != nil {
 		return before, after, err
 	}
-	// What a kubelet watches: an object each, by name.
+	// What a kubelet watches: single objects, by name.
 	w, err := s.watch(ctx, start, plan, "/api/v1/namespaces/default/configmaps?watch=1&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds=3000&fieldSelector=metadata.name%3Dsettings-N")
 	if err != nil {
 		return before, after, err

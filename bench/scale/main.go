@@ -1,7 +1,7 @@
-// Scale measures how the cost of the API grows with the number of pods: the same questions, with answers of
-// the same size, are asked of servers with 1,000, 10,000 and 100,000 pods, in turn. It also measures memory of
-// server and informers, the time to open a store again, whether a thousand watchers slow a write's answer, and what
-// ten thousand idle watches cost. It prints the figures and writes results/scale.json.
+// Scale measures how the cost of the API grows with the number of pods: the same questions, with answers of the same
+// size, go to servers with 1,000, 10,000 and 100,000 pods in turn. It also measures the memory of server and informers,
+// the time to reopen a store, whether a thousand watchers delay the answer to a write, and what ten thousand idle
+// watches cost. It prints the figures and writes results/scale.json.
 package main
 
 import (
@@ -53,7 +53,7 @@ type options struct {
 	results        string
 	pods           []int
 	rounds         int
-	changes        int    // from the state of before that is asked for
+	changes        int    // since the old state that is requested
 	watchers, idle string // CONNECTIONSxWATCHES
 	seed           uint64
 	profiles       string
@@ -110,7 +110,7 @@ func run(ctx context.Context, o options) (r evidence.Result, err error) {
 	return r, err
 }
 
-// crowds measures what many watches cost.
+// crowds measures the cost of many watches.
 func crowds(ctx context.Context, o options, dir string) ([]evidence.Figure, error) {
 	alone, watched, err := answers(ctx, o.start, dir, o.watchers, min(o.rounds, 100))
 	if err != nil {
@@ -125,7 +125,7 @@ func crowds(ctx context.Context, o options, dir string) ([]evidence.Figure, erro
 	}, waiting...), err
 }
 
-// idleWatches measures what watches cost that wait.
+// idleWatches measures the cost of idle watches.
 func (o options) idleWatches(ctx context.Context, dir string) ([]evidence.Figure, error) {
 	var connections, each int
 	if _, err := fmt.Sscanf(o.idle, "%dx%d", &connections, &each); err != nil {
@@ -146,7 +146,7 @@ func (o options) idleWatches(ctx context.Context, dir string) ([]evidence.Figure
 	}, nil
 }
 
-// onlyIdle measures idle watches and prints what they cost.
+// onlyIdle measures idle watches and prints their cost.
 func (o options) onlyIdle(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "keelson-scale-")
 	if err != nil {
@@ -160,7 +160,7 @@ func (o options) onlyIdle(ctx context.Context) (err error) {
 	return errors.Join(err, evidence.Over(figures))
 }
 
-// ask asks all worlds all questions.
+// ask asks all questions in all worlds.
 func (o options) ask(ctx context.Context, worlds []*world) (rows []evidence.Growing, err error) {
 	var all []*asking
 	for _, w := range worlds {
@@ -189,7 +189,7 @@ func (o options) ask(ctx context.Context, worlds []*world) (rows []evidence.Grow
 	return append(rows, old), err
 }
 
-// past asks for pages of a state that many changes have passed over.
+// past requests pages of a state with many later changes.
 func (o options) past(ctx context.Context, all []*asking) (evidence.Growing, error) {
 	row := evidence.Growing{What: fmt.Sprintf("page of 500 of the state %d changes ago, for each object", o.changes), Unit: "µs"}
 	q := question{what: row.What, objects: constant(500)}
@@ -208,7 +208,7 @@ func (o options) past(ctx context.Context, all []*asking) (evidence.Growing, err
 	return row, err
 }
 
-// weigh measures memory and opening.
+// weigh measures memory and the time to open.
 func (o options) weigh(ctx context.Context, worlds []*world) ([]evidence.Growing, error) {
 	rows := []evidence.Growing{
 		{What: "memory of server and store for each pod, nothing encoded yet", Unit: "kB"},

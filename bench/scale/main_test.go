@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestScale is a small form of the measurement, without verdicts about time: all questions are answered with
-// the objects that there are, in worlds of different sizes, and all watches hear of all changes.
+// TestScale is a small version of the measurement, without limits on time: all questions get the right number of
+// objects, in worlds of different sizes, and all watches see all changes.
 func TestScale(t *testing.T) {
 	o := options{
 		pods: []int{1000, 2000}, rounds: 2, changes: 64, watchers: "3x20", idle: "3x20", seed: uint64(time.Now().UnixNano()),
@@ -25,8 +25,8 @@ func TestScale(t *testing.T) {
 	for _, f := range r.Figures {
 		t.Logf("%s: %.2f %s", f.What, f.Value, f.Unit)
 	}
-	// Memory of servers in other processes is what counts; here there is one for all. What can be held to: no
-	// watch has more than a goroutine of the server's, besides the test's own.
+	// Memory is meaningful only for servers in processes of their own; here all share one. What can be checked: no
+	// watch has more than one goroutine of the server, besides the test's own.
 	if len(r.Figures) != 7 {
 		t.Errorf("%d figures", len(r.Figures))
 	}

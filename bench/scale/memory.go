@@ -22,7 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// live is how much memory is in use once the garbage is gone.
+// live returns the memory in use after a garbage collection.
 func live() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -31,14 +31,14 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// sizes are what all pods of a world take, in bytes, and how long it takes to open it: the store alone, and the
-// server on it.
+// sizes are the memory for all pods of a world, in bytes, and the time to open it: the store alone, and the server on
+// it.
 type sizes struct {
 	store, server, inProcess, overWire int64
 	open, load                         time.Duration
 }
 
-// memory measures what a pod takes, and how long opening takes, of a world that is closed.
+// memory measures the memory per pod, and the time to open a closed world.
 func (w *world) memory(ctx context.Context) (s sizes, err error) {
 	before := live()
 	began := time.Now()
@@ -56,7 +56,7 @@ func (w *world) memory(ctx context.Context) (s sizes, err error) {
 	defer func() { err = errors.Join(err, w.close()) }()
 	s.load = time.Since(began)
 	s.server = live() - before
-	// What is encoded for the first informer is there for the second.
+	// What is encoded for the first informer is reused for the second.
 	for range 2 {
 		if s.overWire, err = w.informer(ctx, w.outside); err != nil {
 			return s, err
@@ -68,7 +68,7 @@ func (w *world) memory(ctx context.Context) (s sizes, err error) {
 	return s, err
 }
 
-// openStore opens the world's store for as long as look takes.
+// openStore opens the world's store while look runs.
 func (w *world) openStore(look func()) error {
 	store, err := wal.Open(w.dir, wal.Options{})
 	if err != nil {
@@ -78,14 +78,14 @@ func (w *world) openStore(look func()) error {
 	return store.Close()
 }
 
-// outside is a source that decodes what the API answers.
+// outside returns a source that decodes the API's answers.
 func (w *world) outside() (informer.Source[*corev1.Pod], error) {
 	config := &rest.Config{Host: "http://in.process", Transport: w.transport, QPS: -1}
 	config.ContentType = protobuf
 	return wire.New[*corev1.Pod](config, scheme.Scheme, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, wire.Options{})
 }
 
-// informer measures what an informer takes.
+// informer measures the memory of an informer.
 func (w *world) informer(ctx context.Context, from func() (informer.Source[*corev1.Pod], error)) (size int64, err error) {
 	source, err := from()
 	if err != nil {
@@ -107,7 +107,7 @@ func (w *world) informer(ctx context.Context, from func() (informer.Source[*core
 	return size, nil
 }
 
-// reopen measures how long a whole cluster takes to be ready on a copy of the world's store.
+// reopen measures how long a whole cluster takes to become ready on a copy of the world's store.
 func (w *world) reopen(ctx context.Context) (took time.Duration, err error) {
 	dir := w.dir + "-cluster"
 	if err := os.CopyFS(dir, os.DirFS(w.dir)); err != nil {

@@ -11,17 +11,18 @@ import (
 	"strings"
 )
 
-// part is a program that does one thing, told by lines and telling by lines, until there are no more of them.
+// part is a program that does one thing: it reads commands as lines and writes its answers as lines, until its input
+// ends.
 type part struct {
 	in    io.WriteCloser
 	lines *bufio.Scanner
 	wait  func() error
 }
 
-// starter starts a part, by its arguments.
+// starter starts a part with arguments.
 type starter func(ctx context.Context, args ...string) (*part, error)
 
-// asProcess runs parts in processes of their own, so that the memory of each is its own.
+// asProcess runs each part in its own process, which separates their memory.
 func asProcess(ctx context.Context, args ...string) (*part, error) {
 	command := exec.CommandContext(ctx, os.Args[0], append([]string{"-part"}, args...)...)
 	command.Stderr = os.Stderr
@@ -53,7 +54,7 @@ func asGoroutine(ctx context.Context, args ...string) (*part, error) {
 	return &part{inWrite, bufio.NewScanner(outRead), func() error { return <-done }}, nil
 }
 
-// play is what a part does.
+// play runs a part.
 func play(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	switch {
 	case len(args) == 2 && args[0] == "server":
@@ -70,7 +71,7 @@ func (p *part) tell(line string) error {
 	return err
 }
 
-// hear reads a line that the part begins with the word, and returns the rest.
+// hear reads a line of the part that begins with the word, and returns the rest.
 func (p *part) hear(word string) (string, error) {
 	if !p.lines.Scan() {
 		return "", errors.Join(fmt.Errorf("a part ended before it said %q", word), p.lines.Err())
@@ -82,10 +83,10 @@ func (p *part) hear(word string) (string, error) {
 	return rest, nil
 }
 
-// end lets the part come to its end.
+// end closes the part's input and waits for it.
 func (p *part) end() error {
 	err := p.in.Close()
-	for p.lines.Scan() { // lets it write what it has to
+	for p.lines.Scan() { // lets it write its remaining output
 	}
 	return errors.Join(err, p.wait())
 }

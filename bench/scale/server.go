@@ -26,8 +26,8 @@ import (
 
 const certificateLife = 24 * time.Hour
 
-// playServer is a whole control plane behind TLS, as users run it: certificates, RBAC and metrics. It says where
-// it is, and how much memory it takes when it is asked.
+// playServer runs a whole control plane behind TLS, as for users: with certificates, RBAC and metrics. It prints its
+// address, and its memory on request.
 func playServer(ctx context.Context, dir string, in io.Reader, out io.Writer) (err error) {
 	authority, err := pki.New("scale")
 	if err != nil {
@@ -58,7 +58,7 @@ func playServer(ctx context.Context, dir string, in io.Reader, out io.Writer) (e
 	if err != nil {
 		return err
 	}
-	// As in examples/cluster, the listener ends before what is behind it.
+	// As in examples/cluster, the listener is closed before the servers behind it.
 	live, die := context.WithCancel(context.WithoutCancel(ctx))
 	lived := make(chan error, 1)
 	go func() { lived <- c.Run(live) }()
@@ -79,8 +79,8 @@ func playServer(ctx context.Context, dir string, in io.Reader, out io.Writer) (e
 	return answerMemory(in, out)
 }
 
-// answerMemory tells, for each line, what is in use after the garbage is collected. A line that names a directory
-// also has profiles put there.
+// answerMemory prints, for each line, the memory in use after a garbage collection. If the line names a directory,
+// profiles are written there.
 func answerMemory(in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
@@ -104,7 +104,7 @@ func answerMemory(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// resident is how much memory of this process is in the machine's; 0 where that is not told as Linux does.
+// resident returns the resident memory of this process; 0 on systems other than Linux.
 func resident() int64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -117,7 +117,7 @@ func resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// memory is what a server says of itself, in bytes.
+// memory is what a server reports about itself, in bytes.
 type memory struct{ live, heap, stacks, resident, goroutines int64 }
 
 func (m memory) total() int64 { return m.heap + m.stacks }
@@ -134,7 +134,7 @@ func (p *part) memory(profiles string) (m memory, err error) {
 	return m, err
 }
 
-// outsider is a client over one connection of its own.
+// outsider returns a client with a single connection.
 func outsider(dir string) (*http.Transport, error) {
 	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"sync/atomic"
 )
 
-// watchers are clients that watch, many over each connection.
+// watchers are watching clients, many on each connection.
 type watchers struct {
 	each   int // watches of a connection
 	events atomic.Int64
 	heard  func(n int64)
 }
 
-// playWatchers opens watches and says so, then says each time when all of them have told of one more event. Its
-// arguments are the server's directory, its address, connections×watches, and what is watched: in it, N stands for the number of
-// a watch in its connection.
+// playWatchers opens watches and reports that, then reports each time when all of them have received one more event.
+// Its arguments are the server's directory, its address, connections×watches, and the path to watch: N in it is
+// replaced by the number of a watch on its connection.
 func playWatchers(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	var connections, each int64
 	if _, err := fmt.Sscanf(args[2], "%dx%d", &connections, &each); err != nil {
@@ -41,7 +41,7 @@ func playWatchers(ctx context.Context, args []string, in io.Reader, out io.Write
 	defer running.Wait()
 	defer cancel()
 	errs := make(chan error, connections)
-	openers := make(chan struct{}, 4) // net/http gives up on connections that take more than 2 s to begin
+	openers := make(chan struct{}, 4) // net/http gives up on connections that take more than 2 s to open
 	for range connections {
 		way, err := outsider(args[0])
 		if err != nil {
@@ -74,7 +74,7 @@ func playWatchers(ctx context.Context, args []string, in io.Reader, out io.Write
 	}
 }
 
-// open opens all watches of one connection and returns when each has begun.
+// open opens all watches of one connection and returns when each has started.
 func (w *watchers) open(ctx context.Context, running *sync.WaitGroup, way http.RoundTripper, url string) error {
 	var opening sync.WaitGroup
 	errs := make([]error, w.each)
@@ -96,7 +96,7 @@ func (w *watchers) open(ctx context.Context, running *sync.WaitGroup, way http.R
 		}
 		running.Go(func() { w.read(resp.Body) })
 	}
-	one(0) // the others come over its connection
+	one(0) // the others use its connection
 	for n := 1; n < w.each; n++ {
 		opening.Go(func() { one(n) })
 	}

@@ -25,14 +25,14 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// What is asked for has the same size in each world, however many pods there are.
+// Requests have answers of the same size in each world, however many pods it has.
 const (
 	perNamespace = 100
 	perNode      = 25
 	perApp       = 50
 )
 
-// world is one API server with that many pods, on a durable store of its own.
+// world is one API server with that many pods, on its own durable store.
 type world struct {
 	pods      int
 	dir       string
@@ -44,7 +44,7 @@ type world struct {
 	done      chan error
 }
 
-// build makes the store of a world.
+// build creates the store of a world.
 func build(ctx context.Context, dir string, pods int) (_ *world, err error) {
 	w := &world{pods: pods, dir: filepath.Join(dir, strconv.Itoa(pods))}
 	store, err := wal.Open(w.dir, wal.Options{})
@@ -108,7 +108,7 @@ func (w *world) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// close ends the server and leaves the store's files.
+// close stops the server and keeps the store's files.
 func (w *world) close() error {
 	w.transport.Close()
 	w.cancel()
@@ -123,7 +123,7 @@ func uid(high, n int) string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", high>>32, n)
 }
 
-// pod is the n-th of that many: as large as pods of a deployment that run are. Its namespace's pods are on
+// pod returns the n-th of that many pods: as large as running pods of a deployment. The pods of its namespace are on
 // different nodes and of different applications.
 func pod(pods, n int) *corev1.Pod {
 	namespace := namespaceName(n / perNamespace)

@@ -1,6 +1,6 @@
-// Serve measures examples/cluster from outside: how long from the start of the process until a user has
-// created a pod over TLS, and how much memory it holds a minute after kubectl create, apply and explain. It
-// prints the figures, writes results/serve.json and fails when one is over its limit.
+// Serve measures examples/cluster from outside: the time from the start of the process until a user has created a pod
+// over TLS, and its memory a minute after kubectl create, apply and explain. It prints the figures, writes
+// results/serve.json and fails if one exceeds its limit.
 package main
 
 import (
@@ -68,7 +68,7 @@ func measure(ctx context.Context, runs int, quiet time.Duration) ([]evidence.Fig
 	return append(figures, memory), nil
 }
 
-// starts measures starts on a new data directory, each followed by one on the same directory.
+// starts measures starts in new data directories, each followed by a second start in the same directory.
 func starts(ctx context.Context, program clusterprocess.Program, dir string, runs int) ([]evidence.Figure, error) {
 	var fresh, again []float64
 	for i := range runs {
@@ -89,7 +89,7 @@ func starts(ctx context.Context, program clusterprocess.Program, dir string, run
 	}, nil
 }
 
-// start is the time from the start of the process until a user with nothing but the role edit has created a pod.
+// start measures from the start of the process until a user who has only the role edit has created a pod.
 func start(ctx context.Context, program clusterprocess.Program, data string) (took time.Duration, err error) {
 	began := time.Now()
 	p, err := program.Start(ctx, data)
@@ -128,7 +128,7 @@ func start(ctx context.Context, program clusterprocess.Program, data string) (to
 
 const manifest = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"},"data":{"color":"blue"}}`
 
-// resident measures the memory of a cluster that kubectl has used.
+// resident measures the memory of a cluster after kubectl has used it.
 func resident(ctx context.Context, program clusterprocess.Program, data string, quiet time.Duration) (f evidence.Figure, err error) {
 	path, err := kubectl.Build(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func resident(ctx context.Context, program clusterprocess.Program, data string, 
 	}, err
 }
 
-// residentBytes reads what Linux holds in memory for a process.
+// residentBytes reads the resident memory of a process on Linux.
 func residentBytes(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/linear"
 )
 
-// A server that was cut off while the past it had yet to see was forgotten begins again.
+// A server that was disconnected while history it had not seen was compacted starts over.
 func TestCompactedBehindItsBack(t *testing.T) {
 	e := startEtcd(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

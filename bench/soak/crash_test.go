@@ -16,11 +16,11 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal/waltest"
 )
 
-// A point is one life of a server over the embedded store: it opens what the last crash left, shows what was
-// acknowledged, serves, and loses its power, or is killed, in the middle of some operation of the disk.
+// A point is one life of a server on the embedded store: it opens what the last crash left, shows what was
+// acknowledged, serves, and loses power or is killed in the middle of some disk operation.
 const pointsPerDisk = 20
 
-// TestCrashPoints is the short form: make soak tries 10,000 points in each round.
+// TestCrashPoints is the short form: make soak runs 10,000 points in each round.
 func TestCrashPoints(t *testing.T) {
 	points := 600
 	if testing.Short() {
@@ -37,7 +37,7 @@ func TestCrashPoints(t *testing.T) {
 	}
 }
 
-// A disk that loses what it said was synced must not go unnoticed.
+// A disk that loses synced data must be detected.
 func TestCrashPointsNoticeMissingSync(t *testing.T) {
 	for seed := range uint64(3) {
 		_, err := lives(t.Context(), seed, waltest.Options{IgnoreSync: true})
@@ -48,7 +48,7 @@ func TestCrashPointsNoticeMissingSync(t *testing.T) {
 	}
 }
 
-// crashes tries so many points, on several disks at once. Each disk has a history of its own, judged as a whole.
+// crashes runs that many points, on several disks concurrently. Each disk has its own history, checked as a whole.
 func crashes(ctx context.Context, points int, seed uint64) (figures, error) {
 	var (
 		mu      sync.Mutex
@@ -85,7 +85,7 @@ func crashes(ctx context.Context, points int, seed uint64) (figures, error) {
 	return total, errors.Join(append(failed, ctx.Err())...)
 }
 
-// lives is the history of one disk.
+// lives runs the history of one disk.
 func lives(ctx context.Context, seed uint64, o waltest.Options) (figures, error) {
 	var f figures
 	random, disk := rand.New(rand.NewPCG(seed, 1)), waltest.NewDisk(o)
@@ -134,7 +134,7 @@ func lives(ctx context.Context, seed uint64, o waltest.Options) (figures, error)
 	return f, err
 }
 
-// live opens the store and serves it. That the disk crashes is no error.
+// live opens the store and serves it. A crash of the disk is not an error.
 func live(ctx context.Context, disk *waltest.Disk, random *rand.Rand, use func([]http.RoundTripper) error) error {
 	store, err := disk.Open(wal.Options{History: 1 + random.IntN(200), CompactBytes: int64(1 + random.IntN(20_000))})
 	if err != nil {

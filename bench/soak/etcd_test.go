@@ -16,7 +16,7 @@ import (
 
 const members = 3
 
-// TestEtcdFaults is the short form of what make soak does round by round.
+// TestEtcdFaults is the short form of the rounds of make soak.
 func TestEtcdFaults(t *testing.T) {
 	e := startEtcd(t)
 	episode := 6 * time.Second
@@ -25,7 +25,7 @@ func TestEtcdFaults(t *testing.T) {
 	}
 	for _, through := range [][]int{{0}, {0, 1}, {2, 3}} {
 		var all figures
-		// A slow machine takes more episodes until something is proven.
+		// A slow machine needs more episodes until enough has been checked.
 		for n := 0; all.Acknowledged < 50 || all.Events < 100 || all.faults()+all.Compactions == 0; n++ {
 			if n == 20 {
 				t.Fatalf("servers %v: too little happened to prove anything: %+v", through, all)
@@ -41,15 +41,15 @@ func TestEtcdFaults(t *testing.T) {
 	}
 }
 
-// ensemble is three members of etcd and API servers on them, each with its own client: 0 and 1 know all members,
-// 2 and 3 only one each, with which they are cut off from the rest.
+// ensemble is three members of etcd and API servers on them, each with its own client: 0 and 1 know all members, 2 and
+// 3 only one each, and are partitioned together with it.
 type ensemble struct {
 	cluster *etcdtest.Cluster
 	stores  []*etcd.Store
 	doors   []*door
 }
 
-// patience is for what must succeed; a busy machine is slow.
+// patience is the time limit for what must succeed; busy machines are slow.
 const patience = 2 * time.Minute
 
 func startEtcd(t *testing.T) *ensemble {
@@ -87,8 +87,8 @@ func (e *ensemble) serve(t *testing.T, i int) {
 	e.doors[i].lead(s)
 }
 
-// episode has clients work through some servers, in a namespace of their own, while one thing after the other
-// breaks. When the time is over all is made whole.
+// episode runs clients through some servers, in their own namespace, while one thing after another fails. At the end
+// everything is repaired.
 func (e *ensemble) episode(t *testing.T, through []int, seed uint64, length time.Duration) (figures, error) {
 	var f figures
 	random := rand.New(rand.NewPCG(seed, 2))
@@ -139,14 +139,14 @@ func pause(ctx context.Context, random *rand.Rand, mean time.Duration) {
 	}
 }
 
-// fault is what to break.
+// fault is what fails.
 type fault struct {
 	random  *rand.Rand
 	figures *figures
 	servers []int
 }
 
-// breakOne breaks one thing, and makes it whole again after a while.
+// breakOne breaks one thing, and repairs it after a while.
 func (e *ensemble) breakOne(t *testing.T, ctx context.Context, x fault) {
 	const mean = time.Second
 	c, random, f := e.cluster, x.random, x.figures
@@ -196,7 +196,7 @@ func (e *ensemble) breakOne(t *testing.T, ctx context.Context, x fault) {
 	}
 }
 
-// compact forgets the past. Servers that stand further back have to begin again.
+// compact compacts the history. Servers that are further behind have to start over.
 func (e *ensemble) compact(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -11,17 +11,17 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// figures are what happened in a run.
+// figures record what happened in a run.
 type figures struct {
 	linear.Report
 	Points, PowerCuts, Kills int // of the embedded store
-	// Of etcd's members.
+	// Faults of etcd's members.
 	MembersKilled, MembersFrozen, Partitions, ClientsCut, LinksCut int
-	// Of API servers on etcd, and of etcd's past.
+	// Kills of API servers on etcd, and compactions.
 	ServersKilled, Compactions int
-	// LeadersHit is how many of the faults of members had the leader for a victim.
+	// LeadersHit is how many of the members' faults hit the leader.
 	LeadersHit int
-	// EtcdHistories is how many histories are on etcd.
+	// EtcdHistories is the number of histories on etcd.
 	EtcdHistories int
 }
 
@@ -40,8 +40,7 @@ func (f *figures) add(o figures) {
 	}
 }
 
-// violations counts the promises that an error says were broken: each problem that was found in a history, and each
-// store that a crash left damaged.
+// violations counts the violations in an error: each problem found in a history, and each store damaged by a crash.
 func violations(err error) int {
 	return evidence.Count(err, func(e error) int {
 		switch v := e.(type) { //nolint:errorlint // Count unwraps
@@ -57,15 +56,15 @@ func violations(err error) int {
 	})
 }
 
-// faults is how often something broke in etcd.
+// faults returns the number of faults in etcd.
 func (f *figures) faults() int {
 	return f.MembersKilled + f.MembersFrozen + f.Partitions + f.ClientsCut + f.LinksCut + f.ServersKilled
 }
 
-// seed is of a test that nobody asked to be repeated.
+// seed is for tests whose seed is not given.
 func seed() uint64 { return uint64(time.Now().UnixNano()) }
 
-// keep writes a violation down and says where.
+// keep writes a violation to a file and returns where.
 func keep(err error) error {
 	var v *linear.Violation
 	if !errors.As(err, &v) {

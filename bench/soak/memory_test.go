@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// Two servers that share one store in memory, in this process and over TLS and HTTP/2.
+// Two servers share one store in memory, in process and over TLS and HTTP/2.
 func TestTwoServersOneStore(t *testing.T) {
 	for name, overTLS := range map[string]bool{"in process": false, "TLS and HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -34,13 +34,13 @@ func TestTwoServersOneStore(t *testing.T) {
 	}
 }
 
-// In virtual time watches live long enough to be told by bookmarks how far they are, and for old revisions to be gone.
+// In virtual time watches live long enough to get bookmarks, and old revisions expire.
 func TestTwoServersForHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed, began := seed(), time.Now()
 		f, err := together(t.Context(), false, 60, linear.Options{
 			Seed: seed, Resource: "pods",
-			// Most meet at full minutes, so that they get in each other's way.
+			// Most operations coincide at full minutes and interfere with each other.
 			Pause: func(random *rand.Rand) time.Duration {
 				return time.Until(time.Now().Truncate(time.Minute).Add(time.Duration(1+random.IntN(5)) * time.Minute))
 			},
@@ -55,7 +55,7 @@ func TestTwoServersForHours(t *testing.T) {
 	})
 }
 
-// together has clients work through two servers on a store in memory.
+// together runs clients through two servers on a store in memory.
 func together(ctx context.Context, overTLS bool, operations int, o linear.Options) (f figures, err error) {
 	store := memory.New(memory.Options{})
 	defer func() { err = errors.Join(err, store.Close()) }()
@@ -95,7 +95,7 @@ func together(ctx context.Context, overTLS bool, operations int, o linear.Option
 	return f, keep(err)
 }
 
-// remote is the way to a server that listens.
+// remote is a transport to a listening server.
 type remote struct {
 	*http.Transport
 	address string

@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/linear"
 )
 
-// What make soak sets.
+// Flags that make soak sets.
 var (
 	minutes  = flag.Float64("minutes", 0, "how long to soak; 0 leaves it out")
 	fromSeed = flag.Uint64("seed", 0, "of the clients and the faults; 0 takes one")
@@ -20,12 +20,12 @@ var (
 )
 
 const (
-	// leastPoints is how many crash points a soak has, however short it is meant to be.
+	// leastPoints is the minimum number of crash points in a soak, however short.
 	leastPoints = 10_000
 	roundPoints = 1_000
 )
 
-// TestSoak goes round the scenarios until the time is over and there were enough crash points.
+// TestSoak cycles through the scenarios until the time is over and there were enough crash points.
 func TestSoak(t *testing.T) {
 	if *minutes <= 0 {
 		t.Skip("the short forms of it are the other tests; make soak runs it")
@@ -35,7 +35,7 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := soak{began: time.Now(), seed: *fromSeed}
-	// Before all else, so that it comes after all else.
+	// Registered first in order to run last.
 	t.Cleanup(func() {
 		if t.Failed() {
 			s.failed = errors.Join(s.failed, errFailed)
@@ -59,10 +59,10 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// errFailed: what it was is in the test's log alone.
+// errFailed stands for a failure whose details are only in the test's log.
 var errFailed = errors.New("the soak's test failed; its log tells why")
 
-// round goes through the scenarios once, or through crash points alone.
+// round runs all scenarios once, or only crash points.
 func (s *soak) round(t *testing.T, number uint64, all bool) error {
 	at := s.seed + number*1_000_000
 	err := s.try(t, "crash points", at, func() (figures, error) { return crashes(t.Context(), roundPoints, at) })
@@ -92,7 +92,7 @@ func (s *soak) round(t *testing.T, number uint64, all bool) error {
 	return nil
 }
 
-// soak is a run with what happened so far.
+// soak is a run and what has happened so far.
 type soak struct {
 	began  time.Time
 	seed   uint64
@@ -101,7 +101,7 @@ type soak struct {
 	failed error
 }
 
-// try runs one scenario. What it did counts also when it failed.
+// try runs one scenario. Its figures count even if it fails.
 func (s *soak) try(t *testing.T, what string, seed uint64, run func() (figures, error)) error {
 	began := time.Now()
 	f, err := run()
@@ -115,7 +115,7 @@ func (s *soak) try(t *testing.T, what string, seed uint64, run func() (figures, 
 	return nil
 }
 
-// result is what results/soak.json says.
+// result is the content of results/soak.json.
 func (s *soak) result() evidence.Result {
 	f := s.total
 	figure := func(what string, n int) evidence.Figure { return evidence.Figure{What: what, Value: float64(n)} }

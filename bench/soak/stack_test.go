@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// server is an API server of configmaps and pods over a store that others may use as well.
+// server is an API server of ConfigMaps and pods over a store that others may use, too.
 type server struct {
 	http.RoundTripper
 	handler   http.Handler
@@ -57,20 +57,20 @@ func start(ctx context.Context, store storage.Store, o registry.Options) (*serve
 	return s, nil
 }
 
-// kill ends the server before what it has begun is done.
+// kill stops the server before it has finished what it began.
 func (s *server) kill() error {
 	s.cancel()
 	return s.stop()
 }
 
-// stop ends the server and tells why it ended, if it did so before.
+// stop stops the server and returns its error if it had already failed.
 func (s *server) stop() error {
 	s.transport.Close()
 	s.cancel()
 	return <-s.done
 }
 
-// door leads to a server that may be replaced by another.
+// door leads to a server that may be replaced.
 type door struct {
 	mu     sync.Mutex
 	server *server
@@ -89,7 +89,7 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTrip(r)
 }
 
-// lead sets the server and returns the one before.
+// lead sets the server and returns the previous one.
 func (d *door) lead(to *server) *server {
 	d.mu.Lock()
 	defer d.mu.Unlock()

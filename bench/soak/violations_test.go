@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal/waltest"
 )
 
-// What soak.json says of violations is what was found.
+// soak.json has the number of violations that were found.
 func TestViolationsAreCounted(t *testing.T) {
 	found := errors.Join(
 		fmt.Errorf("disk 1: %w\nthe history is elsewhere", &linear.Violation{Problems: []string{"a", "b", "c"}}),
@@ -36,7 +36,7 @@ func TestViolationsAreCounted(t *testing.T) {
 	}
 }
 
-// A store that loses what it said was synced makes violations that are counted.
+// A store that loses synced data causes violations that are counted.
 func TestViolationsOfABrokenDisk(t *testing.T) {
 	for seed := range uint64(2) {
 		if _, err := lives(t.Context(), seed, waltest.Options{IgnoreSync: true}); violations(err) == 0 {

@@ -1,6 +1,5 @@
-// Package storageengines measures what could carry the embedded store: small writes, each durable
-// before it is acknowledged, from several writers at once. docs/decisions/storage-engine.md
-// records the outcome. Run it with
+// Package storageengines compares engines for the embedded store: small writes, each durable before it is acknowledged,
+// from several concurrent writers. docs/decisions/storage-engine.md records the outcome. Run it with
 //
 //	go test -bench . -benchtime 3s ./bench/storage-engines
 package storageengines

@@ -17,8 +17,8 @@ import (
 
 const valueBytes = 1024
 
-// engine writes one key durably. A store with revisions needs, per write, the record under its
-// key and the change under its revision; an engine that is not a log is given both to write.
+// engine writes one key durably. A store with revisions needs, per write, the record under its key and the change under
+// its revision; an engine that is not a log is given both to write.
 type engine struct {
 	put   func(key string, value []byte) error
 	close func() error
@@ -42,7 +42,7 @@ func openWAL(dir string) (engine, error) {
 	}, nil
 }
 
-// Pebble commits concurrent batches with one sync by itself.
+// Pebble itself commits concurrent batches with one sync.
 func openPebble(dir string) (engine, error) {
 	db, err := pebble.Open(dir, &pebble.Options{Logger: silent{}})
 	if err != nil {
@@ -73,7 +73,7 @@ func (silent) Fatalf(f string, a ...any) {
 	panic(fmt.Sprintf(f, a...))
 }
 
-// bbolt's own Batch waits for a timer; a queue in front, as the wal has one, serves it better.
+// bbolt's own Batch waits for a timer; a queue in front, like that of the wal, is faster.
 func openBolt(dir string) (engine, error) {
 	db, err := bbolt.Open(filepath.Join(dir, "bolt"), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
 	if err != nil {
@@ -115,7 +115,7 @@ type put struct {
 	done  chan error
 }
 
-// group hands whatever has gathered to one commit at a time.
+// group passes everything that has gathered to one commit at a time.
 type group struct {
 	puts chan *put
 	end  sync.WaitGroup

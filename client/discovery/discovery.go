@@ -22,10 +22,10 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// TTL is how long an answer is kept by default, as by kubectl.
+// TTL is how long an answer is cached by default, as by kubectl.
 const TTL = 6 * time.Hour
 
-// How fast the server may be asked: one question for every group and version comes at once.
+// The rate limit of requests to the server: those for all groups and versions come in one burst.
 const (
 	qps   = 50
 	burst = 300
@@ -33,12 +33,12 @@ const (
 
 // Options of a Client.
 type Options struct {
-	// CacheDir is the directory of what is kept, kubectl's --cache-dir: ~/.kube/cache or
-	// KUBECACHEDIR. Answers are kept in memory when it is empty.
+	// CacheDir is the cache directory, kubectl's --cache-dir: ~/.kube/cache or KUBECACHEDIR. If it is empty, answers
+	// are cached in memory.
 	CacheDir string
-	// TTL is how long they are kept on disk; [TTL] when 0.
+	// TTL is how long answers on disk are valid; [TTL] when 0.
 	TTL time.Duration
-	// Warn is told when a short name stands for several resources. It may be nil.
+	// Warn is called when a short name stands for several resources. It may be nil.
 	Warn func(string)
 }
 
@@ -48,10 +48,10 @@ type Client struct {
 	shortcuts  meta.RESTMapper
 	mapper     meta.RESTMapperWithContext // the same, with contexts
 	categories restmapper.CategoryExpanderWithContext
-	turn       chan struct{} // is held by who uses the above: client-go's cache on disk is for one at a time
+	turn       chan struct{} // held by the user of the above: client-go's disk cache is for one caller at a time
 }
 
-// New makes a Client of the server that config leads to. It asks nothing yet.
+// New makes a Client of config's server. It makes no request yet.
 func New(config *rest.Config, o Options) (*Client, error) {
 	config = rest.CopyConfig(config)
 	if config.QPS >= 0 {
@@ -90,7 +90,7 @@ func open(config *rest.Config, o Options) (clientgo.CachedDiscoveryInterface, er
 	return memory.NewMemCacheClient(asked), nil
 }
 
-// hostDir is where kubectl keeps what it knows about a host.
+// hostDir is kubectl's cache directory of a host.
 func hostDir(cache, host string) string {
 	name := strings.Replace(strings.Replace(host, "https://", "", 1), "http://", "", 1)
 	name = regexp.MustCompile(`[^(\w/.)]`).ReplaceAllString(name, "_")
@@ -98,9 +98,9 @@ func hostDir(cache, host string) string {
 	return filepath.Join(cache, "discovery", filepath.Join("/", name))
 }
 
-// Server is the discovery client of client-go behind this one, with the same cache: groups,
-// resources, the server's version, OpenAPI documents. With a CacheDir it is for one goroutine at a
-// time, which calls nothing else of the Client meanwhile.
+// Server is the discovery client of client-go behind this one, with the same cache: groups, resources, the server's
+// version, OpenAPI documents. With a CacheDir it is for one goroutine at a time, which must not use the Client
+// otherwise meanwhile.
 func (c *Client) Server() clientgo.CachedDiscoveryInterface { return c.server }
 
 // enter waits for its turn; leave ends it.
@@ -123,7 +123,7 @@ func (c *Client) withContext() clientgo.CachedDiscoveryInterfaceWithContext {
 // generate. With a CacheDir it is for one goroutine at a time, as the Server is.
 func (c *Client) Mapper() meta.RESTMapper { return c.shortcuts }
 
-// Invalidate forgets what is kept: the server is asked anew. The error is the context's.
+// Invalidate drops the cache: the server is asked again. The error is the context's.
 func (c *Client) Invalidate(ctx context.Context) error {
 	if err := c.enter(ctx); err != nil {
 		return err
@@ -152,10 +152,9 @@ func (e *notServed) Error() string {
 
 func (e *notServed) Unwrap() error { return e.cause }
 
-// Mapping finds what a name stands for: a resource or a kind, in the plural or singular, or a short
-// name, alone or with its group, or with version and group ("deploy", "deployments.apps",
-// "deployments.v1.apps", "Deployment.v1.apps"). Without a version it is the one that the server
-// prefers.
+// Mapping finds the resource of a name: a resource or a kind, in the plural or singular, or a short name, alone or with
+// its group, or with version and group ("deploy", "deployments.apps", "deployments.v1.apps", "Deployment.v1.apps").
+// Without a version it returns the server's preferred one.
 func (c *Client) Mapping(ctx context.Context, name string) (*meta.RESTMapping, error) {
 	if name == "" {
 		return nil, errors.New("the name of a resource is empty")
@@ -188,8 +187,8 @@ func (c *Client) Mapping(ctx context.Context, name string) (*meta.RESTMapping, e
 	return found, err
 }
 
-// MappingOf finds the resource of an object of a known type, in the first of these versions of its
-// kind that the server serves, or else in the one that the server prefers.
+// MappingOf finds the resource of an object of a known type, in the first of these versions of its kind that the server
+// serves, or else in the server's preferred version.
 func (c *Client) MappingOf(ctx context.Context, kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
@@ -198,8 +197,7 @@ func (c *Client) MappingOf(ctx context.Context, kind schema.GroupKind, versions 
 	return c.mapper.RESTMappingWithContext(ctx, kind, versions...)
 }
 
-// Category lists the resources that a name such as "all" stands for; none when it is no category.
-// The error is the context's.
+// Category lists the resources of a category such as "all"; none if it is not a category. The error is the context's.
 func (c *Client) Category(ctx context.Context, name string) ([]schema.GroupResource, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
@@ -215,8 +213,8 @@ func (c *Client) Category(ctx context.Context, name string) ([]schema.GroupResou
 	return once, nil
 }
 
-// Target addresses an object, or a collection when name is empty. The namespace is left out where
-// the resource has none.
+// Target addresses an object, or a collection when name is empty. It ignores the namespace if the resource is not
+// namespaced.
 func Target(m *meta.RESTMapping, namespace, name string) client.Target {
 	t := client.Target{Resource: m.Resource, Name: name}
 	if m.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -238,9 +236,8 @@ func (c *Client) TargetOf(ctx context.Context, obj runtime.Object, namespace str
 	return Target(m, namespace, ""), nil
 }
 
-// Names lists the resources of the versions that the server prefers, as people may write them:
-// "pods", "deployments.apps". What can be told of a server whose groups do not all answer comes
-// with an error.
+// Names lists the resources of the server's preferred versions, in the usual notation: "pods", "deployments.apps". If
+// some groups do not answer, it returns the others with an error.
 func (c *Client) Names(ctx context.Context) ([]string, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/discovery/cached/disk"
 )
 
-// onDisk is client-go's cache, kept from writing where a server says: it makes the path of a file of the names of a group and
-// its version as they come, "../.." included.
+// onDisk is client-go's cache, protected from paths chosen by a server: the cache builds file names from the names of
+// groups and versions unchecked, including "../..".
 type onDisk struct{ *disk.CachedDiscoveryClient }
 
 var (
@@ -32,7 +32,7 @@ func (d onDisk) ServerResourcesForGroupVersionWithContext(ctx context.Context, g
 	return d.CachedDiscoveryClient.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
 }
 
-// What follows is as in the cache, which asks itself, and not this one, for each group.
+// The rest is as in the cache, which calls itself, not this wrapper, for each group.
 
 // ServerGroupsAndResources is that of the WithContext without one.
 func (d onDisk) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {

@@ -21,7 +21,7 @@ import (
 // ConfigMapOptions are the flags of kubectl create configmap.
 type ConfigMapOptions struct {
 	Sources
-	AppendHash bool // a hash of the content is put behind the name
+	AppendHash bool // append a hash of the content to the name
 }
 
 // ConfigMap makes what kubectl create configmap NAME makes. Files that are not UTF-8 become binary
@@ -89,7 +89,7 @@ func newKey(m *corev1.ConfigMap, key string) error {
 type SecretOptions struct {
 	Sources
 	Type       corev1.SecretType // the server's default, Opaque, when empty
-	AppendHash bool
+	AppendHash bool              // append a hash of the content to the name
 }
 
 // Secret makes what kubectl create secret generic NAME makes.
@@ -141,7 +141,7 @@ func hashSecret(s *corev1.Secret, wanted bool) (err error) {
 	return err
 }
 
-// appendHash puts the hash behind a name. Letters and digits that could form words are replaced.
+// appendHash appends the hash to a name. Letters and digits that could form words are replaced.
 func appendHash(name string, hashed map[string]any) (string, error) {
 	data, err := json.Marshal(hashed)
 	if err != nil {
@@ -155,11 +155,11 @@ func appendHash(name string, hashed map[string]any) (string, error) {
 // TLSOptions are the flags of kubectl create secret tls.
 type TLSOptions struct {
 	Cert, Key  string // paths of PEM files; required
-	AppendHash bool
-	FS         fs.FS // where the paths lead; the machine's own files when nil
+	AppendHash bool   // append a hash of the content to the name
+	FS         fs.FS  // file system of the paths; the machine's own files when nil
 }
 
-// TLSSecret makes what kubectl create secret tls NAME makes. The key must be the certificate's.
+// TLSSecret makes what kubectl create secret tls NAME makes. The key must match the certificate.
 func TLSSecret(name string, o TLSOptions) (*corev1.Secret, error) {
 	if o.Cert == "" || o.Key == "" {
 		return nil, errors.New("key and cert must be specified")
@@ -183,12 +183,12 @@ func TLSSecret(name string, o TLSOptions) (*corev1.Secret, error) {
 
 // DockerOptions are the flags of kubectl create secret docker-registry.
 type DockerOptions struct {
-	Username, Password, Email string
+	Username, Password, Email string // the credentials
 	Server                    string // "https://index.docker.io/v1/" when empty
 	// Files is a ~/.docker/config.json, each "path" or ".dockerconfigjson=path", instead of the rest.
 	Files      []string
-	AppendHash bool
-	FS         fs.FS // where the paths lead; the machine's own files when nil
+	AppendHash bool  // append a hash of the content to the name
+	FS         fs.FS // file system of the paths; the machine's own files when nil
 }
 
 // DockerSecret makes what kubectl create secret docker-registry NAME makes.

@@ -3,14 +3,12 @@
 //
 //	d, err := generate.Deployment("web", generate.DeploymentOptions{Images: []string{"nginx"}})
 //
-// Options are kubectl's flags of the same name: numbers are numbers, a flag that may be repeated
-// is a slice, and what has a syntax of its own ("app=web,tier=front", "80:8080",
-// "deployments.apps/scale") is text in that syntax. The zero value of an option is the default of
-// the flag. Objects carry their kind and version, and no namespace: the caller sets one where the
-// user named it.
+// Options are kubectl's flags of the same name: numbers are numbers, a repeatable flag is a slice, and a value with a
+// syntax of its own ("app=web,tier=front", "80:8080", "deployments.apps/scale") is text in that syntax. The zero value
+// of an option is the default of the flag. Objects carry their kind and version, but no namespace: the caller sets one
+// if the user gave it.
 //
-// Nothing is sent; a dry run is what every function does. [Record] puts down the command that
-// caused the change.
+// Nothing is sent: every function is a dry run. [Record] records the command that caused the change.
 //
 // # Differences from kubectl
 //
@@ -21,6 +19,6 @@
 //
 // # Errors
 //
-// Every error is about the input, in kubectl's words where it has some. Functions may be called
-// from any goroutine and keep nothing; they read files only where an option names one.
+// Every error is about the input, with kubectl's text if it has one. Functions may be called from any goroutine and
+// have no state; they read files only if an option names one.
 package generate

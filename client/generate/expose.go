@@ -17,7 +17,7 @@ import (
 	content "k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ExposeOptions are the flags of kubectl expose. What is empty is taken from the exposed object.
+// ExposeOptions are the flags of kubectl expose. Empty values are taken from the exposed object.
 type ExposeOptions struct {
 	Name       string // of the Service
 	Port       string // of the Service: a number, or several with commas between
@@ -28,7 +28,7 @@ type ExposeOptions struct {
 
 	Type            string // ClusterIP, NodePort, LoadBalancer or ExternalName
 	ClusterIP       string // "None" for a headless service
-	ExternalIP      string
+	ExternalIP      string // an address outside the cluster
 	LoadBalancerIP  string // with type LoadBalancer
 	SessionAffinity string // None or ClientIP
 }
@@ -96,8 +96,8 @@ func (o ExposeOptions) labels(from subject) (selector, labels map[string]string,
 	return selector, labels, nil
 }
 
-// ports are those of the flag, or else those of the object. A protocol that was not asked for is
-// the one that the object has for a port; where it has several, each becomes a port.
+// ports are those of the flag, or else those of the object. Without a protocol in the flag, a port has the object's; if
+// the object has several for it, each becomes a port.
 func (o ExposeOptions) ports(have []corev1.ServicePort) ([]corev1.ServicePort, error) {
 	protocols := map[string][]corev1.Protocol{}
 	var numbers []string
@@ -144,7 +144,7 @@ func (o ExposeOptions) ports(have []corev1.ServicePort) ([]corev1.ServicePort, e
 	return ports, nil
 }
 
-// subject is what an object says about a service before it.
+// subject is what an object implies for its service.
 type subject struct {
 	name             string
 	labels, selector map[string]string

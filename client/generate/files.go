@@ -19,20 +19,20 @@ import (
 // Sources are the flags that fill a ConfigMap or a Secret.
 type Sources struct {
 	Literals []string // each "key=value"
-	// Files are paths of files, each "key=path" or "path", whose key is its base name; or of
-	// directories, whose regular files are taken.
+	// Files are paths of files, each "key=path" or "path", with the base name as key; or of directories, whose regular
+	// files are taken.
 	Files []string
 	// EnvFiles are paths of files with a line "KEY=value" for each key. They exclude the others.
 	EnvFiles []string
 
-	// FS is where the paths lead. The machine's own files when nil, whatever the paths look like.
+	// FS is the file system of the paths; nil means the machine's own files, whatever the paths look like.
 	FS fs.FS
-	// Getenv is asked for the keys that stand in an env file without a value. They are empty when
-	// nil; kubectl's is os.Getenv.
+	// Getenv is called for the keys without a value in an env file. If it is nil they are empty; kubectl's is
+	// os.Getenv.
 	Getenv func(string) string
 }
 
-// machine opens the machine's files. Unlike os.DirFS it takes all paths that the system takes.
+// machine opens the machine's files. Unlike os.DirFS it accepts every path that the system does.
 type machine struct{}
 
 func (machine) Open(name string) (fs.File, error) { return os.Open(name) }
@@ -62,7 +62,7 @@ func (s Sources) readLiterals(to sink) error {
 	for _, text := range s.Literals {
 		key, value, found := strings.Cut(text, "=")
 		if !found || key == "" {
-			// What cannot be read may be a secret.
+			// The unreadable content may be a secret.
 			return errors.New("invalid literal source, expected key=value")
 		}
 		if err := to.literal(key, value); err != nil {

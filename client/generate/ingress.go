@@ -15,9 +15,9 @@ import (
 
 // IngressOptions are the flags of kubectl create ingress. A rule or a default backend is required.
 type IngressOptions struct {
-	Class string
-	// Rules are each "host/path=service:port[,tls[=secret]]". A path that ends in * is a prefix, any
-	// other must match exactly.
+	Class string // name of the ingress class
+	// Rules are each "host/path=service:port[,tls[=secret]]". A path that ends in * is a prefix; any other must match
+	// exactly.
 	Rules          []string
 	DefaultBackend string   // "service:port"
 	Annotations    []string // each "key=value"

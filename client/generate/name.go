@@ -23,7 +23,7 @@ func Image(ref string) error {
 	return nil
 }
 
-// checkName holds a name to the rule of its kind, which is the server's.
+// checkName checks a name by the server's rule for its kind.
 func checkName(kind, name string, rule validation.ValidateNameFunc) error {
 	if name == "" {
 		return fmt.Errorf("name must be specified")

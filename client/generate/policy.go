@@ -114,9 +114,9 @@ func amount(flag, text string) (*intstr.IntOrString, error) {
 
 // PriorityClassOptions are the flags of kubectl create priorityclass.
 type PriorityClassOptions struct {
-	Value            int32
-	GlobalDefault    bool
-	Description      string
+	Value            int32                   // higher is more important
+	GlobalDefault    bool                    // whether it is for pods without a class
+	Description      string                  // for users
 	PreemptionPolicy corev1.PreemptionPolicy // PreemptLowerPriority when empty
 }
 

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ResourceMapper finds the resource that a name or a short name stands for. An error says that the
-// server does not serve it. The meta.RESTMapper of package discovery is one.
+// ResourceMapper finds the resource of a name or a short name. An error says that the server does not serve it. The
+// meta.RESTMapper of package discovery implements it.
 type ResourceMapper interface {
 	ResourceFor(partial schema.GroupVersionResource) (schema.GroupVersionResource, error)
 }
@@ -22,10 +22,10 @@ type ResourceMapper interface {
 type RoleOptions struct {
 	Verbs         []string // required
 	Resources     []string // each "resource[.group][/subresource]"; required
-	ResourceNames []string
+	ResourceNames []string // limit the rule to objects with these names
 
 	Mapper ResourceMapper // knows what the server serves; required
-	Warn   func(string)   // is told of verbs that are not standard ones; may be nil
+	Warn   func(string)   // called for non-standard verbs; may be nil
 }
 
 // Role makes what kubectl create role NAME makes: a rule for each API group.
@@ -53,8 +53,7 @@ func Role(name string, o RoleOptions) (*rbacv1.Role, error) {
 type ClusterRoleOptions struct {
 	RoleOptions
 	NonResourceURLs []string // such as "/healthz" or "/logs/*"
-	// Aggregation is the labels of cluster roles whose rules this one gathers: "key=value,…". It
-	// excludes the rest.
+	// Aggregation is the labels of the cluster roles to aggregate: "key=value,…". It excludes the rest.
 	Aggregation string
 }
 
@@ -174,8 +173,7 @@ func (o RoleOptions) rules(verbs []string, refs []resourceRef) ([]rbacv1.PolicyR
 	return rules, nil
 }
 
-// checkServed refuses resources that the server does not serve, and special verbs on others than
-// they are for.
+// checkServed refuses resources that the server does not serve, and special verbs on resources they do not apply to.
 func (o RoleOptions) checkServed(verbs []string, refs []resourceRef) error {
 	if o.Mapper == nil {
 		return errors.New("a Mapper is required to know the server's resources")
@@ -244,8 +242,8 @@ func unique(texts []string) []string {
 
 // BindingOptions are the flags of kubectl create rolebinding and clusterrolebinding.
 type BindingOptions struct {
-	Role, ClusterRole string // one of them; a ClusterRoleBinding takes a ClusterRole
-	Users, Groups     []string
+	Role, ClusterRole string   // one of them; a ClusterRoleBinding takes a ClusterRole
+	Users, Groups     []string // names of subjects
 	ServiceAccounts   []string // each "namespace:name"
 }
 

@@ -30,28 +30,28 @@ type RunOptions struct {
 	Replicas    *int32   // of a Deployment; one when nil
 	Expose      bool     // makes a Service of the container's port, too
 
-	// Restart is the restart policy. It chooses the kind when no generator is named: Always, which
-	// is the default, a Deployment; OnFailure a Job; Never a Pod.
+	// Restart is the restart policy. Without a generator it decides the kind: Always, the default, makes a Deployment;
+	// OnFailure a Job; Never a Pod.
 	Restart string
-	// Generator names what is made whatever the restart policy: one of the constants.
+	// Generator decides the kind regardless of the restart policy: one of the constants.
 	Generator string
 }
 
 // Container is what the flags of kubectl run say about the container.
 type Container struct {
-	Image   string // required
-	Args    []string
+	Image   string   // required
+	Args    []string // arguments of the image's command
 	Command bool     // Args are the command and its arguments, instead of arguments to the image's
 	Env     []string // each "NAME=value"
 	Port    int32    // that it listens on; none when 0
 
 	ImagePullPolicy string // Always, IfNotPresent or Never; the server's default when empty
-	Privileged      bool
-	Stdin, TTY      bool
-	LeaveStdinOpen  bool
+	Privileged      bool   // give it all privileges
+	Stdin, TTY      bool   // as in the container's spec
+	LeaveStdinOpen  bool   // keep Stdin open after the first client
 }
 
-// Run makes what kubectl run NAME makes: the object, and after it the Service when the options say
+// Run makes what kubectl run NAME makes: the object, followed by the Service if the options say Expose.
 // Expose.
 func Run(name string, o RunOptions) ([]runtime.Object, error) {
 	plan, err := o.plan(name)

@@ -21,8 +21,7 @@ type DeploymentOptions struct {
 	Port     int32    // that the first container listens on; none when 0
 	Command  []string // of the container; only with one image
 
-	// Suffix makes container names of images unique where characters had to be replaced. Five
-	// random characters when nil.
+	// Suffix makes container names unique if characters of images had to be replaced; five random characters when nil.
 	Suffix func() string
 }
 
@@ -108,9 +107,9 @@ func containerName(image string, suffix func() string) string {
 
 // JobOptions are the flags of kubectl create job.
 type JobOptions struct {
-	Image   string
-	Command []string
-	From    *batchv1.CronJob // whose job is started by hand, instead of Image
+	Image   string           // required without From
+	Command []string         // of the container
+	From    *batchv1.CronJob // run its job now, instead of Image
 }
 
 // Job makes what kubectl create job NAME makes.
@@ -151,7 +150,7 @@ func jobFrom(name string, c *batchv1.CronJob) *batchv1.Job {
 		TypeMeta: typeMeta(batchv1.SchemeGroupVersion, "Job"),
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Annotations: annotations, Labels: template.Labels,
-			// It does not block its owner's deletion: that takes a right which creators of jobs may lack.
+			// It does not block its owner's deletion: that requires a permission which creators of jobs may lack.
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "CronJob", Name: c.Name, UID: c.UID, Controller: ptr.To(true),
 			}},
@@ -162,10 +161,10 @@ func jobFrom(name string, c *batchv1.CronJob) *batchv1.Job {
 
 // CronJobOptions are the flags of kubectl create cronjob.
 type CronJobOptions struct {
-	Image    string // required
-	Schedule string // in cron's syntax; required
-	Command  []string
-	Restart  string // OnFailure, which is the default, or Never
+	Image    string   // required
+	Schedule string   // in cron's syntax; required
+	Command  []string // of the container
+	Restart  string   // OnFailure, which is the default, or Never
 }
 
 // CronJob makes what kubectl create cronjob NAME makes.

@@ -40,8 +40,8 @@ func (e Environment) namespace() string {
 	return "default"
 }
 
-// inCluster is the way from a pod to its own API server. Of the overrides, the server, a token and
-// the CA count, as in client-go.
+// inCluster is the access of a pod to its own API server. Of the overrides, the server, a token and the CA take effect,
+// as in client-go.
 func (o Options) inCluster() (*Access, error) {
 	env, token := o.Environment, o.Environment.file("token")
 	data, err := os.ReadFile(token)

@@ -19,18 +19,18 @@ import (
 var (
 	// ErrNoServer: no file and no override says where the API server is.
 	ErrNoServer = errors.New("no API server is configured")
-	// ErrNotFound: a context, cluster or user was asked for that no file holds.
+	// ErrNotFound: no file has the requested context, cluster or user.
 	ErrNotFound = errors.New("not found")
 )
 
-// Environment is what decides, outside the files, which of them are read. A program makes it of its
-// environment variables with [EnvironmentOf]; an empty one leads nowhere.
+// Environment is the process environment that decides which files are read. A program makes it from its environment
+// variables with [EnvironmentOf]; an empty one finds nothing.
 type Environment struct {
 	Kubeconfig string // KUBECONFIG: paths separated as in PATH
 	Home       string // the home directory, which holds .kube/config
 	Cache      string // KUBECACHEDIR: where answers of servers are kept
 
-	// What a pod is given.
+	// The environment of a pod.
 	ServiceHost, ServicePort string // KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT
 	PodNamespace             string // POD_NAMESPACE, which some set by the downward API
 	ServiceAccount           string // directory of token, ca.crt and namespace; the usual one when empty
@@ -60,33 +60,33 @@ func (e Environment) CacheDir() string {
 	return ""
 }
 
-// Options say where to look and what to put above it.
+// Options say where to look and what overrides it.
 type Options struct {
 	Path        string // the only file to read; it must exist
 	Environment Environment
 
-	// InCluster asks for the service account of the pod when the files name no server.
+	// InCluster uses the pod's service account if the files name no server.
 	InCluster bool
 
-	// Overrides win over the files, each value that is set by itself. kubectl's flag --server is
-	// ClusterInfo.Server, --token is AuthInfo.Token, --context is CurrentContext, --user is
-	// Context.AuthInfo, --namespace is Context.Namespace, --as is AuthInfo.Impersonate and so on.
+	// Overrides take precedence over the files, each set value separately. kubectl's flag --server is
+	// ClusterInfo.Server, --token is AuthInfo.Token, --context is CurrentContext, --user is Context.AuthInfo,
+	// --namespace is Context.Namespace, --as is AuthInfo.Impersonate and so on.
 	Overrides clientcmd.ConfigOverrides
 
-	// Warn is told when KUBECONFIG lists files and none of them exists. It may be nil.
+	// Warn is called if KUBECONFIG lists files and none of them exists. It may be nil.
 	Warn func(error)
 }
 
-// Access is the way to an API server.
+// Access is how to reach an API server.
 type Access struct {
 	Config *rest.Config
-	// Namespace is where requests go that name none; Explicit says that an override set it.
+	// Namespace is the default namespace of requests; Explicit says that an override set it.
 	Namespace string
 	Explicit  bool
 }
 
-// Files returns the paths that are looked at, in order of precedence: for each cluster, user and
-// context the first file that has it wins, and for the current context the first that sets one.
+// Files returns the paths to read, in order of precedence: for each cluster, user and context the first file that has
+// it counts, and for the current context the first that sets one.
 func (o Options) Files() []string {
 	switch env := o.Environment; {
 	case o.Path != "":
@@ -105,8 +105,8 @@ func (o Options) Files() []string {
 	return nil
 }
 
-// Read returns the files merged, before overrides. Paths in them are absolute in the result. It is
-// empty when no file exists, unless Path names one.
+// Read returns the files merged, before overrides. It makes the paths in them absolute. It is empty if no file exists,
+// unless Path names one.
 func Read(o Options) (*api.Config, error) {
 	files := o.Files()
 	rules := rules(o, files)
@@ -143,11 +143,10 @@ func rules(o Options, files []string) *clientcmd.ClientConfigLoadingRules {
 	}
 }
 
-// Load reads the files, applies the overrides and returns the way to the API server.
+// Load reads the files, applies the overrides and returns how to reach the API server.
 //
-// Exec plugins are not run and token files are watched for change: both happen when requests are
-// sent. Plugins run with the environment of the process. As with kubectl, credentials are left out
-// when the server is not spoken to by TLS.
+// Load runs no exec plugins: they run, and token files are read again, when requests are sent. Plugins run with the
+// environment of the process. As with kubectl, credentials are omitted if the connection does not use TLS.
 func Load(o Options) (*Access, error) {
 	files := o.Files()
 	config, err := Read(o)
@@ -214,7 +213,8 @@ func (s source) context() api.Context {
 	return c
 }
 
-// checkNames says which name leads nowhere. A context may name a user that does not exist: its
+// checkNames finds references to missing entries. A context may name a user that does not exist: its requests are
+// anonymous, or have the overrides' credentials.
 // requests are anonymous, or carry what the overrides give.
 func (s source) checkNames() error {
 	if name := s.contextName(); name != "" && s.config.Contexts[name] == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// Entry is the way to one cluster as one user. Certificates and keys are PEM.
+// Entry is one cluster with one user. Certificates and keys are PEM.
 type Entry struct {
 	Name      string // of the context and of its cluster; required
 	User      string // name of the user entry; Name when empty
@@ -27,10 +27,10 @@ type Entry struct {
 	Token            string // bearer token, used beside or instead of a certificate
 }
 
-// ErrLocked: another process writes the file, or died while it did.
+// ErrLocked: another process is writing the file, or died doing so.
 var ErrLocked = errors.New("kubeconfig is locked")
 
-// How long Add waits for another writer, and how often it looks.
+// How long Add waits for another writer, and how often it checks.
 const (
 	lockWait  = 2 * time.Second
 	lockRetry = 20 * time.Millisecond
@@ -42,9 +42,9 @@ func (e Entry) Config() (*api.Config, error) {
 	return config, e.into(config)
 }
 
-// Add puts the entry into the kubeconfig file at path and makes it the current context. Entries
-// of the same names are replaced, all others stay. A missing file and its directory are made. The
-// file is replaced as a whole and ends with mode 0600: readers see it as it was or as it is to be.
+// Add adds the entry to the kubeconfig file at path and makes it the current context. It replaces entries of the same
+// names and keeps all others. A missing file and its directory are created. The file is replaced atomically, with mode
+// 0600.
 //
 // Comments in the file and fields unknown to client-go are lost, as with kubectl config. A file
 // that cannot be read as a kubeconfig is left alone and an error returned. Add waits for another

@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Of returns what kubectl prints of an error before it fails: one or more lines, without a newline
+// Of returns what kubectl prints for an error before it exits: one or more lines, without a final newline. It is empty
+// if there is no error.
 // behind the last. It is empty when there is no error.
 func Of(err error) string {
 	if err == nil {
@@ -76,7 +77,7 @@ func bare(err error) string {
 	return text
 }
 
-// standard words the errors of the server and of the way to it, and passes others through.
+// standard formats the errors of the server and the connection, and passes others through.
 func standard(err error) (text string, known bool) {
 	if status := statusOf(err); status != nil {
 		switch {

@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Group is what a server answered about one resource.
+// Group is the server's answer for one resource.
 type Group struct {
 	Kind       schema.GroupKind
-	Namespaced bool
+	Namespaced bool             // whether its objects have namespaces
 	Objects    []runtime.Object // tables, or objects one by one
 }
 
 // Groups prints the answers about several resources below one another, as kubectl get does for
 // "pods,services": names with their kinds when there are several, and a line between the groups
-// that have something to show. The form is "" or "wide". It tells whether anything was printed;
+// that have something to show. The form is "" or "wide". It reports whether anything was printed;
 // kubectl says "No resources found" when not.
 func Groups(w io.Writer, form string, o Options, groups ...Group) (printed bool, err error) {
 	kinds := map[schema.GroupKind]bool{}

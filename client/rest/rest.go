@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,13 +36,10 @@ func New(config *clientgo.Config, scheme *runtime.Scheme) (*Client, error) {
 	return &Client{clients: clients}, nil
 }
 
-// errNoName: the target names a collection where one object is needed.
-var errNoName = errors.New("the target has no name")
-
 // Get implements client.Getter.
 func (c *Client) Get(ctx context.Context, t client.Target) (runtime.Object, error) {
 	if t.Name == "" {
-		return nil, errNoName
+		return nil, client.ErrNoName
 	}
 	r, err := c.request("GET", t, nil)
 	if err != nil {
@@ -76,7 +72,7 @@ func (c *Client) Create(ctx context.Context, t client.Target, obj runtime.Object
 // Update implements client.Updater.
 func (c *Client) Update(ctx context.Context, t client.Target, obj runtime.Object, options metav1.UpdateOptions) (runtime.Object, error) {
 	if t.Name == "" {
-		return nil, errNoName
+		return nil, client.ErrNoName
 	}
 	return c.write(ctx, "PUT", t, obj, &options)
 }
@@ -96,7 +92,7 @@ func (c *Client) write(ctx context.Context, verb string, t client.Target, obj, o
 // Patch implements client.Patcher.
 func (c *Client) Patch(ctx context.Context, t client.Target, patch client.Patch, options metav1.PatchOptions) (runtime.Object, error) {
 	if t.Name == "" {
-		return nil, errNoName
+		return nil, client.ErrNoName
 	}
 	r, err := c.request("PATCH", t, &options)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -30,15 +29,6 @@ var (
 	pods        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 )
-
-// inProcess is a RoundTripper over a handler.
-type inProcess struct{ http.Handler }
-
-func (h inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w.Result(), nil
-}
 
 // seen is what a server got.
 type seen struct {

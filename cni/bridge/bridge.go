@@ -34,7 +34,7 @@ func run(ctx context.Context, stdin []byte, name string, args ...string) ([]byte
 	return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
 }
 
-// link is what ip tells of a device.
+// link is a device as reported by ip.
 type link struct {
 	Name string `json:"ifname"`
 	Info struct {
@@ -47,7 +47,7 @@ type link struct {
 	} `json:"addr_info"`
 }
 
-// links lists devices with their addresses, all or those that the arguments select.
+// links lists devices with their addresses: all, or those selected by the arguments.
 func (b *Bridge) links(ctx context.Context, selection ...string) ([]link, error) {
 	out, err := b.options.Run(ctx, nil, "ip", append([]string{"-json", "-details", "address", "show"}, selection...)...)
 	if err != nil {
@@ -77,11 +77,11 @@ func (b *Bridge) device(ctx context.Context) (*link, error) {
 			return &l, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // none is an answer
+	return nil, nil //nolint:nilnil // there is none
 }
 
-// Up sets up what is missing of the device, its addresses, IP forwarding and masquerading, and
-// corrects what is not as it should be. It may be called again, with pods attached, too.
+// Up sets up the device, its addresses, IP forwarding and masquerading, and corrects whatever differs. It may be called
+// again, also with pods attached.
 func (b *Bridge) Up(ctx context.Context) error {
 	device, err := b.device(ctx)
 	if err != nil {
@@ -101,22 +101,21 @@ func (b *Bridge) Up(ctx context.Context) error {
 	return nil
 }
 
-// forward turns forwarding on by commands and not by a write, so that it happens in the namespace
-// where Run runs.
+// forward turns on forwarding by commands rather than a write, so that it happens in the namespace where Run runs.
 func (b *Bridge) forward(ctx context.Context, subnet netip.Prefix) error {
 	setting := "/proc/sys/net/ipv4/ip_forward"
 	if subnet.Addr().Is6() {
 		setting = "/proc/sys/net/ipv6/conf/all/forwarding"
 	}
 	now, err := b.options.Run(ctx, nil, "cat", setting)
-	if err != nil || strings.TrimSpace(string(now)) == "1" { // perhaps nobody may write here
+	if err != nil || strings.TrimSpace(string(now)) == "1" { // the file may not be writable here
 		return err
 	}
 	_, err = b.options.Run(ctx, []byte("1\n"), "tee", setting)
 	return err
 }
 
-// setUp is what ip is to do, given the device as it is or nil.
+// setUp returns the commands for ip, given the present device or nil.
 func (b *Bridge) setUp(device *link) string {
 	var s strings.Builder
 	name, mtu := b.options.Bridge, ""
@@ -124,13 +123,11 @@ func (b *Bridge) setUp(device *link) string {
 		mtu = fmt.Sprintf(" mtu %d", b.options.MTU)
 	}
 	if device == nil {
-		// A fixed address: otherwise the device takes the lowest of its ports', and changes it as
-		// pods come and go.
+		// A fixed address: otherwise the device takes the lowest of its ports' and changes it with the pods.
 		fmt.Fprintf(&s, "link add name %s address %s type bridge\n", name, mac(name))
 		device = &link{}
 	}
-	// What one port sends another passes the host's rules, so that the answers of services find
-	// their way back.
+	// Traffic between ports passes the host's rules, so that replies of services find their way back.
 	fmt.Fprintf(&s, "link set dev %s type bridge nf_call_iptables 1 nf_call_ip6tables 1\n", name)
 	fmt.Fprintf(&s, "link set dev %s%s up\n", name, mtu)
 	for _, a := range device.Addresses {
@@ -142,22 +139,22 @@ func (b *Bridge) setUp(device *link) string {
 	for _, gateway := range b.Gateways() {
 		nodad := ""
 		if gateway.Addr().Is6() {
-			nodad = " nodad" // without ports there would be no end to looking for duplicates
+			nodad = " nodad" // without ports, duplicate detection would not end
 		}
 		fmt.Fprintf(&s, "address replace %s dev %s%s\n", gateway, name, nodad)
 	}
 	return s.String()
 }
 
-// mac is a locally administered hardware address made of the name.
+// mac is a locally administered hardware address derived from the name.
 func mac(name string) net.HardwareAddr {
 	sum := sha256.Sum256([]byte(name))
 	return append(net.HardwareAddr{0x0a, 0x58}, sum[:4]...)
 }
 
-// Down removes what Up and the plugins have left: the device with its ports, the rules, port
-// mappings into the subnets, the addresses on record and cached results. Runtimes that could attach
-// more have ended. It goes on after failures; what is not there does not matter.
+// Down removes what Up and the plugins have left: the device with its ports, the rules, port mappings into the subnets,
+// the leases and cached results. Stop all runtimes that attach pods first. It continues after failures, and ignores
+// what does not exist.
 func (b *Bridge) Down(ctx context.Context) error {
 	var errs []error
 	device, err := b.device(ctx)
@@ -184,7 +181,7 @@ func (b *Bridge) removeDevice(ctx context.Context) error {
 	for _, p := range ports {
 		fmt.Fprintf(&s, "link delete dev %s\n", p.Name)
 	}
-	// A port goes with its pod's namespace, perhaps just now: -force goes on after it.
+	// A port is removed with its pod's namespace, perhaps just now: -force continues after the error.
 	_, err = b.options.Run(ctx, []byte(s.String()+"link delete dev "+b.options.Bridge+"\n"), "ip", "-force", "-batch", "-")
 	if left, again := b.device(ctx); again == nil && left == nil {
 		return nil

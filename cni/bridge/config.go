@@ -50,8 +50,8 @@ type chained struct {
 // Device is the name of the bridge on the machine.
 func (b *Bridge) Device() string { return b.options.Bridge }
 
-// Config is the CNI configuration that attaches pods to the bridge: the content of a *.conflist
-// file. It is the same for the same options.
+// Config returns the CNI configuration that attaches pods to the bridge: the content of a *.conflist file. It depends
+// only on the options.
 func (b *Bridge) Config() []byte {
 	o := b.options
 	main := bridgePlugin{
@@ -75,14 +75,13 @@ func (b *Bridge) Config() []byte {
 	encoder := json.NewEncoder(&out)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(list); err != nil {
-		return nil // strings, numbers and booleans: there is nothing that could fail
+		return nil // strings, numbers and booleans always encode
 	}
 	return out.Bytes()
 }
 
-// WriteFile puts data into the file, whole or not at all, and makes its directory. A file that has
-// it already is not touched, so that those who watch it see no change. It reports whether there
-// was one.
+// WriteFile writes data to the file atomically, and creates its directory. If the content is the same the file is not
+// touched, so that watchers see no change. It reports whether it wrote.
 func WriteFile(path string, data []byte) (changed bool, err error) {
 	old, err := os.ReadFile(path)
 	if err == nil && bytes.Equal(old, data) {

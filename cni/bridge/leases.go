@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Lease is an address that host-local has given to a pod.
+// Lease is an address that host-local has allocated for an attachment.
 type Lease struct {
-	Address                netip.Addr
-	ContainerID, Interface string
+	Address                netip.Addr // leased to the attachment
+	ContainerID, Interface string     // of the attachment
 }
 
-// Leases are the addresses on record, in their order. They show what is left of pods.
+// Leases returns the allocated addresses, in order. They reveal leftovers of pods.
 func (b *Bridge) Leases() ([]Lease, error) {
 	files, err := os.ReadDir(b.leaseDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -30,7 +30,7 @@ func (b *Bridge) Leases() ([]Lease, error) {
 	for _, f := range files {
 		addr, err := netip.ParseAddr(f.Name())
 		if err != nil {
-			continue // its lock, and where it goes on
+			continue // not a lease: its lock, or its last address
 		}
 		data, err := os.ReadFile(filepath.Join(b.leaseDir(), f.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -46,10 +46,9 @@ func (b *Bridge) Leases() ([]Lease, error) {
 	return all, nil
 }
 
-// Release frees the addresses, port mappings and cached results of containers that are not live,
-// and returns the leases that it freed. The runtime's DEL does it as a rule; this is for what is
-// left when a runtime and its memory are gone, or when it was killed at the wrong moment. Nothing
-// may be attached to the bridge meanwhile that live does not know of.
+// Release frees the addresses, port mappings and cached results of containers that are not live, and returns the freed
+// leases. Normally the runtime's DEL does it; this is for leftovers of a runtime whose state is lost, or that was
+// killed at the wrong moment. Meanwhile nothing may attach containers that live does not know.
 func (b *Bridge) Release(ctx context.Context, live func(containerID string) bool) ([]Lease, error) {
 	unlock, err := b.lockLeases(ctx)
 	if err != nil {
@@ -76,12 +75,12 @@ func (b *Bridge) Release(ctx context.Context, live func(containerID string) bool
 	return freed, errors.Join(errs...)
 }
 
-// lockLeases keeps host-local out. It waits for as long as the context lets it.
+// lockLeases locks out host-local. It waits until the context ends.
 func (b *Bridge) lockLeases(ctx context.Context) (unlock func(), err error) {
 	path := filepath.Join(b.leaseDir(), "lock")
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil // host-local has not run yet, or does not any more
+		return func() {}, nil // host-local has not run yet
 	}
 	if err != nil {
 		return nil, err
@@ -98,7 +97,7 @@ func (b *Bridge) lockLeases(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// removeResults removes what libcni has cached for the network's containers.
+// removeResults removes the results that libcni has cached for the network's containers.
 func (b *Bridge) removeResults(live func(containerID string) bool) error {
 	dir := filepath.Join(b.options.CacheDir, "results")
 	files, err := os.ReadDir(dir)
@@ -114,7 +113,7 @@ func (b *Bridge) removeResults(live func(containerID string) bool) error {
 			NetworkName, ContainerID string
 		}
 		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		// The prefix may also be that of a longer name.
+		// The prefix may also belong to a longer name.
 		if err != nil || json.Unmarshal(data, &cached) != nil || cached.NetworkName != b.options.Network || live(cached.ContainerID) {
 			continue
 		}

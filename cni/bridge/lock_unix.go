@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// tryLock takes the lock that host-local takes; closing the file gives it back.
+// tryLock takes the lock of host-local; closing the file releases it.
 func tryLock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }

@@ -10,26 +10,26 @@ import (
 	"strings"
 )
 
-// mappingTable is the table of the portmap plugin's nftables backend. All networks of a host share
-// it, one for each family.
+// mappingTable is the table of the portmap plugin's nftables backend. All networks of a host share it, one for each
+// family.
 const mappingTable = "cni_hostport"
 
-// mapping is a rule of that table which leads to an address.
+// mapping is a rule of that table that leads to an address.
 type mapping struct {
 	chain, container string
 	handle           int
 	address          netip.Addr
 }
 
-// removeMappings removes the rules that lead into the bridge's subnets for containers that are not
-// live, and a table in which nothing is left: it would cost every packet of the host a look.
+// removeMappings removes the rules that lead into the bridge's subnets for containers that are not live, and the table
+// if it becomes empty: otherwise every packet of the host would pass through it.
 func (b *Bridge) removeMappings(ctx context.Context, live func(containerID string) bool) error {
 	out, err := b.options.Run(ctx, nil, "nft", "-j", "list", "tables")
 	if err != nil {
 		return err
 	}
 	for _, family := range mappingFamilies(out) {
-		const tries = 5 // others change the table at the same time, and nft does all or nothing
+		const tries = 5 // others may change the table concurrently, and nft is atomic
 		for try := 1; ; try++ {
 			out, err := b.options.Run(ctx, nil, "nft", "-j", "list", "table", family, mappingTable)
 			if err != nil {
@@ -50,7 +50,7 @@ func (b *Bridge) removeMappings(ctx context.Context, live func(containerID strin
 	return nil
 }
 
-// dropMappings is what nft is to do, or nothing.
+// dropMappings returns the commands for nft, or nothing.
 func (b *Bridge) dropMappings(family string, all []mapping, live func(containerID string) bool) string {
 	var s strings.Builder
 	left := 0
@@ -63,7 +63,7 @@ func (b *Bridge) dropMappings(family string, all []mapping, live func(containerI
 		fmt.Fprintf(&s, "delete rule %s %s %s handle %d\n", family, mappingTable, m.chain, m.handle)
 	}
 	if left == 0 {
-		// Deleting a chain fails when it has rules again by now; deleting a table would not.
+		// Deleting a chain fails if rules were added meanwhile; deleting a table would not.
 		for _, chain := range []string{"prerouting", "output", "hostports_all"} {
 			fmt.Fprintf(&s, "flush chain %s %s %s\n", family, mappingTable, chain)
 		}
@@ -85,7 +85,7 @@ type nftList struct {
 	} `json:"nftables"`
 }
 
-// mappingFamilies are the families in which the plugin has a table.
+// mappingFamilies returns the families in which the plugin has a table.
 func mappingFamilies(out []byte) []string {
 	var list nftList
 	if json.Unmarshal(out, &list) != nil {
@@ -100,7 +100,7 @@ func mappingFamilies(out []byte) []string {
 	return families
 }
 
-// mappings are the rules of a table that lead to an address: each has exactly one container's.
+// mappings returns the rules of a table that lead to an address: each belongs to one container.
 func mappings(out []byte) []mapping {
 	var list nftList
 	if json.Unmarshal(out, &list) != nil {
@@ -122,14 +122,14 @@ func mappings(out []byte) []mapping {
 	return all
 }
 
-// target is where a rule sends connections to.
+// target returns the destination of a rule.
 func target(expr json.RawMessage) netip.Addr {
 	var statements []struct {
 		DNAT struct {
 			Addr string `json:"addr"`
 		} `json:"dnat"`
 	}
-	_ = json.Unmarshal(expr, &statements) // what is of another kind stays empty
+	_ = json.Unmarshal(expr, &statements) // statements of other kinds stay empty
 	for _, s := range statements {
 		if addr, err := netip.ParseAddr(s.DNAT.Addr); err == nil {
 			return addr
@@ -138,7 +138,7 @@ func target(expr json.RawMessage) netip.Addr {
 	return netip.Addr{}
 }
 
-// lastAddress is the last address that a rule names: of two, that of the destination.
+// lastAddress is the last address that a rule names: of two, the destination's.
 func lastAddress(expr json.RawMessage) (last netip.Addr) {
 	for decoder := json.NewDecoder(bytes.NewReader(expr)); ; {
 		token, err := decoder.Token()

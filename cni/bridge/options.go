@@ -10,36 +10,36 @@ import (
 	"slices"
 )
 
-// Options of a Bridge. The zero value works.
+// Options of a Bridge. The zero value is ready to use.
 type Options struct {
 	// Network is the name of the network, Bridge that of the device; keelson and keelson0 when
 	// empty.
 	Network, Bridge string
 	// MTU of the device and of pods; 0 leaves it to the kernel.
 	MTU int
-	// Internal are the ranges besides the node's own that pods talk to under their own address:
-	// that of all pods of the cluster, say.
+	// Internal are further ranges, besides the node's own, to which pods keep their own address: for example that of
+	// all pods of the cluster.
 	Internal []netip.Prefix
-	// NoMasquerade leaves the source addresses of pods as they are everywhere.
+	// NoMasquerade never changes the source addresses of pods.
 	NoMasquerade bool
-	// NoHairpin keeps pods from reaching themselves by a mapped port or a service.
+	// NoHairpin keeps pods from reaching themselves through a mapped port or a service.
 	NoHairpin bool
-	// NoPortMap leaves out the plugin for host ports, Bandwidth puts in the one for limits. Each
-	// takes the time of starting a process at every attachment.
+	// NoPortMap omits the plugin for host ports; Bandwidth adds the one for limits. Each costs the start of a process
+	// per attachment.
 	NoPortMap, Bandwidth bool
 	// PortMapBackend is nftables or iptables; nftables when empty.
 	PortMapBackend string
 	// DataDir is where host-local keeps the addresses in use, in a directory named for the
 	// network; /var/lib/cni/networks when empty.
 	DataDir string
-	// CacheDir is where the libcni of the runtime caches results, for Down and Release to look
-	// after; /var/lib/cni when empty, as in containerd.
+	// CacheDir is where the runtime's libcni caches results, which Down and Release clean up; /var/lib/cni when empty,
+	// as in containerd.
 	CacheDir string
-	// CNIVersion is that of the configuration; 1.0.0 when empty, which plugins since 1.0 speak.
-	// From 1.1.0 on runtimes ask the plugins for their status time and again.
+	// CNIVersion is the version of the configuration; 1.0.0 when empty, which plugins since 1.0 support. From 1.1.0 on
+	// runtimes regularly ask the plugins for their status.
 	CNIVersion string
-	// Run runs a command with the standard input given and returns its output; nil runs it on
-	// this host. A Run that enters a network namespace sets up a node there.
+	// Run runs a command with the given standard input and returns its output; nil runs it on this host. A Run that
+	// enters a network namespace sets up a node there.
 	Run func(ctx context.Context, stdin []byte, name string, args ...string) ([]byte, error)
 }
 
@@ -49,8 +49,7 @@ type Bridge struct {
 	options Options
 }
 
-// New describes the network whose pods have addresses of the subnets: one, or one of each family.
-// Nothing is set up before Up.
+// New describes a network whose pods have addresses of the subnets: one, or one of each family. Only Up sets it up.
 func New(subnets []netip.Prefix, options Options) (*Bridge, error) {
 	options.Network = cmp.Or(options.Network, "keelson")
 	options.Bridge = cmp.Or(options.Bridge, "keelson0")
@@ -99,7 +98,7 @@ func (b *Bridge) validate() error {
 	return nil
 }
 
-// Gateways are the node's own addresses in its subnets, the first of each.
+// Gateways returns the node's own addresses in its subnets, the first of each.
 func (b *Bridge) Gateways() []netip.Prefix {
 	var all []netip.Prefix
 	for _, s := range b.subnets {

@@ -10,7 +10,7 @@ import (
 // table is the name of the bridge's nftables table.
 func (b *Bridge) table() string { return "keelson-" + b.options.Bridge }
 
-// rules are the table as nft reads it: it replaces one that is there, in one transaction.
+// rules returns the table as input for nft; it replaces an existing table in one transaction.
 func (b *Bridge) rules() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "table inet %s\ndelete table inet %s\n", b.table(), b.table())
@@ -40,7 +40,7 @@ func (b *Bridge) rules() string {
 	return s.String()
 }
 
-// outermost are the ranges without those that lie in another one: nft wants no overlaps.
+// outermost removes the ranges contained in others: nft allows no overlaps.
 func outermost(all []netip.Prefix) []netip.Prefix {
 	slices.SortFunc(all, func(a, b netip.Prefix) int {
 		if a.Bits() != b.Bits() {

@@ -1,5 +1,4 @@
-// Package cnitest is the conformance suite of cni.Network: what callers may rely on, whoever
-// implements it.
+// Package cnitest is the conformance suite of cni.Network: what callers may rely on with every implementation.
 package cnitest
 
 import (
@@ -14,16 +13,15 @@ import (
 	"github.com/keelson-dev/keelson/cni"
 )
 
-// Subject is what is tested.
+// Subject is the implementation under test.
 type Subject struct {
-	// Network has no attachments and is ready.
+	// Network is ready and has no attachments.
 	Network cni.Network
-	// Namespace makes a network namespace that nothing is attached to and returns its path. It is
-	// gone at the end of the test.
+	// Namespace creates an empty network namespace and returns its path. It is removed at the end of the test.
 	Namespace func(t testing.TB) string
 	// Unmake removes a namespace before that.
 	Unmake func(t testing.TB, path string)
-	// Leased counts the addresses in use; nil leaves that out.
+	// Leased counts the addresses in use; nil skips that check.
 	Leased func(t testing.TB) int
 }
 
@@ -58,7 +56,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	}
 }
 
-// attachment is a new one with a namespace that is taken back at the end.
+// attachment returns a new one with a namespace; both are cleaned up at the end.
 func (s suite) attachment(t *testing.T, id string) cni.Attachment {
 	t.Helper()
 	a := cni.Attachment{ContainerID: id, NetNS: s.Namespace(t), Pod: cni.Pod{Namespace: "default", Name: id, UID: "uid-" + id}}
@@ -82,7 +80,7 @@ func (s suite) delete(t *testing.T, a cni.Attachment) {
 	}
 }
 
-// leased fails the test unless so many addresses are in use.
+// leased fails the test unless that many addresses are in use.
 func (s suite) leased(t *testing.T, want int) {
 	t.Helper()
 	if s.Leased == nil {
@@ -145,7 +143,7 @@ func (s suite) addTwice(t *testing.T) {
 
 func (s suite) deleteTwice(t *testing.T) {
 	a := s.attachment(t, "one")
-	s.delete(t, a) // of what never was
+	s.delete(t, a) // it never existed
 	s.mustAdd(t, a)
 	s.delete(t, a)
 	s.leased(t, 0)

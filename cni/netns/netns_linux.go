@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes a namespace and pins it at the path, whose directory is made if need be. It fails
-// with fs.ErrExist when there is something at the path.
+// Create creates a namespace and pins it at the path, whose directory is created if need be. It fails with fs.ErrExist
+// if the path exists.
 func Create(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -36,8 +36,8 @@ func Create(path string) error {
 	return nil
 }
 
-// Remove unpins the namespace and removes the path. The namespace goes when nothing else holds it.
-// It succeeds when there is nothing at the path.
+// Remove unpins the namespace and removes the path. The namespace ends when nothing else holds it. Remove succeeds if
+// nothing is at the path.
 func Remove(path string) error {
 	for {
 		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
@@ -54,8 +54,7 @@ func Remove(path string) error {
 	return nil
 }
 
-// Check returns nil when there is a network namespace at the path, and an error that wraps
-// fs.ErrNotExist when there is something else or nothing.
+// Check returns nil if there is a network namespace at the path, or else an error that wraps fs.ErrNotExist.
 func Check(path string) error {
 	var at unix.Statfs_t
 	if err := unix.Statfs(path, &at); err != nil {
@@ -106,8 +105,7 @@ func LoopbackUp(path string) error {
 	})
 }
 
-// onThread runs f on a thread that ends with it: one that has been in another namespace must not
-// be used for anything else.
+// onThread runs f on a thread that ends with it: a thread that has entered another namespace must not be reused.
 func onThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -15,11 +15,11 @@ import (
 	"github.com/keelson-dev/keelson/cni"
 )
 
-// Config is a valid configuration of a network: plugins that run one after the other.
+// Config is a valid configuration of a network: plugins that run in order.
 type Config struct {
-	// File is where it stands.
+	// File is the file it was read from.
 	File string
-	// Name is the network's, Version the one of CNI that its plugins are spoken to in.
+	// Name is the network's name, Version the CNI version that its plugins use.
 	Name, Version string
 	Plugins       []Plugin
 
@@ -28,20 +28,19 @@ type Config struct {
 
 // Plugin is an entry of a configuration.
 type Plugin struct {
-	// Type is the name of the executable, IPAM that of the one that it leaves addresses to, which
-	// may be empty.
+	// Type is the name of the executable, IPAM that of its address plugin, which may be empty.
 	Type, IPAM string
-	// Capabilities are what it wants to be told about attachments, in lexical order.
+	// Capabilities are the runtime settings that it accepts, in lexical order.
 	Capabilities []string
 }
 
-// Can tells whether a plugin declares the capability.
+// Can reports whether a plugin declares the capability.
 func (c Config) Can(capability string) bool {
 	return slices.ContainsFunc(c.Plugins, func(p Plugin) bool { return slices.Contains(p.Capabilities, capability) })
 }
 
-// Parse reads a configuration, a list of plugins or a single one. Errors are *cni.ConfigError and
-// name the file as it is given here. A list that leaves its plugins to other files has none.
+// Parse reads a configuration: a list of plugins or a single one. Errors are *cni.ConfigError and name the file as
+// given. A list that keeps its plugins in other files has none.
 func Parse(file string, data []byte) (Config, error) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(data, &top); err != nil {
@@ -63,7 +62,7 @@ func Parse(file string, data []byte) (Config, error) {
 	return configOf(file, list)
 }
 
-// listOf makes a list of a single plugin's configuration.
+// listOf converts a single plugin's configuration to a list.
 func listOf(top map[string]json.RawMessage, data []byte) ([]byte, error) {
 	list := map[string]any{"plugins": []json.RawMessage{data}}
 	for _, key := range []string{"name", "cniVersion"} {
@@ -74,7 +73,7 @@ func listOf(top map[string]json.RawMessage, data []byte) ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// checkPlugins looks at what libcni would refuse without saying where it stands.
+// checkPlugins checks what libcni would refuse without naming the place.
 func checkPlugins(file string, raw json.RawMessage) error {
 	if raw == nil {
 		return nil
@@ -103,10 +102,10 @@ func checkPlugins(file string, raw json.RawMessage) error {
 
 func configOf(file string, list *libcni.NetworkConfigList) (Config, error) {
 	if list.CNIVersion == "" {
-		list.CNIVersion = "0.1.0" // what leaving it out has meant since there is a specification
+		list.CNIVersion = "0.1.0" // the meaning of a missing version, by the specification
 	}
 	if !slices.Contains(version.All.SupportedVersions(), list.CNIVersion) {
-		return Config{}, &cni.ConfigError{File: file, Field: "cniVersion", Reason: fmt.Sprintf("%q is none of %s", list.CNIVersion, strings.Join(version.All.SupportedVersions(), ", "))}
+		return Config{}, &cni.ConfigError{File: file, Field: "cniVersion", Reason: fmt.Sprintf("%q is not one of %s", list.CNIVersion, strings.Join(version.All.SupportedVersions(), ", "))}
 	}
 	if err := utils.ValidateNetworkName(list.Name); err != nil {
 		return Config{}, &cni.ConfigError{File: file, Field: "name", Reason: err.Error()}
@@ -130,7 +129,7 @@ func configOf(file string, list *libcni.NetworkConfigList) (Config, error) {
 	return c, nil
 }
 
-// Bytes are the whole configuration as one list, whatever files it was read from.
+// Bytes returns the whole configuration as one list, whatever files it was read from.
 func (c Config) Bytes() ([]byte, error) {
 	list := struct {
 		Name         string            `json:"name"`
@@ -153,7 +152,7 @@ func fieldOf(err error) string {
 	return ""
 }
 
-// describe adds the line to what is wrong with a text.
+// describe adds the line to a syntax error.
 func describe(data []byte, err error) string {
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) {

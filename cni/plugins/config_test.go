@@ -61,7 +61,7 @@ func TestParseErrors(t *testing.T) {
 		`{"name": "n", "plugins": [{"type": 1}]}`:                                 "10.conf: plugins[].type: json: cannot unmarshal number",
 		`{"name": "n", "plugins": [{"type": "a", "capabilities": {"x": "yes"}}]}`: "10.conf: plugins[].capabilities",
 		`{"name": "n", "plugins": {"type": "a"}}`:                                 "10.conf: plugins: json: cannot unmarshal object",
-		`{"name": "n", "cniVersion": "2.0.0", "plugins": [{"type": "a"}]}`:        `10.conf: cniVersion: "2.0.0" is none of 0.1.0,`,
+		`{"name": "n", "cniVersion": "2.0.0", "plugins": [{"type": "a"}]}`:        `10.conf: cniVersion: "2.0.0" is not one of 0.1.0,`,
 		`{"name": "n", "disableCheck": "maybe", "plugins": [{"type": "a"}]}`:      "10.conf: invalid value \"maybe\" for disableCheck",
 		`{"name": "n", "type": "a", "capabilities": ["portMappings"]}`:            "10.conf: ",
 		`{"name": "n", "loadOnlyInlinedPlugins": true}`:                           "10.conf: `loadOnlyInlinedPlugins` is true, and no 'plugins' key",

@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/cni"
 )
 
-// runtimeConf is what libcni is told about an attachment.
+// runtimeConf converts an attachment for libcni.
 func runtimeConf(a cni.Attachment) *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: a.ContainerID, NetNS: a.NetNS, IfName: a.Key().Interface,
@@ -38,8 +38,8 @@ func args(a cni.Attachment) [][2]string {
 	return all
 }
 
-// capabilities are the well-known ones of CNI's conventions, and the two that container runtimes
-// have added. libcni hands each plugin those that it declares.
+// capabilities are the well-known ones of CNI's conventions, and two added by container runtimes. libcni passes each
+// plugin those that it declares.
 func capabilities(a cni.Attachment) map[string]any {
 	all := map[string]any{}
 	if len(a.PortMappings) > 0 {
@@ -88,7 +88,7 @@ func portMappings(mappings []cni.PortMapping) []map[string]any {
 	return all
 }
 
-// bandwidth leaves out what is not limited; a rate without a burst gets the largest one.
+// bandwidth omits what is not limited; a rate without a burst gets the largest one.
 func bandwidth(b cni.Bandwidth) map[string]uint64 {
 	all := map[string]uint64{}
 	add := func(direction string, rate, burst uint64) {
@@ -123,7 +123,7 @@ func ipRanges(sets [][]cni.IPRange) [][]map[string]string {
 	return all
 }
 
-// resultOf makes ours of a plugin's result, whatever its version.
+// resultOf converts a plugin's result of any version.
 func resultOf(r types.Result) (cni.Result, error) {
 	if r == nil {
 		return cni.Result{}, errors.New("no plugin returned a result")

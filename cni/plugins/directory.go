@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/cni"
 )
 
-// Load returns the configuration of the directory that counts, and what is wrong with those that
-// come before it. Without one it fails with cni.ErrNoConfig and what is wrong with all of them.
+// Load returns the directory's effective configuration, and the errors of files before it. If there is none it fails
+// with cni.ErrNoConfig and all errors.
 func Load(dir string) (c Config, skipped []error, err error) {
 	files, err := os.ReadDir(dir) // in lexical order
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -42,8 +42,8 @@ func Load(dir string) (c Config, skipped []error, err error) {
 	return Config{}, nil, fmt.Errorf("%w: no *.conflist, *.conf or *.json in %s: a network puts its configuration there", cni.ErrNoConfig, dir)
 }
 
-// directory reads the configurations of a directory. Reading one anew takes a fraction of a
-// millisecond, starting a plugin several: there is nothing to gain by remembering it.
+// directory reads the configurations of a directory. Reading one takes a fraction of a millisecond, starting a plugin
+// several: a cache would gain nothing.
 type directory struct {
 	path string
 	log  *slog.Logger
@@ -52,7 +52,7 @@ type directory struct {
 	warned []string
 }
 
-// current is the configuration that counts now. What is wrong with others is logged once.
+// current returns the effective configuration. Errors in other files are logged once.
 func (d *directory) current() (Config, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,7 +88,7 @@ func read(file string) (Config, error) {
 	return c, nil
 }
 
-// addFiles adds the plugins that stand in files of their own in a directory named for the network.
+// addFiles adds the plugins from their own files in a directory named after the network.
 func (c Config) addFiles(dir string) (Config, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return c, nil
@@ -101,7 +101,7 @@ func (c Config) addFiles(dir string) (Config, error) {
 	return configOf(c.File, c.list)
 }
 
-// missing says which plugin has no executable.
+// missing names the plugins without an executable.
 func (c Config) missing(bins []string) error {
 	for i, p := range c.Plugins {
 		for field, name := range map[string]string{"type": p.Type, "ipam.type": p.IPAM} {

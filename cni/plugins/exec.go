@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	// linger is how long the output of a plugin that has ended, or was killed, is waited for when
-	// a child of it keeps it open.
+	// linger is how long to wait for the output of an ended plugin while a child of it keeps it open.
 	linger = time.Second
 	// busyRetry is how long to wait while an executable is being written.
 	busyRetry = 50 * time.Millisecond
@@ -76,7 +75,7 @@ func run(ctx context.Context, path string, stdin []byte, environ []string) (stdo
 	cmd.WaitDelay = linger
 	err = runInGroup(cmd)
 	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		err = nil // it ended well, and left a child behind that holds its output open
+		err = nil // the plugin succeeded, but a child holds its output open
 	}
 	return out.Bytes(), errs.Bytes(), err
 }
@@ -90,7 +89,7 @@ func commandOf(environ []string) string {
 	return ""
 }
 
-// failure fills in what the plugin reported, or how it ended when it did not report.
+// failure fills in the plugin's report, or how it ended without one.
 func failure(e *cni.PluginError, stdout, stderr []byte, ended error) error {
 	var report types.Error
 	if json.Unmarshal(stdout, &report) == nil && (report.Msg != "" || report.Code != 0) {
@@ -103,7 +102,7 @@ func failure(e *cni.PluginError, stdout, stderr []byte, ended error) error {
 		}
 	}
 	if e.Command == "VERSION" && e.Message == "unknown CNI_COMMAND: VERSION" {
-		return errors.New(e.Message) // libcni looks for this text
+		return errors.New(e.Message) // libcni compares this text
 	}
 	return e
 }

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// runInGroup runs the command in a process group of its own, and has all of it killed when the
-// command's context ends: plugins start others, for addresses say. The command is killed, too,
-// when this process dies, so that whoever takes its place does not race with it.
+// runInGroup runs the command in a process group of its own, and kills the group when the command's context ends:
+// plugins start others, for addresses for example. The command is also killed when this process dies, so that it does
+// not race with a successor.
 func runInGroup(cmd *exec.Cmd) error {
 	// The kernel takes the end of the thread that started the command for that of the process.
 	runtime.LockOSThread()

@@ -4,6 +4,5 @@ package plugins
 
 import "os/exec"
 
-// runInGroup runs the command, and where there are no process groups only itself is killed when
-// its context ends.
+// runInGroup runs the command. Without process groups, only the command itself is killed when its context ends.
 func runInGroup(cmd *exec.Cmd) error { return cmd.Run() }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// runInGroup runs the command in a process group of its own, and has all of it killed when the
-// command's context ends: plugins start others, for addresses say.
+// runInGroup runs the command in a process group of its own, and kills the group when the command's context ends:
+// plugins start others, for addresses for example.
 func runInGroup(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

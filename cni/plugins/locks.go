@@ -7,7 +7,7 @@ import (
 	"github.com/keelson-dev/keelson/cni"
 )
 
-// locks let one call at a time at each attachment. The zero value is ready.
+// locks serializes the calls for each attachment. The zero value is ready to use.
 type locks struct {
 	mu   sync.Mutex
 	held map[cni.Key]*lock
@@ -18,7 +18,7 @@ type lock struct {
 	users int
 }
 
-// acquire waits for its turn and returns how to end it, or the context's error.
+// acquire waits for its turn and returns the function to release it, or the context's error.
 func (l *locks) acquire(ctx context.Context, key cni.Key) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

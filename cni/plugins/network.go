@@ -17,20 +17,19 @@ import (
 	"github.com/keelson-dev/keelson/cni/netns"
 )
 
-// Options of a Network. The zero value works.
+// Options of a Network. The zero value is ready to use.
 type Options struct {
-	// BinDirs are where executables are looked for, in this order; /opt/cni/bin when empty.
+	// BinDirs are searched for executables, in this order; /opt/cni/bin when empty.
 	BinDirs []string
-	// StateDir is where the Network keeps what it must know after a restart;
-	// /var/lib/cni/keelson when empty.
+	// StateDir is where the Network keeps its state for after a restart; /var/lib/cni/keelson when empty.
 	StateDir string
 	// Timeout bounds every call, all plugins together; 1 minute when 0.
 	Timeout time.Duration
-	// Cleanup bounds what an Add that failed does to take back its doings; 10 seconds when 0.
+	// Cleanup bounds how long a failed Add may take to undo its work; 10 seconds when 0.
 	Cleanup time.Duration
 	// NoLoopback leaves the loopback interface of namespaces down.
 	NoLoopback bool
-	// Logger hears of what no error tells; nil discards.
+	// Logger logs what no error reports; nil discards.
 	Logger *slog.Logger
 }
 
@@ -43,7 +42,7 @@ type Network struct {
 	log     *slog.Logger
 }
 
-// New is a network that the configurations in the directory make.
+// New returns a network according to the configurations in the directory.
 func New(confDir string, options Options) *Network {
 	if len(options.BinDirs) == 0 {
 		options.BinDirs = []string{"/opt/cni/bin"}
@@ -62,8 +61,7 @@ func New(confDir string, options Options) *Network {
 	}
 }
 
-// libcni makes a client for one call: the library's own sets itself up in its first one, which
-// two at a time must not do.
+// libcni makes a client for one call: a shared one initializes itself in its first call, without synchronization.
 func (n *Network) libcni() *libcni.CNIConfig {
 	return libcni.NewCNIConfigWithCacheDir(n.options.BinDirs, n.options.StateDir, &executor{log: n.log})
 }
@@ -97,7 +95,7 @@ func (n *Network) Add(ctx context.Context, a cni.Attachment) (cni.Result, error)
 	return result, nil
 }
 
-// ready is the configuration that counts, with all its executables.
+// ready returns the effective configuration, if all its executables exist.
 func (n *Network) ready() (Config, error) {
 	c, err := n.dir.current()
 	if err == nil {
@@ -106,8 +104,7 @@ func (n *Network) ready() (Config, error) {
 	return c, err
 }
 
-// makeWay fails when the attachment is there, and takes back what a crash or a restart of the host
-// has left of it.
+// makeWay fails if the attachment exists, and removes leftovers of a crash or a restart of the host.
 func (n *Network) makeWay(ctx context.Context, key cni.Key) error {
 	rec, err := n.records.read(key)
 	if err != nil || rec == nil {
@@ -124,7 +121,7 @@ func (n *Network) makeWay(ctx context.Context, key cni.Key) error {
 	return n.detach(ctx, c, rec.Attachment)
 }
 
-// complete tells that all plugins have succeeded: only then libcni caches their result.
+// complete reports whether all plugins have succeeded: only then libcni caches their result.
 func (n *Network) complete(c Config, a cni.Attachment) bool {
 	result, err := n.libcni().GetNetworkListCachedResult(c.list, runtimeConf(a))
 	return err == nil && result != nil
@@ -153,7 +150,7 @@ func (n *Network) attach(ctx context.Context, c Config, a cni.Attachment) (cni.R
 	return resultOf(result)
 }
 
-// takeBack undoes what an Add did before it failed, also when its context is over.
+// takeBack undoes a failed Add, even if its context has ended.
 func (n *Network) takeBack(ctx context.Context, c Config, a cni.Attachment, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.options.Cleanup)
 	defer cancel()
@@ -163,10 +160,10 @@ func (n *Network) takeBack(ctx context.Context, c Config, a cni.Attachment, fail
 	return failed
 }
 
-// detach runs the plugins' DEL and forgets the attachment when all have succeeded.
+// detach runs the plugins' DEL and removes the record when all have succeeded.
 func (n *Network) detach(ctx context.Context, c Config, a cni.Attachment) error {
 	if a.NetNS != "" && netns.Check(a.NetNS) != nil {
-		a.NetNS = "" // plugins are told so when the namespace is gone
+		a.NetNS = "" // plugins expect that for a namespace that is gone
 	}
 	if err := n.libcni().DelNetworkList(ctx, c.list, runtimeConf(a)); err != nil {
 		return fmt.Errorf("network %q: %w", c.Name, err)
@@ -174,7 +171,7 @@ func (n *Network) detach(ctx context.Context, c Config, a cni.Attachment) error 
 	return n.records.remove(a.Key())
 }
 
-// Delete takes an attachment back, see cni.Attacher.
+// Delete removes an attachment, see cni.Attacher.
 func (n *Network) Delete(ctx context.Context, a cni.Attachment) error {
 	if err := a.Validate(); err != nil {
 		return err
@@ -193,7 +190,7 @@ func (n *Network) Delete(ctx context.Context, a cni.Attachment) error {
 	if recorded != nil {
 		return n.detach(ctx, c, *recorded)
 	}
-	// The record may have been lost: with what there is now it is tried all the same.
+	// The record may have been lost: try with the present configuration.
 	if c, err = n.ready(); errors.Is(err, cni.ErrNotReady) {
 		return nil
 	}
@@ -203,7 +200,7 @@ func (n *Network) Delete(ctx context.Context, a cni.Attachment) error {
 	return n.detach(ctx, c, a)
 }
 
-// recorded returns what an attachment was made from, or nil when nothing is known of it.
+// recorded returns the inputs of an attachment, or nil if there is no record.
 func (n *Network) recorded(key cni.Key) (Config, *cni.Attachment, error) {
 	rec, err := n.records.read(key)
 	if err != nil || rec == nil {
@@ -217,7 +214,7 @@ func (n *Network) recorded(key cni.Key) (Config, *cni.Attachment, error) {
 	return c, &rec.Attachment, nil
 }
 
-// Check looks at an attachment, see cni.Checker.
+// Check checks an attachment, see cni.Checker.
 func (n *Network) Check(ctx context.Context, a cni.Attachment) error {
 	if err := a.Validate(); err != nil {
 		return err
@@ -246,8 +243,8 @@ func (n *Network) Check(ctx context.Context, a cni.Attachment) error {
 	return err
 }
 
-// Status says whether there is a configuration with all its executables, and asks the plugins
-// when its version is 1.1.0 or later, see cni.Reporter.
+// Status checks that there is a configuration with all its executables, and asks the plugins if its version is 1.1.0 or
+// later, see cni.Reporter.
 func (n *Network) Status(ctx context.Context) error {
 	c, err := n.ready()
 	if err != nil {
@@ -262,15 +259,14 @@ func (n *Network) Status(ctx context.Context) error {
 	return err
 }
 
-// Config is the configuration that counts now, or cni.ErrNoConfig.
+// Config returns the effective configuration, or cni.ErrNoConfig.
 func (n *Network) Config() (Config, error) { return n.dir.current() }
 
-// Attachments returns what there is, see cni.Collector.
+// Attachments returns the existing attachments, see cni.Collector.
 func (n *Network) Attachments(context.Context) ([]cni.Key, error) { return n.records.list() }
 
-// Collect takes back what nobody wants, see cni.Collector. When the configuration is of version
-// 1.1.0 or later its plugins are told to do the same: attachments that another runtime made
-// through the same plugins must be among the live ones.
+// Collect removes unwanted attachments, see cni.Collector. If the configuration is of version 1.1.0 or later its
+// plugins do the same: attachments made by another runtime through the same plugins must be among the live ones.
 func (n *Network) Collect(ctx context.Context, live []cni.Key) error {
 	keys, err := n.records.list()
 	if err != nil {
@@ -285,7 +281,7 @@ func (n *Network) Collect(ctx context.Context, live []cni.Key) error {
 			errs = append(errs, fmt.Errorf("attachment %s: %w", key, err))
 			continue
 		}
-		errs = append(errs, n.records.remove(key)) // it is still there when it was of no use
+		errs = append(errs, n.records.remove(key)) // an unusable record still exists
 	}
 	return errors.Join(append(errs, n.collectPlugins(ctx, live))...)
 }
@@ -293,7 +289,7 @@ func (n *Network) Collect(ctx context.Context, live []cni.Key) error {
 func (n *Network) collectPlugins(ctx context.Context, live []cni.Key) error {
 	c, err := n.ready()
 	if err != nil {
-		return nil // there are no plugins to be told
+		return nil // no plugins to call
 	}
 	valid := []types.GCAttachment{}
 	for _, key := range live {

@@ -151,7 +151,7 @@ func TestPluginThatReturnsNonsense(t *testing.T) {
 	}
 }
 
-// hang starts a child and waits for ever, both noted by their process ids.
+// hang starts a child and waits forever, both noted by their process ids.
 const hang = `sleep 1000 & echo $! > "$dir/child"; echo $$ > "$dir/hangs"; wait`
 
 // waitFor waits until the file has a number and returns it.

@@ -15,17 +15,16 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// record is what is remembered of an attachment from before its first plugin runs until after the
-// last one has taken it back.
+// record is the state of an attachment, from before its first plugin runs until the last one has removed it.
 type record struct {
 	Attachment cni.Attachment
-	// File is where the configuration stood, Config the configuration itself.
+	// File is the configuration's file, Config its content.
 	File   string
 	Config json.RawMessage
 }
 
-// records keeps them in a directory, one file each. They need not outlive the host's running:
-// after a restart of it the namespaces are gone, too.
+// records keeps them in a directory, one file each. They need not survive a restart of the host, which ends the
+// namespaces, too.
 type records struct {
 	dir string
 	log *slog.Logger
@@ -46,12 +45,11 @@ func (r records) write(rec record) error {
 	return atomicfile.Write(r.path(rec.Attachment.Key()), data, 0o600)
 }
 
-// read returns nil when there is no record. One that cannot be read is as good as none, and the
-// current configuration has to do.
+// read returns nil if there is no record. An unreadable one counts as missing; then the present configuration is used.
 func (r records) read(key cni.Key) (*record, error) {
 	data, err := os.ReadFile(r.path(key))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // none is an answer
+		return nil, nil //nolint:nilnil // there is none
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,5 @@
-// Package simulated is a network that connects nothing: a cni.Network and cni.Collector that hands
-// out addresses, remembers attachments in memory and obeys the whole contract (see package
-// cnitest), for tests of what attaches pods.
+// Package simulated is a network that connects nothing: a cni.Network and cni.Collector that allocates addresses, keeps
+// attachments in memory and obeys the whole contract (see package cnitest), for tests of code that attaches pods.
 //
 // Options.Behave makes calls slow, hang or fail. Errors are those of package cni. A Network is
 // safe for concurrent use and has no goroutines; inside a testing/synctest bubble it lives in
@@ -24,7 +23,7 @@ import (
 // Operation is a method of cni.Network.
 type Operation string
 
-// The operations that Options.Behave is asked about.
+// The operations passed to Options.Behave.
 const (
 	Add    Operation = "Add"
 	Delete Operation = "Delete"
@@ -32,31 +31,30 @@ const (
 	Status Operation = "Status"
 )
 
-// Options of a Network. The zero value works.
+// Options of a Network. The zero value is ready to use.
 type Options struct {
-	// Subnets are where addresses come from, one from each; 10.88.0.0/16 when empty. The first
-	// address of each is the gateway.
+	// Subnets are the address pools, one address from each; 10.88.0.0/16 when empty. The first address of each is the
+	// gateway.
 	Subnets []netip.Prefix
 	// DNS is part of every result.
 	DNS cni.DNS
-	// Behave is called at the beginning of every operation, without locks held and possibly from
-	// many goroutines: what it returns is what the operation fails with, and an Add that fails
-	// leaves nothing. It may wait, at most until the context ends. Status passes no attachment.
-	// Nil lets all succeed at once.
+	// Behave is called at the beginning of every operation, without locks held and possibly from many goroutines. Its
+	// error becomes the operation's; a failed Add has no effect. It may wait, at most until the context ends. Status
+	// passes no attachment. Nil makes every operation succeed at once.
 	Behave func(ctx context.Context, op Operation, a cni.Attachment) error
 }
 
-// Network is the network. Its zero value is not usable, see New.
+// Network is a simulated network. Make one with New.
 type Network struct {
 	options Options
 
 	mu       sync.Mutex
-	last     []netip.Addr // handed out, for each subnet
+	last     []netip.Addr // last allocated, for each subnet
 	attached map[cni.Key]cni.Result
 	busy     map[cni.Key]chan struct{}
 }
 
-// New is a network without attachments.
+// New returns a network without attachments.
 func New(options Options) *Network {
 	if len(options.Subnets) == 0 {
 		options.Subnets = []netip.Prefix{netip.MustParsePrefix("10.88.0.0/16")}
@@ -68,7 +66,7 @@ func New(options Options) *Network {
 	return n
 }
 
-// begin waits for its turn at the attachment and lets Behave have its say.
+// begin waits for its turn at the attachment and calls Behave.
 func (n *Network) begin(ctx context.Context, op Operation, a cni.Attachment) (end func(), err error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
@@ -105,7 +103,7 @@ func (n *Network) begin(ctx context.Context, op Operation, a cni.Attachment) (en
 	return end, nil
 }
 
-// Add hands out addresses, see cni.Attacher.
+// Add allocates addresses, see cni.Attacher.
 func (n *Network) Add(ctx context.Context, a cni.Attachment) (cni.Result, error) {
 	if a.NetNS == "" {
 		return cni.Result{}, fmt.Errorf("%w: no network namespace", cni.ErrInvalid)
@@ -144,8 +142,7 @@ func (n *Network) Add(ctx context.Context, a cni.Attachment) (cni.Result, error)
 	return copyOf(r), nil
 }
 
-// free is the next address of a subnet that nobody has. Addresses go round, so that one that was
-// given back is not seen again at once.
+// free returns the next free address of a subnet. Allocation is cyclic, so that a freed address is not reused at once.
 func (n *Network) free(subnet int) (netip.Addr, bool) {
 	in := n.options.Subnets[subnet].Masked()
 	gateway := in.Addr().Next()
@@ -154,7 +151,7 @@ func (n *Network) free(subnet int) (netip.Addr, bool) {
 		taken[r.IPs[subnet].Address.Addr()] = true
 	}
 	addr := n.last[subnet]
-	for range len(taken) + 3 { // as many as can be in the way, and where a round begins
+	for range len(taken) + 3 { // as many as may be taken, and where a cycle begins
 		if addr = addr.Next(); !in.Contains(addr) || in.Addr().Is4() && !in.Contains(addr.Next()) {
 			addr = gateway.Next()
 		}
@@ -165,7 +162,7 @@ func (n *Network) free(subnet int) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// Delete takes addresses back, see cni.Attacher.
+// Delete frees addresses, see cni.Attacher.
 func (n *Network) Delete(ctx context.Context, a cni.Attachment) error {
 	end, err := n.begin(ctx, Delete, a)
 	if err != nil {
@@ -178,7 +175,7 @@ func (n *Network) Delete(ctx context.Context, a cni.Attachment) error {
 	return nil
 }
 
-// Check looks at an attachment, see cni.Checker.
+// Check checks an attachment, see cni.Checker.
 func (n *Network) Check(ctx context.Context, a cni.Attachment) error {
 	end, err := n.begin(ctx, Check, a)
 	if err != nil {
@@ -201,14 +198,14 @@ func (n *Network) Status(ctx context.Context) error {
 	return n.options.Behave(ctx, Status, cni.Attachment{})
 }
 
-// Attachments returns what there is, see cni.Collector.
+// Attachments returns the existing attachments, see cni.Collector.
 func (n *Network) Attachments(context.Context) ([]cni.Key, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(n.attached), func(a, b cni.Key) int { return strings.Compare(a.String(), b.String()) }), nil
 }
 
-// Collect takes back what nobody wants, see cni.Collector.
+// Collect removes unwanted attachments, see cni.Collector.
 func (n *Network) Collect(ctx context.Context, live []cni.Key) error {
 	keys, err := n.Attachments(ctx)
 	for _, key := range keys {

@@ -5,10 +5,10 @@ import (
 	"github.com/keelson-dev/keelson/component"
 )
 
-// program is what the requests of all controllers come from.
+// program is the user agent of all controllers.
 const program = "kube-controller-manager"
 
-// Components are all controllers, each with the service account that upstream runs it as.
+// Components returns all controllers, each with the service account that upstream runs it as.
 func Components() []component.Component {
 	all := []component.Component{
 		{Name: "deployment-controller", Identity: account("deployment-controller"), New: newDeployment},
@@ -32,7 +32,7 @@ func Components() []component.Component {
 	return all
 }
 
-// ServiceAccount is the name of the component that makes the service accounts "default", which pods need.
+// ServiceAccount is the name of the component that creates the service accounts "default", which pods need.
 const ServiceAccount = "serviceaccount-controller"
 
 func account(name string) *authn.Identity { return authn.ServiceAccountIdentity("kube-system", name) }

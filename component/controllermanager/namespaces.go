@@ -26,7 +26,7 @@ func newNamespace(p *component.Parts) (lifecycle.Runnable, error) {
 	}, namespace.Options{})), nil
 }
 
-// namespaced are the resources that a namespace's end has to empty.
+// namespaced returns the resources to delete with a namespace.
 func namespaced(c component.Cluster) (list []schema.GroupVersionResource, err error) {
 	all, err := c.Resources()
 	for _, r := range all {
@@ -77,7 +77,7 @@ func newGarbageCollector(p *component.Parts) (lifecycle.Runnable, error) {
 	kinds := make([]garbagecollector.Kind, len(all))
 	for i, r := range all {
 		kinds[i] = garbagecollector.Kind{GroupVersionKind: r.GroupVersionKind(), Resource: r.Resource, Namespaced: r.Namespaced}
-		if r.Resource != "events" { // which are collected by their age
+		if r.Resource != "events" { // events expire by age
 			kinds[i].Objects = component.Metadata(p.Informers, r.GroupVersionResource)
 		}
 	}

@@ -56,7 +56,7 @@ func newDisruption(p *component.Parts) (lifecycle.Runnable, error) {
 	), nil
 }
 
-// served says how a kind is served, and whether its objects can be scaled.
+// served returns how a kind is served, and whether its objects can be scaled.
 func served(c component.Cluster) func(schema.GroupVersionKind) (disruption.Served, bool) {
 	return func(gvk schema.GroupVersionKind) (disruption.Served, bool) {
 		all, err := c.Resources()

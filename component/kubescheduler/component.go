@@ -2,6 +2,7 @@ package kubescheduler
 
 import (
 	"cmp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -9,27 +10,27 @@ import (
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/scheduler"
-	"github.com/keelson-dev/keelson/scheduler/predicates"
-	"github.com/keelson-dev/keelson/scheduler/priorities"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
 )
 
-// Name is the component's.
+// Name is the component's name.
 const Name = "scheduler"
 
-// Profile is upstream's default profile.
+// Profile returns upstream's default profile, without its binder, which needs the component's client.
 func Profile() scheduler.Profile {
-	return scheduler.Profile{Predicates: predicates.Default(), Priorities: priorities.Default()}
+	return scheduler.Profile{Plugins: plugins.Default()}
 }
 
-// Options of the scheduler. The zero value has upstream's default profile.
+// Options configures the scheduler. The zero value uses upstream's default profile.
 type Options struct {
-	// Profile is by what it decides; one without predicates and priorities is upstream's default.
+	// Profile is the scheduler's profile; one without plugins gets those of upstream's default. Pods that its Binders
+	// decline, or all pods if it has none, are bound by plugins.DefaultBinder, which need not be among them.
 	Profile scheduler.Profile
-	// OnDecision, if set, gets every decision, as that of scheduler.Options does.
+	// OnDecision, if set, is called with every decision, as in scheduler.Options.
 	OnDecision func(scheduler.Decision)
 }
 
-// Component is the scheduler. A seed of the process is that of the profile.
+// Component returns the scheduler. If the process has a seed, it becomes the profile's.
 func Component(o Options) component.Component {
 	return component.Component{
 		Name: Name, Program: "kube-scheduler", Source: cmp.Or(o.Profile.SchedulerName, scheduler.DefaultSchedulerName), Series: true,
@@ -47,13 +48,16 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 		return nil, err
 	}
 	profile := o.Profile
-	if len(profile.Predicates) == 0 && len(profile.Priorities) == 0 {
-		standard := Profile()
-		profile.Predicates, profile.Priorities = standard.Predicates, standard.Priorities
+	if len(profile.Plugins) == 0 {
+		profile.Plugins = plugins.Default()
 	}
 	options := scheduler.Options{Settle: p.Pace.Settle / 2, OnDecision: o.OnDecision, Logger: p.Logger}
 	if p.Pace.InOrder() {
 		profile.Seed, options.Writes = *p.Pace.Seed, 1
+	}
+	binder := plugins.DefaultBinder{Client: p.Client}
+	if !slices.ContainsFunc(profile.Plugins, func(e scheduler.Enabled) bool { return e.Plugin.Name() == binder.Name() }) {
+		profile.Plugins = scheduler.With(profile.Plugins, scheduler.Enabled{Plugin: binder})
 	}
 	return scheduler.New(in, profile, p.Client, p.Recorder, options)
 }

@@ -1,2 +1,2 @@
-// Package kubescheduler is the scheduler as a component, under upstream's name and identity.
+// Package kubescheduler provides the scheduler as a component, under upstream's name and identity.
 package kubescheduler

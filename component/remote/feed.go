@@ -17,15 +17,15 @@ import (
 	"github.com/keelson-dev/keelson/informer/wire"
 )
 
-// feed is where a server's objects are read.
+// feed reads a server's objects.
 type feed struct {
 	config *rest.Config
 	scheme *runtime.Scheme
 	stored []component.Resource
 }
 
-// discover asks what the server stores: what can be listed, watched and deleted, each in the version that the server
-// prefers.
+// discover finds the resources that the server stores: those that can be listed, watched and deleted, each in the
+// version that the server prefers.
 func (m *Manager) discover(ctx context.Context) (*feed, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(m.config)
 	if err != nil {
@@ -60,7 +60,7 @@ func (m *Manager) discover(ctx context.Context) (*feed, error) {
 	return f, nil
 }
 
-// stored tells whether a resource has objects that come and go.
+// stored reports whether a resource has objects that can be listed, watched and deleted.
 func stored(r metav1.APIResource) bool {
 	for _, verb := range []string{"list", "watch", "delete"} {
 		if !slices.Contains(r.Verbs, verb) {
@@ -104,7 +104,7 @@ func (f *feed) Objects(resource schema.GroupVersionResource) (informer.Source[in
 	return wire.New[informer.Object](config, f.scheme, resource, wire.Options{})
 }
 
-// Metadata implements component.Feed: the server leaves out the rest.
+// Metadata implements component.Feed; the server sends only the metadata.
 func (f *feed) Metadata(resource schema.GroupVersionResource) (informer.Source[informer.Object], error) {
 	source, err := wire.NewMetadata(f.config, resource, wire.Options{})
 	if err != nil {

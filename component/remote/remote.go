@@ -20,33 +20,33 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// ErrNotServed: the server does not store a resource that a component reads.
+// ErrNotServed means that the server does not store a resource that a component reads.
 var ErrNotServed = errors.New("the server does not serve it")
 
-// Options of a Manager. The zero value runs the components at once.
+// Options configures a Manager. The zero value runs the components at once.
 type Options struct {
-	// As, if set, is the way to the server as somebody. What it returns is the Manager's to change.
+	// As, if set, returns the configuration for acting as an identity. The Manager may modify it.
 	As func(id *authn.Identity) (*rest.Config, error)
-	// Lease, if set, is what one of several processes holds while its components run.
+	// Lease, if set, is the lease that the leader of several processes holds while its components run.
 	Lease *Lease
-	// RootCA is the PEM of the authority by which pods verify the API server.
+	// RootCA is the PEM of the authority with which pods verify the API server.
 	RootCA []byte
-	// Pace is when components act. Its zero value is upstream's way.
+	// Pace controls when components act. Its zero value is upstream's behaviour.
 	Pace   component.Pace
 	Logger *slog.Logger
 }
 
-// Lease is an office that one process holds at a time.
+// Lease configures leader election, with a Lease object that one process holds at a time.
 type Lease struct {
-	// Name is that of the Lease object: upstream's are kube-controller-manager and kube-scheduler in kube-system.
+	// Name is the name of the Lease object: upstream's are kube-controller-manager and kube-scheduler in kube-system.
 	Name types.NamespacedName
-	// Identity tells this process apart from all others.
+	// Identity is unique to this process.
 	Identity string
-	// Options are those of the election.
+	// Options configures the election.
 	Options leaderelection.Options
 }
 
-// Manager runs components of this process. Make one with New.
+// Manager runs components in this process. Make one with New.
 type Manager struct {
 	config     *rest.Config
 	scheme     *runtime.Scheme
@@ -57,8 +57,8 @@ type Manager struct {
 
 var _ lifecycle.Runnable = (*Manager)(nil)
 
-// New makes a Manager of the components. The scheme knows the Go types of what they read and write. It asks the server
-// nothing. It fails with component.ErrInvalid.
+// New makes a Manager of the components. The scheme has the Go types that they read and write. New sends no requests.
+// It fails with component.ErrInvalid.
 func New(config *rest.Config, scheme *runtime.Scheme, components []component.Component, o Options) (*Manager, error) {
 	if len(components) == 0 {
 		return nil, fmt.Errorf("%w: there are none", component.ErrInvalid)
@@ -73,7 +73,7 @@ func New(config *rest.Config, scheme *runtime.Scheme, components []component.Com
 	return m, nil
 }
 
-// Run runs the components until the context ends, and returns nil then. It is called once.
+// Run runs the components until the context ends, and then returns nil. It may be called only once.
 func (m *Manager) Run(ctx context.Context) error {
 	l := m.options.Lease
 	if l == nil {
@@ -98,7 +98,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return lifecycle.Group(recorder, lifecycle.Func(func(ctx context.Context) error {
-		defer cancel() // the recorder's end, too
+		defer cancel() // ends the recorder too
 		return e.Run(ctx)
 	})).Run(ctx)
 }
@@ -128,7 +128,7 @@ func (m *Manager) lead(ctx context.Context) error {
 	return lifecycle.Group(runs...).Run(ctx)
 }
 
-// connect is the way of a component to the server.
+// connect makes a component's client.
 func (m *Manager) connect(id *authn.Identity, program string) (client.Client, error) {
 	config := rest.CopyConfig(m.config)
 	if m.options.As != nil && id != nil {
@@ -138,7 +138,7 @@ func (m *Manager) connect(id *authn.Identity, program string) (client.Client, er
 		}
 	}
 	if config.WarningHandler == nil && config.WarningHandlerWithContext == nil {
-		config.WarningHandler = rest.NoWarnings{} // which are for people
+		config.WarningHandler = rest.NoWarnings{} // warnings are for people
 	}
 	if config.UserAgent == "" {
 		config.UserAgent = program

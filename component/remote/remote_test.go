@@ -46,7 +46,7 @@ func bare(t *testing.T) (*cluster.Cluster, kubernetes.Interface) {
 	return c, api
 }
 
-// start runs components until stop is called, which returns what they ended with.
+// start runs components until stop is called, which returns their error.
 func start(t *testing.T, config *rest.Config, components []component.Component, o remote.Options) (stop func() error) {
 	t.Helper()
 	m, err := remote.New(config, scheme.Scheme, components, o)
@@ -87,8 +87,8 @@ func everything() []component.Component {
 	return append(controllermanager.Components(), kubescheduler.Component(kubescheduler.Options{}))
 }
 
-// TestAll: all components work from outside as they do in the cluster: a deployment is rolled out, a namespace goes with
-// what is in it, and a replica set with its deployment.
+// TestAll: all components work from outside as in the cluster: a deployment is rolled out, a namespace is deleted with
+// its contents, and a replica set with its deployment.
 func TestAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, api := bare(t)
@@ -133,7 +133,7 @@ func TestAll(t *testing.T) {
 	})
 }
 
-// TestLease: of two processes one works; when it ends, and when it is cut off, the other does.
+// TestLease: one of two processes leads; when it ends or is cut off, the other takes over.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, api := bare(t)
@@ -186,7 +186,7 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r)
 }
 
-// TestEnds: what cannot run says why.
+// TestEnds: failures to run are reported with their reasons.
 func TestEnds(t *testing.T) {
 	for _, all := range [][]component.Component{nil, {{Name: "x"}}} {
 		if _, err := remote.New(&rest.Config{}, scheme.Scheme, all, remote.Options{}); !errors.Is(err, component.ErrInvalid) {
@@ -205,7 +205,7 @@ func TestEnds(t *testing.T) {
 			o      remote.Options
 			want   error
 		}{
-			"no way to the server": {cut, unused, remote.Options{}, errCut},
+			"no connection to the server": {cut, unused, remote.Options{}, errCut},
 			"a resource that is not served": {c.Config(), func(p *component.Parts) (lifecycle.Runnable, error) {
 				component.Informer[*schedulingv1.PriorityClass](p.Informers, schedulingv1.SchemeGroupVersion.WithResource("priorityklasses"))
 				return nil, p.Informers.Err()
@@ -213,7 +213,7 @@ func TestEnds(t *testing.T) {
 			"a component that fails": {c.Config(), func(*component.Parts) (lifecycle.Runnable, error) {
 				return lifecycle.Func(func(context.Context) error { return broken }), nil
 			}, remote.Options{}, broken},
-			"no way as somebody": {c.Config(), unused, remote.Options{As: func(*authn.Identity) (*rest.Config, error) { return nil, broken }}, broken},
+			"no config for an identity": {c.Config(), unused, remote.Options{As: func(*authn.Identity) (*rest.Config, error) { return nil, broken }}, broken},
 		} {
 			m, err := remote.New(test.config, scheme.Scheme, []component.Component{{Name: "x", Identity: cluster.Admin(), New: test.make}}, test.o)
 			if err != nil {
@@ -226,7 +226,7 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// TestAs: each component is who it is to be.
+// TestAs: each component acts under its own identity.
 func TestAs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, api := bare(t)

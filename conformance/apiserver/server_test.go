@@ -20,8 +20,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/etcdtest"
 )
 
-// withoutAdmission are the plugins of upstream's default set that keelson does not have yet.
-// ServiceAccount is left out, too: no controller makes the accounts that it wants to see.
+// withoutAdmission are the plugins of upstream's default set that keelson does not have yet. ServiceAccount is left
+// out, too: no controller creates the accounts that it requires.
 var withoutAdmission = []string{
 	"ServiceAccount", "LimitRanger", "TaintNodesByCondition", "PodSecurity", "DefaultStorageClass",
 	"StorageObjectInUseProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
@@ -30,13 +30,13 @@ var withoutAdmission = []string{
 	"ValidatingAdmissionWebhook", "ResourceQuota",
 }
 
-// users are the tokens that requests can bring.
+// users are the tokens that requests may carry.
 const users = `admin,admin,admin,"system:masters"
 editor,editor,editor
 nobody,nobody,nobody
 `
 
-// build makes the program in dir unless it is there, and returns its path.
+// build builds the program in dir unless it exists, and returns its path.
 func build(t *testing.T, dir string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(dir, "kube-apiserver"))
@@ -56,7 +56,7 @@ func build(t *testing.T, dir string) string {
 	return path
 }
 
-// start runs upstream's API server over an etcd of its own, on loopback, and returns its address.
+// start runs upstream's API server with its own etcd, on loopback, and returns its address.
 func start(t *testing.T, program string) string {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
@@ -78,7 +78,7 @@ func start(t *testing.T, program string) string {
 	return host
 }
 
-// transport trusts the server's own certificate: it listens on loopback.
+// transport accepts the server's self-signed certificate: the server listens on loopback.
 func transport() *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 }
@@ -99,7 +99,7 @@ func await(t *testing.T, host string) {
 	t.Fatal("the API server is not ready after three minutes")
 }
 
-// run keeps a program running until the test ends. What it says is shown if the test fails.
+// run keeps a program running until the test ends. Its output is shown if the test fails.
 func run(t *testing.T, dir, program string, args ...string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(dir, filepath.Base(program)+".log"))

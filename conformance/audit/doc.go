@@ -1,8 +1,7 @@
-// Package audit holds the matching and validation of audit policies to upstream's own code, on
-// random policies and requests.
+// Package audit compares the matching and validation of audit policies with upstream's own code, on random policies and
+// requests.
 //
-// It is a module of its own because of what that code is built from; nothing imports it. Run it
-// in this directory:
+// It is a module of its own because of that code's dependencies; nothing imports it. Run it in this directory:
 //
 //	go test .
 package audit

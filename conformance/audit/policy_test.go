@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// TestPolicies: what upstream refuses is refused, and what it would record is recorded.
+// TestPolicies: both refuse the same policies and record the same requests.
 func TestPolicies(t *testing.T) {
 	r := source{rand.New(rand.NewPCG(1, 2))}
 	valid, recorded := 0, 0
@@ -61,7 +61,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// source makes policies and requests of few words, so that they meet.
+// source makes policies and requests from few words, which makes matches likely.
 type source struct{ *rand.Rand }
 
 func (r source) one(of ...string) string { return of[r.IntN(len(of))] }

@@ -44,7 +44,7 @@ func newAuthority(name string, of *authority) *authority {
 	return a
 }
 
-// template is a random client certificate, usually good but for one thing.
+// template returns a random client certificate, usually with at most one flaw.
 func (d dice) template() *stdx509.Certificate {
 	c := &stdx509.Certificate{
 		SerialNumber: big.NewInt(d.Int64()),
@@ -106,8 +106,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// firstWords are an error without what keelson puts before those about UIDs, and without the time
-// of day.
+// firstWords is an error without keelson's prefix to errors about UIDs, and without the time of day.
 func firstWords(err error) string {
 	text := strings.TrimPrefix(err.Error(), "bad UID in client certificate: ")
 	text, _, _ = strings.Cut(text, "current time")

@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 )
 
-// claims are what a random token says: usually something that is good but for one thing.
+// claims are the claims of a random token, usually with at most one flaw.
 func (d dice) claims() []byte {
 	now := time.Now().Unix()
 	set := func(m map[string]any, key string, v any) {
@@ -54,7 +54,7 @@ func (d dice) claims() []byte {
 	return must(json.Marshal(p))
 }
 
-// sign makes a token of claims, now and then with another key, another key ID or a flaw.
+// sign makes a token of claims, sometimes with another key, another key ID or a flaw.
 func (d dice) sign(claims []byte, key, other *ecdsa.PrivateKey) string {
 	id := must(serviceaccount.KeyID(key.Public()))
 	if d.one(20) {
@@ -86,7 +86,7 @@ func TestTokens(t *testing.T) {
 			up, our = authenticator.WithAudiences(up, asked), authn.WithAudiences(our, asked)
 		}
 		response, ok, err := theirs.AuthenticateToken(up, token)
-		for range 2 { // the second time, ours remembers the signature
+		for range 2 { // the second time, ours has cached the signature
 			id, ourErr := ours.Verify(our, token)
 			switch {
 			case ok && err == nil:
@@ -113,8 +113,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// alike tells whether keelson says what upstream does, and perhaps more. Of signatures, upstream
-// says what its library does.
+// alike reports whether keelson's error is upstream's, perhaps with more text. For signatures, upstream returns its
+// library's error.
 func alike(theirs, ours string) bool {
 	if strings.Contains(theirs, "error in cryptographic primitive") || strings.HasPrefix(theirs, "invalid signature") {
 		return strings.HasPrefix(ours, "invalid signature")
@@ -129,7 +129,7 @@ func same(id *authn.Identity, u user.Info, audiences []string) bool {
 		strings.Join(id.Audiences, " ") == strings.Join(audiences, " ")
 }
 
-// A token is the same to the byte but for its signature, and each takes the other's.
+// A token is equal byte for byte except for its signature, and each side accepts the other's.
 func TestFormat(t *testing.T) {
 	key := newKey()
 	keys := must(serviceaccount.NewKeys(key))
@@ -170,7 +170,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// said is what a signature is over.
+// said returns the signed part of a token.
 func said(token string) string { return token[:strings.LastIndex(token, ".")] }
 
 func TestDiscovery(t *testing.T) {

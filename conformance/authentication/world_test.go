@@ -35,13 +35,13 @@ const issuer = "https://kubernetes.default.svc"
 
 type objects[T any] map[string]*T
 
-// Get is how keelson reads.
+// Get is keelson's way to read.
 func (o objects[T]) Get(namespace, name string) (*T, bool) {
 	obj, ok := o[namespace+"/"+name]
 	return obj, ok
 }
 
-// find is how upstream reads.
+// find is upstream's way to read.
 func (o objects[T]) find(resource, namespace, name string) (*T, error) {
 	if obj, ok := o.Get(namespace, name); ok {
 		return obj, nil
@@ -49,8 +49,8 @@ func (o objects[T]) find(resource, namespace, name string) (*T, error) {
 	return nil, apierrors.NewNotFound(corev1.Resource(resource), name)
 }
 
-// state has an object of each kind that lives (a), that should be gone for long (b) or just now
-// (c), and that will go (d). It implements upstream's ServiceAccountTokenGetter.
+// state has an object of each kind that lives (a), was deleted long ago (b), was deleted just now (c), and will be
+// deleted (d). It implements upstream's ServiceAccountTokenGetter.
 type state struct {
 	accounts objects[corev1.ServiceAccount]
 	pods     objects[corev1.Pod]
@@ -90,7 +90,7 @@ func (s *state) GetSecret(_ context.Context, namespace, name string) (*corev1.Se
 	return s.secrets.find("secrets", namespace, name)
 }
 
-// Tokens of webhook configurations are not issued here: there are none.
+// Tokens bound to webhook configurations are not issued here: there are none.
 func (s *state) GetValidatingWebhookConfiguration(_ context.Context, name string) (*admissionv1.ValidatingWebhookConfiguration, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: admissionv1.GroupName, Resource: "validatingwebhookconfigurations"}, name)
 }
@@ -112,7 +112,7 @@ func must[T any](v T, err error) T {
 
 func newKey() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
 
-// dice are random choices that repeat.
+// dice makes reproducible random choices.
 type dice struct{ *mathrand.Rand }
 
 func newDice() dice { return dice{mathrand.New(mathrand.NewPCG(*seed, 0))} }

@@ -23,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
 )
 
-// table is a source that computes its index when asked.
+// table is a source that computes its index on demand.
 type table[T metav1.Object] struct {
 	objects map[string]T
 	values  func(T) []string
@@ -118,7 +118,7 @@ func (h *hosts) deleteVolume() {
 	h.graph.DeletePV(name)
 }
 
-// request asks about the kinds that depend on pods more often than about the others.
+// request prefers the kinds that depend on pods.
 func (h *hosts) request() authz.Attributes {
 	a := authz.Attributes{
 		User: &authn.Identity{Name: "system:node:" + h.pick("n1", "n2", "n1", "n2", "n3", ""), Groups: []string{h.pick("system:nodes", "system:nodes", "system:nodes", "x")}},

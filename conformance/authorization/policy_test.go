@@ -63,7 +63,7 @@ func namespaced[T any](by map[string][]T, object func(T) metav1.Object) []metav1
 	return all
 }
 
-// same compares without regard to order.
+// same compares objects in any order.
 func same(t *testing.T, ours, theirs []metav1.Object) {
 	t.Helper()
 	byName := func(a, b metav1.Object) int {

@@ -25,7 +25,7 @@ import (
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
 )
 
-// static reads a policy in upstream's way.
+// static gives upstream access to a policy.
 type static struct{ p rbac.Policy }
 
 func (s static) GetRole(_ context.Context, namespace, name string) (*rbacv1.Role, error) {
@@ -60,7 +60,7 @@ func (s static) ListClusterRoleBindings(context.Context) ([]*rbacv1.ClusterRoleB
 	return s.p.ClusterRoleBindings, nil
 }
 
-// world makes policies and requests that have something to do with each other.
+// world makes policies and requests that are related.
 type world struct {
 	*rand.Rand
 	policy                                           rbac.Policy
@@ -201,8 +201,8 @@ func compareRules(t *testing.T, theirs *upstream.RBACAuthorizer, ours *rbac.Auth
 	}
 }
 
-// compareSubjects compares sets: upstream names subjects as often as bindings do, and leaves
-// the namespace of service accounts to the reader.
+// compareSubjects compares sets: upstream repeats subjects as often as bindings do, and leaves the namespace of service
+// accounts empty.
 func compareSubjects(t *testing.T, s static, ours *rbac.Authorizer, a authz.Attributes) {
 	t.Helper()
 	theirs, theirErr := upstream.NewSubjectAccessEvaluator(s, s, s, s, "").AllowedSubjects(t.Context(), record(a))
@@ -222,7 +222,7 @@ func compareSubjects(t *testing.T, s static, ours *rbac.Authorizer, a authz.Attr
 func compareEscalation(t *testing.T, s static, ours *rbac.Authorizer, a authz.Attributes, wanted []rbacv1.PolicyRule) {
 	t.Helper()
 	if slices.Contains(a.User.Groups, authn.GroupMasters) {
-		return // upstream does not ask about them
+		return // upstream does not ask for them
 	}
 	ctx := request.WithNamespace(request.WithUser(t.Context(), record(a).User), a.Namespace)
 	want := validation.ConfirmNoEscalation(ctx, validation.NewDefaultRuleResolver(s, s, s, s), wanted)

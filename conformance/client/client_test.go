@@ -23,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/client/message"
 )
 
-// checkErr is what kubectl prints of an error before it ends.
+// checkErr returns what kubectl prints for an error before it exits.
 func checkErr(err error) (printed string) {
 	cmdutil.BehaviorOnFatal(func(message string, _ int) { panic(exited{message}) })
 	defer func() {
@@ -71,7 +71,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// What one keeps of a server, the other finds.
+// Each finds what the other has cached of a server.
 func TestDiscoveryCacheIsShared(t *testing.T) {
 	k := newKubectl(t)
 	var n atomic.Int64
@@ -104,7 +104,7 @@ func TestDiscoveryCacheIsShared(t *testing.T) {
 	}
 }
 
-// Names that nothing is served under are refused in the same words.
+// Names that are not served cause the same errors.
 func TestNotServed(t *testing.T) {
 	k := newKubectl(t)
 	d, err := discovery.New(k.config, discovery.Options{})
@@ -119,7 +119,7 @@ func TestNotServed(t *testing.T) {
 	}
 }
 
-// kubectl uses a file that it finds an entry in.
+// kubectl uses a file in which it finds an entry.
 func TestKubeconfig(t *testing.T) {
 	k := newKubectl(t)
 	path := filepath.Join(t.TempDir(), "config")

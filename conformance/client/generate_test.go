@@ -9,8 +9,7 @@ import (
 
 const generated = "../../client/generate/testdata"
 
-// answers are the commands of a file with what kubectl answers: what it prints as show
-// gives it back, or the error behind "!".
+// answers are the commands of a file with kubectl's answers: the output as converted by show, or the error after "!".
 func answers(t *testing.T, k *kubectl, file string, show func(string) string, flags ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -48,12 +47,12 @@ func words(line string) []string {
 	return all
 }
 
-// quoted puts a sign before every line, and one behind the last that shows whether it ended.
+// quoted puts a sign before every line, and one after the last that shows whether it ended with a newline.
 func quoted(out string) string {
 	return "> " + strings.ReplaceAll(out, "\n", "\n> ") + "$\n"
 }
 
-// withoutNotes leaves out what the flags' library says about old flags.
+// withoutNotes removes the flag library's warnings about deprecated flags.
 func withoutNotes(out string) string {
 	var b strings.Builder
 	for line := range strings.Lines(out) {
@@ -64,7 +63,7 @@ func withoutNotes(out string) string {
 	return b.String()
 }
 
-// before puts flags before the arguments of what is to run.
+// before inserts flags before the arguments after "--".
 func before(args, flags []string) []string {
 	at := slices.Index(args, "--")
 	if at < 0 {

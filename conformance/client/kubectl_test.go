@@ -25,12 +25,11 @@ import (
 
 var (
 	update = flag.Bool("update", false, "write kubectl's answers into testdata")
-	// Among the packages of kubectl is one that hides the flags of rapid.
+	// One of kubectl's packages hides the flags of rapid.
 	rounds = flag.Int("rounds", 1, "how often to draw 100 command lines")
 )
 
-// kubectl runs commands against a server in this process. Its commands take turns: kubectl has
-// globals.
+// kubectl runs commands against a server in this process, one at a time: kubectl has globals.
 type kubectl struct {
 	mu     sync.Mutex
 	config *rest.Config
@@ -60,15 +59,15 @@ func newKubectl(t *testing.T) *kubectl {
 	return &kubectl{config: c.Config(), cache: t.TempDir()}
 }
 
-// exited is how kubectl ends instead of leaving the process.
+// exited is the panic that replaces exiting the process.
 type exited struct{ message string }
 
-// run returns what a command prints with more flags, and the message it fails with.
+// run returns the output of a command with more flags, and its error message.
 func (k *kubectl) run(args []string, flags ...string) (out, failure string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer func(before []string) { os.Args = before }(os.Args)
-	os.Args = append([]string{"kubectl"}, args...) // recorded as the change cause
+	os.Args = append([]string{"kubectl"}, args...) // recorded as the change-cause
 	args = before(args, flags)
 	var stdout, stderr bytes.Buffer
 	options := genericclioptions.NewConfigFlags(false).WithWrapConfigFn(func(*rest.Config) *rest.Config { return rest.CopyConfig(k.config) })

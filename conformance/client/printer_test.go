@@ -12,7 +12,7 @@ import (
 
 const printed = "../../client/printer/testdata"
 
-// canned answers for some resources with files, as a server would that knew nothing else.
+// canned answers requests for some resources from files, like a server that has nothing else.
 type canned struct{ next http.RoundTripper }
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -40,7 +40,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// What kubectl get prints of the files in testdata.
+// The output of kubectl get for the files in testdata.
 func TestPrinter(t *testing.T) {
 	k := newKubectl(t)
 	t.Chdir(printed)

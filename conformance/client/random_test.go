@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/kubectlargs"
 )
 
-// flagValues are values for the flags of a command, right and wrong ones.
+// flagValues are valid and invalid values for the flags of a command.
 type flagValues map[string][]string
 
 var commands = map[string]flagValues{
@@ -65,13 +65,13 @@ var commands = map[string]flagValues{
 	},
 }
 
-// required are flags without which kubectl stops before it looks at the rest.
+// required are flags without which kubectl stops before it checks the others.
 var required = map[string][]string{
 	"run web": {"image"}, "create deployment web": {"image"}, "create cronjob c": {"image", "schedule"}, "expose": {"filename"},
 	"create clusterrolebinding b": {"clusterrole"},
 }
 
-// commandLine draws a command with flags, and sometimes arguments.
+// commandLine makes a command with random flags, and sometimes arguments.
 func commandLine(r *rapid.T) []string {
 	name := rapid.SampledFrom(sortedKeys(commands)).Draw(r, "command")
 	args := strings.Fields(name)
@@ -92,7 +92,7 @@ func commandLine(r *rapid.T) []string {
 	return args
 }
 
-// Random command lines make the same objects, or fail in the same words.
+// Random command lines make the same objects, or fail with the same errors.
 func TestGenerateRandom(t *testing.T) {
 	k := newKubectl(t)
 	t.Chdir(generated)
@@ -101,7 +101,7 @@ func TestGenerateRandom(t *testing.T) {
 	}
 }
 
-// compare puts a command line to both.
+// compare runs a command line on both sides.
 func compare(r *rapid.T, k *kubectl, args []string) {
 	out, failure := k.run(args, "--dry-run=client", "--output=yaml")
 	objects, err := kubectlargs.Objects(args)
@@ -127,10 +127,10 @@ func compare(r *rapid.T, k *kubectl, args []string) {
 	}
 }
 
-// ownWords says whether an error of ours is right although it is not kubectl's. Of several mistakes
-// either may be told first; answers.txt has the words for each mistake alone.
+// ownWords reports whether our error is right although it differs from kubectl's. If there are several mistakes, either
+// may be reported first; answers.txt has the error for each mistake alone.
 func ownWords(ours, kubectls string) bool {
-	if kubectls == "" { // left to the server by kubectl
+	if kubectls == "" { // kubectl leaves it to the server
 		return strings.Contains(ours, "invalid image name") || strings.Contains(ours, "invalid label")
 	}
 	return ours != ""

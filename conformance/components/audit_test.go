@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// record is what the audit log says of a request, as far as the tests ask.
+// record is an audit record of a request, as far as the tests use it.
 type record struct {
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
@@ -24,8 +24,8 @@ type record struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// rights: the programs had the rights they need (an object in a namespace that ends is refused for another reason), each as itself, and nobody but the administrator was a member of
-// system:masters.
+// rights checks that the programs had the rights they need, each under its own identity, and that only the
+// administrator was a member of system:masters. An object in a terminating namespace is refused for another reason.
 func (w *world) rights(t *testing.T, users ...string) {
 	t.Helper()
 	log, err := os.Open(filepath.Join(w.dir, "audit.log"))

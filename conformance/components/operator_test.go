@@ -17,8 +17,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// TestOperator: a program made with controller-runtime runs twice, as a service account with a token and the rights
-// it needs. One of the two leads, the other takes over from it.
+// TestOperator runs a program made with controller-runtime twice, as a service account with a token and the rights it
+// needs. One of the two leads, the other takes over.
 func TestOperator(t *testing.T) {
 	w := newWorld(t, "--nodes", "2")
 	program := filepath.Join(t.TempDir(), "operator")
@@ -71,8 +71,8 @@ func TestOperator(t *testing.T) {
 	w.rights(t, "system:serviceaccount:operator:operator")
 }
 
-// account makes a service account with the operator's rights in a namespace of its own, and returns a kubeconfig file
-// with a token of it.
+// account creates a service account with the operator's rights in its own namespace, and returns a kubeconfig file with
+// a token of it.
 func (w *world) account(t *testing.T, name string) string {
 	t.Helper()
 	ctx := t.Context()
@@ -112,7 +112,7 @@ func (w *world) account(t *testing.T, name string) string {
 	return path
 }
 
-// leads waits until somebody other than the one named leads, and returns who.
+// leads waits until a process other than the given one leads, and returns it.
 func (w *world) leads(t *testing.T, before string) string {
 	t.Helper()
 	var holder string
@@ -127,7 +127,7 @@ func (w *world) leads(t *testing.T, before string) string {
 	return holder
 }
 
-// runs waits until the service says that the image runs.
+// runs waits until the service's status says that the image runs.
 func (w *world) runs(t *testing.T, image string) {
 	t.Helper()
 	eventually(t, image+" runs", func(ctx context.Context) (string, error) {

@@ -36,7 +36,7 @@ const (
 	kubelet     = "kubelet"
 )
 
-// swap is one row of the matrix: the parts that are of the other side than the API server.
+// swap is one row of the matrix: the parts that are not from the API server's side.
 type swap struct {
 	server string
 	parts  []string
@@ -55,14 +55,6 @@ func (s swap) String() string {
 	return fmt.Sprintf("%s's %s under %s's API server", s.other(), strings.Join(s.parts, ", "), s.server)
 }
 
-// missing is why a row cannot be played yet.
-func (s swap) missing() string {
-	if s.server == "keelson" && s.has(kubelet) {
-		return "upstream's kubelet waits for its CSINode to be created before it is ready, and keelson does not serve CSINodes yet"
-	}
-	return ""
-}
-
 func matrix() (all []swap) {
 	for _, server := range []string{"keelson", "upstream"} {
 		for _, parts := range [][]string{{scheduler}, {controllers}, {kubelet}, {scheduler, controllers, kubelet}} {
@@ -72,8 +64,8 @@ func matrix() (all []swap) {
 	return all
 }
 
-// TestSwaps: a Deployment lives its whole life, in real containers, whichever parts of the cluster are keelson's and which
-// are upstream's.
+// TestSwaps: a Deployment goes through its whole life cycle, in real containers, whichever parts of the cluster are
+// keelson's and which are upstream's.
 func TestSwaps(t *testing.T) {
 	if err := nodetools.Supported(t.Context()); err != nil {
 		if os.Getenv("CI") == "true" || *results != "" {
@@ -91,17 +83,11 @@ func TestSwaps(t *testing.T) {
 	for _, row := range matrix() {
 		began, played := time.Now(), false
 		passed := t.Run(row.String(), func(t *testing.T) {
-			if why := row.missing(); why != "" {
-				t.Skip(why)
-			}
 			played = true
 			s.play(t, row)
 		})
 		switch {
-		case row.missing() != "":
-			failed = append(failed, fmt.Errorf("%s: left out: %s", row, row.missing()))
-			continue
-		case !played: // -run chose others
+		case !played: // -run selected others
 			failed = append(failed, fmt.Errorf("%s: did not run", row))
 			continue
 		case !passed:
@@ -115,7 +101,7 @@ func TestSwaps(t *testing.T) {
 	}
 }
 
-// stage has what all rows take.
+// stage has what all rows share.
 type stage struct {
 	kubernetes upstream.Kubernetes
 	cluster    clusterprocess.Program
@@ -162,7 +148,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// play plays one row.
+// play runs one row.
 func (s *stage) play(t *testing.T, row swap) {
 	var w *world
 	if row.server == "keelson" {
@@ -180,7 +166,7 @@ func (s *stage) play(t *testing.T, row swap) {
 	w.endNamespace(t, "shop")
 }
 
-// schedulable waits for a node that takes pods.
+// schedulable waits for a node without taints that repel pods.
 func (w *world) schedulable(t *testing.T) {
 	t.Helper()
 	eventually(t, "a node", func(ctx context.Context) (string, error) {
@@ -200,7 +186,7 @@ func (w *world) schedulable(t *testing.T) {
 	})
 }
 
-// onKeelson starts examples/cluster, with upstream's programs in the place of some parts.
+// onKeelson starts examples/cluster, with upstream's programs in place of some parts.
 func (s *stage) onKeelson(t *testing.T, row swap) *world {
 	t.Helper()
 	var without, flags []string
@@ -208,7 +194,7 @@ func (s *stage) onKeelson(t *testing.T, row swap) *world {
 		without = append(without, "scheduler")
 	}
 	if row.has(controllers) {
-		// Upstream's controller that takes the taint off new nodes waits for DaemonSets, which are not served.
+		// Upstream's controller that removes the taint from new nodes waits for DaemonSets, which are not served.
 		without, flags = append(without, "controllers"), append(flags, "--disable-admission-plugins", "TaintNodesByCondition")
 	}
 	dir := t.TempDir()
@@ -239,7 +225,7 @@ func (s *stage) onKeelson(t *testing.T, row swap) *world {
 	return w
 }
 
-// onUpstream starts upstream's control plane, with keelson's programs in the place of some parts.
+// onUpstream starts upstream's control plane, with keelson's programs in place of some parts.
 func (s *stage) onUpstream(t *testing.T, row swap) *world {
 	t.Helper()
 	ctx, dir := t.Context(), t.TempDir()
@@ -251,7 +237,7 @@ func (s *stage) onUpstream(t *testing.T, row swap) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep := func(name string) { // those that need others are started again until these are there
+	keep := func(name string) { // programs that need others are restarted until these are there
 		path, err := s.kubernetes.Build(ctx, name)
 		if err != nil {
 			t.Fatal(err)
@@ -296,11 +282,11 @@ func (s *stage) onUpstream(t *testing.T, row swap) *world {
 	return w
 }
 
-// kubelet runs a node of real containers: by upstream's kubelet, or by keelson's.
+// kubelet runs a node of real containers with upstream's or keelson's kubelet.
 func (s *stage) kubelet(t *testing.T, at controlplane.Access, theirs bool) {
 	t.Helper()
 	ctx := t.Context()
-	dir, err := os.MkdirTemp("", "swap-") // paths of sockets are short
+	dir, err := os.MkdirTemp("", "swap-") // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +297,7 @@ func (s *stage) kubelet(t *testing.T, at controlplane.Access, theirs bool) {
 	root := filepath.Join(n.Dir(), "kubelet")
 	t.Cleanup(func() {
 		ctx := context.Background()
-		_ = exec.CommandContext(ctx, "umount", "--lazy", root).Run() // upstream's kubelet has mounted it on itself, and leaves it so
+		_ = exec.CommandContext(ctx, "umount", "--lazy", root).Run() // upstream's kubelet leaves a bind mount there
 		if err := errors.Join(n.Remove(ctx), os.RemoveAll(dir)); err != nil {
 			t.Error(err)
 		}

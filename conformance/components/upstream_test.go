@@ -22,9 +22,9 @@ import (
 	"github.com/keelson-dev/keelson/internal/upstream"
 )
 
-// TestUpstream: with the scheduler and the controller manager of Kubernetes in the place of keelson's, with
-// kubeadm's flags and the credentials that examples/cluster wrote for them, a Deployment lives its whole life. New nodes
-// are not tainted: upstream's controller that would let pods onto them waits for DaemonSets, which keelson does not serve.
+// TestUpstream: a Deployment goes through its whole life cycle with Kubernetes' scheduler and controller manager in
+// place of keelson's, with kubeadm's flags and the credentials that examples/cluster wrote for them. New nodes are not
+// tainted: upstream's controller that would remove the taint waits for DaemonSets, which keelson does not serve.
 func TestUpstream(t *testing.T) {
 	w := newWorld(t, "--disable", "scheduler,controllers", "--nodes", "2", "--disable-admission-plugins", "TaintNodesByCondition")
 	startScheduler(t, w.dir)
@@ -77,10 +77,10 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// leaders: both hold their lease, and an event says so.
+// leaders checks that both hold their lease and have recorded an event about it.
 func (w *world) leaders(t *testing.T) {
 	t.Helper()
-	// The scheduler's events are signed with the name of its profile.
+	// The scheduler's events have the name of its profile.
 	for name, component := range map[string]string{"kube-scheduler": "default-scheduler", "kube-controller-manager": "kube-controller-manager"} {
 		eventually(t, "lease of "+name, func(ctx context.Context) (string, error) {
 			lease, err := w.api.CoordinationV1().Leases("kube-system").Get(ctx, name, metav1.GetOptions{})
@@ -115,7 +115,7 @@ func (w *world) event(t *testing.T, namespace, kind, reason, component string) c
 	return found
 }
 
-// namespace makes one, which gets what every namespace gets.
+// namespace creates a namespace and waits for its default objects.
 func (w *world) namespace(t *testing.T, name string) {
 	t.Helper()
 	if _, err := w.api.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
@@ -183,7 +183,7 @@ func (w *world) rolledOut(t *testing.T, name, revision, image string, replicas i
 	w.addresses(t, name)
 }
 
-// pods are those of a deployment.
+// pods returns those of a deployment.
 func (w *world) pods(ctx context.Context, name string) ([]corev1.Pod, error) {
 	list, err := w.api.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *world) pods(ctx context.Context, name string) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// addresses: the service leads to exactly the pods there are, by slices and by Endpoints.
+// addresses checks that the service's slices and Endpoints have exactly the addresses of the pods.
 func (w *world) addresses(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "endpoints", func(ctx context.Context) (string, error) {
@@ -255,7 +255,7 @@ func (w *world) rollOut(t *testing.T) {
 	w.event(t, "shop", "Pod", "Started", "kubelet")
 }
 
-// update: a second ReplicaSet takes the place of the first, which stays, empty.
+// update checks that a second ReplicaSet replaces the first, which stays with no pods.
 func (w *world) update(t *testing.T) {
 	t.Helper()
 	d, err := w.api.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
@@ -280,7 +280,7 @@ func (w *world) update(t *testing.T) {
 	}
 }
 
-// change writes until nobody else wrote in between.
+// change retries a write until there is no conflict.
 func (w *world) change(t *testing.T, name string, edit func(*appsv1.Deployment)) {
 	t.Helper()
 	eventually(t, "update of "+name, func(ctx context.Context) (string, error) {
@@ -305,7 +305,7 @@ func (w *world) scale(t *testing.T, replicas int32) {
 	w.rolledOut(t, "web", "2", "web:2", replicas)
 }
 
-// unschedulable: the scheduler says why a pod has no node.
+// unschedulable checks that the scheduler says why a pod has no node.
 func (w *world) unschedulable(t *testing.T) {
 	t.Helper()
 	d := deployment("huge", 1)
@@ -331,7 +331,7 @@ func (w *world) unschedulable(t *testing.T) {
 	w.event(t, "shop", "Pod", "FailedScheduling", "default-scheduler")
 }
 
-// remains says what there still is of a deployment.
+// remains returns what is left of a deployment.
 func (w *world) remains(ctx context.Context, name string) (string, error) {
 	sets, err := w.api.AppsV1().ReplicaSets("shop").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 	if err != nil {
@@ -348,7 +348,8 @@ func (w *world) remains(ctx context.Context, name string) (string, error) {
 	return fmt.Sprintf("deployment gone: %t, %d ReplicaSets, %d pods", apierrors.IsNotFound(err), len(sets.Items), len(pods)), nil
 }
 
-// cascade: the garbage collector removes what the deployment owned, and the service leads nowhere.
+// cascade checks that the garbage collector removes what the deployment owned, and that the service has no addresses
+// left.
 func (w *world) cascade(t *testing.T) {
 	t.Helper()
 	if err := w.api.AppsV1().Deployments("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
@@ -358,7 +359,7 @@ func (w *world) cascade(t *testing.T) {
 	w.addresses(t, "web")
 }
 
-// foreground: the owner goes last.
+// foreground checks that the owner is deleted last.
 func (w *world) foreground(t *testing.T) {
 	t.Helper()
 	foreground := metav1.DeletePropagationForeground

@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/upstream"
 )
 
-// patience bounds every wait; what is waited for takes seconds on an idle machine.
+// patience bounds every wait; on an idle machine each takes seconds.
 const patience = 2 * time.Minute
 
 // world is a running cluster: examples/cluster, or upstream's.
@@ -27,7 +27,7 @@ type world struct {
 	api    kubernetes.Interface
 }
 
-// newWorld starts examples/cluster, in which flags may make room for others' components.
+// newWorld starts examples/cluster; flags may disable components that others replace.
 func newWorld(t *testing.T, flags ...string) *world {
 	t.Helper()
 	program, err := clusterprocess.Build(t.Context(), t.TempDir())
@@ -37,7 +37,7 @@ func newWorld(t *testing.T, flags ...string) *world {
 	return started(t, program, t.TempDir(), flags...)
 }
 
-// started starts the program on a directory.
+// started starts the program in a directory.
 func started(t *testing.T, program clusterprocess.Program, dir string, flags ...string) *world {
 	t.Helper()
 	// The context of a test ends before its cleanups.
@@ -57,7 +57,7 @@ func started(t *testing.T, program clusterprocess.Program, dir string, flags ...
 	return worldOf(t, dir, config)
 }
 
-// worldOf is a cluster whose certificates are below a directory.
+// worldOf is a cluster whose certificates are in a directory.
 func worldOf(t *testing.T, dir string, config *rest.Config) *world {
 	t.Helper()
 	api, err := kubernetes.NewForConfig(config)
@@ -112,7 +112,7 @@ func start(t *testing.T, path string, args ...string) *process {
 	return p
 }
 
-// stop ends the program in good order, once.
+// stop stops the program gracefully, once.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	if p.stopped {
@@ -135,7 +135,7 @@ func (p *process) stop(t *testing.T) {
 	}
 }
 
-// eventually waits until look finds nothing missing any more. What it says is missing is told when time is up.
+// eventually waits until look returns an empty string. On timeout it reports the last one.
 func eventually(t *testing.T, what string, look func(ctx context.Context) (missing string, err error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -150,7 +150,7 @@ func eventually(t *testing.T, what string, look func(ctx context.Context) (missi
 			return
 		case err == nil:
 			last = missing
-		case ctx.Err() == nil: // else it was the wait that ended
+		case ctx.Err() == nil: // otherwise the wait ended
 			last = err.Error()
 		}
 		select {
@@ -161,7 +161,7 @@ func eventually(t *testing.T, what string, look func(ctx context.Context) (missi
 	}
 }
 
-// differ says what is not as wanted.
+// differ describes the difference.
 func differ(got, want any) string {
 	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
 		return fmt.Sprintf("got %s, want %s", g, w)

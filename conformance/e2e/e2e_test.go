@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// TestClasses: the tables are of the tests of their classes, and the expressions made of them select those that have to
-// pass, each once.
+// TestClasses: the tables belong to their classes, and the expressions made from them select each test that must pass
+// exactly once.
 func TestClasses(t *testing.T) {
 	for name, count := range map[string]int{"served": 121, "pods": 160} {
 		c, err := classOf(name)
@@ -57,7 +57,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// selections counts the batches that a test is in, and fails when one has to be alone and is not.
+// selections counts the batches that contain a test, and fails if one must run alone and does not.
 func selections(t *testing.T, batches []batch, test string) int {
 	t.Helper()
 	n := 0
@@ -199,7 +199,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestKnown: a name that the suite does not have is told before anything runs.
+// TestKnown: a name that the suite does not have is reported before anything runs.
 func TestKnown(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "conformance.yaml")
 	if err := os.WriteFile(list, []byte("- testname: A\n  codename: '[sig-x] a works'\n- codename: b\n"), 0o600); err != nil {

@@ -1,15 +1,15 @@
 // E2e runs tests of Kubernetes' conformance suite, at the version that conformance/upstream pins, against
-// examples/cluster, and writes what came of it to results/.
+// examples/cluster, and writes the outcome to results/.
 //
 //	go run ./conformance/e2e                              # the tests of served.tsv that keelson has to pass
 //	go run ./conformance/e2e -class pods                  # those of pods.tsv, on a node of real containers
 //	go run ./conformance/e2e -focus 'sig-network.*Service' # those whose name matches
 //	go run ./conformance/e2e -focus FILE                  # the expression is in the file
 //
-// served.tsv lists the tests that need nothing but an API server; pods.tsv those of nodes and of storage that need
-// pods on one node. A table says what each test is about, and what those need that keelson does not have. The program
-// fails when a test that lacks nothing fails, and when one that it was asked for does not run. Programs are built into bin/, which takes minutes the first time, and
-// so are stand-ins for the suite's images; the suite's own words are in .cache/e2e/CLASS.
+// served.tsv lists the tests that need nothing but an API server; pods.tsv those of nodes and of storage that need pods
+// on one node. A table says what each test is about, and what it needs that keelson does not have. The program fails if
+// a test that lacks nothing fails, or if a requested test does not run. It builds programs into bin/, which takes
+// minutes the first time, and stand-ins for the suite's images; the suite's own output is in .cache/e2e/CLASS.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "of the order of the tests")
 	parallel := flag.Int("parallel", 0, "how many tests of pods run at a time (default 6)")
 	flag.Parse()
-	// The first Ctrl-C lets the suite clean up, a second one ends everything at once.
+	// The first Ctrl-C lets the suite clean up, the second one stops everything at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	c, err := classOf(*name)
@@ -79,7 +79,7 @@ func run(ctx context.Context, c class, focus, results string, seed uint64) error
 	return began.End(evidence.Result{Seed: seed, Upstream: s.version, Tests: report}, err)
 }
 
-// measure builds what it takes, runs the tests and judges them. There is no report where nothing ran.
+// measure builds what is needed, runs the tests and evaluates them. Without a run there is no report.
 func (s *suite) measure(ctx context.Context, all bool) (*evidence.Tests, error) {
 	if err := s.build(ctx); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *suite) measure(ctx context.Context, all bool) (*evidence.Tests, error) 
 	return &report, errors.Join(err, broken)
 }
 
-// build makes the programs, and for real containers what these need. What is of upstream is kept in the repository.
+// build builds the programs, and the tools for real containers. Upstream's are kept in the repository.
 func (s *suite) build(ctx context.Context) error {
 	fmt.Fprintln(s.out, "building upstream's suite and kubectl, which takes minutes the first time")
 	kubernetes, err := upstream.Find(ctx)
@@ -135,7 +135,7 @@ func (s *suite) build(ctx context.Context) error {
 	return os.MkdirAll(s.dir, 0o755)
 }
 
-// prepare makes what a node of real containers needs: its tools and the stand-ins for the suite's images.
+// prepare builds what a node of real containers needs: its tools and the stand-ins for the suite's images.
 func (s *suite) prepare(ctx context.Context, kubernetes upstream.Kubernetes) error {
 	if err := nodetools.Supported(ctx); err != nil {
 		return err

@@ -12,14 +12,14 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// test is one that ran.
+// test is a test that ran.
 type test struct {
 	name string
-	// failure is the first line of what went wrong; empty for one that passed.
+	// failure is the first line of the failure; empty if the test passed.
 	failure string
 }
 
-// spec begins the names of tests; other parts of the suite are in the report as well.
+// spec is the prefix of tests' names; the report has other parts of the suite as well.
 const spec = "[It] "
 
 type junit struct {
@@ -35,8 +35,8 @@ type message struct {
 	Text string `xml:",chardata"`
 }
 
-// readReport reads a report of the suite: what ran, in the order of names. It fails when something failed that
-// is no test, such as what the suite does before all tests.
+// readReport reads a report of the suite: the tests that ran, sorted by name. It fails if something else than a test
+// failed, such as the suite's setup.
 func readReport(r io.Reader) ([]test, error) {
 	var report junit
 	if err := xml.NewDecoder(r).Decode(&report); err != nil {
@@ -81,8 +81,8 @@ func firstLine(s string) string {
 	return line
 }
 
-// judge counts, and says what should not be: a test that failed and lacks nothing, and one that was asked for and did
-// not run, which counts as failed. all tells that all tests of the class were asked for that lack nothing.
+// judge counts the tests and reports problems: a test that failed and lacks nothing, and one that was requested and did
+// not run, which counts as failed. all means that all tests of the class that lack nothing were requested.
 func judge(tests []test, c class, asked []string, all bool) (evidence.Tests, error) {
 	must := map[string]bool{}
 	for _, r := range c.rows {

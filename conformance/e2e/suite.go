@@ -19,16 +19,16 @@ import (
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 )
 
-// suite is upstream's e2e.test and what it runs against.
+// suite is upstream's e2e.test and the cluster to test.
 type suite struct {
 	class   class
 	batches []batch
-	// asked are the names of the tests in the batches, where the table has them.
+	// asked are the names of the tests in the batches, if the table has them.
 	asked  []string
 	seed   uint64
 	dir    string
-	images string // where stand-ins for its images are
-	// registry has them as well, for tests that pull.
+	images string // directory of the stand-ins for its images
+	// registry serves them as well, for tests that pull.
 	registry http.Handler
 	version  string
 	path     string
@@ -38,23 +38,23 @@ type suite struct {
 }
 
 const (
-	// leave is how long the suite has to clean up after Ctrl-C.
+	// leave is the time for the suite to clean up after Ctrl-C.
 	leave = 30 * time.Second
-	// longest is how long a batch may take where others wait for it: its tests are ended then, and fail.
+	// longest is the time limit of a batch that others wait for: its tests are then stopped, and fail.
 	longest = 40 * time.Minute
 )
 
-// run starts a cluster, runs the suite on it, and returns the tests that ran, also where some batches did not end well.
+// run starts a cluster, runs the suite on it, and returns the tests that ran, even if some batches failed.
 func (s *suite) run(ctx context.Context) (_ []test, err error) {
 	flags := []string{"--nodes", "2"}
 	if s.class.containers {
 		mirror := httptest.NewServer(s.registry)
 		defer mirror.Close()
-		// Another cluster of this machine, such as that of make up, has the usual addresses.
+		// Another cluster on this machine, such as that of make up, may use the default addresses.
 		flags = []string{"--nodes", "1", "--runtime", "containerd", "--images", s.images, "--registry-mirror", mirror.URL,
 			"--cluster-cidr", "10.160.0.0/16", "--verbose"}
 	}
-	// It outlives Ctrl-C, for the suite to clean up.
+	// It is not stopped by Ctrl-C itself, since the suite has to clean up first.
 	process, err := s.cluster.Start(context.WithoutCancel(ctx), s.data(), flags...)
 	if err != nil {
 		return nil, errors.Join(err, s.down(context.WithoutCancel(ctx)))
@@ -71,7 +71,7 @@ func (s *suite) run(ctx context.Context) (_ []test, err error) {
 	return s.all(ctx, process.Kubeconfig)
 }
 
-// node waits until the cluster's node is ready, which the suite takes for granted.
+// node waits until the cluster's node is ready, which the suite assumes.
 func (s *suite) node(ctx context.Context, kubeconfig string) error {
 	for _, what := range []string{"create", "condition=Ready"} {
 		wait := exec.CommandContext(ctx, s.kubectl, "--kubeconfig", kubeconfig, "wait", "--for="+what, "--timeout=2m", "node/node-0")
@@ -99,7 +99,7 @@ func (s *suite) down(ctx context.Context) error {
 	return nil
 }
 
-// all runs the batches, several at a time and those that have to be alone at the end.
+// all runs the batches, several concurrently and those that must run alone at the end.
 func (s *suite) all(ctx context.Context, kubeconfig string) ([]test, error) {
 	shown := &progress{out: s.out}
 	for _, b := range s.batches {
@@ -137,7 +137,7 @@ func (s *suite) all(ctx context.Context, kubeconfig string) ([]test, error) {
 	return tests, errors.Join(failures...)
 }
 
-// test runs the suite for one batch and shows how it gets on. That tests failed is no error: the report tells.
+// test runs the suite for one batch and shows its progress. Failed tests are not an error: they are in the report.
 func (s *suite) test(ctx context.Context, kubeconfig string, i int, shown *progress) ([]test, error) {
 	dir := filepath.Join(s.dir, fmt.Sprintf("batch-%02d", i+1))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -153,7 +153,7 @@ func (s *suite) test(ctx context.Context, kubeconfig string, i int, shown *progr
 	}
 	command := exec.CommandContext(ctx, s.path, s.arguments(kubeconfig, dir, s.batches[i])...)
 	command.Dir = dir
-	// In a group of its own Ctrl-C reaches it through this program alone, and what it started ends with it.
+	// In its own process group, Ctrl-C reaches it only through this program, and its children end with it.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = leave
@@ -165,7 +165,7 @@ func (s *suite) test(ctx context.Context, kubeconfig string, i int, shown *progr
 		return nil, errors.Join(err, writer.Close(), <-done)
 	}
 	err = command.Wait()
-	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // what it left running
+	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // children that it left
 	_ = writer.Close()
 	if err := errors.Join(<-done, ignoreExit(err)); err != nil {
 		return nil, err
@@ -182,10 +182,10 @@ func (s *suite) test(ctx context.Context, kubeconfig string, i int, shown *progr
 	return tests, err
 }
 
-// arguments are those of the suite for a batch.
+// arguments returns those of the suite for a batch.
 func (s *suite) arguments(kubeconfig, dir string, b batch) []string {
 	limit := 24 * time.Hour
-	nodes := []string{"--num-nodes=1", "--allowed-not-ready-nodes=-1"} // its checks of nodes and system pods are of clusters with real ones
+	nodes := []string{"--num-nodes=1", "--allowed-not-ready-nodes=-1"} // its checks of nodes and system pods need real ones
 	if s.class.containers {
 		limit = longest
 		nodes = []string{"--node-schedulable-timeout=2m", "--system-pods-startup-timeout=1m", "--system-daemonsets-startup-timeout=1m"}
@@ -196,7 +196,7 @@ func (s *suite) arguments(kubeconfig, dir string, b batch) []string {
 		"--ginkgo.no-color", "--ginkgo.v", "--disable-log-dump", "--dump-logs-on-failure=false", "--report-dir="+dir)
 }
 
-// ignoreExit drops the error that says that the suite ended with failures.
+// ignoreExit drops the error for a suite that ended with failures.
 func ignoreExit(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -205,7 +205,7 @@ func ignoreExit(err error) error {
 	return err
 }
 
-// progress shows a line for each test that ended. Several batches may write to it.
+// progress prints a line for each finished test. Several batches may write to it.
 type progress struct {
 	out io.Writer
 
@@ -213,7 +213,7 @@ type progress struct {
 	total, ended int
 }
 
-// planned says how many tests a batch has, for where nobody knew.
+// planned sets the number of tests if it was unknown.
 func (p *progress) planned(n string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,8 +229,8 @@ func (p *progress) end(name, how string) {
 	fmt.Fprintf(p.out, "%3d/%d %s %s\n", p.ended, p.total, name, how)
 }
 
-// follow tells the progress of each test that ended. In the verbose words of the suite a test begins with its name below
-// a rule and ends with a bullet.
+// follow reports each finished test to the progress. In the suite's verbose output a test begins with its name below a
+// rule and ends with a bullet.
 func follow(words io.Reader, shown *progress) error {
 	lines := bufio.NewReader(words)
 	name, rule := "", false
@@ -255,7 +255,7 @@ func follow(words io.Reader, shown *progress) error {
 	}
 }
 
-// withoutLabels cuts the list of labels that follows a name.
+// withoutLabels removes the list of labels that follows a name.
 func withoutLabels(line string) string {
 	if at := strings.LastIndex(line, " ["); at > 0 {
 		return line[:at]

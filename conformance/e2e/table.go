@@ -19,17 +19,17 @@ var servedTable string
 //go:embed pods.tsv
 var podsTable string
 
-// errClass: there is no such class of tests.
+// errClass means that there is no such class of tests.
 var errClass = errors.New("-class is served or pods")
 
 // class is a kind of tests and what they run on.
 type class struct {
-	// file is the name of the table, result that of the file of results.
+	// file is the name of the table, result that of the results file.
 	file, result string
 	rows         []row
-	// containers tells that pods have to run for real.
+	// containers means that pods have to run for real.
 	containers bool
-	// parallel is how many tests run at a time.
+	// parallel is how many tests run concurrently.
 	parallel int
 }
 
@@ -50,11 +50,11 @@ func classOf(name string) (class, error) {
 	return c, err
 }
 
-// row is a line of a table: a test by its name in the suite, what it is about, and what it needs that keelson does not
+// row is a line of a table: the name of a test in the suite, what it is about, and what it needs that keelson does not
 // have.
 type row struct{ test, about, missing string }
 
-// expected tells whether the test has to pass.
+// expected reports whether the test has to pass.
 func (r row) expected() bool { return r.missing == "-" }
 
 func readTable(file, text string) ([]row, error) {
@@ -70,21 +70,21 @@ func readTable(file, text string) ([]row, error) {
 	return rows, nil
 }
 
-// batch is what one run of the suite is asked for.
+// batch is one run of the suite.
 type batch struct {
 	focus string
-	// tests is how many that are; 0 means that the suite will tell.
+	// tests is the number of tests; 0 means that the suite will report it.
 	tests int
-	// alone tells that nothing else may run meanwhile.
+	// alone means that nothing else may run at the same time.
 	alone bool
 }
 
-// most is how many tests are in a batch where several batches run at a time: enough for the suite's start to cost little, few
-// enough for batches to end at about the same time.
+// most is the maximum number of tests in a batch if several batches run concurrently: enough to outweigh the suite's
+// start, and few enough for batches to end at about the same time.
 const most = 6
 
-// batches divides the tests to run: those that focus names, or without it those that have to pass. What has to run
-// alone comes last. An expression that matches no test of the table is left to the suite: then nobody knows their names.
+// batches divides the tests to run: those that focus names, or by default those that have to pass. Tests that must run
+// alone come last. An expression that matches no test of the table is passed to the suite: the names are then unknown.
 func (c class) batches(focus string) (asked []string, all []batch, err error) {
 	expression, err := regexp.Compile(focus)
 	if err != nil {
@@ -107,7 +107,7 @@ func (c class) batches(focus string) (asked []string, all []batch, err error) {
 	if c.parallel == 1 {
 		together, alone = nil, slices.Concat(together, alone)
 	}
-	// Neighbours in the table take alike long: each batch gets some of everything.
+	// Neighbours in the table take similar times: each batch gets some of everything.
 	n := (len(together) + most - 1) / most
 	for i := range n {
 		var names []string
@@ -122,10 +122,10 @@ func (c class) batches(focus string) (asked []string, all []batch, err error) {
 	return asked, all, nil
 }
 
-// errUnknown: the suite has no test of this name.
+// errUnknown means that the suite has no test with this name.
 var errUnknown = errors.New("the suite has no such test")
 
-// known compares the table with the suite's own list of conformance tests, so that a name that changed is told before
+// known compares the table with the suite's own list of conformance tests: a name that changed is reported before
 // anything runs.
 func (c class) known(list string) error {
 	data, err := os.ReadFile(list)
@@ -149,7 +149,7 @@ func (c class) known(list string) error {
 	return errors.Join(unknown...)
 }
 
-// leftOut are the tests of the class that lack something, with what they lack.
+// leftOut returns the tests of the class that lack something, with what they lack.
 func (c class) leftOut() []evidence.Failure {
 	var out []evidence.Failure
 	for _, r := range c.rows {
@@ -160,7 +160,7 @@ func (c class) leftOut() []evidence.Failure {
 	return out
 }
 
-// exactly is the expression that selects the tests of these names, and no others.
+// exactly returns the expression that selects exactly the tests with these names.
 func exactly(names []string) string {
 	quoted := make([]string, 0, len(names))
 	for _, n := range names {

@@ -1,10 +1,8 @@
-// Package encryption holds keelson's encryption at rest to upstream's: what the transformers of one
-// write the transformers of the other must read, for every provider and in both directions; both must notice the
-// same changes of stored bytes, in the same words; and both must say the same of configuration
-// files.
+// Package encryption compares keelson's encryption at rest with upstream's: each must read what the other's
+// transformers write, for every provider; both must detect the same changes of stored bytes, with the same errors; and
+// both must give the same errors for configuration files.
 //
-// It is a module of its own, because it is built from k8s.io/apiserver; nothing imports it. Run it in
-// this directory:
+// It is a module of its own, because it depends on k8s.io/apiserver; nothing imports it. Run it in this directory:
 //
 //	go test .
 //	go test . -run '^$' -bench .     # costs beside upstream's

@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/encryption/config"
 )
 
-// normal drops from an error what cannot be the same.
+// normal removes from an error what cannot be equal.
 func normal(err error) string {
 	if err == nil {
 		return "good"
@@ -27,7 +27,7 @@ func normal(err error) string {
 	text := err.Error()
 	for pattern, with := range map[string]string{
 		`in scheme ".*?"`: `in scheme`,
-		// Types of Go have other names.
+		// Go types have other names.
 		`Go struct field \w+\.`:   "Go struct field ",
 		`of type (\[\])?\w+\.\w+`: "of type",
 		// Upstream repeats the whole file, with its keys, and the whole provider.
@@ -125,7 +125,7 @@ func compare(t *testing.T, content string, reload bool) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Ended: upstream should not look for plugins that are not there.
+	// Canceled: upstream should not look for plugins that do not exist.
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, theirs := encryptionconfig.LoadEncryptionConfig(ctx, path, reload, "id")
@@ -137,14 +137,14 @@ func compare(t *testing.T, content string, reload bool) {
 	}
 	a, b := normal(theirs), normal(err)
 	if errors.Is(err, config.ErrKMSv1) && strings.Contains(a, "KMSv1 is deprecated") {
-		return // in words of our own, for there is no gate
+		return // our own text, since there is no feature gate
 	}
 	if a != b {
 		t.Errorf("%s\nupstream: %s\nwe:       %s", content, a, b)
 	}
 }
 
-// TestFiles: both say the same of configuration files.
+// TestFiles: both give the same errors for configuration files.
 func TestFiles(t *testing.T) {
 	for name, content := range files() {
 		for _, reload := range []bool{false, true} {
@@ -153,7 +153,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestUpstreamsFiles: the files of upstream's own tests.
+// TestUpstreamsFiles compares the files of upstream's own tests.
 func TestUpstreamsFiles(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/server/options/encryptionconfig").Output()
 	if err != nil {
@@ -178,7 +178,7 @@ func TestUpstreamsFiles(t *testing.T) {
 	}
 }
 
-// TestChangedFiles: files with lines and words lost, doubled and put elsewhere.
+// TestChangedFiles compares files with lines and words removed, duplicated and moved.
 func TestChangedFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	all := files()

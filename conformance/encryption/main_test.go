@@ -8,7 +8,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestMain keeps upstream's log of everything that it cannot decrypt from hiding what the tests tell.
+// TestMain discards upstream's log of everything that it cannot decrypt, which would hide the output of the tests.
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())

@@ -35,7 +35,7 @@ const (
 	token    = "admin"
 )
 
-// program returns kube-apiserver, which it builds if it is not there.
+// program returns kube-apiserver, which it builds if necessary.
 func program(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(*binaries, "kube-apiserver"))
@@ -160,7 +160,7 @@ func objects() []one {
 	}
 }
 
-// TestKubeAPIServer: what the real server encrypted is read here, written again, and read there.
+// TestKubeAPIServer: data that the real server encrypted is read here, written again, and read there.
 func TestKubeAPIServer(t *testing.T) {
 	members := etcdtest.Start(t, etcdtest.Options{})
 	_, path := socket(t)
@@ -213,7 +213,7 @@ func TestKubeAPIServer(t *testing.T) {
 	t.Logf("%d records of kube-apiserver read", len(page.Records))
 }
 
-// rewriteAndRead writes an object of kube-apiserver again and has kube-apiserver read that.
+// rewriteAndRead rewrites an object of kube-apiserver and has kube-apiserver read it.
 func rewriteAndRead(t *testing.T, o one, store, inner storage.Store, upstream *apiServer) {
 	t.Helper()
 	key := o.prefix + "default/a"

@@ -83,7 +83,7 @@ func load(t testing.TB, content string) pair {
 	return pair{encryptionconfig.StaticTransformers(theirs.Transformers).TransformerForResource(schema.GroupResource{Resource: "secrets"}), file.For(at)}
 }
 
-// opened is what a transformer says of stored bytes.
+// opened is a transformer's result for stored bytes.
 type opened struct {
 	value string
 	stale bool
@@ -92,7 +92,7 @@ type opened struct {
 
 func (p pair) open(t testing.TB, key string, stored []byte) (upstream, our opened) {
 	t.Helper()
-	// Upstream's CBC panics at an initialization vector alone.
+	// Upstream's CBC panics if there is only an initialization vector.
 	func() {
 		defer func() {
 			if r := recover(); r != nil {
@@ -108,7 +108,7 @@ func (p pair) open(t testing.TB, key string, stored []byte) (upstream, our opene
 
 func verdict(v []byte, stale bool, err error) opened {
 	if err != nil {
-		text := strings.ReplaceAll(err.Error(), "\u00a0", " ") // upstream's protobuf does not want to be compared
+		text := strings.ReplaceAll(err.Error(), "\u00a0", " ") // the texts of upstream's protobuf are deliberately unstable
 		if i := strings.Index(text, "proto:"); i >= 0 {
 			text = "proto"
 		}
@@ -163,7 +163,7 @@ func configurations(t testing.TB) map[string]string {
 	return all
 }
 
-// TestValues: what one writes, the other reads, at the same key only where that is authenticated.
+// TestValues: each reads what the other writes; under another key only where that is not authenticated.
 func TestValues(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for name, content := range configurations(t) {
@@ -194,7 +194,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestChanged: both say the same of bytes that were changed, cut, or written under other configurations.
+// TestChanged: both give the same results for bytes that were changed, cut, or written under other configurations.
 func TestChanged(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 2))
 	all := map[string]pair{}
@@ -245,7 +245,7 @@ func change(random *rand.Rand, s []byte) []byte {
 	return s
 }
 
-// TestRotation: both call the same records stale.
+// TestRotation: both consider the same records stale.
 func TestRotation(t *testing.T) {
 	for _, kind := range []string{"aescbc", "aesgcm", "secretbox"} {
 		before := load(t, secrets(keyed(kind, 32, "key1:1")))
@@ -262,7 +262,7 @@ func TestRotation(t *testing.T) {
 			p := load(t, after)
 			for _, stored := range [][]byte{upstream, our} {
 				a, b := p.open(t, at, stored)
-				// A wrong key of CBC gives anything.
+				// With a wrong key CBC gives random results.
 				if a != b && (kind != "aescbc" || name != "other") {
 					t.Errorf("%s, %s: upstream %+v, we %+v", kind, name, a, b)
 				}
@@ -271,7 +271,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestKMSRotation: a value that was written before the plugin's key changed is read, and stale, by both.
+// TestKMSRotation: a value written before the plugin's key changed is readable, and stale, for both.
 func TestKMSRotation(t *testing.T) {
 	p, path := socket(t)
 	first := load(t, secrets(plugin("rotating-a", path)))

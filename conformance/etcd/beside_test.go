@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/etcdtest"
 )
 
-// TestBeside has the two serve one etcd at the same time.
+// TestBeside lets both serve one etcd at the same time.
 func TestBeside(t *testing.T) {
 	set := newSettings(t, etcdtest.Start(t, etcdtest.Options{}).Endpoint(0))
 	set.network, set.ports = "10.0.0.0/27", "30000-30023"
@@ -24,7 +24,7 @@ func TestBeside(t *testing.T) {
 	keelson := startKeelson(t, set)
 	upstream.must(t, http.MethodPost, "/api/v1/namespaces", asJSON, []byte(`{"metadata":{"name":"ns"}}`))
 
-	whole := t // what outlives the part that starts it
+	whole := t // for what outlives the subtest that starts it
 	t.Run("Endpoints", func(t *testing.T) {
 		for _, s := range []*server{upstream, keelson} {
 			s.awaitEndpoints(t, set.upstream+","+set.keelson)
@@ -43,7 +43,7 @@ func TestBeside(t *testing.T) {
 	})
 }
 
-// endpoints are the addresses of the service kubernetes, if both forms of them say the same.
+// endpoints returns the addresses of the service kubernetes, if both forms of them agree.
 func (s *server) endpoints(t *testing.T) string {
 	t.Helper()
 	code, data := s.do(t, http.MethodGet, "/api/v1/namespaces/default/endpoints/kubernetes", "", nil)
@@ -78,7 +78,7 @@ func items(obj map[string]any, path ...string) []map[string]any {
 	return out
 }
 
-// awaitEndpoints waits until a server serves these.
+// awaitEndpoints waits until a server serves these endpoints.
 func (s *server) awaitEndpoints(t *testing.T, want string) {
 	t.Helper()
 	eventually(t, func() string {
@@ -89,7 +89,7 @@ func (s *server) awaitEndpoints(t *testing.T, want string) {
 	})
 }
 
-// settled wants nobody to write the endpoints while everybody looks at them several times.
+// settled checks that nobody writes the endpoints while both check them several times.
 func settled(t *testing.T, set settings) {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{set.etcd}})
@@ -116,7 +116,7 @@ func settled(t *testing.T, set settings) {
 	t.Errorf("leases were renewed so often only: %v", renewals)
 }
 
-// testWatches wants watches of both to tell the same, whoever wrote.
+// testWatches checks that watches of both deliver the same events, whoever wrote.
 func testWatches(t *testing.T, upstream, keelson *server) {
 	since := text(decode(t, upstream.get(t, "/api/v1/namespaces/ns/configmaps")), "metadata", "resourceVersion")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -164,7 +164,7 @@ func at(lines []string, n int) string {
 	return "nothing"
 }
 
-// watch is one that is open.
+// watch is an open watch.
 type watch struct {
 	path  string
 	lines *bufio.Scanner
@@ -193,7 +193,7 @@ func (s *server) watch(ctx context.Context, t *testing.T, path, since string) *w
 	return &watch{path, lines}
 }
 
-// until reads events until that of an object.
+// until reads events up to that of an object.
 func (w *watch) until(t *testing.T, name string) []string {
 	t.Helper()
 	var out []string
@@ -207,7 +207,7 @@ func (w *watch) until(t *testing.T, name string) []string {
 	return out
 }
 
-// testServices wants neither to hand out what the other has given.
+// testServices checks that neither allocates what the other has allocated.
 func testServices(t *testing.T, upstream, keelson *server) {
 	both := []*server{upstream, keelson}
 	count := func() (addresses, ports map[string]string) {
@@ -249,14 +249,14 @@ func testServices(t *testing.T, upstream, keelson *server) {
 		}
 		group.Wait()
 	}
-	const all = 30 // addresses of a /27, one of which is that of the service kubernetes
+	const all = 30 // addresses of a /27, without that of the service kubernetes
 	fill("a")
 	addresses, ports := count()
 	t.Logf("%d addresses and %d ports were handed out", len(addresses), len(ports))
 	if len(addresses) != all && len(ports) != 24 { // whichever ended first
 		t.Errorf("%d of %d addresses and %d of 24 ports were handed out when nothing was left", len(addresses), all, len(ports))
 	}
-	// What one has given the other refuses, in the same words.
+	// What one has allocated the other refuses, with the same error.
 	for ip := range addresses {
 		same(t, both, `{"metadata":{"name":"wish"},"spec":{"clusterIP":"`+ip+`","ports":[{"port":80}]}}`)
 		break
@@ -281,7 +281,7 @@ func testServices(t *testing.T, upstream, keelson *server) {
 	}
 }
 
-// same wants a service to be refused by all in the same words.
+// same checks that all servers refuse a service with the same error.
 func same(t *testing.T, servers []*server, body string) {
 	t.Helper()
 	var words []string

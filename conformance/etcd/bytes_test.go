@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
-// TestSameBytes has each make the same objects in an etcd of its own: the same keys hold the same bytes,
-// but for what is chosen at random and the time of day.
+// TestSameBytes lets each create the same objects in its own etcd: the same keys hold the same bytes, except for random
+// values and times.
 func TestSameBytes(t *testing.T) {
 	kinds := kinds(t)
 	all := objects(t, kinds)
@@ -77,8 +77,8 @@ func TestSameBytes(t *testing.T) {
 	t.Logf("%d keys hold the same", same)
 }
 
-// general is what a value holds but for what is chosen at random and for times. It wants the value to be
-// written as its object is: nothing is in it that would be lost.
+// general is the content of a value without random values and times. It checks that the value is written like its
+// object: nothing in it would be lost.
 func general(t *testing.T, key string, value []byte) map[string]any {
 	t.Helper()
 	obj, gvk, err := scheme.Codecs.UniversalDeserializer().Decode(value, nil, nil)
@@ -95,14 +95,14 @@ func general(t *testing.T, key string, value []byte) map[string]any {
 	}
 	meta := obj.(metav1.Object)
 	if fields := meta.GetManagedFields(); len(fields) > 0 && !slices.ContainsFunc(fields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "conformance" }) {
-		// Keelson writes what it makes at its start past the part that tracks owners.
+		// Keelson writes the objects it creates at startup without managed fields.
 		meta.SetManagedFields(nil)
 	}
 	if role, ok := obj.(*rbacv1.ClusterRole); ok && role.AggregationRule != nil {
-		role.Rules = nil // summed up by keelson at its start, by upstream's controller manager later
+		role.Rules = nil // aggregated by keelson at startup, by upstream's controller manager later
 	}
 	if strings.HasPrefix(key, "/registry/masterleases/") {
-		meta.SetGeneration(1) // how often it was renewed
+		meta.SetGeneration(1) // the number of renewals
 	}
 	out := decode(t, encode(t, obj))
 	out["is"] = gvk.String()
@@ -110,7 +110,7 @@ func general(t *testing.T, key string, value []byte) map[string]any {
 	return out
 }
 
-// timeless replaces what is chosen at random and times of day.
+// timeless replaces random values and times.
 func timeless(v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -18,14 +18,14 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// kind is one that keelson stores, in one of the versions in which it is served.
+// kind is a kind that keelson stores, in one of the versions in which it is served.
 type kind struct {
 	registry.Kind
 	gvk    schema.GroupVersionKind
 	status bool
 }
 
-// collection is where the kind is served, in a namespace or in all.
+// collection returns the path of the kind's collection, in a namespace or in all.
 func (k kind) collection(namespace string) string {
 	path := "/apis/" + k.gvk.GroupVersion().String()
 	if k.gvk.Group == "" {
@@ -41,7 +41,7 @@ func (k kind) path(obj map[string]any) string {
 	return k.collection(text(obj, "metadata", "namespace")) + "/" + text(obj, "metadata", "name")
 }
 
-// kinds are all that keelson stores, each in all versions.
+// kinds returns all that keelson stores, each in all versions.
 func kinds(t *testing.T) []kind {
 	t.Helper()
 	c, err := cluster.New(cluster.Options{})
@@ -67,7 +67,7 @@ func kinds(t *testing.T) []kind {
 	return out
 }
 
-// object is one to be created.
+// object is an object to create.
 type object struct {
 	kind
 	body map[string]any
@@ -76,10 +76,10 @@ type object struct {
 
 func (o object) path() string { return o.kind.path(o.body) }
 
-// copies is how often each object of the file is created at first.
+// copies is how often each object of the file is created at the start.
 const copies = 3
 
-// objects reads those of the file; each kind has some. Copies have names and shared things of their own.
+// objects reads those of the file; it has some of each kind. Copies have their own names and addresses.
 func objects(t *testing.T, kinds []kind) []object {
 	t.Helper()
 	data, err := os.ReadFile("testdata/objects.yaml")
@@ -115,7 +115,7 @@ func objects(t *testing.T, kinds []kind) []object {
 	return out
 }
 
-// copyOf is an object, and with i > 0 another that can stand beside it.
+// copyOf returns an object or, with i > 0, a copy that does not conflict with it.
 func copyOf(t *testing.T, k kind, body map[string]any, i int) map[string]any {
 	t.Helper()
 	if i == 0 {
@@ -164,7 +164,7 @@ func (s *server) create(t *testing.T, o object) {
 	}
 }
 
-// list is what a server answers to a list, in parts.
+// list is a server's answer to a list, in parts.
 type list struct {
 	Kind       string
 	APIVersion string
@@ -172,10 +172,10 @@ type list struct {
 	Items      []json.RawMessage
 }
 
-// state is what a server serves: by path, bytes.
+// state is what a server serves, by path.
 type state map[string][]byte
 
-// look reads all objects through a server, alone and in lists.
+// look reads all objects through a server, one by one and in lists.
 func (s *server) look(t *testing.T, kinds []kind) state {
 	t.Helper()
 	out := state{}
@@ -192,7 +192,7 @@ func (s *server) look(t *testing.T, kinds []kind) state {
 		if !k.Namespaced {
 			continue
 		}
-		// The list as it is on the wire, but for its own version.
+		// The list as it is on the wire, without its own version.
 		body := s.get(t, k.collection("ns"))
 		version := text(decode(t, body), "metadata", "resourceVersion")
 		out["list "+k.collection("ns")] = bytes.Replace(body, []byte(`"resourceVersion":"`+version+`"`), nil, 1)
@@ -209,7 +209,7 @@ func (s *server) readList(t *testing.T, path string) list {
 	return l
 }
 
-// own tells of what a server keeps about itself, which changes when servers come and go.
+// own reports whether a server keeps this about itself; it changes when servers come and go.
 func own(path string) bool {
 	for _, part := range []string{
 		"/namespaces/default/endpoints/kubernetes", "/namespaces/default/endpointslices/kubernetes",
@@ -223,8 +223,8 @@ func own(path string) bool {
 	return false
 }
 
-// compare tells what two states differ in, but for what servers keep about themselves. It returns how
-// many answers were the same.
+// compare reports the differences of two states, except for what servers keep about themselves. It returns how many
+// answers were the same.
 func compare(t *testing.T, what string, want, got state) int {
 	t.Helper()
 	paths := slices.Sorted(maps.Keys(want))
@@ -246,7 +246,7 @@ func compare(t *testing.T, what string, want, got state) int {
 	return same
 }
 
-// differing is the part of a from where it differs from b.
+// differing returns a from its first difference to b.
 func differing(a, b []byte) string {
 	if a == nil {
 		return "not there"

@@ -21,11 +21,11 @@ import (
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
-// variants is how many random parts of each full object are stored.
+// variants is how many random subsets of each full object are stored.
 const variants = 12
 
-// TestStored has both serve what was stored past them: objects with every field of their kind, and with
-// random parts of them; in protobuf and in JSON; in the versions that servers of the past stored.
+// TestStored lets both serve objects written directly to etcd: objects with every field of their kind, and with random
+// subsets of them; in protobuf and in JSON; in the versions that older servers stored.
 func TestStored(t *testing.T) {
 	set := newSettings(t, etcdtest.Start(t, etcdtest.Options{}).Endpoint(0))
 	kinds := kinds(t)
@@ -52,8 +52,8 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// full are objects of a kind with all fields set, as they are published for tests of encodings, by the version
-// that they are in: that which upstream stores, and those that it stored once.
+// full returns objects of a kind with all fields set, as published for tests of encodings, by version: the one that
+// upstream stores, and those that it once stored.
 func full(t *testing.T, k kind) map[schema.GroupVersion][]byte {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api")
@@ -83,16 +83,16 @@ func full(t *testing.T, k kind) map[schema.GroupVersion][]byte {
 	return out
 }
 
-// ingresses is where ingresses were first.
+// ingresses is the first group of ingresses.
 var ingresses = schema.GroupVersion{Group: "extensions", Version: "v1beta1"}
 
-// tooOld tells of versions that no server has stored since Kubernetes 1.9; keelson does not know them.
+// tooOld reports whether no server since Kubernetes 1.9 has stored a version; keelson does not know these.
 func tooOld(gv schema.GroupVersion, k kind) bool {
 	return gv == ingresses && k.Plural != "ingresses" || gv.Group == "apps" && gv.Version != "v1" ||
 		gv.Group == "rbac.authorization.k8s.io" && gv.Version == "v1alpha1"
 }
 
-// forms are the ways in which an object may have been stored, by key.
+// forms are the encodings in which an object may have been stored, by key.
 func forms(t *testing.T, k kind, gv schema.GroupVersion, full []byte) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -100,10 +100,10 @@ func forms(t *testing.T, k kind, gv schema.GroupVersion, full []byte) map[string
 	for i := range variants {
 		body := decode(t, full)
 		if i > 1 {
-			prune(random, body, "kind", "apiVersion", "metadata", "name", "namespace", "scope") // scope had no default once
+			prune(random, body, "kind", "apiVersion", "metadata", "name", "namespace", "scope") // scope once had no default
 		}
 		if strategy, ok := field(body, "spec", "strategy").(map[string]any); ok {
-			strategy["type"] = "RollingUpdate" // others have no numbers, which upstream's form of them cannot say
+			strategy["type"] = "RollingUpdate" // other types have no numbers, which upstream's encoding cannot express
 		}
 		namespace := ""
 		if k.Namespaced {
@@ -138,7 +138,7 @@ func protobuf(t *testing.T, gvk schema.GroupVersionKind, obj runtime.Object) []b
 	return data
 }
 
-// prune takes fields away at random, but for some.
+// prune removes random fields except those to keep.
 func prune(random *rand.Rand, v any, keep ...string) {
 	switch v := v.(type) {
 	case map[string]any:

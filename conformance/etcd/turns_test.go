@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/etcdtest"
 )
 
-// TestInTurn has the two serve one etcd in turn: each finds what the other left, and goes on with it.
+// TestInTurn lets the two serve one etcd in turn: each finds what the other left, and continues with it.
 func TestInTurn(t *testing.T) {
 	set := newSettings(t, etcdtest.Start(t, etcdtest.Options{}).Endpoint(0))
 	kinds := kinds(t)
@@ -90,7 +90,7 @@ func foreign(t *testing.T, s *server) {
 	}
 }
 
-// strangers are what is stored of kinds that keelson does not have.
+// strangers are the stored objects of kinds that keelson does not have.
 func strangers(all map[string]record, kinds []kind) map[string]record {
 	out := maps.Clone(all)
 	maps.DeleteFunc(out, func(key string, _ record) bool {
@@ -101,10 +101,10 @@ func strangers(all map[string]record, kinds []kind) map[string]record {
 	return out
 }
 
-// exacts are lists as they are at one revision, by path.
+// exacts are lists at one revision, by path.
 type exacts map[string][]byte
 
-// exact lists all kinds at the revision of now.
+// exact lists all kinds at the current revision.
 func (s *server) exact(t *testing.T, kinds []kind) exacts {
 	t.Helper()
 	out := exacts{}
@@ -122,8 +122,8 @@ func (s *server) exact(t *testing.T, kinds []kind) exacts {
 	return out
 }
 
-// compare reads the same lists through another server. The pages that follow a first one are read
-// by the token of the other.
+// compare reads the same lists through another server. It reads the pages after the first with the other server's
+// token.
 func (e exacts) compare(t *testing.T, s *server) {
 	t.Helper()
 	for path, want := range e {
@@ -132,7 +132,7 @@ func (e exacts) compare(t *testing.T, s *server) {
 			t.Errorf("%s: %s: %s", s.name, path, got)
 			continue
 		}
-		// Tokens lead to the same place, but look otherwise.
+		// Tokens refer to the same position but look different.
 		want, got = bytes.Replace(want, token(t, want), nil, 1), bytes.Replace(got, token(t, got), nil, 1)
 		if !bytes.Equal(want, got) {
 			t.Errorf("%s:\nwas %s\nis  %s", path, differing(want, got), differing(got, want))
@@ -145,7 +145,7 @@ func token(t *testing.T, list []byte) []byte {
 	return []byte(text(decode(t, list), "metadata", "continue"))
 }
 
-// untouched wants a server to have left alone, by its start, what it found.
+// untouched checks that a server's start left unchanged what it found.
 func untouched(t *testing.T, before, after map[string]record) {
 	t.Helper()
 	for key, was := range before {
@@ -160,7 +160,7 @@ func untouched(t *testing.T, before, after map[string]record) {
 	}
 }
 
-// ownKey is own for keys.
+// ownKey is own for etcd keys.
 func ownKey(key string) bool {
 	for _, prefix := range []string{
 		"/registry/masterleases/", "/registry/services/endpoints/default/kubernetes", "/registry/endpointslices/default/kubernetes",
@@ -174,8 +174,8 @@ func ownKey(key string) bool {
 	return false
 }
 
-// change changes every object through a server. Copy 1 is deleted in the first turn; copy 2 is
-// deleted in the first and let go in the second; a new copy comes in each turn.
+// change changes every object through a server. Copy 1 is deleted in the first turn; copy 2 is deleted in the first and
+// finalized in the second; a new copy is created in each turn.
 func (s *server) change(t *testing.T, all []object, turn int) []object {
 	t.Helper()
 	var created []object
@@ -241,7 +241,7 @@ func (s *server) remove(t *testing.T, o object) {
 	}
 }
 
-// modify changes an object in all the ways there are.
+// modify changes an object in all possible ways.
 func (s *server) modify(t *testing.T, o object, turn int) {
 	t.Helper()
 	by := fmt.Sprint(turn)

@@ -23,8 +23,8 @@ import (
 
 var binaries = flag.String("binaries", "../../bin/kubernetes-v1.37.1", "directory where kube-apiserver is kept")
 
-// withoutAdmission are the plugins of upstream's default set that keelson does not have, and
-// ServiceAccount, which keelson has only with the controller that makes the accounts.
+// withoutAdmission are the plugins of upstream's default set that keelson does not have, and ServiceAccount, which
+// keelson enables only with the controller that creates the accounts.
 var withoutAdmission = []string{
 	"ServiceAccount", "LimitRanger", "DefaultStorageClass",
 	"StorageObjectInUseProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
@@ -35,7 +35,7 @@ var withoutAdmission = []string{
 
 const password = "admin"
 
-// kubeAPIServer returns the program, which it builds if it is not there.
+// kubeAPIServer returns the program, which it builds if necessary.
 func kubeAPIServer(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(*binaries, "kube-apiserver"))

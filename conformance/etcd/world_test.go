@@ -21,17 +21,17 @@ import (
 )
 
 const (
-	// patience bounds every wait; what is waited for takes seconds on an idle machine.
+	// patience bounds every wait; on an idle machine each takes seconds.
 	patience = 3 * time.Minute
 	agent    = "conformance/1"
 )
 
-// settings are what both are told, in the words of kube-apiserver's flags.
+// settings are the settings of both, named like kube-apiserver's flags.
 type settings struct {
 	etcd           string
 	network, ports string
 	listen         netip.AddrPort // upstream's; keelson advertises the port
-	// What each advertises.
+	// The addresses that each advertises.
 	upstream, keelson string
 }
 
@@ -46,11 +46,11 @@ type server struct {
 	host   string
 	client *http.Client
 	end    func(t *testing.T)
-	crash  func() // ends a process at once
+	crash  func() // stops a process at once
 	ended  bool
 }
 
-// stop ends the server in good order, once.
+// stop stops the server gracefully, once.
 func (s *server) stop(t *testing.T) {
 	t.Helper()
 	if !s.ended {
@@ -59,7 +59,7 @@ func (s *server) stop(t *testing.T) {
 	}
 }
 
-// kill ends the server at once.
+// kill stops the server at once.
 func (s *server) kill(t *testing.T) {
 	t.Helper()
 	s.crash()
@@ -101,7 +101,7 @@ func (s *server) do(t *testing.T, method, path, contentType string, body []byte)
 	return response.StatusCode, data
 }
 
-// must is do for requests that are granted.
+// must is do for requests that have to succeed.
 func (s *server) must(t *testing.T, method, path, contentType string, body []byte) []byte {
 	t.Helper()
 	code, data := s.do(t, method, path, contentType, body)
@@ -156,7 +156,7 @@ func startKeelson(t *testing.T, set settings) *server {
 	return s
 }
 
-// eventually waits until look finds nothing missing.
+// eventually waits until look returns an empty string.
 func eventually(t *testing.T, look func() (missing string)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -176,7 +176,7 @@ func eventually(t *testing.T, look func() (missing string)) {
 	}
 }
 
-// dump is what etcd holds: values by key, with the revision of their last change.
+// dump returns the content of etcd: values by key, with the revision of their last change.
 func dump(t *testing.T, endpoint string) map[string]record {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
@@ -201,7 +201,7 @@ type record struct {
 	leased   bool
 }
 
-// put writes values into etcd past all servers.
+// put writes values directly into etcd.
 func put(t *testing.T, endpoint string, values map[string][]byte) {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
@@ -234,7 +234,7 @@ func encode(t *testing.T, obj any) []byte {
 	return data
 }
 
-// field reads a value of an object, nil if it is not there.
+// field returns a value of an object, nil if it does not exist.
 func field(obj map[string]any, path ...string) any {
 	var at any = obj
 	for _, name := range path {

@@ -3,12 +3,12 @@
 // version that conformance/upstream pins; the systems around them are Debian's instead of Alpine's.
 //
 //	agnhost        upstream's program; curl, dig, nc, ip and a shell from Debian. Both versions that the suite names
-//	               hold the same and differ in a label, for their digests to differ.
+//	               have the same content and differ in a label, for their digests to differ.
 //	glibc-dns-testing  the same without a program to run by itself
-//	nautilus, kitten   agnhost as a web server over upstream's pages. Kitten says what upstream's is built on in
-//	               its os-release, for which a test of image volumes looks.
+//	nautilus, kitten   agnhost as a web server with upstream's pages. Kitten names the base of upstream's image in
+//	               its os-release, which a test of image volumes checks.
 //	nonewprivs     upstream's program, setuid root
-//	busybox        built as its authors release it: Debian's shell drops variables whose names are no identifiers,
+//	busybox        built as its authors release it: Debian's shell drops variables whose names are not identifiers,
 //	               and tests have such
 //	nginx          Debian's
 //	pause          that of node/ociimage
@@ -31,14 +31,14 @@ import (
 	"github.com/keelson-dev/keelson/node/ociimage/debian"
 )
 
-// registry is where upstream's images of tests come from.
+// registry is the registry of upstream's test images.
 const registry = "registry.k8s.io/e2e-test-images/"
 
-// Dir is where the archives are kept: a directory of their own in the repository's bin directory.
+// Dir is where the archives are kept: in their own directory in the repository's bin directory.
 func Dir(k upstream.Kubernetes) string { return filepath.Join(k.Root(), "bin", "images-"+k.Version) }
 
-// Build makes the archives of all stand-ins in dir, unless they are there, and returns their paths. Upstream's programs
-// are built first, which takes minutes the first time.
+// Build makes the archives of all stand-ins in dir, unless they exist, and returns their paths. It builds upstream's
+// programs, which takes minutes the first time.
 func Build(ctx context.Context, kubernetes upstream.Kubernetes, dir string, progress io.Writer) ([]string, error) {
 	programs, err := build(ctx, kubernetes)
 	if err != nil {
@@ -100,7 +100,7 @@ func (b built) agnhost(ctx context.Context, dir string, progress io.Writer) (str
 	}, progress)
 }
 
-// pages puts the pages of one of upstream's small web servers into the root.
+// pages returns a function that adds the pages of one of upstream's small web servers.
 func (b built) pages(name, system string) func(*ociimage.Tree) error {
 	return func(t *ociimage.Tree) error {
 		html := filepath.Join(b.source, "test", "images", name, "html")
@@ -144,7 +144,7 @@ func (b built) fillAgnhost(ctx context.Context, scratch string, t *ociimage.Tree
 	return nil
 }
 
-// packages are those that the tools around agnhost come from, with their libraries.
+// packages are the sources of the tools around agnhost, with their libraries.
 func packages() []string {
 	return []string{
 		"bash", "bind9-dnsutils", "bind9-host", "coreutils", "curl", "dash", "grep", "hostname", "iproute2", "libc-bin", "netcat-openbsd", "sed", "tar",
@@ -172,7 +172,7 @@ func (b built) noNewPrivs(ctx context.Context, dir string, progress io.Writer) (
 	}, progress)
 }
 
-// busybox has its usual configuration, and is linked statically as the images of others are.
+// busybox has its usual configuration, and is linked statically like other images'.
 func busybox(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	return ociimage.Build(ctx, dir, ociimage.Recipe{
 		Name: "busybox", Version: "3",
@@ -191,7 +191,7 @@ func busybox(ctx context.Context, dir string, progress io.Writer) (string, error
 			program := filepath.Join(source, "busybox")
 			names, err := exec.CommandContext(ctx, program, "--list").Output()
 			if err != nil {
-				return fmt.Errorf("list what busybox can do: %w", err)
+				return fmt.Errorf("list busybox's applets: %w", err)
 			}
 			const at = "usr/bin/busybox"
 			ociimage.Base(t, nil, nil)
@@ -206,7 +206,7 @@ func busybox(ctx context.Context, dir string, progress io.Writer) (string, error
 	}, progress)
 }
 
-// compile builds busybox in its source, which takes a minute.
+// compile builds busybox in its source directory, which takes a minute.
 func compile(ctx context.Context, source string) error {
 	if err := run(ctx, source, "make", "defconfig"); err != nil {
 		return err
@@ -227,7 +227,7 @@ func compile(ctx context.Context, source string) error {
 func run(ctx context.Context, dir, name string, args ...string) error {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir
-	// Times in the program would make each build another one.
+	// Timestamps in the program would make each build different.
 	command.Env = append(os.Environ(), "KCONFIG_NOTIMESTAMP=1", "SOURCE_DATE_EPOCH=1767225600")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %v: %w\n%s", name, args, err, out)

@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
-// TestImages: the archives have upstream's names, the two versions of agnhost can be told apart, and files are where
-// the suite looks for them. In place of upstream's programs and pages, which take minutes to build, are others.
+// TestImages: the archives have upstream's names, the two versions of agnhost can be distinguished, and files are where
+// the suite looks for them. Upstream's programs and pages, which take minutes to build, are replaced.
 func TestImages(t *testing.T) {
 	for _, program := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -73,7 +73,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// largestLayer is what the layer of an archive holds that is the largest.
+// largestLayer returns the content of an archive's largest layer.
 func largestLayer(t *testing.T, archive string) map[string]*tar.Header {
 	t.Helper()
 	file, err := os.Open(archive)

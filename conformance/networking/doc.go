@@ -1,13 +1,11 @@
-// Package networking asks upstream's strategies what they make of objects of networking.k8s.io:
-// random creates and updates, what is stored of them and what is wrong with them. A test of
-// registry/networking then compares.
+// Package networking records how upstream's strategies handle objects of networking.k8s.io: random creates and updates,
+// the stored results, and the errors. A test of registry/networking then compares.
 //
-// It is a module of its own, because it is built from k8s.io/kubernetes. It does not import
-// keelson: what goes between them is a file, so that upstream may be of another minor version than
-// the API types that keelson is built with. The version here is the newest that the module proxy
-// hands out. Run it in this directory:
+// It is a module of its own, because it depends on k8s.io/kubernetes. It does not import keelson: the two exchange a
+// file, which allows upstream to be of another minor version than keelson's API types. Its version is the newest
+// available from the module proxy. Run it in this directory:
 //
 //	go test .                       # compare 2,000 random cases of every kind
 //	go test . -cases 50000 -seed 7  # more, and others
-//	go test . -record               # write the cases anew that keelson's own test holds
+//	go test . -record               # record the cases of keelson's own test again
 package networking

@@ -46,17 +46,17 @@ const (
 	file  = tests + "/testdata/upstream.json"
 )
 
-// Case is a write and what upstream makes of it.
+// Case is a write and upstream's result.
 type Case struct {
 	Resource string          `json:"resource"`
 	View     string          `json:"view,omitempty"`
 	Old      json.RawMessage `json:"old,omitempty"` // of an update
 	Object   json.RawMessage `json:"object"`
-	Errors   []string        `json:"errors"` // in order of the alphabet; without those of metadata
+	Errors   []string        `json:"errors"` // sorted; without those of metadata
 	Result   json.RawMessage `json:"result"`
 }
 
-// kind is a good object with who judges it.
+// kind is a valid object and its strategy.
 type kind struct {
 	good   runtime.Object
 	judge  rest.RESTCreateUpdateStrategy
@@ -95,7 +95,7 @@ func kinds() map[string]kind {
 	}
 }
 
-// TestNetworking has upstream judge random objects and keelson's test compare.
+// TestNetworking runs upstream's strategies on random objects and keelson's test to compare.
 func TestNetworking(t *testing.T) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	n, to := *cases, filepath.Join(t.TempDir(), "upstream.json")
@@ -133,7 +133,7 @@ func TestNetworking(t *testing.T) {
 	}
 }
 
-// makeCase returns false for what cannot be read, and for stored objects that could not be.
+// makeCase returns false for objects that cannot be decoded, and for stored objects that could not exist.
 func makeCase(t *testing.T, r *rand.Rand, resource string, k kind) (Case, bool) {
 	t.Helper()
 	c := Case{Resource: resource}
@@ -156,7 +156,7 @@ func makeCase(t *testing.T, r *rand.Rand, resource string, k kind) (Case, bool) 
 	}
 	old := in
 	k.judge.PrepareForCreate(ctx(), old)
-	// What was stored was once accepted, but for what is accepted no more.
+	// What is stored was once accepted, but may no longer be.
 	if bad := k.judge.Validate(ctx(), old.DeepCopyObject()); len(bad) > 0 && r.IntN(10) > 0 {
 		return c, false
 	}
@@ -179,8 +179,8 @@ func makeCase(t *testing.T, r *rand.Rand, resource string, k kind) (Case, bool) 
 func (c Case) done(t *testing.T, in runtime.Object, errs field.ErrorList) Case {
 	t.Helper()
 	c.Result, c.Errors = encode(t, external(t, in)), []string{}
-	// Release 1.37 judges an address by declared rules, which say no more of a
-	// parent than that it must not change; 1.36 goes on to its fields.
+	// Release 1.37 validates an address by declarative rules, which for a parent only report that it must not change;
+	// 1.36 goes on to its fields.
 	immutable := slices.ContainsFunc(errs, func(err *field.Error) bool {
 		return c.Resource == "ipaddresses" && err.Field == "spec.parentRef" && strings.HasSuffix(err.Detail, "field is immutable")
 	})
@@ -227,7 +227,7 @@ func encode(t *testing.T, obj runtime.Object) json.RawMessage {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// mutated is a copy, as it is read from JSON, in which some things are changed.
+// mutated returns a copy, as decoded from JSON, with some changes.
 func mutated(r *rand.Rand, obj runtime.Object, times int) runtime.Object {
 	obj = obj.DeepCopyObject()
 	for range times {
@@ -251,7 +251,7 @@ func mutated(r *rand.Rand, obj runtime.Object, times int) runtime.Object {
 	return read
 }
 
-// word is a string that some rule has an opinion on.
+// word returns a string that some rule accepts or rejects specially.
 func word(r *rand.Rand) string {
 	return pick(r, "", "a", "A", "a.b", "*.a.b", "a.*", "*", "a/b", "example.com/x", "example.com/"+strings.Repeat("x", 250), "-", "a b", "..", "%",
 		strings.Repeat("x", 64), strings.Repeat("x", 300), "10.0.0.1", "010.0.0.1", "::1", "fd00::1", "::ffff:1.2.3.4",

@@ -1,11 +1,10 @@
-// Package nodes holds keelson's controllers of nodes to those of Kubernetes 1.37.1: the same
-// stories of nodes that fall silent, come back, are cordoned and deleted are played twice in
-// virtual time, against keelson's node lifecycle, taint eviction and pod GC and against
-// upstream's, each over keelson's API server. Every node's and pod's transitions must be the
-// same, in the same order and within a second and a half, and so must the events.
+// Package nodes compares keelson's node controllers with those of Kubernetes 1.37.1: scenarios of nodes that become
+// silent, return, are cordoned and deleted run twice in virtual time, with keelson's node lifecycle, taint eviction and
+// pod GC and with upstream's, each over keelson's API server. Every transition of nodes and pods must be the same, in
+// the same order and within a second and a half, and so must the events.
 //
-// It is a module of its own, because it is built from k8s.io/kubernetes and replaces the
-// versions of the published modules; nothing imports it. Run it in this directory:
+// It is a module of its own, because it depends on k8s.io/kubernetes and replaces the versions of the published
+// modules; nothing imports it. Run it in this directory:
 //
 //	go test .
 package nodes

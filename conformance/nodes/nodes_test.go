@@ -28,20 +28,19 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// near is how far apart the same transition may be: upstream's timers start a little apart, and
-// which of two at the same instant is first is left to chance.
+// near is the maximum difference in time of the same transition: upstream's timers start at slightly different times,
+// and the order of two at the same instant is random.
 const near = 1500 * time.Millisecond
 
-// upstreamPeriod is upstream's 5 s but for a moment, so that its looks at the nodes do not come at
-// the very instants of its ticker of 100 ms: else a node that waits for its taint loses turns of
-// 10 s at random.
+// upstreamPeriod is slightly less than upstream's 5 s, to keep its checks of nodes from coinciding with its ticker of
+// 100 ms: otherwise a node that waits for its taint randomly loses turns of 10 s.
 const upstreamPeriod = 5*time.Second - 100*time.Microsecond
 
-// upstreamRound is upstream's 20 s but for a moment, so that its rounds do not come at the very
-// instant at which the quarantine of a node ends.
+// upstreamRound is slightly more than upstream's 20 s, to keep its rounds from coinciding with the end of a node's
+// quarantine.
 const upstreamRound = 20*time.Second + 100*time.Microsecond
 
-// stage is a cluster in a bubble and what was seen of it.
+// stage is a cluster in a bubble and what was observed of it.
 type stage struct {
 	*testing.T
 	*cluster.Cluster
@@ -49,17 +48,17 @@ type stage struct {
 	began  time.Time
 
 	mu   sync.Mutex
-	seen map[string][]snapshot // object → what it was like, whenever that changed
+	seen map[string][]snapshot // by object: its states, whenever they changed
 	done sync.WaitGroup
 }
 
-// snapshot is what an object was like from some time on.
+// snapshot is the state of an object from some time on.
 type snapshot struct {
 	at     time.Duration
 	values map[string]string
 }
 
-// transition is what changed of an object.
+// transition is a change of an object.
 type transition struct {
 	at   time.Duration
 	what string
@@ -97,8 +96,7 @@ func (s *stage) patch(name, subresource, patch string) {
 	}
 }
 
-// pods puts three pods on each node: with the default tolerations, with a short one, and with one
-// for ever.
+// pods puts three pods on each node: with the default tolerations, with a short one, and with an unlimited one.
 func (s *stage) pods() {
 	short := int64(30)
 	for node := range 3 {
@@ -121,7 +119,7 @@ func (s *stage) pods() {
 	}
 }
 
-// follow notes what becomes of the objects of a watch.
+// follow records the changes of the objects of a watch.
 func (s *stage) follow(w watch.Interface, err error, aspects func(any) map[string]string) (stop func()) {
 	if err != nil {
 		s.Fatal(err)
@@ -148,8 +146,8 @@ func (s *stage) note(e watch.Event, aspects func(any) map[string]string) {
 	s.seen[obj.GetName()] = append(s.seen[obj.GetName()], snapshot{time.Since(s.began), values})
 }
 
-// settle is how long an object must stay as it is to count: what several workers write at the same
-// time comes in any order.
+// settle is how long an object must stay unchanged for its state to count: concurrent writes of several workers come in
+// any order.
 const settle = 500 * time.Millisecond
 
 // transitions are the changes from one settled state of an object to the next.
@@ -199,7 +197,7 @@ func podAspects(obj any) map[string]string {
 	return values
 }
 
-// events are what the controllers said, as text with how often.
+// events returns the controllers' events as text, with their counts.
 func (s *stage) events() map[string]int32 {
 	list, err := s.client.CoreV1().Events("").List(s.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -215,7 +213,7 @@ func (s *stage) events() map[string]int32 {
 	return said
 }
 
-// upstream are upstream's controllers, as the service accounts that they have there.
+// upstream runs upstream's controllers under upstream's service accounts.
 func upstream(ctx context.Context, t *testing.T, c *cluster.Cluster) (wait func()) {
 	ctx = logr.NewContext(ctx, logr.Discard())
 	as := func(account string) kubernetes.Interface {
@@ -236,7 +234,7 @@ func upstream(ctx context.Context, t *testing.T, c *cluster.Cluster) (wait func(
 	gc := podgc.NewPodGCInternal(ctx, as("pod-garbage-collector"), core.Pods(), core.Nodes(), 12500, upstreamRound, 40*time.Second)
 	shared.Start(ctx.Done())
 	none.Start(ctx.Done())
-	time.Sleep(100 * time.Millisecond) // until all is in sync, else they wait until then or start at once
+	time.Sleep(100 * time.Millisecond) // until all is in sync; otherwise they wait for that or start at once
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context){lifecycle.Run, taints.Run, gc.Run} {
 		running.Go(func() { run(ctx) })
@@ -257,7 +255,7 @@ func clientset(t *testing.T, config *rest.Config) kubernetes.Interface {
 	return cs
 }
 
-// play plays a story with one or the other side's controllers.
+// play runs a scenario with one side's controllers.
 func play(t *testing.T, story func(*stage), theirs bool) (seen map[string][]snapshot, said map[string]int32) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := uint64(3)
@@ -383,15 +381,14 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// alike makes the three nodes and what is on them one: which of several is first is up to chance.
+// alike maps the three nodes and their objects to one: their order is random.
 func alike(text string) string {
 	return strings.NewReplacer("-0", "", "-1", "", "-2", "").Replace(text)
 }
 
-// compareEvents wants the same events. Only for pods of which both is said, on one side, that their
-// deletion was called off and that it comes, either will do: in virtual time both are said at one
-// instant when a deletion moves, and upstream, which names an event by object and nanosecond, loses
-// one then, or moves the deletion once more.
+// compareEvents requires the same events, with one exception: if one side records both the deletion of a pod and its
+// cancellation, the other may have either. In virtual time both are recorded at one instant when a deletion moves, and
+// upstream, which names an event by object and nanosecond, then loses one, or moves the deletion once more.
 func compareEvents(t *testing.T, ours, theirs map[string]int32) {
 	for _, text := range names(ours, theirs) {
 		other := strings.NewReplacer("Marking for deletion Pod", "Cancelling deletion of Pod", "Cancelling deletion of Pod", "Marking for deletion Pod").Replace(text)
@@ -405,7 +402,7 @@ func compareEvents(t *testing.T, ours, theirs map[string]int32) {
 	}
 }
 
-// compare wants each object's transitions to be those of one that is alike.
+// compare requires each object to have the transitions of an equivalent one.
 func compare(t *testing.T, ours, theirs map[string][]snapshot) {
 	left := map[string][]transition{}
 	for object, all := range theirs {

@@ -1,8 +1,8 @@
-// Package openapi holds keelson's OpenAPI documents to those that the sources of Kubernetes 1.37.1
-// carry, and kubectl's own code to what it finds in them.
+// Package openapi compares keelson's OpenAPI documents with those in the sources of Kubernetes 1.37.1, and tests
+// kubectl's own code with them.
 //
-// It is a module of its own, because kubectl brings much that keelson does not need; nothing
-// imports it. Run it in this directory:
+// It is a module of its own, because kubectl has many dependencies that keelson does not need; nothing imports it. Run
+// it in this directory:
 //
 //	go test .
 //	go test . -upstream DIR     # with the sources of Kubernetes in DIR

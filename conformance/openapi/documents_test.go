@@ -27,6 +27,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/scheduling"
+	"github.com/keelson-dev/keelson/registry/storage"
 )
 
 var sources = flag.String("upstream", "", "directory of the sources of Kubernetes; empty: downloaded by the go command")
@@ -34,11 +35,11 @@ var sources = flag.String("upstream", "", "directory of the sources of Kubernete
 // later are subresources of served kinds that are not served yet.
 func later() []string { return []string{"token"} }
 
-// kinds are all of upstream's kinds that are served.
+// kinds returns all of upstream's kinds that are served.
 func kinds() []registry.Kind {
 	return slices.Concat(
 		core.Kinds(core.Options{}), apps.Kinds(), coordination.Kinds(), discovery.Kinds(), policy.Kinds(), rbac.Kinds(nil),
-		authentication.Kinds(nil, authentication.Options{}), authorization.Kinds(nil, nil), scheduling.Kinds(), networking.Kinds(),
+		authentication.Kinds(nil, authentication.Options{}), authorization.Kinds(nil, nil), scheduling.Kinds(), storage.Kinds(), networking.Kinds(),
 	)
 }
 
@@ -71,7 +72,7 @@ func locate(t *testing.T) string {
 	return module.Dir
 }
 
-// ours asks for one of keelson's documents.
+// ours requests one of keelson's documents.
 func ours(t *testing.T, d *openapi.Documents, url string) map[string]any {
 	t.Helper()
 	h, ok := d.Paths()[url]
@@ -87,8 +88,8 @@ func ours(t *testing.T, d *openapi.Documents, url string) map[string]any {
 	return v
 }
 
-// asDefault makes of a recorded document what a server with upstream's defaults would answer:
-// the recorded server had alpha features on, of which CBOR shows.
+// asDefault converts a recorded document to that of a server with upstream's defaults: the recorded server had alpha
+// features enabled, of which CBOR shows.
 func asDefault(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -110,8 +111,8 @@ func asDefault(v any) any {
 	return v
 }
 
-// asRecorded leaves enums out of ours: upstream records its documents without them, though its
-// servers have them, because code generators stumble over them.
+// asRecorded removes enums from ours: upstream records its documents without them, though its servers have them,
+// because code generators cannot handle them.
 func asRecorded(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -133,8 +134,8 @@ func asRecorded(v any) any {
 	return v
 }
 
-// TestDocuments compares each document that keelson serves with upstream's of the same name:
-// all paths and all definitions of ours are there, and the same.
+// TestDocuments compares each document that keelson serves with upstream's of the same name: all of our paths and
+// definitions exist there and are the same.
 func TestDocuments(t *testing.T) {
 	dir := locate(t)
 	d := openapi.New(kinds(), openapi.Options{Issuer: true})
@@ -178,7 +179,7 @@ func schemas(document map[string]any) any {
 	return all
 }
 
-// same compares what ours has with upstream's of that name, and returns how many are the same.
+// same compares what ours has with upstream's entries of the same name, and returns how many are equal.
 func same(t *testing.T, what string, want, got any) int {
 	t.Helper()
 	n := 0

@@ -27,7 +27,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// serve starts a server in this process, and returns how to reach it.
+// serve starts a server in this process, and returns its client configuration.
 func serve(t *testing.T) *rest.Config {
 	t.Helper()
 	all := kinds()
@@ -50,7 +50,7 @@ func client(t *testing.T, config *rest.Config) *discovery.DiscoveryClient {
 	return c
 }
 
-// TestFieldValidation: kubectl create and apply see that the server validates fields of each kind.
+// TestFieldValidation: kubectl create and apply find that the server validates fields of each kind.
 func TestFieldValidation(t *testing.T) {
 	config := serve(t)
 	c := client(t, config)
@@ -90,7 +90,7 @@ func contains(verbs metav1.Verbs, verb string) bool {
 	return false
 }
 
-// TestExplain: kubectl explain shows types, documentation, enums and what is required.
+// TestExplain: kubectl explain shows types, documentation, enums and required fields.
 func TestExplain(t *testing.T) {
 	c := client(t, serve(t))
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -119,12 +119,12 @@ func TestExplain(t *testing.T) {
 const (
 	original = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"name":"one","image":"1","ports":[{"containerPort":80}]},{"name":"two","image":"2"}]}}}}`
 	modified = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"name":"one","image":"1.1","ports":[{"containerPort":80}]}]}}}}`
-	// current is original with what others added.
+	// current is original with additions of others.
 	current = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"replicas":3,"template":{"spec":{"containers":[{"name":"one","image":"1","ports":[{"containerPort":80}],"env":[{"name":"E"}]},{"name":"two","image":"2"},{"name":"three","image":"3"}]}}}}`
 	patch   = `{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"one"}],"containers":[{"image":"1.1","name":"one"},{"$patch":"delete","name":"two"}]}}}}`
 )
 
-// TestMergeKeys: kubectl apply finds in both documents by what lists are merged.
+// TestMergeKeys: kubectl apply finds the merge keys of lists in both documents.
 func TestMergeKeys(t *testing.T) {
 	c := client(t, serve(t))
 	deployments := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -159,15 +159,15 @@ func value(t *testing.T, text string) any {
 	return v
 }
 
-// resources gives a parser the name by which the validation calls it.
+// resources implements the parser under the name that the validation uses.
 type resources struct {
 	*kubectlopenapi.CachedOpenAPIParser
 }
 
 func (r resources) OpenAPISchema() (kubectlopenapi.Resources, error) { return r.Parse() }
 
-// TestValidation: kubectl's own validation, by the document of v2, accepts what is right and says
-// what is wrong.
+// TestValidation: kubectl's own validation, based on the v2 document, accepts valid objects and reports errors in
+// others.
 func TestValidation(t *testing.T) {
 	c := client(t, serve(t))
 	v := validation.NewSchemaValidation(resources{kubectlopenapi.NewOpenAPIParser(kubectlopenapi.NewOpenAPIGetter(c))})
@@ -184,7 +184,7 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// TestPreferred: what kubectl api-versions prints is what clusters of upstream print, in order.
+// TestPreferred: kubectl api-versions prints the same as with upstream's clusters, in order.
 func TestPreferred(t *testing.T) {
 	groups, err := client(t, serve(t)).ServerGroups()
 	if err != nil {
@@ -196,7 +196,7 @@ func TestPreferred(t *testing.T) {
 	}
 	want := []string{
 		"v1", "apps/v1", "events.k8s.io/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1", "networking.k8s.io/v1", "policy/v1",
-		"rbac.authorization.k8s.io/v1", "scheduling.k8s.io/v1", "coordination.k8s.io/v1", "discovery.k8s.io/v1",
+		"rbac.authorization.k8s.io/v1", "storage.k8s.io/v1", "scheduling.k8s.io/v1", "coordination.k8s.io/v1", "discovery.k8s.io/v1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

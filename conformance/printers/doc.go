@@ -1,13 +1,12 @@
-// Package printers asks upstream's printers, those of its API server, what the tables of objects
-// look like, and holds keelson's columns to it. Objects of every kind that both serve are made at
-// random and by hand; the tests of registry/registrytest then compare, cell by cell.
+// Package printers records the tables that upstream's API server prints for objects, and compares keelson's columns
+// with them. Objects of every kind that both serve are made at random and by hand; the tests of registry/registrytest
+// then compare, cell by cell.
 //
-// It is a module of its own, because it is built from k8s.io/kubernetes. It does not import
-// keelson either: what goes between them are files, so that upstream may be of another minor
-// version than the API types that keelson is built with. The version here is the newest that the
-// module proxy hands out. Run it in this directory:
+// It is a module of its own, because it depends on k8s.io/kubernetes. It does not import keelson: the two exchange
+// files, which allows upstream to be of another minor version than keelson's API types. Its version is the newest
+// available from the module proxy. Run it in this directory:
 //
 //	go test .                            # compare 2,000 random objects of every kind
 //	go test . -rounds 50000 -seed 7      # more, and others
-//	go test . -record                    # write the cases anew that keelson's own tests hold
+//	go test . -record                    # record the cases of keelson's own tests again
 package printers

@@ -32,17 +32,17 @@ var (
 	seed   = flag.Uint64("seed", 1, "of the random objects")
 )
 
-// kept is how many random objects of every kind a record has.
+// kept is how many random objects of every kind are recorded.
 const kept = 12
 
-// root is where keelson's module is, and cases where its tests read theirs from there.
+// root is the directory of keelson's module, and cases that of its tests' cases.
 const (
 	root  = "../.."
 	tests = "registry/registrytest"
 	cases = tests + "/testdata/tables"
 )
 
-// table is what upstream makes of objects of a kind.
+// table is upstream's output for objects of a kind.
 type table struct {
 	Now         time.Time                      `json:"now"`
 	Definitions []metav1.TableColumnDefinition `json:"definitions"`
@@ -55,7 +55,7 @@ type row struct {
 	Conditions []metav1.TableRowCondition `json:"conditions,omitempty"`
 }
 
-// kinds are those that keelson serves, by resource. Its tests fail when one is missing here.
+// kinds are those that keelson serves, by resource. Its tests fail if one is missing here.
 func kinds() map[schema.GroupResource]schema.GroupVersionKind {
 	out := map[schema.GroupResource]schema.GroupVersionKind{}
 	for group, resources := range map[string]string{
@@ -68,6 +68,7 @@ func kinds() map[schema.GroupResource]schema.GroupVersionKind {
 		"policy/v1":                    "poddisruptionbudgets=PodDisruptionBudget",
 		"rbac.authorization.k8s.io/v1": "clusterrolebindings=ClusterRoleBinding clusterroles=ClusterRole rolebindings=RoleBinding roles=Role",
 		"scheduling.k8s.io/v1":         "priorityclasses=PriorityClass",
+		"storage.k8s.io/v1":            "csinodes=CSINode",
 	} {
 		group, version, _ := strings.Cut(group, "/")
 		gv := schema.GroupVersion{Group: group, Version: version}
@@ -79,7 +80,7 @@ func kinds() map[schema.GroupResource]schema.GroupVersionKind {
 	return out
 }
 
-// TestColumns makes objects, has upstream print them and keelson's tests compare.
+// TestColumns makes objects, prints them with upstream's code and runs keelson's tests to compare.
 func TestColumns(t *testing.T) {
 	dir := t.TempDir()
 	n := *rounds
@@ -87,7 +88,7 @@ func TestColumns(t *testing.T) {
 		dir, n = filepath.Join(root, cases), kept
 	}
 	for resource, gvk := range kinds() {
-		synctest.Test(t, func(t *testing.T) { // where time stands still, for ages
+		synctest.Test(t, func(t *testing.T) { // where time stands still, which keeps ages constant
 			made := table{Now: time.Now().UTC()}
 			for _, obj := range append(byHand(t, gvk), atRandom(t, gvk, n)...) {
 				made.add(t, resource, obj)
@@ -106,7 +107,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// add has upstream print one object, as its API server does for a client.
+// add prints one object with upstream's code, as its API server does for a client.
 func (t *table) add(test *testing.T, resource schema.GroupResource, obj runtime.Object) {
 	test.Helper()
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
@@ -114,7 +115,7 @@ func (t *table) add(test *testing.T, resource schema.GroupResource, obj runtime.
 	if err != nil {
 		test.Fatal(err)
 	}
-	// Both print what is in the file: a time that is set to nothing is none.
+	// Both print what is in the file: a time that is set to null is unset.
 	read := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
 	if err := json.Unmarshal(data, read); err != nil {
 		test.Fatal(err)
@@ -134,7 +135,7 @@ func (t *table) add(test *testing.T, resource schema.GroupResource, obj runtime.
 	t.Rows = append(t.Rows, row{data, made.Rows[0].Cells, made.Rows[0].Conditions})
 }
 
-// write has a line for every column and every row.
+// write writes a line for every column and every row.
 func (t *table) write(test *testing.T, file string) {
 	test.Helper()
 	var b strings.Builder
@@ -159,8 +160,7 @@ func (t *table) write(test *testing.T, file string) {
 	}
 }
 
-// byHand reads the objects of a kind from testdata, YAML documents one after the other. Times
-// there are how long ago something was.
+// byHand reads the objects of a kind from testdata, as a list of YAML documents. Times in them are relative.
 func byHand(t *testing.T, gvk schema.GroupVersionKind) []runtime.Object {
 	t.Helper()
 	file := filepath.Join("testdata", strings.ToLower(gvk.Kind)+".yaml")
@@ -192,7 +192,7 @@ func byHand(t *testing.T, gvk schema.GroupVersionKind) []runtime.Object {
 	return objects
 }
 
-// ago replaces words such as ago(5m) by the time that they mean.
+// ago replaces terms such as ago(5m) by the time.
 func ago(text string, now time.Time) string {
 	var b strings.Builder
 	for {

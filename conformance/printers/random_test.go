@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
-// atRandom makes n objects of a kind, from the values that printers look at.
+// atRandom makes n objects of a kind, from values that matter to printers.
 func atRandom(t *testing.T, gvk schema.GroupVersionKind, n int) []runtime.Object {
 	t.Helper()
 	f := filler{rand.New(rand.NewPCG(*seed, uint64(len(gvk.Kind))))}
@@ -95,7 +95,7 @@ func (f filler) structure(v reflect.Value, depth int) {
 	}
 }
 
-// printed are the fields of long types that may be seen in a table.
+// printed are the fields of large types that may appear in a table.
 func printed(t reflect.Type) ([]string, bool) {
 	switch t {
 	case reflect.TypeFor[metav1.ObjectMeta]():
@@ -142,7 +142,7 @@ func (f filler) special(v reflect.Value) bool {
 	return true
 }
 
-// text is a string for a field, often one that printers know.
+// text returns a string for a field, often one that printers know.
 func (f filler) text(typ, name string) string {
 	switch {
 	case typ == "PodPhase":

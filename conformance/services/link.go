@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service/storage"
 )
 
-// The API server gives services what they need in functions that it does not export. Bodies of
-// functions declared here are there.
+// The API server completes services in functions that it does not export. The functions declared here have their bodies
+// there.
 
 // transaction has the methods of upstream's type.
 type transaction interface {

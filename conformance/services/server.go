@@ -22,20 +22,20 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service/storage"
 )
 
-// Step is one request and what came of it.
+// Step is one request and its result.
 type Step struct {
 	Do     string          `json:"do"` // create, update or delete
 	Name   string          `json:"name"`
 	DryRun bool            `json:"dryRun,omitempty"`
-	Spec   json.RawMessage `json:"spec,omitempty"` // as a client sends it; what it sends of what was given is a token
-	// Error is what the client is told, Result what it gets instead, with tokens for what was
-	// given out by choice.
+	Spec   json.RawMessage `json:"spec,omitempty"` // as a client sends it; values from earlier answers are tokens
+	// Error is the error that the client gets, Result the object that it gets otherwise, with tokens for allocated
+	// values.
 	Error  string          `json:"error,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Taken  []int           `json:"taken"` // addresses of each family, then ports
 }
 
-// Sequence is steps on a server that had nothing before.
+// Sequence is steps on an initially empty server.
 type Sequence struct {
 	Networks []string `json:"networks"`
 	Ports    string   `json:"ports"`
@@ -50,7 +50,7 @@ type server struct {
 	services map[string]*stored
 }
 
-// stored is a service with the tokens that its values are called by.
+// stored is a service with the tokens for its values.
 type stored struct {
 	*api.Service
 	tokens map[string]string // value → token
@@ -99,7 +99,7 @@ func (s *server) taken() []int {
 	return append(taken, s.ports.Used())
 }
 
-// ofServices is the context of a request for services, which declarative validation asks for.
+// ofServices returns the context of a request for services, which declarative validation needs.
 func ofServices() context.Context {
 	return request.WithRequestInfo(request.WithNamespace(request.NewContext(), "ns"), &request.RequestInfo{APIVersion: "v1", Resource: "services"})
 }
@@ -131,8 +131,8 @@ func (s *server) create(name string, spec corev1.ServiceSpec, dryRun bool) (*api
 	return svc, nil
 }
 
-// errPanic: upstream's code panicked. It does when a service becomes headless without selector in
-// a cluster of one family, and so of two families of which one is not there.
+// errPanic means that upstream's code panicked. It does when a service without selector becomes headless in a cluster
+// of one family, and thus has two families of which one does not exist.
 var errPanic = errors.New("panic")
 
 func (s *server) update(name string, spec corev1.ServiceSpec, dryRun bool) (_ *api.Service, err error) {
@@ -169,8 +169,8 @@ func (s *server) update(name string, spec corev1.ServiceSpec, dryRun bool) (_ *a
 
 func (s *server) remove(name string) { releaseAllocatedResources(&s.alloc, s.services[name].Service) }
 
-// repair frees addresses that no service has: upstream leaves those behind that it took for one
-// family when the other one has none, and its repair frees them later.
+// repair frees addresses that no service has: if one family has no address left, upstream leaks those of the other, and
+// its repair loop frees them later.
 func (s *server) repair() {
 	used := map[string]bool{}
 	for _, svc := range s.services {
@@ -191,7 +191,7 @@ func (s *server) repair() {
 	}
 }
 
-// internal is a service as the server takes it in.
+// internal returns a service as the server decodes it.
 func internal(name string, spec corev1.ServiceSpec) (*api.Service, error) {
 	v1 := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}, Spec: *spec.DeepCopy()}
 	legacyscheme.Scheme.Default(v1)
@@ -204,7 +204,7 @@ func internal(name string, spec corev1.ServiceSpec) (*api.Service, error) {
 	return svc, nil
 }
 
-// external is a service as clients see it.
+// external returns a service as clients see it.
 func external(svc *api.Service) (*corev1.Service, error) {
 	out, err := legacyscheme.Scheme.ConvertToVersion(svc.DeepCopy(), corev1.SchemeGroupVersion)
 	if err != nil {

@@ -27,7 +27,7 @@ var (
 )
 
 const (
-	// kept is how many sequences a record has, steps how many steps each.
+	// kept is how many sequences are recorded, steps how many steps each has.
 	kept, steps = 16, 24
 	root        = "../.."
 	tests       = "registry/core"
@@ -35,10 +35,10 @@ const (
 	ports       = "30000-30199"
 )
 
-// chosen are addresses and ports of the upper bands in a text.
+// chosen matches allocated addresses and ports, which are in the upper bands.
 var chosen = regexp.MustCompile(`\b(30(0(1[6-9]|[2-9]\d)|1\d\d)|10\.96\.0\.(1[7-9]|[2-9]\d|\d\d\d)|fd00::[1-9a-f][0-9a-f])\b`)
 
-// TestServices plays random sequences on upstream's code and has keelson's test compare.
+// TestServices runs random sequences on upstream's code and keelson's test to compare.
 func TestServices(t *testing.T) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -83,7 +83,7 @@ func play(t *testing.T, r *rand.Rand) Sequence {
 	return q
 }
 
-// step makes one request at random.
+// step makes one random request.
 func (s *server) step(t *testing.T, r *rand.Rand) Step {
 	t.Helper()
 	name := pick(r, "a", "b", "c", "d")
@@ -102,7 +102,7 @@ func (s *server) step(t *testing.T, r *rand.Rand) Step {
 			next.tokens[value] = token
 		}
 		next.next = had.next
-		if r.IntN(3) > 0 { // a client that read it first
+		if r.IntN(3) > 0 { // a client that has read it
 			v1, err := external(had.Service)
 			if err != nil {
 				t.Fatal(err)
@@ -114,8 +114,8 @@ func (s *server) step(t *testing.T, r *rand.Rand) Step {
 		}
 	}
 	if sent.Type == corev1.ServiceTypeExternalName {
-		// Upstream loses track of node ports that clients put into services without any: nobody
-		// takes them, but a delete frees them. Keelson does not.
+		// Upstream does not allocate node ports that clients set in services of types without them, but a delete frees
+		// them. Keelson does not.
 		sent = *sent.DeepCopy()
 		for i := range sent.Ports {
 			sent.Ports[i].NodePort = 0
@@ -128,7 +128,7 @@ func (s *server) step(t *testing.T, r *rand.Rand) Step {
 	} else {
 		next.Service, err = s.create(name, sent, step.DryRun)
 	}
-	if errors.Is(err, errPanic) { // what a client is told then is nobody's model
+	if errors.Is(err, errPanic) { // the error is then of no use for comparison
 		s.repair()
 		return s.step(t, r)
 	}
@@ -154,7 +154,7 @@ func (s *server) step(t *testing.T, r *rand.Rand) Step {
 	return step
 }
 
-// spec is a spec as JSON with tokens for what was chosen for it.
+// spec returns a spec as JSON with tokens for allocated values.
 func spec(t *testing.T, of *stored, v1 corev1.ServiceSpec) json.RawMessage {
 	t.Helper()
 	v1 = *v1.DeepCopy()
@@ -168,8 +168,8 @@ func spec(t *testing.T, of *stored, v1 corev1.ServiceSpec) json.RawMessage {
 	return data
 }
 
-// mask replaces addresses and ports of the upper bands, which were chosen, by tokens: a value
-// keeps its token as long as the service keeps the value.
+// mask replaces addresses and ports of the upper bands, which were allocated, by tokens: a value keeps its token as
+// long as the service keeps the value.
 func (s *stored) mask(spec *corev1.ServiceSpec) {
 	for i, ip := range spec.ClusterIPs {
 		spec.ClusterIPs[i] = s.address(ip)
@@ -212,7 +212,7 @@ func (s *stored) token(value string, name func(int) string) string {
 	return s.tokens[value]
 }
 
-// forget drops the tokens of values that the service does not have any more.
+// forget drops the tokens of values that the service no longer has.
 func (s *stored) forget(spec *corev1.ServiceSpec) {
 	has := map[string]bool{fmt.Sprint(spec.HealthCheckNodePort): true}
 	for _, ip := range spec.ClusterIPs {
@@ -238,7 +238,7 @@ func (s *stored) replace(text string) string {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// randomSpec is a manifest. Certain addresses and ports are of the lower bands.
+// randomSpec returns a spec as in a manifest. Requested addresses and ports are from the lower bands.
 func randomSpec(r *rand.Rand) corev1.ServiceSpec {
 	spec := corev1.ServiceSpec{Type: pick[corev1.ServiceType](r, "ClusterIP", "NodePort", "LoadBalancer", "ExternalName")}
 	if r.IntN(4) > 0 {
@@ -259,7 +259,7 @@ func randomSpec(r *rand.Rand) corev1.ServiceSpec {
 	return spec
 }
 
-// change is one of the things that people do to services.
+// change makes one of the usual changes to services.
 func change(r *rand.Rand, spec *corev1.ServiceSpec) {
 	switch r.IntN(12) {
 	case 0:

@@ -1,6 +1,6 @@
 // Package upstream pins programs of Kubernetes that tests and benchmarks run beside keelson, at one version: the API
 // server, the scheduler, the controller manager, the kubelet, kubectl and the conformance suite. It is a module of its
-// own and does not know keelson, so that the programs are built from upstream's versions of everything; the module's
+// own and does not depend on keelson: the programs are built with upstream's versions of all dependencies. The module's
 // published parts replace those that k8s.io/kubernetes names by path.
 //
 // internal/upstream builds them.

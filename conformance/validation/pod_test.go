@@ -188,7 +188,7 @@ func TestPodResize(t *testing.T) {
 	})
 }
 
-// changedPod returns a pod as a client would send it back and the pod as it was.
+// changedPod returns a pod as a client would send it back and the pod before.
 func changedPod(f *filler) (p, old *corev1.Pod) {
 	old = randomPod(f)
 	upstream.SetObjectDefaults_Pod(old)
@@ -210,7 +210,7 @@ func changedPod(f *filler) (p, old *corev1.Pod) {
 	return p, old
 }
 
-// small makes one of the changes that an update may make, or nearly.
+// small makes a change that an update may make, or almost.
 func small(f *filler, p *corev1.Pod) {
 	s := &p.Spec
 	switch f.IntN(6) {
@@ -253,7 +253,7 @@ func each(t *testing.T, check func(*testing.T, *filler)) {
 	}
 }
 
-// sameJSON compares two pods but for the times of conditions.
+// sameJSON compares two pods without the times of conditions.
 func sameJSON(t *testing.T, what string, theirs, ours any) bool {
 	t.Helper()
 	a, b := text(t, theirs), text(t, ours)
@@ -289,7 +289,7 @@ func firstDifference(a, b string) string {
 	return "one is longer"
 }
 
-// sameErrors compares errors by type, field, value and detail, in whatever order.
+// sameErrors compares errors by type, field, value and detail, in any order.
 func sameErrors(t *testing.T, theirs, ours field.ErrorList) {
 	t.Helper()
 	a, b := lines(theirs), lines(ours)
@@ -313,7 +313,7 @@ func lines(errs field.ErrorList) []string {
 	return out
 }
 
-// TestGolden holds the expectations of podspec's own tests to the API server.
+// TestGolden compares the expectations of podspec's own tests with the API server.
 func TestGolden(t *testing.T) {
 	const dir = "../../podspec/testdata/"
 	for file, judge := range map[string]func(docs []string) field.ErrorList{
@@ -362,7 +362,7 @@ func named() *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", ResourceVersion: "1"}}
 }
 
-// golden lays a document over a pod, as podspec's tests do.
+// golden merges a document into a pod, like podspec's tests.
 func golden(t *testing.T, doc string, base *corev1.Pod) *corev1.Pod {
 	p := base.DeepCopy()
 	if err := yaml.UnmarshalStrict([]byte(doc), p); err != nil {

@@ -31,8 +31,7 @@ func quotaNames() corev1.ResourceList {
 	return list
 }
 
-// TestQuotaOfPods compares what pods take of quotas, in which scopes they lie, and what has to be
-// said of them.
+// TestQuotaOfPods compares the usage of pods, their scopes, and the required limits.
 func TestQuotaOfPods(t *testing.T) {
 	ours, upstream := quota.For(schema.GroupResource{Resource: "pods"}), theirs.NewPodEvaluator(nil, clock.RealClock{})
 	all := quotaNames()
@@ -51,7 +50,7 @@ func TestQuotaOfPods(t *testing.T) {
 			at, grace := metav1.NewTime(time.Now().Add(time.Duration(f.IntN(3)-1)*time.Hour)), int64(60)
 			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &at, &grace
 		}
-		// Of copies: upstream's sums of quantities beyond 64 bits change the pod that they are of.
+		// On copies: upstream's sums of quantities beyond 64 bits modify their pod.
 		want, err := upstream.Usage(pod.DeepCopy())
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +89,7 @@ func TestQuotaOfPods(t *testing.T) {
 		}
 		claim, err := quota.NewClaim(ours, pod, nil, time.Now())
 		if err != nil {
-			return // of less than nothing
+			return // with negative usage
 		}
 		if got := claim.Check(q); len(restricted) > 0 && fmt.Sprint(got) != fmt.Sprint(constraint) {
 			t.Errorf("by %v: %v, want %v", restricted, got, constraint)

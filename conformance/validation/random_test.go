@@ -10,13 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// filler makes random API values. Whatever it makes can be decoded from JSON; most of it is
-// nearly valid, so that deep rules are reached.
+// filler makes random API values. All can be decoded from JSON, and most are nearly valid, which exercises deep rules.
 type filler struct {
 	*rand.Rand
-	// values are what strings of an enumerated type or of a field of some name can be.
+	// values are possible strings of an enumerated type or of a field with some name.
 	values map[string][]string
-	// dense is the chance that an optional field is set.
+	// dense is the probability that an optional field is set.
 	dense float64
 }
 
@@ -74,7 +73,7 @@ func (f *filler) fill(v reflect.Value, name string) {
 	}
 }
 
-// oneOf are the structs of which exactly one field should be set.
+// oneOf reports whether exactly one field of a struct should be set.
 func oneOf(name string) bool {
 	switch name {
 	case "VolumeSource", "ProbeHandler", "LifecycleHandler", "VolumeProjection", "EnvVarSource", "EnvFromSource", "ContainerState":
@@ -105,7 +104,7 @@ func (f *filler) fillStruct(v reflect.Value) {
 	}
 }
 
-// key names the i-th field of a struct as its values are looked up.
+// key is the name under which the values of a struct's i-th field are found.
 func (f *filler) key(t reflect.Type, i int) string {
 	name := t.Field(i).Name
 	if full := t.Name() + "." + name; len(f.values[full]) > 0 {
@@ -114,7 +113,7 @@ func (f *filler) key(t reflect.Type, i int) string {
 	return name
 }
 
-// many is how long a list must be to be too long; 0 where it does not matter.
+// many returns the length at which a list is too long; 0 if it does not matter.
 func many(name string) int {
 	switch name {
 	case "RestartPolicyRules", "Nameservers", "Searches":

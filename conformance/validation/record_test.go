@@ -26,16 +26,16 @@ import (
 
 var record = flag.String("record", "", "write what the API server says of random pods into this file, for podspec's own tests")
 
-// verdict is what the API server makes and says of a pod.
+// verdict is the API server's result for a pod.
 type verdict struct {
-	View               string      `json:"view,omitempty"` // of an update; empty is a create
+	View               string      `json:"view,omitempty"` // of an update; empty for a create
 	Old                *corev1.Pod `json:"old,omitempty"`
 	Object             *corev1.Pod `json:"object"`
 	Defaulted, Dropped *corev1.Pod `json:",omitempty"` // if it is not the same as before
 	Errors             []string    `json:"errors,omitempty"`
 }
 
-// rulesOfUpdates are the rules of each view of a pod that is there.
+// rulesOfUpdates are the rules for updates of each view of a pod.
 func rulesOfUpdates() map[string]func(context.Context, runtime.Object, runtime.Object) field.ErrorList {
 	return map[string]func(context.Context, runtime.Object, runtime.Object) field.ErrorList{
 		"update": pod.Strategy.ValidateUpdate, "status": pod.StatusStrategy.ValidateUpdate,
@@ -43,7 +43,7 @@ func rulesOfUpdates() map[string]func(context.Context, runtime.Object, runtime.O
 	}
 }
 
-// judge has the API server say what it makes of the objects of a verdict.
+// judge runs the API server's code on the objects of a verdict.
 func (v verdict) judge(t *testing.T) verdict {
 	if v.View == "" {
 		return judgeCreate(t, v.Object)
@@ -51,7 +51,7 @@ func (v verdict) judge(t *testing.T) verdict {
 	return judgeUpdate(t, v.View, v.Object, v.Old)
 }
 
-// TestRecorded: what podspec's own tests believe of the API server is what it says.
+// TestRecorded: the record that podspec's own tests use is what the API server answers.
 func TestRecorded(t *testing.T) {
 	if *record != "" {
 		writeRecord(t)
@@ -87,7 +87,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// writeRecord records the smallest pods of which the API server says something that it says of none before.
+// writeRecord records the smallest pods for which the API server returns an error that no earlier one has.
 func writeRecord(t *testing.T) {
 	var all []verdict
 	for n := range *count {
@@ -138,7 +138,7 @@ func judgeCreate(t *testing.T, p *corev1.Pod) verdict {
 	return v
 }
 
-// updatedPod is a random pod and what a request for one of its views makes of it.
+// updatedPod returns a random pod and the result of a request for one of its views.
 func updatedPod(f *filler, view string) (p, old *corev1.Pod) {
 	p, old = changedPod(f)
 	switch view {
@@ -164,10 +164,10 @@ func judgeUpdate(t *testing.T, view string, p, old *corev1.Pod) verdict {
 	return v
 }
 
-// varying are the parts of an error that tell its objects apart, but not what it says.
+// varying matches the parts of an error that depend on the object.
 var varying = regexp.MustCompile(`\[[^\]]*\]|"(\\.|[^"\\])*"|\{.*\}|[A-Za-z]+\.[A-Z][A-Za-z]*\{.*`)
 
-// novel chooses from the smallest on, as many as there is room for.
+// novel chooses verdicts, smallest first, as long as there is room.
 func novel(t *testing.T, all []verdict) [][]byte {
 	type candidate struct {
 		text []byte
@@ -184,7 +184,7 @@ func novel(t *testing.T, all []verdict) [][]byte {
 	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(len(a.text), len(b.text)) })
 	seen := map[string]int{}
 	var out [][]byte
-	const most = 6_000_000 // bytes before they are compressed
+	const most = 6_000_000 // bytes before compression
 	size := 0
 	for _, c := range list {
 		fresh := false

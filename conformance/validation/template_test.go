@@ -33,7 +33,7 @@ func internalTemplate(t *testing.T, p *corev1.PodTemplateSpec) *api.PodTemplateS
 	return out
 }
 
-// TestTemplate compares templates as they are, with the fields of features that are off.
+// TestTemplate compares templates including the fields of features that are off.
 func TestTemplate(t *testing.T) {
 	each(t, func(t *testing.T, f *filler) {
 		wrapped := &corev1.PodTemplate{Template: *randomTemplate(f)}
@@ -50,7 +50,7 @@ func TestTemplate(t *testing.T) {
 	})
 }
 
-// TestTemplateUpdate compares templates whose old state may have what is not allowed any more.
+// TestTemplateUpdate compares templates whose old state may have what is no longer allowed.
 func TestTemplateUpdate(t *testing.T) {
 	each(t, func(t *testing.T, f *filler) {
 		old := randomTemplate(f)

@@ -2,7 +2,7 @@ package validation_test
 
 import "strings"
 
-// podValues are likely and unlikely values of the strings in pods, by Go type or field name.
+// podValues are likely and unlikely values for the strings in pods, by Go type or field name.
 func podValues() map[string][]string {
 	return map[string][]string{
 		"RestartPolicy":                           {"Always", "OnFailure", "Never"},

@@ -1,9 +1,8 @@
-// Package clusterroleaggregation is upstream's clusterrole-aggregation-controller: a ClusterRole
-// with an aggregation rule has the rules of all ClusterRoles that it selects.
+// Package clusterroleaggregation is upstream's clusterrole-aggregation-controller: a ClusterRole with an aggregation
+// rule gets the rules of all ClusterRoles that it selects.
 //
-// Errors of Reconcile are selectors that make no sense and failed writes, conflicts among them, to
-// be retried. A Controller starts no goroutines and is safe for concurrent use by the workers of a
-// Loop.
+// Reconcile returns errors for invalid selectors and failed writes, including conflicts; they are retried. A Controller
+// starts no goroutines and is safe for concurrent use by the workers of a Loop.
 package clusterroleaggregation
 
 import (
@@ -39,7 +38,7 @@ func New(in Sources, c client.Updater) *Controller { return &Controller{in: in, 
 // Name is "clusterrole-aggregation-controller".
 func (*Controller) Name() string { return "clusterrole-aggregation-controller" }
 
-// Watch enqueues every aggregated role whenever any role changes, since any may be part of it.
+// Watch enqueues every aggregated role whenever any role changes, since any role may be selected.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	all := func(*rbacv1.ClusterRole) {
 		for _, role := range c.in.ClusterRoles.List("") {
@@ -62,7 +61,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	if !ok {
 		return controllers.Result{}, nil
 	}
-	rules, err := rbac.Aggregate(role, c.in.ClusterRoles.List("")) // its own if it gathers none any more
+	rules, err := rbac.Aggregate(role, c.in.ClusterRoles.List("")) // its own rules if it no longer selects any
 	if err != nil || equality.Semantic.DeepEqual(rules, role.Rules) {
 		return controllers.Result{}, err
 	}

@@ -1,9 +1,8 @@
 package clusterroleaggregation_test
 
 import (
-	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,51 +13,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/clusterroleaggregation"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var clusterRoles = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 
-// bench is a running controller with a server, in a bubble.
+// bench is a running controller with an API, in a bubble.
 type bench struct {
 	*testing.T
-	api        *fakeapi.Server
+	api        *controllerstest.API
 	controller *clusterroleaggregation.Controller
 }
 
-func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(t *testing.T, b *bench)) {
+func inBubble(t *testing.T, test func(t *testing.T, b *bench), old ...*rbacv1.ClusterRole) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before})}
-		roles := informer.New(fakeapi.Source[*rbacv1.ClusterRole](b.api, clusterRoles), informer.Options{DetectMutations: func(err error) { t.Error(err) }})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
+		b := &bench{T: t, api: controllerstest.Start(t, controllerstest.Options{})}
+		source := trial.Stored[*rbacv1.ClusterRole]{Source: controllerstest.Source[*rbacv1.ClusterRole](b.api, clusterRoles), Objects: old}
+		roles := informer.New(source, informer.Options{DetectMutations: func(err error) { t.Error(err) }})
 		b.controller = clusterroleaggregation.New(clusterroleaggregation.Sources{ClusterRoles: roles}, b.api)
-		go func() {
-			done <- lifecycle.Group(roles, controllers.NewLoop(b.controller, controllers.Options{})).Run(ctx)
-		}()
+		controllerstest.Go(t, roles, controllers.NewLoop(b.controller, controllers.Options{}))
 		synctest.Wait()
 		test(t, b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
-// role creates or replaces one with a rule per verb.
+// rules are one for each verb.
+func rules(verbs ...string) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for _, verb := range verbs {
+		rules = append(rules, rbacv1.PolicyRule{Verbs: []string{verb}, NonResourceURLs: []string{"/"}})
+	}
+	return rules
+}
+
+// senseless is a role with a rule whose selector is not one.
+func senseless() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Rules: rules("watch"), AggregationRule: &rbacv1.AggregationRule{
+		ClusterRoleSelectors: []metav1.LabelSelector{{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "?"}}}},
+	}}
+}
+
+// role creates or replaces one with a rule for each verb.
 func (b *bench) role(name, part string, verbs ...string) {
 	b.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules(verbs...)}
 	if part != "" {
 		role.Labels = map[string]string{"part-of": part}
-	}
-	for _, verb := range verbs {
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{verb}})
 	}
 	b.put(role)
 }
@@ -75,13 +81,8 @@ func (b *bench) aggregate(name, part string, parts ...string) {
 
 func (b *bench) put(role *rbacv1.ClusterRole) {
 	b.Helper()
-	at := client.Target{Resource: clusterRoles}
-	_, err := b.api.Create(b.Context(), at, role, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		at.Name = role.Name
-		_, err = b.api.Update(b.Context(), at, role, metav1.UpdateOptions{})
-	}
-	if err != nil {
+	at := client.Target{Resource: clusterRoles, Name: role.Name}
+	if _, err := b.api.Others.Update(b.Context(), at, role, metav1.UpdateOptions{}); err != nil { // it creates what is not there
 		b.Fatal(err)
 	}
 	synctest.Wait()
@@ -89,7 +90,7 @@ func (b *bench) put(role *rbacv1.ClusterRole) {
 
 func (b *bench) wantRules(name, want string) {
 	b.Helper()
-	role, err := client.As[*rbacv1.ClusterRole](b.api.Get(b.Context(), client.Target{Resource: clusterRoles, Name: name}))
+	role, err := client.As[*rbacv1.ClusterRole](b.api.Others.Get(b.Context(), client.Target{Resource: clusterRoles, Name: name}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func (b *bench) wantRules(name, want string) {
 }
 
 func TestAggregation(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, func(t *testing.T, b *bench) {
 		b.role("get", "read", "get", "list")
 		b.role("also", "read", "watch", "get")
 		b.role("put", "write", "update")
@@ -114,7 +115,7 @@ func TestAggregation(t *testing.T) {
 		b.wantRules("all", "delete update watch get list")
 		b.role("also", "")
 		b.wantRules("all", "delete update get list")
-		if err := b.api.Delete(b.Context(), client.Target{Resource: clusterRoles, Name: "get"}, metav1.DeleteOptions{}); err != nil {
+		if err := b.api.Others.Delete(b.Context(), client.Target{Resource: clusterRoles, Name: "get"}, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -124,7 +125,7 @@ func TestAggregation(t *testing.T) {
 		b.api.Reset()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if got := b.api.Actions(); len(got) > 0 {
+		if got := b.api.Writes(); len(got) > 0 {
 			t.Errorf("writes on: %v", got)
 		}
 	})
@@ -132,80 +133,47 @@ func TestAggregation(t *testing.T) {
 
 // TestRestored: rules that somebody else gave an aggregated role do not last.
 func TestRestored(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, func(t *testing.T, b *bench) {
 		b.role("get", "read", "get")
 		b.aggregate("all", "", "read")
-		role, err := client.As[*rbacv1.ClusterRole](b.api.Get(b.Context(), client.Target{Resource: clusterRoles, Name: "all"}))
+		role, err := client.As[*rbacv1.ClusterRole](b.api.Others.Get(b.Context(), client.Target{Resource: clusterRoles, Name: "all"}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{"delete"}})
-		b.update(role)
+		role.Rules = append(role.Rules, rules("delete")...)
+		b.put(role)
 		b.wantRules("all", "get")
 		role.AggregationRule, role.ResourceVersion = nil, ""
-		b.update(role)
+		b.put(role)
 		b.wantRules("all", "get delete") // no longer aggregated
 	})
 }
 
-func (b *bench) update(role *rbacv1.ClusterRole) {
-	b.Helper()
-	if _, err := b.api.Update(b.Context(), client.Target{Resource: clusterRoles, Name: role.Name}, role, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	synctest.Wait()
-}
-
-// TestFailures: writes that fail are tried again; a selector that makes no sense stops nobody else.
+// TestFailures: writes that fail are tried again; a selector that makes no sense keeps no other role from its rules.
 func TestFailures(t *testing.T) {
-	fails := 1
-	inBubble(t, func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Update && fails > 0 {
-			fails--
-			return errors.New("down")
-		}
-		return nil
-	}, func(t *testing.T, b *bench) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.api.Inject(faults.Fault{Verb: faults.Update, Err: errors.New("down")})
 		b.role("get", "read", "get")
-		bad := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, AggregationRule: &rbacv1.AggregationRule{
-			ClusterRoleSelectors: []metav1.LabelSelector{{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "?"}}}},
-		}}
-		b.put(bad)
 		b.aggregate("all", "", "read")
 		b.wantRules("all", "")
 		time.Sleep(5 * time.Millisecond)
 		synctest.Wait()
 		b.wantRules("all", "get")
-		var wrote []string
-		for _, a := range b.api.Actions() {
-			if a.Verb == fakeapi.Update {
-				wrote = append(wrote, a.String())
-			}
+		if got := fmt.Sprint(b.api.Writes()); got != "[update clusterroles all update clusterroles all]" {
+			t.Errorf("wrote %s", got)
 		}
-		if want := []string{"update clusterroles all", "update clusterroles all"}; !slices.Equal(wrote, want) {
-			t.Errorf("wrote %q, want %q", wrote, want)
-		}
-	})
+	}, senseless())
 }
 
 // TestReconcile: what becomes of a key, whatever enqueued it.
 func TestReconcile(t *testing.T) {
-	gone := apierrors.NewNotFound(clusterRoles.GroupResource(), "stale")
-	inBubble(t, func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Update && a.Target.Name == "stale" {
-			return gone
-		}
-		return nil
-	}, func(t *testing.T, b *bench) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		gone := apierrors.NewNotFound(clusterRoles.GroupResource(), "stale")
+		b.api.Inject(faults.Fault{Verb: faults.Update, Name: "stale", Err: gone, Times: -1})
 		b.role("part", "read", "get")
 		b.role("plain", "", "list")
 		b.aggregate("all", "", "read")
 		b.aggregate("stale", "", "read")
-		bad := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"watch"}}}, AggregationRule: &rbacv1.AggregationRule{
-			ClusterRoleSelectors: []metav1.LabelSelector{{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "?"}}}},
-		}}
-		b.put(bad)
-		b.api.Reset()
 		for _, tt := range []struct {
 			name, rules string
 			writes      int
@@ -215,16 +183,16 @@ func TestReconcile(t *testing.T) {
 			{"nobody", "", 0, false},    // is gone by now
 			{"plain", "list", 0, false}, // gathers nothing any more
 			{"stale", "", 1, false},     // the server has it no longer: nothing to try again
-			{"bad", "watch", 0, true},   // keeps its rules while the selector makes no sense
+			{"bad", "", 0, true},        // keeps its rules while the selector makes no sense
 		} {
-			result, err := b.controller.Reconcile(t.Context(), controllers.Key{Name: tt.name})
-			if (err != nil) != tt.fails || result != (controllers.Result{}) || len(b.api.Actions()) != tt.writes {
-				t.Errorf("%s: %v, %v; wrote %v", tt.name, result, err, b.api.Actions())
-			}
 			b.api.Reset()
-			if tt.name != "nobody" {
+			result, err := b.controller.Reconcile(t.Context(), controllers.Key{Name: tt.name})
+			if (err != nil) != tt.fails || result != (controllers.Result{}) || len(b.api.Writes()) != tt.writes {
+				t.Errorf("%s: %v, %v; wrote %v", tt.name, result, err, b.api.Writes())
+			}
+			if tt.name != "nobody" && tt.name != "bad" { // which the server does not have
 				b.wantRules(tt.name, tt.rules)
 			}
 		}
-	})
+	}, senseless())
 }

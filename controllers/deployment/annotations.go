@@ -13,20 +13,20 @@ import (
 // Annotations of ReplicaSets, and the first also of Deployments.
 const (
 	revisionAnnotation = "deployment.kubernetes.io/revision"
-	// revisionHistory has the revisions a set had before its template was rolled back to.
+	// revisionHistory lists the revisions a set had before its template was rolled back to.
 	revisionHistory = "deployment.kubernetes.io/revision-history"
-	// desiredReplicas is the size of the Deployment when the set was sized; a different size
-	// now is a scaling of the Deployment, not progress of its rollout.
+	// desiredReplicas is the Deployment's size when the set was last sized. If the Deployment's size differs now, it
+	// was scaled; this is not progress of its rollout.
 	desiredReplicas = "deployment.kubernetes.io/desired-replicas"
-	// maxReplicas is the same with maxSurge.
+	// maxReplicas is desiredReplicas plus maxSurge.
 	maxReplicas = "deployment.kubernetes.io/max-replicas"
 )
 
-// historyLength is how many characters revisionHistory may have.
+// historyLength is the maximum length of revisionHistory in bytes.
 const historyLength = 2000
 
-// ownAnnotation tells whether an annotation speaks of the object it is on, so that it is not
-// carried from a Deployment to its ReplicaSets or back.
+// ownAnnotation reports whether an annotation is about the object it is on; such annotations are not copied from a
+// Deployment to its ReplicaSets or back.
 func ownAnnotation(name string) bool {
 	switch name {
 	case corev1.LastAppliedConfigAnnotation, revisionAnnotation, revisionHistory, desiredReplicas, maxReplicas, appsv1.DeprecatedRollbackTo:
@@ -35,7 +35,7 @@ func ownAnnotation(name string) bool {
 	return false
 }
 
-// revision of an object with these annotations; 0 when it has none, false when it has nonsense.
+// revision returns the revision in the annotations: 0 if there is none, false if it is invalid.
 func revision(annotations map[string]string) (int64, bool) {
 	value, ok := annotations[revisionAnnotation]
 	if !ok {
@@ -45,7 +45,7 @@ func revision(annotations map[string]string) (int64, bool) {
 	return n, err == nil
 }
 
-// nextRevision is the one after the highest of the old sets.
+// nextRevision returns the revision after the highest of the old sets.
 func nextRevision(old []*appsv1.ReplicaSet) int64 {
 	var highest int64
 	for _, set := range old {
@@ -56,7 +56,7 @@ func nextRevision(old []*appsv1.ReplicaSet) int64 {
 	return highest + 1
 }
 
-// lastRevision is the second highest of the sets.
+// lastRevision returns the second highest revision of the sets.
 func lastRevision(all []*appsv1.ReplicaSet) int64 {
 	var highest, second int64
 	for _, set := range all {
@@ -71,8 +71,8 @@ func lastRevision(all []*appsv1.ReplicaSet) int64 {
 	return second
 }
 
-// annotate brings the annotations of the current set, which is changed, up to date: those of
-// the Deployment, and a revision above all old ones. It tells whether anything changed.
+// annotate updates the annotations of the current set, which it modifies: those of the Deployment, and a revision above
+// those of all old sets. It reports whether anything changed.
 func annotate(d *appsv1.Deployment, set *appsv1.ReplicaSet, next int64) bool {
 	before := maps.Clone(set.Annotations)
 	if set.Annotations == nil {
@@ -91,7 +91,7 @@ func annotate(d *appsv1.Deployment, set *appsv1.ReplicaSet, next int64) bool {
 	if ok && n < next {
 		set.Annotations[revisionAnnotation] = strconv.FormatInt(next, 10)
 		if had != "" {
-			recordRevision(set, had) // it is rolled back to
+			recordRevision(set, had) // a rollback to this set
 		}
 	}
 	return !maps.Equal(before, set.Annotations)
@@ -109,7 +109,7 @@ func recordRevision(set *appsv1.ReplicaSet, old string) {
 	set.Annotations[revisionHistory] = history + old
 }
 
-// annotateSize notes on a set, which is changed, the size of its Deployment.
+// annotateSize records the size of the Deployment on a set, which it modifies.
 func annotateSize(d *appsv1.Deployment, set *appsv1.ReplicaSet) {
 	if set.Annotations == nil {
 		set.Annotations = map[string]string{}
@@ -118,7 +118,7 @@ func annotateSize(d *appsv1.Deployment, set *appsv1.ReplicaSet) {
 	set.Annotations[maxReplicas] = strconv.Itoa(int(replicas(d) + maxSurge(d)))
 }
 
-// countAnnotation reads one of the sizes; false when there is no number from 0 up.
+// countAnnotation reads one of the sizes; false unless it is a non-negative number.
 func countAnnotation(set *appsv1.ReplicaSet, name string) (int32, bool) {
 	n, err := strconv.ParseUint(set.Annotations[name], 10, 32)
 	if err != nil || n > math.MaxInt32 {
@@ -127,7 +127,7 @@ func countAnnotation(set *appsv1.ReplicaSet, name string) (int32, bool) {
 	return int32(n), true
 }
 
-// scaled tells whether the Deployment was given another size than its active sets know of.
+// scaled reports whether the Deployment's size differs from the one recorded on its active sets.
 func scaled(d *appsv1.Deployment, all []*appsv1.ReplicaSet) bool {
 	for _, set := range active(all) {
 		if desired, ok := countAnnotation(set, desiredReplicas); ok && desired != replicas(d) {

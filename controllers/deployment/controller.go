@@ -10,8 +10,8 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/controllers/internal/expect"
-	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/controllers/expectations"
+	"github.com/keelson-dev/keelson/controllers/ownership"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 )
@@ -23,10 +23,10 @@ type Sources struct {
 	Pods        *informer.Informer[*corev1.Pod]
 }
 
-// Client is what the controller asks of the server: to read a Deployment past the cache and
-// update it and its status, and to create, update, patch and delete ReplicaSets.
+// Client is what the controller needs of the server: to read a Deployment past the cache and update it and its status,
+// and to create, update, patch and delete ReplicaSets.
 //
-//nolint:interfacebloat // composed of the narrow ones that it asks for
+//nolint:interfacebloat // composed of the narrow ones that it needs
 type Client interface {
 	client.Getter
 	client.Creator
@@ -43,11 +43,11 @@ type Controller struct {
 	in       Sources
 	client   Client
 	recorder events.Recorder
-	// What the caches have yet to show: new ReplicaSets by the key of their Deployment, and
-	// the last version written of each Deployment and ReplicaSet.
-	unseen      *expect.Dependents
-	written     *expect.Versions
-	writtenSets *expect.Versions
+	// What the caches do not show yet: new ReplicaSets by the key of their Deployment, and the last version written of
+	// each Deployment and ReplicaSet.
+	unseen      *expectations.Dependents
+	written     *expectations.Versions
+	writtenSets *expectations.Versions
 }
 
 var (
@@ -60,7 +60,7 @@ func New(in Sources, c Client, r events.Recorder, _ Options) *Controller {
 	ownership.AddIndex(in.Pods)
 	return &Controller{
 		in: in, client: c, recorder: r,
-		unseen: expect.NewDependents(), written: expect.NewVersions(), writtenSets: expect.NewVersions(),
+		unseen: expectations.NewDependents(), written: expectations.NewVersions(), writtenSets: expectations.NewVersions(),
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	return []controllers.Synced{c.in.Pods, c.in.ReplicaSets, c.in.Deployments}
 }
 
-// watch finds the Deployments that a change of a ReplicaSet or pod concerns.
+// watch finds the Deployments affected by a change of a ReplicaSet or pod.
 type watch struct {
 	*Controller
 	queue controllers.Queue
@@ -133,7 +133,7 @@ func (w watch) setDeleted(set *appsv1.ReplicaSet) {
 	w.enqueueOwner(set)
 }
 
-// podDeleted wakes a Deployment that may wait for its old pods to end before it makes new ones.
+// podDeleted enqueues a Deployment that may be waiting for its old pods to terminate before it creates new ones.
 func (w watch) podDeleted(pod *corev1.Pod) {
 	set, ok := ownership.Resolve(w.in.ReplicaSets, setKind().Kind, pod.Namespace, metav1.GetControllerOfNoCopy(pod))
 	if !ok {
@@ -155,7 +155,7 @@ func (w watch) owner(namespace string, ref *metav1.OwnerReference) (*appsv1.Depl
 	return ownership.Resolve(w.in.Deployments, kind().Kind, namespace, ref)
 }
 
-// orphan wakes every Deployment that could adopt the set.
+// orphan enqueues every Deployment that could adopt the set.
 func (w watch) orphan(set *appsv1.ReplicaSet) {
 	if len(set.Labels) == 0 {
 		return

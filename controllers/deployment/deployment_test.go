@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,15 +13,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/deployment"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 func TestRollout(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		d := web(3)
 		d.Annotations = map[string]string{"kubernetes.io/change-cause": "first", corev1.LastAppliedConfigAnnotation: "{}"}
-		b.create(d)
+		create(b, d)
 		set := b.sets()["v1"]
 		hash := set.Labels["pod-template-hash"]
 		if hash == "" || set.Name != "web-"+hash || set.Spec.Selector.MatchLabels["pod-template-hash"] != hash || set.Spec.Template.Labels["pod-template-hash"] != hash {
@@ -53,16 +53,17 @@ func TestRollout(t *testing.T) {
 		b.wantStatus("replicas 3 updated 3 ready 3 available 3 unavailable 0 terminating 0 observed 1")
 		b.wantEvents()
 		b.api.Reset()
+		b.beside.Reset()
 		b.after(24 * time.Hour)
-		if a := b.api.Actions(); len(a) != 0 {
-			b.Errorf("a finished rollout is left alone, but %v", a)
+		if all := append(b.api.Requests(), b.beside.Requests()...); len(all) != 0 {
+			b.Errorf("a finished rollout is left alone, but %v", all)
 		}
 	})
 }
 
 func TestRollingUpdateAndRollback(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.create(web(3))
+	inBubble(t, func(b *bench) {
+		create(b, web(3))
 		b.after(2 * time.Second)
 		b.events.Take()
 
@@ -108,23 +109,25 @@ func TestRollingUpdateKeepsItsBounds(t *testing.T) {
 		{2, intstr.FromString("0%"), intstr.FromString("1%"), 2, 1},
 	} {
 		t.Run(fmt.Sprintf("%d+%s-%s", tt.replicas, tt.surge.String(), tt.unavailable.String()), func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, func(b *bench) {
+			inBubble(t, func(b *bench) {
 				d := web(tt.replicas)
 				d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &tt.surge, MaxUnavailable: &tt.unavailable}
-				b.create(d)
+				create(b, d)
 				b.after(2 * time.Second)
 				b.image("v2")
 				for range 120 {
 					b.after(500 * time.Millisecond)
-					list, err := b.api.List(b.Context(), target(fakeapi.Pods, ""), metav1.ListOptions{})
+					list, err := client.As[*corev1.PodList](b.api.Others.List(b.Context(), target(controllerstest.Pods(), ""), metav1.ListOptions{}))
 					if err != nil {
 						b.Fatal(err)
 					}
 					var all, ready int32
-					for _, pod := range list.(*corev1.PodList).Items {
+					for _, pod := range list.Items {
 						if pod.DeletionTimestamp == nil {
 							all++
-							ready += int32(len(pod.Status.Conditions))
+							if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady }) {
+								ready++
+							}
 						}
 					}
 					if all > tt.most || ready < tt.least {
@@ -138,9 +141,9 @@ func TestRollingUpdateKeepsItsBounds(t *testing.T) {
 }
 
 func TestProgressDeadline(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		b.broken = "v2"
-		b.create(web(2))
+		create(b, web(2))
 		b.after(2 * time.Second)
 		b.image("v2")
 		b.after(10 * time.Minute)
@@ -158,8 +161,8 @@ func TestProgressDeadline(t *testing.T) {
 }
 
 func TestPauseAndResume(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.create(web(4))
+	inBubble(t, func(b *bench) {
+		create(b, web(4))
 		b.after(2 * time.Second)
 		b.change(func(d *appsv1.Deployment) { d.Spec.Paused = true })
 		b.wantCondition("Progressing", "Unknown DeploymentPaused: Deployment is paused")
@@ -177,11 +180,11 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 func TestScaledDuringRolloutKeepsProportions(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		b.broken = "v2"
 		d := web(10)
 		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: ptr(intstr.FromInt32(3)), MaxUnavailable: ptr(intstr.FromInt32(2))}
-		b.create(d)
+		create(b, d)
 		b.after(2 * time.Second)
 		b.image("v2")
 		b.after(time.Minute)
@@ -197,10 +200,10 @@ func TestScaledDuringRolloutKeepsProportions(t *testing.T) {
 }
 
 func TestRecreate(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		d := web(2)
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-		b.create(d)
+		create(b, d)
 		b.after(2 * time.Second)
 		b.events.Take()
 		b.image("v2")
@@ -216,10 +219,10 @@ func TestRecreate(t *testing.T) {
 }
 
 func TestHistoryLimit(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		d := web(1)
 		d.Spec.RevisionHistoryLimit = ptr(int32(2))
-		b.create(d)
+		create(b, d)
 		for _, image := range []string{"v2", "v3", "v4", "v5"} {
 			b.after(time.Minute)
 			b.image(image)
@@ -230,53 +233,42 @@ func TestHistoryLimit(t *testing.T) {
 }
 
 func TestAdoptsReplicaSet(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.create(web(2))
+	inBubble(t, func(b *bench) {
+		create(b, web(2))
 		b.after(2 * time.Second)
 		old := b.sets()["v1"]
-		old.OwnerReferences = nil
-		if _, err := b.api.Update(b.Context(), target(replicaSets, old.Name), old, metav1.UpdateOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.removeOwner(old)
 		b.after(time.Second)
 		if got := b.sets()["v1"]; !metav1.IsControlledBy(got, b.deployment()) || got.UID != old.UID {
 			b.Errorf("not adopted: %+v", got.OwnerReferences)
 		}
 		b.wantSizes("v1=2/2")
-		adopted := b.sets()["v1"]
-		adopted.Labels = nil
-		if _, err := b.api.Update(b.Context(), target(replicaSets, old.Name), adopted, metav1.UpdateOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		update(b, target(replicaSets, old.Name), func(set *appsv1.ReplicaSet) { set.Labels = nil })
 		b.after(time.Minute)
-		out, err := b.api.Get(b.Context(), target(replicaSets, old.Name))
-		if err != nil || metav1.GetControllerOf(out.(*appsv1.ReplicaSet)) != nil {
-			b.Errorf("not released: %+v, %v", out, err)
+		for _, set := range b.list() {
+			if set.Name == old.Name && metav1.GetControllerOf(&set) != nil {
+				b.Errorf("not released: %+v", set.OwnerReferences)
+			}
 		}
 	})
 }
 
 func TestHashCollision(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		d := web(1)
+	inBubble(t, func(b *bench) {
+		d, err := client.As[*appsv1.Deployment](b.api.Others.Create(b.Context(), target(deployments, ""), web(1), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
+		if err != nil { // it is only to be defaulted
+			b.Fatal(err)
+		}
 		name := "web-" + deployment.TemplateHash(&d.Spec.Template, nil)
 		foreign := deployment.MakeSet(d)
 		foreign.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "X", Name: "x", UID: "x", Controller: ptr(true)}}
-		foreign.Namespace = ""
-		if _, err := b.api.Create(b.Context(), target(replicaSets, ""), foreign, metav1.CreateOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		synctest.Wait()
-		b.create(d)
+		create(b, foreign)
+		create(b, web(1))
 		b.after(time.Minute)
 		if got := b.deployment().Status.CollisionCount; got == nil || *got != 1 {
 			b.Errorf("collision count %v", got)
 		}
-		list, err := b.api.List(b.Context(), target(replicaSets, ""), metav1.ListOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		items := list.(*appsv1.ReplicaSetList).Items
+		items := b.list()
 		if len(items) != 2 || items[0].Name == items[1].Name || items[0].Name != name && items[1].Name != name {
 			b.Errorf("sets %v", items)
 		}
@@ -285,37 +277,24 @@ func TestHashCollision(t *testing.T) {
 }
 
 func TestFailuresAreReported(t *testing.T) {
-	var refused atomic.Bool
-	refused.Store(true)
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if refused.Load() && a.Verb == fakeapi.Create && a.Target.Resource == replicaSets {
-			return errors.New("quota")
-		}
-		return nil
-	}}, func(b *bench) {
-		d := web(1)
-		name := "web-" + deployment.TemplateHash(&d.Spec.Template, nil)
-		b.create(d)
+	inBubble(t, func(b *bench) {
+		b.api.Inject(faults.Fault{Verb: faults.Create, Resource: "replicasets", Times: -1, Err: errors.New("quota")})
+		create(b, web(1))
+		name := "web-" + deployment.TemplateHash(&b.deployment().Spec.Template, nil)
 		b.wantCondition("Progressing", fmt.Sprintf("False ReplicaSetCreateError: Failed to create new replica set %q: quota", name))
 		if got, want := b.events.Take()[0], fmt.Sprintf("Warning ReplicaSetCreateError Failed to create new replica set %q: quota", name); got != want {
 			b.Errorf("event %q, want %q", got, want)
 		}
-		refused.Store(false)
+		b.api.Heal()
 		b.after(time.Minute)
 		b.wantCondition("Progressing", `True NewReplicaSetAvailable: ReplicaSet "{v1}" has successfully progressed.`)
 	})
-	var refusePods atomic.Bool
-	refusePods.Store(true)
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if refusePods.Load() && a.Verb == fakeapi.Create && a.Target.Resource == fakeapi.Pods {
-			return errors.New("quota")
-		}
-		return nil
-	}}, func(b *bench) {
-		b.create(web(1))
+	inBubble(t, func(b *bench) {
+		b.beside.Inject(faults.Fault{Verb: faults.Create, Resource: "pods", Times: -1, Err: errors.New("quota")})
+		create(b, web(1))
 		b.after(time.Second)
 		b.wantCondition("ReplicaFailure", "True FailedCreate: quota")
-		refusePods.Store(false)
+		b.beside.Heal()
 		b.after(time.Hour)
 		b.wantCondition("ReplicaFailure", "")
 		b.wantSizes("v1=1/1")
@@ -323,10 +302,8 @@ func TestFailuresAreReported(t *testing.T) {
 }
 
 func TestSelectingAll(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		d := web(1)
-		d.Spec.Selector = &metav1.LabelSelector{}
-		b.create(d)
+	run(t, &bench{stored: selectingAll}, func(b *bench) {
+		create(b, web(1))
 		b.wantEvents(
 			"Warning SelectingAll This deployment is selecting all pods. A non-empty selector is required.",
 			"Warning SelectingAll This deployment is selecting all pods. A non-empty selector is required.",
@@ -338,8 +315,8 @@ func TestSelectingAll(t *testing.T) {
 }
 
 func TestRollbackAnnotation(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.create(web(1))
+	inBubble(t, func(b *bench) {
+		create(b, web(1))
 		b.after(time.Minute)
 		b.image("v2")
 		b.after(time.Minute)
@@ -367,14 +344,12 @@ func TestRollbackAnnotation(t *testing.T) {
 }
 
 func TestDeletedDeploymentOnlyReports(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		d := web(1)
 		d.Finalizers = []string{"x/y"}
-		b.create(d)
+		create(b, d)
 		b.after(time.Minute)
-		if err := b.api.Delete(b.Context(), target(deployments, "web"), metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.remove(target(deployments, "web"))
 		b.image("v2")
 		b.after(time.Minute)
 		b.wantSizes("v1=1/1")
@@ -384,9 +359,9 @@ func TestDeletedDeploymentOnlyReports(t *testing.T) {
 
 func TestEveryRunIsTheSame(t *testing.T) {
 	run := func() (trace []string) {
-		inBatches(t, fakeapi.Options{}, 10*time.Millisecond, func(b *bench) {
+		run(t, &bench{batch: 10 * time.Millisecond}, func(b *bench) {
 			start := time.Now()
-			b.create(web(5))
+			create(b, web(5))
 			b.after(10 * time.Second)
 			b.image("v2")
 			for range 10 {

@@ -8,25 +8,40 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/deployment"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// The controller reads from informers and writes through a client; here both are a server in
+// The controller reads from informers and writes through a client; here both are an API in
 // memory. It ends with its first event.
 func Example() {
-	ctx, stop := context.WithCancel(context.Background())
 	apps := appsv1.SchemeGroupVersion
-	api := fakeapi.New(fakeapi.Options{})
+	three, labels := int32(3), map[string]string{"app": "web"}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &three,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
+			},
+		},
+	}
+	api, err := controllerstest.New(controllerstest.Options{Objects: []informer.Object{d}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
 	in := deployment.Sources{
-		Deployments: informer.New(fakeapi.Source[*appsv1.Deployment](api, apps.WithResource("deployments")), informer.Options{}),
-		ReplicaSets: informer.New(fakeapi.Source[*appsv1.ReplicaSet](api, apps.WithResource("replicasets")), informer.Options{}),
-		Pods:        informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
+		Deployments: informer.New(controllerstest.Source[*appsv1.Deployment](api, apps.WithResource("deployments")), informer.Options{}),
+		ReplicaSets: informer.New(controllerstest.Source[*appsv1.ReplicaSet](api, apps.WithResource("replicasets")), informer.Options{}),
+		Pods:        informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{}),
 	}
 	recorder := events.Func(func(e events.Event) {
 		fmt.Println(e.Reason, e.Message[:len("Scaled up replica set web-")])
@@ -34,22 +49,7 @@ func Example() {
 	})
 	loop := controllers.NewLoop(deployment.New(in, api, recorder, deployment.Options{}), controllers.Options{})
 
-	three, labels := int32(3), map[string]string{"app": "web"}
-	d := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &three,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
-			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType},
-		},
-	}
-	target := client.Target{Resource: apps.WithResource("deployments"), Namespace: "default"}
-	if _, err := api.Create(ctx, target, d, metav1.CreateOptions{}); err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(lifecycle.Group(in.Deployments, in.ReplicaSets, in.Pods, loop).Run(ctx))
+	fmt.Println(lifecycle.Group(api, in.Deployments, in.ReplicaSets, in.Pods, loop).Run(ctx))
 	// Output:
 	// ScalingReplicaSet Scaled up replica set web-
 	// <nil>

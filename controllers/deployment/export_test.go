@@ -7,7 +7,7 @@ var (
 	TemplateHash  = templateHash
 	MakeSet       = makeSet
 	SetName       = setName
-	Fenceposts    = fenceposts
+	Fenceposts    = surgeAndUnavailable
 	Annotate      = annotate
 	LastRevision  = lastRevision
 	Superfluous   = superfluous

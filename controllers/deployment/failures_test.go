@@ -1,9 +1,10 @@
 package deployment_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,33 +15,40 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers/deployment"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
-// scenario runs steps against a controller whose client may fail, a minute each, and returns what came of them.
-func scenario(t *testing.T, d func() *appsv1.Deployment, steps ...func(*bench)) func(*trial.Client, *slog.Logger) string {
+// scenario is what happens to a Deployment: steps, a minute each.
+type scenario struct {
+	d      func() *appsv1.Deployment
+	stored func(*appsv1.Deployment)
+	steps  []func(*bench)
+}
+
+// run plays the scenario against a controller whose client may fail, and returns what came of it.
+func (s scenario) run(t *testing.T) func(*trial.Client, *slog.Logger) string {
 	return func(c *trial.Client, log *slog.Logger) (state string) {
-		run(t, fakeapi.Options{}, &bench{client: c, log: log}, func(b *bench) {
-			b.create(d())
-			for _, step := range steps {
+		run(t, &bench{client: c, log: log, stored: s.stored}, func(b *bench) {
+			create(b, s.d())
+			for _, step := range s.steps {
 				b.after(time.Minute)
 				step(b)
 			}
 			b.after(time.Hour)
-			state = fmt.Sprintf("%s, revision %s, paused %t", b.sizes(), b.deployment().Annotations["deployment.kubernetes.io/revision"], b.deployment().Spec.Paused)
+			var sets []string
 			for name, set := range b.sets() {
-				state += fmt.Sprintf("\n%s: %v %d %t", name, set.Annotations, set.Spec.MinReadySeconds, metav1.IsControlledBy(set, b.deployment()))
+				sets = append(sets, fmt.Sprintf("\n%s: %v %d %t", name, set.Annotations, set.Spec.MinReadySeconds, metav1.IsControlledBy(set, b.deployment())))
 			}
-			lines := strings.Split(state, "\n")
-			state = strings.Join(append(lines[:1], sorted(lines[1:])...), "\n")
+			slices.Sort(sets)
+			state = fmt.Sprintf("%s, revision %s, paused %t", b.sizes(), b.deployment().Annotations["deployment.kubernetes.io/revision"], b.deployment().Spec.Paused) + strings.Join(sets, "")
 		})
 		return state
 	}
 }
 
-// TestEveryFailure: whichever request fails, the failure is reported and made up for.
+// TestEveryFailure: whichever request fails, the failure is reported and the work is done by a retry.
 func TestEveryFailure(t *testing.T) {
 	image := func(image string) func(*bench) { return func(b *bench) { b.image(image) } }
 	size := func(n int32) func(*bench) {
@@ -55,10 +63,7 @@ func TestEveryFailure(t *testing.T) {
 	orphan := func(b *bench) {
 		synctest.Wait()
 		for _, set := range b.sets() {
-			set.OwnerReferences = nil
-			if _, err := b.api.Update(b.Context(), target(replicaSets, set.Name), set, metav1.UpdateOptions{}); err != nil {
-				b.Fatal(err)
-			}
+			b.removeOwner(set)
 		}
 	}
 	limited := func() *appsv1.Deployment {
@@ -71,51 +76,46 @@ func TestEveryFailure(t *testing.T) {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		return d
 	}
-	for name, s := range map[string]func(*trial.Client, *slog.Logger) string{
-		"rollouts": scenario(t, limited, image("v2"), image("v3"), annotate("note", "n"), func(b *bench) {
+	finalized := func() *appsv1.Deployment {
+		d := web(1)
+		d.Finalizers = []string{"x/y"}
+		return d
+	}
+	type steps = []func(*bench)
+	for name, s := range map[string]scenario{
+		"rollouts": {d: limited, steps: steps{image("v2"), image("v3"), annotate("note", "n"), func(b *bench) {
 			b.change(func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 5 })
-		}),
-		"rollback":    scenario(t, limited, image("v2"), annotate(appsv1.DeprecatedRollbackTo, "1")),
-		"no rollback": scenario(t, limited, annotate(appsv1.DeprecatedRollbackTo, "0")),
-		"same":        scenario(t, limited, annotate(appsv1.DeprecatedRollbackTo, "1")),
-		"no such":     scenario(t, limited, annotate(appsv1.DeprecatedRollbackTo, "7")),
-		"pause":       scenario(t, limited, pause(true), size(2), image("v2"), pause(false)),
-		"scale":       scenario(t, limited, size(2), size(0)),
-		"adoption":    scenario(t, limited, orphan),
-		"recreate":    scenario(t, recreated, image("v2"), image("v1"), size(2)),
-		"deletion": scenario(t, func() *appsv1.Deployment { d := web(1); d.Finalizers = []string{"x/y"}; return d }, func(b *bench) {
-			if err := b.api.Delete(b.Context(), target(deployments, "web"), metav1.DeleteOptions{}); err != nil {
-				b.Fatal(err)
-			}
-		}),
-		"nobody's": scenario(t, func() *appsv1.Deployment { d := web(1); d.Spec.Selector = &metav1.LabelSelector{}; return d }, func(b *bench) {
-			b.change(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(2)) })
-		}),
+		}}},
+		"rollback":    {d: limited, steps: steps{image("v2"), annotate(appsv1.DeprecatedRollbackTo, "1")}},
+		"no rollback": {d: limited, steps: steps{annotate(appsv1.DeprecatedRollbackTo, "0")}},
+		"same":        {d: limited, steps: steps{annotate(appsv1.DeprecatedRollbackTo, "1")}},
+		"no such":     {d: limited, steps: steps{annotate(appsv1.DeprecatedRollbackTo, "7")}},
+		"pause":       {d: limited, steps: steps{pause(true), size(2), image("v2"), pause(false)}},
+		"scale":       {d: limited, steps: steps{size(2), size(0)}},
+		"adoption":    {d: limited, steps: steps{orphan}},
+		"recreate":    {d: recreated, steps: steps{image("v2"), image("v1"), size(2)}},
+		"deletion":    {d: finalized, steps: steps{func(b *bench) { b.remove(target(deployments, "web")) }}},
+		"nobody's":    {d: limited, stored: selectingAll, steps: steps{size(2)}},
 	} {
-		t.Run(name, func(t *testing.T) { trial.EveryFailure(t, nil, s) })
+		t.Run(name, func(t *testing.T) { trial.EveryFailure(t, nil, s.run(t)) })
 	}
 }
 
 // TestSlowCache: what the cache does not show yet is not done again.
 func TestSlowCache(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		writes := func(want string) {
 			b.Helper()
-			count := map[string]int{}
-			for _, a := range b.api.Actions() {
-				if a.Target.Resource != fakeapi.Pods {
-					count[a.Verb+" "+a.Target.Resource.Resource+" "+a.Target.Subresource]++
-				}
-			}
-			if got := fmt.Sprint(count); got != want {
+			want = strings.ReplaceAll(want, "{v1}", b.sets()["v1"].Name)
+			if got := fmt.Sprint(b.api.Writes()); got != want {
 				b.Errorf("writes %s, want %s", got, want)
 			}
 			b.api.Reset()
 		}
 		b.feeds.sets.Hold()
-		b.create(web(1))
+		create(b, web(1))
 		b.change(func(d *appsv1.Deployment) { d.Labels = map[string]string{"a": "b"} })
-		writes("map[create deployments :1 create replicasets :1 update deployments :1 update deployments status:2]") // revision and counts
+		writes("[create replicasets ns/{v1} update deployments/status ns/web update deployments/status ns/web]") // revision and counts
 		b.feeds.sets.Resume()
 		b.after(time.Minute)
 		b.wantSizes("v1=1/1")
@@ -125,29 +125,22 @@ func TestSlowCache(t *testing.T) {
 		b.change(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(2)) })
 		b.change(func(d *appsv1.Deployment) { d.Labels = map[string]string{"a": "c"} })
 		b.change(func(d *appsv1.Deployment) { d.Labels = map[string]string{"a": "d"} })
-		writes("map[update deployments :3 update deployments status:1 update replicasets :1]")
+		writes("[update replicasets ns/{v1} update deployments/status ns/web]")
 		b.feeds.sets.Resume()
 		b.after(time.Minute)
 		b.wantSizes("v1=2/2")
-		b.api.Reset()
 	})
 }
 
-// TestSlowCacheOfDeployments: the Deployment itself may be what the cache is late with.
+// TestSlowCacheOfDeployments: nothing is written while the cache shows an older Deployment than the controller wrote.
 func TestSlowCacheOfDeployments(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.create(web(2))
+	inBubble(t, func(b *bench) {
+		create(b, web(2))
 		b.feeds.deployments.Hold() // from here on its status is what the controller wrote last
 		b.api.Reset()
 		b.after(time.Minute)
-		updates := 0
-		for _, a := range b.api.Actions() {
-			if a.Target.Resource == deployments {
-				updates++
-			}
-		}
-		if updates != 1 {
-			b.Errorf("%d writes on a version that is known to be old", updates)
+		if got := fmt.Sprint(b.api.Writes()); got != "[update deployments/status ns/web]" {
+			b.Errorf("writes on a version that is known to be old: %s", got)
 		}
 		b.feeds.deployments.Resume()
 		b.after(time.Minute)
@@ -155,66 +148,59 @@ func TestSlowCacheOfDeployments(t *testing.T) {
 	})
 }
 
-// TestReasons: what is told of the progress, and that a set is made with all it needs.
+// TestReasons: the reasons of the condition Progressing, and that a set is complete when it is created.
 func TestReasons(t *testing.T) {
-	var said, sets []string
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if d, ok := a.Object.(*appsv1.Deployment); ok && a.Target.Subresource == "status" {
-			for _, c := range d.Status.Conditions {
-				if c.Type == appsv1.DeploymentProgressing && (len(said) == 0 || said[len(said)-1] != c.Reason) {
-					said = append(said, c.Reason)
-				}
-			}
-		}
-		if a.Target.Resource == replicaSets && a.Target.Subresource == "" {
-			sets = append(sets, a.Verb)
-		}
-		return nil
-	}}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		want := func(what, wantSaid, wantSets string) {
 			b.Helper()
 			b.after(time.Minute)
+			var said, sets []string
+			for _, r := range b.api.Writes() {
+				if r.Target.Resource == replicaSets {
+					sets = append(sets, r.Verb)
+				}
+				if d, ok := r.Object.(*appsv1.Deployment); ok && r.Target.Subresource == "status" {
+					for _, c := range d.Status.Conditions {
+						if c.Type == appsv1.DeploymentProgressing && (len(said) == 0 || said[len(said)-1] != c.Reason) {
+							said = append(said, c.Reason)
+						}
+					}
+				}
+			}
 			if got := strings.Join(said, " "); got != wantSaid {
 				b.Errorf("%s: said %s, want %s", what, got, wantSaid)
 			}
 			if got := strings.Join(sets, " "); !strings.HasPrefix(got+" ", wantSets+" ") || wantSets == "" && got != "" {
 				b.Errorf("%s: sets: %s, want %s", what, got, wantSets)
 			}
-			said, sets = nil, nil
+			b.api.Reset()
 		}
-		b.create(web(1))
+		create(b, web(1))
 		want("new", "NewReplicaSetCreated ReplicaSetUpdated NewReplicaSetAvailable", "create")
-		b.api.Reset()
 		b.change(func(d *appsv1.Deployment) { d.Labels = map[string]string{"a": "b"} })
-		want("nothing to say", "", "")
-		if got := len(b.api.Actions()); got != 1 {
-			b.Errorf("nothing to write, but %v", b.api.Actions())
-		}
-		if err := b.api.Delete(b.Context(), target(deployments, "web"), metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
 		b.after(time.Minute)
-		set := b.sets()["v1"]
-		set.OwnerReferences = nil
-		if _, err := b.api.Update(b.Context(), target(replicaSets, set.Name), set, metav1.UpdateOptions{}); err != nil {
-			b.Fatal(err)
+		if all := b.api.Writes(); len(all) != 0 {
+			b.Errorf("nothing to write, but %v", all)
 		}
-		said, sets = nil, nil
-		b.create(web(1))
+		b.remove(target(deployments, "web"))
+		b.after(time.Minute)
+		b.removeOwner(b.sets()["v1"])
+		b.api.Reset()
+		create(b, web(1))
 		want("made again", "FoundNewReplicaSet NewReplicaSetAvailable", "patch")
-		b.change(func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = nil })
+		b.change(func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = ptr(int32(math.MaxInt32)) })
 		b.image("v2")
-		said, sets = nil, nil
+		b.api.Reset()
 		b.image("v3")
-		want("nobody watches", "", "create")
+		want("no deadline", "", "create")
 		b.wantCondition("Progressing", "")
 	})
 }
 
 // TestPausedRollback: a paused Deployment is rolled back when it is resumed.
 func TestPausedRollback(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.create(web(1))
+	inBubble(t, func(b *bench) {
+		create(b, web(1))
 		b.after(time.Minute)
 		b.image("v2")
 		b.after(time.Minute)
@@ -227,42 +213,35 @@ func TestPausedRollback(t *testing.T) {
 	})
 }
 
-// TestOddDeployments: one that selects by expressions alone is as good, a strategy that nobody knows is an error, and that a set
-// is gone already when it is to be deleted is none.
+// TestOddDeployments: a selector may consist of expressions alone, an unknown strategy is an error, and to delete a set that is gone
+// already is none.
 func TestOddDeployments(t *testing.T) {
-	gone := false
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Delete && a.Target.Resource == replicaSets {
-			gone = true
-			return apierrors.NewNotFound(replicaSets.GroupResource(), a.Target.Name)
-		}
-		return nil
-	}}, func(b *bench) {
+	inBubble(t, func(b *bench) {
+		b.api.Inject(faults.Fault{Verb: faults.Delete, Times: -1, Err: apierrors.NewNotFound(replicaSets.GroupResource(), "")})
 		d := web(1)
 		d.Spec.RevisionHistoryLimit = ptr(int32(0))
 		d.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}}
-		b.create(d)
+		create(b, d)
 		b.after(time.Minute)
 		b.image("v2")
 		b.after(time.Minute)
 		b.wantSizes("v1=0/0 v2=1/1")
 		b.wantCondition("Progressing", `True NewReplicaSetAvailable: ReplicaSet "{v2}" has successfully progressed.`)
-		if !gone {
+		if !slices.ContainsFunc(b.api.Writes(), func(r faults.Request) bool { return r.Verb == faults.Delete && r.Target.Resource == replicaSets }) {
 			b.Error("nothing was cleaned up")
 		}
 	})
-	var out bytes.Buffer
-	run(t, fakeapi.Options{}, &bench{log: slog.New(slog.NewTextHandler(&out, nil))}, func(b *bench) {
-		d := web(1)
-		d.Spec.Strategy.Type = "Odd"
-		b.create(d)
+	var out trial.Text
+	odd := func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Odd" }
+	run(t, &bench{log: slog.New(slog.NewTextHandler(&out, nil)), stored: odd}, func(b *bench) {
+		create(b, web(1))
 		if !strings.Contains(out.String(), "unexpected deployment strategy type: Odd") {
 			b.Errorf("logged %s", out.String())
 		}
 	})
 }
 
-// TestTransition: progress renews the time of its condition, but of the transition only when it was not progressing.
+// TestTransition: progress renews the update time of its condition, and the transition time only if there was none before.
 func TestTransition(t *testing.T) {
 	now := metav1.NewTime(time.Unix(10_000, 0))
 	for status, want := range map[corev1.ConditionStatus]int64{corev1.ConditionTrue: 5000, corev1.ConditionFalse: 10_000} {

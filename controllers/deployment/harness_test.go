@@ -1,7 +1,6 @@
 package deployment_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,13 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/deployment"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/informer/lag"
 )
 
 var (
@@ -35,64 +35,74 @@ var (
 // bench is a deployment controller, a replicaset controller and a node that runs their pods.
 type bench struct {
 	*testing.T
-	api    *fakeapi.Server
-	events fakeapi.Recorder // of the deployment controller
-	broken string           // image whose pods never become ready
-	batch  time.Duration    // of the loops
+	api    *controllerstest.API     // what the deployment controller asks
+	beside *faults.Client           // what the replicaset controller asks
+	events controllerstest.Recorder // of the deployment controller
+	broken string                   // image whose pods never become ready
+	batch  time.Duration            // of the loops
 	feeds  feeds
-	// Of the deployment controller: what it asks, if not the server itself, and where failures are logged.
+	// stored, when set, changes the Deployments on their way to the controllers into what validation does not let in today.
+	stored func(*appsv1.Deployment)
+	// Of the deployment controller: what it asks, if not the API itself, and where failures are logged.
 	client *trial.Client
 	log    *slog.Logger
 }
 
 // feeds are what fills the caches.
 type feeds struct {
-	deployments *fakeapi.Feed[*appsv1.Deployment]
-	sets        *fakeapi.Feed[*appsv1.ReplicaSet]
+	deployments *lag.Source[*appsv1.Deployment]
+	sets        *lag.Source[*appsv1.ReplicaSet]
 }
 
-func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) {
-	inBatches(t, o, 0, test)
+func inBubble(t *testing.T, test func(*bench)) {
+	t.Helper()
+	run(t, &bench{}, test)
 }
 
-func inBatches(t *testing.T, o fakeapi.Options, batch time.Duration, test func(*bench)) {
-	run(t, o, &bench{batch: batch}, test)
-}
-
-func run(t *testing.T, o fakeapi.Options, b *bench, test func(*bench)) {
+func run(t *testing.T, b *bench, test func(*bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b.T, b.api = t, fakeapi.New(o)
-		b.feeds = feeds{fakeapi.Source[*appsv1.Deployment](b.api, deployments), fakeapi.Source[*appsv1.ReplicaSet](b.api, replicaSets)}
-		var asked deployment.Client = b.api
-		if b.client != nil {
-			b.client.Client = b.api
-			asked = b.client
-		}
-		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
-		in := deployment.Sources{
-			Deployments: informer.New(b.feeds.deployments, detect),
-			ReplicaSets: informer.New(b.feeds.sets, detect),
-			Pods:        informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
-		}
-		d := deployment.New(in, asked, &b.events, deployment.Options{})
-		rs := replicaset.New(replicaset.Sources{ReplicaSets: in.ReplicaSets, Pods: in.Pods}, b.api, &fakeapi.Recorder{}, replicaset.Options{Parallel: 1})
-		node := &fakeapi.Node{Server: b.api, Start: time.Second + b.batch/2, Stop: time.Second + b.batch/2, Broken: func(pod *corev1.Pod) bool {
+		in, d := b.controller(t)
+		b.beside = faults.New(b.api.Others, faults.Options{})
+		sets := replicaset.New(replicaset.Sources{ReplicaSets: in.ReplicaSets, Pods: in.Pods}, b.beside, &controllerstest.Recorder{}, replicaset.Options{Parallel: 1})
+		node := &controllerstest.Node{API: b.api, Start: time.Second + b.batch/2, Stop: time.Second + b.batch/2, Broken: func(pod *corev1.Pod) bool {
 			return pod.Spec.Containers[0].Image == b.broken
 		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() {
-			done <- lifecycle.Group(in.Deployments, in.ReplicaSets, in.Pods, node,
-				controllers.NewLoop(d, controllers.Options{Batch: b.batch, Logger: b.log}), controllers.NewLoop(rs, controllers.Options{Batch: b.batch, Offset: time.Millisecond})).Run(ctx)
-		}()
+		controllerstest.Go(t, in.Deployments, in.ReplicaSets, in.Pods, node,
+			controllers.NewLoop(d, controllers.Options{Batch: b.batch, Logger: b.log}), controllers.NewLoop(sets, controllers.Options{Batch: b.batch, Offset: time.Millisecond}))
 		synctest.Wait()
 		test(b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
+
+// controller makes the API, and a deployment controller that does not run yet.
+func (b *bench) controller(t *testing.T) (deployment.Sources, *deployment.Controller) {
+	b.T, b.api = t, controllerstest.Start(t, controllerstest.Options{})
+	b.feeds = feeds{controllerstest.Source[*appsv1.Deployment](b.api, deployments), controllerstest.Source[*appsv1.ReplicaSet](b.api, replicaSets)}
+	var seen informer.Source[*appsv1.Deployment] = b.feeds.deployments
+	if b.stored != nil {
+		seen = informer.Transform(seen, func(d *appsv1.Deployment) (*appsv1.Deployment, error) {
+			d = d.DeepCopy()
+			b.stored(d)
+			return d, nil
+		}, nil)
+	}
+	strict := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+	in := deployment.Sources{
+		Deployments: informer.New(seen, strict),
+		ReplicaSets: informer.New(b.feeds.sets, strict),
+		Pods:        informer.New(controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods()), strict),
+	}
+	var asked deployment.Client = b.api
+	if b.client != nil {
+		b.client.Client = b.api
+		asked = b.client
+	}
+	return in, deployment.New(in, asked, &b.events, deployment.Options{})
+}
+
+// selectingAll makes a Deployment one that selects all pods.
+func selectingAll(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} }
 
 func (b *bench) after(d time.Duration) {
 	time.Sleep(d)
@@ -101,12 +111,12 @@ func (b *bench) after(d time.Duration) {
 
 func ptr[T any](v T) *T { return &v }
 
-// web is a Deployment as the server would default it.
+// web is a Deployment as the server would default it, but for its template.
 func web(replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": "web"}
 	quarter := intstr.FromString("25%")
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns"},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -128,10 +138,34 @@ func target(resource schema.GroupVersionResource, name string) client.Target {
 	return client.Target{Resource: resource, Namespace: "ns", Name: name}
 }
 
-func (b *bench) create(d *appsv1.Deployment) {
+// create adds an object and lets the controllers see it.
+func create[T informer.Object](b *bench, obj T) T {
 	b.Helper()
 	synctest.Wait()
-	if _, err := b.api.Create(b.Context(), target(deployments, ""), d, metav1.CreateOptions{}); err != nil {
+	made := controllerstest.Add(b, b.api, obj)
+	synctest.Wait()
+	return made
+}
+
+// update changes an object, as another than the controllers and once none of them is about to.
+func update[T informer.Object](b *bench, t client.Target, change func(T)) {
+	b.Helper()
+	synctest.Wait()
+	obj, err := client.As[T](b.api.Others.Get(b.Context(), t))
+	if err != nil {
+		b.Fatal(err)
+	}
+	change(obj)
+	if _, err := b.api.Others.Update(b.Context(), t, obj, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// remove deletes an object, as another than the controllers.
+func (b *bench) remove(t client.Target) {
+	b.Helper()
+	if err := b.api.Others.Delete(b.Context(), t, metav1.DeleteOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
@@ -139,23 +173,23 @@ func (b *bench) create(d *appsv1.Deployment) {
 
 func (b *bench) deployment() *appsv1.Deployment {
 	b.Helper()
-	out, err := b.api.Get(b.Context(), target(deployments, "web"))
+	d, err := client.As[*appsv1.Deployment](b.api.Others.Get(b.Context(), target(deployments, "web")))
 	if err != nil {
 		b.Fatal(err)
 	}
-	return out.(*appsv1.Deployment)
+	return d
 }
 
-// change updates the Deployment, once nobody else is about to.
+// change updates the Deployment.
 func (b *bench) change(change func(*appsv1.Deployment)) {
 	b.Helper()
-	synctest.Wait()
-	d := b.deployment()
-	change(d)
-	if _, err := b.api.Update(b.Context(), target(deployments, "web"), d, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	synctest.Wait()
+	update(b, target(deployments, "web"), change)
+}
+
+// removeOwner takes a set's owner away.
+func (b *bench) removeOwner(set *appsv1.ReplicaSet) {
+	b.Helper()
+	update(b, target(replicaSets, set.Name), func(set *appsv1.ReplicaSet) { set.OwnerReferences = nil })
 }
 
 func (b *bench) image(image string) {
@@ -163,15 +197,21 @@ func (b *bench) image(image string) {
 	b.change(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image })
 }
 
-// sets returns the ReplicaSets by the image in their template.
-func (b *bench) sets() map[string]*appsv1.ReplicaSet {
+// list returns all ReplicaSets.
+func (b *bench) list() []appsv1.ReplicaSet {
 	b.Helper()
-	list, err := b.api.List(b.Context(), target(replicaSets, ""), metav1.ListOptions{})
+	list, err := client.As[*appsv1.ReplicaSetList](b.api.Others.List(b.Context(), target(replicaSets, ""), metav1.ListOptions{}))
 	if err != nil {
 		b.Fatal(err)
 	}
+	return list.Items
+}
+
+// sets returns the ReplicaSets by the image in their template.
+func (b *bench) sets() map[string]*appsv1.ReplicaSet {
+	b.Helper()
 	out := map[string]*appsv1.ReplicaSet{}
-	for _, set := range list.(*appsv1.ReplicaSetList).Items {
+	for _, set := range b.list() {
 		out[set.Spec.Template.Spec.Containers[0].Image] = &set
 	}
 	return out

@@ -8,18 +8,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// scaling is a size to give to a set. The annotations about the Deployment's size are brought up
-// to date with it; when restate is set, even if the size stays.
+// scaling is a new size for a set. The annotations about the Deployment's size are updated with it; if restate is set,
+// even when the size does not change.
 type scaling struct {
 	set     *appsv1.ReplicaSet
 	to      int32
 	restate bool
 }
 
-// roomFor is the size that the current set, or a new one if there is none, can have beside the
-// old ones. Pods of old sets count until they are deleted: two ReplicaSets are brought to their
-// sizes independently, and new pods would else appear while old ones are still there, which is
-// more than maxSurge allows for a moment. (Upstream counts sizes alone.)
+// roomFor returns how large the current set, or a new one if there is none, may be beside the old ones. Pods of old
+// sets count until they are deleted: ReplicaSets are resized independently, and new pods might otherwise exceed
+// maxSurge briefly while old ones still exist. (Upstream counts only the sizes.)
 func roomFor(d *appsv1.Deployment, s sets) int32 {
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return replicas(d)
@@ -35,8 +34,8 @@ func roomFor(d *appsv1.Deployment, s sets) int32 {
 	return had + min(room, replicas(d)-had)
 }
 
-// planRolling is the next step of a rolling update: to grow the current set, or to cut it to
-// the Deployment's size, or else to shrink old ones. No step is left when it is empty.
+// planRolling returns the next step of a rolling update: to grow the current set, or to cut it to the Deployment's
+// size, or else to shrink old ones. An empty plan means that no step is left.
 func planRolling(d *appsv1.Deployment, s sets) []scaling {
 	to := size(s.current)
 	switch {
@@ -51,10 +50,9 @@ func planRolling(d *appsv1.Deployment, s sets) []scaling {
 	return planShrink(d, s)
 }
 
-// planShrink takes pods from old sets as long as enough pods stay available: first those that
-// are not available themselves, oldest sets first, which costs nothing; then as many as there
-// are available ones to spare. Pods of the current set that are not available count as lost
-// already, so that a bad template does not take down the good one.
+// planShrink removes pods from old sets as long as enough pods stay available. It first removes unavailable pods,
+// oldest sets first, which costs nothing; then as many available ones as can be spared. Unavailable pods of the current
+// set count as lost, which keeps a bad template from taking down the good one.
 func planShrink(d *appsv1.Deployment, s sets) []scaling {
 	old := active(s.old)
 	if len(old) == 0 {
@@ -89,9 +87,8 @@ func planShrink(d *appsv1.Deployment, s sets) []scaling {
 	return plan
 }
 
-// planUnhealthy takes up to spare pods that are not available from old sets and from sizes. It
-// is not settled when it meets a set that was cut so lately that its status still counts more
-// available pods than it is to have.
+// planUnhealthy removes up to spare unavailable pods from old sets and from sizes. It returns settled=false if it finds
+// a set that was shrunk so recently that its status still counts more available pods than its new size.
 func planUnhealthy(old []*appsv1.ReplicaSet, sizes []int32, spare int32) (plan []scaling, settled bool) {
 	for i, set := range old {
 		if spare <= 0 {
@@ -111,7 +108,7 @@ func planUnhealthy(old []*appsv1.ReplicaSet, sizes []int32, spare int32) (plan [
 	return plan, true
 }
 
-// planEndOld ends all old sets, as Recreate does before anything else.
+// planEndOld scales all old sets to 0, the first step of Recreate.
 func planEndOld(s sets) []scaling {
 	var plan []scaling
 	for _, set := range active(s.old) {
@@ -120,10 +117,9 @@ func planEndOld(s sets) []scaling {
 	return plan
 }
 
-// planScale brings the sets to a new size of the Deployment outside the progress of a rollout:
-// the only active set, or else the latest, gets all of it; a current set that has everything
-// ends the others; and in the middle of a rolling update every set gets its share, so that the
-// risk of the rollout stays what it was.
+// planScale applies a new size of the Deployment without advancing the rollout. The only active set, or else the
+// latest, gets all of it; if the current set is saturated, all others are scaled to 0; in the middle of a rolling
+// update every set is scaled in proportion, which keeps the risk of the rollout the same.
 func planScale(d *appsv1.Deployment, s sets) []scaling {
 	if only := activeOrLatest(s); only != nil {
 		if size(only) == replicas(d) {
@@ -142,8 +138,7 @@ func planScale(d *appsv1.Deployment, s sets) []scaling {
 	return nil
 }
 
-// activeOrLatest returns the one active set, or the latest when none is active, or nil when
-// several are.
+// activeOrLatest returns the only active set, the latest set if none is active, or nil if several are.
 func activeOrLatest(s sets) *appsv1.ReplicaSet {
 	switch asking := active(s.all()); {
 	case len(asking) == 1:
@@ -158,7 +153,7 @@ func activeOrLatest(s sets) *appsv1.ReplicaSet {
 	return nil
 }
 
-// saturated tells whether the set has all the Deployment asks for, knows so, and has it available.
+// saturated reports whether the set has the Deployment's full size, has recorded it, and has all its pods available.
 func saturated(d *appsv1.Deployment, set *appsv1.ReplicaSet) bool {
 	if set == nil {
 		return false
@@ -167,9 +162,8 @@ func saturated(d *appsv1.Deployment, set *appsv1.ReplicaSet) bool {
 	return ok && desired == replicas(d) && size(set) == replicas(d) && available(set) == replicas(d)
 }
 
-// planShares spreads what is to be added to, or taken from, the active sets in proportion to
-// their size, largest first; what rounding leaves over goes to the largest. Of sets of the same
-// size the newer grow and the older shrink first.
+// planShares adds or removes replicas of the active sets in proportion to their size, largest first; the remainder from
+// rounding goes to the largest. Among sets of the same size the newer grow and the older shrink first.
 func planShares(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) []scaling {
 	var allowed int32
 	if replicas(d) > 0 {
@@ -202,8 +196,8 @@ func planShares(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) []scaling {
 	return plan
 }
 
-// fraction is by how much a set grows when it grows as its Deployment does. How large the
-// Deployment was before stands in an annotation of the set.
+// fraction returns by how much a set grows in proportion to its Deployment. The Deployment's previous size is in an
+// annotation of the set.
 func fraction(d *appsv1.Deployment, set *appsv1.ReplicaSet) int32 {
 	if replicas(d) == 0 {
 		return -size(set)

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/controllers/internal/ownership"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
+	"github.com/keelson-dev/keelson/controllers/ownership"
 )
 
 // Reconcile implements controllers.Controller.
@@ -25,7 +25,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		return controllers.Result{}, nil
 	}
 	if c.written.Behind(d, d.UID) {
-		return controllers.Result{}, nil // comes again when the cache has caught up
+		return controllers.Result{}, nil // enqueued again when the cache has caught up
 	}
 	if wait := c.unseen.Wait(key, time.Now()); wait > 0 {
 		return controllers.Result{RequeueAfter: wait}, nil
@@ -33,30 +33,30 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	r := &rollout{Controller: c, d: d.DeepCopy()}
 	after, err := r.run(ctx)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		err = nil // no retry will do better
+		err = nil // a retry would fail, too
 	}
 	return controllers.Result{RequeueAfter: after}, err
 }
 
-// rollout is one look at a Deployment.
+// rollout is one reconciliation of a Deployment.
 type rollout struct {
 	*Controller
-	d    *appsv1.Deployment // a copy of our own, replaced by what the server returns
+	d    *appsv1.Deployment // our own copy, replaced by what the server returns
 	sets sets
 }
 
-// run takes the Deployment a step further and says when to look again.
+// run advances the Deployment by one step and returns when to reconcile it again.
 func (r *rollout) run(ctx context.Context) (time.Duration, error) {
 	switch s := r.d.Spec.Selector; {
 	case s == nil:
-		return 0, nil // validation does not let this in
+		return 0, nil // validation does not admit this
 	case len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0:
 		return 0, r.refuseEmptySelector(ctx)
 	}
 	all := r.in.ReplicaSets.List(r.d.Namespace)
 	for _, set := range all {
 		if r.writtenSets.Behind(set, r.d.UID) {
-			return 0, nil // comes again when the cache has caught up
+			return 0, nil // enqueued again when the cache has caught up
 		}
 	}
 	owned, err := r.claim(ctx, all)
@@ -95,7 +95,7 @@ func (r *rollout) run(ctx context.Context) (time.Duration, error) {
 	return 0, fmt.Errorf("unexpected deployment strategy type: %s", r.d.Spec.Strategy.Type)
 }
 
-// claim returns those of all sets that are the Deployment's, with orphans adopted and strangers released.
+// claim returns those of all sets that belong to the Deployment; it adopts and releases sets.
 func (r *rollout) claim(ctx context.Context, all []*appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
 	selector, err := metav1.LabelSelectorAsSelector(r.d.Spec.Selector)
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *rollout) refuseEmptySelector(ctx context.Context) error {
 	return r.writeStatus(ctx, next)
 }
 
-// resize gives the sets their share of the Deployment's size, without any progress.
+// resize gives each set its share of the Deployment's size, without advancing the rollout.
 func (r *rollout) resize(ctx context.Context) error {
 	if _, err := r.scale(ctx, planScale(r.d, r.sets)); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (r *rollout) roll(ctx context.Context) (time.Duration, error) {
 	return r.step(ctx, planRolling(r.d, r.sets))
 }
 
-// recreate ends the old pods, waits for them, and starts the new ones.
+// recreate deletes the old pods, waits until they are gone, and starts the new ones.
 func (r *rollout) recreate(ctx context.Context) (time.Duration, error) {
 	if plan := planEndOld(r.sets); len(plan) > 0 {
 		return r.step(ctx, plan)
@@ -156,7 +156,7 @@ func (r *rollout) recreate(ctx context.Context) (time.Duration, error) {
 	return r.step(ctx, plan)
 }
 
-// oldPodsLeft tells whether old sets count pods, or have some that did not end.
+// oldPodsLeft reports whether old sets count pods, or have pods that have not terminated.
 func (r *rollout) oldPodsLeft() bool {
 	for _, set := range r.sets.old {
 		if set.Status.Replicas > 0 {
@@ -171,7 +171,7 @@ func (r *rollout) oldPodsLeft() bool {
 	return false
 }
 
-// step carries a plan out and reports what it started from. Old sets are cleaned up when nothing was left to do.
+// step carries out a plan and writes the resulting status. If nothing was left to do, old sets are cleaned up.
 func (r *rollout) step(ctx context.Context, plan []scaling) (time.Duration, error) {
 	acted, err := r.scale(ctx, plan)
 	if err != nil {
@@ -185,8 +185,7 @@ func (r *rollout) step(ctx context.Context, plan []scaling) (time.Duration, erro
 	return r.report(ctx)
 }
 
-// report writes how far the rollout got; when that is written already, it says when the progress
-// deadline is to be looked at.
+// report writes the progress of the rollout; if it is already written, it returns when to check the progress deadline.
 func (r *rollout) report(ctx context.Context) (time.Duration, error) {
 	now := time.Now()
 	next := rolloutStatus(r.d, r.sets, now)

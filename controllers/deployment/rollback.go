@@ -10,15 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// rollbackTo reads the annotation that stands for the field rollbackTo of extensions/v1beta1.
+// rollbackTo reads the annotation that replaces the field rollbackTo of extensions/v1beta1.
 func rollbackTo(d *appsv1.Deployment) (revision int64, asked bool) {
 	n, err := strconv.ParseInt(d.Annotations[appsv1.DeprecatedRollbackTo], 10, 64)
 	return n, err == nil
 }
 
-// rollback gives the Deployment the template, and the annotations, of the revision asked for,
-// where 0 is the last one. The present template gets its set first, so that it has a revision to
-// come back to.
+// rollback gives the Deployment the template and annotations of the requested revision; 0 means the previous one. The
+// current template first gets its set, which gives it a revision to go back to.
 func (r *rollout) rollback(ctx context.Context) error {
 	if err := r.syncRevision(ctx); err != nil {
 		return err
@@ -55,7 +54,7 @@ func (r *rollout) rollback(ctx context.Context) error {
 	return r.update(ctx, "", next)
 }
 
-// takeTemplate makes the template and annotations of a set those of the Deployment.
+// takeTemplate copies the template and annotations of a set to the Deployment.
 func takeTemplate(d *appsv1.Deployment, set *appsv1.ReplicaSet) {
 	d.Spec.Template = *set.Spec.Template.DeepCopy()
 	delete(d.Spec.Template.Labels, hashLabel)

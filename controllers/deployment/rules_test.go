@@ -217,7 +217,7 @@ func TestHistoryByAge(t *testing.T) {
 	}
 }
 
-// TestBounds of other strategies than rolling updates are none; those of a Deployment of no size neither.
+// TestBounds: other strategies than rolling updates have none, and neither has a Deployment of size 0.
 func TestBounds(t *testing.T) {
 	d := web(4)
 	d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType

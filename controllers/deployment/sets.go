@@ -18,10 +18,10 @@ import (
 	"k8s.io/utils/dump"
 )
 
-// hashLabel carries the hash of its template on a ReplicaSet and its pods.
+// hashLabel holds the hash of the template, on a ReplicaSet and its pods.
 const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 
-// replicas is how many pods the Deployment asks for; 1 when it does not say.
+// replicas is the desired number of pods of the Deployment; 1 if unset.
 func replicas(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return 1
@@ -29,7 +29,7 @@ func replicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// size is how many pods the set asks for; 1 when it does not say.
+// size is the desired number of pods of the set; 1 if unset.
 func size(set *appsv1.ReplicaSet) int32 {
 	if set.Spec.Replicas == nil {
 		return 1
@@ -37,14 +37,14 @@ func size(set *appsv1.ReplicaSet) int32 {
 	return *set.Spec.Replicas
 }
 
-// sets are the ReplicaSets of a Deployment: current has its present template and may be nil, old
-// are all others, oldest first.
+// sets are the ReplicaSets of a Deployment: current has its current template and may be nil, old are all others, oldest
+// first.
 type sets struct {
 	current *appsv1.ReplicaSet
 	old     []*appsv1.ReplicaSet
 }
 
-// sortSets tells current from old. Of several sets with the present template the oldest is
+// sortSets separates the current set from the old ones. If several sets have the current template, the oldest is
 // current.
 func sortSets(d *appsv1.Deployment, all []*appsv1.ReplicaSet) sets {
 	var out sets
@@ -58,7 +58,7 @@ func sortSets(d *appsv1.Deployment, all []*appsv1.ReplicaSet) sets {
 	return out
 }
 
-// all returns old sets, then the current one if there is one.
+// all returns the old sets, then the current one if there is one.
 func (s sets) all() []*appsv1.ReplicaSet {
 	if s.current == nil {
 		return s.old
@@ -66,17 +66,17 @@ func (s sets) all() []*appsv1.ReplicaSet {
 	return append(slices.Clone(s.old), s.current)
 }
 
-// byAge puts older sets first.
+// byAge sorts older sets first.
 func byAge(a, b *appsv1.ReplicaSet) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// active returns the sets that ask for pods.
+// active returns the sets whose size is above 0.
 func active(all []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return slices.DeleteFunc(slices.Clone(all), func(set *appsv1.ReplicaSet) bool { return size(set) <= 0 })
 }
 
-// sum adds up a figure of the sets.
+// sum adds up a number over the sets.
 func sum(all []*appsv1.ReplicaSet, figure func(*appsv1.ReplicaSet) int32) int32 {
 	var total int32
 	for _, set := range all {
@@ -87,8 +87,8 @@ func sum(all []*appsv1.ReplicaSet, figure func(*appsv1.ReplicaSet) int32) int32 
 
 func available(set *appsv1.ReplicaSet) int32 { return set.Status.AvailableReplicas }
 
-// sameTemplate compares pod templates without regard to the hash label, which the template of
-// a Deployment lacks and which changes when the API gets new fields.
+// sameTemplate compares pod templates without the hash label, which the template of a Deployment lacks and which
+// changes when the API gets new fields.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	x, y := a.DeepCopy(), b.DeepCopy()
 	delete(x.Labels, hashLabel)
@@ -96,8 +96,8 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// templateHash is the value of hashLabel, the same as upstream's for the same template and
-// version of the API. The collision count moves it on when the name it gives is taken.
+// templateHash returns the value of hashLabel, the same as upstream's for the same template and version of the API. The
+// collision count changes it when the resulting name is taken.
 func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 	hasher := fnv.New32a()
 	fmt.Fprint(hasher, dump.ForHash(*template))
@@ -109,14 +109,14 @@ func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 	return rand.SafeEncodeString(fmt.Sprint(hasher.Sum32()))
 }
 
-// setName is the Deployment's name and the hash, the former cut to fit a DNS subdomain.
+// setName joins the Deployment's name and the hash, cutting the former to fit a DNS subdomain.
 func setName(deployment, hash string) string {
 	const longest = 253
 	room := longest - len("-") - len(hash) // which is short
 	return deployment[:min(len(deployment), room)] + "-" + hash
 }
 
-// makeSet returns the ReplicaSet for the Deployment's present template, of no size yet.
+// makeSet returns the ReplicaSet for the Deployment's current template, with size 0.
 func makeSet(d *appsv1.Deployment) *appsv1.ReplicaSet {
 	hash := templateHash(&d.Spec.Template, d.Status.CollisionCount)
 	template := d.Spec.Template.DeepCopy()
@@ -146,9 +146,9 @@ func withLabel(labels map[string]string, hash string) map[string]string {
 	return out
 }
 
-// fenceposts resolves maxSurge, rounded up, and maxUnavailable, rounded down, of a rolling
-// update; both are 0 for any other strategy. They are not both 0, lest the rollout never move.
-func fenceposts(d *appsv1.Deployment) (surge, unavailable int32, err error) {
+// surgeAndUnavailable resolves maxSurge, rounded up, and maxUnavailable, rounded down, of a rolling update; for any other
+// strategy both are 0. In a rolling update they are never both 0: the rollout could not proceed.
+func surgeAndUnavailable(d *appsv1.Deployment) (surge, unavailable int32, err error) {
 	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 		return 0, 0, nil
 	}
@@ -171,25 +171,25 @@ func fenceposts(d *appsv1.Deployment) (surge, unavailable int32, err error) {
 	return int32(up), int32(down), nil
 }
 
-// maxSurge is how many pods more than asked for a rolling update may have.
+// maxSurge is how many pods a rolling update may have above the desired number.
 func maxSurge(d *appsv1.Deployment) int32 {
-	surge, _, _ := fenceposts(d) // 0 when it makes no sense, which validation does not let in
+	surge, _, _ := surgeAndUnavailable(d) // 0 if it is invalid, which validation does not admit
 	return surge
 }
 
-// maxUnavailable is how many pods less than asked for a rolling update may have available.
+// maxUnavailable is how many pods below the desired number a rolling update may have available.
 func maxUnavailable(d *appsv1.Deployment) int32 {
-	_, unavailable, _ := fenceposts(d) // 0 when it makes no sense
+	_, unavailable, _ := surgeAndUnavailable(d) // 0 if it is invalid
 	return min(unavailable, replicas(d))
 }
 
-// hasDeadline tells whether progress of the Deployment is watched; the largest number means no.
+// hasDeadline reports whether the Deployment has a progress deadline; the maximum value means none.
 func hasDeadline(d *appsv1.Deployment) bool {
 	return d.Spec.ProgressDeadlineSeconds != nil && *d.Spec.ProgressDeadlineSeconds != math.MaxInt32
 }
 
-// complete tells whether all pods are of the present template and available, and no others are
-// left, by that status.
+// complete reports whether, by that status, all pods have the current template and are available, and no others are
+// left.
 func complete(d *appsv1.Deployment, status *appsv1.DeploymentStatus) bool {
 	want := replicas(d)
 	return status.UpdatedReplicas == want && status.Replicas == want && status.AvailableReplicas == want &&

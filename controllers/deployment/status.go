@@ -37,8 +37,8 @@ func condition(status *appsv1.DeploymentStatus, kind appsv1.DeploymentConditionT
 	return nil
 }
 
-// setCondition puts a condition last, in place of that of its type; one with the same status and
-// reason stays as it is.
+// setCondition replaces the condition of the same type and moves it to the end; a condition with the same status and
+// reason is left unchanged.
 func setCondition(status *appsv1.DeploymentStatus, c appsv1.DeploymentCondition) {
 	if had := condition(status, c.Type); had != nil {
 		if had.Status == c.Status && had.Reason == c.Reason {
@@ -62,8 +62,7 @@ func removeCondition(status *appsv1.DeploymentStatus, kind appsv1.DeploymentCond
 	status.Conditions = kept
 }
 
-// counts is the status that the sets amount to, with the conditions the Deployment has and its
-// availability.
+// counts computes the status from the sets, with the Deployment's conditions and its availability.
 func counts(d *appsv1.Deployment, s sets, now time.Time) appsv1.DeploymentStatus {
 	all := s.all()
 	status := appsv1.DeploymentStatus{
@@ -89,8 +88,8 @@ func counts(d *appsv1.Deployment, s sets, now time.Time) appsv1.DeploymentStatus
 	return status
 }
 
-// terminating adds up what the sets say of their terminating pods; nil when one does not say
-// although its controller has seen it.
+// terminating adds up the terminating pods in the sets' statuses; nil if a set that its controller has observed does
+// not report them.
 func terminating(all []*appsv1.ReplicaSet) *int32 {
 	total := int32(0)
 	for _, set := range all {
@@ -104,7 +103,7 @@ func terminating(all []*appsv1.ReplicaSet) *int32 {
 	return &total
 }
 
-// rolloutStatus is counts, with what the Deployment's progress and failing sets add.
+// rolloutStatus returns counts plus the conditions about progress and failing sets.
 func rolloutStatus(d *appsv1.Deployment, s sets, now time.Time) appsv1.DeploymentStatus {
 	status := counts(d, s, now)
 	if !hasDeadline(d) {
@@ -123,7 +122,7 @@ func rolloutStatus(d *appsv1.Deployment, s sets, now time.Time) appsv1.Deploymen
 	return status
 }
 
-// setProgress sets the Progressing condition of a rollout that is not known to be finished.
+// setProgress sets the Progressing condition of a rollout that is not known to be complete.
 func setProgress(d *appsv1.Deployment, s sets, status *appsv1.DeploymentStatus, now time.Time) {
 	subject := fmt.Sprintf("Deployment %q", d.Name)
 	if s.current != nil {
@@ -135,8 +134,8 @@ func setProgress(d *appsv1.Deployment, s sets, status *appsv1.DeploymentStatus, 
 			reasonAvailable, subject+" has successfully progressed.", now))
 	case progressed(&d.Status, status):
 		c := newCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonUpdated, subject+" is progressing.", now)
-		// Unlike others it is renewed with the same reason, since the deadline counts from
-		// its last update.
+		// Unlike other conditions, this one is renewed with the same reason, since the deadline counts from its last
+		// update.
 		if had := condition(&d.Status, appsv1.DeploymentProgressing); had != nil {
 			if had.Status == corev1.ConditionTrue {
 				c.LastTransitionTime = had.LastTransitionTime
@@ -150,7 +149,7 @@ func setProgress(d *appsv1.Deployment, s sets, status *appsv1.DeploymentStatus, 
 	}
 }
 
-// progressed tells whether there are more updated, ready or available pods, or fewer old ones.
+// progressed reports whether there are more updated, ready or available pods, or fewer old ones.
 func progressed(old, status *appsv1.DeploymentStatus) bool {
 	return status.UpdatedReplicas > old.UpdatedReplicas ||
 		status.Replicas-status.UpdatedReplicas < old.Replicas-old.UpdatedReplicas ||
@@ -158,7 +157,7 @@ func progressed(old, status *appsv1.DeploymentStatus) bool {
 		status.AvailableReplicas > old.AvailableReplicas
 }
 
-// timedOut tells whether there was no progress for the time of the deadline.
+// timedOut reports whether there was no progress within the deadline.
 func timedOut(d *appsv1.Deployment, status *appsv1.DeploymentStatus, now time.Time) bool {
 	c := condition(status, appsv1.DeploymentProgressing)
 	if c == nil || c.Reason == reasonAvailable {
@@ -171,8 +170,8 @@ func deadline(d *appsv1.Deployment, c *appsv1.DeploymentCondition) time.Time {
 	return c.LastUpdateTime.Add(time.Duration(*d.Spec.ProgressDeadlineSeconds) * time.Second)
 }
 
-// replicaFailure returns the failure of the current set, or else of the first old one that has
-// one, as a condition of the Deployment.
+// replicaFailure returns the failure of the current set, or else of the first old set that has one, as a condition of
+// the Deployment.
 func replicaFailure(s sets) (appsv1.DeploymentCondition, bool) {
 	all := s.old
 	if s.current != nil {
@@ -191,22 +190,22 @@ func replicaFailure(s sets) (appsv1.DeploymentCondition, bool) {
 	return appsv1.DeploymentCondition{}, false
 }
 
-// progressCheck says when to see whether a rollout without visible progress has passed its
-// deadline; 0 when there is nothing to see.
+// progressCheck returns when to check whether a rollout without visible progress has passed its deadline; 0 means
+// never.
 func progressCheck(d *appsv1.Deployment, status *appsv1.DeploymentStatus, now time.Time) time.Duration {
 	c := condition(&d.Status, appsv1.DeploymentProgressing)
 	if !hasDeadline(d) || c == nil || complete(d, status) || c.Reason == reasonTimedOut || c.Reason == reasonAvailable {
-		return 0 // a rollout that was complete once does not time out, even if its pods fail later
+		return 0 // once complete, a rollout does not time out, even if its pods fail later
 	}
 	left := deadline(d, c).Sub(now)
 	if left < time.Second {
 		return 5 * time.Millisecond
 	}
-	return left + time.Second // condition times are cut to seconds
+	return left + time.Second // condition times are truncated to seconds
 }
 
-// pauseCondition returns what the Progressing condition has to become because the Deployment was
-// paused or resumed, so that the time of a pause does not count against the deadline.
+// pauseCondition returns the Progressing condition to set because the Deployment was paused or resumed: the time of a
+// pause does not count against the deadline.
 func pauseCondition(d *appsv1.Deployment, now time.Time) (appsv1.DeploymentCondition, bool) {
 	had := condition(&d.Status, appsv1.DeploymentProgressing)
 	if !hasDeadline(d) || had != nil && had.Reason == reasonTimedOut {

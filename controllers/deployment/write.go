@@ -18,19 +18,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/controllers/ownership"
 	"github.com/keelson-dev/keelson/events"
 )
 
-// record tells people about the Deployment.
+// record records an event about the Deployment.
 func (r *rollout) record(eventType, reason, message string) {
 	r.recorder.Record(events.Event{
-		Regarding: ownership.Reference(kind().GroupVersionKind, r.d),
+		Regarding: events.About(kind().GroupVersionKind, r.d),
 		Type:      eventType, Reason: reason, Message: message,
 	})
 }
 
-// writeStatus writes a status, and the annotations, that differ from what the server has.
+// writeStatus writes the status and the annotations if they differ from those on the server.
 func (r *rollout) writeStatus(ctx context.Context, status appsv1.DeploymentStatus) error {
 	if equality.Semantic.DeepEqual(r.d.Status, status) {
 		return nil
@@ -52,7 +52,7 @@ func (r *rollout) update(ctx context.Context, subresource string, next *appsv1.D
 	return nil
 }
 
-// as is what the server answered, when that is a T.
+// as returns the server's answer as a T.
 func as[T runtime.Object](obj runtime.Object, err error) (T, error) {
 	var none T
 	if err != nil {
@@ -74,8 +74,7 @@ func (r *rollout) updateSet(ctx context.Context, next *appsv1.ReplicaSet) (*apps
 	return updated, nil
 }
 
-// syncRevision brings the annotations of the current set up to date, if there is one, and the
-// revision of the Deployment with it.
+// syncRevision updates the annotations of the current set, if there is one, and the revision of the Deployment.
 func (r *rollout) syncRevision(ctx context.Context) error {
 	if r.sets.current == nil {
 		return nil
@@ -98,7 +97,7 @@ func (r *rollout) syncRevision(ctx context.Context) error {
 	return r.noteRevision(ctx, r.sets.current.Annotations[revisionAnnotation], progress)
 }
 
-// noteRevision writes the revision, and a condition if given, to the Deployment.
+// noteRevision writes the revision and, if given, a condition to the Deployment.
 func (r *rollout) noteRevision(ctx context.Context, revision string, progress *appsv1.DeploymentCondition) error {
 	if r.d.Annotations[revisionAnnotation] == revision && progress == nil {
 		return nil
@@ -114,7 +113,7 @@ func (r *rollout) noteRevision(ctx context.Context, revision string, progress *a
 	return r.update(ctx, "status", next)
 }
 
-// ensureCurrent creates the set for the present template unless it exists.
+// ensureCurrent creates the set for the current template unless it exists.
 func (r *rollout) ensureCurrent(ctx context.Context) error {
 	if r.sets.current != nil {
 		return nil
@@ -135,7 +134,7 @@ func (r *rollout) ensureCurrent(ctx context.Context) error {
 	r.unseen.Creations(controllers.KeyOf(r.d), 1)
 	created, err := as[*appsv1.ReplicaSet](r.client.Create(ctx, setKind().Target(r.d.Namespace, ""), set, metav1.CreateOptions{}))
 	if err != nil {
-		r.unseen.Created(controllers.KeyOf(r.d)) // it will not appear, or has already
+		r.unseen.Created(controllers.KeyOf(r.d)) // it will not appear, or already has
 	}
 	var progress *appsv1.DeploymentCondition
 	switch {
@@ -160,8 +159,8 @@ func (r *rollout) ensureCurrent(ctx context.Context) error {
 	return r.noteRevision(ctx, strconv.FormatInt(next, 10), progress)
 }
 
-// existing returns the set that already has the name if it is ours after all, since the cache was
-// late. Otherwise the name is taken: the collision count moves, and the next name is another.
+// existing returns the set that already has the name, if it is ours and the cache was merely stale. Otherwise the name
+// is taken: the collision count is incremented, which changes the next name.
 func (r *rollout) existing(ctx context.Context, name string, taken error) (*appsv1.ReplicaSet, error) {
 	set, ok := r.in.ReplicaSets.Get(r.d.Namespace, name)
 	if !ok {
@@ -182,7 +181,7 @@ func (r *rollout) existing(ctx context.Context, name string, taken error) (*apps
 	return nil, taken
 }
 
-// createFailed reports that the set could not be created and returns why.
+// createFailed reports that the set could not be created and returns the error.
 func (r *rollout) createFailed(ctx context.Context, name string, why error) error {
 	message := fmt.Sprintf("Failed to create new replica set %q: %v", name, why)
 	r.record(corev1.EventTypeWarning, reasonCreateError, message)
@@ -196,7 +195,7 @@ func (r *rollout) createFailed(ctx context.Context, name string, why error) erro
 	return why
 }
 
-// scale carries a plan out and tells whether a size changed.
+// scale carries out a plan and reports whether a size changed.
 func (r *rollout) scale(ctx context.Context, plan []scaling) (bool, error) {
 	latest := map[types.UID]*appsv1.ReplicaSet{} // a plan may scale a set twice
 	changed := false
@@ -258,7 +257,7 @@ func superfluous(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1.Repli
 	})
 }
 
-// byRevision puts lower revisions first, then older sets.
+// byRevision sorts lower revisions first, then older sets.
 func byRevision(a, b *appsv1.ReplicaSet) int {
 	x, xOK := revision(a.Annotations)
 	y, yOK := revision(b.Annotations)

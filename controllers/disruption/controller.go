@@ -12,8 +12,8 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/controllers/internal/ownership"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
+	"github.com/keelson-dev/keelson/controllers/ownership"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 )
@@ -26,28 +26,28 @@ type Sources struct {
 	ReplicaSets *informer.Informer[*appsv1.ReplicaSet]
 }
 
-// Client is what the controller asks of the server: scales, and updates of budgets' status.
+// Client is what the controller needs of the server: to read scales and update the status of budgets.
 type Client interface {
 	client.Getter
 	client.Updater
 }
 
-// Served says how the objects of a kind are served.
+// Served describes how the objects of a kind are served.
 type Served struct {
 	Resource schema.GroupVersionResource
-	// Scalable: they have the scale subresource.
+	// Scalable means that they have the scale subresource.
 	Scalable bool
 }
 
-// Options of a Controller. The zero value is upstream's behaviour on a server without
-// controllers of pods other than Deployments and ReplicaSets.
+// Options of a Controller. The zero value behaves as upstream on a server whose only controllers of pods are
+// Deployments and ReplicaSets.
 type Options struct {
-	// Served finds the resource of a kind, in any version if not in the one asked for. Nil, and
-	// false, mean that the kind is not served.
+	// Served finds the resource of a kind, in any version if the given one is not served. Nil, and false, mean that the
+	// kind is not served.
 	Served func(schema.GroupVersionKind) (Served, bool)
 }
 
-// Controller is the disruption-controller, but for stale conditions. Make one with New.
+// Controller is the disruption-controller without StaleTargets. Make one with New.
 type Controller struct {
 	in       Sources
 	client   Client
@@ -72,8 +72,8 @@ func budgetKind() ownership.Kind {
 	return ownership.Kind{GroupVersionKind: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), Resource: "poddisruptionbudgets"}
 }
 
-// Watch enqueues budgets that change, and those over pods that change. Changes of the pods'
-// controllers show in their pods soon enough.
+// Watch enqueues budgets that change, and the budgets of pods that change. Changes of the pods' controllers soon show
+// in their pods.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.in.Budgets.AddHandler(informer.Handler[*policyv1.PodDisruptionBudget]{
 		Added:   func(budget *policyv1.PodDisruptionBudget) { q.Add(controllers.KeyOf(budget)) },
@@ -92,8 +92,8 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	return []controllers.Synced{c.in.Pods, c.in.Budgets, c.in.ReplicaSets, c.in.Deployments}
 }
 
-// budgetOf returns the first budget that selects the pod, or nil. Of a pod under several, only
-// that one learns at once.
+// budgetOf returns the first budget that selects the pod, or nil. If several select it, only that one is enqueued at
+// once.
 func (c *Controller) budgetOf(pod *corev1.Pod) *policyv1.PodDisruptionBudget {
 	var first *policyv1.PodDisruptionBudget
 	for _, budget := range c.in.Budgets.List(pod.Namespace) {
@@ -113,7 +113,7 @@ func (c *Controller) budgetOf(pod *corev1.Pod) *policyv1.PodDisruptionBudget {
 
 func (c *Controller) record(kind ownership.Kind, about metav1.Object, eventType, reason, message string) {
 	c.recorder.Record(events.Event{
-		Regarding: ownership.Reference(kind.GroupVersionKind, about),
+		Regarding: events.About(kind.GroupVersionKind, about),
 		Type:      eventType, Reason: reason, Message: message,
 	})
 }

@@ -1,7 +1,6 @@
 package disruption_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,18 +13,21 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/disruption"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/registry"
 )
 
 // The resources of the tests.
@@ -37,12 +39,17 @@ var (
 	configMaps   = corev1.SchemeGroupVersion.WithResource("configmaps")
 )
 
-// bench is the controllers with a server, in a bubble.
+// bench is the controllers with an API, in a bubble.
 type bench struct {
 	*testing.T
-	api    *fakeapi.Server
-	events fakeapi.Recorder
-	// What the controllers ask, if not the server itself, where failures are logged, and other options than those of the tests.
+	api    *controllerstest.API
+	events controllerstest.Recorder
+	before func(faults.Request) error
+	// Stored under older rules.
+	pods        []*corev1.Pod
+	budgets     []*policyv1.PodDisruptionBudget
+	replicaSets []*appsv1.ReplicaSet
+	// What the controllers ask, if not the API itself, where failures are logged, and other options than those of the tests.
 	client  *trial.Client
 	log     *slog.Logger
 	options *disruption.Options
@@ -60,15 +67,29 @@ func served(kind schema.GroupVersionKind) (disruption.Served, bool) {
 	return disruption.Served{}, false
 }
 
-func inBubble(t *testing.T, o fakeapi.Options, test func(t *testing.T, b *bench)) {
-	t.Helper()
-	(&bench{}).run(t, o, test)
+// statefulSetKind is what the registry does not have itself: a kind with a scale that no informer shows.
+func statefulSetKind() registry.Kind {
+	return registry.Definition[*appsv1.StatefulSet]{
+		Names:        registry.Names{Kind: "StatefulSet", Plural: "statefulsets"},
+		GroupVersion: appsv1.SchemeGroupVersion, Namespaced: true,
+		New:     func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} },
+		NewList: func() runtime.Object { return &appsv1.StatefulSetList{} },
+		Sub: registry.Subresources[*appsv1.StatefulSet]{Scale: &registry.Scale[*appsv1.StatefulSet]{
+			Spec:   func(s *appsv1.StatefulSet) int32 { return *s.Spec.Replicas },
+			Status: func(s *appsv1.StatefulSet) (int32, string) { return s.Status.Replicas, "" },
+		}},
+	}.Kind()
 }
 
-func (b *bench) run(t *testing.T, o fakeapi.Options, test func(t *testing.T, b *bench)) {
+func inBubble(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	(&bench{}).run(t, test)
+}
+
+func (b *bench) run(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b.T, b.api = t, fakeapi.New(o)
+		b.T, b.api = t, controllerstest.Start(t, controllerstest.Options{Kinds: []registry.Kind{statefulSetKind()}, Before: b.before})
 		var asked disruption.Client = b.api
 		if b.client != nil {
 			b.client.Client = b.api
@@ -78,26 +99,24 @@ func (b *bench) run(t *testing.T, o fakeapi.Options, test func(t *testing.T, b *
 		if b.options != nil {
 			options = *b.options
 		}
-		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := disruption.Sources{
-			Pods:        informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
-			Budgets:     informer.New(fakeapi.Source[*policyv1.PodDisruptionBudget](b.api, budgets), detect),
-			Deployments: informer.New(fakeapi.Source[*appsv1.Deployment](b.api, deployments), detect),
-			ReplicaSets: informer.New(fakeapi.Source[*appsv1.ReplicaSet](b.api, replicaSets), detect),
+			Pods:        cache(b, controllerstest.Pods(), b.pods),
+			Budgets:     cache(b, budgets, b.budgets),
+			Deployments: cache[*appsv1.Deployment](b, deployments, nil),
+			ReplicaSets: cache(b, replicaSets, b.replicaSets),
 		}
-		all := lifecycle.Group(in.Pods, in.Budgets, in.Deployments, in.ReplicaSets,
+		controllerstest.Go(t, in.Pods, in.Budgets, in.Deployments, in.ReplicaSets,
 			controllers.NewLoop(disruption.New(in, asked, &b.events, options), loop),
 			controllers.NewLoop(disruption.NewStaleTargets(in.Pods, asked), loop))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- all.Run(ctx) }()
 		synctest.Wait()
 		test(t, b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
+}
+
+// cache is the informer of a resource, with objects that were stored under older rules.
+func cache[T informer.Object](b *bench, resource schema.GroupVersionResource, old []T) *informer.Informer[T] {
+	source := trial.Stored[T]{Source: controllerstest.Source[T](b.api, resource), Objects: old}
+	return informer.New(source, informer.Options{DetectMutations: func(err error) { b.Error(err) }})
 }
 
 func (b *bench) after(d time.Duration) {
@@ -105,20 +124,52 @@ func (b *bench) after(d time.Duration) {
 	synctest.Wait()
 }
 
-func create[T informer.Object](b *bench, resource schema.GroupVersionResource, obj T) T {
+// create puts an object there. A pod gets its status once the controllers have seen it without: were they to see both at
+// once, they might write what they must try again later.
+func create[T informer.Object](b *bench, obj T) T {
 	b.Helper()
-	got, err := client.As[T](b.api.Create(b.Context(), client.Target{Resource: resource, Namespace: "ns"}, obj, metav1.CreateOptions{}))
-	if err != nil {
-		b.Fatal(err)
+	if pod, ok := any(obj).(*corev1.Pod); ok && !equality.Semantic.DeepEqual(pod.Status, corev1.PodStatus{}) {
+		bare := pod.DeepCopy()
+		bare.Status = corev1.PodStatus{}
+		made := create(b, bare)
+		made.Status = pod.Status
+		b.update(controllerstest.Pods(), made, "status")
+		return any(b.pod(pod.Name)).(T)
 	}
+	got := controllerstest.Add(b, b.api, obj)
 	synctest.Wait()
 	return got
 }
 
+func (b *bench) update(resource schema.GroupVersionResource, obj informer.Object, subresource string) {
+	b.Helper()
+	at := client.Target{Resource: resource, Namespace: "ns", Name: obj.GetName(), Subresource: subresource}
+	if _, err := b.api.Others.Update(b.Context(), at, obj, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (b *bench) remove(pod string) {
+	b.Helper()
+	if err := b.api.Others.Delete(b.Context(), client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: pod}, metav1.DeleteOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// budget is a budget that the API has or, of those stored under older rules, what the controller last tried to make of it.
 func (b *bench) budget(name string) *policyv1.PodDisruptionBudget {
 	b.Helper()
-	got, err := client.As[*policyv1.PodDisruptionBudget](b.api.Get(b.Context(), client.Target{Resource: budgets, Namespace: "ns", Name: name}))
-	if err != nil {
+	at := client.Target{Resource: budgets, Namespace: "ns", Name: name}
+	got, err := client.As[*policyv1.PodDisruptionBudget](b.api.Others.Get(b.Context(), at))
+	at.Subresource = "status"
+	for _, w := range b.api.Writes() {
+		if apierrors.IsNotFound(err) && w.Target == at {
+			got = w.Object.(*policyv1.PodDisruptionBudget)
+		}
+	}
+	if got == nil {
 		b.Fatal(err)
 	}
 	return got
@@ -126,20 +177,11 @@ func (b *bench) budget(name string) *policyv1.PodDisruptionBudget {
 
 func (b *bench) pod(name string) *corev1.Pod {
 	b.Helper()
-	got, err := client.As[*corev1.Pod](b.api.Get(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: name}))
+	got, err := client.As[*corev1.Pod](b.api.Others.Get(b.Context(), client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: name}))
 	if err != nil {
 		b.Fatal(err)
 	}
 	return got
-}
-
-func (b *bench) writeStatus(resource schema.GroupVersionResource, obj informer.Object) {
-	b.Helper()
-	at := client.Target{Resource: resource, Namespace: "ns", Name: obj.GetName(), Subresource: "status"}
-	if _, err := b.api.Update(b.Context(), at, obj, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	synctest.Wait()
 }
 
 func (b *bench) wantStatus(want string) {
@@ -176,7 +218,7 @@ func (b *bench) wantEvents(want ...string) {
 
 func newBudget(amount string) *policyv1.PodDisruptionBudget {
 	budget := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "pdb"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pdb"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
 	}
 	name, value, _ := strings.Cut(amount, " ")
@@ -190,8 +232,16 @@ func newBudget(amount string) *policyv1.PodDisruptionBudget {
 	return budget
 }
 
+// senseless is a budget whose selector is not valid.
+func senseless(name string) *policyv1.PodDisruptionBudget {
+	budget := newBudget("min 1")
+	budget.Name = name
+	budget.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "?"}}}
+	return budget
+}
+
 func newPod(name string, ready bool, owner *metav1.OwnerReference) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "a"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": "a"}}}
 	if owner != nil {
 		pod.OwnerReferences = []metav1.OwnerReference{*owner}
 	}
@@ -208,7 +258,7 @@ func controllerRef(apiVersion, kind string, owner metav1.Object) *metav1.OwnerRe
 }
 
 func replicaSet(name string, replicas int32, owner *metav1.OwnerReference) *appsv1.ReplicaSet {
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas}}
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas}}
 	if owner != nil {
 		set.OwnerReferences = []metav1.OwnerReference{*owner}
 	}
@@ -237,12 +287,12 @@ func TestStatus(t *testing.T) {
 		"max 0":    "expected 5 desired 5 current 3 allowed 0 observed 1" + short,
 	} {
 		t.Run(amount, func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
-				set := create(b, replicaSets, replicaSet("set", 5, nil))
+			inBubble(t, func(t *testing.T, b *bench) {
+				set := create(b, replicaSet("set", 5, nil))
 				for i := range 4 {
-					create(b, fakeapi.Pods, newPod(fmt.Sprint("p", i), i > 0, controllerRef("apps/v1", "ReplicaSet", set)))
+					create(b, newPod(fmt.Sprint("p", i), i > 0, controllerRef("apps/v1", "ReplicaSet", set)))
 				}
-				create(b, budgets, newBudget(amount))
+				create(b, newBudget(amount))
 				b.wantStatus(want)
 				b.wantEvents()
 				before := b.budget("pdb").ResourceVersion
@@ -262,69 +312,67 @@ func TestOwners(t *testing.T) {
 		make   func(b *bench)
 		want   string
 		events []string
+		old    []*corev1.Pod // stored under older rules
 	}{
 		"nobody's pods": {func(b *bench) {}, "expected 0 desired 0 current 2 allowed 0 observed 1" + short, []string{
 			"Warning UnmanagedPods Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{app: a,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
 			"Warning UnmanagedPods Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{app: a,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
-		}},
+		}, nil},
 		"a deployment": {func(b *bench) {
-			d := create(b, deployments, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32)}})
+			d := create(b, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32)}})
 			*d.Spec.Replicas = 6
-			if _, err := b.api.Update(b.Context(), client.Target{Resource: deployments, Namespace: "ns", Name: "d"}, d, metav1.UpdateOptions{}); err != nil {
-				b.Fatal(err)
-			}
-			old := create(b, replicaSets, replicaSet("old", 2, controllerRef("apps/v1", "Deployment", d)))
-			recent := create(b, replicaSets, replicaSet("recent", 5, controllerRef("apps/v1", "Deployment", d)))
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", old)))
-			create(b, fakeapi.Pods, newPod("y", true, controllerRef("apps/v1", "ReplicaSet", recent)))
-		}, "expected 6 desired 6 current 4 allowed 0 observed 1" + short, nil},
+			b.update(deployments, d, "")
+			old := create(b, replicaSet("old", 2, controllerRef("apps/v1", "Deployment", d)))
+			recent := create(b, replicaSet("recent", 5, controllerRef("apps/v1", "Deployment", d)))
+			create(b, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", old)))
+			create(b, newPod("y", true, controllerRef("apps/v1", "ReplicaSet", recent)))
+		}, "expected 6 desired 6 current 4 allowed 0 observed 1" + short, nil, nil},
 		"several": {func(b *bench) {
-			one := create(b, replicaSets, replicaSet("one", 2, nil))
-			two := create(b, replicaSets, replicaSet("two", 3, controllerRef("x/v1", "Rollout", &metav1.ObjectMeta{Name: "r"})))
+			one := create(b, replicaSet("one", 2, nil))
+			two := create(b, replicaSet("two", 3, controllerRef("x/v1", "Rollout", &metav1.ObjectMeta{Name: "r", UID: "r"})))
 			three := int32(4)
-			stateful := create(b, statefulSets, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: appsv1.StatefulSetSpec{Replicas: &three}})
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", one)))
-			create(b, fakeapi.Pods, newPod("y", true, controllerRef("extensions/v1beta1", "ReplicaSet", two)))
-			create(b, fakeapi.Pods, newPod("z", true, controllerRef("apps/v1", "StatefulSet", stateful)))
-		}, "expected 9 desired 9 current 5 allowed 0 observed 1" + short, nil},
+			stateful := create(b, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: appsv1.StatefulSetSpec{Replicas: &three}})
+			create(b, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", one)))
+			create(b, newPod("y", true, controllerRef("extensions/v1beta1", "ReplicaSet", two)))
+			create(b, newPod("z", true, controllerRef("apps/v1", "StatefulSet", stateful)))
+		}, "expected 9 desired 9 current 5 allowed 0 observed 1" + short, nil, nil},
 		"a set whose deployment is gone": {func(b *bench) {
 			ghost := &metav1.ObjectMeta{Name: "ghost", UID: "ghost"}
-			set := create(b, replicaSets, replicaSet("set", 2, controllerRef("apps/v1", "Deployment", ghost)))
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", set)))
-		}, "expected 2 desired 2 current 3 allowed 1 observed 1" + enough, nil},
+			set := create(b, replicaSet("set", 2, controllerRef("apps/v1", "Deployment", ghost)))
+			create(b, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", set)))
+		}, "expected 2 desired 2 current 3 allowed 1 observed 1" + enough, nil, nil},
 		"an owner that is gone": {func(b *bench) {
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", &metav1.ObjectMeta{Name: "ghost", UID: "ghost"})))
-		}, failed + `found no controllers for pod "x"`, []string{`Warning CalculateExpectedPodCountFailed Failed to calculate the number of expected pods: found no controllers for pod "x"`}},
+			create(b, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", &metav1.ObjectMeta{Name: "ghost", UID: "ghost"})))
+		}, failed + `found no controllers for pod "x"`, []string{`Warning CalculateExpectedPodCountFailed Failed to calculate the number of expected pods: found no controllers for pod "x"`}, nil},
 		"another of the same name": {func(b *bench) {
-			create(b, statefulSets, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}})
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "StatefulSet", &metav1.ObjectMeta{Name: "s", UID: "before"})))
-		}, failed + `found no controllers for pod "x"`, nil},
+			create(b, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32)}})
+			create(b, newPod("x", true, controllerRef("apps/v1", "StatefulSet", &metav1.ObjectMeta{Name: "s", UID: "before"})))
+		}, failed + `found no controllers for pod "x"`, nil, nil},
 		"another set of the same name": {func(b *bench) {
-			create(b, replicaSets, replicaSet("set", 2, nil))
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", &metav1.ObjectMeta{Name: "set", UID: "before"})))
-		}, failed + `found no controllers for pod "x"`, nil},
+			create(b, replicaSet("set", 2, nil))
+			create(b, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", &metav1.ObjectMeta{Name: "set", UID: "before"})))
+		}, failed + `found no controllers for pod "x"`, nil, nil},
 		"another deployment of the same name": {func(b *bench) {
 			six := int32(6)
-			create(b, deployments, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: &six}})
-			set := create(b, replicaSets, replicaSet("set", 2, controllerRef("apps/v1", "Deployment", &metav1.ObjectMeta{Name: "d", UID: "before"})))
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", set)))
-		}, "expected 2 desired 2 current 3 allowed 1 observed 1" + enough, nil},
+			create(b, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: &six}})
+			set := create(b, replicaSet("set", 2, controllerRef("apps/v1", "Deployment", &metav1.ObjectMeta{Name: "d", UID: "before"})))
+			create(b, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", set)))
+		}, "expected 2 desired 2 current 3 allowed 1 observed 1" + enough, nil, nil},
 		"a kind that is not served": {func(b *bench) {
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("batch/v1", "Job", &metav1.ObjectMeta{Name: "j", UID: "j"})))
-		}, failed + `no matches for kind "Job" in version "batch/v1"`, nil},
+			create(b, newPod("x", true, controllerRef("batch/v1", "Job", &metav1.ObjectMeta{Name: "j", UID: "j"})))
+		}, failed + `no matches for kind "Job" in version "batch/v1"`, nil, nil},
 		"a kind without scale": {func(b *bench) {
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("v1", "ConfigMap", &metav1.ObjectMeta{Name: "c", UID: "c"})))
-		}, failed + `configmaps does not implement the scale subresource`, nil},
-		"a bad version": {func(b *bench) {
-			create(b, fakeapi.Pods, newPod("x", true, controllerRef("a/b/c", "ReplicaSet", &metav1.ObjectMeta{Name: "c", UID: "c"})))
-		}, failed + `unexpected GroupVersion string: a/b/c`, nil},
+			create(b, newPod("x", true, controllerRef("v1", "ConfigMap", &metav1.ObjectMeta{Name: "c", UID: "c"})))
+		}, failed + `configmaps does not implement the scale subresource`, nil, nil},
+		"a bad version": {func(*bench) {}, failed + `unexpected GroupVersion string: a/b/c`, nil,
+			[]*corev1.Pod{newPod("x", true, controllerRef("a/b/c", "ReplicaSet", &metav1.ObjectMeta{Name: "c", UID: "c"}))}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
-				create(b, fakeapi.Pods, newPod("p1", true, nil))
-				create(b, fakeapi.Pods, newPod("p2", true, nil))
+			(&bench{pods: tt.old}).run(t, func(t *testing.T, b *bench) {
+				create(b, newPod("p1", true, nil))
+				create(b, newPod("p2", true, nil))
 				tt.make(b)
-				create(b, budgets, newBudget("max 0"))
+				create(b, newBudget("max 0"))
 				b.wantStatus(tt.want)
 				if got := b.events.Take(); tt.events != nil && !slices.Equal(got[:min(len(got), len(tt.events))], tt.events) {
 					t.Errorf("events:\n got %q\nwant %q", got, tt.events)
@@ -337,23 +385,20 @@ func TestOwners(t *testing.T) {
 // TestDisruptedPods: an evicted pod counts as gone until its deletion shows, and no longer than
 // two minutes.
 func TestDisruptedPods(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
+	inBubble(t, func(t *testing.T, b *bench) {
 		for _, name := range []string{"p1", "p2", "p3"} {
-			create(b, fakeapi.Pods, newPod(name, true, nil))
+			create(b, newPod(name, true, nil))
 		}
-		create(b, budgets, newBudget("min 1"))
+		create(b, newBudget("min 1"))
 		b.wantStatus("expected 3 desired 1 current 3 allowed 2 observed 1" + enough)
 		began := metav1.NewTime(time.Now())
 		budget := b.budget("pdb")
 		budget.Status.DisruptionsAllowed = 0
 		budget.Status.DisruptedPods = map[string]metav1.Time{"p1": began, "p2": began, "gone": began}
-		b.writeStatus(budgets, budget)
+		b.update(budgets, budget, "status")
 		b.wantStatus("expected 3 desired 1 current 1 allowed 0 observed 1" + short + "; p1 leaves; p2 leaves")
 		b.after(time.Minute)
-		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p1"}, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
+		b.remove("p1")
 		b.wantStatus("expected 2 desired 1 current 1 allowed 0 observed 1" + short + "; p2 leaves")
 		b.after(time.Minute)
 		b.wantStatus("expected 2 desired 1 current 1 allowed 0 observed 1" + short + "; p2 leaves")
@@ -366,25 +411,22 @@ func TestDisruptedPods(t *testing.T) {
 
 // TestObserved: the status follows the spec and the pods.
 func TestObserved(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
-		create(b, budgets, newBudget("min 1"))
+	inBubble(t, func(t *testing.T, b *bench) {
+		create(b, newBudget("min 1"))
 		b.wantStatus("expected 0 desired 1 current 0 allowed 0 observed 1" + short)
 		b.wantEvents("Normal NoPods No matching pods found", "Normal NoPods No matching pods found")
-		create(b, fakeapi.Pods, newPod("p1", true, nil))
+		create(b, newPod("p1", true, nil))
 		b.wantStatus("expected 1 desired 1 current 1 allowed 0 observed 1" + short)
-		create(b, fakeapi.Pods, newPod("p2", false, nil))
+		create(b, newPod("p2", false, nil))
 		b.wantStatus("expected 2 desired 1 current 1 allowed 0 observed 1" + short)
 		pod := b.pod("p2")
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-		b.writeStatus(fakeapi.Pods, pod)
+		b.update(controllerstest.Pods(), pod, "status")
 		b.wantStatus("expected 2 desired 1 current 2 allowed 1 observed 1" + enough)
 		budget := b.budget("pdb")
 		none := intstr.FromInt32(0)
 		budget.Spec.MinAvailable = &none
-		if _, err := b.api.Update(b.Context(), client.Target{Resource: budgets, Namespace: "ns", Name: "pdb"}, budget, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
+		b.update(budgets, budget, "")
 		b.wantStatus("expected 2 desired 0 current 2 allowed 2 observed 2" + enough)
 		b.wantEvents()
 	})
@@ -392,21 +434,18 @@ func TestObserved(t *testing.T) {
 
 // TestSyncFailed: a failure allows nothing and is over when its cause is.
 func TestSyncFailed(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
-		create(b, fakeapi.Pods, newPod("p1", true, nil))
-		create(b, fakeapi.Pods, newPod("p2", true, nil))
-		create(b, budgets, newBudget("min 50%"))
-		bad := create(b, fakeapi.Pods, newPod("bad", true, controllerRef("x/v1", "X", &metav1.ObjectMeta{Name: "x", UID: "x"})))
+	inBubble(t, func(t *testing.T, b *bench) {
+		create(b, newPod("p1", true, nil))
+		create(b, newPod("p2", true, nil))
+		create(b, newBudget("min 50%"))
+		bad := create(b, newPod("bad", true, controllerRef("x/v1", "X", &metav1.ObjectMeta{Name: "x", UID: "x"})))
 		b.wantStatus(`expected 0 desired 0 current 2 allowed 0 observed 1; DisruptionAllowed=False SyncFailed: no matches for kind "X" in version "x/v1"`)
 		b.api.Reset()
 		b.after(time.Hour)
-		if got := b.api.Actions(); len(got) > 0 {
+		if got := b.api.Writes(); len(got) > 0 {
 			t.Errorf("retried: %v", got)
 		}
-		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: bad.Name}, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
+		b.remove(bad.Name)
 		b.wantStatus("expected 0 desired 0 current 2 allowed 0 observed 1" + short)
 	})
 }
@@ -424,9 +463,9 @@ func TestFailedWrites(t *testing.T) {
 			var began time.Time
 			var wrote []string
 			fail := tt.fail
-			before := func(a fakeapi.Action) error {
-				budget, ok := a.Object.(*policyv1.PodDisruptionBudget)
-				if !ok || a.Verb != fakeapi.Update || len(wrote) == len(tt.want) {
+			before := func(r faults.Request) error {
+				budget, ok := r.Object.(*policyv1.PodDisruptionBudget)
+				if !ok || r.Verb != faults.Update || len(wrote) == len(tt.want) {
 					return nil
 				}
 				wrote = append(wrote, fmt.Sprint(time.Since(began), " ", budget.Status.Conditions[0].Reason))
@@ -434,9 +473,9 @@ func TestFailedWrites(t *testing.T) {
 				fail = nil
 				return err
 			}
-			inBubble(t, fakeapi.Options{Before: before}, func(t *testing.T, b *bench) {
+			(&bench{before: before}).run(t, func(t *testing.T, b *bench) {
 				began = time.Now()
-				create(b, budgets, newBudget("min 1"))
+				create(b, newBudget("min 1"))
 				b.after(time.Second)
 				if !slices.Equal(wrote, tt.want) {
 					t.Errorf("wrote %q, want %q", wrote, tt.want)
@@ -447,19 +486,18 @@ func TestFailedWrites(t *testing.T) {
 	}
 }
 
-// TestSeveralBudgets: of a pod's budgets the first is told, and an event says so.
+// TestSeveralBudgets: a pod under several budgets concerns the first of them, and an event says so; a selector that is not
+// valid is told in its budget's status.
 func TestSeveralBudgets(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
+	(&bench{budgets: []*policyv1.PodDisruptionBudget{senseless("another")}}).run(t, func(t *testing.T, b *bench) {
 		second := newBudget("min 1")
 		second.Name = "second"
-		create(b, budgets, second)
-		create(b, budgets, newBudget("min 1"))
-		invalid := newBudget("min 1")
-		invalid.Name, invalid.Spec.Selector = "another", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "?"}}}
-		create(b, budgets, invalid)
+		create(b, second)
+		create(b, newBudget("min 1"))
 		b.events.Take()
-		create(b, fakeapi.Pods, newPod("p", true, nil))
-		b.wantEvents(`Warning MultiplePodDisruptionBudgets Pod "ns"/"p" matches multiple PodDisruptionBudgets.  Chose "pdb" arbitrarily.`)
+		create(b, newPod("p", true, nil))
+		told := `Warning MultiplePodDisruptionBudgets Pod "ns"/"p" matches multiple PodDisruptionBudgets.  Chose "pdb" arbitrarily.`
+		b.wantEvents(told, told) // it is made, and then ready
 		b.wantStatus("expected 1 desired 1 current 1 allowed 0 observed 1" + short)
 		if got := b.budget("another").Status.Conditions[0]; got.Reason != policyv1.SyncFailedReason || got.Message != `"?" is not a valid label selector operator` {
 			t.Errorf("a selector that selects nothing: %+v", got)
@@ -469,25 +507,23 @@ func TestSeveralBudgets(t *testing.T) {
 
 // TestStaleTargets: the condition of a pod that stays is taken back two minutes later.
 func TestStaleTargets(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
+	inBubble(t, func(t *testing.T, b *bench) {
 		mark := func(name string, condition corev1.PodCondition, phase corev1.PodPhase) {
 			pod := newPod(name, true, nil)
 			condition.Type, condition.Status, condition.LastTransitionTime = corev1.DisruptionTarget, corev1.ConditionTrue, metav1.Now()
 			pod.Status.Phase, pod.Spec.NodeName = phase, "node"
 			pod.Status.Conditions = append(pod.Status.Conditions, condition)
-			create(b, fakeapi.Pods, pod)
+			create(b, pod)
 		}
 		mark("evicted", corev1.PodCondition{Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting"}, corev1.PodRunning)
 		mark("pressed", corev1.PodCondition{Reason: corev1.PodReasonTerminationByKubelet}, corev1.PodRunning)
 		mark("ended", corev1.PodCondition{Reason: "EvictionByEvictionAPI"}, corev1.PodFailed)
 		mark("leaving", corev1.PodCondition{Reason: "EvictionByEvictionAPI"}, corev1.PodRunning)
-		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "leaving"}, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		b.remove("leaving")
 		b.after(2*time.Minute - time.Nanosecond)
 		b.api.Reset()
 		b.after(time.Nanosecond)
-		if got := fmt.Sprint(b.api.Actions()); got != "[update pods/status ns/evicted]" {
+		if got := fmt.Sprint(b.api.Writes()); got != "[update pods/status ns/evicted]" {
 			t.Errorf("did %s", got)
 		}
 		now := metav1.NewTime(time.Now())
@@ -496,7 +532,7 @@ func TestStaleTargets(t *testing.T) {
 			t.Errorf("condition %+v, want %+v", got, want)
 		}
 		b.after(time.Hour)
-		if got := b.api.Actions(); len(got) != 1 {
+		if got := b.api.Writes(); len(got) != 1 {
 			t.Errorf("did more: %v", got)
 		}
 	})
@@ -526,18 +562,16 @@ func TestAtTheTimeout(t *testing.T) {
 
 // TestPodsThatGo: a pod that is being deleted is not healthy any more, ready as it may be.
 func TestPodsThatGo(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
+	inBubble(t, func(t *testing.T, b *bench) {
 		for _, name := range []string{"p1", "p2", "p3"} {
 			pod := newPod(name, true, nil)
 			pod.Finalizers = []string{"example.com/hold"}
-			create(b, fakeapi.Pods, pod)
+			create(b, pod)
 		}
-		create(b, budgets, newBudget("min 1"))
+		create(b, newBudget("min 1"))
 		b.wantStatus("expected 3 desired 1 current 3 allowed 2 observed 1" + enough)
 		for i, want := range []string{"current 2 allowed 1 observed 1" + enough, "current 1 allowed 0 observed 1" + short} {
-			if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: fmt.Sprint("p", i+1)}, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			b.remove(fmt.Sprint("p", i+1))
 			b.after(time.Second)
 			b.wantStatus("expected 3 desired 1 " + want)
 		}
@@ -546,14 +580,14 @@ func TestPodsThatGo(t *testing.T) {
 
 // TestUncountedAllowsNothing: what was allowed before is not any more once the pods cannot be counted.
 func TestUncountedAllowsNothing(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(_ *testing.T, b *bench) {
-		set := create(b, replicaSets, replicaSet("set", 2, nil))
+	inBubble(t, func(_ *testing.T, b *bench) {
+		set := create(b, replicaSet("set", 2, nil))
 		for _, name := range []string{"p1", "p2"} {
-			create(b, fakeapi.Pods, newPod(name, true, controllerRef("apps/v1", "ReplicaSet", set)))
+			create(b, newPod(name, true, controllerRef("apps/v1", "ReplicaSet", set)))
 		}
-		create(b, budgets, newBudget("max 1"))
+		create(b, newBudget("max 1"))
 		b.wantStatus("expected 2 desired 1 current 2 allowed 1 observed 1" + enough)
-		create(b, fakeapi.Pods, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", &metav1.ObjectMeta{Name: "ghost", UID: "ghost"})))
+		create(b, newPod("x", true, controllerRef("apps/v1", "ReplicaSet", &metav1.ObjectMeta{Name: "ghost", UID: "ghost"})))
 		b.wantStatus(`expected 2 desired 1 current 2 allowed 0 observed 1; DisruptionAllowed=False SyncFailed: found no controllers for pod "x"`)
 	})
 }

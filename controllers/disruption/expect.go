@@ -17,15 +17,15 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// expectation is how many pods a budget counts on, and how many of them should be healthy.
+// expectation is how many pods a budget expects, and how many of them should be healthy.
 type expectation struct {
 	pods, healthy int32
-	// unmanaged: some of the pods have no controller, and so are not counted.
+	// unmanaged means that some of the pods have no controller and are therefore not counted.
 	unmanaged bool
 }
 
-// expect says what a budget over these pods expects. Only a plain number of healthy pods can be
-// had without knowing who controls them.
+// expect returns what a budget over these pods expects. Only an absolute minAvailable can be computed without knowing
+// the pods' controllers.
 func (c *Controller) expect(ctx context.Context, spec *policyv1.PodDisruptionBudgetSpec, selected []*corev1.Pod) (expectation, error) {
 	amount := spec.MaxUnavailable
 	if amount == nil {
@@ -86,8 +86,8 @@ type scale struct {
 	replicas int32
 }
 
-// scaleOf finds the scale of the controller a reference names, or of the one above it; nil when
-// there is no such controller.
+// scaleOf finds the scale of the controller that a reference names, or of that controller's own controller; nil if
+// there is none.
 func (c *Controller) scaleOf(ctx context.Context, ref *metav1.OwnerReference, namespace string) (*scale, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -104,8 +104,8 @@ func (c *Controller) scaleOf(ctx context.Context, ref *metav1.OwnerReference, na
 
 func workload(group string) bool { return group == "apps" || group == "extensions" }
 
-// replicaSetScale is that of the Deployment above the ReplicaSet, of the ReplicaSet itself when
-// no Deployment controls it, and nil when the caches do not know.
+// replicaSetScale returns the scale of the Deployment that controls the ReplicaSet, or of the ReplicaSet itself if no
+// Deployment does. It is nil if the caches do not have it.
 func (c *Controller) replicaSetScale(ref *metav1.OwnerReference, namespace string) (*scale, error) {
 	set, ok := c.in.ReplicaSets.Get(namespace, ref.Name)
 	if !ok || set.UID != ref.UID {
@@ -131,7 +131,7 @@ func (c *Controller) replicaSetScale(ref *metav1.OwnerReference, namespace strin
 	return &scale{deployment.UID, replicas(deployment.Spec.Replicas)}, nil
 }
 
-// replicas reads a field that the server fills with 1.
+// replicas reads a field whose default is 1.
 func replicas(n *int32) int32 {
 	if n == nil {
 		return 1

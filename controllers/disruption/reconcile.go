@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// evictionTimeout is how long an evicted pod may take until its deletion shows; then it is
-	// taken to stay.
+	// evictionTimeout is how long the deletion of an evicted pod may take to appear; after that, the pod is considered
+	// to stay.
 	evictionTimeout = 2 * time.Minute
-	// recheckDelay is what upstream's queue adds to a recheck; it also gets it past the timeout.
+	// recheckDelay is what upstream's queue adds to a recheck; it also ensures that the timeout has passed.
 	recheckDelay = 5 * time.Millisecond
 )
 
-// Reconcile brings the status of one budget up to date.
+// Reconcile updates the status of one budget.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	budget, ok := c.in.Budgets.Get(key.Namespace, key.Name)
 	if !ok {
@@ -39,12 +39,12 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	case apierrors.IsConflict(err):
 		return controllers.Result{}, err
 	}
-	// What cannot be counted must not be disrupted. Once that is written there is nothing to
-	// retry: a change of a pod or of the budget will tell.
+	// Pods that cannot be counted must not be disrupted. Once that is written there is nothing to retry: a change of a
+	// pod or of the budget enqueues the key again.
 	return controllers.Result{}, c.writeStatus(ctx, failed(budget, err))
 }
 
-// sync counts and writes; it returns when to look again, 0 for never.
+// sync counts and writes; it returns when to reconcile again, 0 for never.
 func (c *Controller) sync(ctx context.Context, budget *policyv1.PodDisruptionBudget, now time.Time) (time.Duration, error) {
 	selected, err := c.podsOf(budget)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Controller) sync(ctx context.Context, budget *policyv1.PodDisruptionBud
 	}
 	leaving, stayed, recheck := awaited(selected, budget.Status.DisruptedPods, now)
 	for _, pod := range stayed {
-		// The namespace where one expects the budget's name is upstream's.
+		// The namespace in the place of the budget's name is upstream's.
 		c.record(pods.Kind(), pod, corev1.EventTypeWarning, "NotDeleted",
 			fmt.Sprintf("Pod was expected by PDB %s/%s to be deleted but it wasn't", budget.Namespace, budget.Namespace))
 	}
@@ -101,8 +101,8 @@ func (c *Controller) writeStatus(ctx context.Context, budget *policyv1.PodDisrup
 	return err
 }
 
-// awaited returns, of the evicted pods, those whose deletion has yet to show; those that were
-// evicted too long ago to go any more; and when to look at the former again, 0 for never.
+// awaited returns the evicted pods whose deletion does not show yet, those that were evicted so long ago that they are
+// considered to stay, and when to check the former again, 0 for never.
 func awaited(selected []*corev1.Pod, evicted map[string]metav1.Time, now time.Time) (leaving map[string]metav1.Time, stayed []*corev1.Pod, recheck time.Duration) {
 	leaving = map[string]metav1.Time{}
 	for _, pod := range selected {
@@ -123,7 +123,7 @@ func awaited(selected []*corev1.Pod, evicted map[string]metav1.Time, now time.Ti
 	return leaving, stayed, recheck
 }
 
-// healthy counts the pods that are ready and not about to go.
+// healthy counts the pods that are ready and not about to be deleted.
 func healthy(selected []*corev1.Pod, leaving map[string]metav1.Time, now time.Time) int32 {
 	n := int32(0)
 	for _, pod := range selected {
@@ -136,8 +136,7 @@ func healthy(selected []*corev1.Pod, leaving map[string]metav1.Time, now time.Ti
 	return n
 }
 
-// withStatus returns the budget with the status that follows from the counts, or nil when it
-// has that.
+// withStatus returns the budget with the status computed from the counts, or nil if it already has it.
 func withStatus(budget *policyv1.PodDisruptionBudget, want expectation, current int32, leaving map[string]metav1.Time) *policyv1.PodDisruptionBudget {
 	next := policyv1.PodDisruptionBudgetStatus{
 		ObservedGeneration: budget.Generation,
@@ -147,8 +146,8 @@ func withStatus(budget *policyv1.PodDisruptionBudget, want expectation, current 
 		ExpectedPods:       want.pods,
 		Conditions:         budget.Status.Conditions,
 	}
-	// A budget that expects no pods allows nothing: its first ones could come and be evicted
-	// before they are counted.
+	// A budget that expects no pods allows no disruption: its first pods could be created and evicted before they are
+	// counted.
 	if want.pods > 0 {
 		next.DisruptionsAllowed = max(current-want.healthy, 0)
 	}
@@ -161,7 +160,7 @@ func withStatus(budget *policyv1.PodDisruptionBudget, want expectation, current 
 	return updated
 }
 
-// failed returns the budget with a status that allows nothing and says why.
+// failed returns the budget with a status that allows no disruption and has the error.
 func failed(budget *policyv1.PodDisruptionBudget, err error) *policyv1.PodDisruptionBudget {
 	updated := budget.DeepCopy()
 	updated.Status.DisruptionsAllowed = 0

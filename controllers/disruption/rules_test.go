@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,12 +13,12 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/disruption"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 // TestControllersOfPods: which scale counts for one pod, with a budget of maxUnavailable 0.
@@ -29,55 +28,59 @@ func TestControllersOfPods(t *testing.T) {
 		return fmt.Sprintf("expected %d desired %d current 1 allowed 0 observed 1", n, n) + short
 	}
 	ghost := &metav1.ObjectMeta{Name: "ghost", UID: "ghost"}
+	// Stored under older rules: one without replicas, and one of an owner whose version makes no sense.
+	silent, wrong := replicaSet("silent", 0, nil), replicaSet("wrong", 3, controllerRef("a/b/c", "Deployment", ghost))
+	silent.UID, silent.Spec.Replicas, wrong.UID = "silent", nil, "wrong"
 	for name, tt := range map[string]struct {
 		owner func(b *bench) *metav1.OwnerReference
 		want  string
 	}{
 		"a set": {func(b *bench) *metav1.OwnerReference {
-			return controllerRef("apps/v1", "ReplicaSet", create(b, replicaSets, replicaSet("set", 3, nil)))
+			return controllerRef("apps/v1", "ReplicaSet", create(b, replicaSet("set", 3, nil)))
 		}, ok(3)},
 		"a set that does not say how many": {func(b *bench) *metav1.OwnerReference {
-			return controllerRef("apps/v1", "ReplicaSet", create(b, replicaSets, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}}))
+			return controllerRef("apps/v1", "ReplicaSet", silent)
 		}, ok(1)},
 		"a set by the name of old": {func(b *bench) *metav1.OwnerReference {
-			return controllerRef("extensions/v1beta1", "ReplicaSet", create(b, replicaSets, replicaSet("set", 3, nil)))
+			return controllerRef("extensions/v1beta1", "ReplicaSet", create(b, replicaSet("set", 3, nil)))
 		}, ok(3)},
 		"a set by the name of old, under what is no deployment": {func(b *bench) *metav1.OwnerReference {
-			return controllerRef("extensions/v1beta1", "ReplicaSet", create(b, replicaSets, replicaSet("set", 3, controllerRef("x/v1", "Rollout", ghost))))
+			return controllerRef("extensions/v1beta1", "ReplicaSet", create(b, replicaSet("set", 3, controllerRef("x/v1", "Rollout", ghost))))
 		}, ok(3)},
 		"a set under a deployment of another group": {func(b *bench) *metav1.OwnerReference {
-			d := create(b, deployments, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32)}})
-			return controllerRef("extensions/v1beta1", "ReplicaSet", create(b, replicaSets, replicaSet("set", 3, controllerRef("x/v1", "Deployment", d))))
+			d := create(b, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32)}})
+			return controllerRef("extensions/v1beta1", "ReplicaSet", create(b, replicaSet("set", 3, controllerRef("x/v1", "Deployment", d))))
 		}, failed + `no matches for kind "ReplicaSet" in version "extensions/v1beta1"`},
 		"a set under what has a bad version": {func(b *bench) *metav1.OwnerReference {
-			return controllerRef("apps/v1", "ReplicaSet", create(b, replicaSets, replicaSet("set", 3, controllerRef("a/b/c", "Deployment", ghost))))
+			return controllerRef("apps/v1", "ReplicaSet", wrong)
 		}, failed + "unexpected GroupVersion string: a/b/c"},
 		"a set that was there before": {func(b *bench) *metav1.OwnerReference {
-			set := create(b, replicaSets, replicaSet("set", 3, nil))
+			set := create(b, replicaSet("set", 3, nil))
 			set.UID = "before"
 			return controllerRef("extensions/v1beta1", "ReplicaSet", set)
 		}, failed + `no matches for kind "ReplicaSet" in version "extensions/v1beta1"`},
 		"a set that calls itself another kind": {func(b *bench) *metav1.OwnerReference {
-			return controllerRef("apps/v1", "StatefulSet", create(b, replicaSets, replicaSet("set", 3, nil)))
+			return controllerRef("apps/v1", "StatefulSet", create(b, replicaSet("set", 3, nil)))
 		}, failed + `found no controllers for pod "p"`},
 		"a kind of sets of another group": {func(b *bench) *metav1.OwnerReference {
 			// The deployment above the set of apps is not asked: this is a set of another server.
-			d := create(b, deployments, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32)}})
-			return controllerRef("x/v1", "ReplicaSet", create(b, replicaSets, replicaSet("set", 3, controllerRef("apps/v1", "Deployment", d))))
+			d := create(b, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32)}})
+			return controllerRef("x/v1", "ReplicaSet", create(b, replicaSet("set", 3, controllerRef("apps/v1", "Deployment", d))))
 		}, ok(3)},
 		"a percentage that is none": {func(b *bench) *metav1.OwnerReference {
-			return controllerRef("apps/v1", "ReplicaSet", create(b, replicaSets, replicaSet("set", 3, nil)))
+			return controllerRef("apps/v1", "ReplicaSet", create(b, replicaSet("set", 3, nil)))
 		}, failed + "invalid value for IntOrString: invalid type: string is not a percentage"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, func(_ *testing.T, b *bench) {
-				owner := tt.owner(b)
-				create(b, fakeapi.Pods, newPod("p", true, owner))
-				budget := newBudget("max 0")
-				if strings.Contains(name, "percentage") {
-					budget = newBudget("max some")
+			b := &bench{replicaSets: []*appsv1.ReplicaSet{silent, wrong}}
+			if strings.Contains(name, "percentage") {
+				b.budgets = []*policyv1.PodDisruptionBudget{newBudget("max some")}
+			}
+			b.run(t, func(_ *testing.T, b *bench) {
+				create(b, newPod("p", true, tt.owner(b)))
+				if b.budgets == nil {
+					create(b, newBudget("max 0"))
 				}
-				create(b, budgets, budget)
 				b.wantStatus(tt.want)
 			})
 		})
@@ -86,60 +89,49 @@ func TestControllersOfPods(t *testing.T) {
 
 // TestOneQuestionPerController: the server is asked once for the scale that many pods share.
 func TestOneQuestionPerController(t *testing.T) {
-	asked := 0
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Target.Subresource == "scale" {
-			asked++
-		}
-		return nil
-	}}, func(t *testing.T, b *bench) {
+	inBubble(t, func(t *testing.T, b *bench) {
 		three := int32(3)
-		owner := controllerRef("apps/v1", "StatefulSet", create(b, statefulSets, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: appsv1.StatefulSetSpec{Replicas: &three}}))
+		owner := controllerRef("apps/v1", "StatefulSet", create(b, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: appsv1.StatefulSetSpec{Replicas: &three}}))
 		for i := range 3 {
-			create(b, fakeapi.Pods, newPod(fmt.Sprint("p", i), true, owner))
+			create(b, newPod(fmt.Sprint("p", i), true, owner))
 		}
-		create(b, budgets, newBudget("max 1"))
+		create(b, newBudget("max 1"))
 		b.wantStatus("expected 3 desired 2 current 3 allowed 1 observed 1" + enough)
-		if asked != 2 { // for the budget, and for its new status
-			t.Errorf("asked %d times", asked)
+		asked := slices.DeleteFunc(b.api.Requests(), func(r faults.Request) bool { return r.Target.Subresource != "scale" })
+		if len(asked) != 2 { // for the budget, and for its new status
+			t.Errorf("asked %v", asked)
 		}
 	})
 }
 
 // TestWritesWhatChanged: a status that is right is not written again.
 func TestWritesWhatChanged(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
-		create(b, fakeapi.Pods, newPod("p", true, nil))
-		create(b, budgets, newBudget("min 1"))
+	inBubble(t, func(t *testing.T, b *bench) {
+		create(b, newPod("p", true, nil))
+		create(b, newBudget("min 1"))
 		b.after(time.Second)
 		b.api.Reset()
 		pod := b.pod("p")
 		pod.Annotations = map[string]string{"a": "b"}
-		if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"}, pod, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		b.update(controllerstest.Pods(), pod, "")
 		b.after(time.Second)
-		if got := fmt.Sprint(b.api.Actions()); got != "[update pods ns/p]" {
-			t.Errorf("did %s", got)
+		if got := b.api.Writes(); len(got) > 0 {
+			t.Errorf("did %v", got)
 		}
 	})
 }
 
 // TestBudgetsApart: a pod that no budget selects concerns none, and a selector that is none is told.
 func TestBudgetsApart(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(_ *testing.T, b *bench) {
-		create(b, budgets, newBudget("min 1"))
+	(&bench{budgets: []*policyv1.PodDisruptionBudget{senseless("wrong")}}).run(t, func(_ *testing.T, b *bench) {
+		b.wantEvents(`Warning NoPods Failed to get pods: "?" is not a valid label selector operator`)
+		create(b, newBudget("min 1"))
 		other := newBudget("min 1")
 		other.Name, other.Spec.Selector = "other", &metav1.LabelSelector{MatchLabels: map[string]string{"app": "b"}}
-		create(b, budgets, other)
+		create(b, other)
 		b.events.Take()
-		create(b, fakeapi.Pods, newPod("p", true, nil))
+		create(b, newPod("p", true, nil))
 		b.wantEvents() // of a pod under several budgets
-		wrong := newBudget("min 1")
-		wrong.Name, wrong.Spec.Selector = "wrong", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "?"}}}
-		create(b, budgets, wrong)
-		told := `Warning NoPods Failed to get pods: "?" is not a valid label selector operator`
-		b.wantEvents(told, told) // again for the status that says so
 	})
 }
 
@@ -166,25 +158,25 @@ func TestAwaited(t *testing.T) {
 
 // TestGone: what is gone when its turn comes is left alone, and so is a pod that is no target any more.
 func TestGone(t *testing.T) {
-	api := fakeapi.New(fakeapi.Options{})
-	pods := informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{})
-	in := disruption.Sources{Pods: pods, Budgets: informer.New(fakeapi.Source[*policyv1.PodDisruptionBudget](api, budgets), informer.Options{})}
-	for _, c := range []controllers.Controller{disruption.New(in, api, &fakeapi.Recorder{}, disruption.Options{}), disruption.NewStaleTargets(pods, api)} {
+	api := controllerstest.Start(t, controllerstest.Options{})
+	pods := informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{})
+	in := disruption.Sources{Pods: pods, Budgets: informer.New(controllerstest.Source[*policyv1.PodDisruptionBudget](api, budgets), informer.Options{})}
+	for _, c := range []controllers.Controller{disruption.New(in, api, &controllerstest.Recorder{}, disruption.Options{}), disruption.NewStaleTargets(pods, api)} {
 		result, err := c.Reconcile(t.Context(), controllers.Key{Namespace: "ns", Name: "gone"})
-		if err != nil || result != (controllers.Result{}) || len(api.Actions()) > 0 {
-			t.Errorf("%s: %v, %v, did %v", c.Name(), result, err, api.Actions())
+		if err != nil || result != (controllers.Result{}) || len(api.Writes()) > 0 {
+			t.Errorf("%s: %v, %v, did %v", c.Name(), result, err, api.Writes())
 		}
 	}
 }
 
 // TestTargets: a pod that became a target, or became one again, is looked at two minutes after that.
 func TestTargets(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(t *testing.T, b *bench) {
-		create(b, fakeapi.Pods, newPod("p", true, nil))
+	inBubble(t, func(t *testing.T, b *bench) {
+		create(b, newPod("p", true, nil))
 		target := func() {
 			pod := b.pod("p")
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
-			b.writeStatus(fakeapi.Pods, pod)
+			b.update(controllerstest.Pods(), pod, "status")
 		}
 		is := func() corev1.ConditionStatus { return b.pod("p").Status.Conditions[0].Status }
 		target()
@@ -205,19 +197,19 @@ func TestTargets(t *testing.T) {
 func TestEveryFailure(t *testing.T) {
 	for name, steps := range map[string]func(*bench){
 		"counts": func(b *bench) {
-			create(b, fakeapi.Pods, newPod("p", true, nil))
-			create(b, budgets, newBudget("min 1"))
+			create(b, newPod("p", true, nil))
+			create(b, newBudget("min 1"))
 		},
 		"stale target": func(b *bench) {
 			pod := newPod("p", true, nil)
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
-			create(b, fakeapi.Pods, pod)
+			create(b, pod)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reported := func(request string) bool { return strings.HasPrefix(request, "update poddisruptionbudgets") }
 			trial.EveryFailure(t, reported, func(c *trial.Client, log *slog.Logger) (state string) {
-				(&bench{client: c, log: log}).run(t, fakeapi.Options{}, func(_ *testing.T, b *bench) {
+				(&bench{client: c, log: log}).run(t, func(_ *testing.T, b *bench) {
 					steps(b)
 					b.after(time.Hour)
 					for _, c := range b.pod("p").Status.Conditions {
@@ -235,35 +227,26 @@ func TestEveryFailure(t *testing.T) {
 
 // TestUnreadScale: a scale that cannot be read, and then a status that cannot be written, are tried again.
 func TestUnreadScale(t *testing.T) {
-	var mu sync.Mutex
-	var asked []string
-	down := true
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if a.Target.Subresource == "scale" || a.Target.Resource == budgets && a.Verb == fakeapi.Update {
-			request := a.Verb + " " + a.Target.Subresource
-			if budget, ok := a.Object.(*policyv1.PodDisruptionBudget); ok {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.api.Inject(faults.Fault{Resource: "statefulsets/scale", Err: trial.ErrDown, Times: -1})
+		b.api.Inject(faults.Fault{Resource: "poddisruptionbudgets/status", Err: trial.ErrDown, Times: -1})
+		three := int32(3)
+		set := create(b, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: appsv1.StatefulSetSpec{Replicas: &three}})
+		create(b, newPod("p", true, controllerRef("apps/v1", "StatefulSet", set)))
+		create(b, newBudget("max 1"))
+		b.after(5 * time.Millisecond)
+		var asked []string
+		for _, r := range b.api.Requests() {
+			request := r.Verb + " " + r.Target.Subresource
+			if budget, ok := r.Object.(*policyv1.PodDisruptionBudget); ok {
 				request += " " + budget.Status.Conditions[0].Message
 			}
 			asked = append(asked, request)
-			if down {
-				return trial.ErrDown
-			}
 		}
-		return nil
-	}}, func(t *testing.T, b *bench) {
-		three := int32(3)
-		set := create(b, statefulSets, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: appsv1.StatefulSetSpec{Replicas: &three}})
-		create(b, fakeapi.Pods, newPod("p", true, controllerRef("apps/v1", "StatefulSet", set)))
-		create(b, budgets, newBudget("max 1"))
-		b.after(5 * time.Millisecond)
-		mu.Lock()
 		if want := []string{"get scale", "update status down", "get scale", "update status down"}; !slices.Equal(asked, want) {
 			t.Errorf("asked %q, want %q", asked, want)
 		}
-		down = false
-		mu.Unlock()
+		b.api.Heal()
 		b.after(time.Hour)
 		b.wantStatus("expected 3 desired 2 current 1 allowed 0 observed 1" + short)
 	})
@@ -271,9 +254,9 @@ func TestUnreadScale(t *testing.T) {
 
 // TestNothingServed: by default no kinds but Deployments and ReplicaSets are known.
 func TestNothingServed(t *testing.T) {
-	(&bench{options: &disruption.Options{}}).run(t, fakeapi.Options{}, func(_ *testing.T, b *bench) {
-		create(b, fakeapi.Pods, newPod("p", true, controllerRef("apps/v1", "StatefulSet", &metav1.ObjectMeta{Name: "s", UID: "s"})))
-		create(b, budgets, newBudget("max 0"))
+	(&bench{options: &disruption.Options{}}).run(t, func(_ *testing.T, b *bench) {
+		create(b, newPod("p", true, controllerRef("apps/v1", "StatefulSet", &metav1.ObjectMeta{Name: "s", UID: "s"})))
+		create(b, newBudget("max 0"))
 		b.wantStatus(`expected 0 desired 0 current 0 allowed 0 observed 0; DisruptionAllowed=False SyncFailed: no matches for kind "StatefulSet" in version "apps/v1"`)
 	})
 }

@@ -13,12 +13,11 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// staleAfter is how long a pod may be the target of a disruption without being deleted.
+// staleAfter is how long a pod may be a disruption target without being deleted.
 const staleAfter = 2 * time.Minute
 
-// StaleTargets is the part of the disruption-controller that sets the condition DisruptionTarget
-// of pods back to False, two minutes after it was set on pods that are still there and not being
-// deleted. Make one with NewStaleTargets.
+// StaleTargets is the part of the disruption-controller that sets the condition DisruptionTarget of pods back to False
+// if, after two minutes, they still exist and are not being deleted. Make one with NewStaleTargets.
 type StaleTargets struct {
 	pods   *informer.Informer[*corev1.Pod]
 	client client.Updater
@@ -34,7 +33,7 @@ func NewStaleTargets(pods *informer.Informer[*corev1.Pod], c client.Updater) *St
 // Name is "stale-pod-disruption", upstream's name of the queue.
 func (*StaleTargets) Name() string { return "stale-pod-disruption" }
 
-// Watch enqueues targets for when their condition becomes stale.
+// Watch enqueues targets for the time when their condition becomes stale.
 func (s *StaleTargets) Watch(q controllers.Queue) []controllers.Synced {
 	changed := func(pod *corev1.Pod) {
 		if left, ok := untilStale(pod, time.Now()); ok {
@@ -48,7 +47,7 @@ func (s *StaleTargets) Watch(q controllers.Queue) []controllers.Synced {
 	return []controllers.Synced{s.pods}
 }
 
-// Reconcile sets the condition of one pod back if it is stale.
+// Reconcile resets the condition of one pod if it is stale.
 func (s *StaleTargets) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	pod, ok := s.pods.Get(key.Namespace, key.Name)
 	if !ok {
@@ -70,9 +69,9 @@ func (s *StaleTargets) Reconcile(ctx context.Context, key controllers.Key) (cont
 	return controllers.Result{}, err
 }
 
-// untilStale returns how long the pod's condition has until it is stale, or false for a pod that
-// is no target. A kubelet may take any time to carry out a termination that it decided on, so
-// its conditions do not become stale, nor do those of pods that ended.
+// untilStale returns how long until the pod's condition is stale, or false for a pod that is not a target. A kubelet
+// may take any time to carry out a termination that it decided on: its conditions do not become stale. Neither do those
+// of pods that have ended.
 func untilStale(pod *corev1.Pod, now time.Time) (time.Duration, bool) {
 	target := pods.Condition(pod, corev1.DisruptionTarget)
 	if target == nil || target.Status != corev1.ConditionTrue || target.Reason == corev1.PodReasonTerminationByKubelet ||

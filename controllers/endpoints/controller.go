@@ -11,15 +11,14 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/expectations"
 	"github.com/keelson-dev/keelson/controllers/internal/backends"
-	"github.com/keelson-dev/keelson/controllers/internal/expect"
-	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/controllers/ownership"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// leaderAnnotation is on Endpoints that old leader elections used as a lock and that have no
-// service for that reason.
+// leaderAnnotation marks Endpoints that old leader elections used as a lock and that therefore have no service.
 const leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
 
 // Sources is what the controller reads.
@@ -29,17 +28,17 @@ type Sources struct {
 	Endpoints *informer.Informer[*corev1.Endpoints]
 }
 
-// Client is what the controller asks of the server: to create, update and delete Endpoints.
+// Client is what the controller needs of the server: to create, update and delete Endpoints.
 type Client interface {
 	client.Creator
 	client.Updater
 	client.Deleter
 }
 
-// Options of a Controller. The zero value is upstream's behaviour.
+// Options of a Controller. The zero value behaves as upstream.
 type Options struct {
-	// BatchPeriod is how long after the change of a pod the Endpoints are written, so that
-	// one write takes in several changes; 0 is at once.
+	// BatchPeriod delays writing the Endpoints after a pod has changed, which combines several changes into one write;
+	// 0 means no delay.
 	BatchPeriod time.Duration
 }
 
@@ -50,10 +49,10 @@ type Controller struct {
 	recorder events.Recorder
 	batch    time.Duration
 	triggers *backends.Triggers
-	// What the cache has yet to show: Endpoints created, and their last version written; and
-	// the services that wait for it.
-	unseen  *expect.Dependents
-	written *expect.Versions
+	// What the cache does not show yet: created Endpoints and the last version written, and the services that wait for
+	// it.
+	unseen  *expectations.Dependents
+	written *expectations.Versions
 	waiting *backends.Waiting
 }
 
@@ -66,7 +65,7 @@ var (
 func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
 	return &Controller{
 		in: in, client: c, recorder: r, batch: o.BatchPeriod,
-		triggers: backends.NewTriggers(), unseen: expect.NewDependents(), written: expect.NewVersions(), waiting: backends.NewWaiting(),
+		triggers: backends.NewTriggers(), unseen: expectations.NewDependents(), written: expectations.NewVersions(), waiting: backends.NewWaiting(),
 	}
 }
 
@@ -98,7 +97,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Added: func(e *corev1.Endpoints) {
 			c.unseen.Created(controllers.KeyOf(e))
 			seen(e)
-			// Those from before may be of a service that was deleted while nobody watched.
+			// These may belong to a service that was deleted while no controller was running.
 			if _, lock := e.Annotations[leaderAnnotation]; !lock && e.CreationTimestamp.Time.Before(started) {
 				q.Add(controllers.KeyOf(e))
 			}
@@ -130,7 +129,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		return controllers.Result{RequeueAfter: wait}, nil
 	}
 	pods := backends.Of(service, c.in.Pods)
-	trigger := c.triggers.Time(service, pods) // whether or not it comes to a write
+	trigger := c.triggers.Time(service, pods) // whether or not this leads to a write
 	wanted := subsets(service, pods)
 	exists := current != nil
 	if !exists {
@@ -141,8 +140,8 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	return controllers.Result{}, c.write(ctx, service, desired(current, service, wanted, trigger), exists)
 }
 
-// current returns the cached Endpoints, nil if there are none. When the cache does not show the last write yet, it is
-// to be waited for: the service comes again when it does.
+// current returns the cached Endpoints, nil if there are none. If the cache does not show the last write yet, the
+// service must wait: it is enqueued again when it does.
 func (c *Controller) current(key controllers.Key, service *corev1.Service) (*corev1.Endpoints, time.Duration) {
 	look := func() (*corev1.Endpoints, time.Duration) {
 		current, exists := c.in.Endpoints.Get(key.Namespace, key.Name)
@@ -158,7 +157,7 @@ func (c *Controller) current(key controllers.Key, service *corev1.Service) (*cor
 		return current, 0
 	}
 	c.waiting.Add(key)
-	return look() // it may have arrived before it was waited for
+	return look() // it may have arrived before the service began to wait
 }
 
 func (c *Controller) write(ctx context.Context, service *corev1.Service, next *corev1.Endpoints, exists bool) error {
@@ -181,12 +180,12 @@ func (c *Controller) write(ctx context.Context, service *corev1.Service, next *c
 			c.unseen.Forget(controllers.KeyOf(service))
 		}
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return nil // no retry will do better
+			return nil // a retry would fail, too
 		}
 	}
 	if err != nil {
 		c.recorder.Record(events.Event{
-			Regarding: ownership.Reference(kind().GroupVersionKind, next),
+			Regarding: events.About(kind().GroupVersionKind, next),
 			Type:      corev1.EventTypeWarning, Reason: reason, Message: fmt.Sprintf("%s: %v", message, err),
 		})
 	}

@@ -1,14 +1,12 @@
 package endpoints_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/endpoints"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/informer/lag"
 )
 
 var (
@@ -36,72 +35,92 @@ var (
 
 type bench struct {
 	*testing.T
-	api    *fakeapi.Server
-	events fakeapi.Recorder
-	feed   *fakeapi.Feed[*corev1.Endpoints]
-	// Of the controller: what it asks, if not the server itself, and where failures are logged.
+	api    *controllerstest.API
+	events controllerstest.Recorder
+	feed   *lag.Source[*corev1.Endpoints]
+	// Stored when they were valid: under older rules, or in a cluster of IPv6.
+	services []*corev1.Service
+	pods     []*corev1.Pod
+	// Of the controller: what it asks, if not the API itself, and where failures are logged.
 	client *trial.Client
 	log    *slog.Logger
 }
 
-func inBubble(t *testing.T, o fakeapi.Options, before, test func(*bench)) {
-	run(t, &bench{}, o, before, test)
+func (b *bench) start(t *testing.T, o controllerstest.Options) endpoints.Sources {
+	b.T, b.api = t, controllerstest.Start(t, o)
+	b.feed = controllerstest.Source[*corev1.Endpoints](b.api, resource)
+	detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+	return endpoints.Sources{
+		Services:  informer.New(trial.Stored[*corev1.Service]{Source: controllerstest.Source[*corev1.Service](b.api, services), Objects: b.services}, detect),
+		Pods:      informer.New(trial.Stored[*corev1.Pod]{Source: controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods()), Objects: b.pods}, detect),
+		Endpoints: informer.New(b.feed, detect),
+	}
 }
 
-func run(t *testing.T, b *bench, o fakeapi.Options, before, test func(*bench)) {
+// run runs test against a controller; before makes what is there a second before it starts.
+func (b *bench) run(t *testing.T, before, test func(*bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b.T, b.api = t, fakeapi.New(o)
+		in := b.start(t, controllerstest.Options{})
 		var asked endpoints.Client = b.api
 		if b.client != nil {
 			b.client.Client = b.api
 			asked = b.client
 		}
-		b.feed = fakeapi.Source[*corev1.Endpoints](b.api, resource)
 		if before != nil {
 			before(b)
 			time.Sleep(time.Second)
 		}
-		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
-		in := endpoints.Sources{
-			Services:  informer.New(fakeapi.Source[*corev1.Service](b.api, services), detect),
-			Pods:      informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
-			Endpoints: informer.New(b.feed, detect),
-		}
 		loop := controllers.NewLoop(endpoints.New(in, asked, &b.events, endpoints.Options{}), controllers.Options{Logger: b.log})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Endpoints, loop).Run(ctx) }()
+		controllerstest.Go(t, in.Services, in.Pods, in.Endpoints, loop)
 		synctest.Wait()
 		test(b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
-func (b *bench) put(r schema.GroupVersionResource, obj runtime.Object) {
+func inBubble(t *testing.T, test func(*bench)) {
+	t.Helper()
+	new(bench).run(t, nil, test)
+}
+
+func (b *bench) put(objects ...informer.Object) {
 	b.Helper()
-	if _, err := b.api.Create(b.Context(), client.Target{Resource: r, Namespace: "ns"}, obj, metav1.CreateOptions{}); err != nil {
+	for _, obj := range objects {
+		controllerstest.Add(b, b.api, obj)
+	}
+	synctest.Wait()
+}
+
+func at(resource schema.GroupVersionResource, name string) client.Target {
+	return client.Target{Resource: resource, Namespace: "ns", Name: name}
+}
+
+// change changes what is at a target, as another user.
+func change[T runtime.Object](b *bench, at client.Target, change func(T)) {
+	b.Helper()
+	main := at
+	main.Subresource = ""
+	obj, err := client.As[T](b.api.Others.Get(b.Context(), main))
+	if err != nil {
+		b.Fatal(err)
+	}
+	change(obj)
+	if _, err := b.api.Others.Update(b.Context(), at, obj, metav1.UpdateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
 }
 
-func (b *bench) change(r schema.GroupVersionResource, name string, change func(runtime.Object)) {
-	b.Helper()
-	t := client.Target{Resource: r, Namespace: "ns", Name: name}
-	obj, err := b.api.Get(b.Context(), t)
-	if err != nil {
-		b.Fatal(err)
-	}
-	change(obj)
-	if _, err := b.api.Update(b.Context(), t, obj, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
+// status is where a pod's status is changed.
+func status(pod string) client.Target {
+	t := at(controllerstest.Pods(), pod)
 	t.Subresource = "status"
-	obj.(metav1.Object).SetResourceVersion("")
-	if _, err := b.api.Update(b.Context(), t, obj, metav1.UpdateOptions{}); err != nil {
+	return t
+}
+
+func (b *bench) remove(at client.Target) {
+	b.Helper()
+	if err := b.api.Others.Delete(b.Context(), at, metav1.DeleteOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
@@ -109,14 +128,11 @@ func (b *bench) change(r schema.GroupVersionResource, name string, change func(r
 
 func (b *bench) endpoints(name string) *corev1.Endpoints {
 	b.Helper()
-	out, err := b.api.Get(b.Context(), client.Target{Resource: resource, Namespace: "ns", Name: name})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+	out, err := client.As[*corev1.Endpoints](b.api.Others.Get(b.Context(), at(resource, name)))
+	if err != nil && !apierrors.IsNotFound(err) {
 		b.Fatal(err)
 	}
-	return out.(*corev1.Endpoints)
+	return out
 }
 
 // text is "ready|not ready:ports" of each subset.
@@ -153,7 +169,7 @@ func (b *bench) want(name, want string) {
 
 func service(name string, ports ...corev1.ServicePort) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"l": "v"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"l": "v"}},
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"app": name}, ClusterIP: "10.0.0.1",
 			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Ports: ports,
@@ -168,9 +184,9 @@ func port(name string, target intstr.IntOrString) corev1.ServicePort {
 // pod is a running pod of app web; it is ready unless its name starts with "un".
 func pod(name string, ips ...string) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": "web"}},
 		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{
-			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
+			Name: "web", Image: "web", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
 		}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
@@ -189,8 +205,10 @@ func ready(p *corev1.Pod, at time.Time) {
 }
 
 func TestFollowsPods(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
-		b.put(services, service("web", port("http", intstr.FromString("http")), port("raw", intstr.FromInt32(9))))
+	inBubble(t, func(b *bench) {
+		raw := port("raw", intstr.FromInt32(9))
+		raw.Port = 90
+		b.put(service("web", port("http", intstr.FromString("http")), raw))
 		b.want("web", "")
 		got := b.endpoints("web")
 		created := time.Now().UTC().Format(time.RFC3339Nano)
@@ -199,35 +217,29 @@ func TestFollowsPods(t *testing.T) {
 			b.Errorf("endpoints %+v, want trigger time %s", got.ObjectMeta, created)
 		}
 		time.Sleep(time.Minute)
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
-		b.put(fakeapi.Pods, pod("unready", "1.2.3.5"))
-		b.put(fakeapi.Pods, pod("no-address"))
+		b.put(pod("a", "1.2.3.4"))
+		b.put(pod("unready", "1.2.3.5"))
+		b.put(pod("no-address"))
 		b.want("web", "1.2.3.4|1.2.3.5:http=8080,raw=9")
 		a := b.endpoints("web").Subsets[0].Addresses[0]
 		if *a.NodeName != "node" || a.TargetRef.Kind != "Pod" || a.TargetRef.Name != "a" || a.TargetRef.UID == "" || a.TargetRef.ResourceVersion != "" {
 			b.Errorf("address %+v", a)
 		}
 		time.Sleep(time.Minute)
-		at := time.Now()
-		b.change(fakeapi.Pods, "unready", func(o runtime.Object) { ready(o.(*corev1.Pod), at) })
+		when := time.Now()
+		change(b, status("unready"), func(p *corev1.Pod) { ready(p, when) })
 		b.want("web", "1.2.3.4,1.2.3.5|:http=8080,raw=9")
-		if got := b.endpoints("web").Annotations[corev1.EndpointsLastChangeTriggerTime]; got != at.UTC().Format(time.RFC3339Nano) {
-			b.Errorf("trigger time %s, want %s", got, at)
+		if got := b.endpoints("web").Annotations[corev1.EndpointsLastChangeTriggerTime]; got != when.UTC().Format(time.RFC3339Nano) {
+			b.Errorf("trigger time %s, want %s", got, when)
 		}
-		b.change(fakeapi.Pods, "unready", func(o runtime.Object) { o.(*corev1.Pod).Status.Phase = corev1.PodFailed })
+		change(b, status("unready"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 		b.want("web", "1.2.3.4|:http=8080,raw=9")
-		b.change(fakeapi.Pods, "a", func(o runtime.Object) { o.(*corev1.Pod).Labels = nil })
+		change(b, at(controllerstest.Pods(), "a"), func(p *corev1.Pod) { p.Labels = nil })
 		b.want("web", "")
-		b.change(fakeapi.Pods, "a", func(o runtime.Object) { o.(*corev1.Pod).Labels = map[string]string{"app": "web"} })
-		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "a"}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		synctest.Wait()
+		change(b, at(controllerstest.Pods(), "a"), func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} })
+		b.remove(at(controllerstest.Pods(), "a"))
 		b.want("web", "") // terminating
-		if err := b.api.Delete(b.Context(), client.Target{Resource: services, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		synctest.Wait()
+		b.remove(at(services, "web"))
 		b.want("web", "none")
 		for _, e := range b.events.Take() {
 			b.Error(e)
@@ -236,31 +248,36 @@ func TestFollowsPods(t *testing.T) {
 }
 
 func TestKindsOfServices(t *testing.T) {
-	http := port("http", intstr.FromString("http"))
 	for _, tt := range []struct {
 		name    string
-		service func(*corev1.Service)
+		old     bool // stored when it was valid: under older rules, or in a cluster of IPv6
+		service func(*corev1.ServiceSpec)
 		want    string
 	}{
-		{"ordinary", func(*corev1.Service) {}, "1.2.3.4|1.2.3.5:http=8080"},
-		{"publishes not ready", func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }, "1.2.3.4,1.2.3.5|:http=8080"},
-		{"IPv6", func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} }, "fd00::4|:http=8080"},
-		{"IPv6 by its address", func(s *corev1.Service) { s.Spec.IPFamilies, s.Spec.ClusterIP = nil, "fd00::1" }, "fd00::4|:http=8080"},
-		{"family of the pod", func(s *corev1.Service) { s.Spec.IPFamilies, s.Spec.ClusterIP = nil, "" }, "1.2.3.4|1.2.3.5:http=8080"},
-		{"headless without ports", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.Ports = "None", nil }, "1.2.3.4|1.2.3.5:"},
-		{"without ports", func(s *corev1.Service) { s.Spec.Ports = nil }, ""},
-		{"port that no pod has", func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("x") }, ""},
-		{"without selector", func(s *corev1.Service) { s.Spec.Selector = nil }, "none"},
-		{"selecting nothing", func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "x"} }, ""},
-		{"external", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }, "none"},
+		{"ordinary", false, func(*corev1.ServiceSpec) {}, "1.2.3.4|1.2.3.5:http=8080"},
+		{"publishes not ready", false, func(s *corev1.ServiceSpec) { s.PublishNotReadyAddresses = true }, "1.2.3.4,1.2.3.5|:http=8080"},
+		{"IPv6", true, func(s *corev1.ServiceSpec) { s.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} }, "fd00::4|:http=8080"},
+		{"IPv6 by its address", true, func(s *corev1.ServiceSpec) { s.IPFamilies, s.ClusterIP = nil, "fd00::1" }, "fd00::4|:http=8080"},
+		{"family of the pod", true, func(s *corev1.ServiceSpec) { s.IPFamilies, s.ClusterIP = nil, "" }, "1.2.3.4|1.2.3.5:http=8080"},
+		{"headless without ports", false, func(s *corev1.ServiceSpec) { s.ClusterIP, s.Ports = "None", nil }, "1.2.3.4|1.2.3.5:"},
+		{"without ports", true, func(s *corev1.ServiceSpec) { s.Ports = nil }, ""},
+		{"port that no pod has", false, func(s *corev1.ServiceSpec) { s.Ports[0].TargetPort = intstr.FromString("x") }, ""},
+		{"without selector", false, func(s *corev1.ServiceSpec) { s.Selector = nil }, "none"},
+		{"selecting nothing", false, func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "x"} }, ""},
+		{"external", false, func(s *corev1.ServiceSpec) {
+			s.Type, s.ExternalName, s.ClusterIP, s.IPFamilies = corev1.ServiceTypeExternalName, "example.com", "", nil
+		}, "none"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
-				b.put(fakeapi.Pods, pod("a", "1.2.3.4", "fd00::4"))
-				b.put(fakeapi.Pods, pod("unready", "1.2.3.5"))
-				s := service("web", http)
-				tt.service(s)
-				b.put(services, s)
+			s, b := service("web", port("http", intstr.FromString("http"))), &bench{}
+			tt.service(&s.Spec)
+			if tt.old {
+				b.services = []*corev1.Service{s}
+			}
+			b.run(t, func(b *bench) { b.put(pod("a", "1.2.3.4", "fd00::4"), pod("unready", "1.2.3.5")) }, func(b *bench) {
+				if !tt.old {
+					b.put(s)
+				}
 				b.want("web", tt.want)
 				if e := b.endpoints("web"); e != nil {
 					_, headless := e.Labels[corev1.IsHeadlessService]
@@ -274,11 +291,11 @@ func TestKindsOfServices(t *testing.T) {
 }
 
 func TestHostname(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		p := pod("a", "1.2.3.4")
 		p.Spec.Hostname, p.Spec.Subdomain = "host", "web"
-		b.put(fakeapi.Pods, p)
-		b.put(services, service("web", port("http", intstr.FromString("http"))))
+		b.put(p)
+		b.put(service("web", port("http", intstr.FromString("http"))))
 		if got := b.endpoints("web").Subsets[0].Addresses[0].Hostname; got != "host" {
 			b.Errorf("hostname %q", got)
 		}
@@ -286,19 +303,19 @@ func TestHostname(t *testing.T) {
 }
 
 func TestOverCapacity(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		for i := range 990 {
-			b.put(fakeapi.Pods, pod(fmt.Sprint("a", i), fmt.Sprintf("1.2.%d.%d", i/250, i%250)))
+			b.put(pod(fmt.Sprint("a", i), fmt.Sprintf("1.2.%d.%d", i/250, i%250)))
 		}
 		for i := range 20 {
-			b.put(fakeapi.Pods, pod(fmt.Sprint("un", i), fmt.Sprintf("2.2.%d.%d", i/250, i%250)))
+			b.put(pod(fmt.Sprint("un", i), fmt.Sprintf("2.2.%d.%d", i/250, i%250)))
 		}
-		b.put(services, service("web", port("http", intstr.FromString("http"))))
+		b.put(service("web", port("http", intstr.FromString("http"))))
 		e := b.endpoints("web")
 		if len(e.Subsets[0].Addresses) != 990 || len(e.Subsets[0].NotReadyAddresses) != 10 || e.Annotations[corev1.EndpointsOverCapacity] != "truncated" {
 			b.Errorf("%d and %d, %v", len(e.Subsets[0].Addresses), len(e.Subsets[0].NotReadyAddresses), e.Annotations)
 		}
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Spec.Selector["more"] = "x" })
+		change(b, at(services, "web"), func(s *corev1.Service) { s.Spec.Selector["more"] = "x" })
 		if e := b.endpoints("web"); len(e.Subsets) != 0 || e.Annotations[corev1.EndpointsOverCapacity] != "" {
 			b.Errorf("%+v", e)
 		}
@@ -306,31 +323,29 @@ func TestOverCapacity(t *testing.T) {
 }
 
 func TestLeftovers(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.put(resource, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "left"}})
-		b.put(resource, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "lock", Annotations: map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}}})
+	new(bench).run(t, func(b *bench) {
+		b.put(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "left"}})
+		b.put(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lock", Annotations: map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}}})
 	}, func(b *bench) {
 		b.want("left", "none") // nobody's
 		b.want("lock", "")
-		b.put(resource, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "manual"}})
+		b.put(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "manual"}})
 		b.want("manual", "")
 	})
 }
 
 func TestWritesOnlyWhatChanged(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
-		b.put(services, service("web", port("http", intstr.FromString("http"))))
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+	inBubble(t, func(b *bench) {
+		b.put(service("web", port("http", intstr.FromString("http"))))
+		b.put(pod("a", "1.2.3.4"))
 		b.api.Reset()
-		b.change(fakeapi.Pods, "a", func(o runtime.Object) { o.(*corev1.Pod).Annotations = map[string]string{"x": "y"} })
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Annotations = map[string]string{"x": "y"} })
+		change(b, at(controllerstest.Pods(), "a"), func(p *corev1.Pod) { p.Annotations = map[string]string{"x": "y"} })
+		change(b, at(services, "web"), func(s *corev1.Service) { s.Annotations = map[string]string{"x": "y"} })
 		time.Sleep(time.Hour)
-		for _, a := range b.api.Actions() {
-			if a.Target.Resource == resource {
-				b.Errorf("wrote %v", a)
-			}
+		if wrote := b.api.Writes(); len(wrote) > 0 {
+			b.Errorf("wrote %v", wrote)
 		}
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = nil })
+		change(b, at(services, "web"), func(s *corev1.Service) { s.Labels = nil })
 		if got := b.endpoints("web").Labels; len(got) != 1 {
 			b.Errorf("labels %v", got)
 		}
@@ -338,23 +353,17 @@ func TestWritesOnlyWhatChanged(t *testing.T) {
 }
 
 func TestFailuresAreReported(t *testing.T) {
-	var fail atomic.Bool
-	fail.Store(true)
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if fail.Load() && a.Target.Resource == resource && (a.Verb == fakeapi.Create || a.Verb == fakeapi.Update) {
-			return errors.New("no")
-		}
-		return nil
-	}}, nil, func(b *bench) {
-		b.put(services, service("web"))
+	inBubble(t, func(b *bench) {
+		b.api.Inject(faults.Fault{Verb: faults.Create, Resource: "endpoints", Err: errors.New("no"), Times: -1})
+		b.put(web())
 		if got, want := b.events.Take(), "Warning FailedToCreateEndpoint Failed to create endpoint for service ns/web: no"; len(got) == 0 || got[0] != want {
 			b.Errorf("events %q, want %q", got, want)
 		}
-		fail.Store(false)
+		b.api.Heal()
 		time.Sleep(time.Minute)
-		fail.Store(true)
 		b.events.Take()
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = nil })
+		b.api.Inject(faults.Fault{Verb: faults.Update, Resource: "endpoints", Err: errors.New("no"), Times: -1})
+		change(b, at(services, "web"), func(s *corev1.Service) { s.Labels = nil })
 		if got, want := b.events.Take(), "Warning FailedToUpdateEndpoint Failed to update endpoint ns/web: no"; len(got) == 0 || got[0] != want {
 			b.Errorf("events %q, want %q", got, want)
 		}

@@ -1,7 +1,6 @@
 package endpoints_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,36 +12,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/endpoints"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
-	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 func web() *corev1.Service { return service("web", port("http", intstr.FromInt32(8080))) }
 
-func (b *bench) remove(name string) {
-	b.Helper()
-	if err := b.api.Delete(b.Context(), client.Target{Resource: services, Namespace: "ns", Name: name}, metav1.DeleteOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	synctest.Wait()
-}
-
-// writes compares the writes of Endpoints since the last call.
+// writes compares the controller's writes since the last call.
 func (b *bench) writes(what, want string) {
 	b.Helper()
 	var all []string
-	for _, a := range b.api.Actions() {
-		if a.Target.Resource == resource {
-			all = append(all, a.Verb)
-		}
+	for _, w := range b.api.Writes() {
+		all = append(all, w.Verb)
 	}
 	if got := strings.Join(all, " "); got != want {
 		b.Errorf("%s: %q, want %q", what, got, want)
@@ -53,13 +39,12 @@ func (b *bench) writes(what, want string) {
 // TestEveryFailure: whichever request fails, the failure is reported and made up for.
 func TestEveryFailure(t *testing.T) {
 	trial.EveryFailure(t, nil, func(c *trial.Client, log *slog.Logger) (state string) {
-		run(t, &bench{client: c, log: log}, fakeapi.Options{}, nil, func(b *bench) {
-			b.put(services, web())
-			b.put(services, service("gone"))
+		(&bench{client: c, log: log}).run(t, nil, func(b *bench) {
+			b.put(web(), service("gone"))
 			time.Sleep(time.Minute)
-			b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+			b.put(pod("a", "1.2.3.4"))
 			time.Sleep(time.Minute)
-			b.remove("gone")
+			b.remove(at(services, "gone"))
 			time.Sleep(time.Hour)
 			state = fmt.Sprintf("%s; %s", text(b.endpoints("web")), text(b.endpoints("gone")))
 		})
@@ -76,16 +61,12 @@ func TestGivenUp(t *testing.T) {
 		want   int
 		events int
 	}{"down": {errors.New("down"), 16, 16}, "terminating": {terminating, 1, 0}} {
-		inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-			if a.Target.Resource == resource {
-				return tt.refuse
-			}
-			return nil
-		}}, nil, func(b *bench) {
-			b.put(services, web())
+		inBubble(t, func(b *bench) {
+			b.api.Inject(faults.Fault{Resource: "endpoints", Err: tt.refuse, Times: -1})
+			b.put(web())
 			time.Sleep(24 * time.Hour)
 			synctest.Wait()
-			if got, events := len(b.api.Actions())-1, len(b.events.Take()); got != tt.want || events != tt.events {
+			if got, events := len(b.api.Writes()), len(b.events.Take()); got != tt.want || events != tt.events {
 				b.Errorf("%s: %d creations, %d events", name, got, events)
 			}
 		})
@@ -94,19 +75,19 @@ func TestGivenUp(t *testing.T) {
 
 // TestSlowCache: what the cache does not show yet is not done again, and done when it does.
 func TestSlowCache(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		b.feed.Hold()
-		b.put(services, web())
+		b.put(web())
 		b.writes("new", "create")
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		b.put(pod("a", "1.2.3.4"))
 		b.writes("before it is seen", "")
 		b.feed.Resume()
 		synctest.Wait()
 		b.writes("when it is seen, at once", "update")
 		b.feed.Hold()
-		b.put(fakeapi.Pods, pod("b", "1.2.3.5"))
+		b.put(pod("b", "1.2.3.5"))
 		b.writes("one more", "update")
-		b.put(fakeapi.Pods, pod("c", "1.2.3.6"))
+		b.put(pod("c", "1.2.3.6"))
 		b.writes("before the update is seen", "")
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
@@ -117,22 +98,19 @@ func TestSlowCache(t *testing.T) {
 		b.want("web", "1.2.3.4,1.2.3.5,1.2.3.6|:http=8080")
 
 		// What went while the cache was late is made again at once, when that is seen.
-		if err := b.api.Delete(b.Context(), client.Target{Resource: resource, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		synctest.Wait()
-		b.writes("deleted by somebody", "delete create")
+		b.remove(at(resource, "web"))
+		b.writes("deleted by somebody", "create")
 		// A service of the same name starts afresh.
 		b.feed.Hold()
-		b.put(fakeapi.Pods, pod("d", "1.2.3.7"))
-		b.remove("web")
+		b.put(pod("d", "1.2.3.7"))
+		b.remove(at(services, "web"))
 		b.writes("deleted", "update delete")
 		b.feed.Resume()
 		synctest.Wait()
 		time.Sleep(2 * time.Minute)
 		b.api.Reset()
 		made := time.Now().UTC().Truncate(time.Second)
-		b.put(services, web())
+		b.put(web())
 		b.writes("made again", "create")
 		if got := b.endpoints("web").Annotations[corev1.EndpointsLastChangeTriggerTime]; got != made.Format(time.RFC3339Nano) {
 			b.Errorf("made again because of %s, want %s", got, made)
@@ -143,20 +121,13 @@ func TestSlowCache(t *testing.T) {
 // TestWatch: which services a change concerns.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{})
-		in := endpoints.Sources{
-			Services:  informer.New(fakeapi.Source[*corev1.Service](api, services), informer.Options{}),
-			Pods:      informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
-			Endpoints: informer.New(fakeapi.Source[*corev1.Endpoints](api, resource), informer.Options{}),
-		}
-		b := &bench{T: t, api: api}
-		b.put(resource, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "before"}})
+		b := &bench{}
+		in := b.start(t, controllerstest.Options{})
+		b.put(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "before"}})
 		time.Sleep(time.Second)
 		var q trial.Queue
-		endpoints.New(in, api, &fakeapi.Recorder{}, endpoints.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Endpoints).Run(ctx) }()
+		endpoints.New(in, b.api, &b.events, endpoints.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
+		controllerstest.Go(t, in.Services, in.Pods, in.Endpoints)
 		want := func(what, want string) {
 			t.Helper()
 			synctest.Wait()
@@ -165,26 +136,20 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		want("Endpoints from before", "ns/before")
-		b.put(services, web())
+		b.put(web())
 		want("a service", "ns/web")
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		b.put(pod("a", "1.2.3.4"))
 		want("a pod", "ns/web+2s")
-		b.put(resource, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "web"}})
+		b.put(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}})
 		want("Endpoints", "")
-		b.change(resource, "web", func(o runtime.Object) { o.(*corev1.Endpoints).Labels = map[string]string{"a": "b"} })
+		change(b, at(resource, "web"), func(e *corev1.Endpoints) { e.Labels = map[string]string{"a": "b"} })
 		want("Endpoints that change", "")
-		if err := api.Delete(ctx, client.Target{Resource: resource, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		b.remove(at(resource, "web"))
 		want("Endpoints that go", "ns/web")
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = nil })
+		change(b, at(services, "web"), func(s *corev1.Service) { s.Labels = nil })
 		want("a service that changes", "ns/web")
-		b.remove("web")
+		b.remove(at(services, "web"))
 		want("a service that goes", "ns/web")
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -326,25 +291,17 @@ func TestOrder(t *testing.T) {
 
 // TestAddresses: a pod whose addresses make no sense, or are of another family, is no endpoint.
 func TestAddresses(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
-		b.put(fakeapi.Pods, pod("a", "nonsense", "1.2.3.4"))
-		b.put(fakeapi.Pods, pod("b", "fd00::1"))
-		b.put(services, web())
+	six, bare := service("web", port("http", intstr.FromInt32(8080))), service("web")
+	six.Name, six.Spec.IPFamilies, six.Spec.ClusterIP = "six", nil, "None"
+	bare.Name, bare.Spec.ClusterIP = "bare", "10.0.0.9"
+	old := &bench{services: []*corev1.Service{six, bare}, pods: []*corev1.Pod{pod("a", "nonsense", "1.2.3.4")}}
+	old.run(t, func(b *bench) { b.put(pod("b", "fd00::1"), web()) }, func(b *bench) {
 		b.want("web", "1.2.3.4|:http=8080")
-		six := service("web", port("http", intstr.FromInt32(8080)))
-		six.Name, six.Spec.IPFamilies, six.Spec.ClusterIP = "six", nil, "None"
-		six.Spec.Selector = map[string]string{"app": "web"}
-		b.put(services, six)
-		p := pod("c", "fd00::2", "1.2.3.5")
-		p.Status.PodIP = "fd00::2"
-		b.put(fakeapi.Pods, p)
+		b.put(pod("c", "fd00::2", "1.2.3.5"))
 		b.want("six", "1.2.3.4,fd00::1,fd00::2|:http=8080") // each pod has its own first family
 		if got := b.endpoints("six").Subsets; len(got) != 1 {
 			b.Errorf("subsets %v", got)
 		}
-		headless := service("web")
-		headless.Name, headless.Spec.ClusterIP, headless.Spec.Selector = "bare", "10.0.0.9", map[string]string{"app": "web"}
-		b.put(services, headless)
 		b.want("bare", "") // no ports, and not headless
 	})
 }
@@ -393,25 +350,17 @@ func TestPackedOrder(t *testing.T) {
 // minute at most. A service that is made again waits for nothing.
 func TestOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
-			if a.Verb == fakeapi.Create && a.Target.Name != "" {
-				t.Errorf("created at %s", a.Target.Name)
+		b := &bench{}
+		in := b.start(t, controllerstest.Options{Before: func(r faults.Request) error {
+			if r.Verb == faults.Create && r.Target.Name != "" {
+				t.Errorf("created at %s", r.Target.Name)
 			}
 			return nil
 		}})
-		feed := fakeapi.Source[*corev1.Endpoints](api, resource)
-		in := endpoints.Sources{
-			Services:  informer.New(fakeapi.Source[*corev1.Service](api, services), informer.Options{}),
-			Pods:      informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
-			Endpoints: informer.New(feed, informer.Options{}),
-		}
-		b := &bench{T: t, api: api}
 		var q trial.Queue
-		c := endpoints.New(in, api, &fakeapi.Recorder{}, endpoints.Options{})
+		c := endpoints.New(in, b.api, &b.events, endpoints.Options{})
 		c.Watch(&q)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Endpoints).Run(ctx) }()
+		controllerstest.Go(t, in.Services, in.Pods, in.Endpoints)
 		synctest.Wait()
 		want := func(what, want string) {
 			t.Helper()
@@ -422,17 +371,17 @@ func TestOwnWrites(t *testing.T) {
 		}
 		reconcile := func(what string, again time.Duration, writes string) {
 			t.Helper()
-			api.Reset()
-			result, err := c.Reconcile(ctx, controllers.Key{Namespace: "ns", Name: "web"})
+			b.api.Reset()
+			result, err := c.Reconcile(t.Context(), controllers.Key{Namespace: "ns", Name: "web"})
 			if err != nil || result.RequeueAfter != again {
 				t.Errorf("%s: %v, %v", what, result, err)
 			}
 			b.writes(what, writes)
 		}
 		relabel := func(value string) {
-			b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = map[string]string{"l": value} })
+			change(b, at(services, "web"), func(s *corev1.Service) { s.Labels = map[string]string{"l": value} })
 		}
-		b.put(services, web())
+		b.put(web())
 		want("a service", "ns/web")
 		reconcile("a service", 0, "create")
 		want("its Endpoints", "")
@@ -440,33 +389,29 @@ func TestOwnWrites(t *testing.T) {
 		want("a change", "ns/web")
 		reconcile("a change", 0, "update")
 		want("and of the Endpoints", "")
-		feed.Hold()
+		b.feed.Hold()
 		relabel("x")
 		reconcile("another change", 0, "update")
 		want("which is not seen", "ns/web")
 		reconcile("before it is seen", time.Minute, "")
-		feed.Resume()
+		b.feed.Resume()
 		want("when it is", "ns/web")
 		reconcile("when it is", 0, "")
 
-		feed.Hold()
-		b.remove("web")
+		b.feed.Hold()
+		b.remove(at(services, "web"))
 		reconcile("the service is gone", 0, "delete")
 		reconcile("its Endpoints, too", 0, "delete") // which answers that they are
-		feed.Resume()
+		b.feed.Resume()
 		want("both are gone", "ns/web")
-		feed.Hold()
-		b.put(services, web())
+		b.feed.Hold()
+		b.put(web())
 		reconcile("made again", 0, "create")
 		reconcile("before its Endpoints are seen", 5*time.Minute, "")
-		b.remove("web")
+		b.remove(at(services, "web"))
 		reconcile("and gone again", 0, "delete")
-		b.put(services, web())
+		b.put(web())
 		reconcile("and made a third time", 0, "create")
-		feed.Resume()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		b.feed.Resume()
 	})
 }

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// managedBy says on Endpoints who writes them.
+	// managedBy is the label that names the writer of Endpoints.
 	managedBy      = "endpoints.kubernetes.io/managed-by"
 	controllerName = "endpoint-controller"
-	// capacity is how many addresses Endpoints hold.
+	// capacity is the maximum number of addresses in Endpoints.
 	capacity = 1000
 )
 
-// subsets are the addresses of the pods of a service, packed.
+// subsets returns the addresses of a service's pods as packed subsets.
 func subsets(service *corev1.Service, selected []*corev1.Pod) []corev1.EndpointSubset {
 	var loose []corev1.EndpointSubset
 	for _, pod := range selected {
@@ -62,7 +62,7 @@ func single(address corev1.EndpointAddress, ports []corev1.EndpointPort, ready b
 	return corev1.EndpointSubset{NotReadyAddresses: []corev1.EndpointAddress{address}, Ports: ports}
 }
 
-// addressOf is the pod's address of the service's first IP family.
+// addressOf returns the pod's address in the service's first IP family.
 func addressOf(service *corev1.Service, pod *corev1.Pod) (corev1.EndpointAddress, bool) {
 	var v6 bool
 	switch {
@@ -87,7 +87,7 @@ func addressOf(service *corev1.Service, pod *corev1.Pod) (corev1.EndpointAddress
 	return corev1.EndpointAddress{}, false
 }
 
-// identity tells addresses apart: pods on the host's network share theirs.
+// identity distinguishes addresses: pods on the host's network share an IP.
 type identity struct {
 	ip  string
 	uid types.UID
@@ -100,13 +100,13 @@ func identityOf(a corev1.EndpointAddress) identity {
 	return identity{a.IP, a.TargetRef.UID}
 }
 
-// portGroup is a port and the addresses that have it, with whether they are ready.
+// portGroup is a port and the addresses that have it, with their readiness.
 type portGroup struct {
-	port  *corev1.EndpointPort // nil is no port at all
+	port  *corev1.EndpointPort // nil means no port
 	ready map[identity]bool
 }
 
-// portKey tells ports apart; its zero value is no port at all.
+// portKey distinguishes ports; its zero value means no port.
 type portKey struct {
 	some      bool
 	name, app string
@@ -126,9 +126,9 @@ func portKeyOf(port *corev1.EndpointPort) portKey {
 	return key
 }
 
-// pack brings subsets into their canonical form: ports that the same addresses have, in the same
-// state, share a subset. An address that is ready and not ready for a port is not ready. The
-// orders are upstream's: addresses by IP and uid, ports and subsets by a hash.
+// pack brings subsets into their canonical form: ports that the same addresses have, in the same state, share a subset.
+// An address that is both ready and unready for a port is unready. The sort orders are upstream's: addresses by IP and
+// uid, ports and subsets by a hash.
 func pack(loose []corev1.EndpointSubset) []corev1.EndpointSubset {
 	addresses := map[identity]corev1.EndpointAddress{}
 	byPort := map[portKey]*portGroup{}
@@ -164,7 +164,7 @@ func pack(loose []corev1.EndpointSubset) []corev1.EndpointSubset {
 	return join(addresses, byPort)
 }
 
-// join makes a subset of the ports that have the same addresses.
+// join combines ports that have the same addresses into subsets.
 func join(addresses map[identity]corev1.EndpointAddress, byPort map[portKey]*portGroup) []corev1.EndpointSubset {
 	packed := map[string]*corev1.EndpointSubset{}
 	for _, group := range byPort {
@@ -200,10 +200,10 @@ func join(addresses map[identity]corev1.EndpointAddress, byPort map[portKey]*por
 	return out
 }
 
-// sortByHash gives values, of which none are equal, upstream's order.
+// sortByHash sorts values, all of them different, in upstream's order.
 func sortByHash[T any](values []T) {
 	if len(values) < 2 {
-		return // hashing takes long
+		return // hashing is slow
 	}
 	type hashed struct {
 		value T
@@ -219,7 +219,7 @@ func sortByHash[T any](values []T) {
 	}
 }
 
-// upToDate tells whether Endpoints need no write.
+// upToDate reports whether Endpoints need no write.
 func upToDate(current *corev1.Endpoints, service *corev1.Service, wanted []corev1.EndpointSubset) bool {
 	if !maps.Equal(current.Labels, labelsFor(service, current.Labels)) {
 		return false
@@ -232,7 +232,7 @@ func upToDate(current *corev1.Endpoints, service *corev1.Service, wanted []corev
 		for _, addresses := range [][]corev1.EndpointAddress{subset.Addresses, subset.NotReadyAddresses} {
 			for _, address := range addresses {
 				if address.TargetRef != nil {
-					address.TargetRef.ResourceVersion = "" // not ours to keep up with
+					address.TargetRef.ResourceVersion = "" // not ours to keep up to date
 				}
 			}
 		}
@@ -240,8 +240,8 @@ func upToDate(current *corev1.Endpoints, service *corev1.Service, wanted []corev
 	return equality.Semantic.DeepEqual(had, wanted) || equality.Semantic.DeepEqual(pack(had), wanted)
 }
 
-// labelsFor are the labels of a service and who wrote them; whether the headless label is there
-// is as in had, since it alone is no reason to write.
+// labelsFor returns the labels of a service and the managed-by label. The headless label stays as it is in had, since
+// it alone is no reason to write.
 func labelsFor(service *corev1.Service, had map[string]string) map[string]string {
 	out := maps.Clone(service.Labels)
 	if out == nil {
@@ -263,7 +263,7 @@ func count(all []corev1.EndpointSubset) int {
 	return n
 }
 
-// desired is what Endpoints are to become.
+// desired returns the Endpoints to write.
 func desired(current *corev1.Endpoints, service *corev1.Service, wanted []corev1.EndpointSubset, trigger time.Time) *corev1.Endpoints {
 	next := current.DeepCopy()
 	next.Labels = labelsFor(service, nil)
@@ -280,8 +280,8 @@ func desired(current *corev1.Endpoints, service *corev1.Service, wanted []corev1
 	return next
 }
 
-// truncate cuts subsets down to capacity, each in proportion: addresses that are not ready when
-// that is enough, otherwise all of these and ready ones too.
+// truncate cuts subsets down to capacity, each in proportion: only unready addresses if that suffices, otherwise all of
+// these and some ready ones.
 func truncate(all []corev1.EndpointSubset) []corev1.EndpointSubset {
 	ready, notReady := 0, 0
 	for _, subset := range all {

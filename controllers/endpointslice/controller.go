@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/internal/backends"
-	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/controllers/ownership"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 )
@@ -25,10 +25,10 @@ import (
 // managedBy is the value of the label endpointslice.kubernetes.io/managed-by.
 const managedBy = "endpointslice-controller.k8s.io"
 
-// byService indexes slices by the service they are labelled with.
+// byService indexes slices by the service in their label.
 const byService = "endpointslice service"
 
-// sliceDelay is how long after a slice was changed by somebody else its service is looked at.
+// sliceDelay is how long after a foreign change of a slice its service is reconciled.
 const sliceDelay = time.Second
 
 // Sources is what the controller reads.
@@ -39,19 +39,19 @@ type Sources struct {
 	EndpointSlices *informer.Informer[*discoveryv1.EndpointSlice]
 }
 
-// Client is what the controller asks of the server: to create, update and delete slices.
+// Client is what the controller needs of the server: to create, update and delete slices.
 type Client interface {
 	client.Creator
 	client.Updater
 	client.Deleter
 }
 
-// Options of a Controller. The zero value is upstream's behaviour.
+// Options of a Controller. The zero value behaves as upstream.
 type Options struct {
-	// MaxEndpoints is how many endpoints a slice has at most; 0 is 100.
+	// MaxEndpoints is the maximum number of endpoints in a slice; 0 means 100.
 	MaxEndpoints int
-	// BatchPeriod is how long after the change of a pod the slices are written, so that one
-	// write takes in several changes; 0 is at once.
+	// BatchPeriod delays writing the slices after a pod has changed, which combines several changes into one write; 0
+	// means no delay.
 	BatchPeriod time.Duration
 }
 
@@ -72,8 +72,7 @@ var (
 	_ controllers.Retrier    = (*Controller)(nil)
 )
 
-// New makes the controller. It adds an index to the informer of slices, so that must not be
-// running yet.
+// New makes the controller. It adds an index to the informer of slices, which therefore must not be running yet.
 func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
 	in.EndpointSlices.AddIndex(byService, func(slice *discoveryv1.EndpointSlice) []string {
 		return []string{serviceOf(slice).String()}
@@ -90,8 +89,7 @@ func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
 // Name is "endpointslice-controller".
 func (c *Controller) Name() string { return "endpointslice-controller" }
 
-// Retry starts with a second and gives up after fifteen failures in a row, until something
-// changes.
+// Retry waits one second after the first failure and gives up after fifteen in a row, until something changes.
 func (c *Controller) Retry() controllers.Retry {
 	return controllers.Retry{First: time.Second, Max: 1000 * time.Second, Limit: 15}
 }
@@ -100,7 +98,7 @@ func kind() ownership.Kind {
 	return ownership.Kind{GroupVersionKind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), Resource: "endpointslices"}
 }
 
-// serviceOf is the key of the service that a slice is labelled with.
+// serviceOf returns the key of the service in the slice's label.
 func serviceOf(slice *discoveryv1.EndpointSlice) controllers.Key {
 	return controllers.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
 }
@@ -137,7 +135,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Updated: func(old, slice *discoveryv1.EndpointSlice) {
 			seen(slice)
 			if ours(old) && (!ours(slice) || serviceOf(old) != serviceOf(slice) || slice.DeletionTimestamp != nil) {
-				c.written.deleted(old) // it is not among those that the cache is to show any more
+				c.written.deleted(old) // the cache need not show it any more
 			}
 			switch {
 			case serviceOf(old) != serviceOf(slice):
@@ -172,16 +170,16 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	existing, current := c.existing(key)
 	if !current {
 		c.waiting.Add(key)
-		// They may have arrived before they were waited for.
+		// They may have arrived before the service began to wait.
 		if existing, current = c.existing(key); !current {
 			return controllers.Result{RequeueAfter: time.Second}, nil
 		}
 	}
 	pods := backends.Of(service, c.in.Pods)
-	trigger := c.triggers.Time(service, pods) // whether or not it comes to a write
+	trigger := c.triggers.Time(service, pods) // whether or not this leads to a write
 	if err := c.reconcile(ctx, service, pods, existing, trigger); err != nil {
 		c.recorder.Record(events.Event{
-			Regarding: ownership.Reference(corev1.SchemeGroupVersion.WithKind("Service"), service),
+			Regarding: events.About(corev1.SchemeGroupVersion.WithKind("Service"), service),
 			Type:      corev1.EventTypeWarning, Reason: "FailedToUpdateEndpointSlices",
 			Message: fmt.Sprintf("Error updating Endpoint Slices for Service %s/%s: %v", service.Namespace, service.Name, err),
 		})
@@ -201,7 +199,7 @@ func (c *Controller) existing(key controllers.Key) ([]*discoveryv1.EndpointSlice
 	return existing, !c.written.behind(key, existing)
 }
 
-// reconcile plans and writes, one IP family after the other.
+// reconcile plans and writes, one IP family after another.
 func (c *Controller) reconcile(ctx context.Context, service *corev1.Service, pods []*corev1.Pod, existing []*discoveryv1.EndpointSlice, trigger time.Time) error {
 	var errs []error
 	types := addressTypes(service)
@@ -230,8 +228,8 @@ func (c *Controller) reconcile(ctx context.Context, service *corev1.Service, pod
 	return utilerrors.NewAggregate(errs)
 }
 
-// carryOut writes a plan. Nothing is created for a service that is being deleted: the garbage
-// collector is deleting its slices just then.
+// carryOut carries out a plan. Nothing is created for a service that is being deleted: the garbage collector is
+// deleting its slices at that time.
 func (c *Controller) carryOut(ctx context.Context, service *corev1.Service, p plan, trigger time.Time) error {
 	failed := func(what string, err error) error {
 		return fmt.Errorf("failed to %s EndpointSlice for Service %s/%s: %w", what, service.Namespace, service.Name, err)
@@ -243,7 +241,7 @@ func (c *Controller) carryOut(ctx context.Context, service *corev1.Service, p pl
 		slice.Annotations = backends.Annotate(slice.Annotations, trigger)
 		got, err := c.client.Create(ctx, kind().Target(slice.Namespace, ""), slice, metav1.CreateOptions{})
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return nil // no retry will do better
+			return nil // a retry would fail, too
 		}
 		if err := c.note(got, err); err != nil {
 			return failed("create", err)
@@ -264,7 +262,7 @@ func (c *Controller) carryOut(ctx context.Context, service *corev1.Service, p pl
 	return nil
 }
 
-// note remembers what a write returned, for the cache to show it.
+// note records the result of a write until the cache shows it.
 func (c *Controller) note(got any, err error) error {
 	if err != nil {
 		return err
@@ -278,7 +276,7 @@ func (c *Controller) note(got any, err error) error {
 }
 
 func (c *Controller) delete(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
-	c.written.expectDeletion(slice) // first, for it may be seen before the call returns
+	c.written.expectDeletion(slice) // first, since the deletion may be seen before the call returns
 	err := c.client.Delete(ctx, kind().Target(slice.Namespace, slice.Name), metav1.DeleteOptions{})
 	if err != nil {
 		c.written.wrote(slice)
@@ -286,8 +284,7 @@ func (c *Controller) delete(ctx context.Context, slice *discoveryv1.EndpointSlic
 	return err
 }
 
-// addressTypes are those of the service's IP families. A service that was not given any has that
-// of its cluster IP, or IPv4.
+// addressTypes returns those of the service's IP families. A service without any has that of its cluster IP, or IPv4.
 func addressTypes(service *corev1.Service) []discoveryv1.AddressType {
 	var types []discoveryv1.AddressType
 	for _, family := range service.Spec.IPFamilies {

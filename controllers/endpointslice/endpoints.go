@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// endpointKey tells endpoints apart; everything else about them may change in place.
+// endpointKey identifies an endpoint; everything else about it may change in place.
 type endpointKey struct {
 	addresses, hostname, namespace, name string
 }
@@ -31,7 +31,7 @@ func endpointKeyOf(e *discoveryv1.Endpoint) endpointKey {
 	return key
 }
 
-// endpointSet is endpoints that are yet to be placed, in the order in which they came.
+// endpointSet holds endpoints that are not placed yet, in the order in which they were added.
 type endpointSet struct {
 	order []endpointKey
 	byKey map[endpointKey]discoveryv1.Endpoint
@@ -51,7 +51,7 @@ func newEndpointSet(all []discoveryv1.Endpoint) *endpointSet {
 
 func (s *endpointSet) len() int { return len(s.byKey) }
 
-// keep takes out those that are in had, in that order, and tells whether they differ from it.
+// keep removes the endpoints that are in had, returns them in that order, and reports whether they differ from had.
 func (s *endpointSet) keep(had []discoveryv1.Endpoint) (kept []discoveryv1.Endpoint, differ bool) {
 	for i := range had {
 		key := endpointKeyOf(&had[i])
@@ -79,7 +79,7 @@ func (s *endpointSet) fill(slice *discoveryv1.EndpointSlice, most int) {
 	}
 }
 
-// sameEndpoint compares what may change of an endpoint in place.
+// sameEndpoint compares what may change in place.
 func sameEndpoint(a, b *discoveryv1.Endpoint) bool {
 	return same(a.NodeName, b.NodeName) && same(a.Zone, b.Zone) &&
 		same(a.Conditions.Ready, b.Conditions.Ready) && same(a.Conditions.Serving, b.Conditions.Serving) &&
@@ -93,7 +93,7 @@ func same[T comparable](a, b *T) bool {
 	return *a == *b
 }
 
-// sameTarget compares all but the resource version, which is not ours to keep up with.
+// sameTarget compares all but the resource version, which is not ours to keep up to date.
 func sameTarget(a, b *corev1.ObjectReference) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -103,8 +103,8 @@ func sameTarget(a, b *corev1.ObjectReference) bool {
 	return x == y
 }
 
-// setHints brings the hints of all endpoints in line with the service's traffic distribution: the
-// slices that are written, and of the others those whose hints are not right.
+// setHints sets the hints of all endpoints according to the service's traffic distribution: in the slices to be written
+// anyway, and in others whose hints are wrong.
 func (p *planner) setHints(existing []*discoveryv1.EndpointSlice, out *plan) {
 	touched := map[string]bool{}
 	for _, slice := range slices.Concat(out.update, out.delete) {
@@ -130,7 +130,7 @@ func (p *planner) hint(slice *discoveryv1.EndpointSlice) {
 	}
 }
 
-// hinted tells whether all the hints in a slice are right.
+// hinted reports whether all hints in a slice are right.
 func (p *planner) hinted(slice *discoveryv1.EndpointSlice) bool {
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]
@@ -142,8 +142,8 @@ func (p *planner) hinted(slice *discoveryv1.EndpointSlice) bool {
 	return true
 }
 
-// hintsFor are the hints an endpoint is to have: without a traffic distribution none; with one,
-// each ready endpoint is for its zone, or its node too. Those of others do not matter then.
+// hintsFor returns the hints of an endpoint: none without a traffic distribution; with one, each ready endpoint is for
+// its zone, and possibly its node. The hints of other endpoints then do not matter.
 func (p *planner) hintsFor(e *discoveryv1.Endpoint) (hints *discoveryv1.EndpointHints, matter bool) {
 	distribution := ""
 	if p.service.Spec.TrafficDistribution != nil {

@@ -1,20 +1,20 @@
 package endpointslice_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,12 +22,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/informer/lag"
+	"github.com/keelson-dev/keelson/registry/core"
 )
 
 var (
@@ -38,72 +40,99 @@ var (
 
 type bench struct {
 	*testing.T
-	api    *fakeapi.Server
-	events fakeapi.Recorder
-	feed   *fakeapi.Feed[*discoveryv1.EndpointSlice]
-	// Of the controller: what it asks, if not the server itself, and where failures are logged.
+	api    *controllerstest.API
+	events controllerstest.Recorder
+	feed   *lag.Source[*discoveryv1.EndpointSlice]
+	// Stored under older rules.
+	services []*corev1.Service
+	pods     []*corev1.Pod
+	// Of the controller: what it asks, if not the API itself, and where failures are logged.
 	client *trial.Client
 	log    *slog.Logger
 }
 
-func inBubble(t *testing.T, o fakeapi.Options, test func(*bench)) { run(t, &bench{}, o, test) }
+// start makes a cluster with services of both families and a node.
+func (b *bench) start(t *testing.T) endpointslice.Sources {
+	b.T, b.api = t, controllerstest.Start(t, controllerstest.Options{
+		Services: core.Services{Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/112")}},
+		Objects: []informer.Object{
+			&networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.0.0.0/24", "fd00::/112"}}},
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{corev1.LabelTopologyZone: "z"}}},
+		},
+	})
+	b.feed = controllerstest.Source[*discoveryv1.EndpointSlice](b.api, resource)
+	detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+	return endpointslice.Sources{
+		Services:       informer.New(trial.Stored[*corev1.Service]{Source: controllerstest.Source[*corev1.Service](b.api, services), Objects: b.services}, detect),
+		Pods:           informer.New(trial.Stored[*corev1.Pod]{Source: controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods()), Objects: b.pods}, detect),
+		Nodes:          informer.New(controllerstest.Source[*corev1.Node](b.api, nodes), detect),
+		EndpointSlices: informer.New(b.feed, detect),
+	}
+}
 
-func run(t *testing.T, b *bench, o fakeapi.Options, test func(*bench)) {
+// run runs test against a controller; before, if not nil, makes what is there when it starts.
+func (b *bench) run(t *testing.T, before, test func(*bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b.T, b.api = t, fakeapi.New(o)
+		in := b.start(t)
 		var asked endpointslice.Client = b.api
 		if b.client != nil {
 			b.client.Client = b.api
 			asked = b.client
 		}
-		b.feed = fakeapi.Source[*discoveryv1.EndpointSlice](b.api, resource)
-		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
-		in := endpointslice.Sources{
-			Services:       informer.New(fakeapi.Source[*corev1.Service](b.api, services), detect),
-			Pods:           informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
-			Nodes:          informer.New(fakeapi.Source[*corev1.Node](b.api, nodes), detect),
-			EndpointSlices: informer.New(b.feed, detect),
+		if before != nil {
+			before(b)
 		}
 		loop := controllers.NewLoop(endpointslice.New(in, asked, &b.events, endpointslice.Options{}), controllers.Options{Logger: b.log})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop).Run(ctx) }()
-		b.putIn("", nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{corev1.LabelTopologyZone: "z"}}})
+		controllerstest.Go(t, in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop)
+		synctest.Wait()
 		test(b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
-func (b *bench) put(r schema.GroupVersionResource, obj runtime.Object) {
-	b.Helper()
-	b.putIn("ns", r, obj)
+func inBubble(t *testing.T, test func(*bench)) {
+	t.Helper()
+	new(bench).run(t, nil, test)
 }
 
-func (b *bench) putIn(namespace string, r schema.GroupVersionResource, obj runtime.Object) {
+func (b *bench) put(objects ...informer.Object) {
 	b.Helper()
-	if _, err := b.api.Create(b.Context(), client.Target{Resource: r, Namespace: namespace}, obj, metav1.CreateOptions{}); err != nil {
+	for _, obj := range objects {
+		controllerstest.Add(b, b.api, obj)
+	}
+	synctest.Wait()
+}
+
+func at(resource schema.GroupVersionResource, name string) client.Target {
+	return client.Target{Resource: resource, Namespace: "ns", Name: name}
+}
+
+// status is where a pod's status is changed.
+func status(pod string) client.Target {
+	t := at(controllerstest.Pods(), pod)
+	t.Subresource = "status"
+	return t
+}
+
+// change changes what is at a target, as another user.
+func change[T runtime.Object](b *bench, at client.Target, change func(T)) {
+	b.Helper()
+	main := at
+	main.Subresource = ""
+	obj, err := client.As[T](b.api.Others.Get(b.Context(), main))
+	if err != nil {
+		b.Fatal(err)
+	}
+	change(obj)
+	if _, err := b.api.Others.Update(b.Context(), at, obj, metav1.UpdateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
 }
 
-func (b *bench) change(r schema.GroupVersionResource, name string, change func(runtime.Object)) {
+func (b *bench) remove(at client.Target) {
 	b.Helper()
-	t := client.Target{Resource: r, Namespace: "ns", Name: name}
-	obj, err := b.api.Get(b.Context(), t)
-	if err != nil {
-		b.Fatal(err)
-	}
-	change(obj)
-	if _, err := b.api.Update(b.Context(), t, obj, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	t.Subresource = "status"
-	obj.(metav1.Object).SetResourceVersion("")
-	if _, err := b.api.Update(b.Context(), t, obj, metav1.UpdateOptions{}); err != nil {
+	if err := b.api.Others.Delete(b.Context(), at, metav1.DeleteOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
@@ -111,11 +140,11 @@ func (b *bench) change(r schema.GroupVersionResource, name string, change func(r
 
 func (b *bench) slices() []discoveryv1.EndpointSlice {
 	b.Helper()
-	out, err := b.api.List(b.Context(), client.Target{Resource: resource, Namespace: "ns"}, metav1.ListOptions{})
+	out, err := client.As[*discoveryv1.EndpointSliceList](b.api.Others.List(b.Context(), at(resource, ""), metav1.ListOptions{}))
 	if err != nil {
 		b.Fatal(err)
 	}
-	return out.(*discoveryv1.EndpointSliceList).Items
+	return out.Items
 }
 
 // text is "type address(conditions),…:ports"; conditions are ready, serving, terminating.
@@ -154,12 +183,25 @@ func (b *bench) want(want ...string) {
 
 func service(ports ...corev1.ServicePort) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"l": "v"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Labels: map[string]string{"l": "v"}},
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"app": "web"}, ClusterIP: "10.0.0.1",
 			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Ports: ports,
 		},
 	}
+}
+
+// dual is a service of both families.
+func dual(first, second corev1.IPFamily) *corev1.Service {
+	s, both := service(http()), corev1.IPFamilyPolicyRequireDualStack
+	s.Spec.ClusterIP, s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = "", []corev1.IPFamily{first, second}, &both
+	return s
+}
+
+// single gives the second family of a service up.
+func single(s *corev1.Service) {
+	one := corev1.IPFamilyPolicySingleStack
+	s.Spec.IPFamilyPolicy = &one
 }
 
 func port(name string, target intstr.IntOrString) corev1.ServicePort {
@@ -171,11 +213,12 @@ func http() corev1.ServicePort { return port("http", intstr.FromInt32(8080)) }
 // pod is a running pod of app web; it is ready unless its name starts with "un".
 func pod(name string, ips ...string) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{NodeName: "node"},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	for _, ip := range ips {
+		p.Status.PodIP = ips[0]
 		p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: ip})
 	}
 	if !strings.HasPrefix(name, "un") {
@@ -185,11 +228,11 @@ func pod(name string, ips ...string) *corev1.Pod {
 }
 
 func TestFollowsPods(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.put(services, service(http()))
+	inBubble(t, func(b *bench) {
+		b.put(service(http()))
 		b.want("IPv4 :")
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4", "fd00::4"))
-		b.put(fakeapi.Pods, pod("unready", "1.2.3.5"))
+		b.put(pod("a", "1.2.3.4", "fd00::4"))
+		b.put(pod("unready", "1.2.3.5"))
 		b.want("IPv4 1.2.3.4(rs),1.2.3.5():http=8080")
 		slice := b.slices()[0]
 		if slice.GenerateName != "web-" || !strings.HasPrefix(slice.Name, "web-") || !maps.Equal(slice.Labels, map[string]string{
@@ -207,18 +250,15 @@ func TestFollowsPods(t *testing.T) {
 		if p := slice.Ports[0]; *p.Name != "http" || *p.Port != 8080 || *p.Protocol != corev1.ProtocolTCP {
 			b.Errorf("port %+v", p)
 		}
-		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "a"}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		synctest.Wait()
+		b.remove(at(controllerstest.Pods(), "a"))
 		b.want("IPv4 1.2.3.4(st),1.2.3.5():http=8080") // still serving
 		now := int64(0)
-		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "a"}, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		if err := b.api.Others.Delete(b.Context(), at(controllerstest.Pods(), "a"), metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 			b.Fatal(err)
 		}
 		synctest.Wait()
 		b.want("IPv4 1.2.3.5():http=8080")
-		b.change(fakeapi.Pods, "unready", func(o runtime.Object) { o.(*corev1.Pod).Status.Phase = corev1.PodSucceeded })
+		change(b, status("unready"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 		b.want("IPv4 :")
 		for _, e := range b.events.Take() {
 			b.Error(e)
@@ -227,29 +267,41 @@ func TestFollowsPods(t *testing.T) {
 }
 
 func TestKindsOfServices(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		service func(*corev1.Service)
+	with := func(change func(*corev1.ServiceSpec)) *corev1.Service {
+		s := service(http())
+		change(&s.Spec)
+		return s
+	}
+	both := []string{"IPv4 1.2.3.4(rs),1.2.3.5():http=8080"}
+	for name, tt := range map[string]struct {
+		service *corev1.Service
+		old     bool // stored under older rules
 		want    []string
 	}{
-		{"ordinary", func(*corev1.Service) {}, []string{"IPv4 1.2.3.4(rs),1.2.3.5():http=8080"}},
-		{"publishes not ready", func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }, []string{"IPv4 1.2.3.4(rs),1.2.3.5(r):http=8080"}},
-		{"dual stack", func(s *corev1.Service) {
-			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
-		}, []string{"IPv4 1.2.3.4(rs),1.2.3.5():http=8080", "IPv6 fd00::4(rs):http=8080"}},
-		{"no family, cluster IP", func(s *corev1.Service) { s.Spec.IPFamilies, s.Spec.ClusterIP = nil, "fd00::1" }, []string{"IPv6 fd00::4(rs):http=8080"}},
-		{"no family at all", func(s *corev1.Service) { s.Spec.IPFamilies, s.Spec.ClusterIP = nil, "" }, []string{"IPv4 1.2.3.4(rs),1.2.3.5():http=8080"}},
-		{"headless without ports", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.Ports = "None", nil }, []string{"IPv4 1.2.3.4(rs),1.2.3.5():"}},
-		{"without selector", func(s *corev1.Service) { s.Spec.Selector = nil }, nil},
-		{"external", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }, nil},
+		"ordinary":            {service(http()), false, both},
+		"publishes not ready": {with(func(s *corev1.ServiceSpec) { s.PublishNotReadyAddresses = true }), false, []string{"IPv4 1.2.3.4(rs),1.2.3.5(r):http=8080"}},
+		"dual stack": {dual(corev1.IPv6Protocol, corev1.IPv4Protocol), false,
+			[]string{"IPv4 1.2.3.4(rs),1.2.3.5():http=8080", "IPv6 fd00::4(rs):http=8080"}},
+		"no family, cluster IP":  {with(func(s *corev1.ServiceSpec) { s.IPFamilies, s.ClusterIP = nil, "fd00::1" }), true, []string{"IPv6 fd00::4(rs):http=8080"}},
+		"no family at all":       {with(func(s *corev1.ServiceSpec) { s.IPFamilies, s.ClusterIP = nil, "" }), true, both},
+		"headless without ports": {with(func(s *corev1.ServiceSpec) { s.ClusterIP, s.Ports = "None", nil }), false, []string{"IPv4 1.2.3.4(rs),1.2.3.5():"}},
+		"without selector":       {with(func(s *corev1.ServiceSpec) { s.Selector = nil }), false, nil},
+		"external": {with(func(s *corev1.ServiceSpec) {
+			s.Type, s.ExternalName, s.ClusterIP, s.IPFamilies = corev1.ServiceTypeExternalName, "example.com", "", nil
+		}), false, nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, func(b *bench) {
-				b.put(fakeapi.Pods, pod("a", "1.2.3.4", "fd00::4"))
-				b.put(fakeapi.Pods, pod("unready", "1.2.3.5"))
-				s := service(http())
-				tt.service(s)
-				b.put(services, s)
+		t.Run(name, func(t *testing.T) {
+			b := &bench{}
+			if tt.old {
+				tt.service.UID = "old"
+				b.services = []*corev1.Service{tt.service}
+			}
+			b.run(t, func(b *bench) { b.put(pod("a", "1.2.3.4", "fd00::4"), pod("unready", "1.2.3.5")) }, func(b *bench) {
+				s := tt.service
+				if !tt.old {
+					s = controllerstest.Add(b, b.api, s)
+					synctest.Wait()
+				}
 				b.want(tt.want...)
 				for _, slice := range b.slices() {
 					_, headless := slice.Labels[corev1.IsHeadlessService]
@@ -263,11 +315,11 @@ func TestKindsOfServices(t *testing.T) {
 }
 
 func TestManyEndpoints(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		for i := range 250 {
-			b.put(fakeapi.Pods, pod(fmt.Sprintf("p%03d", i), fmt.Sprintf("1.2.%d.%d", i/100, i%100)))
+			b.put(pod(fmt.Sprintf("p%03d", i), fmt.Sprintf("1.2.%d.%d", i/100, i%100)))
 		}
-		b.put(services, service(http()))
+		b.put(service(http()))
 		sizes := func() (out []int) {
 			for _, slice := range b.slices() {
 				out = append(out, len(slice.Endpoints))
@@ -278,13 +330,11 @@ func TestManyEndpoints(t *testing.T) {
 			b.Fatalf("sizes %v", got)
 		}
 		b.api.Reset()
-		b.put(fakeapi.Pods, pod("p250", "1.3.0.0"))
-		b.change(fakeapi.Pods, "p000", func(o runtime.Object) { o.(*corev1.Pod).Status.Conditions = nil })
+		b.put(pod("p250", "1.3.0.0"))
+		change(b, status("p000"), func(p *corev1.Pod) { p.Status.Conditions = nil })
 		var writes []string
-		for _, a := range b.api.Actions() {
-			if a.Target.Resource == resource {
-				writes = append(writes, a.String())
-			}
+		for _, w := range b.api.Writes() {
+			writes = append(writes, w.String())
 		}
 		if got := sizes(); !slices.Equal(got, []int{100, 100, 51}) || !slices.Equal(writes, []string{"update endpointslices ns/web-00003", "update endpointslices ns/web-00001"}) {
 			b.Errorf("sizes %v, writes %v", got, writes)
@@ -293,79 +343,70 @@ func TestManyEndpoints(t *testing.T) {
 }
 
 func TestRepairsWhatOthersChange(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
-		b.put(services, service(http()))
+	inBubble(t, func(b *bench) {
+		b.put(pod("a", "1.2.3.4"))
+		b.put(service(http()))
 		name := b.slices()[0].Name
-		b.change(resource, name, func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Endpoints = nil })
+		change(b, at(resource, name), func(e *discoveryv1.EndpointSlice) { e.Endpoints = nil })
 		time.Sleep(2 * time.Second)
 		b.want("IPv4 1.2.3.4(rs):http=8080")
-		if err := b.api.Delete(b.Context(), client.Target{Resource: resource, Namespace: "ns", Name: name}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.remove(at(resource, name))
 		time.Sleep(2 * time.Second)
 		b.want("IPv4 1.2.3.4(rs):http=8080")
-		b.put(resource, &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Name: "foreign", Labels: map[string]string{"kubernetes.io/service-name": "web"}},
+		b.put(&discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Name: "foreign", Labels: map[string]string{"kubernetes.io/service-name": "web"}},
 			AddressType: discoveryv1.AddressTypeIPv4,
 		})
 		time.Sleep(2 * time.Second)
 		b.want("IPv4 1.2.3.4(rs):http=8080", "IPv4 :") // left alone
 		b.api.Reset()
 		time.Sleep(24 * time.Hour)
-		if a := b.api.Actions(); len(a) != 0 {
-			b.Errorf("actions %v", a)
+		if wrote := b.api.Writes(); len(wrote) != 0 {
+			b.Errorf("wrote %v", wrote)
 		}
 	})
 }
 
 func TestMissingNodeAndFailures(t *testing.T) {
-	var fail atomic.Bool
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if fail.Load() && a.Target.Resource == resource {
-			return errors.New("no")
-		}
-		return nil
-	}}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		lost := pod("lost", "1.2.3.4")
 		lost.Spec.NodeName = "later"
-		b.put(fakeapi.Pods, lost)
-		b.put(services, service(http()))
+		b.put(lost)
+		b.put(service(http()))
 		b.want("IPv4 :")
 		want := "Warning FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service ns/web: skipping Pod lost for Service ns/web: Node later Not Found"
 		if got := b.events.Take(); len(got) != 1 || got[0] != want {
 			b.Errorf("events %q, want %q", got, want)
 		}
-		b.putIn("", nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "later"}})
+		b.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "later"}})
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
 		b.want("IPv4 1.2.3.4(rs):http=8080")
-		fail.Store(true)
-		b.put(fakeapi.Pods, pod("a", "1.2.3.5"))
+		b.api.Inject(faults.Fault{Resource: "endpointslices", Err: errors.New("no"), Times: -1})
+		b.put(pod("a", "1.2.3.5"))
 		want = "Warning FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service ns/web: failed to update web-00001 EndpointSlice for Service ns/web: no"
 		if got := b.events.Take(); len(got) != 1 || got[0] != want {
 			b.Errorf("events %q, want %q", got, want)
 		}
-		fail.Store(false)
+		b.api.Heal()
 		time.Sleep(time.Minute)
 		b.want("IPv4 1.2.3.4(rs),1.2.3.5(rs):http=8080")
 	})
 }
 
 func TestHints(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
-		s := service(http())
-		b.put(services, s)
+	inBubble(t, func(b *bench) {
+		b.put(pod("a", "1.2.3.4"))
+		b.put(service(http()))
 		hints := func(distribution *string) string {
-			b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Spec.TrafficDistribution = distribution })
+			change(b, at(services, "web"), func(s *corev1.Service) { s.Spec.TrafficDistribution = distribution })
 			h := b.slices()[0].Endpoints[0].Hints
 			if h == nil {
 				return "none"
 			}
 			return fmt.Sprint(h.ForZones, h.ForNodes)
 		}
-		for distribution, want := range map[string]string{"PreferClose": "[{z}] []", "PreferSameZone": "[{z}] []", "PreferSameNode": "[{z}] [{node}]", "Else": "none"} {
+		for distribution, want := range map[string]string{"PreferClose": "[{z}] []", "PreferSameZone": "[{z}] []", "PreferSameNode": "[{z}] [{node}]"} {
 			if got := hints(&distribution); got != want {
 				b.Errorf("%s: %s, want %s", distribution, got, want)
 			}

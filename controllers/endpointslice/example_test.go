@@ -8,42 +8,44 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// The controller reads from informers and writes through a client; here both are a server in
+// The controller reads from informers and writes through a client; here both are an API in
 // memory. It ends with the first slice.
 func Example() {
+	services, nodes := corev1.SchemeGroupVersion.WithResource("services"), corev1.SchemeGroupVersion.WithResource("nodes")
+	resource := discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
 	ctx, stop := context.WithCancel(context.Background())
-	api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Target.Resource == resource {
-			fmt.Println(a)
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	api, err := controllerstest.New(controllerstest.Options{Objects: []informer.Object{s}, Before: func(r faults.Request) error {
+		if r.Target.Resource == resource {
+			fmt.Println(r)
 			stop()
 		}
 		return nil
 	}})
-	in := endpointslice.Sources{
-		Services:       informer.New(fakeapi.Source[*corev1.Service](api, services), informer.Options{}),
-		Pods:           informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
-		Nodes:          informer.New(fakeapi.Source[*corev1.Node](api, nodes), informer.Options{}),
-		EndpointSlices: informer.New(fakeapi.Source[*discoveryv1.EndpointSlice](api, resource), informer.Options{}),
-	}
-	loop := controllers.NewLoop(endpointslice.New(in, api, &fakeapi.Recorder{}, endpointslice.Options{}), controllers.Options{})
-
-	s := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}},
-	}
-	if _, err := api.Create(ctx, client.Target{Resource: services, Namespace: "default"}, s, metav1.CreateOptions{}); err != nil {
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(lifecycle.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop).Run(ctx))
+	in := endpointslice.Sources{
+		Services:       informer.New(controllerstest.Source[*corev1.Service](api, services), informer.Options{}),
+		Pods:           informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{}),
+		Nodes:          informer.New(controllerstest.Source[*corev1.Node](api, nodes), informer.Options{}),
+		EndpointSlices: informer.New(controllerstest.Source[*discoveryv1.EndpointSlice](api, resource), informer.Options{}),
+	}
+	loop := controllers.NewLoop(endpointslice.New(in, api, &controllerstest.Recorder{}, endpointslice.Options{}), controllers.Options{})
+
+	fmt.Println(lifecycle.Group(api, in.Services, in.Pods, in.Nodes, in.EndpointSlices, loop).Run(ctx))
 	// Output:
 	// create endpointslices default/web-
 	// <nil>

@@ -18,29 +18,28 @@ import (
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 )
 
-// plan is what to write of a service's slices of one address type. The slices to create and
-// update are copies of our own.
+// plan is what to write for a service's slices of one address type. The slices to create and update are our own copies.
 type plan struct {
 	create, update, delete []*discoveryv1.EndpointSlice
 }
 
-// planner finds the plan for a service and an address type.
+// planner computes the plan for a service and an address type.
 type planner struct {
 	service     *corev1.Service
 	addressType discoveryv1.AddressType
-	most        int      // endpoints in a slice
+	most        int      // maximum number of endpoints in a slice
 	groups      []*group // in the order of their first pod
 }
 
-// group is the endpoints that have the same ports.
+// group holds the endpoints that have the same ports.
 type group struct {
 	key       string
 	ports     []discoveryv1.EndpointPort
 	endpoints []discoveryv1.Endpoint // not placed yet
 }
 
-// take makes endpoints of the pods. Those on a node that does not exist are left out, with an
-// error each, unless the service publishes whatever there is.
+// take makes endpoints of the pods. Those on a missing node are left out, with an error each, unless the service
+// publishes addresses that are not ready.
 func (p *planner) take(selected []*corev1.Pod, node func(string) (*corev1.Node, bool)) (missing []error) {
 	for _, pod := range selected {
 		if !backends.Reachable(pod) {
@@ -60,7 +59,7 @@ func (p *planner) take(selected []*corev1.Pod, node func(string) (*corev1.Node, 
 	return missing
 }
 
-// group returns the group that has these ports, making it if there is none.
+// group returns the group with these ports and creates it if necessary.
 func (p *planner) group(ports []discoveryv1.EndpointPort) *group {
 	key := portKey(ports)
 	for _, g := range p.groups {
@@ -73,7 +72,7 @@ func (p *planner) group(ports []discoveryv1.EndpointPort) *group {
 	return g
 }
 
-// plan compares with the existing slices of the address type, which are in name order.
+// plan compares the endpoints with the existing slices of the address type, which are in name order.
 func (p *planner) plan(existing []*discoveryv1.EndpointSlice) plan {
 	var out plan
 	byPorts := map[string][]*discoveryv1.EndpointSlice{}
@@ -81,7 +80,7 @@ func (p *planner) plan(existing []*discoveryv1.EndpointSlice) plan {
 		if ownedBy(slice, p.service) {
 			byPorts[portKey(slice.Ports)] = append(byPorts[portKey(slice.Ports)], slice)
 		} else {
-			out.delete = append(out.delete, slice) // of an older service of that name
+			out.delete = append(out.delete, slice) // of an older service with the same name
 		}
 	}
 	for _, g := range p.groups {
@@ -92,7 +91,7 @@ func (p *planner) plan(existing []*discoveryv1.EndpointSlice) plan {
 		out.delete = append(out.delete, byPorts[key]...)
 	}
 	if len(existing) == len(out.delete) && len(out.create) == 0 {
-		// None would be left: there is to be one without endpoints.
+		// None would be left: create one without endpoints.
 		empty := p.newSlice(nil)
 		if len(out.delete) == 1 && sameEmpty(out.delete[0], empty) {
 			out.delete = nil
@@ -105,9 +104,8 @@ func (p *planner) plan(existing []*discoveryv1.EndpointSlice) plan {
 	return out
 }
 
-// place puts the endpoints of a group into its slices: it keeps them where they are, then fills
-// slices that change anyhow, the fullest first, then one that has room for the rest, and then new
-// ones.
+// place puts the endpoints of a group into its slices: existing ones stay where they are; new ones fill slices that
+// change anyway, the fullest first, then one slice with room for the rest, then new slices.
 func (p *planner) place(g *group, existing []*discoveryv1.EndpointSlice, out *plan) {
 	wanted := newEndpointSet(g.endpoints)
 	var changed, unchanged []*discoveryv1.EndpointSlice
@@ -133,7 +131,7 @@ func (p *planner) place(g *group, existing []*discoveryv1.EndpointSlice, out *pl
 	for wanted.len() > 0 {
 		if i := bestFit(unchanged, wanted.len(), p.most); i >= 0 {
 			next := unchanged[i].DeepCopy()
-			wanted.fill(next, p.most) // all that are left
+			wanted.fill(next, p.most) // all that remain
 			changed = append(changed, next)
 			break
 		}
@@ -144,8 +142,8 @@ func (p *planner) place(g *group, existing []*discoveryv1.EndpointSlice, out *pl
 	out.update = append(out.update, changed...)
 }
 
-// bestFit returns the slice that n endpoints fill up most without overflowing, or -1. Whole
-// slices' worth of endpoints get slices of their own.
+// bestFit returns the slice that n endpoints fill up most without overflowing, or -1. Multiples of a full slice go to
+// slices of their own.
 func bestFit(all []*discoveryv1.EndpointSlice, n, most int) int {
 	best, least := -1, most
 	if n >= most {
@@ -174,7 +172,7 @@ func (p *planner) reuse(out *plan) {
 	})
 }
 
-// newSlice is a slice of the service without endpoints.
+// newSlice returns a slice of the service without endpoints.
 func (p *planner) newSlice(ports []discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {
 	service := corev1.SchemeGroupVersion.WithKind("Service")
 	slice := &discoveryv1.EndpointSlice{
@@ -194,8 +192,7 @@ func (p *planner) newSlice(ports []discoveryv1.EndpointPort) *discoveryv1.Endpoi
 	return slice
 }
 
-// labels are those of the service and the reserved ones, and whether those that are not reserved
-// differ from the slice's.
+// labels returns those of the service and the reserved ones, and whether the others differ from the slice's.
 func (p *planner) labels(slice *discoveryv1.EndpointSlice) (map[string]string, bool) {
 	reserved := func(name, _ string) bool {
 		return name == discoveryv1.LabelServiceName || name == discoveryv1.LabelManagedBy || name == corev1.IsHeadlessService
@@ -220,13 +217,13 @@ func ownedBy(slice *discoveryv1.EndpointSlice, service *corev1.Service) bool {
 	})
 }
 
-// sameEmpty compares a slice with one of its address type that has no endpoints, as far as we care.
+// sameEmpty compares a slice with one of its address type that has no endpoints, ignoring what we do not set.
 func sameEmpty(slice, empty *discoveryv1.EndpointSlice) bool {
 	return len(slice.Endpoints) == 0 && len(slice.Ports) == 0 && maps.Equal(slice.Labels, empty.Labels) &&
 		equality.Semantic.DeepEqual(slice.OwnerReferences, empty.OwnerReferences)
 }
 
-// portsOf are the ports of a pod that a service leads to, in upstream's order.
+// portsOf returns the target ports of a service on a pod, in upstream's order.
 func portsOf(service *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPort {
 	ports := []discoveryv1.EndpointPort{}
 	for i := range service.Spec.Ports {
@@ -242,7 +239,7 @@ func portsOf(service *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPor
 	return ports
 }
 
-// portKey tells sets of ports apart.
+// portKey distinguishes sets of ports.
 func portKey(ports []discoveryv1.EndpointPort) string {
 	keys := make([]string, len(ports))
 	for i, p := range ports {
@@ -265,7 +262,7 @@ func portKey(ports []discoveryv1.EndpointPort) string {
 	return strings.Join(keys, ",")
 }
 
-// endpointOf is the endpoint of a pod. The node may be nil.
+// endpointOf returns the endpoint of a pod. The node may be nil.
 func endpointOf(service *corev1.Service, pod *corev1.Pod, node *corev1.Node, addressType discoveryv1.AddressType) discoveryv1.Endpoint {
 	serving, terminating := pods.Ready(pod), pod.DeletionTimestamp != nil
 	ready := service.Spec.PublishNotReadyAddresses || serving && !terminating
@@ -292,7 +289,7 @@ func endpointOf(service *corev1.Service, pod *corev1.Pod, node *corev1.Node, add
 	return e
 }
 
-// familyOf is the address type of an IP, or "" when it is none.
+// familyOf returns the address type of an IP, or "" if it is invalid.
 func familyOf(ip string) discoveryv1.AddressType {
 	switch {
 	case netutils.IsIPv4String(ip):

@@ -1,7 +1,6 @@
 package endpointslice_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,16 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
-	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // podsAt are ready pods with these last bytes of their addresses.
@@ -261,21 +256,12 @@ func TestHintsByDistribution(t *testing.T) {
 // TestOwnWrites: what the controller wrote itself does not make it look again; what others do to that does.
 func TestOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{})
-		feed := fakeapi.Source[*discoveryv1.EndpointSlice](api, resource)
-		in := endpointslice.Sources{
-			Services:       informer.New(fakeapi.Source[*corev1.Service](api, services), informer.Options{}),
-			Pods:           informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
-			Nodes:          informer.New(fakeapi.Source[*corev1.Node](api, nodes), informer.Options{}),
-			EndpointSlices: informer.New(feed, informer.Options{}),
-		}
+		b := &bench{}
+		in := b.start(t)
 		var q trial.Queue
-		c := endpointslice.New(in, api, &fakeapi.Recorder{}, endpointslice.Options{})
+		c := endpointslice.New(in, b.api, &b.events, endpointslice.Options{})
 		c.Watch(&q)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices).Run(ctx) }()
-		b := &bench{T: t, api: api}
+		controllerstest.Go(t, in.Services, in.Pods, in.Nodes, in.EndpointSlices)
 		want := func(what, want string) {
 			t.Helper()
 			synctest.Wait()
@@ -283,93 +269,84 @@ func TestOwnWrites(t *testing.T) {
 				t.Errorf("%s: %q, want %q", what, got, want)
 			}
 		}
+		late := false
 		reconcile := func(what string, again time.Duration) {
 			t.Helper()
-			result, err := c.Reconcile(ctx, controllers.Key{Namespace: "ns", Name: "web"})
+			b.feed.Hold() // a write that the cache shows before it is answered is taken for somebody's
+			if !late {
+				defer b.feed.Resume()
+			}
+			result, err := c.Reconcile(t.Context(), controllers.Key{Namespace: "ns", Name: "web"})
 			if err != nil || result.RequeueAfter != again {
 				t.Errorf("%s: %v, %v", what, result, err)
 			}
 		}
-		s := service(http())
-		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-		b.put(services, s)
+		b.put(dual(corev1.IPv4Protocol, corev1.IPv6Protocol))
 		want("a service", "ns/web")
 		reconcile("a service", 0)
 		want("its slices", "")
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = map[string]string{"l": "w"} })
+		change(b, at(services, "web"), func(s *corev1.Service) { s.Labels = map[string]string{"l": "w"} })
 		want("a change of the service", "ns/web")
 		reconcile("a change of the service", 0)
 		want("a change of the slices", "")
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol} })
+		change(b, at(services, "web"), single)
 		want("one family less", "ns/web")
 		reconcile("one family less", 0)
 		want("a slice that we deleted", "")
 
 		name := b.slices()[0].Name
-		remove := func() {
-			t.Helper()
-			if err := api.Delete(ctx, client.Target{Resource: resource, Namespace: "ns", Name: name}, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		remove()
+		b.remove(at(resource, name))
 		want("a slice that somebody deleted", "ns/web+1s")
 		reconcile("a slice that somebody deleted", 0)
 		want("another one", "")
 		name = b.slices()[0].Name
-		b.change(resource, name, func(o runtime.Object) {
-			o.(*discoveryv1.EndpointSlice).Labels["endpointslice.kubernetes.io/managed-by"] = "somebody"
+		change(b, at(resource, name), func(e *discoveryv1.EndpointSlice) {
+			e.Labels["endpointslice.kubernetes.io/managed-by"] = "somebody"
 		})
 		want("a slice that somebody took", "ns/web+1s")
-		remove()
+		b.remove(at(resource, name))
 		want("and deleted", "")
 		reconcile("without it", 0)
 		want("a third one", "")
 
-		feed.Hold()
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = map[string]string{"l": "x"} })
+		late = true
+		change(b, at(services, "web"), func(s *corev1.Service) { s.Labels = map[string]string{"l": "x"} })
 		reconcile("a slice that the cache is to show", 0)
 		want("a change of the service", "ns/web")
 		reconcile("the cache is behind", time.Second)
-		feed.Resume()
+		b.feed.Resume()
 		want("it has caught up", "ns/web")
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
 // TestOthersSlices: slices that others manage for a service, or took over, and those that are being deleted, are none of ours:
 // others are made in their place.
 func TestOthersSlices(t *testing.T) {
-	label := func(name, value string) func(runtime.Object) {
-		return func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Labels[name] = value }
+	label := func(name, value string) func(*discoveryv1.EndpointSlice) {
+		return func(s *discoveryv1.EndpointSlice) { s.Labels[name] = value }
 	}
 	const one, more = "IPv4 1.2.3.4(rs):http=8080", "IPv4 1.2.3.4(rs),1.2.3.5(rs):http=8080"
 	for name, tt := range map[string]struct {
-		change func(runtime.Object)
+		change func(*discoveryv1.EndpointSlice)
 		delete bool
 	}{
 		"taken":   {label("endpointslice.kubernetes.io/managed-by", "somebody"), false},
 		"moved":   {label("kubernetes.io/service-name", "db"), false},
-		"deleted": {func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Finalizers = []string{"x/y"} }, true},
+		"deleted": {func(s *discoveryv1.EndpointSlice) { s.Finalizers = []string{"x/y"} }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, func(b *bench) {
-				b.put(services, service(http()))
-				b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+			inBubble(t, func(b *bench) {
+				b.put(service(http()))
+				b.put(pod("a", "1.2.3.4"))
 				mine := b.slices()[0].Name
-				b.change(resource, mine, tt.change)
+				change(b, at(resource, mine), tt.change)
 				if tt.delete {
-					if err := b.api.Delete(b.Context(), client.Target{Resource: resource, Namespace: "ns", Name: mine}, metav1.DeleteOptions{}); err != nil {
-						b.Fatal(err)
-					}
+					b.remove(at(resource, mine))
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				b.want(one, one)
-				b.put(fakeapi.Pods, pod("b", "1.2.3.5"))
+				b.put(pod("b", "1.2.3.5"))
 				b.want(more, one)
 			})
 		})

@@ -1,7 +1,6 @@
 package endpointslice_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -13,33 +12,29 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // TestEveryFailure: whichever request fails, the failure is reported and made up for.
 func TestEveryFailure(t *testing.T) {
 	trial.EveryFailure(t, nil, func(c *trial.Client, log *slog.Logger) (state string) {
-		run(t, &bench{client: c, log: log}, fakeapi.Options{}, func(b *bench) {
-			s := service(http())
-			s.Spec.IPFamilies = append(s.Spec.IPFamilies, corev1.IPv6Protocol)
-			b.put(services, s)
+		(&bench{client: c, log: log}).run(t, nil, func(b *bench) {
+			b.put(dual(corev1.IPv4Protocol, corev1.IPv6Protocol))
 			time.Sleep(time.Minute)
-			b.put(fakeapi.Pods, pod("a", "1.2.3.4", "fd00::4"))
+			b.put(pod("a", "1.2.3.4", "fd00::4"))
 			time.Sleep(time.Minute)
-			older := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "older", Labels: b.slices()[0].Labels}, AddressType: discoveryv1.AddressTypeIPv4}
-			b.put(resource, older) // of an older service: not owned by this one
+			older := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "older", Labels: b.slices()[0].Labels}, AddressType: discoveryv1.AddressTypeIPv4}
+			b.put(older) // of an older service: not owned by this one
 			time.Sleep(time.Minute)
-			b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol} })
+			change(b, at(services, "web"), single)
 			time.Sleep(time.Hour)
 			var all []string
 			for _, slice := range b.slices() {
@@ -53,14 +48,12 @@ func TestEveryFailure(t *testing.T) {
 
 // TestSlowCache: what the cache does not show yet is not done again, and done when it does.
 func TestSlowCache(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		writes := func(what, want string) {
 			b.Helper()
 			var all []string
-			for _, a := range b.api.Actions() {
-				if a.Target.Resource == resource {
-					all = append(all, a.Verb)
-				}
+			for _, w := range b.api.Writes() {
+				all = append(all, w.Verb)
 			}
 			if got := strings.Join(all, " "); got != want {
 				b.Errorf("%s: %s, want %s", what, got, want)
@@ -68,9 +61,9 @@ func TestSlowCache(t *testing.T) {
 			b.api.Reset()
 		}
 		b.feed.Hold()
-		b.put(services, service(http()))
+		b.put(service(http()))
 		writes("new", "create")
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		b.put(pod("a", "1.2.3.4"))
 		time.Sleep(3500 * time.Millisecond)
 		synctest.Wait()
 		writes("before the slice is seen", "")
@@ -79,9 +72,9 @@ func TestSlowCache(t *testing.T) {
 		writes("when it is seen, at once", "update")
 		b.want("IPv4 1.2.3.4(rs):http=8080")
 		b.feed.Hold()
-		b.put(fakeapi.Pods, pod("b", "1.2.3.5"))
+		b.put(pod("b", "1.2.3.5"))
 		writes("one more", "update")
-		b.put(fakeapi.Pods, pod("c", "1.2.3.6"))
+		b.put(pod("c", "1.2.3.6"))
 		writes("before the update is seen", "")
 		b.feed.Resume()
 		synctest.Wait()
@@ -90,15 +83,12 @@ func TestSlowCache(t *testing.T) {
 
 		// A service of the same name starts afresh.
 		b.feed.Hold()
-		b.put(fakeapi.Pods, pod("d", "1.2.3.7"))
-		if err := b.api.Delete(b.Context(), client.Target{Resource: services, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		synctest.Wait()
+		b.put(pod("d", "1.2.3.7"))
+		b.remove(at(services, "web"))
 		b.api.Reset()
 		again := service(http())
 		again.Labels = nil
-		b.put(services, again)
+		b.put(again)
 		writes("made again", "create delete")
 		b.feed.Resume()
 		time.Sleep(time.Minute)
@@ -115,33 +105,21 @@ func TestEnding(t *testing.T) {
 		delete bool
 		want   int
 	}{"namespace": {terminating, false, 1}, "service": {nil, true, 0}, "another error": {errors.New("no"), false, 16}} {
-		inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-			if a.Target.Resource == resource {
-				return tt.refuse
-			}
-			return nil
-		}}, func(b *bench) {
+		inBubble(t, func(b *bench) {
+			b.api.Inject(faults.Fault{Resource: "endpointslices", Err: tt.refuse, Times: -1})
 			s := service(http())
 			if tt.delete { // before the controller sees it
 				s.Spec.Selector = nil
 				s.Finalizers = []string{"x/y"}
 			}
-			b.put(services, s)
+			b.put(s)
 			if tt.delete {
-				if err := b.api.Delete(b.Context(), client.Target{Resource: services, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
-					b.Fatal(err)
-				}
-				b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Spec.Selector = map[string]string{"app": "web"} })
+				b.remove(at(services, "web"))
+				change(b, at(services, "web"), func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "web"} })
 			}
 			time.Sleep(24 * time.Hour)
-			creations := 0
-			for _, a := range b.api.Actions() {
-				if a.Target.Resource == resource {
-					creations++
-				}
-			}
-			if creations != tt.want {
-				b.Errorf("%s: %d creations, want %d", name, creations, tt.want)
+			if got := len(b.api.Writes()); got != tt.want {
+				b.Errorf("%s: %d creations, want %d", name, got, tt.want)
 			}
 		})
 	}
@@ -149,21 +127,21 @@ func TestEnding(t *testing.T) {
 
 // TestTriggerTime: slices say which change brought them about.
 func TestTriggerTime(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		at := func() string { return b.slices()[0].Annotations[corev1.EndpointsLastChangeTriggerTime] }
+	inBubble(t, func(b *bench) {
+		trigger := func() string { return b.slices()[0].Annotations[corev1.EndpointsLastChangeTriggerTime] }
 		created := time.Now().UTC().Truncate(time.Second).Format(time.RFC3339Nano)
-		b.put(services, service(http()))
-		if got := at(); got != created {
+		b.put(service(http()))
+		if got := trigger(); got != created {
 			b.Errorf("made because of %q, want %s", got, created)
 		}
 		time.Sleep(time.Minute)
 		ready := time.Now().UTC().Format(time.RFC3339Nano)
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
-		if got := at(); got != ready {
+		b.put(pod("a", "1.2.3.4"))
+		if got := trigger(); got != ready {
 			b.Errorf("changed because of %q, want %s", got, ready)
 		}
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = nil })
-		if got := at(); got != "" {
+		change(b, at(services, "web"), func(s *corev1.Service) { s.Labels = nil })
+		if got := trigger(); got != "" {
 			b.Errorf("changed because of %q, but by no pod", got)
 		}
 	})
@@ -172,19 +150,11 @@ func TestTriggerTime(t *testing.T) {
 // TestWatch: which services a change concerns.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{})
-		in := endpointslice.Sources{
-			Services:       informer.New(fakeapi.Source[*corev1.Service](api, services), informer.Options{}),
-			Pods:           informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
-			Nodes:          informer.New(fakeapi.Source[*corev1.Node](api, nodes), informer.Options{}),
-			EndpointSlices: informer.New(fakeapi.Source[*discoveryv1.EndpointSlice](api, resource), informer.Options{}),
-		}
+		b := &bench{}
+		in := b.start(t)
 		var q trial.Queue
-		endpointslice.New(in, api, &fakeapi.Recorder{}, endpointslice.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- lifecycle.Group(in.Services, in.Pods, in.Nodes, in.EndpointSlices).Run(ctx) }()
-		b := &bench{T: t, api: api}
+		endpointslice.New(in, b.api, &b.events, endpointslice.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
+		controllerstest.Go(t, in.Services, in.Pods, in.Nodes, in.EndpointSlices)
 		want := func(what, want string) {
 			t.Helper()
 			synctest.Wait()
@@ -197,25 +167,20 @@ func TestWatch(t *testing.T) {
 		}
 		const us = "endpointslice-controller.k8s.io"
 		slice := func(name string, labels map[string]string) {
-			b.put(resource, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, AddressType: discoveryv1.AddressTypeIPv4})
+			b.put(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}, AddressType: discoveryv1.AddressTypeIPv4})
 		}
 		relabel := func(name string, labels map[string]string) {
-			b.change(resource, name, func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Labels = labels })
+			change(b, at(resource, name), func(e *discoveryv1.EndpointSlice) { e.Labels = labels })
 		}
-		remove := func(name string) {
-			if err := api.Delete(ctx, client.Target{Resource: resource, Namespace: "ns", Name: name}, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		b.put(services, service(http()))
+		b.put(service(http()))
 		want("a service", "ns/web")
-		b.put(fakeapi.Pods, pod("a", "1.2.3.4"))
+		b.put(pod("a", "1.2.3.4"))
 		want("a pod", "ns/web+2s")
 		slice("ours", labels("web", us))
 		want("a slice that is ours, and that we did not write", "ns/web+2s")
 		slice("theirs", labels("web", "somebody"))
 		want("somebody's slice", "")
-		slice("nobody's", labels("", us))
+		slice("nobodys", labels("", us))
 		want("of no service", "")
 		relabel("theirs", labels("db", "somebody"))
 		want("somebody's that changes services", "ns/db+2s ns/web+2s")
@@ -223,28 +188,22 @@ func TestWatch(t *testing.T) {
 		want("that becomes ours", "ns/db+2s")
 		relabel("theirs", labels("db", "somebody"))
 		want("and is no longer", "ns/db+2s")
-		b.change(resource, "theirs", func(o runtime.Object) {
-			o.(*discoveryv1.EndpointSlice).Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"1.2.3.4"}}}
+		change(b, at(resource, "theirs"), func(e *discoveryv1.EndpointSlice) {
+			e.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"1.2.3.4"}}}
 		})
 		want("somebody's that changes", "")
-		b.change(resource, "ours", func(o runtime.Object) {
-			o.(*discoveryv1.EndpointSlice).Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"1.2.3.4"}}}
+		change(b, at(resource, "ours"), func(e *discoveryv1.EndpointSlice) {
+			e.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"1.2.3.4"}}}
 		})
 		want("ours that somebody changes", "ns/web+2s")
-		remove("theirs")
+		b.remove(at(resource, "theirs"))
 		want("somebody's that goes", "")
-		remove("ours")
+		b.remove(at(resource, "ours"))
 		want("ours that goes, and that we did not write", "")
-		b.change(services, "web", func(o runtime.Object) { o.(*corev1.Service).Labels = nil })
+		change(b, at(services, "web"), func(s *corev1.Service) { s.Labels = nil })
 		want("a service that changes", "ns/web")
-		if err := api.Delete(ctx, client.Target{Resource: services, Namespace: "ns", Name: "web"}, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		b.remove(at(services, "web"))
 		want("a service that goes", "ns/web")
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -373,17 +332,17 @@ func TestPortKey(t *testing.T) {
 
 // TestPortsAndNames: pods that have other ports are in slices of their own, and names come from their pods.
 func TestPortsAndNames(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(b *bench) {
-		named := func(name, ip string, number int32) *corev1.Pod {
-			p := pod(name, ip, "nonsense")
-			p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: number, Protocol: corev1.ProtocolTCP}}}}
-			p.Spec.Hostname, p.Spec.Subdomain = name, "web"
-			return p
-		}
-		b.put(fakeapi.Pods, named("a", "1.2.3.4", 80))
-		b.put(fakeapi.Pods, named("b", "1.2.3.5", 81))
-		b.put(fakeapi.Pods, pod("c", "1.2.3.6"))
-		b.put(services, service(port("web", intstr.FromString("web")), port("raw", intstr.FromInt32(9)), port("dns", intstr.FromInt32(53))))
+	named := func(name, ip string, number int32) *corev1.Pod { // with an address that is not valid any more
+		p := pod(name, ip, "nonsense")
+		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: number, Protocol: corev1.ProtocolTCP}}}}
+		p.Spec.Hostname, p.Spec.Subdomain = name, "web"
+		return p
+	}
+	old := &bench{pods: []*corev1.Pod{named("a", "1.2.3.4", 80), named("b", "1.2.3.5", 81)}}
+	old.run(t, nil, func(b *bench) {
+		raw, dns := port("raw", intstr.FromInt32(9)), port("dns", intstr.FromInt32(53))
+		raw.Port, dns.Port = 9, 53
+		b.put(pod("c", "1.2.3.6"), service(port("web", intstr.FromString("web")), raw, dns))
 		b.want("IPv4 1.2.3.4(rs):dns=53,raw=9,web=80", "IPv4 1.2.3.5(rs):dns=53,raw=9,web=81", "IPv4 1.2.3.6(rs):dns=53,raw=9")
 		for _, slice := range b.slices() {
 			e := slice.Endpoints[0]

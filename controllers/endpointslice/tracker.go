@@ -12,8 +12,8 @@ import (
 // gone is the generation of a slice that was deleted.
 const gone = -1
 
-// tracker remembers what was written of each service's slices, to tell whether the cache shows
-// it and whether somebody else wrote. It is safe for concurrent use.
+// tracker records what was written for each service's slices. It reports whether the cache shows that and whether
+// somebody else wrote. It is safe for concurrent use.
 type tracker struct {
 	mu       sync.Mutex
 	services map[controllers.Key]map[types.UID]int64 // generations
@@ -33,14 +33,13 @@ func (t *tracker) set(slice *discoveryv1.EndpointSlice, generation int64) {
 	t.services[key][slice.UID] = generation
 }
 
-// wrote notes the state a write returned.
+// wrote records the slice that a write returned.
 func (t *tracker) wrote(slice *discoveryv1.EndpointSlice) { t.set(slice, slice.Generation) }
 
-// expectDeletion notes that the slice was deleted.
+// expectDeletion records that the slice was deleted.
 func (t *tracker) expectDeletion(slice *discoveryv1.EndpointSlice) { t.set(slice, gone) }
 
-// foreign tells that a slice is of a later generation than the last written, or not written by
-// us at all.
+// foreign reports whether a slice has a later generation than the one last written, or was not written by us at all.
 func (t *tracker) foreign(slice *discoveryv1.EndpointSlice) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,7 +47,7 @@ func (t *tracker) foreign(slice *discoveryv1.EndpointSlice) bool {
 	return !ok || slice.Generation > generation
 }
 
-// deleted forgets a slice that is gone and tells whether somebody else deleted what we wrote.
+// deleted drops the record of a deleted slice and reports whether somebody else deleted it.
 func (t *tracker) deleted(slice *discoveryv1.EndpointSlice) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,8 +57,8 @@ func (t *tracker) deleted(slice *discoveryv1.EndpointSlice) bool {
 	return ok && generation != gone
 }
 
-// behind tells that the cached slices of a service are not what was written last: one is older,
-// or was deleted, or is missing.
+// behind reports whether the cached slices of a service differ from what was written last: a slice is older, or was
+// deleted, or is missing.
 func (t *tracker) behind(service controllers.Key, cached []*discoveryv1.EndpointSlice) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +78,7 @@ func (t *tracker) behind(service controllers.Key, cached []*discoveryv1.Endpoint
 	return false
 }
 
-// forget drops what is known of a service.
+// forget drops the records of a service.
 func (t *tracker) forget(service controllers.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,18 +14,17 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// Kind is one kind of objects that may own or be owned.
+// Kind is a kind of objects that may own others or be owned.
 type Kind struct {
 	GroupVersionKind schema.GroupVersionKind
 	Resource         string // "pods"
-	Namespaced       bool
-	// Objects tells of the objects. A kind without is never collected, but its objects may be
-	// owners: upstream leaves events out.
+	Namespaced       bool   // whether its objects have a namespace
+	// Objects is the informer of the kind. Objects of a kind without one are never collected but may be owners:
+	// upstream leaves out events.
 	Objects *informer.Informer[informer.Object]
 }
 
-// Client is what the controller asks of the server, as the service account
-// generic-garbage-collector.
+// Client is what the controller needs of the server, as the service account generic-garbage-collector.
 type Client interface {
 	client.Getter
 	client.Patcher
@@ -44,8 +43,8 @@ type Controller struct {
 
 var _ controllers.Controller = (*Controller)(nil)
 
-// New makes a controller of objects of the given kinds, which are all there are: references to
-// others are never judged.
+// New makes a controller for objects of the given kinds. These must be all kinds there are: references to other kinds
+// are never resolved.
 func New(kinds []Kind, c Client, r events.Recorder) *Controller {
 	served := make(map[schema.GroupKind]Kind, len(kinds))
 	for _, k := range kinds {
@@ -57,7 +56,7 @@ func New(kinds []Kind, c Client, r events.Recorder) *Controller {
 // Name is "garbage-collector-controller".
 func (*Controller) Name() string { return "garbage-collector-controller" }
 
-// Watch keeps the graph, and enqueues what a change may have left without an owner.
+// Watch updates the graph, and enqueues objects that a change may have left without an owner.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.queue = q
 	var synced []controllers.Synced
@@ -76,8 +75,8 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	return synced
 }
 
-// Reconcile looks at one object: whether to delete it, to orphan its dependents, or to let it
-// go because nothing waits for it any more.
+// Reconcile processes one object: it decides whether to delete it, to orphan its dependents, or to remove a finalizer
+// because nothing blocks its deletion any more.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	s, ok := c.graph.state(types.UID(key.Name))
 	if !ok {
@@ -87,7 +86,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	return controllers.Result{RequeueAfter: again}, err
 }
 
-// follow enqueues and tells what changes of the graph ask for.
+// follow enqueues the objects that a change of the graph affects and records the events.
 func (c *Controller) follow(ch changes) {
 	for _, id := range ch.look {
 		c.queue.Add(controllers.Key{Name: string(id)})
@@ -109,8 +108,8 @@ func (k Kind) identity(obj informer.Object) identity {
 	}
 }
 
-// target is where the server keeps the object; it fails with errForever when it can be nowhere.
-// Any version of the kind will do.
+// target returns where the server keeps the object; it fails with errForever if there can be no such place. Any version
+// of the kind will do.
 func (c *Controller) target(id identity) (client.Target, error) {
 	gvk := schema.FromAPIVersionAndKind(id.apiVersion, id.kind)
 	kind, ok := c.served[gvk.GroupKind()]

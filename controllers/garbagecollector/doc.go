@@ -1,14 +1,12 @@
-// Package garbagecollector is upstream's garbage-collector-controller: objects whose owners are
-// all gone are deleted; an owner that is deleted in the foreground waits for those of its
-// dependents that block it, and one that orphans them is taken out of their owner references
-// first.
+// Package garbagecollector is upstream's garbage-collector-controller. It deletes objects whose owners are all gone. An
+// owner deleted in the foreground waits for the dependents that block its deletion; one that orphans its dependents is
+// first removed from their owner references.
 //
-// It keeps a graph of all objects of all kinds that it is given, and nothing of them but their
-// metadata. Before it deletes it asks the server, never the graph alone: a reference counts as
-// dangling only if the server has no object of that kind, name, namespace and uid. References
-// that cannot be judged, to kinds that are not served or from an object without a namespace to
-// one with, keep their object alive, as upstream.
+// The controller keeps a graph of all objects of the given kinds, with only their metadata. Before it deletes an object
+// it asks the server and never relies on the graph alone: a reference is dangling only if the server has no object of
+// that kind, name, namespace and uid. References that cannot be resolved (to kinds that are not served, or from an
+// object without a namespace to one with a namespace) keep their object alive, as upstream.
 //
-// A Controller starts no goroutines and is safe for concurrent use by the workers of a Loop. An
-// error of Reconcile is one of the server, and is to be retried.
+// A Controller starts no goroutines and is safe for concurrent use by the workers of a Loop. Reconcile returns errors
+// of the server, which are retried.
 package garbagecollector

@@ -1,13 +1,11 @@
 package garbagecollector_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,84 +16,83 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/garbagecollector"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/informer/lag"
 )
 
-// bench is a running collector with a server, in a bubble. Objects are config maps named
+// bench is a running collector with its API, in a bubble. Objects are config maps named
 // "namespace/name", and cluster roles named "name".
 type bench struct {
 	*testing.T
-	api    *fakeapi.Server
+	api    *controllerstest.API
 	graph  garbagecollector.Graph
-	events fakeapi.Recorder
-	reads  atomic.Int64
+	events controllerstest.Recorder
 	// What the collector asks, if not the server itself, and where failures are logged.
 	client *trial.Client
 	log    *slog.Logger
-	feed   *fakeapi.Feed[informer.Object] // of config maps
+	feed   *lag.Source[informer.Object] // of config maps
 }
 
 var (
 	configMaps   = corev1.SchemeGroupVersion.WithResource("configmaps")
 	clusterRoles = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
-	eventsOf     = corev1.SchemeGroupVersion.WithResource("events")
+	secrets      = corev1.SchemeGroupVersion.WithResource("secrets") // which may be owners, and are not followed
 )
 
-func inBubble(t *testing.T, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
+func inBubble(t *testing.T, before func(*bench, faults.Request) error, test func(*bench)) {
 	t.Helper()
 	withWorkers(t, 1, before, test)
 }
 
-func withWorkers(t *testing.T, workers int, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
+func withWorkers(t *testing.T, workers int, before func(*bench, faults.Request) error, test func(*bench)) {
 	t.Helper()
 	(&bench{}).run(t, workers, before, test)
 }
 
-func (b *bench) run(t *testing.T, workers int, before func(*bench, fakeapi.Action) error, test func(t *testing.T, b *bench)) {
+func (b *bench) run(t *testing.T, workers int, before func(*bench, faults.Request) error, test func(*bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b.T = t
-		b.api = fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
-			if a.Verb == fakeapi.Get {
-				b.reads.Add(1)
-			}
+		b.api = controllerstest.Start(t, controllerstest.Options{Before: func(r faults.Request) error {
 			if before == nil {
 				return nil
 			}
-			return before(b, a)
+			return before(b, r)
 		}})
 		var asked garbagecollector.Client = b.api
 		if b.client != nil {
 			b.client.Client = b.api
 			asked = b.client
 		}
-		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
-		b.feed = fakeapi.Source[informer.Object](b.api, configMaps)
+		detect := informer.Options{DetectMutations: func(err error) { b.Error(err) }}
+		b.feed = controllerstest.Source[informer.Object](b.api, configMaps)
 		maps := informer.New(b.feed, detect)
-		roles := informer.New(fakeapi.Source[informer.Object](b.api, clusterRoles), detect)
+		roles := informer.New(controllerstest.Source[informer.Object](b.api, clusterRoles), detect)
 		c := garbagecollector.New([]garbagecollector.Kind{
 			{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", Namespaced: true, Objects: maps},
 			{GroupVersionKind: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Resource: "clusterroles", Objects: roles},
-			{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event"), Resource: "events", Namespaced: true},
+			{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret"), Resource: "secrets", Namespaced: true},
 		}, asked, &b.events)
 		b.graph = garbagecollector.GraphOf(c)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() {
-			done <- lifecycle.Group(maps, roles, controllers.NewLoop(c, controllers.Options{Workers: workers, Logger: b.log})).Run(ctx)
-		}()
+		controllerstest.Go(t, maps, roles, controllers.NewLoop(c, controllers.Options{Workers: workers, Logger: b.log}))
 		synctest.Wait()
-		test(t, b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		test(b)
 	})
+}
+
+// reads counts the requests since the last reset that read an object of that name; "" is any.
+func (b *bench) reads(name string) (count int) {
+	for _, r := range b.api.Requests() {
+		if r.Verb == faults.Get && (name == "" || r.Target.Name == name) {
+			count++
+		}
+	}
+	return count
 }
 
 func (b *bench) after(d time.Duration) {
@@ -113,7 +110,7 @@ func target(name string) client.Target {
 
 func newObject(name string, owners []metav1.OwnerReference, finalizers []string) informer.Object {
 	at := target(name)
-	m := metav1.ObjectMeta{Name: at.Name, OwnerReferences: owners, Finalizers: finalizers}
+	m := metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name, OwnerReferences: owners, Finalizers: finalizers}
 	if at.Namespace == "" {
 		return &rbacv1.ClusterRole{ObjectMeta: m}
 	}
@@ -129,13 +126,16 @@ func (b *bench) make(name string, owners ...metav1.OwnerReference) metav1.OwnerR
 // held creates an object that a finalizer holds.
 func (b *bench) held(name string, finalizers []string, owners ...metav1.OwnerReference) metav1.OwnerReference {
 	b.Helper()
-	at := target(name)
-	got, err := b.api.Create(b.Context(), client.Target{Resource: at.Resource, Namespace: at.Namespace}, newObject(name, owners, finalizers), metav1.CreateOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	obj := controllerstest.Add(b, b.api, newObject(name, owners, finalizers))
 	synctest.Wait()
-	return refTo(got.(metav1.Object))
+	return refTo(obj)
+}
+
+// secret creates one and returns a reference to it.
+func (b *bench) secret() metav1.OwnerReference {
+	b.Helper()
+	made := controllerstest.Add(b, b.api, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s"}})
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: "s", UID: made.UID}
 }
 
 func refTo(obj metav1.Object) metav1.OwnerReference {
@@ -154,7 +154,7 @@ func blocking(ref metav1.OwnerReference) metav1.OwnerReference {
 
 func (b *bench) delete(name string, policy metav1.DeletionPropagation) {
 	b.Helper()
-	if err := b.api.Delete(b.Context(), target(name), metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+	if err := b.api.Others.Delete(b.Context(), target(name), metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
@@ -162,32 +162,54 @@ func (b *bench) delete(name string, policy metav1.DeletionPropagation) {
 
 func (b *bench) get(name string) informer.Object {
 	b.Helper()
-	got, err := b.api.Get(b.Context(), target(name))
+	got, err := b.api.Others.Get(b.Context(), target(name))
 	if err != nil {
 		b.Fatal(err)
 	}
 	return got.(informer.Object)
 }
 
+// remove deletes an object if it is there. It, change and swap can be called while the collector makes a request.
+func (b *bench) remove(name string) {
+	b.Helper()
+	if err := b.api.Others.Delete(b.Context(), target(name), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		b.Error(err)
+	}
+}
+
+// change is what others make of an object.
+func (b *bench) change(name string, change func(informer.Object)) {
+	b.Helper()
+	obj := b.get(name)
+	change(obj)
+	if _, err := b.api.Others.Update(b.Context(), target(name), obj, metav1.UpdateOptions{}); err != nil {
+		b.Error(err)
+	}
+}
+
+func owned(refs ...metav1.OwnerReference) func(informer.Object) {
+	return func(obj informer.Object) { obj.SetOwnerReferences(refs) }
+}
+
+func labelled(obj informer.Object) { obj.SetLabels(map[string]string{"a": "b"}) }
+
 // release takes the finalizers off an object.
 func (b *bench) release(name string) {
 	b.Helper()
-	obj := b.get(name)
-	obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return strings.Contains(f, "/") }))
-	if _, err := b.api.Update(b.Context(), target(name), obj, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
+	b.change(name, func(obj informer.Object) {
+		obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return strings.Contains(f, "/") }))
+	})
 	synctest.Wait()
 }
 
 // left lists the objects with their owners, and a "!" for those being deleted.
 func (b *bench) left() string {
 	b.Helper()
-	maps, err := client.As[*corev1.ConfigMapList](b.api.List(b.Context(), client.Target{Resource: configMaps}, metav1.ListOptions{}))
+	maps, err := client.As[*corev1.ConfigMapList](b.api.Others.List(b.Context(), client.Target{Resource: configMaps}, metav1.ListOptions{}))
 	if err != nil {
 		b.Fatal(err)
 	}
-	roles, err := client.As[*rbacv1.ClusterRoleList](b.api.List(b.Context(), client.Target{Resource: clusterRoles}, metav1.ListOptions{}))
+	roles, err := client.As[*rbacv1.ClusterRoleList](b.api.Others.List(b.Context(), client.Target{Resource: clusterRoles}, metav1.ListOptions{}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -229,10 +251,10 @@ const (
 	orphan     = metav1.DeletePropagationOrphan
 )
 
-// TestWrongReferences: references that do not name the owner of their uid are nobody's, and harm
-// nobody else's.
+// TestWrongReferences: references that do not name the owner of their uid count for nothing, and do not affect
+// other references.
 func TestWrongReferences(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		owner := b.make("a/owner")
 		b.make("a/good", owner)
 		bad := b.make("b/elsewhere", owner)
@@ -249,13 +271,13 @@ func TestWrongReferences(t *testing.T) {
 		want := fmt.Sprintf("Warning OwnerRefInvalidNamespace ownerRef [v1/ConfigMap, namespace: b, name: owner, uid: %s] does not exist in namespace \"b\"", owner.UID)
 		all := b.events.Events()
 		if got := b.events.Take(); len(got) != 1 || got[0] != want || all[0].Regarding.UID != bad.UID || all[0].Regarding.Name != "elsewhere" {
-			t.Errorf("events %q about %v, want %q", got, all, want)
+			b.Errorf("events %q about %v, want %q", got, all, want)
 		}
 		b.delete("a/owner", background)
 		b.wantLeft("the owner is gone", "a/half")
 		b.delete("a/half", background)
 		if n := b.graph.Size(); n != 0 {
-			t.Errorf("%d nodes are left", n)
+			b.Errorf("%d nodes are left", n)
 		}
 	})
 }
@@ -263,7 +285,7 @@ func TestWrongReferences(t *testing.T) {
 // TestScopes: owners without a namespace have dependents everywhere; objects without a namespace
 // have no owners in one.
 func TestScopes(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		role := b.make("role")
 		b.make("a/x", role)
 		b.make("b/x", role)
@@ -275,68 +297,60 @@ func TestScopes(t *testing.T) {
 		b.make("astray3", lost)
 		b.wantLeft("all", "astray<cm astray2<cm,role astray3<lost role sub<role a/cm a/x<role b/x<role")
 		b.after(time.Hour)
-		b.reads.Store(0)
+		b.api.Reset()
 		b.delete("role", background)
 		b.delete("a/cm", background)
 		b.wantLeft("no owner is left", "astray<cm astray2<cm,role astray3<lost")
 		b.after(time.Hour)
-		if b.reads.Load() > 30 {
-			t.Errorf("asked %d times about what cannot be", b.reads.Load())
+		if b.reads("") > 30 {
+			b.Errorf("asked %d times about what cannot be", b.reads(""))
 		}
 	})
 }
 
 // TestUnservedOwner: what is not served cannot be judged.
 func TestUnservedOwner(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		cm := b.make("a/cm")
 		b.make("a/x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "t"})
 		b.make("a/y", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "t"}, cm)
 		b.delete("a/cm", background)
-		b.reads.Store(0)
+		b.api.Reset()
 		b.after(24 * time.Hour)
 		b.wantLeft("the next day", "a/x<t a/y<t,cm")
-		if b.reads.Load() > 0 {
-			t.Errorf("asked %d times", b.reads.Load())
+		if b.reads("") > 0 {
+			b.Errorf("asked %d times", b.reads(""))
 		}
 	})
 }
 
 // TestOtherVersion: an owner may be named by a version of its kind that is not the one followed.
 func TestOtherVersion(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		role := b.make("role")
 		b.make("a/new", role)
 		role.APIVersion = "rbac.authorization.k8s.io/v1beta1"
 		b.make("a/old", role)
 		b.wantLeft("with the owner", "role a/new<role a/old<role")
-		for _, a := range b.api.Actions() {
-			if a.Verb != fakeapi.Create {
-				t.Errorf("all is well, but did %s", a)
-			}
+		if w := b.api.Writes(); len(w) > 0 {
+			b.Errorf("all is well, but did %v", w)
 		}
 		b.delete("role", background)
 		b.wantLeft("without", "")
 	})
 }
 
-// TestUnfollowedOwner: an owner whose kind nobody tells of is asked for, ever more rarely.
+// TestUnfollowedOwner: an owner whose kind has no informer is read from the server, ever more rarely.
 func TestUnfollowedOwner(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
-		at := client.Target{Resource: eventsOf, Namespace: "a"}
-		made, err := client.As[*corev1.Event](b.api.Create(b.Context(), at, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}}, metav1.CreateOptions{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.make("a/x", metav1.OwnerReference{APIVersion: "v1", Kind: "Event", Name: "e", UID: made.UID})
+	inBubble(t, nil, func(b *bench) {
+		b.make("a/x", b.secret())
 		b.after(10 * time.Second)
-		b.wantLeft("with its owner", "a/x<e")
-		if b.reads.Load() > 15 {
-			t.Errorf("asked %d times", b.reads.Load())
+		b.wantLeft("with its owner", "a/x<s")
+		if b.reads("") > 15 {
+			b.Errorf("asked %d times", b.reads(""))
 		}
-		at.Name = "e"
-		if err := b.api.Delete(b.Context(), at, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
+		if err := b.api.Others.Delete(b.Context(), client.Target{Resource: secrets, Namespace: "a", Name: "s"}, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
 		}
 		b.after(15 * time.Second)
 		b.wantLeft("without", "")
@@ -345,7 +359,7 @@ func TestUnfollowedOwner(t *testing.T) {
 
 // TestReplacedOwner: one of the same name is another.
 func TestReplacedOwner(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		b.make("a/x", b.make("a/owner"))
 		b.delete("a/owner", background)
 		again := b.make("a/owner")
@@ -356,7 +370,7 @@ func TestReplacedOwner(t *testing.T) {
 
 // TestLateDependent: an object comes whose owner went while another dependent still goes.
 func TestLateDependent(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		owner := b.make("a/owner")
 		b.held("a/x", []string{"example.com/hold"}, owner)
 		b.delete("a/owner", background)
@@ -366,14 +380,14 @@ func TestLateDependent(t *testing.T) {
 		b.release("a/x")
 		b.wantLeft("all are free", "")
 		if n := b.graph.Size(); n != 0 {
-			t.Errorf("%d nodes are left", n)
+			b.Errorf("%d nodes are left", n)
 		}
 	})
 }
 
 // TestForeground: an owner waits for those of its dependents that block it, and theirs.
 func TestForeground(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		owner := b.make("a/owner")
 		hold := []string{"example.com/hold"}
 		middle := b.make("a/middle", blocking(owner))
@@ -392,7 +406,7 @@ func TestForeground(t *testing.T) {
 
 // TestUnblocked: a dependent that stops blocking, or is disowned, lets the owner go.
 func TestUnblocked(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		owner := b.make("a/owner")
 		b.held("a/x", []string{"example.com/hold"}, blocking(owner))
 		b.held("a/y", []string{"example.com/hold"}, blocking(owner))
@@ -400,36 +414,28 @@ func TestUnblocked(t *testing.T) {
 		for _, name := range []string{"a/x", "a/y"} {
 			b.after(time.Second)
 			if got := b.left(); !strings.Contains(got, "a/owner!") {
-				t.Errorf("before %s is changed, the owner is gone: %s", name, got)
+				b.Errorf("before %s is changed, the owner is gone: %s", name, got)
 			}
-			obj := b.get(name)
 			if name == "a/x" {
-				obj.SetOwnerReferences([]metav1.OwnerReference{owner})
+				b.change(name, owned(owner))
 			} else {
-				obj.SetOwnerReferences(nil)
-			}
-			if _, err := b.api.Update(b.Context(), target(name), obj, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
+				b.change(name, owned())
 			}
 		}
 		b.wantLeft("none blocks", "a/x<owner! a/y!")
 	})
 }
 
-// TestCycles: objects that own each other, or themselves, go together.
+// TestCycles: objects that own each other are deleted together.
 func TestCycles(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{background, foreground} {
-		inBubble(t, nil, func(t *testing.T, b *bench) {
+		inBubble(t, nil, func(b *bench) {
 			first := b.make("a/1")
 			last := first
 			for _, name := range []string{"a/2", "a/3"} {
 				last = b.make(name, blocking(last))
 			}
-			obj := b.get("a/1")
-			obj.SetOwnerReferences([]metav1.OwnerReference{blocking(last)})
-			if _, err := b.api.Update(b.Context(), target("a/1"), obj, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			b.change("a/1", owned(blocking(last)))
 			b.wantLeft("a ring", "a/1<3 a/2<1 a/3<2")
 			b.delete("a/2", policy)
 			b.after(10 * time.Second)
@@ -438,30 +444,19 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// TestOrphan: dependents stay, without the reference; what cannot be changed is tried again.
+// TestOrphan: dependents are kept, without the reference; a patch that fails is tried again.
 func TestOrphan(t *testing.T) {
-	failures := 2
-	inBubble(t, func(_ *bench, a fakeapi.Action) error {
-		if a.Verb == fakeapi.Patch && a.Target.Name == "x" && failures > 0 {
-			failures--
-			return apierrors.NewInternalError(fmt.Errorf("down"))
-		}
-		return nil
-	}, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
+		b.api.Inject(faults.Fault{Verb: faults.Patch, Name: "x", Err: apierrors.NewInternalError(fmt.Errorf("down")), Times: 2})
 		owner, other := b.make("a/owner"), b.make("a/other")
 		b.make("a/x", blocking(owner))
 		b.make("a/y", owner, other)
-		b.api.Reset()
 		b.delete("a/owner", orphan)
 		b.wantLeft("orphaned", "a/other a/x a/y<other")
-		want := []string{"delete configmaps a/owner", "patch configmaps a/x", "patch configmaps a/y", "patch configmaps a/x",
+		want := []string{"patch configmaps a/x", "patch configmaps a/y", "patch configmaps a/x",
 			"patch configmaps a/x", "patch configmaps a/owner"}
-		var got []string
-		for _, a := range b.api.Actions() {
-			got = append(got, a.String())
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("did %q, want %q", got, want)
+		if got := b.actions(); !slices.Equal(got, want) {
+			b.Errorf("did %q, want %q", got, want)
 		}
 	})
 }
@@ -469,27 +464,23 @@ func TestOrphan(t *testing.T) {
 // TestRaces: others write between the collector's look and its deletion.
 func TestRaces(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(*bench, informer.Object)
+		change func(*bench) func(informer.Object)
 		want   string
 	}{
-		"a label": {func(_ *bench, obj informer.Object) { obj.SetLabels(map[string]string{"a": "b"}) }, "a/other"},
-		"an owner": {func(b *bench, obj informer.Object) {
-			obj.SetOwnerReferences([]metav1.OwnerReference{refTo(b.get("a/other"))})
-		}, "a/other a/x<other"},
-		"none": {func(_ *bench, obj informer.Object) { obj.SetOwnerReferences(nil) }, "a/other a/x"},
+		"a label":  {func(*bench) func(informer.Object) { return labelled }, "a/other"},
+		"an owner": {func(b *bench) func(informer.Object) { return owned(refTo(b.get("a/other"))) }, "a/other a/x<other"},
+		"none":     {func(*bench) func(informer.Object) { return owned() }, "a/other a/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			raced := false
-			inBubble(t, func(b *bench, a fakeapi.Action) error {
-				if a.Verb != fakeapi.Delete || a.Target.Name != "x" || raced {
+			inBubble(t, func(b *bench, r faults.Request) error {
+				if r.Verb != faults.Delete || r.Target.Name != "x" || raced {
 					return nil
 				}
 				raced = true
-				obj := b.get("a/x")
-				tt.change(b, obj)
-				_, err := b.api.Update(b.Context(), target("a/x"), obj, metav1.UpdateOptions{})
-				return err
-			}, func(t *testing.T, b *bench) {
+				b.change("a/x", tt.change(b))
+				return nil
+			}, func(b *bench) {
 				b.make("a/other")
 				b.make("a/x", b.make("a/owner"))
 				b.delete("a/owner", background)
@@ -502,51 +493,50 @@ func TestRaces(t *testing.T) {
 // TestReplacedDependent: what was to be deleted is another object by now.
 func TestReplacedDependent(t *testing.T) {
 	raced := false
-	inBubble(t, func(b *bench, a fakeapi.Action) error {
-		if a.Verb != fakeapi.Delete || a.Target.Name != "x" || raced {
+	inBubble(t, func(b *bench, r faults.Request) error {
+		if r.Verb != faults.Delete || r.Target.Name != "x" || raced {
 			return nil
 		}
 		raced = true
-		if err := b.api.Delete(b.Context(), target("a/x"), metav1.DeleteOptions{}); err != nil {
-			return err
-		}
-		_, err := b.api.Create(b.Context(), client.Target{Resource: configMaps, Namespace: "a"}, newObject("a/x", nil, nil), metav1.CreateOptions{})
-		return err
-	}, func(t *testing.T, b *bench) {
+		b.swap("a/x")
+		return nil
+	}, func(b *bench) {
 		b.make("a/x", b.make("a/owner"))
 		b.delete("a/owner", background)
 		b.wantLeft("another x", "a/x")
 	})
 }
 
+// unsupported is the answer to a strategic merge patch of a custom resource.
+func unsupported() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType}}
+}
+
 // TestPatches: kinds without strategic merge, and finalizers that others change at the same time.
 func TestPatches(t *testing.T) {
-	conflicts := 2
-	inBubble(t, func(_ *bench, a fakeapi.Action) error {
-		switch {
-		case a.Verb != fakeapi.Patch:
-		case strings.Contains(string(a.Patch), "$patch"):
-			return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType}}
-		case a.Target.Name == "owner" && conflicts > 0:
-			conflicts--
-			return apierrors.NewConflict(configMaps.GroupResource(), "owner", fmt.Errorf("late"))
+	inBubble(t, func(_ *bench, r faults.Request) error {
+		if r.Verb == faults.Patch && strings.Contains(string(r.Patch), "$patch") {
+			return unsupported()
 		}
 		return nil
-	}, func(t *testing.T, b *bench) {
+	}, func(b *bench) {
+		b.api.Inject(faults.Fault{
+			Verb: faults.Patch, Name: "owner", Err: apierrors.NewConflict(configMaps.GroupResource(), "owner", fmt.Errorf("late")), Times: 2,
+		})
 		owner, other := b.make("a/owner"), b.make("a/other")
 		b.make("a/x", owner, other)
 		b.make("a/y", owner)
 		began := time.Now()
 		b.delete("a/owner", orphan)
 		if got := b.left(); got != "a/other a/x<other a/y" || time.Since(began) > 0 {
-			t.Errorf("after %v: %s", time.Since(began), got)
+			b.Errorf("after %v: %s", time.Since(began), got)
 		}
 	})
 }
 
-// TestExistingFinalizers: a deletion that somebody asked for stays the one asked for.
+// TestExistingFinalizers: a dependent is deleted by the policy that its own finalizers ask for.
 func TestExistingFinalizers(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		owner := b.make("a/owner")
 		keeps := b.held("a/keeps", []string{metav1.FinalizerOrphanDependents}, owner)
 		b.make("a/kept", keeps)

@@ -10,38 +10,39 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxAbsent bounds how many absent owners are remembered, as upstream's cache does.
+// maxAbsent is how many absent owners are remembered, as in upstream's cache.
 const maxAbsent = 500
 
-// Pauses between questions whether a virtual node exists, as those of upstream's queue.
+// firstWait and lastWait are the shortest and longest delay between two checks whether a virtual node exists, as in
+// upstream's queue.
 const firstWait, lastWait = 5 * time.Millisecond, 1000 * time.Second
 
 // node is one object. Its fields are guarded by the graph's lock.
 type node struct {
 	identity
-	// virtual: known from references only, until its own event comes. Its identity is one that
-	// some dependent claims.
+	// virtual means that the node is only known from references and has had no event yet. Its identity is one of those
+	// that its dependents claim.
 	virtual bool
-	// wait is how long the last pause was between two questions whether it exists.
+	// wait is the last delay between two checks whether it exists.
 	wait         time.Duration
 	owners       []metav1.OwnerReference
 	dependents   map[types.UID]*node
 	beingDeleted bool
-	// foreground: it is being deleted and waits for its dependents.
+	// foreground means that it is being deleted and waits for its dependents.
 	foreground bool
-	// orphaning: it is being deleted and leaves its dependents behind.
+	// orphaning means that it is being deleted and orphans its dependents.
 	orphaning bool
 }
 
-// blocks tells whether n holds up the foreground deletion of the owner.
+// blocks reports whether n blocks the foreground deletion of the owner.
 func (n *node) blocks(owner types.UID) bool {
 	return slices.ContainsFunc(n.owners, func(ref metav1.OwnerReference) bool {
 		return ref.UID == owner && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
 	})
 }
 
-// refers tells whether n refers to the owner by just this identity, and whether it refers to the
-// same uid by another one. Both may be.
+// refers reports whether n refers to the owner by exactly this identity, and whether it refers to the same uid by
+// another one. Both may be true.
 func (n *node) refers(owner identity) (match, mismatch bool) {
 	if owner.namespace != "" && owner.namespace != n.namespace {
 		return false, true
@@ -54,29 +55,29 @@ func (n *node) refers(owner identity) (match, mismatch bool) {
 	return match, mismatch
 }
 
-// graph is who owns whom, and which owners are known to be gone. It is safe for concurrent use.
+// graph records who owns whom, and which owners are known to be gone. It is safe for concurrent use.
 type graph struct {
 	mu     sync.Mutex
 	nodes  map[types.UID]*node
-	absent *lru.Cache // of identities
+	absent *lru.Cache // holds identities
 }
 
 func newGraph() *graph {
 	return &graph{nodes: map[types.UID]*node{}, absent: lru.New(maxAbsent)}
 }
 
-// changes are what became of an event: objects that need a look, and objects that refer to an
-// owner in another namespace.
+// changes are the consequences of an event: objects to reconcile, and objects that refer to an owner in another
+// namespace.
 type changes struct {
 	look    []types.UID
 	invalid []invalid
 }
 
-// invalid is a dependent and the owner that it looks for in its own namespace in vain.
+// invalid is a dependent and an owner that does not exist in the dependent's namespace.
 type invalid struct{ dependent, owner identity }
 
-// isAbsent tells whether the owner is known to be gone, from the dependent's namespace or from
-// the cluster.
+// isAbsent reports whether the owner is known to be absent, from the dependent's namespace or as a cluster-scoped
+// object.
 func (g *graph) isAbsent(owner identity) bool {
 	if _, gone := g.absent.Get(owner); gone {
 		return true
@@ -88,7 +89,7 @@ func (g *graph) isAbsent(owner identity) bool {
 
 func (g *graph) remember(owner identity) { g.absent.Add(owner, nil) }
 
-// observe takes in an object that came or changed.
+// observe adds or updates an object.
 func (g *graph) observe(id identity, obj metav1.Object) changes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,8 +120,8 @@ func (g *graph) observe(id identity, obj metav1.Object) changes {
 	return ch
 }
 
-// reveal replaces what dependents claimed about n by what it is. Those that claimed something
-// else need a look.
+// reveal replaces what dependents claimed about n by its true identity. Dependents that claimed another identity are
+// reconciled.
 func (g *graph) reveal(n *node, id identity, ch *changes) {
 	if n.identity == id {
 		n.virtual = false
@@ -171,12 +172,12 @@ func (g *graph) relate(n *node, refs []metav1.OwnerReference, ch *changes) {
 		owner := g.nodes[ref.UID]
 		if owner == nil {
 			g.nodes[ref.UID] = &node{identity: claimed(ref, n.namespace), virtual: true, dependents: map[types.UID]*node{n.uid: n}}
-			ch.look = append(ch.look, ref.UID) // ask whether it exists: nobody may ever tell
+			ch.look = append(ch.look, ref.UID) // check whether it exists: there may never be an event
 			continue
 		}
 		owner.dependents[n.uid] = n
-		late = late || owner.foreground // what comes to an owner that waits is to go as well
-		if suspect || !doubtful(n, ref, owner) {
+		late = late || owner.foreground // a new dependent of an owner deleted in the foreground has to be deleted, too
+		if suspect || !mismatched(n, ref, owner) {
 			continue
 		}
 		suspect = true
@@ -189,17 +190,17 @@ func (g *graph) relate(n *node, refs []metav1.OwnerReference, ch *changes) {
 	}
 }
 
-// doubtful tells whether the reference may not mean the owner of that uid.
-func doubtful(n *node, ref metav1.OwnerReference, owner *node) bool {
+// mismatched reports whether the reference may not mean the owner with that uid.
+func mismatched(n *node, ref metav1.OwnerReference, owner *node) bool {
 	if owner.namespace != n.namespace && (owner.namespace != "" || owner.virtual) {
-		// Elsewhere; or it was claimed by an object without a namespace, which may have meant an
-		// owner that has one.
+		// The owner is in another namespace, or a dependent without a namespace claimed it and may have meant an owner
+		// that has one.
 		return true
 	}
 	return !owner.is(ref)
 }
 
-// leave takes a dependent from an owner, which is not kept when it was nothing but referred to.
+// leave removes a dependent from an owner. A virtual owner without dependents is dropped.
 func (g *graph) leave(owner *node, dependent types.UID) {
 	delete(owner.dependents, dependent)
 	if owner.virtual && len(owner.dependents) == 0 {
@@ -207,7 +208,7 @@ func (g *graph) leave(owner *node, dependent types.UID) {
 	}
 }
 
-// forget takes out an object whose deletion was observed.
+// forget removes an object whose deletion was observed.
 func (g *graph) forget(id identity) changes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -237,9 +238,9 @@ func (g *graph) remove(n *node, id identity) []types.UID {
 	return look
 }
 
-// missing takes in that the server does not know an object by this identity. The object may have
-// another: then only the dependents that claimed this one have no owner. A virtual node whose
-// identity this was takes on the next one claimed, which is to be asked for.
+// missing records that the server has no object with this identity. If the object has another identity, only the
+// dependents that claimed this one have no owner. A virtual node with this identity takes the next one claimed, which
+// is then checked.
 func (g *graph) missing(id identity) changes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -271,7 +272,7 @@ func (g *graph) missing(id identity) changes {
 	return ch
 }
 
-// again says when to ask next whether a virtual node exists; 0 is never.
+// again returns when to check next whether a virtual node exists; 0 means never.
 func (g *graph) again(uid types.UID) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -283,8 +284,8 @@ func (g *graph) again(uid types.UID) time.Duration {
 	return n.wait
 }
 
-// alternate finds another identity that the dependents claim for the uid of one that is absent:
-// the first after it in order, else the first. At least one of them claims another.
+// alternate returns another identity that the dependents claim for the uid of an absent one: the next in order, or else
+// the first. At least one dependent must claim another.
 func alternate(dependents []*node, gone identity) identity {
 	var others []identity
 	for _, d := range dependents {
@@ -294,7 +295,7 @@ func alternate(dependents []*node, gone identity) identity {
 			}
 			other := claimed(ref, d.namespace)
 			if gone.namespace == "" && other.apiVersion == gone.apiVersion && other.kind == gone.kind {
-				other.namespace = "" // the kind has none
+				other.namespace = "" // the kind is cluster-scoped
 			}
 			if other != gone {
 				others = append(others, other)
@@ -306,7 +307,7 @@ func alternate(dependents []*node, gone identity) identity {
 	return others[max(after, 0)]
 }
 
-// state is a node as it was at one moment.
+// state is a snapshot of a node.
 type state struct {
 	identity
 	virtual, beingDeleted, foreground, orphaning bool
@@ -314,14 +315,14 @@ type state struct {
 	dependents                                   []dependent // in order
 }
 
-// dependent is one dependent of a state's object.
+// dependent is a dependent in a state.
 type dependent struct {
 	identity
 	blocks     bool // a foreground deletion of the owner
 	foreground bool // it waits for dependents of its own
 }
 
-// state returns what is known of an object.
+// state returns the snapshot of an object.
 func (g *graph) state(uid types.UID) (state, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -339,7 +340,7 @@ func (g *graph) state(uid types.UID) (state, bool) {
 	return s, true
 }
 
-// sorted returns the nodes in the order of their identities, so that runs repeat.
+// sorted returns the nodes in the order of their identities, which makes runs reproducible.
 func sorted(nodes map[types.UID]*node) []*node {
 	list := make([]*node, 0, len(nodes))
 	for _, n := range nodes {

@@ -9,30 +9,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// identity says which object is meant. For an owner that is known only from a reference, the
-// namespace is that of the dependent, which is where an owner that has a namespace must be.
+// identity identifies an object. For an owner known only from a reference, the namespace is that of the dependent,
+// since a namespaced owner must be there.
 type identity struct {
 	apiVersion, kind string
 	namespace, name  string
 	uid              types.UID
 }
 
-// claimed is the owner that a dependent in the namespace refers to.
+// claimed returns the owner that a dependent in the namespace refers to.
 func claimed(ref metav1.OwnerReference, namespace string) identity {
 	return identity{apiVersion: ref.APIVersion, kind: ref.Kind, namespace: namespace, name: ref.Name, uid: ref.UID}
 }
 
-// is tells whether the reference names this object, wherever that is.
+// is reports whether the reference names this object, in any namespace.
 func (id identity) is(ref metav1.OwnerReference) bool {
 	return id.uid == ref.UID && id.name == ref.Name && id.kind == ref.Kind && id.apiVersion == ref.APIVersion
 }
 
-// String is the identity in upstream's words, as it stands in events.
+// String returns the identity in upstream's format, as used in events.
 func (id identity) String() string {
 	return fmt.Sprintf("[%s/%s, namespace: %s, name: %s, uid: %s]", id.apiVersion, id.kind, id.namespace, id.name, id.uid)
 }
 
-// compare orders identities so that those of one kind stand together.
+// compare orders identities by kind first.
 func (id identity) compare(other identity) int {
 	return cmp.Or(strings.Compare(id.kind, other.kind), strings.Compare(id.apiVersion, other.apiVersion),
 		strings.Compare(id.namespace, other.namespace), strings.Compare(id.name, other.name),

@@ -13,11 +13,11 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// finalizerTries is how often a finalizer is removed again at once when others write, too.
+// finalizerTries is how often removing a finalizer is retried at once after a conflict.
 const finalizerTries = 4
 
-// disown takes owners out of an object's references.
-func (c *Controller) disown(ctx context.Context, at client.Target, uid types.UID, refs []metav1.OwnerReference) (metav1.Object, error) {
+// removeOwners removes owners from an object's references.
+func (c *Controller) removeOwners(ctx context.Context, at client.Target, uid types.UID, refs []metav1.OwnerReference) (metav1.Object, error) {
 	gone := uidsOf(refs)
 	deletions := make([]any, len(gone))
 	for i, owner := range gone {
@@ -28,7 +28,7 @@ func (c *Controller) disown(ctx context.Context, at client.Target, uid types.UID
 	})
 }
 
-// unblock makes an object hold up no owner any more, and returns what it is then.
+// unblock clears blockOwnerDeletion in all references of an object, and returns the result.
 func (c *Controller) unblock(ctx context.Context, at client.Target, s state, obj metav1.Object) (metav1.Object, error) {
 	var blocking []any
 	for _, ref := range s.owners {
@@ -48,9 +48,8 @@ func (c *Controller) unblock(ctx context.Context, at client.Target, s state, obj
 	})
 }
 
-// patchOwners changes some owner references of just this object by a strategic merge. For kinds
-// that cannot do that, such as custom resources, all of them are replaced by what change makes
-// of them.
+// patchOwners changes owner references of exactly this object by a strategic merge. For kinds that do not support it,
+// such as custom resources, it replaces all references by the result of change.
 func (c *Controller) patchOwners(ctx context.Context, at client.Target, uid types.UID, merge []any, change func([]metav1.OwnerReference) []metav1.OwnerReference) (metav1.Object, error) {
 	obj, err := c.patch(ctx, at, types.StrategicMergePatchType, map[string]any{"uid": uid, "ownerReferences": merge})
 	if !apierrors.IsUnsupportedMediaType(err) {
@@ -64,7 +63,7 @@ func (c *Controller) patchOwners(ctx context.Context, at client.Target, uid type
 	})
 }
 
-// removeFinalizer lets go of an object, if it is still that one.
+// removeFinalizer removes a finalizer from an object, if it is still the same one.
 func (c *Controller) removeFinalizer(ctx context.Context, at client.Target, uid types.UID, finalizer string) error {
 	for try := 1; ; try++ {
 		obj, err := c.get(ctx, at)

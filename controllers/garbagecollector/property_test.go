@@ -158,7 +158,7 @@ func TestRandomFamilies(t *testing.T) {
 		s := drawStory(r)
 		var got string
 		var nodes int
-		withWorkers(t, rapid.SampledFrom([]int{1, 5}).Draw(r, "workers"), nil, func(_ *testing.T, b *bench) { got, nodes = s.play(b) })
+		withWorkers(t, rapid.SampledFrom([]int{1, 5}).Draw(r, "workers"), nil, func(b *bench) { got, nodes = s.play(b) })
 		if want := s.survivors(); got != want {
 			r.Fatalf("left are %q, want %q", got, want)
 		}

@@ -2,18 +2,17 @@ package garbagecollector_test
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/client"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
+	"github.com/keelson-dev/keelson/informer"
 )
 
 // TestReadErrorIsNoAbsence: only "not found" says that an object is gone. As long as the server does not answer, or refuses to,
@@ -32,21 +31,15 @@ func TestReadErrorIsNoAbsence(t *testing.T) {
 	} {
 		for _, unread := range []string{"other", "x"} { // the owner that is there, and what has dependents of its own
 			t.Run(kind+" "+unread, func(t *testing.T) {
-				var down atomic.Bool
-				inBubble(t, func(_ *bench, a fakeapi.Action) error {
-					if down.Load() && a.Verb == fakeapi.Get && a.Target.Name == unread {
-						return failure
-					}
-					return nil
-				}, func(t *testing.T, b *bench) {
+				inBubble(t, nil, func(b *bench) {
 					x := b.make("a/x", b.make("a/owner"), b.make("a/other"))
 					b.make("a/leaf", x)
-					down.Store(true)
+					b.api.Inject(faults.Fault{Verb: faults.Get, Name: unread, Err: failure, Times: -1})
 					b.delete("a/owner", background)
 					b.after(10 * time.Second)
-					down.Store(false)
+					b.api.Heal()
 					if got, want := b.left(), "a/leaf<x a/other a/x<owner,other"; got != want {
-						t.Errorf("while it cannot be read: left are %q, want %q", got, want)
+						b.Errorf("while it cannot be read: left are %q, want %q", got, want)
 					}
 					b.after(time.Hour)
 					b.wantLeft("when it can", "a/leaf<x a/other a/x<other")
@@ -58,23 +51,17 @@ func TestReadErrorIsNoAbsence(t *testing.T) {
 
 // TestFinalizerIsTriedAgain: whatever fails when an owner is to be let go, it goes in the end.
 func TestFinalizerIsTriedAgain(t *testing.T) {
-	for name, verb := range map[string]string{"reading": fakeapi.Get, "writing": fakeapi.Patch} {
+	for name, verb := range map[string]string{"reading": faults.Get, "writing": faults.Patch} {
 		for _, policy := range []metav1.DeletionPropagation{foreground, orphan} {
 			t.Run(name+" "+string(policy), func(t *testing.T) {
-				var down atomic.Bool
-				down.Store(true)
-				inBubble(t, func(_ *bench, a fakeapi.Action) error {
-					if down.Load() && a.Verb == verb && a.Target.Name == "owner" {
-						return errors.New("connection refused")
-					}
-					return nil
-				}, func(t *testing.T, b *bench) {
+				inBubble(t, nil, func(b *bench) {
+					b.api.Inject(faults.Fault{Verb: verb, Name: "owner", Err: errors.New("connection refused"), Times: -1})
 					b.make("a/owner")
 					b.delete("a/owner", policy)
 					b.after(10 * time.Second)
-					down.Store(false)
+					b.api.Heal()
 					if got := b.left(); got != "a/owner!" {
-						t.Errorf("left are %q while the server is down", got)
+						b.Errorf("left are %q while the server is down", got)
 					}
 					b.after(time.Hour)
 					b.wantLeft("the server is back", "")
@@ -84,9 +71,9 @@ func TestFinalizerIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestOwnerThatDoesNotGo: an owner with the finalizer of foreground deletion waits for nobody unless it is being deleted.
+// TestOwnerThatDoesNotGo: an owner with the finalizer of foreground deletion does not wait for dependents unless it is being deleted.
 func TestOwnerThatDoesNotGo(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		stays := b.held("a/stays", []string{metav1.FinalizerDeleteDependents})
 		b.make("a/x", b.make("a/owner"), stays)
 		b.delete("a/owner", background)
@@ -95,17 +82,11 @@ func TestOwnerThatDoesNotGo(t *testing.T) {
 }
 
 // swap puts another object of that name in the place of one, whatever held that.
-func (b *bench) swap(name string, finalizers ...string) error {
-	at, old := target(name), b.get(name)
-	old.SetFinalizers(nil)
-	if _, err := b.api.Update(b.Context(), at, old, metav1.UpdateOptions{}); err != nil {
-		return err
-	}
-	if err := b.api.Delete(b.Context(), at, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	_, err := b.api.Create(b.Context(), client.Target{Resource: at.Resource, Namespace: at.Namespace}, newObject(name, nil, finalizers), metav1.CreateOptions{})
-	return err
+func (b *bench) swap(name string, finalizers ...string) {
+	b.Helper()
+	b.change(name, func(obj informer.Object) { obj.SetFinalizers(nil) })
+	b.remove(name)
+	controllerstest.Add(b, b.api, newObject(name, nil, finalizers))
 }
 
 // TestReplacedInBetween: an object of the same name that came between two requests of the collector is none of its business.
@@ -138,23 +119,24 @@ func TestReplacedInBetween(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			swapped := false
-			inBubble(t, func(b *bench, a fakeapi.Action) error {
-				if a.Target.Name != "x" || a.Verb != tt.before || swapped {
+			inBubble(t, func(b *bench, r faults.Request) error {
+				if r.Target.Name != "x" || r.Verb != tt.before || swapped {
 					return nil
 				}
 				swapped = true
-				return b.swap("a/x", metav1.FinalizerOrphanDependents)
-			}, func(t *testing.T, b *bench) {
+				b.swap("a/x", metav1.FinalizerOrphanDependents)
+				return nil
+			}, func(b *bench) {
 				tt.run(b)
 				b.wantLeft("after the race", tt.want)
 				b.after(time.Hour)
 				b.wantLeft("later", tt.want)
 				if got := b.get("a/x").GetFinalizers(); !slices.Equal(got, []string{metav1.FinalizerOrphanDependents}) || !swapped {
-					t.Errorf("swapped %v, finalizers of the other one are %q", swapped, got)
+					b.Errorf("swapped %v, finalizers of the other one are %q", swapped, got)
 				}
-				for _, a := range b.api.Actions() {
-					if a.String() == tt.never {
-						t.Errorf("did %s", a)
+				for _, r := range b.api.Writes() {
+					if r.String() == tt.never {
+						b.Errorf("did %s", r)
 					}
 				}
 			})
@@ -165,21 +147,18 @@ func TestReplacedInBetween(t *testing.T) {
 // TestReplacedBeforeTheSecondDeletion: a deletion that a label made conflict is tried without a resource version, but by uid.
 func TestReplacedBeforeTheSecondDeletion(t *testing.T) {
 	tries := 0
-	inBubble(t, func(b *bench, a fakeapi.Action) error {
-		if a.Verb != fakeapi.Delete || a.Target.Name != "x" {
+	inBubble(t, func(b *bench, r faults.Request) error {
+		if r.Verb != faults.Delete || r.Target.Name != "x" {
 			return nil
 		}
 		switch tries++; tries {
 		case 1:
-			obj := b.get("a/x")
-			obj.SetLabels(map[string]string{"a": "b"})
-			_, err := b.api.Update(b.Context(), target("a/x"), obj, metav1.UpdateOptions{})
-			return err
+			b.change("a/x", labelled)
 		case 2:
-			return b.swap("a/x")
+			b.swap("a/x")
 		}
 		return nil
-	}, func(t *testing.T, b *bench) {
+	}, func(b *bench) {
 		b.make("a/x", b.make("a/owner"))
 		b.delete("a/owner", background)
 		b.after(time.Hour)
@@ -187,20 +166,17 @@ func TestReplacedBeforeTheSecondDeletion(t *testing.T) {
 	})
 }
 
-// TestLostUpdates: what others write between the collector's look and its own write stays.
+// TestLostUpdates: what others write between the collector's read and its own write is kept.
 func TestLostUpdates(t *testing.T) {
 	t.Run("a finalizer that is gone", func(t *testing.T) {
 		raced := false
-		inBubble(t, func(b *bench, a fakeapi.Action) error {
-			if a.Verb == fakeapi.Patch && a.Target.Name == "owner" && !raced {
+		inBubble(t, func(b *bench, r faults.Request) error {
+			if r.Verb == faults.Patch && r.Target.Name == "owner" && !raced {
 				raced = true
-				obj := b.get("a/owner")
-				obj.SetFinalizers([]string{metav1.FinalizerOrphanDependents})
-				_, err := b.api.Update(b.Context(), target("a/owner"), obj, metav1.UpdateOptions{})
-				return err
+				b.finish("a/owner", metav1.FinalizerOrphanDependents)
 			}
 			return nil
-		}, func(t *testing.T, b *bench) {
+		}, func(b *bench) {
 			b.held("a/owner", []string{"example.com/hold"})
 			b.delete("a/owner", orphan)
 			b.after(time.Hour)
@@ -209,20 +185,18 @@ func TestLostUpdates(t *testing.T) {
 	})
 	t.Run("an owner that came", func(t *testing.T) {
 		raced := false
-		inBubble(t, func(b *bench, a fakeapi.Action) error {
+		inBubble(t, func(b *bench, r faults.Request) error {
 			switch {
-			case a.Verb != fakeapi.Patch || a.Target.Name != "x":
-			case strings.Contains(string(a.Patch), "$patch"): // a kind without strategic merge
-				return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType}}
+			case r.Verb != faults.Patch || r.Target.Name != "x":
+			case strings.Contains(string(r.Patch), "$patch"): // a kind without strategic merge
+				return unsupported()
 			case !raced:
 				raced = true
-				obj := b.get("a/x")
-				obj.SetOwnerReferences(append(obj.GetOwnerReferences(), refTo(b.get("a/third"))))
-				_, err := b.api.Update(b.Context(), target("a/x"), obj, metav1.UpdateOptions{})
-				return err
+				third := refTo(b.get("a/third"))
+				b.change("a/x", func(obj informer.Object) { obj.SetOwnerReferences(append(obj.GetOwnerReferences(), third)) })
 			}
 			return nil
-		}, func(t *testing.T, b *bench) {
+		}, func(b *bench) {
 			b.make("a/third")
 			b.make("a/x", b.make("a/owner"), b.make("a/other"))
 			b.delete("a/owner", background)

@@ -4,27 +4,26 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/garbagecollector"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/informer/memory"
 )
 
 // unmergeable refuses strategic merges, as the server does for custom resources.
-func unmergeable(_ *bench, a fakeapi.Action) error {
-	if a.Verb == fakeapi.Patch && (strings.Contains(string(a.Patch), "$patch") || strings.Contains(string(a.Patch), `"uid"`) && !strings.Contains(string(a.Patch), "resourceVersion")) {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType}}
+func unmergeable(_ *bench, r faults.Request) error {
+	if r.Verb == faults.Patch && (strings.Contains(string(r.Patch), "$patch") || strings.Contains(string(r.Patch), `"uid"`) && !strings.Contains(string(r.Patch), "resourceVersion")) {
+		return unsupported()
 	}
 	return nil
 }
@@ -35,11 +34,7 @@ func (b *bench) ring(others ...metav1.OwnerReference) {
 	for _, name := range []string{"a/1", "a/2"} {
 		last = b.make(name, blocking(last))
 	}
-	obj := b.get("a/0")
-	obj.SetOwnerReferences(append(obj.GetOwnerReferences(), blocking(last)))
-	if _, err := b.api.Update(b.Context(), target("a/0"), obj, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
+	b.change("a/0", func(obj informer.Object) { obj.SetOwnerReferences(append(obj.GetOwnerReferences(), blocking(last))) })
 	b.after(time.Second)
 }
 
@@ -74,9 +69,9 @@ func TestEveryFailure(t *testing.T) {
 			b.make("a/x", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "ghost", UID: "ghost"})
 		},
 	} {
-		for kind, before := range map[string]func(*bench, fakeapi.Action) error{"built in": nil, "custom": unmergeable} {
+		for kind, before := range map[string]func(*bench, faults.Request) error{"built in": nil, "custom": unmergeable} {
 			story := func(c *trial.Client, log *slog.Logger) (state string) {
-				(&bench{client: c, log: log}).run(t, 1, before, func(_ *testing.T, b *bench) {
+				(&bench{client: c, log: log}).run(t, 1, before, func(b *bench) {
 					steps(b)
 					b.after(time.Hour)
 					state = b.left()
@@ -97,7 +92,7 @@ func TestEveryFailure(t *testing.T) {
 
 // TestOwnerThatGoesAlone: an owner that is being deleted, but does not wait for its dependents, is an owner until it is gone.
 func TestOwnerThatGoesAlone(t *testing.T) {
-	inBubble(t, nil, func(_ *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		slow := b.held("a/slow", []string{"example.com/hold"})
 		b.make("a/x", slow, b.make("a/owner"))
 		b.delete("a/slow", background)
@@ -113,18 +108,13 @@ func TestOwnerThatGoesAlone(t *testing.T) {
 func TestDeletionThatFails(t *testing.T) {
 	resource := configMaps.GroupResource()
 	conflict, soon := apierrors.NewConflict(resource, "x", errors.New("late")), 5*time.Millisecond
-	label := func(b *bench) error {
-		obj := b.get("a/x")
-		obj.SetLabels(map[string]string{"a": "b"})
-		_, err := b.api.Update(b.Context(), target("a/x"), obj, metav1.UpdateOptions{})
-		return err
-	}
-	remove := func(b *bench) error { return b.api.Delete(b.Context(), target("a/x"), metav1.DeleteOptions{}) }
+	label := func(b *bench) { b.change("a/x", labelled) }
+	remove := func(b *bench) { b.remove("a/x") }
 	for name, tt := range map[string]struct {
-		other   func(*bench) error // what somebody else does in between
-		answers []error            // to the deletions
-		reading error              // the answer when the object is read again
-		want    []time.Duration    // when the deletion is tried
+		other   func(*bench)    // what somebody else does in between
+		answers []error         // to the deletions
+		reading error           // the answer when the object is read again
+		want    []time.Duration // when the deletion is tried
 	}{
 		"conflict":                   {label, []error{conflict}, nil, []time.Duration{0, 0}},
 		"two conflicts":              {label, []error{conflict, conflict}, nil, []time.Duration{0, 0, soon}},
@@ -134,61 +124,51 @@ func TestDeletionThatFails(t *testing.T) {
 		"refused":                    {label, []error{apierrors.NewForbidden(resource, "x", errors.New("no"))}, nil, []time.Duration{0, soon}},
 		"gone":                       {remove, nil, nil, []time.Duration{0}},
 		"conflict with what is gone": {remove, []error{conflict}, nil, []time.Duration{0}},
-		"replaced by one like it": {func(b *bench) error {
+		"replaced by one like it": {func(b *bench) {
 			ghosts := b.get("a/x").GetOwnerReferences()
-			if err := remove(b); err != nil {
-				return err
-			}
-			at := target("a/x")
-			at.Name = ""
-			_, err := b.api.Create(b.Context(), at, newObject("a/x", ghosts, nil), metav1.CreateOptions{})
-			return err
+			remove(b)
+			controllerstest.Add(b, b.api, newObject("a/x", ghosts, nil))
 		}, []error{nil}, nil, []time.Duration{0, 0}}, // the other one is deleted on its own account
 	} {
 		t.Run(name, func(t *testing.T) {
 			var began time.Time
 			var tries []time.Duration
-			busy := false // with what somebody else does
-			inBubble(t, func(b *bench, a fakeapi.Action) error {
+			inBubble(t, func(b *bench, r faults.Request) error {
 				switch {
-				case a.Target.Name != "x" || began.IsZero() || busy:
-				case a.Verb == fakeapi.Get && len(tries) == 1:
+				case r.Target.Name != "x":
+				case r.Verb == faults.Get && len(tries) == 1:
 					err := tt.reading
 					tt.reading = nil
 					return err
-				case a.Verb == fakeapi.Delete:
+				case r.Verb == faults.Delete:
 					tries = append(tries, time.Since(began))
 					n := len(tries)
 					if n == 1 && tt.other != nil {
-						busy = true
-						err := tt.other(b)
-						if busy = false; err != nil {
-							return err
-						}
+						tt.other(b)
 					}
 					if n <= len(tt.answers) {
 						return tt.answers[n-1]
 					}
 				}
 				return nil
-			}, func(t *testing.T, b *bench) {
+			}, func(b *bench) {
 				b.make("a/x", b.make("a/owner"))
 				began = time.Now()
 				b.delete("a/owner", background)
 				b.wantLeft("in the end", "")
 				if !slices.Equal(tries, tt.want) {
-					t.Errorf("tried after %v, want %v", tries, tt.want)
+					b.Errorf("tried after %v, want %v", tries, tt.want)
 				}
 			})
 		})
 	}
 }
 
-// actions are the requests that changed something since the last call, and within a second from now.
+// actions are what the collector wrote since the last call, and within a second from now.
 func (b *bench) actions() (all []string) {
 	b.after(time.Second)
-	for _, a := range b.api.Actions() {
-		all = append(all, a.String())
+	for _, r := range b.api.Writes() {
+		all = append(all, r.String())
 	}
 	b.api.Reset()
 	return all
@@ -199,41 +179,39 @@ func TestUnblocking(t *testing.T) {
 	for name, custom := range map[string]bool{"built in": false, "custom": true} {
 		t.Run(name, func(t *testing.T) {
 			var patches []string
-			inBubble(t, func(b *bench, a fakeapi.Action) error {
+			inBubble(t, func(b *bench, r faults.Request) error {
 				switch {
-				case a.Target.Name == "2" && a.Verb == fakeapi.Delete: // only then, lest they are taken out of the references before
+				case r.Target.Name == "2" && r.Verb == faults.Delete: // not before, or they would be taken out of the references
 					for _, loose := range []string{"a/loose", "a/looser"} {
-						if err := b.api.Delete(b.Context(), target(loose), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-							return err
-						}
+						b.remove(loose)
 					}
-				case a.Target.Name == "0" && a.Verb == fakeapi.Patch && strings.Contains(string(a.Patch), "ownerReferences"):
-					patches = append(patches, string(a.Patch))
+				case r.Target.Name == "0" && r.Verb == faults.Patch && strings.Contains(string(r.Patch), "ownerReferences"):
+					patches = append(patches, string(r.Patch))
 				}
 				if custom {
-					return unmergeable(b, a)
+					return unmergeable(b, r)
 				}
 				return nil
-			}, func(t *testing.T, b *bench) {
+			}, func(b *bench) {
 				loose, looser := b.make("a/loose"), b.make("a/looser")
 				looser.BlockOwnerDeletion = new(bool)
 				b.ring(loose, looser)
 				b.delete("a/1", foreground)
 				b.wantLeft("the ring goes", "")
 				if len(patches) == 0 {
-					t.Fatal("it was not patched")
+					b.Fatal("it was not patched")
 				}
 				for i, patch := range patches {
 					whole := custom && i%2 == 1 // all references, in place of the merge that was refused
 					if strings.Contains(patch, "loose") != whole || strings.Contains(patch, "true") {
-						t.Errorf("patch %s", patch)
+						b.Errorf("patch %s", patch)
 					}
 				}
 			})
 		})
 	}
 	t.Run("nothing to unblock", func(t *testing.T) {
-		inBubble(t, nil, func(t *testing.T, b *bench) {
+		inBubble(t, nil, func(b *bench) {
 			hold := []string{"example.com/hold"}
 			owner := b.make("a/owner")
 			b.held("a/held", hold, blocking(owner))
@@ -243,11 +221,11 @@ func TestUnblocking(t *testing.T) {
 			b.after(time.Second)
 			b.api.Reset()
 			b.delete("a/owner", foreground)
-			want := []string{"delete configmaps a/owner", "delete configmaps a/held", "delete configmaps a/x"}
+			want := []string{"delete configmaps a/held", "delete configmaps a/x"}
 			got := b.actions()
 			// What is held is asked again to go whenever its owner is looked at: once, or for what it hears meanwhile twice.
-			if !slices.Equal(got, want) && !slices.Equal(got, append(want, want[1])) {
-				t.Errorf("for an owner that waits, it did\n%q, want\n%q", got, want)
+			if !slices.Equal(got, want) && !slices.Equal(got, append(want, want[0])) {
+				b.Errorf("for an owner that waits, it did\n%q, want\n%q", got, want)
 			}
 			b.release("a/tip")
 			b.release("a/held")
@@ -264,14 +242,14 @@ func TestRequests(t *testing.T) {
 		owner   string
 		policy  metav1.DeletionPropagation
 		want    []string
-		reads   int64 // 0 is any number
+		reads   int // 0 is any number
 	}{
 		"a leaf goes at once": {func(b *bench) { b.make("a/x", blocking(b.make("a/owner"))) }, "a/owner", foreground,
-			[]string{"delete configmaps a/owner", "delete configmaps a/x", "patch configmaps a/owner"}, 0},
+			[]string{"delete configmaps a/x", "patch configmaps a/owner"}, 0},
 		"what goes already": {func(b *bench) {
 			b.held("a/x", hold, b.make("a/owner"))
 			b.delete("a/x", background)
-		}, "a/owner", background, []string{"delete configmaps a/owner"}, -1},
+		}, "a/owner", background, nil, -1},
 		"one owner gone, one waiting, one left": {func(b *bench) {
 			waits := b.make("a/waits")
 			b.held("a/held", hold, blocking(waits))
@@ -279,30 +257,31 @@ func TestRequests(t *testing.T) {
 			b.make("a/x", gone, waits, b.make("a/stays"))
 			b.feed.Hold()
 			b.delete("a/gone", background)
-		}, "a/waits", foreground, []string{"delete configmaps a/waits", "patch configmaps a/x", "delete configmaps a/held", "delete configmaps a/held"}, 0},
+		}, "a/waits", foreground, []string{"patch configmaps a/x", "delete configmaps a/held", "delete configmaps a/held"}, 0},
 		"an owner of many": {func(b *bench) {
 			owner := b.make("role")
 			b.make("a/x", owner)
 			b.make("b/x", owner)
 			b.make("b/y", owner)
-		}, "role", background, []string{"delete clusterroles role", "delete configmaps a/x", "delete configmaps b/x", "delete configmaps b/y"}, 3},
+		}, "role", background, []string{"delete configmaps a/x", "delete configmaps b/x", "delete configmaps b/y"}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, b *bench) {
+			inBubble(t, nil, func(b *bench) {
 				tt.prepare(b)
 				b.after(time.Second)
 				b.api.Reset()
-				b.reads.Store(0)
 				b.delete(tt.owner, tt.policy)
 				b.feed.Resume()
+				b.after(time.Second)
+				reads := b.reads("")
 				// What is held is asked again to go whenever its owner is looked at, for what it hears meanwhile: once more or not.
 				last := len(tt.want) - 1
 				repeats := last > 0 && tt.want[last] == tt.want[last-1]
 				if got := b.actions(); !slices.Equal(got, tt.want) && !(repeats && slices.Equal(got, tt.want[:last])) {
-					t.Errorf("did\n%q, want\n%q", got, tt.want)
+					b.Errorf("did\n%q, want\n%q", got, tt.want)
 				}
-				if got := b.reads.Load(); tt.reads != 0 && got != max(tt.reads, 0) {
-					t.Errorf("%d reads, want %d", got, tt.reads)
+				if tt.reads != 0 && reads != max(tt.reads, 0) {
+					b.Errorf("%d reads, want %d", reads, tt.reads)
 				}
 			})
 		})
@@ -322,17 +301,11 @@ func TestAbsentOwner(t *testing.T) {
 		"the cluster's name": {metav1.OwnerReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "alive", UID: "ghost"}, "b/", 3 + 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := 0
-			inBubble(t, func(_ *bench, a fakeapi.Action) error {
-				if a.Verb == fakeapi.Get && a.Target.Name == tt.owner.Name {
-					asked++
-				}
-				return nil
-			}, func(t *testing.T, b *bench) {
+			inBubble(t, nil, func(b *bench) {
 				b.make("a/alive")
 				b.make("alive")
 				two := []metav1.OwnerReference{tt.owner, refTo(b.get("alive"))}
-				asked = 0
+				b.api.Reset()
 				b.feed.Hold() // else each is gone before the next one comes
 				for _, name := range []string{"a/1", "a/2", tt.at + "3"} {
 					b.make(name, two...)
@@ -340,10 +313,10 @@ func TestAbsentOwner(t *testing.T) {
 				b.feed.Resume()
 				b.after(time.Second)
 				if got := b.left(); strings.Contains(got, tt.owner.Name+",alive") || strings.Count(got, "<alive") != 3 {
-					t.Errorf("left are %s", got)
+					b.Errorf("left are %s", got)
 				}
-				if asked != tt.asked && asked != tt.asked+1 { // two workers may ask at the same moment
-					t.Errorf("asked %d times, want %d", asked, tt.asked)
+				if asked := b.reads(tt.owner.Name); asked != tt.asked && asked != tt.asked+1 { // two workers may ask at the same moment
+					b.Errorf("asked %d times, want %d", asked, tt.asked)
 				}
 			})
 		})
@@ -353,14 +326,15 @@ func TestAbsentOwner(t *testing.T) {
 // TestGoneUnseen: that an object is gone is told to what it owns as soon as a deletion shows it, before the cache does.
 func TestGoneUnseen(t *testing.T) {
 	done := false
-	inBubble(t, func(b *bench, a fakeapi.Action) error {
-		if a.Verb != fakeapi.Delete || a.Target.Name != "x" || done {
+	inBubble(t, func(b *bench, r faults.Request) error {
+		if r.Verb != faults.Delete || r.Target.Name != "x" || done {
 			return nil
 		}
 		done = true
 		b.feed.Hold()
-		return b.api.Delete(b.Context(), target("a/x"), metav1.DeleteOptions{})
-	}, func(_ *testing.T, b *bench) {
+		b.remove("a/x")
+		return nil
+	}, func(b *bench) {
 		b.make("a/leaf", b.make("a/x", b.make("a/owner")))
 		b.delete("a/owner", background)
 		b.wantLeft("the cache has stopped", "")
@@ -368,31 +342,26 @@ func TestGoneUnseen(t *testing.T) {
 	})
 }
 
-// TestPauses: an owner whose kind nobody tells of is asked for after pauses that double, from 5 ms up to 1000 s.
+// TestPauses: an owner whose kind has no informer is read after pauses that double, from 5 ms up to 1000 s.
 func TestPauses(t *testing.T) {
 	var asked []time.Time
-	inBubble(t, func(_ *bench, a fakeapi.Action) error {
-		if a.Verb == fakeapi.Get && a.Target.Resource == eventsOf {
+	inBubble(t, func(_ *bench, r faults.Request) error {
+		if r.Verb == faults.Get && r.Target.Resource == secrets {
 			asked = append(asked, time.Now())
 		}
 		return nil
-	}, func(t *testing.T, b *bench) {
-		at := client.Target{Resource: eventsOf, Namespace: "a"}
-		made, err := client.As[*corev1.Event](b.api.Create(b.Context(), at, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}}, metav1.CreateOptions{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.make("a/x", metav1.OwnerReference{APIVersion: "v1", Kind: "Event", Name: "e", UID: made.UID})
+	}, func(b *bench) {
+		b.make("a/x", b.secret())
 		b.after(24 * time.Hour)
 		want := 5 * time.Millisecond
 		for i := range asked[1:] {
 			if got := asked[i+1].Sub(asked[i]); got != want {
-				t.Errorf("pause %d is %v, want %v", i, got, want)
+				b.Errorf("pause %d is %v, want %v", i, got, want)
 			}
 			want = min(2*want, 1000*time.Second)
 		}
 		if len(asked) < 50 {
-			t.Errorf("asked %d times in a day", len(asked))
+			b.Errorf("asked %d times in a day", len(asked))
 		}
 	})
 }
@@ -403,50 +372,47 @@ func TestFinalizerConflicts(t *testing.T) {
 	conflict, soon := apierrors.NewConflict(configMaps.GroupResource(), "owner", errors.New("late")), 5*time.Millisecond
 	for name, tt := range map[string]struct {
 		verb    string
-		other   func(*bench) error // what somebody else does before the first such request
+		other   func(*bench) // what somebody else does before the first such request
 		answers []error
 		want    []time.Duration // when it is tried
 	}{
-		"conflicts":     {fakeapi.Patch, nil, []error{conflict, conflict, conflict, conflict, conflict}, []time.Duration{0, 0, 0, 0, soon, soon}},
-		"refused":       {fakeapi.Patch, nil, []error{errors.New("no")}, []time.Duration{0, soon}},
-		"gone":          {fakeapi.Patch, func(b *bench) error { return b.finish("a/owner") }, nil, []time.Duration{0}},
-		"gone before":   {fakeapi.Get, func(b *bench) error { return b.finish("a/owner") }, nil, nil},
-		"done by other": {fakeapi.Get, func(b *bench) error { return b.finish("a/owner", "example.com/hold") }, nil, nil},
+		"conflicts":     {faults.Patch, nil, []error{conflict, conflict, conflict, conflict, conflict}, []time.Duration{0, 0, 0, 0, soon, soon}},
+		"refused":       {faults.Patch, nil, []error{errors.New("no")}, []time.Duration{0, soon}},
+		"gone":          {faults.Patch, func(b *bench) { b.finish("a/owner") }, nil, []time.Duration{0}},
+		"gone before":   {faults.Get, func(b *bench) { b.finish("a/owner") }, nil, nil},
+		"done by other": {faults.Get, func(b *bench) { b.finish("a/owner", "example.com/hold") }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var began time.Time
 			var tries []time.Duration
 			var out bytes.Buffer
-			busy, done := false, false
+			done := false
 			b := &bench{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-			b.run(t, 1, func(b *bench, a fakeapi.Action) error {
-				if began.IsZero() || busy || a.Target.Name != "owner" || a.Verb != fakeapi.Patch && a.Verb != tt.verb {
+			b.run(t, 1, func(b *bench, r faults.Request) error {
+				if r.Target.Name != "owner" || r.Verb != faults.Patch && r.Verb != tt.verb {
 					return nil
 				}
-				if a.Verb == fakeapi.Patch {
+				if r.Verb == faults.Patch {
 					tries = append(tries, time.Since(began))
 				}
-				if a.Verb == tt.verb && tt.other != nil && !done {
-					busy, done = true, true
-					err := tt.other(b)
-					if busy = false; err != nil {
-						return err
-					}
+				if r.Verb == tt.verb && tt.other != nil && !done {
+					done = true
+					tt.other(b)
 				}
-				if n := len(tries); a.Verb == fakeapi.Patch && n <= len(tt.answers) {
+				if n := len(tries); r.Verb == faults.Patch && n <= len(tt.answers) {
 					return tt.answers[n-1]
 				}
 				return nil
-			}, func(t *testing.T, b *bench) {
+			}, func(b *bench) {
 				b.held("a/owner", []string{"example.com/hold"})
 				began = time.Now()
 				b.delete("a/owner", orphan)
 				b.after(time.Second)
 				if !slices.Equal(tries, tt.want) {
-					t.Errorf("tried after %v, want %v", tries, tt.want)
+					b.Errorf("tried after %v, want %v", tries, tt.want)
 				}
 				if failed := out.Len() > 0; failed != (tt.answers != nil) {
-					t.Errorf("logged %s", out.String())
+					b.Errorf("logged %s", out.String())
 				}
 			})
 		})
@@ -454,30 +420,28 @@ func TestFinalizerConflicts(t *testing.T) {
 }
 
 // finish leaves just these finalizers to an object that is being deleted.
-func (b *bench) finish(name string, finalizers ...string) error {
-	obj := b.get(name)
-	obj.SetFinalizers(finalizers)
-	_, err := b.api.Update(b.Context(), target(name), obj, metav1.UpdateOptions{})
-	return err
+func (b *bench) finish(name string, finalizers ...string) {
+	b.change(name, func(obj informer.Object) { obj.SetFinalizers(finalizers) })
 }
 
-// TestOrphanThatIsGone: a dependent that went by itself holds up nobody.
+// TestOrphanThatIsGone: a dependent that is gone already does not hold up its owner.
 func TestOrphanThatIsGone(t *testing.T) {
 	var out bytes.Buffer
 	done := false
 	b := &bench{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-	b.run(t, 1, func(b *bench, a fakeapi.Action) error {
-		if a.Verb != fakeapi.Patch || a.Target.Name != "x" || done {
+	b.run(t, 1, func(b *bench, r faults.Request) error {
+		if r.Verb != faults.Patch || r.Target.Name != "x" || done {
 			return nil
 		}
 		done = true
-		return b.api.Delete(b.Context(), target("a/x"), metav1.DeleteOptions{})
-	}, func(t *testing.T, b *bench) {
+		b.remove("a/x")
+		return nil
+	}, func(b *bench) {
 		b.make("a/x", b.make("a/owner"))
 		b.delete("a/owner", orphan)
 		b.wantLeft("orphaned", "")
 		if out.Len() > 0 {
-			t.Errorf("nothing failed, but %s", out.String())
+			b.Errorf("nothing failed, but %s", out.String())
 		}
 	})
 }
@@ -485,8 +449,8 @@ func TestOrphanThatIsGone(t *testing.T) {
 // TestSynced: nothing is judged before all that is told of is in the caches.
 func TestSynced(t *testing.T) {
 	kinds := []garbagecollector.Kind{
-		{Resource: "configmaps", Objects: informer.New(fakeapi.Source[informer.Object](nil, configMaps), informer.Options{})},
-		{Resource: "clusterroles", Objects: informer.New(fakeapi.Source[informer.Object](nil, clusterRoles), informer.Options{})},
+		{Resource: "configmaps", Objects: informer.New[informer.Object](memory.New[informer.Object](), informer.Options{})},
+		{Resource: "clusterroles", Objects: informer.New[informer.Object](memory.New[informer.Object](), informer.Options{})},
 		{Resource: "events"},
 	}
 	var q trial.Queue

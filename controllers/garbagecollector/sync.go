@@ -17,16 +17,16 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 )
 
-// errForever: an owner reference that no retry will make sense of.
+// errForever means that an owner reference cannot be resolved, however often it is retried.
 var errForever = errors.New("owner cannot be judged")
 
-// sync acts on one object and says when to look at it again.
+// sync processes one object and returns when to process it again.
 func (c *Controller) sync(ctx context.Context, s state) (time.Duration, error) {
 	switch {
 	case s.orphaning:
 		return 0, c.orphan(ctx, s)
 	case s.beingDeleted && !s.foreground:
-		return 0, nil // the event of its end will come
+		return 0, nil // the event of its deletion will come
 	}
 	at, err := c.target(s.identity)
 	if err != nil {
@@ -45,15 +45,15 @@ func (c *Controller) sync(ctx context.Context, s state) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	// A virtual owner that the server knows, or may know by another name, is asked for until an
-	// event tells of it: the informer may have missed both its coming and its going.
+	// If the server has a virtual owner, or may have it by another identity, it is checked until there is an event: the
+	// informer may have missed both its creation and its deletion.
 	return c.graph.again(s.uid), nil
 }
 
-// gone takes in that the server does not know an object.
+// gone records that the server has no such object.
 func (c *Controller) gone(id identity) { c.follow(c.graph.missing(id)) }
 
-// collect deletes an object whose owners are all gone or going.
+// collect deletes an object whose owners are all gone or being deleted.
 func (c *Controller) collect(ctx context.Context, s state, at client.Target, obj metav1.Object) error {
 	refs := obj.GetOwnerReferences()
 	if len(refs) == 0 {
@@ -66,19 +66,19 @@ func (c *Controller) collect(ctx context.Context, s state, at client.Target, obj
 	if err != nil {
 		return err
 	}
-	if len(o.solid) > 0 {
+	if len(o.present) > 0 {
 		if len(o.dangling)+len(o.waiting) == 0 {
 			return nil
 		}
-		// Those that wait are left too, or they would wait for ever.
-		_, err := c.disown(ctx, at, s.uid, append(o.dangling, o.waiting...))
+		// References to owners that wait are removed as well, or those would wait for ever.
+		_, err := c.removeOwners(ctx, at, s.uid, append(o.dangling, o.waiting...))
 		return err
 	}
 	policy := metav1.DeletePropagationBackground
 	switch finalizers := obj.GetFinalizers(); {
 	case len(o.waiting) > 0 && len(s.dependents) > 0:
 		if slices.ContainsFunc(s.dependents, func(d dependent) bool { return d.foreground }) {
-			// It may be a cycle of objects that all wait for each other: this one no longer blocks.
+			// The objects may form a cycle in which all wait for each other: this one no longer blocks.
 			unblocked, err := c.unblock(ctx, at, s, obj)
 			if err != nil {
 				return err
@@ -94,9 +94,9 @@ func (c *Controller) collect(ctx context.Context, s state, at client.Target, obj
 	return c.delete(ctx, at, s.identity, obj, policy)
 }
 
-// owners are the references of an object by what became of the owners: they are there, they are
-// gone, they wait for their dependents to go.
-type owners struct{ solid, dangling, waiting []metav1.OwnerReference }
+// owners are the references of an object by the state of the owners: existing, absent, or waiting for their dependents
+// to be deleted.
+type owners struct{ present, dangling, waiting []metav1.OwnerReference }
 
 func (c *Controller) classify(ctx context.Context, of identity, refs []metav1.OwnerReference) (owners, error) {
 	var o owners
@@ -110,13 +110,13 @@ func (c *Controller) classify(ctx context.Context, of identity, refs []metav1.Ow
 		case owner.GetDeletionTimestamp() != nil && slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents):
 			o.waiting = append(o.waiting, ref)
 		default:
-			o.solid = append(o.solid, ref)
+			o.present = append(o.present, ref)
 		}
 	}
 	return o, nil
 }
 
-// owner asks the server for the owner that a reference names; nil when there is none.
+// owner gets the owner that a reference names from the server; nil if there is none.
 func (c *Controller) owner(ctx context.Context, id identity) (metav1.Object, error) {
 	if c.graph.isAbsent(id) {
 		return nil, nil
@@ -132,13 +132,13 @@ func (c *Controller) owner(ctx context.Context, id identity) (metav1.Object, err
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	id.namespace = at.Namespace // none when the kind has none
+	id.namespace = at.Namespace // empty for a cluster-scoped kind
 	c.graph.remember(id)
 	return nil, nil
 }
 
-// delete deletes an object unless it is another one by now, or has other owners than obj. With
-// no obj the owners do not matter.
+// delete deletes an object unless it was replaced, or its owners differ from those of obj. If obj is nil, its owners do
+// not matter.
 func (c *Controller) delete(ctx context.Context, at client.Target, id identity, obj metav1.Object, policy metav1.DeletionPropagation) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &id.uid}, PropagationPolicy: &policy}
 	if obj != nil {
@@ -153,7 +153,7 @@ func (c *Controller) delete(ctx context.Context, at client.Target, id identity, 
 			err = liveErr
 		case liveErr == nil && live.GetUID() == id.uid && live.GetResourceVersion() != obj.GetResourceVersion() &&
 			equality.Semantic.DeepEqual(live.GetOwnerReferences(), obj.GetOwnerReferences()):
-			// Others' writes that have nothing to do with owners must not keep it alive.
+			// Other clients' writes that do not concern owners must not keep it alive.
 			return c.delete(ctx, at, id, nil, policy)
 		}
 	}
@@ -164,7 +164,7 @@ func (c *Controller) delete(ctx context.Context, at client.Target, id identity, 
 	return err
 }
 
-// foreground lets an object go that waits for its dependents, once none is left that blocks.
+// foreground removes the finalizer of an object that waits for its dependents, once none blocks it any more.
 func (c *Controller) foreground(ctx context.Context, s state, at client.Target) error {
 	blocked := false
 	for _, d := range s.dependents {
@@ -182,7 +182,7 @@ func (c *Controller) foreground(ctx context.Context, s state, at client.Target) 
 	return c.removeFinalizer(ctx, at, s.uid, metav1.FinalizerDeleteDependents)
 }
 
-// orphan takes an object out of its dependents' references, then lets it go.
+// orphan removes an object from its dependents' references, then removes its finalizer.
 func (c *Controller) orphan(ctx context.Context, s state) error {
 	at, err := c.target(s.identity)
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *Controller) orphan(ctx context.Context, s state) error {
 	for _, d := range s.dependents {
 		where, err := c.target(d.identity)
 		if err == nil {
-			_, err = c.disown(ctx, where, d.uid, []metav1.OwnerReference{{UID: s.uid}})
+			_, err = c.removeOwners(ctx, where, d.uid, []metav1.OwnerReference{{UID: s.uid}})
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			failures = append(failures, fmt.Errorf("orphaning %s failed: %w", d.identity, err))
@@ -212,7 +212,7 @@ func (c *Controller) get(ctx context.Context, at client.Target) (metav1.Object, 
 	return meta.Accessor(obj)
 }
 
-// uidsOf are the owners that references name.
+// uidsOf returns the uids of the owners that references name.
 func uidsOf(refs []metav1.OwnerReference) []types.UID {
 	list := make([]types.UID, len(refs))
 	for i, ref := range refs {

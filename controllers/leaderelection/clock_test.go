@@ -14,8 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/leaderelection"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 // stranger writes the lease as a process would whose clock is off by so much.
@@ -29,6 +30,7 @@ func (o *office) stranger(identity string, off time.Duration, seconds int32) {
 	_, err := o.api.Create(o.Context(), where, l, metav1.CreateOptions{})
 	if err != nil {
 		where.Name = lease.Name
+		l.ResourceVersion = o.lease().ResourceVersion // a lease is never updated without
 		_, err = o.api.Update(o.Context(), where, l, metav1.UpdateOptions{})
 	}
 	if err != nil {
@@ -42,7 +44,7 @@ func TestOtherClock(t *testing.T) {
 	for _, off := range []time.Duration{-24 * time.Hour, 0, 24 * time.Hour} {
 		for _, seconds := range []int32{15, 60} {
 			t.Run(fmt.Sprint(off, seconds), func(t *testing.T) {
-				inBubble(t, fakeapi.Options{}, func(o *office) {
+				inBubble(t, controllerstest.Options{}, func(o *office) {
 					o.stranger("x", off, seconds)
 					stop, _ := o.candidate("a", leaderelection.Options{})
 					time.Sleep(11 * time.Second)
@@ -68,7 +70,7 @@ func TestOtherClock(t *testing.T) {
 
 // TestLeaseTaken: a leader that finds the lease in other hands stops, and does not take it back before its time.
 func TestLeaseTaken(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(o *office) {
+	inBubble(t, controllerstest.Options{}, func(o *office) {
 		_, done := o.candidate("a", leaderelection.Options{ReleaseOnCancel: true})
 		time.Sleep(5 * time.Second)
 		o.stranger("x", -time.Hour, 60)
@@ -94,13 +96,13 @@ func TestFailedWriteIsNoLease(t *testing.T) {
 		there bool // whether another one's lease of one second is
 		leads string
 	}{
-		"create": {fakeapi.Create, false, "1m2s a leads"},
-		"read":   {fakeapi.Get, true, "1m4s a leads"}, // it was seen at 62 s
-		"update": {fakeapi.Update, true, "1m2s a leads"},
+		"create": {faults.Create, false, "1m2s a leads"},
+		"read":   {faults.Get, true, "1m4s a leads"}, // it was seen at 62 s
+		"update": {faults.Update, true, "1m2s a leads"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var down atomic.Bool
-			inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
+			inBubble(t, controllerstest.Options{Before: func(a faults.Request) error {
 				if down.Load() && a.Verb == tt.verb {
 					return apierrors.NewConflict(a.Target.Resource.GroupResource(), a.Target.Name, errors.New("late"))
 				}
@@ -128,8 +130,8 @@ func TestFailedWriteIsNoLease(t *testing.T) {
 // TestReleaseIsTriedAgain: a lease that others write to while it is given up is given up all the same.
 func TestReleaseIsTriedAgain(t *testing.T) {
 	var conflicts atomic.Int32
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Update && conflicts.Add(-1) >= 0 {
+	inBubble(t, controllerstest.Options{Before: func(a faults.Request) error {
+		if a.Verb == faults.Update && conflicts.Add(-1) >= 0 {
 			return apierrors.NewConflict(a.Target.Resource.GroupResource(), a.Target.Name, errors.New("late"))
 		}
 		return nil

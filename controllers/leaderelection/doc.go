@@ -1,13 +1,12 @@
-// Package leaderelection lets one of several processes run something at a time: the one that holds
-// a Lease (coordination.k8s.io/v1). Its records are those of client-go's leader election, so that
-// both kinds can stand for the same office.
+// Package leaderelection ensures that only one of several processes runs something at a time: the holder of a Lease
+// (coordination.k8s.io/v1). The Lease is written as by client-go's leader election, so candidates of both kinds can
+// compete for it.
 //
-// Time is measured from when a change of the Lease was seen, never by other people's clocks. An
-// Elector tries every two seconds to take the Lease; a Lease that has not changed for as long as
-// it was given for, 15 seconds, is free. The holder renews it every two seconds and steps down when
-// it could not for ten. The delays have no randomness unless it is passed in.
+// Time is measured locally from when a change of the Lease was seen, never by other machines' clocks. An Elector tries
+// to take the Lease every two seconds; a Lease that has not changed for its duration, 15 seconds, is free. The holder
+// renews it every two seconds and steps down if it fails to for ten. Delays are random only if Options.Jitter is set.
 //
-// What is led runs with a context that ends with the leadership, and Run returns only when it has
-// returned: with nil when the caller's context ended, with ErrLost when the Lease was lost, with
-// its own error when it failed. An Elector is run once; its methods are safe for concurrent use.
+// What is led runs with a context that ends with the leadership, and Run returns only after it has returned: nil if the
+// caller's context ended, ErrLost if the Lease was lost, or its own error if it failed. An Elector runs once; its methods
+// are safe for concurrent use.
 package leaderelection

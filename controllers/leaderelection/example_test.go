@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/leaderelection"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -20,12 +20,17 @@ func Example() {
 		return nil
 	})
 	name := types.NamespacedName{Namespace: "kube-system", Name: "my-controllers"}
-	elector, err := leaderelection.New(name, "host-1", fakeapi.New(fakeapi.Options{}), work, leaderelection.Options{ReleaseOnCancel: true})
+	api, err := controllerstest.New(controllerstest.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(elector.Run(ctx))
+	elector, err := leaderelection.New(name, "host-1", api, work, leaderelection.Options{ReleaseOnCancel: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(lifecycle.Group(api, elector).Run(ctx))
 	// Output:
 	// leading
 	// <nil>

@@ -22,42 +22,41 @@ import (
 
 // Errors of an Elector; test for them with errors.Is.
 var (
-	// ErrLost: the Lease could not be renewed in time, so somebody else may lead by now.
+	// ErrLost means that the Lease could not be renewed in time: another process may lead by now.
 	ErrLost = errors.New("leadership lost")
-	// ErrOptions: New got timings that do not fit together, or no identity.
+	// ErrOptions means that New was given inconsistent timings, or no identity.
 	ErrOptions = errors.New("bad leader election options")
 )
 
 // jitterFactor is how much longer than the retry period a retry may be delayed.
 const jitterFactor = 1.2
 
-// Client is what an Elector asks of the server: to get, create and update one Lease.
+// Client is what an Elector needs of the server: to get, create and update one Lease.
 type Client interface {
 	client.Getter
 	client.Creator
 	client.Updater
 }
 
-// Options of an Elector. The zero value is upstream's behaviour, without jitter.
+// Options of an Elector. The zero value behaves as upstream, without jitter.
 type Options struct {
-	// LeaseDuration is how long others wait for a Lease that does not change; 0 is 15 s. In
-	// the Lease it stands in whole seconds.
+	// LeaseDuration is how long others wait for a Lease that does not change; 0 means 15 s. The Lease stores it in
+	// whole seconds.
 	LeaseDuration time.Duration
-	// RenewDeadline is how long the leader tries to renew before it steps down; 0 is 10 s.
+	// RenewDeadline is how long the leader tries to renew the Lease before it steps down; 0 means 10 s.
 	RenewDeadline time.Duration
-	// RetryPeriod is the time between two tries; 0 is 2 s.
+	// RetryPeriod is the time between two tries; 0 means 2 s.
 	RetryPeriod time.Duration
-	// ReleaseOnCancel gives the Lease up once what was led has returned, so that the next
-	// leader need not wait.
+	// ReleaseOnCancel gives up the Lease once led has returned, so the next leader need not wait.
 	ReleaseOnCancel bool
-	// Jitter returns a number from 0 up to 1 by which tries to take the Lease are spread, up to
-	// 1.2 retry periods more. Nil is no jitter.
+	// Jitter returns a number in [0, 1) by which tries to take the Lease are spread, up to 1.2 retry periods more. Nil
+	// means no jitter.
 	Jitter func() float64
-	// NewLeader is told, in order, who leads whenever that changes. It must return soon.
+	// NewLeader is called, in order, with each new leader. It must return quickly.
 	NewLeader func(identity string)
-	// Recorder is told when this process starts and stops leading; nil discards.
+	// Recorder records when this process starts and stops leading; nil discards.
 	Recorder events.Recorder
-	// Logger is told about failures; nil discards.
+	// Logger logs failures; nil discards.
 	Logger *slog.Logger
 }
 
@@ -73,14 +72,14 @@ type Elector struct {
 
 	mu       sync.Mutex // guards the rest
 	lease    *coordinationv1.Lease
-	seen     time.Time // when it was seen to be as it is
-	reported string    // what NewLeader was told last
+	seen     time.Time // when it last changed
+	reported string    // the last leader reported to NewLeader
 }
 
 var _ lifecycle.Runnable = (*Elector)(nil)
 
-// New makes an Elector that runs led while it holds the named Lease as identity, which has to be
-// unique among all candidates. It starts nothing.
+// New makes an Elector that runs led while it holds the named Lease as identity, which must be unique among all
+// candidates. It starts nothing.
 func New(lease types.NamespacedName, identity string, c Client, led lifecycle.Runnable, o Options) (*Elector, error) {
 	setDefault(&o.LeaseDuration, 15*time.Second)
 	setDefault(&o.RenewDeadline, 10*time.Second)
@@ -111,15 +110,15 @@ func setDefault(d *time.Duration, value time.Duration) {
 	}
 }
 
-// Leader is the identity that held the Lease when it was looked at last, or "".
+// Leader is the identity that last held the Lease as far as this process has seen, or "".
 func (e *Elector) Leader() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return holder(e.lease)
 }
 
-// Run takes the Lease, as soon as it can be had, and runs what is to be led until the context
-// ends, the Lease is lost or it returns. It can be called once.
+// Run takes the Lease as soon as it is free and runs led until the context ends, the Lease is lost or led returns. It
+// can be called once.
 func (e *Elector) Run(ctx context.Context) error {
 	if !e.started.CompareAndSwap(false, true) {
 		return controllers.ErrStarted
@@ -154,7 +153,7 @@ func (e *Elector) acquire(ctx context.Context) bool {
 	return false
 }
 
-// lead runs what is led while the Lease is renewed.
+// lead runs led while the Lease is renewed.
 func (e *Elector) lead(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -178,7 +177,7 @@ func (e *Elector) lead(ctx context.Context) error {
 	return err
 }
 
-// renew keeps the Lease; it returns false when it could not, or the context has ended.
+// renew keeps the Lease; it returns false when renewing failed or the context has ended.
 func (e *Elector) renew(ctx context.Context) bool {
 	for {
 		if !e.renewOnce(ctx) {
@@ -203,14 +202,14 @@ func (e *Elector) renewOnce(ctx context.Context) bool {
 	return false
 }
 
-// report tells who leads now if that is news.
+// report calls NewLeader if the leader has changed.
 func (e *Elector) report() {
 	e.mu.Lock()
 	leader := holder(e.lease)
-	news := leader != e.reported
+	changed := leader != e.reported
 	e.reported = leader
 	e.mu.Unlock()
-	if news && e.options.NewLeader != nil {
+	if changed && e.options.NewLeader != nil {
 		e.options.NewLeader(leader)
 	}
 }

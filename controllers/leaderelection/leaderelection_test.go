@@ -14,12 +14,12 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/leaderelection"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -28,16 +28,16 @@ var lease = types.NamespacedName{Namespace: "kube-system", Name: "office"}
 // office is a server and a log of who did what at which second.
 type office struct {
 	*testing.T
-	api   *fakeapi.Server
+	api   *controllerstest.API
 	start time.Time
 
 	mu  sync.Mutex
 	log []string
 }
 
-func inBubble(t *testing.T, o fakeapi.Options, test func(*office)) {
+func inBubble(t *testing.T, o controllerstest.Options, test func(*office)) {
 	synctest.Test(t, func(t *testing.T) {
-		test(&office{T: t, api: fakeapi.New(o), start: time.Now()})
+		test(&office{T: t, api: controllerstest.Start(t, o), start: time.Now()})
 	})
 }
 
@@ -96,7 +96,7 @@ func (o *office) lease() *coordinationv1.Lease {
 }
 
 func TestTakesRenewsAndPasses(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(o *office) {
+	inBubble(t, controllerstest.Options{}, func(o *office) {
 		stopA, _ := o.candidate("a", leaderelection.Options{})
 		stopB, _ := o.candidate("b", leaderelection.Options{})
 		acquired := time.Now()
@@ -123,7 +123,7 @@ func TestTakesRenewsAndPasses(t *testing.T) {
 }
 
 func TestReleaseOnCancel(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(o *office) {
+	inBubble(t, controllerstest.Options{}, func(o *office) {
 		stopA, _ := o.candidate("a", leaderelection.Options{ReleaseOnCancel: true})
 		time.Sleep(time.Second)
 		stopB, _ := o.candidate("b", leaderelection.Options{})
@@ -149,7 +149,7 @@ func TestReleaseOnCancel(t *testing.T) {
 func TestLostLeaseEndsTheRun(t *testing.T) {
 	var broken atomic.Bool
 	down := errors.New("server is down")
-	inBubble(t, fakeapi.Options{Before: func(fakeapi.Action) error {
+	inBubble(t, controllerstest.Options{Before: func(faults.Request) error {
 		if broken.Load() {
 			return down
 		}
@@ -171,7 +171,7 @@ func TestLostLeaseEndsTheRun(t *testing.T) {
 
 func TestShortOutageIsSurvived(t *testing.T) {
 	var broken atomic.Bool
-	inBubble(t, fakeapi.Options{Before: func(fakeapi.Action) error {
+	inBubble(t, controllerstest.Options{Before: func(faults.Request) error {
 		if broken.Load() {
 			return errors.New("server is down")
 		}
@@ -193,10 +193,10 @@ func TestShortOutageIsSurvived(t *testing.T) {
 
 func TestLedReturns(t *testing.T) {
 	failed := errors.New("failed")
-	inBubble(t, fakeapi.Options{}, func(o *office) {
+	inBubble(t, controllerstest.Options{}, func(o *office) {
 		led := lifecycle.Func(func(context.Context) error { time.Sleep(5 * time.Second); return failed })
 		var leaders []string
-		var recorder fakeapi.Recorder
+		var recorder controllerstest.Recorder
 		e, err := leaderelection.New(lease, "a", o.api, led, leaderelection.Options{
 			Recorder: &recorder, NewLeader: func(id string) { leaders = append(leaders, id) }, ReleaseOnCancel: true,
 			Jitter: func() float64 { return 0.5 },
@@ -220,7 +220,7 @@ func TestLedReturns(t *testing.T) {
 }
 
 func TestNeverTwoLeaders(t *testing.T) {
-	inBubble(t, fakeapi.Options{Scheme: scheme.Scheme}, func(o *office) {
+	inBubble(t, controllerstest.Options{}, func(o *office) {
 		var (
 			mu      sync.Mutex
 			leading int

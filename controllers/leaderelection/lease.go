@@ -16,7 +16,7 @@ import (
 
 func errorf(what string) error { return fmt.Errorf("%w: %s", ErrOptions, what) }
 
-// holder is who holds a Lease, or "".
+// holder returns the holder of a Lease, or "".
 func holder(lease *coordinationv1.Lease) string {
 	if lease == nil || lease.Spec.HolderIdentity == nil {
 		return ""
@@ -24,7 +24,7 @@ func holder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// valid tells whether a Lease that was seen to change at seen still binds others.
+// valid reports whether a Lease that last changed at seen has not expired.
 func valid(lease *coordinationv1.Lease, seen, now time.Time) bool {
 	if lease.Spec.LeaseDurationSeconds == nil {
 		return false
@@ -32,8 +32,8 @@ func valid(lease *coordinationv1.Lease, seen, now time.Time) bool {
 	return seen.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second).After(now)
 }
 
-// claim is the spec by which identity takes or keeps a Lease; it is another term of office unless
-// identity held it before.
+// claim returns the spec by which identity takes or renews a Lease; unless identity already held it, this is a new
+// transition.
 func claim(old *coordinationv1.Lease, identity string, duration time.Duration, now time.Time) coordinationv1.LeaseSpec {
 	var (
 		seconds     = int32(duration / time.Second)
@@ -69,7 +69,7 @@ func (e *Elector) observed() (*coordinationv1.Lease, time.Time) {
 	return e.lease, e.seen
 }
 
-// observe takes note of what the server has; the clock starts again when it changed.
+// observe records the server's Lease; the clock restarts if it has changed.
 func (e *Elector) observe(lease *coordinationv1.Lease) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,7 +79,7 @@ func (e *Elector) observe(lease *coordinationv1.Lease) {
 	e.lease = lease
 }
 
-// try takes or renews the Lease, and tells whether it is held then.
+// try takes or renews the Lease, and reports whether it is held.
 func (e *Elector) try(ctx context.Context) bool {
 	now := time.Now()
 	lease, seen := e.observed()
@@ -134,7 +134,7 @@ func (e *Elector) put(ctx context.Context, next *coordinationv1.Lease) error {
 	return err
 }
 
-// release gives the Lease up if it is still ours, however often others write to it meanwhile.
+// release gives up the Lease if this process still holds it, however often others write to it meanwhile.
 func (e *Elector) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.options.RenewDeadline)
 	defer cancel()

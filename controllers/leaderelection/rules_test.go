@@ -17,16 +17,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/leaderelection"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // TestRequests: to lead costs one request per renewal, and nothing is read that is known.
 func TestRequests(t *testing.T) {
 	var asked []string
-	inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Create && a.Target.Name != "" {
+	inBubble(t, controllerstest.Options{Before: func(a faults.Request) error {
+		if a.Verb == faults.Create && a.Target.Name != "" {
 			t.Errorf("created at %s", a.Target.Name)
 		}
 		asked = append(asked, a.Verb)
@@ -57,7 +58,7 @@ func TestFreeLeases(t *testing.T) {
 		"for no time":             {func(s *coordinationv1.LeaseSpec) { s.LeaseDurationSeconds = nil }, "0s a leads"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, fakeapi.Options{}, func(o *office) {
+			inBubble(t, controllerstest.Options{}, func(o *office) {
 				o.stranger("x", 0, 60)
 				l := o.lease()
 				tt.change(&l.Spec)
@@ -78,7 +79,7 @@ func TestFreeLeases(t *testing.T) {
 
 // TestNewLeader: who waits is told who leads, and who leads is told who took that away.
 func TestNewLeader(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(o *office) {
+	inBubble(t, controllerstest.Options{}, func(o *office) {
 		var toA, toB []string
 		_, done := o.candidate("a", leaderelection.Options{NewLeader: func(id string) { toA = append(toA, id) }})
 		stopB, _ := o.candidate("b", leaderelection.Options{NewLeader: func(id string) { toB = append(toB, id) }})
@@ -100,9 +101,9 @@ func TestNewLeader(t *testing.T) {
 
 // TestNeverLed: who is stopped before the lease is free leads nothing, and says nothing.
 func TestNeverLed(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, func(o *office) {
+	inBubble(t, controllerstest.Options{}, func(o *office) {
 		o.stranger("x", 0, 60)
-		var recorder fakeapi.Recorder
+		var recorder controllerstest.Recorder
 		stop, _ := o.candidate("a", leaderelection.Options{Recorder: &recorder, ReleaseOnCancel: true})
 		time.Sleep(5 * time.Second)
 		if err := stop(); err != nil {
@@ -119,8 +120,8 @@ func TestJitter(t *testing.T) {
 	for jitter, want := range map[float64]string{0: "[0s 2s 4s 6s]", 0.5: "[0s 3.2s 6.4s]", 1: "[0s 4.4s]"} {
 		var tries []time.Duration
 		var began time.Time
-		inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-			if a.Verb == fakeapi.Get && !began.IsZero() {
+		inBubble(t, controllerstest.Options{Before: func(a faults.Request) error {
+			if a.Verb == faults.Get && !began.IsZero() {
 				tries = append(tries, time.Since(began))
 			}
 			return nil
@@ -156,7 +157,7 @@ func TestLogs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var down atomic.Bool
 			var out bytes.Buffer
-			inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
+			inBubble(t, controllerstest.Options{Before: func(a faults.Request) error {
 				if down.Load() && tt.down[a.Verb] {
 					return errors.New("down")
 				}

@@ -9,8 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// report brings the conditions up to what emptying the namespace came to, and tells whether
-// that changed any.
+// report updates the conditions with the result of emptying the namespace, and reports whether any has changed.
 func report(status *corev1.NamespaceStatus, left remains, errs failures, now metav1.Time) bool {
 	changed := false
 	for _, c := range conditions(left, errs) {
@@ -22,7 +21,7 @@ func report(status *corev1.NamespaceStatus, left remains, errs failures, now met
 			continue
 		}
 		have := &status.Conditions[i]
-		if have.Status == c.Status && have.Message == c.Message { // which the reason goes with
+		if have.Status == c.Status && have.Message == c.Message { // a reason alone is not updated
 			continue
 		}
 		if have.Status == c.Status {
@@ -34,7 +33,7 @@ func report(status *corev1.NamespaceStatus, left remains, errs failures, now met
 	return changed
 }
 
-// conditions are all five, in upstream's order and words.
+// conditions returns all five, in upstream's order and wording.
 func conditions(left remains, errs failures) []corev1.NamespaceCondition {
 	fine := func(t corev1.NamespaceConditionType, reason, message string) corev1.NamespaceCondition {
 		return corev1.NamespaceCondition{Type: t, Status: corev1.ConditionFalse, Reason: reason, Message: message}
@@ -61,7 +60,7 @@ func conditions(left remains, errs failures) []corev1.NamespaceCondition {
 		bad(&list[2], "ContentDeletionFailed", "Failed to delete all resource types, %d remaining: %s", len(content), strings.Join(texts, ", "))
 	}
 	if left.podsOnly {
-		return list // upstream leaves the totals out until the pods are gone
+		return list // upstream omits the totals until the pods are gone
 	}
 	if len(left.resources) > 0 {
 		var texts []string

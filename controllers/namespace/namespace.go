@@ -1,10 +1,8 @@
-// Package namespace is upstream's namespace-controller: a namespace that is being deleted loses
-// everything in it, pods first, and then the finalizer that held it. Its conditions say what is
-// left and why.
+// Package namespace is upstream's namespace-controller: it deletes everything in a namespace that is being deleted,
+// pods first, and then removes the namespace's finalizer. The conditions of the namespace say what is left and why.
 //
-// Errors of Reconcile are those of the server, all of one round together; they are retried at
-// least every minute. A Controller starts no goroutines and is safe for concurrent use by the
-// workers of a Loop.
+// Reconcile returns the server's errors, those of one round joined; they are retried at least every minute. A
+// Controller starts no goroutines and is safe for concurrent use by the workers of a Loop.
 package namespace
 
 import (
@@ -28,16 +26,15 @@ import (
 
 // Upstream's timings.
 const (
-	// defaultGrace lets servers take notice that a namespace is going, so that nobody creates
-	// anything behind the controller's back.
+	// defaultGrace gives servers time to notice that a namespace is being deleted and to refuse new objects in it.
 	defaultGrace = 5 * time.Second
-	// finalizerEstimate is how long objects with finalizers are expected to take.
+	// finalizerEstimate is how long finalizing objects is expected to take.
 	finalizerEstimate = 15 * time.Second
 )
 
-// Client is what the controller asks of the server.
+// Client is what the controller needs of the server.
 //
-//nolint:interfacebloat // composed of the narrow ones that it asks for
+//nolint:interfacebloat // composed of the narrow ones that it needs
 type Client interface {
 	client.Getter
 	client.Lister
@@ -45,11 +42,11 @@ type Client interface {
 	client.Deleter
 }
 
-// Options of a Controller. The zero value is upstream's behaviour.
+// Options of a Controller. The zero value behaves as upstream.
 type Options struct {
-	// Grace is how long after its deletion a namespace's content is left alone; 0 is 5 s.
+	// Grace is how long after its deletion a namespace's content is left alone; 0 means 5 s.
 	Grace time.Duration
-	// Finalizer is the one that this controller removes; empty is "kubernetes".
+	// Finalizer is the finalizer that this controller removes; empty means "kubernetes".
 	Finalizer corev1.FinalizerName
 }
 
@@ -66,8 +63,8 @@ var (
 	_ controllers.Retrier    = (*Controller)(nil)
 )
 
-// New makes the controller. resources returns the namespaced resources whose objects can be
-// deleted; with an error beside it, it is what could be found out.
+// New makes the controller. resources returns the namespaced resources whose objects can be deleted; if it also returns
+// an error, the list is incomplete.
 func New(namespaces *informer.Informer[*corev1.Namespace], c Client, resources func() ([]schema.GroupVersionResource, error), o Options) *Controller {
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
@@ -99,11 +96,10 @@ func at(name, subresource string) client.Target {
 	return client.Target{Resource: corev1.SchemeGroupVersion.WithResource("namespaces"), Name: name, Subresource: subresource}
 }
 
-// Retry is faster than of other controllers in the end: namespaces that go are few.
+// Retry has a lower maximum than for other controllers: few namespaces are deleted at a time.
 func (*Controller) Retry() controllers.Retry { return controllers.Retry{Max: time.Minute} }
 
-// Reconcile deletes what is in a namespace that is being deleted, and lets it go when nothing
-// is left.
+// Reconcile deletes the content of a namespace that is being deleted, and finalizes the namespace when it is empty.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	if _, ok := c.namespaces.Get("", key.Name); !ok {
 		return controllers.Result{}, nil
@@ -128,7 +124,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	left, errs := c.empty(ctx, ns)
 	reported := ns.DeepCopy()
 	if report(&reported.Status, left, errs, metav1.Now()) {
-		// Conditions are for people: the work goes on when they cannot be written.
+		// Conditions are only informative: the work goes on if they cannot be written.
 		if got, err := client.As[*corev1.Namespace](c.client.Update(ctx, at(ns.Name, "status"), reported, metav1.UpdateOptions{})); err == nil {
 			ns = got
 		}
@@ -151,7 +147,7 @@ func (c *Controller) get(ctx context.Context, name string) (*corev1.Namespace, e
 	return client.As[*corev1.Namespace](c.client.Get(ctx, at(name, "")))
 }
 
-// update changes a namespace, if change says so, and again when somebody else was faster.
+// update changes a namespace if change reports that it has to, and retries after conflicts.
 func (c *Controller) update(ctx context.Context, ns *corev1.Namespace, subresource string, change func(*corev1.Namespace) bool) (*corev1.Namespace, error) {
 	uid := ns.UID
 	for {
@@ -172,21 +168,21 @@ func (c *Controller) update(ctx context.Context, ns *corev1.Namespace, subresour
 	}
 }
 
-// remains are what is left in a namespace, and how long to wait for it.
+// remains is what is left in a namespace, and how long to wait for it.
 type remains struct {
 	wait       time.Duration
 	resources  map[schema.GroupVersionResource]int
 	finalizers map[string]int
-	podsOnly   bool // the rest was not looked at, since pods are left
+	podsOnly   bool // other resources were not counted, since pods are left
 }
 
-// failures are what went wrong in emptying a namespace.
+// failures are the errors of emptying a namespace.
 type failures struct {
 	discovery, pods error
 	others          []error
 }
 
-// content are the failures to delete something.
+// content returns the errors of deleting objects.
 func (f failures) content() []error {
 	if f.pods == nil {
 		return f.others
@@ -205,8 +201,8 @@ func (f failures) list() []error {
 	return append(all, f.others...)
 }
 
-// empty deletes everything in the namespace: the rest only once no pod is left, so that what
-// pods need goes after them.
+// empty deletes everything in the namespace. Pods come first and the rest only when no pod is left, which keeps objects
+// that pods need until then.
 func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace) (remains, failures) {
 	left := remains{resources: map[schema.GroupVersionResource]int{}, finalizers: map[string]int{}}
 	var errs failures
@@ -280,7 +276,7 @@ func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, resource
 	return nil
 }
 
-// deleteAll deletes a collection, or one object after the other where the server cannot.
+// deleteAll deletes a collection, or its objects one by one if the server cannot delete collections.
 func (c *Controller) deleteAll(ctx context.Context, collection client.Target, list runtime.Object) error {
 	background := metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{PropagationPolicy: &background}
@@ -299,7 +295,7 @@ func (c *Controller) deleteAll(ctx context.Context, collection client.Target, li
 	})
 }
 
-// gracefulEstimate is how long the pods in a list take to end; other objects take no time.
+// gracefulEstimate is how long the pods in a list take to terminate; other objects take no time.
 func gracefulEstimate(list runtime.Object) time.Duration {
 	pods, ok := list.(*corev1.PodList)
 	if !ok {
@@ -317,7 +313,7 @@ func gracefulEstimate(list runtime.Object) time.Duration {
 	return time.Duration(longest) * time.Second
 }
 
-// ignoreUnsupported takes away the error of a resource that has no such verb, or is no more.
+// ignoreUnsupported drops the error of a resource that does not support the verb or no longer exists.
 func ignoreUnsupported(err error) error {
 	if apierrors.IsMethodNotSupported(err) {
 		return nil

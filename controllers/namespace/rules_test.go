@@ -9,30 +9,33 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/informer"
 )
 
 // TestEveryFailure: whichever request fails, the failure is reported and made up for; but for conditions that cannot be written,
 // which are written the next time.
 func TestEveryFailure(t *testing.T) {
 	late := map[string]bool{}
-	for name, before := range map[string]func(*bench, fakeapi.Action) error{
+	for name, before := range map[string]func(*bench, faults.Request) error{
 		"collections": nil,
-		"one by one": func(_ *bench, a fakeapi.Action) error {
-			if a.Verb == fakeapi.Delete && a.Target.Name == "" {
+		"one by one": func(_ *bench, a faults.Request) error {
+			if a.Verb == faults.Delete && a.Target.Name == "" {
 				return apierrors.NewMethodNotSupported(a.Target.Resource.GroupResource(), "deletecollection")
 			}
 			return nil
 		},
-		"conflicts": func(_ *bench, a fakeapi.Action) error {
-			if a.Verb == fakeapi.Update && a.Target.Resource == namespaces && !late[a.Target.Subresource] {
+		"conflicts": func(_ *bench, a faults.Request) error {
+			if a.Verb == faults.Update && a.Target.Resource == namespaces && !late[a.Target.Subresource] {
 				late[a.Target.Subresource] = true
 				return apierrors.NewConflict(namespaces.GroupResource(), "shop", errors.New("late"))
 			}
@@ -43,12 +46,12 @@ func TestEveryFailure(t *testing.T) {
 			conditions := func(request string) bool { return strings.HasPrefix(request, "update namespaces/status") }
 			trial.EveryFailure(t, conditions, func(c *trial.Client, log *slog.Logger) (state string) {
 				clear(late)
-				(&bench{client: c, log: log}).run(t, before, func(_ *testing.T, b *bench) {
-					b.create(configMaps, configMap("a"))
-					b.create(fakeapi.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}})
+				(&bench{unmarked: true, client: c, log: log}).run(t, before, func(b *bench) {
+					b.put(configMap("a"))
+					b.put(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}})
 					b.deleteShop()
 					b.at(time.Hour)
-					_, err := b.api.Get(b.Context(), client.Target{Resource: namespaces, Name: "shop"})
+					_, err := b.api.Others.Get(b.Context(), shop(""))
 					state = fmt.Sprint("gone: ", apierrors.IsNotFound(err))
 				})
 				return state
@@ -59,34 +62,35 @@ func TestEveryFailure(t *testing.T) {
 
 // TestGoneMeanwhile: a namespace that went by itself is no failure, and not asked for again.
 func TestGoneMeanwhile(t *testing.T) {
-	for name, when := range map[string]func(fakeapi.Action) bool{
-		"when it is read":      func(a fakeapi.Action) bool { return a.Verb == fakeapi.Get },
-		"when it is marked":    func(a fakeapi.Action) bool { return a.Target.Subresource == "status" },
-		"when it is finalized": func(a fakeapi.Action) bool { return a.Target.Subresource == "finalize" },
+	for name, tt := range map[string]struct {
+		unmarked bool
+		when     func(faults.Request) bool
+	}{
+		"when it is read":      {false, func(r faults.Request) bool { return r.Verb == faults.Get }},
+		"when it is marked":    {true, func(r faults.Request) bool { return r.Target.Subresource == "status" }},
+		"when it is finalized": {false, func(r faults.Request) bool { return r.Target.Subresource == "finalize" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			deleted, busy, asked := false, false, 0
-			b := &bench{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-			b.run(t, func(b *bench, a fakeapi.Action) error {
+			deleted, asked := false, 0
+			b := &bench{unmarked: tt.unmarked, log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+			b.run(t, func(b *bench, r faults.Request) error {
 				switch {
-				case busy || a.Target.Resource != namespaces || a.Verb == fakeapi.Create || a.Verb == fakeapi.Delete:
+				case r.Target.Resource != namespaces:
 				case deleted:
 					asked++
-				case b.began.Before(time.Now()) && when(a):
-					busy, deleted = true, true
+				case tt.when(r):
+					deleted = true
 					ns := b.shop()
 					ns.Spec.Finalizers = nil
-					_, err := b.api.Update(b.Context(), client.Target{Resource: namespaces, Name: "shop", Subresource: "finalize"}, ns, metav1.UpdateOptions{})
-					busy = false
-					return err
+					b.update(shop("finalize"), ns)
 				}
 				return nil
-			}, func(t *testing.T, b *bench) {
+			}, func(b *bench) {
 				b.deleteShop()
 				b.at(time.Hour)
 				if out.Len() > 0 || !deleted || asked > 0 {
-					t.Errorf("deleted %t, asked %d times, logged %s", deleted, asked, out.String())
+					b.Errorf("deleted %t, asked %d times, logged %s", deleted, asked, out.String())
 				}
 			})
 		})
@@ -95,31 +99,27 @@ func TestGoneMeanwhile(t *testing.T) {
 
 // TestHeldNamespace: what others put into a namespace that only they hold any more is left alone.
 func TestHeldNamespace(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		ns := b.shop()
 		ns.Finalizers = []string{"example.com/hold"}
-		if _, err := b.api.Update(b.Context(), client.Target{Resource: namespaces, Name: "shop"}, ns, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		b.update(shop(""), ns)
 		b.deleteShop()
 		b.at(time.Minute)
-		b.create(configMaps, configMap("late"))
+		b.put(configMap("late"))
 		ns = b.shop()
 		ns.Annotations = map[string]string{"a": "b"}
-		if _, err := b.api.Update(b.Context(), client.Target{Resource: namespaces, Name: "shop"}, ns, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		b.update(shop(""), ns)
 		b.api.Reset()
 		b.at(2 * time.Minute)
-		b.wantActions()
+		b.wantWrites()
 	})
 }
 
 // TestConditionsInTime: a condition says since when it is as it is, and changes also when only its status does.
 func TestConditionsInTime(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		b.discovery = errors.New("All resources successfully discovered") // the very words of success
-		b.create(configMaps, configMap("held", "example.com/hold"))
+		b.put(configMap("held", "example.com/hold"))
 		b.deleteShop()
 		b.at(5 * time.Second)
 		bad := "NamespaceDeletionDiscoveryFailure=True DiscoveryFailed: All resources successfully discovered"
@@ -135,37 +135,38 @@ func TestConditionsInTime(t *testing.T) {
 			return out
 		}
 		if got := fmt.Sprint(since()); got != "[5s 5s]" {
-			t.Errorf("since %s", got)
+			b.Errorf("since %s", got)
 		}
 		b.at(20 * time.Second)
 		b.known.Store(true)
 		b.at(10 * time.Minute)
 		b.wantConditions(held...)
 		if got := since(); got[0] <= 20*time.Second || got[1] != 5*time.Second {
-			t.Errorf("since %v", got)
+			b.Errorf("since %v", got)
 		}
 	})
 }
 
 // TestOrderOfWhatRemains: resources and finalizers are told in the order of their names.
 func TestOrderOfWhatRemains(t *testing.T) {
-	b := &bench{}
-	for _, name := range []string{"serviceaccounts", "limitranges", "endpoints", "services", "resourcequotas", "replicationcontrollers"} {
-		b.more = append(b.more, schema.GroupVersionResource{Version: "v1", Resource: name})
-	}
-	b.run(t, nil, func(_ *testing.T, b *bench) {
+	b := &bench{more: []schema.GroupVersionResource{
+		{Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "endpoints"}, {Version: "v1", Resource: "services"},
+		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, {Version: "v1", Resource: "resourcequotas"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	}}
+	b.run(t, nil, func(b *bench) {
 		m := metav1.ObjectMeta{Name: "x", Finalizers: []string{"x/f", "x/b", "x/e", "x/a", "x/c", "x/d"}}
-		b.create(b.more[0], &corev1.ServiceAccount{ObjectMeta: m})
-		b.create(b.more[1], &corev1.LimitRange{ObjectMeta: m})
-		b.create(b.more[2], &corev1.Endpoints{ObjectMeta: m})
-		b.create(b.more[3], &corev1.Service{ObjectMeta: m})
-		b.create(b.more[4], &corev1.ResourceQuota{ObjectMeta: m})
-		b.create(b.more[5], &corev1.ReplicationController{ObjectMeta: m})
+		for _, obj := range []informer.Object{
+			&corev1.ServiceAccount{ObjectMeta: m}, &corev1.Endpoints{ObjectMeta: m}, &corev1.Service{ObjectMeta: m},
+			&coordinationv1.Lease{ObjectMeta: m}, &corev1.ResourceQuota{ObjectMeta: m}, &rbacv1.Role{ObjectMeta: m},
+		} {
+			b.put(obj)
+		}
 		b.deleteShop()
 		b.at(5 * time.Second)
 		var resources, finalizers []string
-		for _, r := range []string{"endpoints", "limitranges", "replicationcontrollers", "resourcequotas", "serviceaccounts", "services"} {
-			resources = append(resources, r+". has 1 resource instances")
+		for _, r := range []string{"endpoints.", "leases.coordination.k8s.io", "resourcequotas.", "roles.rbac.authorization.k8s.io", "serviceaccounts.", "services."} {
+			resources = append(resources, r+" has 1 resource instances")
 		}
 		for _, f := range []string{"a", "b", "c", "d", "e", "f"} {
 			finalizers = append(finalizers, "x/"+f+" in 6 resource instances")
@@ -183,28 +184,28 @@ func TestGraceOfPods(t *testing.T) {
 	} {
 		t.Run(string(phase), func(t *testing.T) {
 			var looks []time.Duration
-			inBubble(t, func(b *bench, a fakeapi.Action) error {
-				if a.Verb == fakeapi.Delete && a.Target.Resource == fakeapi.Pods {
+			inBubble(t, func(b *bench, a faults.Request) error {
+				if a.Verb == faults.Delete && a.Target.Resource == controllerstest.Pods() {
 					looks = append(looks, time.Since(b.began))
 				}
 				return nil
-			}, func(t *testing.T, b *bench) {
+			}, func(b *bench) {
 				grace := int64(100)
-				b.create(fakeapi.Pods, &corev1.Pod{
+				b.put(&corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Name: "p", Finalizers: []string{"example.com/hold"}},
 					Spec:       corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: &grace}, Status: corev1.PodStatus{Phase: phase},
 				})
 				b.deleteShop()
 				b.at(time.Minute)
 				if got := fmt.Sprint(looks); got != want {
-					t.Errorf("looked after %s, want %s", got, want)
+					b.Errorf("looked after %s, want %s", got, want)
 				}
 			})
 		})
 	}
-	inBubble(t, nil, func(_ *testing.T, b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		grace := int64(5)
-		b.create(fakeapi.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: &grace}})
+		b.put(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "n", TerminationGracePeriodSeconds: &grace}})
 		b.at(b.began.Truncate(time.Second).Add(time.Second).Sub(b.began)) // deletions are stamped with whole seconds
 		b.deleteShop()
 		b.at(5 * time.Second)

@@ -21,41 +21,40 @@ import (
 type Sources struct {
 	Nodes *informer.Informer[*corev1.Node]
 	Pods  *informer.Informer[*corev1.Pod]
-	// Leases need to hold those of namespace kube-node-lease only.
+	// Leases needs only the leases of namespace kube-node-lease.
 	Leases *informer.Informer[*coordinationv1.Lease]
 }
 
-// Client is what the controller asks of the server, as the service account node-controller: to
-// read nodes and leases past the cache, to patch nodes, and to update the status of nodes and pods.
+// Client is what the controller needs of the server, as the service account node-controller: to read nodes and leases
+// past the cache, to patch nodes, and to update the status of nodes and pods.
 type Client interface {
 	client.Getter
 	client.Updater
 	client.Patcher
 }
 
-// Options of a Controller. The zero value is upstream's behaviour.
+// Options of a Controller. The zero value behaves as upstream.
 type Options struct {
-	// MonitorPeriod is how often all nodes are looked at; 0 is 5 s.
+	// MonitorPeriod is how often all nodes are checked; 0 means 5 s.
 	MonitorPeriod time.Duration
-	// Grace is how long a node may be silent; 0 is 50 s.
+	// Grace is how long a node may be silent; 0 means 50 s.
 	Grace time.Duration
-	// StartupGrace is the same for a node that has no Ready condition yet; 0 is 60 s.
+	// StartupGrace is the same for a node that has no Ready condition yet; 0 means 60 s.
 	StartupGrace time.Duration
-	// EvictionRate is how many nodes of a healthy zone get a NoExecute taint per second; 0 is
-	// 0.1, negative is none.
+	// EvictionRate is how many nodes of a healthy zone get a NoExecute taint per second; 0 means 0.1, negative none.
 	EvictionRate float32
-	// SecondaryEvictionRate is the same for a zone that is large and unhealthy; 0 is 0.01,
-	// negative is none. In a small unhealthy zone no node is tainted.
+	// SecondaryEvictionRate is the same for a large unhealthy zone; 0 means 0.01, negative none. In a small unhealthy
+	// zone no node is tainted.
 	SecondaryEvictionRate float32
-	// LargeZone is the number of nodes above which a zone is large; 0 is 50.
+	// LargeZone is the number of nodes above which a zone is large; 0 means 50.
 	LargeZone int
-	// UnhealthyZone is the share of nodes, at least three, from which on a zone is unhealthy;
-	// 0 is 0.55.
+	// UnhealthyZone is the fraction of silent nodes, at least three of them, at which a zone becomes unhealthy; 0 means
+	// 0.55.
 	UnhealthyZone float32
-	// Parallel is how many nodes are looked at and written at once; 0 is 8. With 1 the order of
-	// requests is always the same.
+	// Parallel is how many nodes are checked and written concurrently; 0 means 8. With 1 the order of requests is
+	// always the same.
 	Parallel int
-	// Logger is told about requests that failed and will be repeated; nil discards.
+	// Logger logs failed requests that will be retried; nil discards.
 	Logger *slog.Logger
 }
 
@@ -85,16 +84,15 @@ type Controller struct {
 	leases   leaseGate
 
 	mu     sync.Mutex
-	known  map[string]*corev1.Node // nodes registered with the controller, as they were then
-	health map[string]health       // what was last seen of each node
-	retry  map[string]bool         // nodes some of whose pods are yet to be marked unready
+	known  map[string]*corev1.Node // nodes registered with the controller, as they were at registration
+	health map[string]health       // last known health of each node
+	retry  map[string]bool         // nodes with pods that still have to be marked unready
 	zones  map[string]*zone
 }
 
 var _ controllers.Controller = (*Controller)(nil)
 
-// New makes the controller. It adds an index to the informer of pods, which must not be running
-// yet.
+// New makes the controller. It adds an index to the informer of pods, which must not be running yet.
 func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
 	pods.IndexByNode(in.Pods)
 	o = o.withDefaults()
@@ -107,19 +105,18 @@ func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
 // Name is "node-lifecycle-controller".
 func (*Controller) Name() string { return "node-lifecycle-controller" }
 
-// The controller's own keys, which no node can be called.
+// The controller's own keys, which are not valid names of nodes.
 const (
-	monitorKey = "(monitor)" // the look at all nodes
-	taintKey   = "(taint)"   // NoExecute taints that are due or wait for their turn
+	monitorKey = "(monitor)" // the check of all nodes
+	taintKey   = "(taint)"   // NoExecute taints that are due or queued
 )
 
-// taintPeriod is how long after a look at the nodes, and how often while nodes wait for their
-// turn, NoExecute taints are written.
+// taintPeriod is how long after a check of the nodes, and how often while nodes are queued, NoExecute taints are
+// written.
 const taintPeriod = 100 * time.Millisecond
 
-// firstLook is how long after the start the first look at the nodes comes, which is what upstream
-// takes until it notices that its caches are in sync. Nodes that start at the same time are
-// registered by then, and looks do not coincide with heartbeats.
+// firstLook is how long after the start the nodes are first checked; upstream takes that long to notice that its caches
+// are in sync. By then nodes that start at the same time are registered, and checks do not coincide with heartbeats.
 const firstLook = 100 * time.Millisecond
 
 // Watch implements controllers.Controller.
@@ -151,8 +148,8 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	return []controllers.Synced{c.in.Leases, c.in.Nodes, c.in.Pods}
 }
 
-// Reconcile looks at one node's taints and labels, at a pod that was bound, at all nodes, or at
-// what waits to be tainted.
+// Reconcile processes one node's taints and labels, a newly bound pod, the check of all nodes, or the queue of nodes to
+// taint.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	switch {
 	case key.Namespace != "":

@@ -15,29 +15,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/nodelifecycle"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 // script answers some requests, and notes when they came, counted from the first.
 type script struct {
 	request string // "patch nodes a"
 	answers []error
-	first   func() // what somebody else does before the first such request is carried out
 
 	mu    sync.Mutex
-	armed bool
+	first func()
 	began time.Time
 	times []time.Duration
 }
 
-func (s *script) before(a fakeapi.Action) error {
-	s.mu.Lock()
-	if !s.armed || a.String() != s.request {
-		s.mu.Unlock()
+func (s *script) before(r faults.Request) error {
+	if r.String() != s.request {
 		return nil
 	}
+	s.mu.Lock()
 	if len(s.times) == 0 {
 		s.began = time.Now()
 	}
@@ -54,10 +53,11 @@ func (s *script) before(a fakeapi.Action) error {
 	return nil
 }
 
-func (s *script) arm() {
+// next is what somebody else does before the next such request.
+func (s *script) next(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.armed = true
+	s.first = do
 }
 
 func (s *script) want(b *bench, want ...time.Duration) {
@@ -66,21 +66,6 @@ func (s *script) want(b *bench, want ...time.Duration) {
 	defer s.mu.Unlock()
 	if !slices.Equal(s.times, want) {
 		b.Errorf("%s: tried after %v, want %v", s.request, s.times, want)
-	}
-}
-
-func (b *bench) change(name string, change func(*corev1.Node)) {
-	b.Helper()
-	node := b.get(name)
-	change(node)
-	b.update(node, "")
-}
-
-func (b *bench) update(node *corev1.Node, subresource string) {
-	b.Helper()
-	at := client.Target{Resource: nodes, Name: node.Name, Subresource: subresource}
-	if _, err := b.api.Update(b.Context(), at, node, metav1.UpdateOptions{}); err != nil {
-		b.Error(err)
 	}
 }
 
@@ -107,13 +92,10 @@ func TestNodeRequestsThatFail(t *testing.T) {
 			s := &script{request: tt.request, answers: tt.answers}
 			inBubble(t, s.before, func(b *bench) { b.healthy("a") }, func(b *bench) {
 				b.until(time.Second)
-				node := b.get("a")
-				tt.change(node)
-				s.arm()
-				b.update(node, "")
+				b.change("a", tt.change)
 				b.until(3 * time.Second)
 				s.want(b, tt.want...)
-				node = b.get("a")
+				node := b.get("a")
 				if node.Spec.Unschedulable {
 					b.wantTaints("a", "unschedulable:NoSchedule")
 				} else if node.Labels["beta.kubernetes.io/os"] != "linux" {
@@ -132,16 +114,14 @@ func TestTaintsThatOthersChange(t *testing.T) {
 			b.change("a", func(node *corev1.Node) { node.Spec.Unschedulable = true })
 			b.until(time.Second)
 			b.wantTaints("a", "unschedulable:NoSchedule")
-			s.first = func() { b.change("a", func(node *corev1.Node) { node.Spec.Taints = nil }) }
+			s.next(func() { b.change("a", func(node *corev1.Node) { node.Spec.Taints = nil }) })
 			b.writes()
-			node := b.get("a")
-			node.Spec.Unschedulable = false
-			s.arm()
-			b.update(node, "")
+			b.change("a", func(node *corev1.Node) { node.Spec.Unschedulable = false })
 			b.until(2 * time.Second)
-			if got := b.writes(); !slices.Equal(got, []string{"update nodes a", "update nodes a"}) {
-				b.Errorf("did %q", got)
+			if got := b.writes(); got != nil {
+				b.Errorf("wrote %q", got)
 			}
+			b.wantTaints("a")
 		})
 	})
 	t.Run("added", func(t *testing.T) {
@@ -149,15 +129,12 @@ func TestTaintsThatOthersChange(t *testing.T) {
 		inBubble(t, s.before, func(b *bench) { b.healthy("a") }, func(b *bench) {
 			b.until(time.Second)
 			old := metav1.NewTime(b.began.Add(-time.Hour).Truncate(time.Second))
-			s.first = func() {
+			s.next(func() {
 				b.change("a", func(node *corev1.Node) {
 					node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &old}}
 				})
-			}
-			node := b.get("a")
-			node.Spec.Unschedulable = true
-			s.arm()
-			b.update(node, "")
+			})
+			b.change("a", func(node *corev1.Node) { node.Spec.Unschedulable = true })
 			b.until(2 * time.Second)
 			b.wantTaints("a", "unschedulable:NoSchedule")
 			if got := b.get("a").Spec.Taints[0].TimeAdded; !got.Time.Equal(b.began.Add(time.Second).Truncate(time.Second)) {
@@ -200,14 +177,13 @@ func TestStatusThatFails(t *testing.T) {
 			s := &script{request: tt.request, answers: tt.answers}
 			inBubble(t, s.before, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
 				if tt.other {
-					s.first = func() { b.change("b", func(node *corev1.Node) { node.Labels = map[string]string{"x": "y"} }) }
+					s.next(func() { b.change("b", func(node *corev1.Node) { node.Labels = map[string]string{"x": "y"} }) })
 				}
 				b.until(2 * time.Second)
 				b.hearts["b"]()
-				s.arm()
 				b.until(64 * time.Second)
 				if tt.request == "get leases kube-node-lease/b" {
-					b.wantTaints("b") // nobody knows
+					b.wantTaints("b") // it is not known to be silent
 				}
 				b.until(66 * time.Second)
 				s.want(b, tt.want...)
@@ -221,11 +197,9 @@ func TestStatusThatFails(t *testing.T) {
 	t.Run("unread", func(t *testing.T) {
 		s := &script{request: "update nodes/status b", answers: []error{refused}}
 		read := &script{request: "get nodes b", answers: []error{refused}}
-		inBubble(t, func(a fakeapi.Action) error { return errors.Join(s.before(a), read.before(a)) }, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+		inBubble(t, func(r faults.Request) error { return errors.Join(s.before(r), read.before(r)) }, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
 			b.until(2 * time.Second)
 			b.hearts["b"]()
-			s.arm()
-			read.arm()
 			b.until(61 * time.Second)
 			s.want(b, 0, look+20*ms)
 			b.wantTaints("b", "unreachable:NoExecute", "unreachable:NoSchedule")
@@ -235,10 +209,11 @@ func TestStatusThatFails(t *testing.T) {
 
 // TestUnseenLease: a node whose lease the cache does not have is not silent when the server has one.
 func TestUnseenLease(t *testing.T) {
-	inBubble(t, func(fakeapi.Action) error { return nil }, func(b *bench) { b.node("b", corev1.ConditionTrue) }, func(b *bench) {
+	inBubble(t, nil, func(b *bench) { b.node("b", corev1.ConditionTrue) }, func(b *bench) {
+		b.fails = true
 		b.until(2 * time.Second)
 		b.leases.Hold()
-		b.create(leases.Resource, corev1.NamespaceNodeLease, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
+		controllerstest.Add(b, b.api, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "b"}})
 		b.until(100 * time.Second)
 		if got := b.writes(); got != nil {
 			b.Errorf("writes: %q", got)
@@ -247,27 +222,26 @@ func TestUnseenLease(t *testing.T) {
 	})
 }
 
-func (b *bench) podReady(name string) corev1.ConditionStatus {
+func (b *bench) getPod(name string) *corev1.Pod {
 	b.Helper()
-	obj, err := b.api.Get(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: name})
+	pod, err := client.As[*corev1.Pod](b.api.Others.Get(b.Context(), podAt(name, "")))
 	if err != nil {
 		b.Fatal(err)
 	}
-	return obj.(*corev1.Pod).Status.Conditions[1].Status
+	return pod
+}
+
+func (b *bench) podReady(name string) corev1.ConditionStatus {
+	b.Helper()
+	return b.getPod(name).Status.Conditions[1].Status
 }
 
 // setReady is what somebody writes who takes the pod to be ready.
 func (b *bench) setReady(name string) {
 	b.Helper()
-	at := client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: name}
-	obj, err := b.api.Get(b.Context(), at)
-	if err != nil {
-		b.Fatal(err)
-	}
-	at.Subresource = "status"
-	pod := obj.(*corev1.Pod)
+	pod := b.getPod(name)
 	pod.Status.Conditions[1].Status = corev1.ConditionTrue
-	if _, err := b.api.Update(b.Context(), at, pod, metav1.UpdateOptions{}); err != nil {
+	if _, err := b.api.Others.Update(b.Context(), podAt(name, "status"), pod, metav1.UpdateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -290,9 +264,7 @@ func TestUnreadyPodsThatFail(t *testing.T) {
 			b.update(node, "status")
 		}, func(b *bench) { b.post("b", no) }, yes},
 		"another node": {func(b *bench) {
-			if err := b.api.Delete(b.Context(), client.Target{Resource: nodes, Name: "b"}, metav1.DeleteOptions{}); err != nil {
-				b.Fatal(err)
-			}
+			b.deleteNode("b")
 			b.node("b", no)
 		}, func(*bench) {}, yes},
 	} {
@@ -301,11 +273,10 @@ func TestUnreadyPodsThatFail(t *testing.T) {
 			inBubble(t, s.before, func(b *bench) {
 				b.healthy("a", "b")
 				b.pod("p", "b", yes)
-				b.create("pods", "ns", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: corev1.PodSpec{NodeName: "b"}}) // has no conditions
+				controllerstest.Add(b, b.api, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "new"}, Spec: corev1.PodSpec{NodeName: "b"}}) // has no conditions
 			}, func(b *bench) {
 				b.until(2 * time.Second)
 				b.hearts["b"]()
-				s.arm()
 				b.until(57 * time.Second)
 				tt.meanwhile(b)
 				b.until(62 * time.Second)
@@ -323,8 +294,8 @@ func TestUnreadyPodsThatFail(t *testing.T) {
 func TestBoundPods(t *testing.T) {
 	yes, no := corev1.ConditionTrue, corev1.ConditionFalse
 	s := &script{request: "update pods/status ns/p", answers: []error{errors.New("no")}}
-	gone := &script{request: "update pods/status ns/gone", answers: []error{apierrors.NewNotFound(fakeapi.Pods.GroupResource(), "gone")}}
-	inBubble(t, func(a fakeapi.Action) error { return errors.Join(s.before(a), gone.before(a)) }, func(b *bench) {
+	gone := &script{request: "update pods/status ns/gone", answers: []error{apierrors.NewNotFound(controllerstest.Pods().GroupResource(), "gone")}}
+	inBubble(t, func(r faults.Request) error { return errors.Join(s.before(r), gone.before(r)) }, func(b *bench) {
 		b.healthy("a")
 		b.node("sick", no)
 		b.heart("sick")
@@ -332,25 +303,15 @@ func TestBoundPods(t *testing.T) {
 	}, func(b *bench) {
 		b.until(7 * time.Second)
 		b.events.Take()
-		s.arm()
 		b.pod("p", "sick", yes)
 		b.until(8 * time.Second)
 		s.want(b, 0, 5*ms)
-		gone.arm()
 		b.pod("gone", "sick", yes)
 		b.until(9 * time.Second)
 		told := "Warning NodeNotReady Node is not ready"
 		b.wantEvents(told, told) // for the first pod, also when it failed
 
-		obj, err := b.api.Get(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "late"})
-		if err != nil {
-			b.Fatal(err)
-		}
-		pod := obj.(*corev1.Pod)
-		pod.Spec.NodeName = "sick"
-		if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "late"}, pod, metav1.UpdateOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.bind("late", "sick")
 		b.until(10 * time.Second)
 		if got := b.podReady("late"); got != no {
 			b.Errorf("a pod that was bound is ready: %s", got)
@@ -361,9 +322,7 @@ func TestBoundPods(t *testing.T) {
 			b.Errorf("a pod that was bound before is ready: %s", got)
 		}
 
-		if err := b.api.Delete(b.Context(), client.Target{Resource: nodes, Name: "sick"}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.deleteNode("sick")
 		b.until(20*time.Second + ms)
 		b.log.Reset()
 		b.until(21 * time.Second)
@@ -393,9 +352,7 @@ func TestTurns(t *testing.T) {
 		"still silent": {func(*bench) {}, []string{"unreachable:NoExecute", "unreachable:NoSchedule"}},
 		"back":         {func(b *bench) { b.post("c", corev1.ConditionTrue) }, nil},
 		"gone": {func(b *bench) {
-			if err := b.api.Delete(b.Context(), client.Target{Resource: nodes, Name: "c"}, metav1.DeleteOptions{}); err != nil {
-				b.Fatal(err)
-			}
+			b.deleteNode("c")
 		}, nil},
 		"without status": {func(b *bench) {
 			node := b.get("c")
@@ -433,9 +390,7 @@ func TestNewNode(t *testing.T) {
 		b.wantTaints("late", "not-ready:NoSchedule")
 		b.until(40 * time.Second)
 		b.events.Take()
-		if err := b.api.Delete(b.Context(), client.Target{Resource: nodes, Name: "b"}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.deleteNode("b")
 		b.until(46 * time.Second)
 		b.wantEvents("Normal RemovingNode Node b event: Removing Node b from Controller")
 		b.node("b")
@@ -455,8 +410,8 @@ func TestParallel(t *testing.T) {
 			var mu sync.Mutex
 			now, most, asked := 0, 0, 0
 			b := &bench{options: nodelifecycle.Options{Parallel: parallel}, mute: true}
-			b.run(t, func(a fakeapi.Action) error {
-				if a.Verb != fakeapi.Get || a.Target.Resource != leases {
+			b.run(t, func(r faults.Request) error {
+				if r.Verb != faults.Get || r.Target.Resource != leases {
 					return nil
 				}
 				mu.Lock()

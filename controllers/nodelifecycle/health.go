@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// health is what was last seen of a node, and when by this controller's clock: those of the
-// nodes may be wrong.
+// health is the last known state of a node and when it was seen, by this controller's clock: those of the nodes may be
+// wrong.
 type health struct {
-	probed time.Time             // when a sign of life was seen
+	probed time.Time             // time of the last sign of life
 	ready  *corev1.NodeCondition // nil when there was none
-	lease  *coordinationv1.Lease // the newest that counted as a sign of life
+	lease  *coordinationv1.Lease // the last lease that counted as a sign of life
 }
 
 func conditionOf(conditions []corev1.NodeCondition, kind corev1.NodeConditionType) *corev1.NodeCondition {
@@ -36,8 +36,7 @@ func readyOf(node *corev1.Node) *corev1.NodeCondition {
 	return &ready
 }
 
-// observe takes in what there is to see of a node. had is what was seen before, nil if this is
-// the first time; lease is nil when there is none.
+// observe returns the new health of a node. had is the previous one, nil the first time; lease is nil if there is none.
 func observe(node *corev1.Node, lease *coordinationv1.Lease, had *health, now time.Time) health {
 	ready := readyOf(node)
 	if had == nil {
@@ -46,7 +45,7 @@ func observe(node *corev1.Node, lease *coordinationv1.Lease, had *health, now ti
 	next := health{probed: now, ready: ready}
 	switch {
 	case ready == nil:
-		// A condition that was there and is not is no reason to call the node silent.
+		// A condition that has disappeared is no reason to consider the node silent.
 		next = health{probed: had.probed, lease: had.lease}
 	case had.ready != nil && had.ready.LastHeartbeatTime.Equal(&ready.LastHeartbeatTime):
 		next = *had
@@ -58,8 +57,8 @@ func observe(node *corev1.Node, lease *coordinationv1.Lease, had *health, now ti
 	return next
 }
 
-// unknown returns the conditions of a node whose kubelet is silent. NetworkUnavailable is left
-// alone: it is not the kubelet's.
+// unknown returns the conditions of a node whose kubelet is silent. NetworkUnavailable is left alone: the kubelet does
+// not maintain it.
 func unknown(node *corev1.Node, now time.Time) []corev1.NodeCondition {
 	conditions := slices.Clone(node.Status.Conditions)
 	at := metav1.NewTime(now.Truncate(time.Second))

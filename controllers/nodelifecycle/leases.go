@@ -14,16 +14,16 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// errStale: the cache of leases is known to be behind the server.
+// errStale means that the cache of leases is known to be behind the server.
 var errStale = errors.New("the cache of leases is behind the server")
 
-// leaseGate keeps nodes from being called silent because the cache of leases is stale: once the
-// server was seen to have a newer lease, no lease of the cache counts until it has caught up.
+// leaseGate prevents nodes from being considered silent because the cache of leases is stale: once the server is seen
+// to have a newer lease, no lease in the cache counts until the cache has caught up.
 type leaseGate struct {
 	mu     sync.Mutex
-	newest string // the newest version in the cache so far
-	wanted string // the version that the cache must have reached; "" is none
-	node   string // whose lease that is
+	newest string // the newest version in the cache
+	wanted string // the version that the cache must reach; "" if none
+	node   string // the node of that lease
 }
 
 func (g *leaseGate) seen(lease *coordinationv1.Lease) {
@@ -34,7 +34,7 @@ func (g *leaseGate) seen(lease *coordinationv1.Lease) {
 	}
 }
 
-// gone takes note that a lease was deleted, so that nobody waits for it.
+// gone records that a lease was deleted and need not be waited for.
 func (g *leaseGate) gone(lease *coordinationv1.Lease) {
 	g.seen(lease)
 	g.mu.Lock()
@@ -62,13 +62,13 @@ func (g *leaseGate) want(node, version string) {
 	}
 }
 
-// older tells whether version a comes before b; "" comes before all.
+// older reports whether version a is older than b; "" is the oldest.
 func older(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return a == "" || err == nil && order < 0
 }
 
-// confirm asks the server whether the lease by which a node is silent is still the newest.
+// confirm asks the server whether the lease that makes a node silent is still the newest.
 func (c *Controller) confirm(ctx context.Context, node string, lease *coordinationv1.Lease) error {
 	live, err := c.client.Get(ctx, client.Target{
 		Resource:  coordinationv1.SchemeGroupVersion.WithResource("leases"),

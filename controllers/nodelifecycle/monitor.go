@@ -20,23 +20,23 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// excluded is the label of nodes that do not count in the health of their zone.
+// excluded is the label of nodes that do not count for the health of their zone.
 const excluded = "node.kubernetes.io/exclude-disruption"
 
-// A failed write about a node's health is tried again so often, so far apart.
+// Retries of a failed write of a node's health.
 const (
 	writeTries = 5
 	writePause = 20 * time.Millisecond
 )
 
-// reading is what a look at a node found.
+// reading is the result of checking a node.
 type reading struct {
 	node   *corev1.Node
-	before corev1.ConditionStatus // of the Ready condition as it was found; Unknown if there was none
-	after  corev1.ConditionStatus // as it is now; "" if there is none
+	before corev1.ConditionStatus // status of the Ready condition before the check; Unknown if there was none
+	after  corev1.ConditionStatus // status after the check; "" if there is none
 }
 
-// monitor looks at all nodes.
+// monitor checks all nodes.
 func (c *Controller) monitor(ctx context.Context) {
 	nodes := c.in.Nodes.List("")
 	c.register(ctx, nodes)
@@ -61,7 +61,7 @@ func (c *Controller) monitor(ctx context.Context) {
 	}
 }
 
-// each calls f for 0 to n-1, as many at once as Options.Parallel allows.
+// each calls f for 0 to n-1, with the concurrency of Options.Parallel.
 func (c *Controller) each(ctx context.Context, n int, f func(int)) {
 	if c.options.Parallel == 1 {
 		for i := range n {
@@ -89,7 +89,7 @@ func (c *Controller) each(ctx context.Context, n int, f func(int)) {
 	workers.Wait()
 }
 
-// register takes note of nodes that have come and gone, and of new zones.
+// register records new and deleted nodes, and new zones.
 func (c *Controller) register(ctx context.Context, nodes []*corev1.Node) {
 	there := map[string]bool{}
 	for _, node := range nodes {
@@ -118,7 +118,7 @@ func (c *Controller) register(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// enter makes a node and its zone known, and tells whether the node was before.
+// enter records a node and its zone, and reports whether the node was known.
 func (c *Controller) enter(node *corev1.Node) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +130,7 @@ func (c *Controller) enter(node *corev1.Node) bool {
 	return known
 }
 
-// look brings one node's health up to date and acts on it. It returns nil when that failed:
-// nothing is concluded then.
+// look updates one node's health and acts on it. It returns nil on failure: nothing is concluded then.
 func (c *Controller) look(ctx context.Context, node *corev1.Node) *reading {
 	r, err := c.refresh(ctx, node)
 	if err != nil {
@@ -158,8 +157,8 @@ func (c *Controller) look(ctx context.Context, node *corev1.Node) *reading {
 	return r
 }
 
-// refresh takes in a node's signs of life, and writes its conditions when it is silent. A failed
-// write is tried again with the node as the server has it.
+// refresh records a node's signs of life, and writes its conditions if it is silent. A failed write is retried with the
+// node as the server has it.
 func (c *Controller) refresh(ctx context.Context, node *corev1.Node) (*reading, error) {
 	for try := 1; ; try++ {
 		if err := c.leases.open(); err != nil {
@@ -180,7 +179,7 @@ func (c *Controller) refresh(ctx context.Context, node *corev1.Node) (*reading, 
 	}
 }
 
-// probe is one try of refresh; again tells that another one may help.
+// probe is one try of refresh; again reports whether another one may help.
 func (c *Controller) probe(ctx context.Context, node *corev1.Node) (r *reading, again bool, err error) {
 	lease, _ := c.in.Leases.Get(corev1.NamespaceNodeLease, node.Name)
 	ready := readyOf(node)
@@ -214,7 +213,7 @@ func (c *Controller) probe(ctx context.Context, node *corev1.Node) (r *reading, 
 	return r, false, nil
 }
 
-// see replaces what is known of a node's health.
+// see updates the health of a node.
 func (c *Controller) see(node string, next func(*health) health) health {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,16 +15,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/nodelifecycle"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/informer/lag"
 )
 
 var (
@@ -34,37 +32,49 @@ var (
 	leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
 )
 
-// bench is a running controller with a server, in a bubble.
+// bench is a running controller with its API, in a bubble.
 type bench struct {
 	*testing.T
-	api    *fakeapi.Server
-	leases *fakeapi.Feed[*coordinationv1.Lease]
-	events fakeapi.Recorder
+	api    *controllerstest.API
+	leases *lag.Source[*coordinationv1.Lease]
+	events controllerstest.Recorder
 	began  time.Time
 	hearts map[string]context.CancelFunc
 
 	options    nodelifecycle.Options
 	controller *nodelifecycle.Controller
+	fails      bool       // something fails, which may be logged
 	log        trial.Text // of failures
 	mute       bool       // without a log
+	// seen, when set, changes pods on their way into the cache.
+	seen func(*corev1.Pod)
 }
 
 // inBubble runs test against a controller. Nodes are made by prepare, before it starts.
-func inBubble(t *testing.T, before func(fakeapi.Action) error, prepare, test func(*bench)) {
+func inBubble(t *testing.T, before func(faults.Request) error, prepare, test func(*bench)) {
 	t.Helper()
 	(&bench{}).run(t, before, prepare, test)
 }
 
-// run is the same for a bench with options. Without a before nothing fails, and nothing must be logged.
-func (b *bench) run(t *testing.T, before func(fakeapi.Action) error, prepare, test func(*bench)) {
+// run is the same for a bench with options. When no request can fail, nothing must be logged.
+func (b *bench) run(t *testing.T, before func(faults.Request) error, prepare, test func(*bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b.T, b.api, b.hearts = t, fakeapi.New(fakeapi.Options{Before: before}), map[string]context.CancelFunc{}
-		b.leases = fakeapi.Source[*coordinationv1.Lease](b.api, leases)
+		b.T, b.hearts, b.fails = t, map[string]context.CancelFunc{}, before != nil
+		b.api = controllerstest.Start(t, controllerstest.Options{Before: before})
+		b.leases = controllerstest.Source[*coordinationv1.Lease](b.api, leases)
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+		var pods informer.Source[*corev1.Pod] = controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods())
+		if b.seen != nil {
+			pods = informer.Transform(pods, func(pod *corev1.Pod) (*corev1.Pod, error) {
+				pod = pod.DeepCopy()
+				b.seen(pod)
+				return pod, nil
+			}, func(_ *corev1.Pod, err error) { t.Error(err) })
+		}
 		in := nodelifecycle.Sources{
-			Nodes:  informer.New(fakeapi.Source[*corev1.Node](b.api, nodes), detect),
-			Pods:   informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
+			Nodes:  informer.New(controllerstest.Source[*corev1.Node](b.api, nodes), detect),
+			Pods:   informer.New(pods, detect),
 			Leases: informer.New(b.leases, detect),
 		}
 		b.options.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -73,25 +83,17 @@ func (b *bench) run(t *testing.T, before func(fakeapi.Action) error, prepare, te
 		}
 		b.controller = nodelifecycle.New(in, b.api, &b.events, b.options)
 		prepare(b)
-		b.api.Reset()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
+		t.Cleanup(func() { // when it has ended
+			if !b.fails && b.log.String() != "" {
+				t.Errorf("nothing failed, but %s", b.log.String())
+			}
+		})
 		loop := controllers.NewLoop(b.controller, controllers.Options{Logger: b.options.Logger})
-		go func() { done <- lifecycle.Group(in.Nodes, in.Pods, in.Leases, loop).Run(ctx) }()
+		controllerstest.Go(t, in.Nodes, in.Pods, in.Leases, loop)
 		time.Sleep(100 * time.Millisecond) // until the first look
 		b.began = time.Now()
 		synctest.Wait()
 		test(b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		for _, stop := range b.hearts {
-			stop()
-		}
-		if before == nil && b.log.String() != "" {
-			t.Errorf("nothing failed, but %s", b.log.String())
-		}
 	})
 }
 
@@ -115,18 +117,22 @@ func (b *bench) node(name string, ready ...corev1.ConditionStatus) {
 			{Type: corev1.NodeReady, Status: status, Reason: "Kubelet", LastHeartbeatTime: metav1.Now()},
 		}
 	}
-	b.create(nodes.Resource, "", node)
+	controllerstest.Add(b, b.api, node)
 }
 
 // heart renews the lease of a node every 10 s until it is stopped.
 func (b *bench) heart(name string) {
+	b.Helper()
 	ctx, stop := context.WithCancel(b.Context())
 	b.hearts[name] = stop
 	at := client.Target{Resource: leases, Namespace: corev1.NamespaceNodeLease, Name: name}
+	if _, err := b.api.Others.Get(ctx, at); apierrors.IsNotFound(err) {
+		controllerstest.Add(b, b.api, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: name}})
+	}
 	renew := func() {
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NowMicro())}}
-		if _, err := b.api.Update(ctx, at, lease, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
-			b.create(leases.Resource, corev1.NamespaceNodeLease, lease)
+		renewal := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+		if _, err := b.api.Others.Patch(ctx, at, client.Patch{Type: types.MergePatchType, Data: renewal}, metav1.PatchOptions{}); err != nil && ctx.Err() == nil {
+			b.Error(err)
 		}
 	}
 	renew()
@@ -152,32 +158,63 @@ func (b *bench) healthy(names ...string) {
 	}
 }
 
+// pod makes a pod that has conditions, and binds it after that, so that a controller that sees it on the node sees them, too.
 func (b *bench) pod(name, node string, ready corev1.ConditionStatus) {
-	b.create("pods", "ns", &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node},
+	b.Helper()
+	controllerstest.Add(b, b.api, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: ready},
 		}},
 	})
+	if node != "" {
+		b.bind(name, node)
+	}
 }
 
-func (b *bench) create(resource, namespace string, obj runtime.Object) {
-	at := client.Target{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespace: namespace}
-	if resource == leases.Resource {
-		at.Resource = leases
+func (b *bench) bind(name, node string) {
+	b.Helper()
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	if _, err := b.api.Others.Create(b.Context(), podAt(name, "binding"), binding, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
 	}
-	if _, err := b.api.Create(b.Context(), at, obj, metav1.CreateOptions{}); err != nil {
-		b.Error(err)
-	}
+}
+
+// podAt is where a pod is.
+func podAt(name, subresource string) client.Target {
+	return client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: name, Subresource: subresource}
 }
 
 func (b *bench) get(name string) *corev1.Node {
 	b.Helper()
-	obj, err := b.api.Get(b.Context(), client.Target{Resource: nodes, Name: name})
+	node, err := client.As[*corev1.Node](b.api.Others.Get(b.Context(), client.Target{Resource: nodes, Name: name}))
 	if err != nil {
 		b.Fatal(err)
 	}
-	return obj.(*corev1.Node)
+	return node
+}
+
+// update is what others make of a node.
+func (b *bench) update(node *corev1.Node, subresource string) {
+	b.Helper()
+	at := client.Target{Resource: nodes, Name: node.Name, Subresource: subresource}
+	if _, err := b.api.Others.Update(b.Context(), at, node, metav1.UpdateOptions{}); err != nil {
+		b.Error(err)
+	}
+}
+
+func (b *bench) change(name string, change func(*corev1.Node)) {
+	b.Helper()
+	node := b.get(name)
+	change(node)
+	b.update(node, "")
+}
+
+func (b *bench) deleteNode(name string) {
+	b.Helper()
+	if err := b.api.Others.Delete(b.Context(), client.Target{Resource: nodes, Name: name}, metav1.DeleteOptions{}); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // post changes the status of a node's Ready condition, as its kubelet does.
@@ -185,9 +222,7 @@ func (b *bench) post(name string, ready corev1.ConditionStatus) {
 	b.Helper()
 	node := b.get(name)
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: metav1.Now()}}
-	if _, err := b.api.Update(b.Context(), client.Target{Resource: nodes, Name: name, Subresource: "status"}, node, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
+	b.update(node, "status")
 }
 
 func (b *bench) wantEvents(want ...string) {
@@ -212,13 +247,17 @@ func (b *bench) wantTaints(name string, want ...string) {
 	}
 }
 
-// writes are the requests since the last call that changed anything but leases.
+// inject makes requests fail.
+func (b *bench) inject(f faults.Fault) {
+	b.fails = true
+	b.api.Inject(f)
+}
+
+// writes are what the controller wrote since the last call.
 func (b *bench) writes() []string {
 	var out []string
-	for _, a := range b.api.Actions() {
-		if a.Target.Resource != leases {
-			out = append(out, a.String())
-		}
+	for _, r := range b.api.Writes() {
+		out = append(out, r.String())
 	}
 	b.api.Reset()
 	return out
@@ -227,7 +266,7 @@ func (b *bench) writes() []string {
 // evicting counts the nodes with a NoExecute taint.
 func (b *bench) evicting() int {
 	b.Helper()
-	obj, err := b.api.List(b.Context(), client.Target{Resource: nodes}, metav1.ListOptions{})
+	obj, err := b.api.Others.List(b.Context(), client.Target{Resource: nodes}, metav1.ListOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -287,7 +326,7 @@ func TestSilentNode(t *testing.T) {
 		b.until(56 * time.Second)
 		b.wantEvents("Warning NodeNotReady Node is not ready")
 		b.until(300 * time.Second)
-		if got := b.writes(); !slices.Equal(got, []string{"create pods ns/late", "update pods/status ns/late"}) {
+		if got := b.writes(); !slices.Equal(got, []string{"update pods/status ns/late"}) {
 			b.Errorf("writes about a node that stays silent: %q", got)
 		}
 
@@ -297,6 +336,25 @@ func TestSilentNode(t *testing.T) {
 		b.until(305 * time.Second)
 		b.wantTaints("b")
 		b.wantEvents()
+	})
+}
+
+// TestPodSeenOnItsNode: a pod that the cache first sees on a silent node is marked like one that is bound to it later.
+func TestPodSeenOnItsNode(t *testing.T) {
+	b := &bench{seen: func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}}
+	b.run(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+		b.hearts["b"]()
+		b.until(60 * time.Second)
+		b.writes()
+		controllerstest.Add(b, b.api, controllerstest.Complete(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "there"}, Spec: corev1.PodSpec{NodeName: "b"},
+		}))
+		synctest.Wait()
+		if got := b.writes(); len(got) == 0 || got[0] != "update pods/status ns/there" {
+			b.Errorf("writes %q", got)
+		}
 	})
 }
 
@@ -359,7 +417,7 @@ func TestStatusHeartbeat(t *testing.T) {
 	})
 }
 
-// TestAllSilent: when every node is silent nobody is evicted, and all get their grace anew when
+// TestAllSilent: when every node is silent no pods are evicted, and all nodes get their grace period anew when
 // one is back.
 func TestAllSilent(t *testing.T) {
 	inBubble(t, nil, func(b *bench) { b.healthy("a", "b", "c") }, func(b *bench) {
@@ -457,44 +515,36 @@ func TestZonesApart(t *testing.T) {
 
 // TestIdle: healthy nodes cost no requests, and none are tainted at start.
 func TestIdle(t *testing.T) {
-	var asked atomic.Int64
-	inBubble(t, func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Get {
-			asked.Add(1)
-		}
-		return nil
-	}, func(b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		for i := range 50 {
 			b.healthy(fmt.Sprintf("node-%d", i))
 		}
 	}, func(b *bench) {
 		b.until(time.Hour)
-		if got := b.writes(); got != nil {
-			b.Errorf("%d writes: %q", len(got), got[:1])
-		}
-		if got := asked.Load(); got > 0 {
-			b.Errorf("%d reads", got)
+		if got := b.api.Requests(); len(got) > 0 {
+			b.Errorf("%d requests: %v", len(got), got[0])
 		}
 	})
 }
 
-// TestStaleCache: while the cache of leases is behind the server nobody is called silent.
+// TestStaleCache: while the cache of leases is behind the server no node is called silent.
 func TestStaleCache(t *testing.T) {
-	var asked atomic.Int64
-	inBubble(t, func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Get && a.Target.Resource == leases {
-			asked.Add(1)
-		}
-		return nil
-	}, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
+		b.fails = true // to see which leases there are
 		b.until(2 * time.Second)
 		b.leases.Hold()
 		b.until(200 * time.Second)
+		asked := 0
+		for _, r := range b.api.Requests() {
+			if r.Verb == faults.Get && r.Target.Resource == leases {
+				asked++
+			}
+		}
+		if asked < 1 || asked > 2 { // both nodes are looked at together
+			b.Errorf("asked for leases %d times although the cache is known to be behind", asked)
+		}
 		if got := b.writes(); got != nil {
 			b.Errorf("writes: %q", got)
-		}
-		if got := asked.Load(); got < 1 || got > 2 { // both nodes are looked at together
-			b.Errorf("asked for leases %d times although the cache is known to be behind", got)
 		}
 		b.hearts["a"]()
 		b.leases.Resume()
@@ -508,33 +558,21 @@ func TestStaleCache(t *testing.T) {
 	})
 }
 
-// TestFailedWrites: what could not be written comes again.
+// TestFailedWrites: what could not be written is written again.
 func TestFailedWrites(t *testing.T) {
-	fail := map[string]int{"update nodes/status b": 2, "update pods/status ns/p": 1, "patch nodes b": 3}
-	var mu sync.Mutex
-	before := func(a fakeapi.Action) error {
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case fail[a.String()] == 0:
-			return nil
-		case a.Verb == fakeapi.Patch:
-			fail[a.String()]--
-			return apierrors.NewConflict(nodes.GroupResource(), "b", errors.New("changed"))
-		}
-		fail[a.String()]--
-		return errors.New("no")
-	}
-	inBubble(t, before, func(b *bench) {
+	inBubble(t, nil, func(b *bench) {
 		b.healthy("a", "b", "c")
 		b.pod("p", "b", corev1.ConditionTrue)
 	}, func(b *bench) {
+		refused := errors.New("no")
+		b.inject(faults.Fault{Verb: faults.Update, Resource: "nodes/status", Name: "b", Err: refused, Times: 2})
+		b.inject(faults.Fault{Verb: faults.Update, Resource: "pods/status", Name: "p", Err: refused})
+		b.inject(faults.Fault{Verb: faults.Patch, Name: "b", Err: apierrors.NewConflict(nodes.GroupResource(), "b", errors.New("changed")), Times: 3})
 		b.until(2 * time.Second)
 		b.hearts["b"]()
 		b.until(62 * time.Second)
-		obj, err := b.api.Get(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"})
-		if err != nil || obj.(*corev1.Pod).Status.Conditions[1].Status != corev1.ConditionFalse {
-			b.Errorf("pod %v, %v", obj, err)
+		if got := b.podReady("p"); got != corev1.ConditionFalse {
+			b.Errorf("the pod is ready: %s", got)
 		}
 		b.wantTaints("b", "unreachable:NoExecute", "unreachable:NoSchedule")
 	})
@@ -543,20 +581,16 @@ func TestFailedWrites(t *testing.T) {
 func TestLabelsAndRemoval(t *testing.T) {
 	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
 		b.events.Take()
-		node := b.get("a")
-		node.Labels = map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/arch": "arm"}
-		node.Spec.Unschedulable = true
-		if _, err := b.api.Update(b.Context(), client.Target{Resource: nodes, Name: "a"}, node, metav1.UpdateOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.change("a", func(node *corev1.Node) {
+			node.Labels = map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/arch": "arm"}
+			node.Spec.Unschedulable = true
+		})
 		b.until(time.Second)
 		b.wantTaints("a", "unschedulable:NoSchedule")
 		if got := b.get("a").Labels; got["beta.kubernetes.io/os"] != "linux" || got["beta.kubernetes.io/arch"] != "amd64" {
 			b.Errorf("labels %v", got)
 		}
-		if err := b.api.Delete(b.Context(), client.Target{Resource: nodes, Name: "a"}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.deleteNode("a")
 		b.until(6 * time.Second)
 		b.wantEvents("Normal RemovingNode Node a event: Removing Node a from Controller")
 	})

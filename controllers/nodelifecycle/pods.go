@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/events"
 )
 
-// bound looks at a pod that is new on its node: it is not ready if its node is not.
+// bound handles a pod newly bound to a node: it is unready if its node is not ready.
 func (c *Controller) bound(ctx context.Context, key controllers.Key) error {
 	pod, ok := c.in.Pods.Get(key.Namespace, key.Name)
 	if !ok {
@@ -35,7 +35,7 @@ func (c *Controller) bound(ctx context.Context, key controllers.Key) error {
 	return c.markUnready(ctx, pod)
 }
 
-// markUnready makes the Ready condition of pods False where it is anything else.
+// markUnready sets the Ready condition of pods to False where it is not.
 func (c *Controller) markUnready(ctx context.Context, all ...*corev1.Pod) error {
 	var failed error
 	for _, pod := range all {

@@ -16,16 +16,16 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// A patch of taints that met another one is tried so often, so far apart.
+// Retries of a patch of taints after a conflict.
 const (
 	taintTries = 5
 	taintPause = 100 * time.Millisecond
 )
 
-// readyPause is how long a node without a Ready condition is put off.
+// readyPause is the delay for a node without a Ready condition.
 const readyPause = 50 * time.Millisecond
 
-// taintOf returns the key of the taint by which a condition shows, or "".
+// taintOf returns the key of the taint for a condition, or "".
 func taintOf(c corev1.NodeCondition) string {
 	switch c.Type {
 	case corev1.NodeReady:
@@ -53,7 +53,7 @@ func taintOf(c corev1.NodeCondition) string {
 	return ""
 }
 
-// ours tells that a taint of effect NoSchedule is this controller's to give and take.
+// ours reports whether this controller manages a taint with effect NoSchedule.
 func ours(taint corev1.Taint) bool {
 	if taint.Effect != corev1.TaintEffectNoSchedule {
 		return false
@@ -67,8 +67,8 @@ func ours(taint corev1.Taint) bool {
 	return false
 }
 
-// scheduleTaints returns which NoSchedule taints a node lacks, and which it should not have, by
-// its conditions and whether it is cordoned.
+// scheduleTaints returns the NoSchedule taints to add and to remove, according to a node's conditions and whether it is
+// cordoned.
 func scheduleTaints(node *corev1.Node) (add, remove []corev1.Taint) {
 	var want []corev1.Taint
 	for _, c := range node.Status.Conditions {
@@ -100,8 +100,7 @@ func notReady() corev1.Taint {
 	return corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}
 }
 
-// executeTaints returns the NoExecute taint of a node with that Ready condition, and the one that
-// must not stand beside it.
+// executeTaints returns the NoExecute taint for that Ready condition, and the one that must not exist beside it.
 func executeTaints(ready corev1.ConditionStatus) (taint, opposite corev1.Taint) {
 	if ready == corev1.ConditionFalse {
 		return notReady(), unreachable()
@@ -113,8 +112,8 @@ func tainted(node *corev1.Node, taint corev1.Taint) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
 }
 
-// taintByReadiness brings a node's NoExecute taints in line with its Ready condition: at once when
-// one takes the place of the other, or goes; else when it is the node's turn.
+// taintByReadiness updates a node's NoExecute taints according to its Ready condition: replacing and removing a taint
+// is done at once; otherwise the node is queued.
 func (c *Controller) taintByReadiness(ctx context.Context, node *corev1.Node, ready corev1.ConditionStatus) {
 	if ready == corev1.ConditionTrue {
 		if err := c.reachable(ctx, node); err != nil {
@@ -136,7 +135,7 @@ func (c *Controller) taintByReadiness(ctx context.Context, node *corev1.Node, re
 	tainter.add(node.Name, time.Now())
 }
 
-// reachable takes the NoExecute taints off a node, and the node out of the queue for them.
+// reachable removes the NoExecute taints from a node, and the node from the queue.
 func (c *Controller) reachable(ctx context.Context, node *corev1.Node) error {
 	for _, taint := range []corev1.Taint{unreachable(), notReady()} {
 		if err := c.removeTaints(ctx, node, []corev1.Taint{taint}); err != nil {
@@ -147,7 +146,7 @@ func (c *Controller) reachable(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// evict gives NoExecute taints to the nodes whose turn it is, and returns when to come again.
+// evict adds NoExecute taints to the nodes whose turn it is, and returns when to run again.
 func (c *Controller) evict(ctx context.Context) time.Duration {
 	for _, t := range c.tainters() {
 		for ctx.Err() == nil {
@@ -166,8 +165,7 @@ func (c *Controller) evict(ctx context.Context) time.Duration {
 	return 0
 }
 
-// taint gives a node the NoExecute taint that its Ready condition asks for, and tells whether
-// the node's turn is over, or after what time to try again.
+// taint adds the NoExecute taint for a node's Ready condition. It reports whether the node is done, or when to retry.
 func (c *Controller) taint(ctx context.Context, name string) (done bool, wait time.Duration) {
 	node, ok := c.in.Nodes.Get("", name)
 	if !ok {
@@ -188,8 +186,8 @@ func (c *Controller) taint(ctx context.Context, name string) (done bool, wait ti
 	return true, 0
 }
 
-// swapTaints adds taints to a node, or renews those of the same key and effect, and then removes
-// others if the node as given has any of them.
+// swapTaints adds taints to a node, or replaces those with the same key and effect, and then removes others if the
+// given node has any of them.
 func (c *Controller) swapTaints(ctx context.Context, node *corev1.Node, add, remove []corev1.Taint) error {
 	if len(add) > 0 {
 		now := metav1.NewTime(time.Now().Truncate(time.Second))
@@ -220,7 +218,7 @@ func (c *Controller) removeTaints(ctx context.Context, node *corev1.Node, remove
 	})
 }
 
-// withTaint returns the taints with one in the place of that of its key and effect, or at the end.
+// withTaint returns the taints with one that replaces the taint of the same key and effect, or is appended.
 func withTaint(taints []corev1.Taint, taint corev1.Taint) []corev1.Taint {
 	for i := range taints {
 		if taints[i].MatchTaint(&taint) {
@@ -231,8 +229,7 @@ func withTaint(taints []corev1.Taint, taint corev1.Taint) []corev1.Taint {
 	return append(taints, taint)
 }
 
-// patchTaints changes the taints that the server has. The list has no merge key: the patch names
-// the version it was made for.
+// patchTaints changes the taints on the server. The list has no merge key: the patch names the version it is based on.
 func (c *Controller) patchTaints(ctx context.Context, name string, change func([]corev1.Taint) []corev1.Taint) error {
 	for try := 1; ; try++ {
 		node, err := c.fetch(ctx, name)
@@ -260,7 +257,7 @@ func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect && a.TimeAdded.Equal(b.TimeAdded)
 }
 
-// orNull makes an empty list one that a patch removes.
+// orNull returns nil for an empty list, with which a patch removes it.
 func orNull(taints []corev1.Taint) any {
 	if len(taints) == 0 {
 		return nil

@@ -14,18 +14,18 @@ import (
 	"k8s.io/component-helpers/node/topology"
 )
 
-// zoneState says how much of a zone is silent.
+// zoneState says how many nodes of a zone are silent.
 type zoneState string
 
 const (
-	initial           zoneState = "Initial" // not looked at yet
+	initial           zoneState = "Initial" // not checked yet
 	normal            zoneState = "Normal"
 	fullDisruption    zoneState = "FullDisruption"
 	partialDisruption zoneState = "PartialDisruption"
 )
 
 const (
-	// unhealthyAtLeast is how many silent nodes make a partial disruption.
+	// unhealthyAtLeast is the minimum number of silent nodes for a partial disruption.
 	unhealthyAtLeast = 3
 	// evictionBurst is how many nodes of a zone may be tainted at once.
 	evictionBurst = 1
@@ -33,13 +33,13 @@ const (
 	never float32 = 0
 )
 
-// zone is the nodes of one region and zone, by their labels.
+// zone holds the nodes of one region and zone, by their labels.
 type zone struct {
-	state   zoneState // "" when no node of it is looked at any more
+	state   zoneState // "" if it has no nodes any more
 	tainter *tainter
 }
 
-// stateOf returns the state of a zone by the Ready conditions of its nodes.
+// stateOf returns the state of a zone from the Ready conditions of its nodes.
 func stateOf(ready []corev1.ConditionStatus, unhealthyZone float32) zoneState {
 	silent := 0
 	for _, status := range ready {
@@ -67,12 +67,12 @@ func (o Options) rateOf(state zoneState, nodes int) float32 {
 	return never
 }
 
-// disrupt sets the rate of tainting of each zone by the readiness of its nodes. When no node of
-// any zone is ready, it is more likely the control plane that is cut off: taints are taken back
-// and none are given, until one is ready again and all get their grace anew.
+// disrupt sets the taint rate of each zone according to the readiness of its nodes. If no node of any zone is ready,
+// the control plane is more likely to be disconnected: taints are removed and none added until a node is ready again;
+// then the grace period of all nodes restarts.
 func (c *Controller) disrupt(ctx context.Context, ready map[string][]corev1.ConditionStatus, nodes []*corev1.Node) {
 	states := map[string]zoneState{}
-	all := true // of the zones are fully disrupted, as of now
+	all := true // whether all zones are now fully disrupted
 	for key, conditions := range ready {
 		states[key] = stateOf(conditions, c.options.UnhealthyZone)
 		all = all && states[key] == fullDisruption
@@ -107,8 +107,7 @@ func (c *Controller) disrupt(ctx context.Context, ready map[string][]corev1.Cond
 	}
 }
 
-// forgetZones drops the state of zones that have no nodes any more, and tells whether all
-// others were fully disrupted.
+// forgetZones drops the state of zones without nodes, and reports whether all others were fully disrupted.
 func (c *Controller) forgetZones(present map[string]zoneState) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +133,7 @@ func (c *Controller) setZones(set func(key string, z *zone)) {
 	}
 }
 
-// graceAnew lets all nodes count as seen just now.
+// graceAnew restarts the grace period of all nodes.
 func (c *Controller) graceAnew(nodes []*corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,14 +146,14 @@ func (c *Controller) graceAnew(nodes []*corev1.Node) {
 	}
 }
 
-// tainterOf returns the tainter of a node's zone, which is new only when the node has just moved.
+// tainterOf returns the tainter of a node's zone. It is new only if the node has just moved.
 func (c *Controller) tainterOf(node *corev1.Node) *tainter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.zoneOf(node).tainter
 }
 
-// zoneOf returns a node's zone, with the state initial if it is new; the caller holds the lock.
+// zoneOf returns a node's zone and creates it if necessary; the caller holds the lock.
 func (c *Controller) zoneOf(node *corev1.Node) *zone {
 	key := topology.GetZoneKey(node)
 	z := c.zones[key]
@@ -176,17 +175,17 @@ func (c *Controller) tainters() []*tainter {
 	return all
 }
 
-// waiting tells whether nodes wait to be tainted and may be.
+// waiting reports whether nodes are queued in a zone that allows taints.
 func (c *Controller) waiting() bool {
 	return slices.ContainsFunc(c.tainters(), (*tainter).waiting)
 }
 
-// tainter holds the nodes of a zone that wait for a taint, which they get at a limited rate. A
-// node that had its turn is not taken in again until it was removed.
+// tainter queues the nodes of a zone that are to be tainted at a limited rate. A node that has had its turn is not
+// queued again until it is removed.
 type tainter struct {
 	mu     sync.Mutex
 	perSec float32
-	bucket *rate.Limiter // nil lets none pass
+	bucket *rate.Limiter // nil allows none
 	queue  []turn        // in order
 	taken  map[string]bool
 }
@@ -205,7 +204,7 @@ func newTainter(perSec float32) *tainter {
 	return t
 }
 
-// setRate changes the rate. Who was waiting for the old rate waits for the new one.
+// setRate changes the rate. Nodes that are already queued wait for the new rate.
 func (t *tainter) setRate(perSec float32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -253,7 +252,7 @@ func (t *tainter) waiting() bool {
 	return len(t.queue) > 0 && t.bucket != nil
 }
 
-// next returns the first node if it is its turn. Asking costs one of the rate.
+// next returns the first node if it is its turn. Each call uses up one event of the rate.
 func (t *tainter) next(now time.Time) (string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -263,7 +262,7 @@ func (t *tainter) next(now time.Time) (string, bool) {
 	return t.queue[0].node, true
 }
 
-// settle ends a node's turn, or puts it off when it is to be tried again.
+// settle ends a node's turn, or schedules a retry.
 func (t *tainter) settle(node string, done bool, now time.Time, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

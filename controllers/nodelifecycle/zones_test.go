@@ -5,13 +5,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/keelson-dev/keelson/client"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
-// TestZonesSilent: only when the nodes of all zones are silent nobody is evicted, whichever zone it is that lives.
+// TestZonesSilent: only when the nodes of all zones are silent no pods are evicted, whichever zone it is that is not.
 func TestZonesSilent(t *testing.T) {
 	zones := []string{"east", "mid", "south", "west"}
 	for _, alive := range append(zones, "none") {
@@ -45,7 +41,7 @@ func TestZonesSilent(t *testing.T) {
 	}
 }
 
-// TestZonesFallOneByOne: a zone that was silent before keeps the nodes of another one from nothing.
+// TestZonesFallOneByOne: that all zones are silent is noticed although one of them was silent before.
 func TestZonesFallOneByOne(t *testing.T) {
 	inBubble(t, nil, func(b *bench) { b.healthy("east/0", "mid/0", "west/0") }, func(b *bench) {
 		b.until(2 * time.Second)
@@ -63,7 +59,7 @@ func TestZonesFallOneByOne(t *testing.T) {
 	})
 }
 
-// TestGraceAnew: who was not called silent while no node was ready gets the whole grace once one is.
+// TestGraceAnew: a node that was not found silent while none was ready gets the whole grace period once one is.
 func TestGraceAnew(t *testing.T) {
 	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {
 		ready := func() corev1.ConditionStatus {
@@ -98,11 +94,9 @@ func TestExcludedNode(t *testing.T) {
 			inBubble(t, nil, func(b *bench) {
 				b.healthy("a", "b")
 				if name == "excluded" {
-					node := b.get("a")
-					node.Labels = map[string]string{"node.kubernetes.io/exclude-disruption": ""}
-					if _, err := b.api.Update(b.Context(), client.Target{Resource: nodes, Name: "a"}, node, metav1.UpdateOptions{}); err != nil {
-						b.Fatal(err)
-					}
+					b.change("a", func(node *corev1.Node) {
+						node.Labels = map[string]string{"node.kubernetes.io/exclude-disruption": ""}
+					})
 				}
 			}, func(b *bench) {
 				b.until(2 * time.Second)
@@ -116,7 +110,7 @@ func TestExcludedNode(t *testing.T) {
 	}
 }
 
-// TestPodsOfANode: a pod that comes to a node stays ready if the node is, and does not if the node is not.
+// TestPodsOfANode: a pod that is bound to a node remains ready if the node is ready, and is made unready if it is not.
 func TestPodsOfANode(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.healthy("a", "b")
@@ -128,11 +122,7 @@ func TestPodsOfANode(t *testing.T) {
 		b.pod("q", "sick", corev1.ConditionTrue)
 		b.until(time.Minute)
 		for name, want := range map[string]corev1.ConditionStatus{"p": corev1.ConditionTrue, "q": corev1.ConditionFalse} {
-			obj, err := b.api.Get(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: name})
-			if err != nil {
-				b.Fatal(err)
-			}
-			if got := obj.(*corev1.Pod).Status.Conditions[1].Status; got != want {
+			if got := b.podReady(name); got != want {
 				b.Errorf("pod %s is ready: %s, want %s", name, got, want)
 			}
 		}
@@ -146,9 +136,7 @@ func TestNodeComesAgain(t *testing.T) {
 		b.hearts["b"]()
 		b.until(2 * time.Minute)
 		b.wantTaints("b", "unreachable:NoExecute", "unreachable:NoSchedule")
-		if err := b.api.Delete(b.Context(), client.Target{Resource: nodes, Name: "b"}, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.deleteNode("b")
 		b.until(130 * time.Second)
 		b.healthy("b")
 		b.until(140 * time.Second)

@@ -26,24 +26,23 @@ type Sources struct {
 	Pods  *informer.Informer[*corev1.Pod]
 }
 
-// Client is what the controller asks of the server, as the service account
-// pod-garbage-collector: to read nodes past the cache, to patch the status of pods, and to delete
-// them.
+// Client is what the controller needs of the server, as the service account pod-garbage-collector: to read nodes past
+// the cache, to patch the status of pods, and to delete them.
 type Client interface {
 	client.Getter
 	client.Patcher
 	client.Deleter
 }
 
-// Options of a Controller. The zero value is upstream's behaviour.
+// Options of a Controller. The zero value behaves as upstream.
 type Options struct {
-	// Period is the time from one round to the next; 0 is 20 s.
+	// Period is the time between two rounds; 0 means 20 s.
 	Period time.Duration
-	// Quarantine is how long a node must be missing before its pods are deleted; 0 is 40 s.
+	// Quarantine is how long a node must be missing before its pods are deleted; 0 means 40 s.
 	Quarantine time.Duration
-	// Terminated is how many ended pods are kept; 0 is 12500, negative is all.
+	// Terminated is how many ended pods are kept; 0 means 12500, negative all.
 	Terminated int
-	// Logger is told about requests that failed; nil discards.
+	// Logger logs failed requests; nil discards.
 	Logger *slog.Logger
 }
 
@@ -53,7 +52,7 @@ type Controller struct {
 	client  Client
 	options Options
 	log     *slog.Logger
-	missing map[string]time.Time // of Reconcile alone: nodes not found, and when to ask for them
+	missing map[string]time.Time // used by Reconcile only: missing nodes, and when to ask for them
 }
 
 var _ controllers.Controller = (*Controller)(nil)
@@ -72,17 +71,17 @@ func New(in Sources, c Client, o Options) *Controller {
 // Name is "pod-garbage-collector-controller".
 func (*Controller) Name() string { return "pod-garbage-collector-controller" }
 
-// firstRound is how long after the start the first round comes, which is what upstream takes
-// until it notices that its caches are in sync.
+// firstRound is how long after the start the first round begins; upstream takes that long to notice that its caches are
+// in sync.
 const firstRound = 100 * time.Millisecond
 
-// Watch enqueues the controller's key, which from then on comes by itself.
+// Watch enqueues the controller's only key; each round schedules the next.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	q.AddAfter(controllers.Key{Name: "(round)"}, firstRound)
 	return []controllers.Synced{c.in.Pods, c.in.Nodes}
 }
 
-// Reconcile is one round.
+// Reconcile runs one round.
 func (c *Controller) Reconcile(ctx context.Context, _ controllers.Key) (controllers.Result, error) {
 	pods := c.in.Pods.List("")
 	c.remove(ctx, "terminated", surplus(pods, c.options.Terminated), nil)
@@ -92,7 +91,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ controllers.Key) (controll
 	return controllers.Result{RequeueAfter: c.options.Period}, nil
 }
 
-// ended tells that a pod is in none of the phases of a living one.
+// ended reports whether a pod's phase is not one of a live pod.
 func ended(pod *corev1.Pod) bool {
 	switch pod.Status.Phase {
 	case corev1.PodPending, corev1.PodRunning, corev1.PodUnknown:
@@ -118,7 +117,7 @@ func surplus(pods []*corev1.Pod, keep int) []*corev1.Pod {
 	return pods[:len(pods)-keep]
 }
 
-// first sorts evicted pods to the front, then old ones.
+// first sorts evicted pods first, then by age.
 func first(pods []*corev1.Pod) {
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		if e := evicted(a); e != evicted(b) {
@@ -131,7 +130,7 @@ func first(pods []*corev1.Pod) {
 	})
 }
 
-// outOfService returns the pods being deleted on nodes that somebody declared dead.
+// outOfService returns the pods being deleted on nodes that were declared out of service.
 func (c *Controller) outOfService(pods []*corev1.Pod) []*corev1.Pod {
 	var dead []*corev1.Pod
 	for _, pod := range pods {
@@ -157,8 +156,7 @@ func declaredDead(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// orphaned returns the pods on nodes that have been missing for the quarantine and that the
-// server does not know.
+// orphaned returns the pods on nodes that have been missing for the quarantine and do not exist on the server.
 func (c *Controller) orphaned(ctx context.Context, pods []*corev1.Pod) []*corev1.Pod {
 	now := time.Now()
 	var due []string
@@ -186,7 +184,7 @@ func (c *Controller) there(node string) bool {
 	return ok
 }
 
-// deleted asks the server whether a node does not exist.
+// deleted asks the server and reports whether a node does not exist.
 func (c *Controller) deleted(ctx context.Context, node string) bool {
 	_, err := c.client.Get(ctx, client.Target{Resource: corev1.SchemeGroupVersion.WithResource("nodes"), Name: node})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -195,19 +193,19 @@ func (c *Controller) deleted(ctx context.Context, node string) bool {
 	return apierrors.IsNotFound(err)
 }
 
-// unscheduled returns the pods being deleted that have no node whose kubelet could end them.
+// unscheduled returns the pods being deleted that have no node whose kubelet could terminate them.
 func unscheduled(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
 		return pod.DeletionTimestamp == nil || pod.Spec.NodeName != ""
 	})
 }
 
-// disrupted says in a pod's status that its node is gone.
+// disrupted records in a pod's status that its node is gone.
 func disrupted(pod *corev1.Pod, status *corev1.PodStatus) {
 	podstatus.Disrupt(pod, status, "DeletionByPodGC", "PodGC: node no longer exists")
 }
 
-// remove deletes pods without grace, after marking them Failed.
+// remove marks pods Failed and deletes them without grace period.
 func (c *Controller) remove(ctx context.Context, why string, pods []*corev1.Pod, mark func(*corev1.Pod, *corev1.PodStatus)) {
 	for _, pod := range pods {
 		if ctx.Err() != nil {

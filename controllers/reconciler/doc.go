@@ -1,9 +1,8 @@
-// Package reconciler runs a controllers.Controller under controller-runtime: its Reconcile as a
-// reconcile.Reconciler, its Watch as a source.Source.
+// Package reconciler runs a controllers.Controller under controller-runtime: its Reconcile becomes a
+// reconcile.Reconciler, its Watch a source.Source.
 //
-// The queue, the workers and the retries are controller-runtime's then, and so are their limits: a
-// controller's own controllers.Retrier is not asked. Informers have to be run by somebody, such as
-// a manager (see Runnable).
+// The queue, the workers and the retries, including their limits, are those of controller-runtime: the controller's
+// controllers.Retrier is ignored. The caller runs the informers, for instance in a manager (see Runnable).
 //
 // This is the only package of controllers that imports controller-runtime.
 package reconciler

@@ -28,8 +28,8 @@ func New(c controllers.Controller) reconcile.Reconciler {
 	})
 }
 
-// Source returns the Watch of a controller as a source: started once, it enqueues the keys of the
-// controller, and is in sync when the controller's caches are.
+// Source returns the Watch of a controller as a source: once started, it enqueues the keys of the controller. It is in
+// sync when the controller's caches are.
 func Source(c controllers.Controller) source.SyncingSource {
 	return &watch{controller: c}
 }
@@ -70,7 +70,7 @@ func (w *watch) WaitForSync(ctx context.Context) error {
 // String names the source in logs.
 func (w *watch) String() string { return "watch of " + w.controller.Name() }
 
-// queue takes keys for a queue of requests.
+// queue adds keys to a queue of requests.
 type queue struct {
 	requests workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
@@ -105,5 +105,5 @@ func Add(m manager.Manager, c controllers.Controller, o controller.Options) erro
 	return m.Add(made)
 }
 
-// Runnable lets a manager run what has a life of its own, such as the informers of a controller.
+// Runnable lets a manager run a lifecycle.Runnable, such as the informers of a controller.
 func Runnable(r lifecycle.Runnable) manager.Runnable { return manager.RunnableFunc(r.Run) }

@@ -26,10 +26,10 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/reconciler"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -46,41 +46,30 @@ func TestMain(m *testing.M) {
 func TestReplicaSetUnderControllerRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sets := appsv1.SchemeGroupVersion.WithResource("replicasets")
-		api := fakeapi.New(fakeapi.Options{})
+		api := controllerstest.Start(t, controllerstest.Options{})
 		in := replicaset.Sources{
-			ReplicaSets: informer.New(fakeapi.Source[*appsv1.ReplicaSet](api, sets), informer.Options{}),
-			Pods:        informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
+			ReplicaSets: informer.New(controllerstest.Source[*appsv1.ReplicaSet](api, sets), informer.Options{}),
+			Pods:        informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{}),
 		}
-		var recorder fakeapi.Recorder
+		var recorder controllerstest.Recorder
 		c, err := reconciler.Unmanaged(replicaset.New(in, api, &recorder, replicaset.Options{}), options())
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		node := &fakeapi.Node{Server: api, Start: time.Second}
-		go func() {
-			done <- lifecycle.Group(in.ReplicaSets, in.Pods, node, lifecycle.Func(c.Start)).Run(ctx)
-		}()
+		node := &controllerstest.Node{API: api, Start: time.Second}
+		controllerstest.Go(t, in.ReplicaSets, in.Pods, node, lifecycle.Func(c.Start))
 
-		labels := map[string]string{"app": "web"}
 		three := int32(3)
-		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.ReplicaSetSpec{
-			Replicas: &three, MinReadySeconds: 30, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
-		}}
-		target := client.Target{Resource: sets, Namespace: "ns"}
-		if _, err := api.Create(ctx, target, set, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		target.Name = "web"
+		set := controllerstest.Add(t, api, &appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns"}, Spec: appsv1.ReplicaSetSpec{Replicas: &three, MinReadySeconds: 30},
+		})
 		available := func() int32 {
 			synctest.Wait()
-			got, err := api.Get(ctx, target)
+			got, err := client.As[*appsv1.ReplicaSet](api.Get(t.Context(), client.Target{Resource: sets, Namespace: set.Namespace, Name: set.Name}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			return got.(*appsv1.ReplicaSet).Status.AvailableReplicas
+			return got.Status.AvailableReplicas
 		}
 		time.Sleep(20 * time.Second)
 		if got := available(); got != 0 {
@@ -89,10 +78,6 @@ func TestReplicaSetUnderControllerRuntime(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if got := available(); got != 3 {
 			t.Errorf("%d available after 40 s", got)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/controllers/internal/expect"
-	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/controllers/expectations"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
+	"github.com/keelson-dev/keelson/controllers/ownership"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 )
@@ -27,10 +27,10 @@ type Sources struct {
 	Pods        *informer.Informer[*corev1.Pod]
 }
 
-// Client is what the controller asks of the server: to create, delete and patch pods, to read
-// ReplicaSets past the cache and to update their status.
+// Client is what the controller needs of the server: to create, delete and patch pods, to read ReplicaSets past the
+// cache and to update their status.
 //
-//nolint:interfacebloat // composed of the narrow ones that it asks for
+//nolint:interfacebloat // composed of the narrow ones that it needs
 type Client interface {
 	client.Getter
 	client.Creator
@@ -39,13 +39,12 @@ type Client interface {
 	client.Deleter
 }
 
-// Options of a Controller. The zero value is upstream's behaviour.
+// Options of a Controller. The zero value behaves as upstream.
 type Options struct {
-	// Burst is how many pods of a ReplicaSet are created or deleted before the cache has to
-	// show them; 0 is 500.
+	// Burst is how many pods of a ReplicaSet are created or deleted before the cache has to show them; 0 means 500.
 	Burst int
-	// Parallel is how many of a batch of pods are created or deleted at the same time; 0 is
-	// all of them. With 1 the order of requests is always the same.
+	// Parallel is how many pods of a batch are created or deleted concurrently; 0 means all of them. With 1 the order
+	// of requests is always the same.
 	Parallel int
 }
 
@@ -56,11 +55,11 @@ type Controller struct {
 	recorder events.Recorder
 	burst    int
 	parallel int
-	// What the caches have yet to show: pods created and deleted by the key of their set, and
-	// the last version written of each set and pod.
-	expected    *expect.Dependents
-	written     *expect.Versions
-	writtenPods *expect.Versions
+	// What the caches do not show yet: pods created and deleted by the key of their set, and the last version written
+	// of each set and pod.
+	expected    *expectations.Dependents
+	written     *expectations.Versions
+	writtenPods *expectations.Versions
 }
 
 var _ controllers.Controller = (*Controller)(nil)
@@ -79,7 +78,7 @@ func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
 	}
 	return &Controller{
 		in: in, client: c, recorder: r, burst: o.Burst, parallel: o.Parallel,
-		expected: expect.NewDependents(), written: expect.NewVersions(), writtenPods: expect.NewVersions(),
+		expected: expectations.NewDependents(), written: expectations.NewVersions(), writtenPods: expectations.NewVersions(),
 	}
 }
 
@@ -96,7 +95,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Added:   func(set *appsv1.ReplicaSet) { q.Add(controllers.KeyOf(set)) },
 		Updated: func(_, set *appsv1.ReplicaSet) { q.Add(controllers.KeyOf(set)) },
 		Deleted: func(set *appsv1.ReplicaSet) {
-			// One of the same name starts afresh.
+			// A new set with the same name starts without expectations.
 			c.expected.Forget(controllers.KeyOf(set))
 			q.Add(controllers.KeyOf(set))
 		},
@@ -106,7 +105,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	return []controllers.Synced{c.in.Pods, c.in.ReplicaSets}
 }
 
-// podWatch finds the ReplicaSets that a change of a pod concerns.
+// podWatch finds the ReplicaSets affected by a change of a pod.
 type podWatch struct {
 	*Controller
 	queue controllers.Queue
@@ -131,7 +130,7 @@ func (w podWatch) added(pod *corev1.Pod) {
 func (w podWatch) updated(old, pod *corev1.Pod) {
 	relabeled := !maps.Equal(old.Labels, pod.Labels)
 	if pod.DeletionTimestamp != nil {
-		// The mark is what was waited for: replacements are made before the pod has ended.
+		// The deletion timestamp fulfills the expectation: replacements are created before the pod has ended.
 		w.deleted(pod)
 		if relabeled {
 			w.deleted(old)
@@ -177,7 +176,7 @@ func (w podWatch) owner(namespace string, ref *metav1.OwnerReference) (*appsv1.R
 	return ownership.Resolve(w.in.ReplicaSets, kind().Kind, namespace, ref)
 }
 
-// orphan wakes every ReplicaSet that could adopt the pod.
+// orphan enqueues every ReplicaSet that could adopt the pod.
 func (w podWatch) orphan(pod *corev1.Pod) {
 	if len(pod.Labels) == 0 {
 		return

@@ -14,39 +14,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-func node(s *fakeapi.Server) lifecycle.Runnable {
-	return &fakeapi.Node{Server: s, Start: time.Second, Stop: time.Second}
-}
-
-// web is a set whose pods go at once when they are deleted.
-func web(replicas int32) *appsv1.ReplicaSet {
-	set := replicaSet("web", replicas)
-	set.Spec.Template.Finalizers = nil
-	return set
-}
-
-// TestEveryFailure: whichever request fails, the failure is reported and made up for. A status that cannot be written is tried once
-// more at once.
+// TestEveryFailure: whichever request fails, the failure is reported and the work is done by a retry. An update of the status is
+// repeated at once.
 func TestEveryFailure(t *testing.T) {
 	status := func(request string) bool { return strings.Contains(request, "/status ") }
 	trial.EveryFailure(t, status, func(c *trial.Client, log *slog.Logger) (state string) {
-		run(t, &bench{client: c, log: log}, fakeapi.Options{}, node, func(b *bench) {
-			b.create(fakeapi.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "orphan", Labels: map[string]string{"app": "web"}}})
-			b.create(sets, web(3))
+		run(t, &bench{client: c, log: log}, func(b *bench) {
+			b.node(time.Second, time.Second)
+			create(b, podWith("orphan", app("web"), nil))
+			create(b, web(3))
 			b.after(time.Minute)
 			b.scale("web", 1)
 			b.after(time.Minute)
 			for _, pod := range b.list() {
-				pod.Labels = nil // is released
-				if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: pod.Name}, &pod, metav1.UpdateOptions{}); err != nil {
-					b.Fatal(err)
-				}
+				update(b, podAt(pod.Name), func(p *corev1.Pod) { p.Labels = nil }) // is released
 			}
 			b.after(time.Hour)
 			owned := 0
@@ -62,21 +48,24 @@ func TestEveryFailure(t *testing.T) {
 	})
 }
 
-// TestStatusFailsTwice is a failure to be reported; so is that the set cannot be read in between.
+// TestStatusFailsTwice: the second failure to update a status is reported, and so is a failure to read the set in between.
 func TestStatusFailsTwice(t *testing.T) {
-	for _, verb := range []string{fakeapi.Update, fakeapi.Get} {
-		log, failures := trial.NewLog(), 0
-		run(t, &bench{log: slog.New(log)}, fakeapi.Options{Before: func(a fakeapi.Action) error {
-			if a.Target.Subresource == "status" && a.Verb == fakeapi.Update && a.Target.Resource == sets && failures < 2 || failures == 1 && a.Verb == verb && a.Target.Resource == sets {
-				failures++
-				return trial.ErrDown
+	for name, all := range map[string][]faults.Fault{
+		"twice":    {{Verb: faults.Update, Times: 2, Err: trial.ErrDown}},
+		"not read": {{Verb: faults.Update, Err: trial.ErrDown}, {Verb: faults.Get, Err: trial.ErrDown}},
+	} {
+		log := trial.NewLog()
+		run(t, &bench{log: slog.New(log)}, func(b *bench) {
+			for _, f := range all {
+				b.api.Inject(f)
 			}
-			return nil
-		}}, nil, func(b *bench) {
-			b.create(sets, web(0))
+			create(b, web(0))
+			if got := fmt.Sprint(b.api.Requests()); !strings.HasPrefix(got, "[update replicasets/status ns/web get replicasets ns/web") {
+				b.Errorf("%s: %s", name, got)
+			}
 			b.after(time.Minute)
-			if log.Count() != 1 || failures != 2 {
-				b.Errorf("%s: %d failures were reported %d times", verb, failures, log.Count())
+			if log.Count() != 1 {
+				b.Errorf("%s: reported %d times", name, log.Count())
 			}
 			b.wantStatus("web", "replicas 0 labeled 0 ready 0 available 0 terminating 0 observed 1")
 		})
@@ -85,36 +74,26 @@ func TestStatusFailsTwice(t *testing.T) {
 
 // TestSlowCache: what the cache does not show yet is not done again.
 func TestSlowCache(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, node, func(b *bench) {
+	inBubble(t, func(b *bench) {
+		b.node(time.Second, time.Second)
 		writes := func(what, want string) {
 			b.Helper()
-			var all []string
-			for _, a := range b.api.Actions() {
-				if a.Target.Subresource != "status" && a.Target.Subresource != "binding" && !(a.Target.Resource == sets) || a.Target.Resource == sets && a.Target.Subresource == "status" {
-					all = append(all, a.Verb+" "+a.Target.Resource.Resource)
-				}
-			}
-			if got := strings.Join(all, ", "); got != want {
+			if got := fmt.Sprint(b.api.Writes()); got != want {
 				b.Errorf("%s: %s, want %s", what, got, want)
 			}
 			b.api.Reset()
 		}
 		touch := func(value string) {
 			b.Helper()
-			set := b.set("web")
-			set.Annotations = map[string]string{"touched": value}
-			if _, err := b.api.Update(b.Context(), client.Target{Resource: sets, Namespace: "ns", Name: "web"}, set, metav1.UpdateOptions{}); err != nil {
-				b.Fatal(err)
-			}
-			b.after(0)
+			update(b, at("web"), func(set *appsv1.ReplicaSet) { set.Annotations = map[string]string{"touched": value} })
 		}
 		b.pods.Hold()
-		b.create(sets, web(1))
+		create(b, web(1))
 		touch("a")
 		touch("b")
-		writes("one pod is to come", "create pods, update replicasets")
+		writes("one pod is to come", "[create pods ns/web- update replicasets/status ns/web]")
 		b.after(6 * time.Minute) // it has to be there by now, if it is
-		writes("five minutes later", "create pods")
+		writes("five minutes later", "[create pods ns/web-]")
 		b.pods.Resume()
 		b.after(time.Minute)
 		if got := len(b.list()); got != 1 {
@@ -123,31 +102,45 @@ func TestSlowCache(t *testing.T) {
 		b.api.Reset()
 
 		b.sets.Hold()
-		pod := b.list()[0]
-		for _, app := range []string{"x", "y"} { // twice, since the first is what the cache shows
-			fresh, err := client.As[*corev1.Pod](b.api.Get(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: pod.Name}))
-			if err != nil {
-				b.Fatal(err)
-			}
-			fresh.Labels["more"] = app
-			fresh.Labels["app"] = "web"
-			if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: pod.Name}, fresh, metav1.UpdateOptions{}); err != nil {
-				b.Fatal(err)
-			}
-			b.after(0)
+		pod := podAt(b.list()[0].Name)
+		label := func(value string) {
+			b.Helper()
+			update(b, pod, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web", "more": value} })
 		}
-		writes("nothing to write", "update pods, update pods")
+		label("x")
+		label("y") // twice, since the first is what the cache shows
+		writes("nothing to write", "[]")
+		status := pod
+		status.Subresource = "status"
+		update(b, status, func(p *corev1.Pod) { p.Status.Conditions = nil })
+		writes("not ready any more", "[update replicasets/status ns/web]")
+		label("z")
+		writes("before the cache shows that status", "[]")
 		b.sets.Resume()
 	})
 }
 
-// TestNoPods: what cannot have pods is not retried, or is, and says why.
+// TestSlowCacheOfAdopted: a pod is adopted once, even if the cache does not show it yet.
+func TestSlowCacheOfAdopted(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		create(b, podWith("orphan", app("web"), nil))
+		b.pods.Hold()
+		create(b, web(1))
+		update(b, at("web"), func(set *appsv1.ReplicaSet) { set.Annotations = map[string]string{"touched": "a"} })
+		if got := fmt.Sprint(b.api.Writes()); got != "[patch pods ns/orphan update replicasets/status ns/web]" {
+			b.Errorf("writes %s", got)
+		}
+		b.pods.Resume()
+	})
+}
+
+// TestNoPods: a set whose pods cannot be created is left alone if no retry can help, and else has a condition that says why.
 func TestNoPods(t *testing.T) {
-	terminating := apierrors.NewForbidden(fakeapi.Pods.GroupResource(), "", errors.New("going"))
+	terminating := apierrors.NewForbidden(controllerstest.Pods().GroupResource(), "", errors.New("going"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, tt := range map[string]struct {
-		change    func(*appsv1.ReplicaSet)
-		refuse    map[string]error // by verb and resource
+		stored    func(*appsv1.ReplicaSet)
+		refuse    map[string]error // by verb
 		creations int
 		condition string
 		observed  int64
@@ -158,56 +151,51 @@ func TestNoPods(t *testing.T) {
 			s.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "?"}}
 		}, nil, 0, "", 0},
 		"no labels":     {func(s *appsv1.ReplicaSet) { s.Spec.Template.Labels = nil }, nil, 0, "FailedCreate unable to create pods, no labels", 1},
-		"being deleted": {func(s *appsv1.ReplicaSet) {}, map[string]error{"create pods": terminating}, 1, "", 1},
-		"owner is gone": {func(s *appsv1.ReplicaSet) {}, map[string]error{"get replicasets": apierrors.NewNotFound(sets.GroupResource(), "web")}, 0, "", 1},
-		"nobody knows":  {func(s *appsv1.ReplicaSet) {}, map[string]error{"get replicasets": errors.New("down")}, 0, "FailedCreate down", 1},
+		"being deleted": {nil, map[string]error{faults.Create: terminating}, 1, "", 1},
+		"owner is gone": {nil, map[string]error{faults.Get: apierrors.NewNotFound(sets.GroupResource(), "web")}, 0, "", 1},
+		"nobody knows":  {nil, map[string]error{faults.Get: errors.New("down")}, 0, "FailedCreate down", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			creations := 0
-			inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-				if a.Verb == fakeapi.Create && a.Target.Resource == fakeapi.Pods {
-					creations++
+			run(t, &bench{stored: tt.stored}, func(b *bench) {
+				for verb, err := range tt.refuse {
+					b.api.Inject(faults.Fault{Verb: verb, Times: -1, Err: err})
 				}
-				return tt.refuse[a.Verb+" "+a.Target.Resource.Resource]
-			}}, nil, func(b *bench) {
-				set := web(1)
-				tt.change(set)
-				b.create(sets, set)
+				create(b, web(1))
 				b.after(time.Second)
+				creations := 0
+				for _, r := range b.api.Writes() {
+					if r.Verb == faults.Create {
+						creations++
+					}
+				}
 				if creations != tt.creations {
 					b.Errorf("%d creations", creations)
 				}
-				delete(tt.refuse, "get replicasets")
-				got := ""
-				for _, c := range b.set("web").Status.Conditions {
+				set, got := b.set("web"), ""
+				for _, c := range set.Status.Conditions {
 					got = c.Reason + " " + c.Message
 				}
-				if got != tt.condition || b.set("web").Status.ObservedGeneration != tt.observed {
-					b.Errorf("condition %q, want %q; observed %d", got, tt.condition, b.set("web").Status.ObservedGeneration)
+				if got != tt.condition || set.Status.ObservedGeneration != tt.observed {
+					b.Errorf("condition %q, want %q; observed %d", got, tt.condition, set.Status.ObservedGeneration)
 				}
 			})
 		})
 	}
 }
 
-// TestDeletion: that a pod is gone already is fine, another failure is told.
+// TestDeletion: to delete a pod that is gone already is no failure; any other error is reported.
 func TestDeletion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err    error
 		events string
 	}{
-		"gone":    {apierrors.NewNotFound(fakeapi.Pods.GroupResource(), "x"), ""},
+		"gone":    {apierrors.NewNotFound(controllerstest.Pods().GroupResource(), "x"), ""},
 		"refused": {errors.New("no"), "Warning FailedDelete Error deleting: no"},
 	} {
-		refuse := true
-		inBubble(t, fakeapi.Options{Before: func(a fakeapi.Action) error {
-			if a.Verb == fakeapi.Delete && a.Target.Resource == fakeapi.Pods && refuse {
-				refuse = false
-				return tt.err
-			}
-			return nil
-		}}, node, func(b *bench) {
-			b.create(sets, web(1))
+		inBubble(t, func(b *bench) {
+			b.node(time.Second, time.Second)
+			b.api.Inject(faults.Fault{Verb: faults.Delete, Err: tt.err})
+			create(b, web(1))
 			b.after(time.Minute)
 			b.events.Take()
 			b.scale("web", 0)
@@ -228,16 +216,16 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
-// TestSpread: of pods that are alike those go first that share their node with pods of the sets beside theirs.
+// TestSpread: of pods that are alike, those that share a node with pods of sibling sets are deleted first.
 func TestSpread(t *testing.T) {
-	inBubble(t, fakeapi.Options{}, nil, func(b *bench) {
+	inBubble(t, func(b *bench) {
 		yes := true
 		put := func(name, owner string, nodes ...string) {
 			b.Helper()
 			set := replicaSet(name, int32(len(nodes)))
 			set.Spec.Template.Finalizers = nil
 			set.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: owner, UID: types.UID(owner), Controller: &yes}}
-			b.create(sets, set)
+			create(b, set)
 			b.after(time.Second)
 			i := 0
 			for _, pod := range b.list() {
@@ -245,7 +233,9 @@ func TestSpread(t *testing.T) {
 					continue
 				}
 				binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: nodes[i]}}
-				if _, err := b.api.Create(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: pod.Name, Subresource: "binding"}, binding, metav1.CreateOptions{}); err != nil {
+				target := podAt(pod.Name)
+				target.Subresource = "binding"
+				if _, err := b.api.Others.Create(b.Context(), target, binding, metav1.CreateOptions{}); err != nil {
 					b.Fatal(err)
 				}
 				i++

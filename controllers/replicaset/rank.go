@@ -10,14 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// victims returns the n of the active pods that are missed least. In this order: pods without a
-// node, pods that are pending or of unknown phase, pods that are not ready, pods with a lower
-// deletion cost, pods that share their node with more related pods, pods that became ready
-// later, pods that restarted more often, pods that were created later. Times that are of the
-// same power of two of an age count as the same, and then the uid decides, so that which pod of
-// many equals goes is not always the newest (KEP-2185). What is still equal goes by name.
+// victims returns the n active pods to delete. In this order: pods without a node, pods that are pending or of unknown
+// phase, pods that are not ready, pods with a lower deletion cost, pods that share their node with more related pods,
+// pods that became ready later, pods that restarted more often, pods that were created later. Ages with the same power
+// of two are equal, and then the uid decides, which avoids always deleting the newest of many equal pods (KEP-2185).
+// The last criterion is the name.
 func victims(active, related []*corev1.Pod, n int, now time.Time) []*corev1.Pod {
 	if n >= len(active) {
 		return active
@@ -65,8 +65,7 @@ func phaseOrder(pod *corev1.Pod) int {
 	return 0
 }
 
-// deletionCost reads the annotation controller.kubernetes.io/pod-deletion-cost; what is no
-// plain int32 counts as 0.
+// deletionCost reads the annotation controller.kubernetes.io/pod-deletion-cost; anything but a plain int32 counts as 0.
 func deletionCost(pod *corev1.Pod) int32 {
 	value := pod.Annotations[corev1.PodDeletionCost]
 	if value == "" || value[0] == '+' || value[0] == '0' {
@@ -79,7 +78,7 @@ func deletionCost(pod *corev1.Pod) int32 {
 	return int32(cost)
 }
 
-// laterFirst compares two times of two pods: no time at all comes first, then the younger.
+// laterFirst compares two times of two pods: the zero time comes first, then the later one.
 func laterFirst(x, y time.Time, a, b *corev1.Pod, now time.Time) int {
 	if x.Equal(y) {
 		return 0
@@ -90,7 +89,7 @@ func laterFirst(x, y time.Time, a, b *corev1.Pod, now time.Time) int {
 	return cmp.Or(cmp.Compare(magnitude(now.Sub(x)), magnitude(now.Sub(y))), cmp.Compare(a.UID, b.UID))
 }
 
-// magnitude is the power of two that an age reaches, or -1 for none.
+// magnitude is the power of two of an age, or -1 for none.
 func magnitude(age time.Duration) int {
 	if age <= 0 {
 		return -1
@@ -98,8 +97,7 @@ func magnitude(age time.Duration) int {
 	return int(math.Log2(float64(age)))
 }
 
-// compareRestarts orders pods by their container that restarted most, then by their sidecar
-// that did.
+// compareRestarts orders pods by the highest restart count of their containers, then of their sidecars.
 func compareRestarts(a, b *corev1.Pod) int {
 	containersA, sidecarsA := mostRestarts(a)
 	containersB, sidecarsB := mostRestarts(b)
@@ -111,8 +109,8 @@ func mostRestarts(pod *corev1.Pod) (containers, sidecars int32) {
 		containers = max(containers, s.RestartCount)
 	}
 	sidecar := map[string]bool{}
-	for _, c := range pod.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; restart.Sidecar(c) {
 			sidecar[c.Name] = true
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/controllers/internal/ownership"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
+	"github.com/keelson-dev/keelson/controllers/ownership"
 	"github.com/keelson-dev/keelson/events"
 )
 
@@ -28,9 +28,9 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		return controllers.Result{}, nil
 	}
 	if c.written.Behind(set, set.UID) {
-		return controllers.Result{}, nil // comes again when the cache has caught up
+		return controllers.Result{}, nil // enqueued again when the cache has caught up
 	}
-	// Asked before the pods are listed, so that what is listed includes what was waited for.
+	// This comes before the pods are listed: the list then includes what was waited for.
 	wait := c.expected.Wait(key, time.Now())
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil || selector.Empty() || set.Spec.Selector == nil {
@@ -38,7 +38,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	}
 	candidates, terminating, current := c.pods(set, selector)
 	if !current {
-		return controllers.Result{}, nil // comes again when the cache has caught up
+		return controllers.Result{}, nil // enqueued again when the cache has caught up
 	}
 	owner := ownership.Owner{Object: set, Kind: kind(), Selector: selector, Wrote: func(pod metav1.Object) {
 		c.writtenPods.Wrote(pod, set.UID)
@@ -62,8 +62,8 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	return controllers.Result{RequeueAfter: again(updated, active, wait, now)}, nil
 }
 
-// again says when to look at a ReplicaSet next: when a ready pod becomes available, and when
-// the cache should have shown what it was to show.
+// again returns when to reconcile a ReplicaSet next: when a ready pod becomes available, and when the expectations
+// expire.
 func again(set *appsv1.ReplicaSet, active []*corev1.Pod, wait time.Duration, now time.Time) time.Duration {
 	if set.Spec.MinReadySeconds <= 0 || set.Status.ReadyReplicas == set.Status.AvailableReplicas {
 		return wait
@@ -78,9 +78,8 @@ func again(set *appsv1.ReplicaSet, active []*corev1.Pod, wait time.Duration, now
 	return after
 }
 
-// pods returns the active pods that are the set's or nobody's, and those of its pods that are
-// being deleted. It is not current when a pod was adopted or released and the cache does not show
-// it yet.
+// pods returns the active pods that the set controls or that have no controller, and those of its pods that are being
+// deleted. It is not current if a pod was adopted or released and the cache does not show that yet.
 func (c *Controller) pods(set *appsv1.ReplicaSet, selector labels.Selector) (candidates, terminating []*corev1.Pod, current bool) {
 	all := append(ownership.ByOwner(c.in.Pods, kind().Kind, set), ownership.Orphans(c.in.Pods, set.Namespace)...)
 	for _, pod := range all {
@@ -96,7 +95,7 @@ func (c *Controller) pods(set *appsv1.ReplicaSet, selector labels.Selector) (can
 	return candidates, terminating, true
 }
 
-// scale creates or deletes pods until there are as many as wanted, within the burst.
+// scale creates or deletes pods until the desired number is reached, limited by the burst.
 func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active []*corev1.Pod) error {
 	switch missing := int(replicas(set)) - len(active); {
 	case missing > 0:
@@ -110,8 +109,8 @@ func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active [
 	return nil
 }
 
-// create makes n pods in batches that double as long as nothing fails, so that creations that
-// cannot succeed, for lack of quota say, are tried once and not n times.
+// create makes n pods in batches that double as long as nothing fails: creations that cannot succeed, for instance for
+// lack of quota, are tried once and not n times.
 func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, n int) error {
 	c.expected.Creations(controllers.KeyOf(set), n)
 	done := 0
@@ -143,7 +142,7 @@ func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) erro
 	pod := pods.FromTemplate(&set.Spec.Template, set, *metav1.NewControllerRef(set, kind().GroupVersionKind))
 	created, err := c.client.Create(ctx, pods.Kind().Target(set.Namespace, ""), pod, metav1.CreateOptions{})
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil // nothing to be done, and nobody to be told
+		return nil // nothing to do, and nothing to report
 	}
 	if err != nil {
 		c.record(set, corev1.EventTypeWarning, "FailedCreate", fmt.Sprintf("Error creating: %v", err))
@@ -155,7 +154,7 @@ func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) erro
 	return nil
 }
 
-// delete deletes the pods. The first failure is returned; each has its event.
+// delete deletes the pods. It returns the first error; each has its event.
 func (c *Controller) delete(ctx context.Context, set *appsv1.ReplicaSet, victims []*corev1.Pod) error {
 	names := make([]string, len(victims))
 	for i, pod := range victims {
@@ -168,7 +167,7 @@ func (c *Controller) delete(ctx context.Context, set *appsv1.ReplicaSet, victims
 			c.record(set, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+names[i])
 			return nil
 		}
-		c.expected.Deleted(controllers.KeyOf(set), names[i]) // no change will come of this
+		c.expected.Deleted(controllers.KeyOf(set), names[i]) // the cache will show no deletion
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -183,8 +182,8 @@ func (c *Controller) delete(ctx context.Context, set *appsv1.ReplicaSet, victims
 	return nil
 }
 
-// related returns the pods of all ReplicaSets that have the same controller as this one, which
-// are the ones to spread over nodes together.
+// related returns the pods of all ReplicaSets with the same controller as this one; they should be spread over nodes
+// together.
 func (c *Controller) related(set *appsv1.ReplicaSet) []*corev1.Pod {
 	ref := metav1.GetControllerOfNoCopy(set)
 	if ref == nil {
@@ -209,13 +208,12 @@ func (c *Controller) related(set *appsv1.ReplicaSet) []*corev1.Pod {
 
 func (c *Controller) record(set *appsv1.ReplicaSet, eventType, reason, message string) {
 	c.recorder.Record(events.Event{
-		Regarding: ownership.Reference(kind().GroupVersionKind, set),
+		Regarding: events.About(kind().GroupVersionKind, set),
 		Type:      eventType, Reason: reason, Message: message,
 	})
 }
 
-// inParallel calls f with 0 to n-1, at most limit at a time (0 is all at once), and returns
-// what each call returned.
+// inParallel calls f with 0 to n-1, at most limit calls at a time (0: no limit), and returns their errors.
 func inParallel(n, limit int, f func(int) error) []error {
 	errs := make([]error, n)
 	if limit == 1 {

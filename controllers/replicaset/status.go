@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 )
 
-// replicas is how many pods the set asks for; 1 when it does not say.
+// replicas is the desired number of pods of the set; 1 if unset.
 func replicas(set *appsv1.ReplicaSet) int32 {
 	if set.Spec.Replicas == nil {
 		return 1
@@ -23,8 +23,7 @@ func replicas(set *appsv1.ReplicaSet) int32 {
 	return *set.Spec.Replicas
 }
 
-// status is what the pods of a set amount to. Failure is why pods could not be created or
-// deleted, if so.
+// status computes the status from the pods of a set. Failure is the error of creating or deleting pods, if any.
 func status(set *appsv1.ReplicaSet, active, terminating []*corev1.Pod, failure error, now time.Time) appsv1.ReplicaSetStatus {
 	out := *set.Status.DeepCopy()
 	gone := int32(len(terminating))
@@ -62,8 +61,8 @@ func status(set *appsv1.ReplicaSet, active, terminating []*corev1.Pod, failure e
 	return out
 }
 
-// updateStatus writes the status unless the set has it already. When somebody else wrote in
-// between it tries once more on the set as it is then, with the generation acted upon.
+// updateStatus writes the status if it has changed. After a conflict it retries once on the set as it then is, with the
+// observed generation acted upon.
 func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, next appsv1.ReplicaSetStatus) (*appsv1.ReplicaSet, error) {
 	next.ObservedGeneration = set.Generation
 	if equality.Semantic.DeepEqual(set.Status, next) {

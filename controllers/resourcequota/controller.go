@@ -22,17 +22,16 @@ type Sources struct {
 	Quotas   *informer.Informer[*corev1.ResourceQuota]
 	Pods     *informer.Informer[*corev1.Pod]
 	Services *informer.Informer[*corev1.Service]
-	// Counted are all other namespaced resources whose objects quotas may count. Those of
-	// Ignored are left out.
+	// Counted are all other namespaced resources whose objects quotas may count, without the Ignored ones.
 	Counted map[schema.GroupResource]*informer.Informer[informer.Object]
 }
 
 // Options of a Controller. The zero value is ready to use.
 type Options struct {
-	// Resync is the time from one look at all quotas to the next; 0 is 5 min.
+	// Resync is the time between two checks of all quotas; 0 means 5 min.
 	Resync time.Duration
-	// Quiet is how long a quota must not have been charged before usage that nothing accounts for
-	// is taken off; 0 is 2 min. It must be longer than any request may take to be written.
+	// Quiet is how long a quota must not have been charged before usage that nothing accounts for is removed; 0 means 2
+	// min. It must be longer than any write may take.
 	Quiet time.Duration
 }
 
@@ -57,16 +56,16 @@ func New(in Sources, c client.Updater, o Options) *Controller {
 	return &Controller{in: in, client: c, options: o, ledger: newLedger(resources)}
 }
 
-// Ignored tells of a resource that quotas do not count.
+// Ignored reports whether quotas do not count a resource.
 func Ignored(gr schema.GroupResource) bool { return quota.Ignored(gr) }
 
 // Name is "resourcequota-controller".
 func (*Controller) Name() string { return "resourcequota-controller" }
 
-// all is the key of a look at all quotas.
+// all returns the key for a check of all quotas.
 func all() controllers.Key { return controllers.Key{Name: "(resync)"} }
 
-// Watch enqueues quotas that change, or whose objects give something back.
+// Watch enqueues quotas that change, or whose objects release usage.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	synced := []controllers.Synced{c.in.Quotas, c.in.Pods, c.in.Services}
 	track := func(rq *corev1.ResourceQuota) {
@@ -106,7 +105,7 @@ func follow[T informer.Object](objects *informer.Informer[T], l *ledger, gr sche
 	objects.AddHandler(h)
 }
 
-// Reconcile writes the status of one quota, if it should be another.
+// Reconcile updates the status of one quota.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	if key == all() {
 		return c.resync(ctx)
@@ -121,7 +120,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 func (c *Controller) reconcile(ctx context.Context, rq *corev1.ResourceQuota) (controllers.Result, error) {
 	v, ok := c.ledger.judge(rq, time.Now(), c.options.Quiet)
 	if !ok {
-		return controllers.Result{}, nil // the handler is about to be told of the quota
+		return controllers.Result{}, nil // the handler has yet to see the quota
 	}
 	if v.write {
 		if err := c.write(ctx, rq, v); err != nil {
@@ -134,8 +133,8 @@ func (c *Controller) reconcile(ctx context.Context, rq *corev1.ResourceQuota) (c
 	return controllers.Result{RequeueAfter: max(time.Until(v.since.Add(c.options.Quiet)), time.Second)}, nil
 }
 
-// write stores the status if the quota is still the one that was judged. Otherwise it has been
-// charged, and the cache is about to tell.
+// write stores the status if the quota has not changed since it was computed. Otherwise the quota has been charged, and
+// the cache is about to show that.
 func (c *Controller) write(ctx context.Context, rq *corev1.ResourceQuota, v verdict) error {
 	wanted := rq.DeepCopy()
 	wanted.Status = v.status
@@ -147,20 +146,20 @@ func (c *Controller) write(ctx context.Context, rq *corev1.ResourceQuota, v verd
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil
 	case !refused(err):
-		// If nobody knows whether it was written, it may have been: what is given back twice
-		// would let too much in, what is not given back now is later, when it is quiet.
+		// If it is unknown whether the status was written, assume that it was: releasing usage twice would admit too
+		// much; usage not released now is released later, when the quota is quiet.
 		c.ledger.settle(rq, v.released)
 	}
 	return err
 }
 
-// refused tells whether err says for certain that nothing was written.
+// refused reports whether err means for certain that nothing was written.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
 }
 
-// resync looks at all quotas, for what changes with time alone.
+// resync checks all quotas for changes caused by time alone.
 func (c *Controller) resync(ctx context.Context) (controllers.Result, error) {
 	var failed error
 	for _, key := range c.ledger.age(time.Now()) {

@@ -10,22 +10,22 @@ import (
 	"github.com/keelson-dev/keelson/internal/quota"
 )
 
-// verdict is what a quota's status should be.
+// verdict is the desired status of a quota.
 type verdict struct {
 	status corev1.ResourceQuotaStatus
-	// write tells whether it has to be written: it differs, or what was given back must be
-	// settled against the newest usage.
+	// write reports whether it has to be written: it differs, or released usage must be subtracted from the newest
+	// usage.
 	write bool
-	// released is what was given back and is settled by writing.
+	// released is the usage that writing subtracts.
 	released corev1.ResourceList
-	// unaccounted tells that more is used than is there.
+	// unaccounted reports that the usage exceeds that of the existing objects.
 	unaccounted bool
 	// since is when usage last rose.
 	since time.Time
 }
 
-// judge compares a quota's status with what is there. quiet is how long usage must not have risen
-// for all charges to have come to something.
+// judge compares a quota's status with the existing objects. quiet is how long after the last rise all charges count as
+// settled.
 func (l *ledger) judge(q *corev1.ResourceQuota, now time.Time, quiet time.Duration) (verdict, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *ledger) tracks(name corev1.ResourceName) bool {
 	return false
 }
 
-// settle notes that what was given back has been taken off.
+// settle records that released usage has been subtracted.
 func (l *ledger) settle(q *corev1.ResourceQuota, released corev1.ResourceList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +80,7 @@ func (l *ledger) settle(q *corev1.ResourceQuota, released corev1.ResourceList) {
 	}
 }
 
-// age tells again what objects take that take less with time, and returns all quotas.
+// age recomputes the usage of objects whose usage decreases with time, and returns all quotas.
 func (l *ledger) age(now time.Time) []controllers.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,15 +16,15 @@ import (
 	"github.com/keelson-dev/keelson/internal/quota"
 )
 
-// ledger is what exists, and what it takes of each quota. It is fed by the caches' events alone,
-// so that what it counts and what it saw given back always fit together.
+// ledger records the existing objects and their usage of each quota. It is fed only by the caches' events, which keeps
+// the counted and the released usage consistent.
 type ledger struct {
 	mu         sync.Mutex
 	evaluators map[schema.GroupResource]quota.Evaluator
 	spaces     map[string]*space
 }
 
-// space is a namespace. Of resources whose objects all take the same, only the number is kept.
+// space is a namespace. For resources whose objects all use the same, only the number is kept.
 type space struct {
 	numbers map[schema.GroupResource]int
 	objects map[place]entry
@@ -36,19 +36,19 @@ type place struct {
 	name     string
 }
 
-// entry is an object as of when its usage was last told, which may lessen with time.
+// entry is an object at the time for which its usage was last computed; the usage may decrease with time.
 type entry struct {
 	obj informer.Object
 	at  time.Time
 }
 
-// tally is what one quota's objects take.
+// tally is the usage of one quota's objects.
 type tally struct {
 	uid  types.UID
 	spec *corev1.ResourceQuotaSpec
-	// counted is what is there, released what was given back since usage was last written.
+	// counted is the usage of the existing objects, released what was released since the usage was last written.
 	counted, released corev1.ResourceList
-	// used is the newest usage that was seen, and since when it has not risen.
+	// used is the newest usage seen, and since when it has not risen.
 	used  corev1.ResourceList
 	since time.Time
 }
@@ -70,14 +70,14 @@ func (l *ledger) space(namespace string) *space {
 	return s
 }
 
-// tidy forgets a namespace that has nothing in it.
+// tidy drops an empty namespace.
 func (l *ledger) tidy(namespace string) {
 	if s := l.spaces[namespace]; len(s.numbers)+len(s.objects)+len(s.tallies) == 0 {
 		delete(l.spaces, namespace)
 	}
 }
 
-// put takes in an object that is new or has changed, and returns the quotas to look at.
+// put adds or updates an object, and returns the quotas to reconcile.
 func (l *ledger) put(gr schema.GroupResource, obj informer.Object, now time.Time) []controllers.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +92,7 @@ func (l *ledger) put(gr schema.GroupResource, obj informer.Object, now time.Time
 	return s.move(obj.GetNamespace(), e, before, entry{obj, now})
 }
 
-// drop takes an object out, and returns the quotas to look at.
+// drop removes an object, and returns the quotas to reconcile.
 func (l *ledger) drop(gr schema.GroupResource, obj informer.Object, now time.Time) []controllers.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +110,8 @@ func (l *ledger) drop(gr schema.GroupResource, obj informer.Object, now time.Tim
 	return s.move(obj.GetNamespace(), e, before, entry{})
 }
 
-// move changes what an object takes of the quotas, and returns those that gave something back, or
-// that have less usage than there is.
+// move changes an object's usage of the quotas, and returns those whose usage was released, or is below that of the
+// existing objects.
 func (s *space) move(namespace string, e quota.Evaluator, before, after entry) []controllers.Key {
 	var look []controllers.Key
 	for _, name := range slices.Sorted(maps.Keys(s.tallies)) {
@@ -131,7 +131,7 @@ func (s *space) move(namespace string, e quota.Evaluator, before, after entry) [
 	return look
 }
 
-// share is what an object takes of the quota.
+// share is an object's usage of the quota.
 func (t *tally) share(e quota.Evaluator, x entry) corev1.ResourceList {
 	if x.obj == nil || !t.concerns(e) || !e.InScope(t.spec, x.obj) {
 		return nil
@@ -148,7 +148,7 @@ func (t *tally) concerns(e quota.Evaluator) bool {
 	return false
 }
 
-// track takes in a quota as it is now.
+// track adds or updates a quota.
 func (l *ledger) track(q *corev1.ResourceQuota, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,14 +168,14 @@ func (l *ledger) track(q *corev1.ResourceQuota, now time.Time) {
 	}
 }
 
-// count fills a tally afresh.
+// count computes a tally from scratch.
 func (l *ledger) count(s *space, t *tally) {
 	t.counted = corev1.ResourceList{}
 	for at, x := range s.objects {
 		t.counted = quota.Add(t.counted, t.share(l.evaluators[at.resource], x))
 	}
 	for gr, n := range s.numbers {
-		// Any object will do: they all take the same.
+		// Any object will do: they all use the same.
 		for name, one := range t.share(l.evaluators[gr], entry{obj: &corev1.ConfigMap{}}) {
 			one.Mul(int64(n))
 			t.counted[name] = one
@@ -183,7 +183,7 @@ func (l *ledger) count(s *space, t *tally) {
 	}
 }
 
-// untrack forgets a quota that is gone.
+// untrack drops a deleted quota.
 func (l *ledger) untrack(q *corev1.ResourceQuota) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,9 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/resourcequota"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 const quiet = 2 * time.Minute
@@ -305,7 +306,7 @@ func TestRefused(t *testing.T) {
 func TestResync(t *testing.T) {
 	var failing atomic.Bool
 	var writes atomic.Int32
-	inBubble(t, func(a fakeapi.Action) error {
+	inBubble(t, func(a faults.Request) error {
 		if a.Target.Subresource == "status" && failing.Load() && writes.Add(1) < 3 {
 			return errors.New("down")
 		}
@@ -317,7 +318,7 @@ func TestResync(t *testing.T) {
 		pod.Finalizers = []string{"example.com/stays"}
 		b.create("pods", pod)
 		b.used("pods=1")
-		if err := b.api.Delete(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "a"}, *metav1.NewDeleteOptions(30)); err != nil {
+		if err := b.api.Delete(b.Context(), client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: "a"}, *metav1.NewDeleteOptions(30)); err != nil {
 			b.Fatal(err)
 		}
 		b.used("pods=1")

@@ -19,10 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/resourcequota"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
+	"github.com/keelson-dev/keelson/informer/lag"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -33,20 +35,20 @@ func in(resource string) schema.GroupVersionResource {
 // bench is a running controller with a server, in a bubble.
 type bench struct {
 	*testing.T
-	api  *fakeapi.Server
-	pods *fakeapi.Feed[*corev1.Pod]
+	api  *controllerstest.API
+	pods *lag.Source[*corev1.Pod]
 }
 
-func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(*bench)) {
+func inBubble(t *testing.T, before func(faults.Request) error, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before})}
-		b.pods = fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods)
+		b := &bench{T: t, api: controllerstest.Start(t, controllerstest.Options{Before: before})}
+		b.pods = controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods())
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
-		configMaps := informer.New(fakeapi.Source[informer.Object](b.api, in("configmaps")), detect)
+		configMaps := informer.New(controllerstest.Source[informer.Object](b.api, in("configmaps")), detect)
 		sources := resourcequota.Sources{
-			Quotas:   informer.New(fakeapi.Source[*corev1.ResourceQuota](b.api, in("resourcequotas")), detect),
+			Quotas:   informer.New(controllerstest.Source[*corev1.ResourceQuota](b.api, in("resourcequotas")), detect),
 			Pods:     informer.New(b.pods, detect),
-			Services: informer.New(fakeapi.Source[*corev1.Service](b.api, in("services")), detect),
+			Services: informer.New(controllerstest.Source[*corev1.Service](b.api, in("services")), detect),
 			Counted:  map[schema.GroupResource]*informer.Informer[informer.Object]{{Resource: "configmaps"}: configMaps},
 		}
 		loop := controllers.NewLoop(resourcequota.New(sources, b.api, resourcequota.Options{}), controllers.Options{Workers: 5})
@@ -127,7 +129,7 @@ func quotaOf(pairs ...string) *corev1.ResourceQuota {
 
 func podOf(name string, cpu string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-		Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}},
+		Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}},
 	}}}}
 }
 
@@ -139,7 +141,7 @@ func TestCount(t *testing.T) {
 		}
 		b.create("configmaps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}})
 		b.create("services", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeNodePort, Ports: make([]corev1.ServicePort, 2)}})
+			Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Name: "a", Port: 1}, {Name: "b", Port: 2}}}})
 		b.create("resourcequotas", quotaOf("pods", "5", "cpu", "3", "configmaps", "9", "services.nodeports", "4",
 			"resourcequotas", "1", "persistentvolumeclaims", "1", "gold.storageclass.storage.k8s.io/requests.storage", "1Gi", "count/widgets.example.com", "1"))
 		const rest = "configmaps=1 cpu=1500m gold.storageclass.storage.k8s.io/requests.storage=0 persistentvolumeclaims=0 pods=3 resourcequotas=1 "
@@ -172,7 +174,7 @@ func TestGiveBack(t *testing.T) {
 		b.used("count/pods=2 pods=2") // b, and one on its way
 		pod := podOf("b", "0")
 		pod.Status.Phase = corev1.PodSucceeded
-		at := client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "b", Subresource: "status"}
+		at := client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: "b", Subresource: "status"}
 		if _, err := b.api.Update(b.Context(), at, pod, metav1.UpdateOptions{}); err != nil {
 			b.Fatal(err)
 		}
@@ -228,7 +230,7 @@ func TestLostNode(t *testing.T) {
 		pod.Finalizers = []string{"example.com/stays"}
 		b.create("pods", pod)
 		b.used("count/pods=1 pods=1")
-		at := client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "a"}
+		at := client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: "a"}
 		if err := b.api.Delete(b.Context(), at, *metav1.NewDeleteOptions(30)); err != nil {
 			b.Fatal(err)
 		}
@@ -250,7 +252,7 @@ func TestFailedWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var failing atomic.Bool
-			inBubble(t, func(a fakeapi.Action) error {
+			inBubble(t, func(a faults.Request) error {
 				if a.Target.Subresource == "status" && failing.CompareAndSwap(true, false) {
 					return c.err
 				}

@@ -14,23 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/resourcequota"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // byHand runs test with a controller whose Reconcile the test calls itself. It counts leases besides.
-func byHand(t *testing.T, before func(fakeapi.Action) error, watch bool, test func(*bench, *resourcequota.Controller)) {
+func byHand(t *testing.T, before func(faults.Request) error, watch bool, test func(*bench, *resourcequota.Controller)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before})}
-		leases := informer.New(fakeapi.Source[informer.Object](b.api, coordinationv1.SchemeGroupVersion.WithResource("leases")), informer.Options{})
+		b := &bench{T: t, api: controllerstest.Start(t, controllerstest.Options{Before: before})}
+		leases := informer.New(controllerstest.Source[informer.Object](b.api, coordinationv1.SchemeGroupVersion.WithResource("leases")), informer.Options{})
 		sources := resourcequota.Sources{
-			Quotas:   informer.New(fakeapi.Source[*corev1.ResourceQuota](b.api, in("resourcequotas")), informer.Options{}),
-			Pods:     informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), informer.Options{}),
-			Services: informer.New(fakeapi.Source[*corev1.Service](b.api, in("services")), informer.Options{}),
+			Quotas:   informer.New(controllerstest.Source[*corev1.ResourceQuota](b.api, in("resourcequotas")), informer.Options{}),
+			Pods:     informer.New(controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods()), informer.Options{}),
+			Services: informer.New(controllerstest.Source[*corev1.Service](b.api, in("services")), informer.Options{}),
 			Counted:  map[schema.GroupResource]*informer.Informer[informer.Object]{{Group: "coordination.k8s.io", Resource: "leases"}: leases},
 		}
 		c := resourcequota.New(sources, b.api, resourcequota.Options{Quiet: 10 * time.Second})
@@ -58,8 +59,8 @@ func (b *bench) reconcile(what string, c *resourcequota.Controller, again time.D
 	synctest.Wait()
 	b.api.Reset()
 	result, err := c.Reconcile(b.Context(), controllers.Key{Namespace: "ns", Name: "q"})
-	if err != nil || result.RequeueAfter != again || len(b.api.Actions()) != writes {
-		b.Errorf("%s: %v, %v, did %v", what, result, err, b.api.Actions())
+	if err != nil || result.RequeueAfter != again || len(b.api.Writes()) != writes {
+		b.Errorf("%s: %v, %v, did %v", what, result, err, b.api.Writes())
 	}
 	synctest.Wait()
 }
@@ -103,8 +104,8 @@ func TestQuotaThatChanged(t *testing.T) {
 	gr := schema.GroupResource{Resource: "resourcequotas"}
 	for name, refuse := range map[string]error{"charged": apierrors.NewConflict(gr, "q", errors.New("late")), "gone": apierrors.NewNotFound(gr, "q")} {
 		t.Run(name, func(t *testing.T) {
-			byHand(t, func(a fakeapi.Action) error {
-				if a.Verb == fakeapi.Update {
+			byHand(t, func(a faults.Request) error {
+				if a.Verb == faults.Update {
 					return refuse
 				}
 				return nil

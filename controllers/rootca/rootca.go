@@ -1,9 +1,9 @@
-// Package rootca is upstream's root-ca-certificate-publisher-controller: every active namespace
-// has a ConfigMap kube-root-ca.crt with the certificate authority by which pods verify the API
-// server, and it says so again when somebody changes it.
+// Package rootca is upstream's root-ca-certificate-publisher-controller: it keeps a ConfigMap kube-root-ca.crt in every
+// active namespace, with the certificate authority by which pods verify the API server, and restores it when it is
+// changed.
 //
-// Errors of Reconcile are failed writes, to be retried. A Controller starts no goroutines and is
-// safe for concurrent use by the workers of a Loop.
+// Reconcile returns failed writes, which are retried. A Controller starts no goroutines and is safe for concurrent use
+// by the workers of a Loop.
 package rootca
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// Upstream's name of the ConfigMap, and what its annotation says about it.
+// Upstream's name of the ConfigMap, and the annotation that describes it.
 const (
 	ConfigMapName         = "kube-root-ca.crt"
 	DescriptionAnnotation = "kubernetes.io/description"
@@ -33,7 +33,7 @@ type Sources struct {
 	ConfigMaps *informer.Informer[*corev1.ConfigMap]
 }
 
-// Client is what the controller asks of the server.
+// Client is what the controller needs of the server.
 type Client interface {
 	client.Creator
 	client.Updater
@@ -56,7 +56,7 @@ func New(in Sources, c Client, bundle []byte) *Controller {
 // Name is "root-ca-certificate-publisher-controller".
 func (*Controller) Name() string { return "root-ca-certificate-publisher-controller" }
 
-// Watch enqueues namespaces that come or change, and those whose ConfigMap changes.
+// Watch enqueues new and changed namespaces, and those whose ConfigMap changes.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	published := func(cm *corev1.ConfigMap) {
 		if cm.Name == ConfigMapName {
@@ -78,7 +78,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	return []controllers.Synced{c.in.Namespaces, c.in.ConfigMaps}
 }
 
-// Reconcile creates the ConfigMap or restores what it should say.
+// Reconcile creates or restores the ConfigMap.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	at := client.Target{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: key.Name}
 	cm, ok := c.in.ConfigMaps.Get(key.Name, ConfigMapName)
@@ -90,7 +90,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 			Data: maps.Clone(c.data),
 		}, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			err = nil // nobody misses it there
+			err = nil // not needed there
 		}
 		return controllers.Result{}, err
 	}

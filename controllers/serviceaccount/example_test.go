@@ -7,35 +7,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/serviceaccount"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// A new namespace gets its account. Server and caches are in memory.
+// A new namespace gets its account. The API and the caches of it are in memory.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
-	api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Create && a.Target.Resource == accounts {
-			fmt.Println(a)
+	resource := corev1.SchemeGroupVersion.WithResource
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	api, err := controllerstest.New(controllerstest.Options{Objects: []informer.Object{namespace}, Before: func(r faults.Request) error {
+		if r.Verb == faults.Create && r.Target.Resource == resource("serviceaccounts") {
+			fmt.Println(r)
 			stop()
 		}
 		return nil
 	}})
-	in := serviceaccount.Sources{
-		Namespaces:      informer.New(fakeapi.Source[*corev1.Namespace](api, namespaces), informer.Options{}),
-		ServiceAccounts: informer.New(fakeapi.Source[*corev1.ServiceAccount](api, accounts), informer.Options{}),
-	}
-	loop := controllers.NewLoop(serviceaccount.New(in, api, serviceaccount.Options{}), controllers.Options{})
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}}
-	if _, err := api.Create(ctx, client.Target{Resource: namespaces}, namespace, metav1.CreateOptions{}); err != nil {
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(lifecycle.Group(in.Namespaces, in.ServiceAccounts, loop).Run(ctx))
+	in := serviceaccount.Sources{
+		Namespaces:      informer.New(controllerstest.Source[*corev1.Namespace](api, resource("namespaces")), informer.Options{}),
+		ServiceAccounts: informer.New(controllerstest.Source[*corev1.ServiceAccount](api, resource("serviceaccounts")), informer.Options{}),
+	}
+	loop := controllers.NewLoop(serviceaccount.New(in, api, serviceaccount.Options{}), controllers.Options{})
+	fmt.Println(lifecycle.Group(api, in.Namespaces, in.ServiceAccounts, loop).Run(ctx))
 	// Output:
 	// create serviceaccounts shop/default
 	// <nil>

@@ -1,8 +1,8 @@
-// Package serviceaccount is upstream's serviceaccount-controller: every active namespace has a
-// service account named default, and gets it back when somebody deletes it.
+// Package serviceaccount is upstream's serviceaccount-controller: it creates a service account named default in every
+// active namespace, and creates it again when it is deleted.
 //
-// Errors of Reconcile are failed creations, to be retried. A Controller starts no goroutines and is
-// safe for concurrent use by the workers of a Loop.
+// Reconcile returns failed creations, which are retried. A Controller starts no goroutines and is safe for concurrent
+// use by the workers of a Loop.
 package serviceaccount
 
 import (
@@ -24,9 +24,9 @@ type Sources struct {
 	ServiceAccounts *informer.Informer[*corev1.ServiceAccount]
 }
 
-// Options of a Controller. The zero value is upstream's behaviour.
+// Options of a Controller. The zero value behaves as upstream.
 type Options struct {
-	// Names are the accounts of every namespace; empty is "default".
+	// Names are the accounts of every namespace; empty means "default".
 	Names []string
 }
 
@@ -50,7 +50,7 @@ func New(in Sources, c client.Creator, o Options) *Controller {
 // Name is "serviceaccount-controller".
 func (*Controller) Name() string { return "serviceaccount-controller" }
 
-// Watch enqueues namespaces that come or change, and those that lose an account.
+// Watch enqueues new and changed namespaces, and those that lose an account.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	enqueue := func(ns *corev1.Namespace) { q.Add(controllers.Key{Name: ns.Name}) }
 	c.in.Namespaces.AddHandler(informer.Handler[*corev1.Namespace]{
@@ -80,7 +80,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			continue
 		}
-		failures = append(failures, err) // nil when it is there now
+		failures = append(failures, err) // nil if it exists now
 	}
 	return controllers.Result{}, errors.Join(failures...)
 }

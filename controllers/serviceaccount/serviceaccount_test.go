@@ -1,7 +1,6 @@
 package serviceaccount_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -11,154 +10,142 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/serviceaccount"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
 )
+
+const create = "create serviceaccounts a/default"
 
 var (
 	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 	accounts   = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
 )
 
-// bench is a running controller with a server, in a bubble.
+// bench is a running controller with its API, in a bubble.
 type bench struct {
 	*testing.T
-	api *fakeapi.Server
+	api *controllerstest.API
 }
 
-func inBubble(t *testing.T, o serviceaccount.Options, before func(fakeapi.Action) error, test func(t *testing.T, b *bench)) {
+func inBubble(t *testing.T, o serviceaccount.Options, test func(*bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t, fakeapi.New(fakeapi.Options{Before: before})}
+		b := &bench{t, controllerstest.Start(t, controllerstest.Options{})}
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := serviceaccount.Sources{
-			Namespaces:      informer.New(fakeapi.Source[*corev1.Namespace](b.api, namespaces), detect),
-			ServiceAccounts: informer.New(fakeapi.Source[*corev1.ServiceAccount](b.api, accounts), detect),
+			Namespaces:      informer.New(controllerstest.Source[*corev1.Namespace](b.api, namespaces), detect),
+			ServiceAccounts: informer.New(controllerstest.Source[*corev1.ServiceAccount](b.api, accounts), detect),
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() {
-			loop := controllers.NewLoop(serviceaccount.New(in, b.api, o), controllers.Options{})
-			done <- lifecycle.Group(in.Namespaces, in.ServiceAccounts, loop).Run(ctx)
-		}()
+		loop := controllers.NewLoop(serviceaccount.New(in, b.api, o), controllers.Options{})
+		controllerstest.Go(t, in.Namespaces, in.ServiceAccounts, loop)
 		synctest.Wait()
-		test(t, b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		test(b)
 	})
 }
 
-// namespace creates one, or changes its phase.
-func (b *bench) namespace(name string, phase corev1.NamespacePhase) {
+// namespace creates the namespace a.
+func (b *bench) namespace() {
 	b.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NamespaceStatus{Phase: phase}}
-	_, err := b.api.Create(b.Context(), client.Target{Resource: namespaces}, ns, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		_, err = b.api.Update(b.Context(), client.Target{Resource: namespaces, Name: name, Subresource: "status"}, ns, metav1.UpdateOptions{})
-	}
-	if err != nil {
+	controllerstest.Add(b, b.api, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	synctest.Wait()
+}
+
+// label changes the namespace a.
+func (b *bench) label() {
+	b.Helper()
+	label := client.Patch{Type: types.MergePatchType, Data: []byte(`{"metadata":{"labels":{"x":"y"}}}`)}
+	if _, err := b.api.Others.Patch(b.Context(), client.Target{Resource: namespaces, Name: "a"}, label, metav1.PatchOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
 }
 
-func (b *bench) delete(namespace, name string) {
+// delete is what somebody else deletes.
+func (b *bench) delete(t client.Target) {
 	b.Helper()
-	if err := b.api.Delete(b.Context(), client.Target{Resource: accounts, Namespace: namespace, Name: name}, metav1.DeleteOptions{}); err != nil {
+	if err := b.api.Others.Delete(b.Context(), t, metav1.DeleteOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
 }
 
-// wantActions holds the writes on accounts since the last call to what is wanted.
-func (b *bench) wantActions(want ...string) {
+func account(name string) client.Target {
+	return client.Target{Resource: accounts, Namespace: "a", Name: name}
+}
+
+// wantWrites compares what the controller wrote since the last call.
+func (b *bench) wantWrites(want ...string) {
 	b.Helper()
 	var got []string
-	for _, a := range b.api.Actions() {
-		if a.Target.Resource == accounts {
-			got = append(got, a.String())
-		}
+	for _, r := range b.api.Writes() {
+		got = append(got, r.String())
 	}
 	b.api.Reset()
 	if !slices.Equal(got, want) {
-		b.Errorf("did %q, want %q", got, want)
+		b.Errorf("wrote %q, want %q", got, want)
 	}
 }
 
 func TestAccounts(t *testing.T) {
-	inBubble(t, serviceaccount.Options{}, nil, func(t *testing.T, b *bench) {
-		b.namespace("a", corev1.NamespaceActive)
-		b.wantActions("create serviceaccounts a/default")
-		b.delete("a", "default")
-		b.wantActions("delete serviceaccounts a/default", "create serviceaccounts a/default")
-		b.namespace("b", "")
-		b.wantActions()
-		b.namespace("b", corev1.NamespaceActive)
-		b.wantActions("create serviceaccounts b/default")
-		b.namespace("b", corev1.NamespaceTerminating)
-		b.delete("b", "default")
-		b.wantActions("delete serviceaccounts b/default")
+	inBubble(t, serviceaccount.Options{}, func(b *bench) {
+		b.namespace()
+		b.wantWrites(create)
+		b.delete(account("default"))
+		b.wantWrites(create)
+		b.label()
+		b.wantWrites() // there already
+		b.delete(client.Target{Resource: namespaces, Name: "a"})
+		b.delete(account("default"))
 		time.Sleep(time.Hour)
-		b.wantActions()
+		b.wantWrites() // the namespace is being deleted
 	})
 }
 
 // TestNoNamespace: an account that goes with its namespace is not missed.
 func TestNoNamespace(t *testing.T) {
-	inBubble(t, serviceaccount.Options{}, nil, func(t *testing.T, b *bench) {
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-		if _, err := b.api.Create(b.Context(), client.Target{Resource: accounts, Namespace: "gone"}, account, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		b.delete("gone", "default")
-		b.wantActions("create serviceaccounts gone/default", "delete serviceaccounts gone/default")
+	inBubble(t, serviceaccount.Options{}, func(b *bench) {
+		controllerstest.Add(b, b.api, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "default"}})
+		b.delete(account("default"))
+		b.wantWrites()
 	})
 }
 
 func TestNames(t *testing.T) {
-	inBubble(t, serviceaccount.Options{Names: []string{"one", "two"}}, nil, func(t *testing.T, b *bench) {
-		b.namespace("a", corev1.NamespaceActive)
-		b.wantActions("create serviceaccounts a/one", "create serviceaccounts a/two")
-		b.delete("a", "one")
-		b.wantActions("delete serviceaccounts a/one", "create serviceaccounts a/one")
+	inBubble(t, serviceaccount.Options{Names: []string{"one", "two"}}, func(b *bench) {
+		b.namespace()
+		b.wantWrites("create serviceaccounts a/one", "create serviceaccounts a/two")
+		b.delete(account("one"))
+		b.wantWrites("create serviceaccounts a/one")
 	})
 }
 
-// TestFailures: what cannot be created is tried again, unless it need not be.
+// TestFailures: what cannot be created is tried again, unless it need not be; then it is when the namespace changes.
 func TestFailures(t *testing.T) {
 	terminating := apierrors.NewForbidden(accounts.GroupResource(), "default", errors.New("going"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, tt := range map[string]struct {
-		err  error
-		want int // creations
+		err                error
+		created, onChanges []string
 	}{
-		"down":        {errors.New("down"), 2},
-		"there":       {apierrors.NewAlreadyExists(accounts.GroupResource(), "default"), 1},
-		"terminating": {terminating, 1},
+		"down":        {errors.New("down"), []string{create, create}, nil},
+		"there":       {apierrors.NewAlreadyExists(accounts.GroupResource(), "default"), []string{create}, []string{create}},
+		"terminating": {terminating, []string{create}, []string{create}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fail := tt.err
-			inBubble(t, serviceaccount.Options{}, func(a fakeapi.Action) error {
-				if a.Target.Resource != accounts {
-					return nil
-				}
-				err := fail
-				fail = nil
-				return err
-			}, func(t *testing.T, b *bench) {
-				b.namespace("a", corev1.NamespaceActive)
+			inBubble(t, serviceaccount.Options{}, func(b *bench) {
+				b.api.Inject(faults.Fault{Err: tt.err})
+				b.namespace()
 				time.Sleep(5 * time.Millisecond)
 				synctest.Wait()
-				if got := len(b.api.Actions()) - 1; got != tt.want {
-					t.Errorf("%d creations, want %d", got, tt.want)
-				}
+				b.wantWrites(tt.created...)
+				b.label()
+				b.wantWrites(tt.onChanges...)
 			})
 		})
 	}

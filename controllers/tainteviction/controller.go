@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// A deletion that fails is tried so often, so far apart.
+// Retries of a failed deletion.
 const (
 	deleteTries = 5
 	deletePause = 10 * time.Millisecond
@@ -32,8 +32,8 @@ type Sources struct {
 	Pods  *informer.Informer[*corev1.Pod]
 }
 
-// Client is what the controller asks of the server, as the service account node-controller: to
-// read pods past the cache, to patch their status, and to delete them.
+// Client is what the controller needs of the server, as the service account node-controller: to read pods past the
+// cache, to patch their status, and to delete them.
 type Client interface {
 	client.Getter
 	client.Patcher
@@ -51,8 +51,7 @@ type Controller struct {
 
 var _ controllers.Controller = (*Controller)(nil)
 
-// New makes the controller. It adds an index to the informer of pods, which must not be running
-// yet.
+// New makes the controller. It adds an index to the informer of pods, which must not be running yet.
 func New(in Sources, c Client, r events.Recorder) *Controller {
 	pods.IndexByNode(in.Pods)
 	return &Controller{in: in, client: c, recorder: r, work: newEvictions()}
@@ -61,8 +60,8 @@ func New(in Sources, c Client, r events.Recorder) *Controller {
 // Name is "taint-eviction-controller".
 func (*Controller) Name() string { return "taint-eviction-controller" }
 
-// Watch enqueues nodes whose NoExecute taints change, and pods that are bound, go, or tolerate
-// something else.
+// Watch enqueues nodes whose NoExecute taints change, and pods that are bound, are deleted, or change their
+// tolerations.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.queue = q
 	c.in.Nodes.AddHandler(informer.Handler[*corev1.Node]{
@@ -72,7 +71,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 				q.Add(controllers.Key{Name: node.Name})
 			}
 		},
-	}) // the pods of a node that is deleted go with it, by podgc
+	}) // podgc removes the pods of a deleted node
 	changed := func(pod *corev1.Pod) {
 		key := controllers.KeyOf(pod)
 		c.work.touch(key)
@@ -90,7 +89,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	return []controllers.Synced{c.in.Nodes, c.in.Pods}
 }
 
-// Reconcile looks at the pods of a node, or at one pod: whether it is to be deleted, and when.
+// Reconcile processes the pods of a node, or one pod: whether to delete it, and when.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	if key.Namespace == "" {
 		c.reconcileNode(key.Name)
@@ -107,7 +106,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	return controllers.Result{}, c.evict(ctx, key)
 }
 
-// reconcileNode looks at all pods of a node whose taints may have changed.
+// reconcileNode processes all pods of a node whose taints may have changed.
 func (c *Controller) reconcileNode(name string) {
 	node, ok := c.in.Nodes.Get("", name)
 	if !ok {
@@ -119,7 +118,7 @@ func (c *Controller) reconcileNode(name string) {
 	}
 }
 
-// reconcilePod looks at a pod that has changed.
+// reconcilePod processes a pod that has changed.
 func (c *Controller) reconcilePod(key controllers.Key) {
 	pod, ok := c.in.Pods.Get(key.Namespace, key.Name)
 	if !ok {
@@ -159,7 +158,7 @@ func (c *Controller) set(key controllers.Key, now, at time.Time) {
 	}
 }
 
-// cancel calls a deadline off, and says so if there was one.
+// cancel cancels a deadline, and records an event if there was one.
 func (c *Controller) cancel(key controllers.Key) {
 	if c.work.cancel(key) {
 		c.record(key, "Cancelling deletion of Pod "+key.String())
@@ -180,7 +179,7 @@ func (c *Controller) evict(ctx context.Context, key controllers.Key) error {
 	}
 }
 
-// delete deletes a pod after saying why in its status.
+// delete deletes a pod after recording the reason in its status.
 func (c *Controller) delete(ctx context.Context, key controllers.Key) error {
 	at := client.Target{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: key.Namespace, Name: key.Name}
 	obj, err := c.client.Get(ctx, at)

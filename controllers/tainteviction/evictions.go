@@ -12,9 +12,8 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 )
 
-// tolerated tells whether taints make a pod with such tolerations leave, and after what time; less
-// than 0 is at once because a taint is not tolerated. Each taint counts the first toleration that
-// matches it.
+// tolerated reports whether taints evict a pod with such tolerations, and after what time; a negative time means at
+// once, because a taint is not tolerated. For each taint the first matching toleration counts.
 func tolerated(taints []corev1.Taint, tolerations []corev1.Toleration) (after time.Duration, leaves bool) {
 	least := int64(math.MaxInt64)
 	for i := range taints {
@@ -34,32 +33,31 @@ func tolerated(taints []corev1.Taint, tolerations []corev1.Toleration) (after ti
 	return time.Duration(least) * time.Second, true
 }
 
-// evictions are the pods that have a deadline.
+// evictions holds the pods that have a deadline.
 type evictions struct {
 	*sync.Mutex
-	changed map[controllers.Key]bool // pods to be looked at
+	changed map[controllers.Key]bool // pods to process
 	pending map[controllers.Key]*deadline
 }
 
 // deadline is when a pod is to be deleted.
 type deadline struct {
 	set, at time.Time
-	started bool // the deletion is under way: too late to cancel
+	started bool // the deletion has started: too late to cancel
 }
 
 func newEvictions() evictions {
 	return evictions{Mutex: &sync.Mutex{}, changed: map[controllers.Key]bool{}, pending: map[controllers.Key]*deadline{}}
 }
 
-// touch notes that a pod has changed.
+// touch records that a pod has changed.
 func (e evictions) touch(key controllers.Key) {
 	e.Lock()
 	defer e.Unlock()
 	e.changed[key] = true
 }
 
-// touched tells whether a pod has changed since it was asked last. Without that, the pod's key
-// comes because of its deadline alone.
+// touched reports whether a pod has changed since the last call. If not, its key was only enqueued for its deadline.
 func (e evictions) touched(key controllers.Key) bool {
 	e.Lock()
 	defer e.Unlock()
@@ -68,8 +66,8 @@ func (e evictions) touched(key controllers.Key) bool {
 	return changed
 }
 
-// stands tells whether a pod has a deadline that a toleration of this moment does not change: one
-// that was set earlier, or that has come.
+// stands reports whether a pod has a deadline that its current tolerations do not change: one that was set earlier, or
+// that has passed.
 func (e evictions) stands(key controllers.Key, now time.Time) bool {
 	e.Lock()
 	defer e.Unlock()
@@ -77,7 +75,7 @@ func (e evictions) stands(key controllers.Key, now time.Time) bool {
 	return ok && (d.set.Before(now) || !d.at.After(d.set) || d.started)
 }
 
-// set gives a pod a deadline unless it has one.
+// set sets a pod's deadline unless it has one.
 func (e evictions) set(key controllers.Key, now, at time.Time) bool {
 	e.Lock()
 	defer e.Unlock()
@@ -88,8 +86,7 @@ func (e evictions) set(key controllers.Key, now, at time.Time) bool {
 	return true
 }
 
-// cancel takes a pod's deadline away, and tells whether it had one that lay in the future when
-// it was set.
+// cancel removes a pod's deadline, and reports whether it had one that was in the future when it was set.
 func (e evictions) cancel(key controllers.Key) bool {
 	e.Lock()
 	defer e.Unlock()
@@ -101,8 +98,8 @@ func (e evictions) cancel(key controllers.Key) bool {
 	return d.at.After(d.set)
 }
 
-// start begins the deletion of a pod whose deadline has passed; else it returns how long that
-// will take, 0 if there is no deadline.
+// start begins the deletion of a pod whose deadline has passed; otherwise it returns the time left, 0 if there is no
+// deadline.
 func (e evictions) start(key controllers.Key, now time.Time) (wait time.Duration, due bool) {
 	e.Lock()
 	defer e.Unlock()

@@ -7,23 +7,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/tainteviction"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// The controller reads from informers and writes through a client; here both are a server in
+// The controller reads from informers and writes through a client; here both are an API in
 // memory. It ends with its first event.
 func Example() {
+	web := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
+		Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	node.Spec.Taints = []corev1.Taint{{Key: "example.com/maintenance", Effect: corev1.TaintEffectNoExecute}}
+	api, err := controllerstest.New(controllerstest.Options{Objects: []informer.Object{node, web}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	ctx, stop := context.WithCancel(context.Background())
-	api := fakeapi.New(fakeapi.Options{})
+	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
 	in := tainteviction.Sources{
-		Nodes: informer.New(fakeapi.Source[*corev1.Node](api, nodes), informer.Options{}),
-		Pods:  informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{}),
+		Nodes: informer.New(controllerstest.Source[*corev1.Node](api, nodes), informer.Options{}),
+		Pods:  informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{}),
 	}
 	recorder := events.Func(func(e events.Event) {
 		fmt.Println(e.Reason, e.Message)
@@ -31,17 +41,7 @@ func Example() {
 	})
 	loop := controllers.NewLoop(tainteviction.New(in, api, recorder), controllers.Options{})
 
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	node.Spec.Taints = []corev1.Taint{{Key: "example.com/maintenance", Effect: corev1.TaintEffectNoExecute}}
-	if _, err := api.Create(ctx, client.Target{Resource: nodes}, node, metav1.CreateOptions{}); err != nil {
-		fmt.Println(err)
-		return
-	}
-	if _, err := api.Create(ctx, client.Target{Resource: fakeapi.Pods, Namespace: "ns"}, pod("web"), metav1.CreateOptions{}); err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := lifecycle.Group(in.Nodes, in.Pods, loop).Run(ctx); err != nil {
+	if err := lifecycle.Group(api, in.Nodes, in.Pods, loop).Run(ctx); err != nil {
 		fmt.Println(err)
 	}
 	// Output:

@@ -1,7 +1,6 @@
 package tainteviction_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -16,43 +15,38 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/tainteviction"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
-	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 var nodes = corev1.SchemeGroupVersion.WithResource("nodes")
 
-// bench is a running controller with a server, in a bubble.
+// bench is a running controller with its API, in a bubble.
 type bench struct {
 	*testing.T
-	api    *fakeapi.Server
-	events fakeapi.Recorder
+	api    *controllerstest.API
+	events controllerstest.Recorder
 	began  time.Time
 	log    trial.Text // of failures
 }
 
-func inBubble(t *testing.T, before func(fakeapi.Action) error, test func(*bench)) {
+func inBubble(t *testing.T, before func(faults.Request) error, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakeapi.New(fakeapi.Options{Before: before}), began: time.Now()}
+		b := &bench{T: t, api: controllerstest.Start(t, controllerstest.Options{Before: before}), began: time.Now()}
 		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 		in := tainteviction.Sources{
-			Nodes: informer.New(fakeapi.Source[*corev1.Node](b.api, nodes), detect),
-			Pods:  informer.New(fakeapi.Source[*corev1.Pod](b.api, fakeapi.Pods), detect),
+			Nodes: informer.New(controllerstest.Source[*corev1.Node](b.api, nodes), detect),
+			Pods:  informer.New(controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods()), detect),
 		}
-		loop := controllers.NewLoop(tainteviction.New(in, b.api, &b.events), controllers.Options{Workers: 3, Logger: slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- lifecycle.Group(in.Nodes, in.Pods, loop).Run(ctx) }()
-		b.put(nodes.Resource, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		log := slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		loop := controllers.NewLoop(tainteviction.New(in, b.api, &b.events), controllers.Options{Workers: 3, Logger: log})
+		controllerstest.Go(t, in.Nodes, in.Pods, loop)
+		b.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 		test(b)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -62,13 +56,32 @@ func (b *bench) until(d time.Duration) {
 }
 
 // put creates a node or pod.
-func (b *bench) put(resource string, obj interface {
-	metav1.Object
-	informer.Object
-}) {
+func (b *bench) put(obj informer.Object) {
 	b.Helper()
-	at := client.Target{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespace: obj.GetNamespace()}
-	if _, err := b.api.Create(b.Context(), at, obj, metav1.CreateOptions{}); err != nil {
+	controllerstest.Add(b, b.api, obj)
+	synctest.Wait()
+}
+
+// p is where the pod p is.
+func p(subresource string) client.Target {
+	return client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: "p", Subresource: subresource}
+}
+
+// update is what others make of the pod p.
+func (b *bench) update(change func(*corev1.Pod)) {
+	b.Helper()
+	pod := b.get("p")
+	change(pod)
+	if _, err := b.api.Others.Update(b.Context(), p(""), pod, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// delete is what others delete.
+func (b *bench) delete(t client.Target) {
+	b.Helper()
+	if err := b.api.Others.Delete(b.Context(), t, *metav1.NewDeleteOptions(0)); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
@@ -77,20 +90,20 @@ func (b *bench) put(resource string, obj interface {
 func pod(name string, tolerations ...corev1.Toleration) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
-		Spec:       corev1.PodSpec{NodeName: "n", Tolerations: tolerations},
+		Spec:       corev1.PodSpec{NodeName: "n", Tolerations: tolerations, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 }
 
 func toleration(key string, seconds int64) corev1.Toleration {
-	return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, TolerationSeconds: ptr.To(seconds)}
+	return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(seconds)}
 }
 
-// taint gives the node NoExecute taints of these keys, and one that does not drive anyone off.
+// taint gives the node NoExecute taints of these keys, and one that evicts no pods.
 func (b *bench) taint(keys ...string) {
 	b.Helper()
 	at := client.Target{Resource: nodes, Name: "n"}
-	obj, err := b.api.Get(b.Context(), at)
+	obj, err := b.api.Others.Get(b.Context(), at)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -99,7 +112,7 @@ func (b *bench) taint(keys ...string) {
 	for _, key := range keys {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute})
 	}
-	if _, err := b.api.Update(b.Context(), at, node, metav1.UpdateOptions{}); err != nil {
+	if _, err := b.api.Others.Update(b.Context(), at, node, metav1.UpdateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
@@ -107,7 +120,7 @@ func (b *bench) taint(keys ...string) {
 
 func (b *bench) get(name string) *corev1.Pod {
 	b.Helper()
-	obj, err := b.api.Get(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: name})
+	obj, err := b.api.Others.Get(b.Context(), client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: name})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -132,19 +145,18 @@ func (b *bench) wantEvents(want ...string) {
 
 func TestEvictsAtOnce(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
-		b.put("pods", pod("p"))
-		b.put("pods", pod("stays", corev1.Toleration{Operator: corev1.TolerationOpExists}))
+		b.put(pod("p"))
+		b.put(pod("stays", corev1.Toleration{Operator: corev1.TolerationOpExists}))
 		b.taint()
 		b.wantEvents()
-		b.api.Reset()
 		b.taint("gone")
 		b.wantDeleted("p", true)
 		b.wantDeleted("stays", false)
 		var writes []string
-		for _, a := range b.api.Actions() {
+		for _, a := range b.api.Writes() {
 			writes = append(writes, a.String())
 		}
-		if want := []string{"update nodes n", "patch pods/status ns/p", "delete pods ns/p"}; !slices.Equal(writes, want) {
+		if want := []string{"patch pods/status ns/p", "delete pods ns/p"}; !slices.Equal(writes, want) {
 			b.Errorf("writes %q", writes)
 		}
 		b.wantEvents("Normal TaintManagerEviction Marking for deletion Pod ns/p")
@@ -158,17 +170,17 @@ func TestEvictsAtOnce(t *testing.T) {
 			b.Errorf("condition %+v", c)
 		}
 		// A pod that comes to a tainted node goes as well.
-		b.put("pods", pod("late"))
+		b.put(pod("late"))
 		b.wantDeleted("late", true)
 	})
 }
 
 func TestEvictsAfterToleration(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
-		b.put("pods", pod("p", toleration("a", 300), toleration("b", 10)))
+		b.put(pod("p", toleration("a", 300), toleration("b", 10)))
 		b.until(100 * time.Second)
 		b.taint("a")
-		b.put("pods", pod("short", toleration("a", 20)))
+		b.put(pod("short", toleration("a", 20)))
 		b.until(119 * time.Second)
 		b.wantDeleted("short", false)
 		b.until(120 * time.Second)
@@ -210,50 +222,30 @@ func TestCancels(t *testing.T) {
 			},
 		},
 		"tolerated for ever": {
-			change: func(b *bench) {
-				p := b.get("p")
-				p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"}, p, metav1.UpdateOptions{}); err != nil {
-					b.Fatal(err)
-				}
-			},
+			change: func(b *bench) { b.update(func(p *corev1.Pod) { p.Spec.Tolerations[0].TolerationSeconds = nil }) },
 			events: []string{"Normal TaintManagerEviction Cancelling deletion of Pod ns/p"},
 		},
 		"the pod goes and one of its name comes": {
 			change: func(b *bench) {
-				at := client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"}
-				if err := b.api.Delete(b.Context(), at, *metav1.NewDeleteOptions(0)); err != nil {
-					b.Fatal(err)
-				}
-				synctest.Wait()
-				b.put("pods", pod("p", toleration("a", 600)))
+				b.delete(p(""))
+				b.put(pod("p", toleration("a", 600)))
 			},
 			events: []string{"Normal TaintManagerEviction Cancelling deletion of Pod ns/p"},
 		},
 		"something else changes": {
-			change: func(b *bench) {
-				p := b.get("p")
-				p.Labels = map[string]string{"x": "y"}
-				if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"}, p, metav1.UpdateOptions{}); err != nil {
-					b.Fatal(err)
-				}
-			},
+			change:  func(b *bench) { b.update(func(p *corev1.Pod) { p.Labels = map[string]string{"x": "y"} }) },
 			evicted: true,
 			events:  []string{"Normal TaintManagerEviction Marking for deletion Pod ns/p"},
 		},
 		"the node goes": {
-			change: func(b *bench) {
-				if err := b.api.Delete(b.Context(), client.Target{Resource: nodes, Name: "n"}, metav1.DeleteOptions{}); err != nil {
-					b.Fatal(err)
-				}
-			},
+			change:  func(b *bench) { b.delete(client.Target{Resource: nodes, Name: "n"}) },
 			evicted: true,
 			events:  []string{"Normal TaintManagerEviction Marking for deletion Pod ns/p"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, nil, func(b *bench) {
-				b.put("pods", pod("p", toleration("a", 300)))
+				b.put(pod("p", toleration("a", 300)))
 				b.taint("a")
 				b.until(100 * time.Second)
 				tt.change(b)
@@ -268,7 +260,7 @@ func TestCancels(t *testing.T) {
 // TestTolerationStartsAnew: after the taint was gone, the whole time counts again.
 func TestTolerationStartsAnew(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
-		b.put("pods", pod("p", toleration("a", 300)))
+		b.put(pod("p", toleration("a", 300)))
 		b.taint("a")
 		b.until(200 * time.Second)
 		b.taint()
@@ -287,16 +279,9 @@ func TestRetries(t *testing.T) {
 		evicted  bool
 	}{"in time": {4, true}, "given up": {5, false}} {
 		t.Run(name, func(t *testing.T) {
-			left := tt.failures
-			before := func(a fakeapi.Action) error {
-				if a.Verb == fakeapi.Delete && left > 0 {
-					left--
-					return errors.New("no")
-				}
-				return nil
-			}
-			inBubble(t, before, func(b *bench) {
-				b.put("pods", pod("p"))
+			inBubble(t, nil, func(b *bench) {
+				b.api.Inject(faults.Fault{Verb: faults.Delete, Err: errors.New("no"), Times: tt.failures})
+				b.put(pod("p"))
 				b.taint("a")
 				b.until(10 * time.Second)
 				b.wantDeleted("p", tt.evicted)
@@ -308,22 +293,15 @@ func TestRetries(t *testing.T) {
 
 // TestReasonComesFirst: no pod is deleted before its status says why.
 func TestReasonComesFirst(t *testing.T) {
-	left := 4
-	inBubble(t, func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Patch && left > 0 {
-			left--
-			return errors.New("no")
-		}
-		return nil
-	}, func(b *bench) {
-		b.put("pods", pod("p"))
-		b.api.Reset()
+	inBubble(t, nil, func(b *bench) {
+		b.api.Inject(faults.Fault{Verb: faults.Patch, Err: errors.New("no"), Times: 4})
+		b.put(pod("p"))
 		b.taint("a")
 		b.until(10 * time.Second)
 		b.wantDeleted("p", true)
 		deletions := 0
-		for _, a := range b.api.Actions() {
-			if a.Verb == fakeapi.Delete {
+		for _, a := range b.api.Writes() {
+			if a.Verb == faults.Delete {
 				deletions++
 			}
 		}
@@ -335,30 +313,28 @@ func TestReasonComesFirst(t *testing.T) {
 
 // TestTries: a deletion is tried five times, 10 ms apart; then the failure is reported. A pod that is gone is none.
 func TestTries(t *testing.T) {
-	gone := apierrors.NewNotFound(fakeapi.Pods.GroupResource(), "p")
+	gone := apierrors.NewNotFound(controllerstest.Pods().GroupResource(), "p")
 	for name, tt := range map[string]struct {
 		verb   string
 		answer error
 		tries  int
 		told   bool
 	}{
-		"refused":  {fakeapi.Delete, errors.New("no"), 5, true},
-		"unread":   {fakeapi.Get, errors.New("no"), 5, true},
-		"gone":     {fakeapi.Get, gone, 1, false},
-		"gone now": {fakeapi.Delete, gone, 1, false},
+		"refused":  {faults.Delete, errors.New("no"), 5, true},
+		"unread":   {faults.Get, errors.New("no"), 5, true},
+		"gone":     {faults.Get, gone, 1, false},
+		"gone now": {faults.Delete, gone, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var tries []time.Time
-			tainted := false
-			inBubble(t, func(a fakeapi.Action) error {
-				if !tainted || a.Verb != tt.verb || a.Target.Resource != fakeapi.Pods {
-					return nil
+			inBubble(t, func(r faults.Request) error {
+				if r.Verb == tt.verb {
+					tries = append(tries, time.Now())
 				}
-				tries = append(tries, time.Now())
-				return tt.answer
+				return nil
 			}, func(b *bench) {
-				b.put("pods", pod("p"))
-				tainted = true
+				b.api.Inject(faults.Fault{Verb: tt.verb, Err: tt.answer, Times: -1})
+				b.put(pod("p"))
 				b.taint("a")
 				b.until(time.Minute)
 				for i, at := range tries {
@@ -374,18 +350,17 @@ func TestTries(t *testing.T) {
 	}
 }
 
-// TestBound: a pod that comes to a tainted node has to go; one whose time runs keeps it when it is bound.
+// TestBound: an unbound pod need not go; one that is bound to a tainted node has to.
 func TestBound(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.taint("a")
-		p := pod("p")
-		p.Spec.NodeName = ""
-		b.put("pods", p)
+		unbound := pod("p")
+		unbound.Spec.NodeName = ""
+		b.put(unbound)
 		b.until(time.Minute)
 		b.wantEvents()
-		p = b.get("p")
-		p.Spec.NodeName = "n"
-		if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"}, p, metav1.UpdateOptions{}); err != nil {
+		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
+		if _, err := b.api.Others.Create(b.Context(), p("binding"), binding, metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		synctest.Wait()
@@ -393,23 +368,12 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// tolerate gives the pod p other tolerations.
-func (b *bench) tolerate(tolerations ...corev1.Toleration) {
-	b.Helper()
-	p := b.get("p")
-	p.Spec.Tolerations = tolerations
-	if _, err := b.api.Update(b.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"}, p, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	synctest.Wait()
-}
-
 // TestWhichDeadline: a deadline that was set before stands even when a taint comes that is tolerated for no time; one of the same
 // moment does not stand.
 func TestWhichDeadline(t *testing.T) {
 	t.Run("set before", func(t *testing.T) {
 		inBubble(t, nil, func(b *bench) {
-			b.put("pods", pod("p", toleration("a", 300), toleration("b", 0)))
+			b.put(pod("p", toleration("a", 300), toleration("b", 0)))
 			b.taint("a")
 			b.until(100 * time.Second)
 			b.taint("a", "b")
@@ -421,9 +385,9 @@ func TestWhichDeadline(t *testing.T) {
 	})
 	t.Run("set just now", func(t *testing.T) {
 		inBubble(t, nil, func(b *bench) {
-			b.put("pods", pod("p", toleration("a", 300)))
+			b.put(pod("p", toleration("a", 300)))
 			b.taint("a")
-			b.tolerate(toleration("a", 10))
+			b.update(func(p *corev1.Pod) { *p.Spec.Tolerations[0].TolerationSeconds = 10 })
 			b.until(9 * time.Second)
 			b.wantDeleted("p", false)
 			b.until(10 * time.Second)
@@ -435,12 +399,12 @@ func TestWhichDeadline(t *testing.T) {
 // TestNodesThatCome: the pods of a node that is known only after them have to go as well; those of one that never is stay.
 func TestNodesThatCome(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
-		p := pod("p")
-		p.Spec.NodeName = "late"
-		b.put("pods", p)
+		early := pod("p")
+		early.Spec.NodeName = "late"
+		b.put(early)
 		b.until(time.Second)
 		b.wantDeleted("p", false)
-		b.put(nodes.Resource, &corev1.Node{
+		b.put(&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "late"},
 			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}}},
 		})

@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/cri/internal/wire"
 )
 
-// execSlack is how long after its time-out the answer to ExecSync is waited for.
+// execSlack is how long after its time-out to wait for the answer to ExecSync.
 const execSlack = 5 * time.Second
 
 // CreateContainer makes a container in a sandbox.
@@ -43,7 +43,7 @@ func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 	if code := status.Code(err); code != codes.Unknown && code != codes.Internal {
 		return r.failed(ctx, err)
 	}
-	// Runtimes have no code for a container that was started before, but it shows.
+	// Runtimes have no code for a container that was already started, but its state shows it.
 	if c, statusErr := r.ContainerStatus(ctx, id); statusErr == nil && !c.StartedAt.IsZero() {
 		return wire.Named(err, cri.ErrInvalid)
 	}
@@ -90,7 +90,7 @@ func (r *Runtime) ContainerStatus(ctx context.Context, id string) (cri.Container
 	return found, nil
 }
 
-// owner asks for the sandbox of a container, which lists tell.
+// owner finds the sandbox of a container, which only lists contain.
 func (r *Runtime) owner(ctx context.Context, id string) (string, error) {
 	list, err := r.ListContainers(ctx, cri.Filter{ID: id})
 	if err != nil {

@@ -4,18 +4,16 @@
 //
 // # Connection
 //
-// The first call connects, and every call after a lost connection connects again, at once: a unix
-// socket costs nothing to try. Calls do not wait for a runtime that is away; they fail with
-// cri.ErrUnavailable and say where the socket was looked for, why it failed and what to do.
-// A stream of events ends with cri.ErrUnavailable and can be opened anew.
+// The first call connects, and so does every call after a lost connection, at once: a unix socket costs nothing to try.
+// Calls do not wait for an absent runtime; they fail with cri.ErrUnavailable and name the socket, the cause and what to
+// do. A stream of events ends with cri.ErrUnavailable and can be opened again.
 //
 // How long a call may take is up to its context.
 //
 // # Errors
 //
-// Errors keep the text of gRPC, "rpc error: code = NotFound desc = …", which is what users of
-// Kubernetes know from events, and are told apart by the sentinels of package cri; see package
-// cri's documentation. Failures that a runtime gives no name to come as they are.
+// Errors keep the text of gRPC, "rpc error: code = NotFound desc = …", which users of Kubernetes know from events, and
+// wrap the sentinels of package cri; see there. Other failures of a runtime are returned unchanged.
 //
 // A Runtime is safe for concurrent use.
 package remote

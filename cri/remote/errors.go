@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/cri/internal/wire"
 )
 
-// unavailable is cri.ErrUnavailable with the place and what to do about it.
+// unavailable is cri.ErrUnavailable with the place and what to do.
 type unavailable struct {
 	cause    error
 	endpoint string
@@ -44,7 +44,7 @@ func advice(cause string) string {
 	}
 }
 
-// failed makes an error of package cri of what a call returned.
+// failed converts the error of a call to one of package cri.
 func (r *Runtime) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -57,7 +57,7 @@ func (r *Runtime) failed(ctx context.Context, err error) error {
 	return wire.DecodeError(err)
 }
 
-// gone is failed for removals and the like that succeed where nothing is.
+// gone is failed for removals and other calls that succeed if the object does not exist.
 func (r *Runtime) gone(ctx context.Context, err error) error {
 	if err = r.failed(ctx, err); errors.Is(err, cri.ErrNotFound) {
 		return nil

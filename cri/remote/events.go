@@ -18,7 +18,7 @@ import (
 type stream struct {
 	runtime *Runtime
 	source  grpc.ServerStreamingClient[v1.ContainerEventResponse]
-	life    context.Context // the call's, which grpc wants for as long as the stream lives
+	life    context.Context // of the call: grpc needs it as long as the stream lives
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the goroutine has ended
 	wake    chan struct{} // holds one token while there may be something to read
@@ -26,18 +26,18 @@ type stream struct {
 	mu      sync.Mutex
 	pending []cri.Event
 	err     error
-	pods    map[string]cri.SandboxMetadata // by container, for events that do not say
+	pods    map[string]cri.SandboxMetadata // by container, for events without one
 }
 
-// Events opens a stream of what happens from about now on: the runtime may take the request up a
-// little later, and what happened just before may be told too. A runtime that tells no events makes this call or the first Next fail with cri.ErrUnsupported.
+// Events opens a stream of events from about now on: the runtime may begin a little later, and slightly older events
+// may be delivered too. If the runtime has no events, this call or the first Next fails with cri.ErrUnsupported.
 func (r *Runtime) Events(ctx context.Context) (cri.EventStream, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	undo := context.AfterFunc(ctx, cancel)
 	source, err := r.runtime.GetContainerEvents(life, &v1.GetEventsRequest{})
 	if err == nil {
-		// A stream is accepted without an answer. One that comes later on the same connection
-		// means that the runtime has the request, though it may not have begun with it.
+		// A stream is accepted without an answer. The answer to a later call on the same connection means that the
+		// runtime has received the request, though it may not have begun with it.
 		_, err = r.runtime.Version(ctx, &v1.VersionRequest{})
 	}
 	if !undo() && err == nil {
@@ -71,7 +71,7 @@ func (s *stream) read() {
 	}
 }
 
-// add keeps a message or what ended the stream, and reports whether it is over.
+// add stores a message or the error that ended the stream, and reports whether the stream is over.
 func (s *stream) add(message *v1.ContainerEventResponse, err error) (over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +90,7 @@ func (s *stream) add(message *v1.ContainerEventResponse, err error) (over bool) 
 	return s.err != nil
 }
 
-// complete fills in the pod, which runtimes cannot tell any more once its sandbox is gone. The lock
-// is held.
+// complete fills in the pod, which runtimes cannot report once its sandbox is gone. The caller must hold the lock.
 func (s *stream) complete(e cri.Event) cri.Event {
 	if e.Pod == (cri.SandboxMetadata{}) {
 		e.Pod = s.pods[e.ID]
@@ -104,7 +103,7 @@ func (s *stream) complete(e cri.Event) cri.Event {
 	return e
 }
 
-// Next returns what happened since the last call.
+// Next returns the events since the last call.
 func (s *stream) Next(ctx context.Context) ([]cri.Event, error) {
 	for {
 		s.mu.Lock()

@@ -16,8 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/cri/internal/wire"
 )
 
-// PullImage fetches an image. As everywhere in Kubernetes, a failure that the runtime gives no
-// name to is told in its own words, without gRPC's.
+// PullImage pulls an image. As everywhere in Kubernetes, an unclassified failure is reported without gRPC's prefix.
 func (r *Runtime) PullImage(ctx context.Context, image cri.ImageSpec, auth *cri.Auth) (string, error) {
 	response, err := r.images.PullImage(ctx, &v1.PullImageRequest{Image: wire.EncodeImageSpec(image), Auth: wire.EncodeAuth(auth)})
 	switch {
@@ -41,13 +40,13 @@ func (d described) Error() string       { return d.text }
 func (d described) Description() string { return d.text }
 func (d described) Unwrap() error       { return d.error }
 
-// RemoveImage drops an image.
+// RemoveImage removes an image.
 func (r *Runtime) RemoveImage(ctx context.Context, image cri.ImageSpec) error {
 	_, err := r.images.RemoveImage(ctx, &v1.RemoveImageRequest{Image: wire.EncodeImageSpec(image)})
 	return r.gone(ctx, err)
 }
 
-// ImageStatus describes an image that is there.
+// ImageStatus describes an existing image.
 func (r *Runtime) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Image, error) {
 	response, err := r.images.ImageStatus(ctx, &v1.ImageStatusRequest{Image: wire.EncodeImageSpec(image)})
 	switch {
@@ -61,7 +60,7 @@ func (r *Runtime) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Ima
 	return wire.DecodeImage(response.GetImage()), nil
 }
 
-// ListImages returns the images that are there, by id.
+// ListImages returns the existing images, by ID.
 func (r *Runtime) ListImages(ctx context.Context) ([]cri.Image, error) {
 	response, err := r.images.ListImages(ctx, &v1.ListImagesRequest{})
 	items := response.GetImages()
@@ -81,14 +80,14 @@ func (r *Runtime) ListImages(ctx context.Context) ([]cri.Image, error) {
 	return list, nil
 }
 
-// ImageFilesystem tells where images are and what they take.
+// ImageFilesystem returns where images are stored and the usage of that filesystem.
 func (r *Runtime) ImageFilesystem(ctx context.Context) (images, containers cri.FilesystemUsage, err error) {
 	response, err := r.images.ImageFsInfo(ctx, &v1.ImageFsInfoRequest{})
 	switch {
 	case err != nil:
 		return images, containers, r.failed(ctx, err)
 	case len(response.GetImageFilesystems()) == 0:
-		return images, containers, errors.New("the runtime tells of no filesystem for images")
+		return images, containers, errors.New("the runtime reports no filesystem for images")
 	}
 	images = wire.DecodeFilesystem(response.GetImageFilesystems()[0])
 	containers = images

@@ -9,11 +9,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// tooLong reports whether a list failed because it does not fit into one message.
+// tooLong reports whether a list failed because it exceeds one message.
 func tooLong(err error) bool { return status.Code(err) == codes.ResourceExhausted }
 
-// streamed reads a list that is too long for one message as a stream, which newer runtimes have
-// (KEP-5825). With others the failure of the list remains.
+// streamed reads a list that is too long for one message as a stream, which newer runtimes support (KEP-5825). With
+// others it returns the list's error.
 func streamed[M, T any](failure error, open func() (grpc.ServerStreamingClient[M], error), items func(*M) []T) ([]T, error) {
 	stream, err := open()
 	var all []T

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/cri/internal/wire"
 )
 
-// ListContainerStats returns what the containers that match use.
+// ListContainerStats returns the usage of the matching containers.
 func (r *Runtime) ListContainerStats(ctx context.Context, filter cri.Filter) ([]cri.ContainerStats, error) {
 	selection := wire.EncodeContainerStatsFilter(filter)
 	response, err := r.runtime.ListContainerStats(ctx, &v1.ListContainerStatsRequest{Filter: selection})
@@ -30,7 +30,7 @@ func (r *Runtime) ListContainerStats(ctx context.Context, filter cri.Filter) ([]
 	return list, nil
 }
 
-// ListSandboxStats returns what the sandboxes that match use.
+// ListSandboxStats returns the usage of the matching sandboxes.
 func (r *Runtime) ListSandboxStats(ctx context.Context, filter cri.Filter) ([]cri.SandboxStats, error) {
 	selection := wire.EncodeSandboxStatsFilter(filter)
 	response, err := r.runtime.ListPodSandboxStats(ctx, &v1.ListPodSandboxStatsRequest{Filter: selection})
@@ -80,13 +80,13 @@ func (r *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 	return r.failed(ctx, err)
 }
 
-// UpdateContainerResources changes what a container may use.
+// UpdateContainerResources changes the limits of a container.
 func (r *Runtime) UpdateContainerResources(ctx context.Context, id string, resources cri.Resources) error {
 	_, err := r.runtime.UpdateContainerResources(ctx, &v1.UpdateContainerResourcesRequest{ContainerId: id, Linux: wire.EncodeResources(resources)})
 	return r.failed(ctx, err)
 }
 
-// CgroupDriver tells who makes cgroups. Runtimes that cannot say fail with cri.ErrUnsupported.
+// CgroupDriver returns how cgroups are managed. Without support in the runtime it fails with cri.ErrUnsupported.
 func (r *Runtime) CgroupDriver(ctx context.Context) (cri.CgroupDriver, error) {
 	response, err := r.runtime.RuntimeConfig(ctx, &v1.RuntimeConfigRequest{})
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *Runtime) CgroupDriver(ctx context.Context) (cri.CgroupDriver, error) {
 	return wire.DecodeCgroupDriver(response.GetLinux().GetCgroupDriver()), nil
 }
 
-// UpdateRuntimeConfig tells the runtime of the node's pod network.
+// UpdateRuntimeConfig passes the node's pod CIDR to the runtime.
 func (r *Runtime) UpdateRuntimeConfig(ctx context.Context, podCIDR string) error {
 	_, err := r.runtime.UpdateRuntimeConfig(ctx, &v1.UpdateRuntimeConfigRequest{
 		RuntimeConfig: &v1.RuntimeConfig{NetworkConfig: &v1.NetworkConfig{PodCidr: podCIDR}},

@@ -2,11 +2,11 @@ package remote
 
 import "sync"
 
-// ownersLimit bounds what is remembered; no node runs so many containers.
+// ownersLimit bounds the cache; no node runs so many containers.
 const ownersLimit = 10_000
 
-// owners remembers which sandbox a container is in. CRI tells it in lists only, and it never
-// changes. The zero value is ready to use.
+// owners caches the sandbox of each container. CRI has it in lists only, and it never changes. The zero value is ready
+// to use.
 type owners struct {
 	mu        sync.Mutex
 	sandboxOf map[string]string

@@ -15,13 +15,13 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// DefaultEndpoint is where containerd listens.
+// DefaultEndpoint is containerd's.
 const DefaultEndpoint = "unix:///run/containerd/containerd.sock"
 
 // maxMessage is how large a message CRI allows, in bytes.
 const maxMessage = 16 << 20
 
-// connectTimeout is how long a runtime that accepts connections may take to say something.
+// connectTimeout bounds how long a runtime that accepted a connection may be silent.
 const connectTimeout = 3 * time.Second
 
 var (
@@ -36,12 +36,12 @@ var (
 	_ cri.Configured       = (*Runtime)(nil)
 )
 
-// Options of a Runtime. The zero value works.
+// Options of a Runtime. The zero value is ready to use.
 type Options struct {
 	// EventBuffer is how many events a reader may lag behind; 0 is 4,096.
 	EventBuffer int
-	// MaxBackoff is the longest time between two attempts to reconnect that nobody asked for;
-	// 0 is 1 s. A call that finds the runtime away makes the next attempt due at once.
+	// MaxBackoff is the longest time between two automatic attempts to reconnect; 0 is 1 s. A call that finds the
+	// runtime absent reconnects at once.
 	MaxBackoff time.Duration
 }
 
@@ -55,9 +55,8 @@ type Runtime struct {
 	owners   owners
 }
 
-// New makes a client of the runtime at an endpoint, which is an absolute path or
-// "unix://" and one; "" is DefaultEndpoint. It connects at the first call. An endpoint of another
-// form fails with cri.ErrInvalid.
+// New makes a client of the runtime at an endpoint: an absolute path, with or without "unix://"; "" is DefaultEndpoint.
+// It connects at the first call. Any other endpoint fails with cri.ErrInvalid.
 func New(endpoint string, o Options) (*Runtime, error) {
 	endpoint = cmp.Or(endpoint, DefaultEndpoint)
 	path := strings.TrimPrefix(strings.TrimPrefix(endpoint, "unix:"), "//")
@@ -84,8 +83,8 @@ func New(endpoint string, o Options) (*Runtime, error) {
 	}, nil
 }
 
-// Close ends the connection and with it every call and stream; later ones fail with
-// cri.ErrUnavailable. The runtime and its containers run on.
+// Close ends the connection and with it every call and stream; later ones fail with cri.ErrUnavailable. The runtime and
+// its containers keep running.
 func (r *Runtime) Close() error {
 	if err := r.conn.Close(); err != nil && !strings.Contains(err.Error(), "closing") {
 		return fmt.Errorf("closing the connection to %s: %w", r.endpoint, err)
@@ -93,5 +92,5 @@ func (r *Runtime) Close() error {
 	return nil
 }
 
-// Endpoint is where the runtime is, as "unix://" and a path.
+// Endpoint returns the runtime's address, "unix://" with a path.
 func (r *Runtime) Endpoint() string { return r.endpoint }

@@ -91,7 +91,7 @@ func TestUnavailable(t *testing.T) {
 	_ = os.Remove(stale)
 }
 
-// TestHungRuntime: a runtime that accepts connections and says nothing is not waited for for ever.
+// TestHungRuntime: a runtime that accepts connections and says nothing is not waited for forever.
 func TestHungRuntime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hung.sock")
 	listener, err := net.Listen("unix", path)

@@ -21,7 +21,7 @@ func (r *Runtime) Version(ctx context.Context) (cri.Version, error) {
 	return cri.Version{Name: response.GetRuntimeName(), Version: response.GetRuntimeVersion()}, nil
 }
 
-// Status says what the runtime can do now. A condition that it does not report is not ready.
+// Status returns the runtime's status. A missing condition is not ready.
 func (r *Runtime) Status(ctx context.Context) (cri.RuntimeStatus, error) {
 	response, err := r.runtime.Status(ctx, &v1.StatusRequest{})
 	if err != nil {

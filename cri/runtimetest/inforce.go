@@ -28,7 +28,7 @@ func (s suite) resources(t *testing.T) {
 	s.says(t, id, memoryLimit, "100663296")
 }
 
-// cpuGrows checks that work shows.
+// cpuGrows checks that CPU time grows with work.
 func (s suite) cpuGrows(t *testing.T) {
 	reader, ok := s.runtime.(cri.StatsReader)
 	if !ok {
@@ -57,8 +57,8 @@ func (s suite) cpuGrows(t *testing.T) {
 	}
 }
 
-// cgroupParent checks that a container is below the cgroup that its pod was given, as far as it can
-// see that: with version 2 it has a view of its own.
+// cgroupParent checks that a container is below its pod's cgroup, as far as it can see that: with version 2 it has a
+// view of its own.
 func (s suite) cgroupParent(t *testing.T) {
 	sandbox, id := s.shell(t, idle, nil)
 	parent := s.pods[sandbox].CgroupParent

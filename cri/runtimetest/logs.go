@@ -64,7 +64,7 @@ func (s suite) logRotation(t *testing.T) {
 	if err := s.runtime.StopContainer(s.context(t), id, s.Patience); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing may be lost or told twice.
+	// No line may be lost or duplicated.
 	all := append(logOf(t, path+".old"), logOf(t, path)...)
 	for i, l := range all {
 		if l.text != itoa(i) {

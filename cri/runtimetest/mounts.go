@@ -38,7 +38,7 @@ func (s suite) mounts(t *testing.T) {
 	}
 }
 
-// propagation mounts below a mount of a container, on the host and within.
+// propagation tests mounts below a mount of a container, made on the host and in the container.
 func (s suite) propagation(t *testing.T) {
 	dir := t.TempDir()
 	run(t, "mount", "-t", "tmpfs", "runtimetest", dir)
@@ -71,7 +71,7 @@ func (s suite) propagation(t *testing.T) {
 	}
 }
 
-// able reports whether the default handler can do something.
+// able reports whether the default handler supports a feature.
 func (s suite) able(t *testing.T, what func(cri.RuntimeHandler) bool) bool {
 	t.Helper()
 	status, err := s.runtime.Status(s.context(t))
@@ -86,7 +86,7 @@ func (s suite) able(t *testing.T, what func(cri.RuntimeHandler) bool) bool {
 	return false
 }
 
-// recursiveReadOnly needs a runtime that says it can.
+// recursiveReadOnly needs a runtime that supports it.
 func (s suite) recursiveReadOnly(t *testing.T) {
 	if !s.able(t, func(h cri.RuntimeHandler) bool { return h.RecursiveReadOnlyMounts }) {
 		t.Log("this runtime makes no mounts read-only recursively")

@@ -81,7 +81,7 @@ func (s suite) targetPIDs(t *testing.T) {
 	s.says(t, debugger, "tr '\\0' ' ' < /proc/1/cmdline", "sleep 27182 ")
 }
 
-// userNamespace needs a runtime that says it can.
+// userNamespace needs a runtime that supports it.
 func (s suite) userNamespace(t *testing.T) {
 	if !s.able(t, func(h cri.RuntimeHandler) bool { return h.UserNamespaces }) {
 		t.Log("this runtime makes no user namespaces")

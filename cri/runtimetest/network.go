@@ -13,7 +13,7 @@ import (
 // answering is a script that answers every connection to port 8080.
 const answering = "trap 'exit 0' TERM; while :; do echo hello | nc -l -p 8080 -w 1; done & wait"
 
-// greeting connects and returns what it is told.
+// greeting connects and returns what it reads.
 func greeting(address string) string {
 	conn, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
@@ -28,7 +28,7 @@ func greeting(address string) string {
 	return string(answer)
 }
 
-// podNetwork checks that a pod is reached at its address, from the node and from another pod.
+// podNetwork checks that a pod can be reached at its address, from the node and from another pod.
 func (s suite) podNetwork(t *testing.T) {
 	sandbox, _ := s.shell(t, answering, nil)
 	status, err := s.runtime.SandboxStatus(s.context(t), sandbox)
@@ -77,7 +77,7 @@ func (s suite) portMappings(t *testing.T) {
 	}
 }
 
-// failedSandbox checks that a sandbox that cannot be made is not there, nor in the way.
+// failedSandbox checks that a sandbox whose creation failed does not exist, and does not prevent the next attempt.
 func (s suite) failedSandbox(t *testing.T) {
 	ctx := s.context(t)
 	config := pod(t, "pod")

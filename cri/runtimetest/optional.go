@@ -25,8 +25,8 @@ func (s suite) containerNames(t *testing.T) {
 	}
 }
 
-// live opens a stream of events and waits until it tells of something. A runtime behind a socket may
-// take the request up after others that came later, so that the first changes go by.
+// live opens a stream of events and waits until it delivers one. A runtime behind a socket may handle the request after
+// later ones, and miss the first changes.
 func (s suite) live(t *testing.T, source cri.EventSource) cri.EventStream {
 	t.Helper()
 	ctx := s.context(t)
@@ -51,7 +51,7 @@ func (s suite) live(t *testing.T, source cri.EventSource) cri.EventStream {
 	}
 }
 
-// sandboxEvents checks that the end of a sandbox is told, under its own id.
+// sandboxEvents checks that the end of a sandbox is reported, under its own ID.
 func (s suite) sandboxEvents(t *testing.T) {
 	source, ok := s.runtime.(cri.EventSource)
 	if !ok {
@@ -176,7 +176,7 @@ func (s suite) filesystem(t *testing.T) {
 	})
 }
 
-// reopenLog checks the calls; see logRotation for what they do.
+// reopenLog checks the calls; logRotation checks their effect.
 func (s suite) reopenLog(t *testing.T) {
 	reopener, ok := s.runtime.(cri.LogReopener)
 	if !ok {
@@ -243,7 +243,7 @@ func (s suite) configured(t *testing.T) {
 	}
 }
 
-// streamURLs checks the calls; what their URLs lead to is tested where there is a Connector.
+// streamURLs checks the calls; the URLs are tested if there is a Connector.
 func (s suite) streamURLs(t *testing.T) {
 	streamer, ok := s.runtime.(cri.Streamer)
 	if !ok {

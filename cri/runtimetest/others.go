@@ -38,7 +38,7 @@ func (s suite) images(t *testing.T) {
 	}
 }
 
-// events checks that each change is told, in order, where the runtime tells of changes.
+// events checks that each change is reported, in order, if the runtime has events.
 func (s suite) events(t *testing.T) {
 	source, ok := s.runtime.(cri.EventSource)
 	if !ok {

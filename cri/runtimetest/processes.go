@@ -39,8 +39,8 @@ func (s suite) workingDir(t *testing.T) {
 	}
 }
 
-// imageDefaults checks that arguments alone keep the image's entry point away from nothing: busybox
-// has a command only, which arguments replace.
+// imageDefaults checks that arguments without a command replace the command of an image without an entry point, such as
+// busybox.
 func (s suite) imageDefaults(t *testing.T) {
 	status, lines := s.once(t, "", func(_ *cri.SandboxConfig, c *cri.ContainerConfig) {
 		c.Command, c.Args = nil, []string{"echo", "of", "args"}
@@ -69,7 +69,7 @@ func (s suite) exitBySignal(t *testing.T) {
 	}
 }
 
-// startFails checks what is told of a command that is not there.
+// startFails checks what is reported for a command that does not exist.
 func (s suite) startFails(t *testing.T) {
 	p := pod(t, "pod")
 	c := config(p, "main", Program{Image: s.Shell, Command: []string{"/no/such/command"}}, s.pull(t, Program{Image: s.Shell}))
@@ -157,8 +157,7 @@ func (s suite) execTimeout(t *testing.T) {
 	}
 }
 
-// terminal checks a container with a terminal: its output is one stream, and its lines end as those
-// of terminals do.
+// terminal checks a container with a terminal: its output is one stream, and its lines end as a terminal's.
 func (s suite) terminal(t *testing.T) {
 	_, lines := s.once(t, "test -t 0 && test -t 1 && echo terminal; echo err >&2", func(_ *cri.SandboxConfig, c *cri.ContainerConfig) {
 		c.TTY, c.Stdin = true, true
@@ -210,7 +209,7 @@ func (s suite) username(t *testing.T) {
 	s.says(t, id, "id -u", uid)
 }
 
-// strictGroups needs a runtime that says it can: groups of the image are not added.
+// strictGroups needs a runtime that supports it: groups of the image are not added.
 func (s suite) strictGroups(t *testing.T) {
 	status, err := s.runtime.Status(s.context(t))
 	if err != nil {

@@ -21,7 +21,7 @@ func (s suite) ready(t *testing.T) {
 	})
 }
 
-// restart checks that pods outlive the runtime's own process, and that streams of events do not.
+// restart checks that pods survive the runtime's own process, and that streams of events do not.
 func (s suite) restart(t *testing.T) {
 	if s.Restart == nil {
 		return
@@ -73,8 +73,8 @@ func (s suite) restart(t *testing.T) {
 	}
 }
 
-// restartProcesses checks that what happened meanwhile is known. The exit code may be lost: containerd
-// clears away a container of which nothing is left when it starts, and says "Unknown".
+// restartProcesses checks that events during the restart are known afterwards. The exit code may be lost: when
+// containerd starts, it clears a container whose process is gone, and reports "Unknown".
 func (s suite) restartProcesses(t *testing.T) {
 	if s.Restart == nil {
 		return

@@ -17,7 +17,7 @@ const (
 	capSysTime        = 25
 )
 
-// has reports whether the first process of a container has a capability in effect.
+// has reports whether the first process of a container has an effective capability.
 func (s suite) has(t *testing.T, id string, capability uint) bool {
 	t.Helper()
 	mask, err := strconv.ParseUint(s.sh(t, id, "grep ^CapEff: /proc/1/status | cut -f2"), 16, 64)

@@ -15,8 +15,8 @@ import (
 // idle is a script that runs until it is asked to stop.
 const idle = "trap 'exit 0' TERM; sleep 100000 & wait"
 
-// change adapts the configurations of a pod and its container; containers get the namespaces of
-// their pod unless they have others.
+// change adapts the configurations of a pod and its container; containers get the namespaces of their pod unless they
+// have others.
 type change func(*cri.SandboxConfig, *cri.ContainerConfig)
 
 // program is a shell that runs a script.
@@ -60,7 +60,7 @@ func (s suite) try(t *testing.T, id, script string) cri.ExecResult {
 	return result
 }
 
-// says fails the test unless a script prints what is wanted.
+// says fails the test unless a script prints the wanted text.
 func (s suite) says(t *testing.T, id, script, want string) {
 	t.Helper()
 	if got := s.sh(t, id, script); got != want {
@@ -76,7 +76,7 @@ func (s suite) fails(t *testing.T, id, script string) {
 	}
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition holds.
 func (s suite) eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(s.Patience); !so(); time.Sleep(20 * time.Millisecond) {
@@ -94,7 +94,7 @@ type line struct {
 	text   string
 }
 
-// logOf reads a container's log, of which every line must have the form that CRI prescribes.
+// logOf reads a container's log, whose lines must all have the format of CRI.
 func logOf(t *testing.T, path string) []line {
 	t.Helper()
 	file, err := os.Open(path)
@@ -123,7 +123,7 @@ func logOf(t *testing.T, path string) []line {
 	}
 }
 
-// text is what a stream of the log says.
+// text returns the text of one stream of the log.
 func text(lines []line, stream string) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -137,12 +137,12 @@ func text(lines []line, stream string) string {
 	return b.String()
 }
 
-// logPath is where a container's log must be.
+// logPath is the required path of a container's log.
 func (s suite) logPath(sandbox, name string) string {
 	return filepath.Join(s.pods[sandbox].LogDirectory, name, "0.log")
 }
 
-// once runs a script to its end and returns how it ended and what it said.
+// once runs a script to its end and returns its status and log.
 func (s suite) once(t *testing.T, script string, adapt change) (cri.ContainerStatus, []line) {
 	t.Helper()
 	sandbox, id := s.shell(t, script, adapt)

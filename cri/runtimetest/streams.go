@@ -10,20 +10,20 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Connector connects to the URLs that a cri.Streamer hands out, as kubectl does.
+// Connector connects to the URLs returned by a cri.Streamer, as kubectl does.
 type Connector interface {
-	// Stream connects the streams that are set to a URL of Exec or Attach, and returns when it is
-	// over. The code is that of the command.
+	// Stream connects the given streams to a URL of Exec or Attach, and returns when the session is over. The code is
+	// the command's.
 	Stream(ctx context.Context, url string, streams Streams) (code int, err error)
 	// Forward connects to a port by a URL of PortForward.
 	Forward(ctx context.Context, url string, port int32) (io.ReadWriteCloser, error)
 }
 
-// Streams are the client's ends; those that are nil are not wanted.
+// Streams are the client's ends of a connection.
 type Streams struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	TTY            bool
+	Stdin          io.Reader // nil: not connected
+	Stdout, Stderr io.Writer // nil: not connected
+	TTY            bool      // they are a terminal's
 }
 
 func (s suite) streamer(t *testing.T) (cri.Streamer, bool) {

@@ -10,47 +10,45 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Runtime is what is tested.
+// Runtime is the implementation under test.
 type Runtime interface {
 	cri.RuntimeService
 	cri.ImageService
 }
 
-// Program is a container that behaves in a known way.
+// Program is a container with known behavior.
 type Program struct {
-	Image         string
-	Command, Args []string
-	// Ready is a command that fails in it until it behaves as it should; nil is at once.
+	Image         string   // its name
+	Command, Args []string // as in cri.Process
+	// Ready is a command that fails in it until it behaves as expected; nil means at once.
 	Ready []string
 }
 
-// Options say what the tests may use and how patient they are.
+// Options configure the tests.
 type Options struct {
 	// Sleeper runs until it is asked to stop, and then exits with code 0 at once.
 	Sleeper Program
-	// Stubborn runs on when it is asked to stop.
+	// Stubborn keeps running when it is asked to stop.
 	Stubborn Program
 	// Failure exits with code 3 by itself, soon after its start.
 	Failure Program
 	// Success exits with code 0 by itself, soon after its start.
 	Success Program
-	// MissingImage is an image that cannot be pulled; empty skips nothing but that one check.
+	// MissingImage is an image that cannot be pulled; empty skips only that check.
 	MissingImage string
-	// Exec is a command that succeeds in Sleeper and prints ExecOutput; nil leaves out checks of
-	// its output.
+	// Exec is a command that succeeds in Sleeper and prints ExecOutput; nil skips checks of its output.
 	Exec       []string
 	ExecOutput string
-	// Shell is an image with a shell and the usual tools, such as busybox. Without it the runtime
-	// is taken for one that runs no processes, and what they would see is not tested.
+	// Shell is an image with a shell and the usual tools, such as busybox. Without it the suite assumes that the
+	// runtime runs no processes, and skips the checks inside them.
 	Shell string
-	// Pullable and Private are images that can be pulled and that nobody else uses, the second with
-	// Auth only; empty leaves those tests out.
+	// Pullable and Private are images that can be pulled and that nothing else uses, the second only with Auth; empty
+	// skips those tests.
 	Pullable, Private string
 	Auth              *cri.Auth
-	// Connect makes connections of URLs of a cri.Streamer; nil leaves those tests out.
+	// Connect connects to URLs of a cri.Streamer; nil skips those tests.
 	Connect Connector
-	// Restart ends the runtime by force, calls away, and starts it again, while containers run on; nil
-	// leaves those tests out.
+	// Restart kills the runtime, calls away, and starts it again, while containers keep running; nil skips those tests.
 	Restart func(t *testing.T, away func())
 	// Prepare changes the configuration of every sandbox before it is used, such as its cgroup
 	// parent; nil does nothing.
@@ -66,7 +64,7 @@ type suite struct {
 	pods    map[string]*cri.SandboxConfig // by sandbox id
 }
 
-// Run runs the whole suite. open returns a runtime to use in one test, and is called for each.
+// Run runs the whole suite. open returns the runtime for one test, and is called for each.
 func Run(t *testing.T, open func(t *testing.T) Runtime, o Options) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second
@@ -85,7 +83,7 @@ type test struct {
 	run  func(suite, *testing.T)
 }
 
-// contract are the tests that every runtime passes.
+// contract returns the tests for every runtime.
 func contract() []test {
 	return []test{
 		{"Status", suite.status},
@@ -125,7 +123,7 @@ func contract() []test {
 	}
 }
 
-// processes are the tests of runtimes that run real processes.
+// processes returns the tests for runtimes that run real processes.
 func processes() []test {
 	return []test{
 		{"Environment", suite.environment},
@@ -174,14 +172,14 @@ func processes() []test {
 	}
 }
 
-// context lasts for as long as the test may take.
+// context limits the duration of a test.
 func (s suite) context(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*s.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// pod describes a pod of this test.
+// pod returns the configuration of a pod of this test.
 func pod(t *testing.T, name string) cri.SandboxConfig {
 	uid := fmt.Sprintf("%s-%s-%d", t.Name(), name, time.Now().UnixNano())
 	return cri.SandboxConfig{
@@ -218,7 +216,7 @@ func (s suite) sandbox(t *testing.T, config cri.SandboxConfig) string {
 	return id
 }
 
-// config describes a container.
+// config returns the configuration of a container.
 func config(pod cri.SandboxConfig, name string, p Program, ref string) cri.ContainerConfig {
 	return cri.ContainerConfig{
 		Metadata: cri.ContainerMetadata{Name: name},
@@ -249,7 +247,7 @@ func (s suite) pull(t *testing.T, p Program) string {
 	return ref
 }
 
-// container makes a container, and starts it if asked to.
+// container creates a container, and optionally starts it.
 func (s suite) container(t *testing.T, sandbox string, c cri.ContainerConfig, start bool) string {
 	t.Helper()
 	id, err := s.runtime.CreateContainer(s.context(t), sandbox, c, *s.pods[sandbox])
@@ -264,7 +262,7 @@ func (s suite) container(t *testing.T, sandbox string, c cri.ContainerConfig, st
 	return id
 }
 
-// running is a pod with one container that runs.
+// running runs a pod with one container.
 func (s suite) running(t *testing.T, p Program) (sandbox, container string) {
 	t.Helper()
 	config0 := pod(t, "pod")
@@ -274,7 +272,7 @@ func (s suite) running(t *testing.T, p Program) (sandbox, container string) {
 	return sandbox, container
 }
 
-// settle waits until a program behaves as it should.
+// settle waits until a program behaves as expected.
 func (s suite) settle(t *testing.T, id string, p Program) {
 	t.Helper()
 	if p.Ready == nil {

@@ -25,7 +25,7 @@ func (s *imageServer) RemoveImage(ctx context.Context, r *v1.RemoveImageRequest)
 	return answer(&v1.RemoveImageResponse{}, s.images.RemoveImage(ctx, wire.DecodeImageSpec(r.GetImage())))
 }
 
-// ImageStatus tells of an image that is not there by saying nothing, as CRI has it.
+// ImageStatus returns an empty answer for a missing image, as CRI requires.
 func (s *imageServer) ImageStatus(ctx context.Context, r *v1.ImageStatusRequest) (*v1.ImageStatusResponse, error) {
 	image, err := s.images.ImageStatus(ctx, wire.DecodeImageSpec(r.GetImage()))
 	if errors.Is(err, cri.ErrNotFound) {

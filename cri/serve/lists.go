@@ -6,11 +6,10 @@ import (
 	v1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// chunk is how much goes into one message of a streamed list, in bytes, unless one item is larger.
+// chunk is the size of one message of a streamed list, in bytes, unless one item is larger.
 const chunk = 1 << 20
 
-// send streams the items of a list that was made whole, as CRI has it for nodes with so many that
-// they do not fit into one message (KEP-5825).
+// send streams the items of a complete list, as CRI defines for lists that do not fit into one message (KEP-5825).
 func send[T proto.Message, M any](out grpc.ServerStreamingServer[M], items []T, wrap func([]T) *M) error {
 	for first := 0; first < len(items); {
 		next, size := first+1, proto.Size(items[first])

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/cri/internal/wire"
 )
 
-// runtimeServer is CRI's RuntimeService, without what package cri has no words for.
+// runtimeServer is CRI's RuntimeService, without the calls that package cri does not have.
 type runtimeServer struct {
 	v1.UnimplementedRuntimeServiceServer
 	runtime cri.RuntimeService
@@ -71,7 +71,7 @@ func (s *runtimeServer) StopContainer(ctx context.Context, r *v1.StopContainerRe
 	return answer(&v1.StopContainerResponse{}, s.runtime.StopContainer(ctx, r.GetContainerId(), seconds(r.GetTimeout())))
 }
 
-// seconds makes a duration of what a client sent, as far as one can be that long.
+// seconds converts a client's number of seconds to a duration, limited to the longest one.
 func seconds(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Second)
 	return time.Duration(min(max(n, 0), most)) * time.Second

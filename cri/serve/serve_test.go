@@ -206,7 +206,7 @@ func TestOptionalParts(t *testing.T) {
 	}
 }
 
-// TestBrokenListener: a listener that fails is an error, and no goroutine waits for ever.
+// TestBrokenListener: a listener that fails is an error, and no goroutine waits forever.
 func TestBrokenListener(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "cri.sock"))
 	if err != nil {

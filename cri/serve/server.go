@@ -15,7 +15,7 @@ import (
 // maxMessage is how large a message CRI allows, in bytes.
 const maxMessage = 16 << 20
 
-// Runtime is what is served.
+// Runtime is the runtime to serve.
 type Runtime interface {
 	cri.RuntimeService
 	cri.ImageService
@@ -29,9 +29,8 @@ type Server struct {
 // New makes a server of a runtime.
 func New(runtime Runtime) *Server { return &Server{runtime: runtime} }
 
-// Run serves the listener's connections until the context ends, and then returns nil once every
-// call has returned; their contexts end too. It closes the listener. It may be called for several
-// listeners.
+// Run serves the listener's connections until the context ends, which also ends the contexts of calls, and returns nil
+// after every call has returned. It closes the listener. It may be called for several listeners.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.WaitForHandlers(true))
 	v1.RegisterRuntimeServiceServer(server, &runtimeServer{runtime: s.runtime})
@@ -62,7 +61,7 @@ func part[T any](runtime any, name string) (T, error) {
 	return none, wire.EncodeError(fmt.Errorf("%s: %w", name, cri.ErrUnsupported))
 }
 
-// answer makes a call's result of a message and the error beside it.
+// answer returns a call's message with its error converted.
 func answer[T any](message *T, err error) (*T, error) {
 	if err != nil {
 		return nil, wire.EncodeError(err)

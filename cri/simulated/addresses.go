@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// pool hands out the addresses of a prefix. Where it starts to look follows from what the address
-// is for, so that it does not depend on which pod came first.
+// pool allocates addresses of a prefix. Its search starts at a place derived from the owner, so that the result does
+// not depend on which pod came first.
 type pool struct {
 	prefix netip.Prefix
 	size   uint64 // usable addresses
@@ -39,7 +39,7 @@ func (p *pool) take(purpose string) (netip.Addr, error) {
 	}
 }
 
-// at is the prefix's address number n.
+// at returns address number n of the prefix.
 func (p *pool) at(n uint64) netip.Addr {
 	raw := p.prefix.Addr().AsSlice()
 	tail := raw[len(raw)-4:]

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// killedCode is the exit code of a process that was ended by force: 128 and SIGKILL.
+// killedCode is the exit code of a killed process: 128 and SIGKILL.
 const killedCode = 137
 
 // CreateContainer prepares a container. The sandbox's configuration is known already.
@@ -102,7 +102,7 @@ func (r *Runtime) process(id string) (Process, bool) {
 	return c.process, true
 }
 
-// exitAfter arms the container's timer, in place of one that is armed already. The lock is held.
+// exitAfter sets the container's timer, replacing an earlier one. The caller must hold the lock.
 func (r *Runtime) exitAfter(c *container, after time.Duration, code int32) {
 	r.stopTimer(c)
 	if after <= 0 {
@@ -130,7 +130,7 @@ func (r *Runtime) stopTimer(c *container) {
 	c.timer = nil
 }
 
-// exit ends a container that runs. The lock is held.
+// exit ends a running container. The caller must hold the lock.
 func (r *Runtime) exit(c *container, code int32) {
 	r.stopTimer(c)
 	if c.status.State != cri.ContainerRunning {
@@ -151,7 +151,7 @@ func (r *Runtime) exit(c *container, code int32) {
 	r.publish(cri.EventStopped, c.status.ID, c.sandbox.status.Metadata)
 }
 
-// StopContainer asks a container to end and waits until it has.
+// StopContainer asks a container to end and waits for it.
 func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	if err := r.perform(ctx, r.containerOperation(StopContainer, id)); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 	}
 }
 
-// askToStop arranges the end of a container and returns what is closed then.
+// askToStop schedules the end of a container and returns the channel that is closed then.
 func (r *Runtime) askToStop(id string, grace time.Duration) (<-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,8 +196,7 @@ func (r *Runtime) askToStop(id string, grace time.Duration) (<-chan struct{}, er
 	return c.done, nil
 }
 
-// end says when and how a container ends that was asked to: by force, unless it does so itself
-// before.
+// end returns when and how a stopping container ends: it is killed, unless it ends by itself before.
 func (c *container) end() (at time.Time, code int32) {
 	at, code = c.kill, killedCode
 	if c.kill.Equal(c.asked) {
@@ -271,7 +270,7 @@ func (r *Runtime) ListContainers(ctx context.Context, filter cri.Filter) ([]cri.
 	return list, nil
 }
 
-// selected are the containers that match, newest first. The lock is held.
+// selected returns the matching containers, newest first. The caller must hold the lock.
 func (r *Runtime) selected(filter cri.Filter) []*container {
 	var found []*container
 	for id, c := range r.containers {
@@ -285,7 +284,7 @@ func (r *Runtime) selected(filter cri.Filter) []*container {
 	return found
 }
 
-// ExecSync asks the container's program for an answer.
+// ExecSync calls the Exec of the container's program.
 func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (cri.ExecResult, error) {
 	if timeout > 0 {
 		limited, cancel := context.WithTimeout(ctx, timeout)
@@ -323,14 +322,14 @@ func (r *Runtime) executable(id string) (answer func([]string) cri.ExecResult, r
 	return c.program.Exec, !time.Now().Before(c.status.StartedAt.Add(c.program.ReadyAfter)), nil
 }
 
-// Ready reports whether a container runs and has done so for its program's ReadyAfter: what a
-// network probe of a simulated container asks.
+// Ready reports whether a container has been running for its program's ReadyAfter: the answer to a network probe of a
+// simulated container.
 func (r *Runtime) Ready(id string) bool {
 	_, ready, err := r.executable(id)
 	return err == nil && ready
 }
 
-// Exit makes a running container end now by itself, as if its process had.
+// Exit makes a running container end now, as if its process had exited.
 func (r *Runtime) Exit(id string, code int32) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,7 @@ type stream struct {
 	err     error
 }
 
-// Events opens a stream of what happens from now on.
+// Events opens a stream of events from now on.
 func (r *Runtime) Events(ctx context.Context) (cri.EventStream, error) {
 	if err := r.perform(ctx, Operation{Verb: List}); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (r *Runtime) Events(ctx context.Context) (cri.EventStream, error) {
 	return s, nil
 }
 
-// publish tells every reader. The runtime's lock is held, so all see the same order.
+// publish sends an event to every reader. The caller holds the runtime's lock, so all readers see the same order.
 func (r *Runtime) publish(kind cri.EventType, id string, pod cri.SandboxMetadata) {
 	event := cri.Event{Type: kind, ID: id, Pod: pod, At: time.Now()}
 	for s := range r.streams {
@@ -68,7 +68,7 @@ func (s *stream) notify() {
 	}
 }
 
-// Next returns what happened since the last call.
+// Next returns the events since the last call.
 func (s *stream) Next(ctx context.Context) ([]cri.Event, error) {
 	for {
 		s.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// PullImage takes an image from a registry that has everything; see Options.Behave for others.
+// PullImage pulls from a registry that has every image; see Options.Behave for failures.
 func (r *Runtime) PullImage(ctx context.Context, image cri.ImageSpec, _ *cri.Auth) (string, error) {
 	if image.Image == "" {
 		return "", fmt.Errorf("image without a name: %w", cri.ErrInvalid)
@@ -23,7 +23,7 @@ func (r *Runtime) PullImage(ctx context.Context, image cri.ImageSpec, _ *cri.Aut
 	return reference(r.images.add(image.Image)), nil
 }
 
-// RemoveImage forgets an image.
+// RemoveImage removes an image.
 func (r *Runtime) RemoveImage(ctx context.Context, image cri.ImageSpec) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (r *Runtime) RemoveImage(ctx context.Context, image cri.ImageSpec) error {
 	return nil
 }
 
-// ImageStatus describes an image that is there.
+// ImageStatus describes an existing image.
 func (r *Runtime) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Image, error) {
 	if err := r.perform(ctx, Operation{Verb: List, Image: image.Image}); err != nil {
 		return cri.Image{}, err
@@ -52,7 +52,7 @@ func (r *Runtime) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Ima
 	return copyImage(found), nil
 }
 
-// ListImages returns the images that are there.
+// ListImages returns the existing images.
 func (r *Runtime) ListImages(ctx context.Context) ([]cri.Image, error) {
 	if err := r.perform(ctx, Operation{Verb: List}); err != nil {
 		return nil, err
@@ -67,14 +67,13 @@ func (r *Runtime) ListImages(ctx context.Context) ([]cri.Image, error) {
 	return list, nil
 }
 
-// library is the images that are there, by their names.
+// library is the store of images, by name.
 type library struct {
 	byName map[string]cri.Image
 	size   uint64 // of each, in bytes
 }
 
-// add makes an image of that name known. The digests follow from the name, so an image is the
-// same on every node.
+// add adds an image of that name. Its digests are derived from the name, so an image is the same on every node.
 func (l library) add(name string) cri.Image {
 	name = Normalize(name)
 	if image, ok := l.byName[name]; ok {
@@ -107,7 +106,7 @@ func (l library) find(name string) (cri.Image, bool) {
 	return cri.Image{}, false
 }
 
-// reference is what names exactly this image.
+// reference returns the reference of exactly this image.
 func reference(image cri.Image) string { return image.Digests[0] }
 
 func copyImage(i cri.Image) cri.Image {
@@ -115,8 +114,8 @@ func copyImage(i cri.Image) cri.Image {
 	return i
 }
 
-// Normalize writes an image's name in full, as runtimes do: with registry, and with tag "latest"
-// when it has neither tag nor digest.
+// Normalize returns an image's full name, as runtimes do: with registry, and with tag "latest" if it has neither tag
+// nor digest.
 func Normalize(name string) string {
 	first, rest, slash := strings.Cut(name, "/")
 	switch {

@@ -7,8 +7,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// ReopenContainerLog does what can be done without a log: it fails for a container that does not
-// run.
+// ReopenContainerLog has no log to reopen: it only fails for a container that does not run.
 func (r *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 	if err := r.perform(ctx, r.containerOperation(List, id)); err != nil {
 		return err
@@ -17,7 +16,7 @@ func (r *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 	return err
 }
 
-// UpdateContainerResources changes what the container's status tells.
+// UpdateContainerResources changes the resources in the container's status.
 func (r *Runtime) UpdateContainerResources(ctx context.Context, id string, resources cri.Resources) error {
 	if err := r.perform(ctx, r.containerOperation(UpdateResources, id)); err != nil {
 		return err
@@ -36,7 +35,7 @@ func (r *Runtime) UpdateContainerResources(ctx context.Context, id string, resou
 	return nil
 }
 
-// merge takes from b what is set there.
+// merge overrides a with the values set in b.
 func merge(a, b cri.Resources) cri.Resources {
 	for _, pair := range [][2]*int64{
 		{&a.CPUShares, &b.CPUShares}, {&a.CPUQuota, &b.CPUQuota}, {&a.CPUPeriod, &b.CPUPeriod},

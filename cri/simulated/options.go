@@ -7,10 +7,10 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Verb is an operation of the runtime that a behaviour can bend.
+// Verb is an operation of the runtime that Options.Behave can change.
 type Verb string
 
-// The verbs, one for each method that changes something or may take long in a real runtime.
+// The verbs, one for each method that changes something or may be slow in a real runtime.
 const (
 	RunSandbox      Verb = "RunPodSandbox"
 	StopSandbox     Verb = "StopPodSandbox"
@@ -26,22 +26,22 @@ const (
 	List Verb = "List"
 )
 
-// Operation is a call that is about to happen. Fields that mean nothing to the verb are empty.
+// Operation is a call that is about to happen. Fields that do not apply to the verb are empty.
 type Operation struct {
 	Verb Verb
 	// Pod is the sandbox's metadata.
 	Pod cri.SandboxMetadata
 	// Container is the container's metadata.
-	Container cri.ContainerMetadata
-	// Image is the image's name as the caller wrote it.
+	Container cri.ContainerMetadata // its own
+	// Image is the image's name as passed by the caller.
 	Image string
 	// Command is what Exec runs.
 	Command []string
 }
 
-// Outcome is what becomes of an operation. The zero value is success at once.
+// Outcome decides the outcome of an operation. The zero value is success at once.
 type Outcome struct {
-	// Delay is how long the operation takes, be it to succeed or to fail.
+	// Delay is how long the operation takes, whether it succeeds or fails.
 	Delay time.Duration
 	// Err makes it fail; wrap the errors of package cri to be specific.
 	Err error
@@ -49,8 +49,8 @@ type Outcome struct {
 	Hang bool
 }
 
-// Program is how a container behaves once started. The zero value runs for ever and exits with
-// code 0 as soon as it is asked to.
+// Program is how a container behaves once started. The zero value runs forever and exits with code 0 as soon as it is
+// asked to.
 type Program struct {
 	// Exits makes the container end by itself, After it started, with ExitCode.
 	Exits    bool
@@ -63,41 +63,40 @@ type Program struct {
 	// StopAfter is how long it takes to end when asked to, and StopCode its exit code then.
 	StopAfter time.Duration
 	StopCode  int32
-	// IgnoresStop makes it run on until the grace period is over; like any container that is
-	// ended by force it then exits with code 137.
+	// IgnoresStop makes it run until the grace period is over; like any killed container it then exits with code 137.
 	IgnoresStop bool
-	// ReadyAfter is how long after its start probes begin to succeed: Exec without an answer of
-	// its own fails until then, and so does Ready.
+	// ReadyAfter is how long after its start probes begin to succeed: until then, Ready is false and commands without
+	// an Exec fail.
 	ReadyAfter time.Duration
 	// Exec answers commands; nil succeeds with no output once ReadyAfter has passed.
 	Exec func(command []string) cri.ExecResult
-	// NanoCores, in billionths of a core, and Memory, in bytes, are what statistics tell of it; 0 is
-	// a thousandth of a core and 1 MiB.
+	// NanoCores, in billionths of a core, and Memory, in bytes, are its usage in statistics; 0 is a thousandth of a
+	// core and 1 MiB.
 	NanoCores, Memory uint64
 }
 
-// Process is a container that asks for its program.
+// Process is a container about to start.
 type Process struct {
-	Pod       cri.SandboxMetadata
-	Container cri.ContainerMetadata
-	Image     string
+	Pod       cri.SandboxMetadata   // of its sandbox
+	Container cri.ContainerMetadata // its own
+	Image     string                // its name
 	// Command and Args are those of the container's configuration.
 	Command, Args []string
 }
 
-// Options of a Runtime. The zero value works.
+// Options of a Runtime. The zero value is ready to use.
 type Options struct {
-	// Behave decides what becomes of an operation; nil lets all succeed at once. It is called
-	// without locks held, possibly from many goroutines at once.
+	// Behave decides the outcome of an operation; nil lets all succeed at once. It is called without locks held,
+	// possibly from many goroutines at once.
 	Behave func(Operation) Outcome
-	// Program decides how a container behaves, asked once at every start; nil is the zero Program.
+	// Program decides how a container behaves, called once at every start; nil is the zero Program.
 	Program func(Process) Program
-	// Addresses are given to pods; the zero value is 10.88.0.0/16. Network and broadcast address
-	// and the first address are left out.
+	// Addresses is the pods' prefix; the zero value is 10.88.0.0/16. Network and broadcast address and the first
+	// address are not used.
 	Addresses netip.Prefix
-	// Images are there from the start.
+	// Images exist from the start.
 	Images []string
-	// ImageSize is what every image is said to weigh, in bytes; 0 is 50 MB.
+	// ImageSize is the reported size of every image, in bytes; 0 is 50 MB.
 	ImageSize uint64
 	// EventBuffer is how many events a reader may lag behind; 0 is 4,096.
 	EventBuffer int

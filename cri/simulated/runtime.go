@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Name and version that the Runtime gives for itself.
+// Name and version that the Runtime reports.
 const (
 	Name    = "simulated"
 	version = "1.0"
@@ -64,7 +64,7 @@ type container struct {
 	process  Process
 	program  Program
 	asked    time.Time     // when it was first asked to stop
-	kill     time.Time     // when it is ended by force, once asked
+	kill     time.Time     // when it will be killed, once asked to stop
 	timer    *time.Timer   // its next end, if any
 	done     chan struct{} // closed when it has exited
 }
@@ -95,8 +95,8 @@ func New(o Options) *Runtime {
 	return r
 }
 
-// Close ends the runtime as a power cut would: the timers of its containers stop, streams of
-// events end and every later call fails with cri.ErrUnavailable. It may be called more than once.
+// Close ends the runtime like a power cut: the timers of its containers stop, streams of events end and every later
+// call fails with cri.ErrUnavailable. It may be called more than once.
 func (r *Runtime) Close() {
 	r.mu.Lock()
 	if !r.closed {
@@ -120,8 +120,7 @@ func (r *Runtime) SetStatus(s cri.RuntimeStatus) {
 	r.condition = s
 }
 
-// perform lets the behaviour have its way with an operation. A nil result means that the
-// operation takes place.
+// perform applies Options.Behave to an operation. A nil result means that the operation takes place.
 func (r *Runtime) perform(ctx context.Context, op Operation) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -163,7 +162,7 @@ func (r *Runtime) pause(ctx context.Context, out Outcome) error {
 	}
 }
 
-// identify derives an id of the usual form from what something is for.
+// identify derives an ID of the usual form from the owner's identity.
 func identify(parts ...any) string {
 	sum := sha256.Sum256(fmt.Append(nil, parts...))
 	return hex.EncodeToString(sum[:])

@@ -44,7 +44,7 @@ func (r *Runtime) RunPodSandbox(ctx context.Context, config cri.SandboxConfig) (
 	return status.ID, nil
 }
 
-// StopPodSandbox ends the sandbox's containers by force and frees its address.
+// StopPodSandbox kills the sandbox's containers and frees its address.
 func (r *Runtime) StopPodSandbox(ctx context.Context, id string) error {
 	if err := r.perform(ctx, r.sandboxOperation(StopSandbox, id)); err != nil {
 		return err

@@ -9,13 +9,13 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// What a running container is said to use, unless its Program says otherwise.
+// The reported usage of a running container, unless its Program sets others.
 const (
 	usualNanoCores = 1_000_000 // a thousandth of a core
 	usualMemory    = 1 << 20
 )
 
-// ListContainerStats tells what the running containers that match are said to use.
+// ListContainerStats returns the reported usage of the matching running containers.
 func (r *Runtime) ListContainerStats(ctx context.Context, filter cri.Filter) ([]cri.ContainerStats, error) {
 	if err := r.perform(ctx, Operation{Verb: List}); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (r *Runtime) ListContainerStats(ctx context.Context, filter cri.Filter) ([]
 	return list, nil
 }
 
-// ListSandboxStats tells what the sandboxes that match are said to use: what their containers do.
+// ListSandboxStats returns the reported usage of the matching sandboxes: that of their containers.
 func (r *Runtime) ListSandboxStats(ctx context.Context, filter cri.Filter) ([]cri.SandboxStats, error) {
 	if err := r.perform(ctx, Operation{Verb: List}); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (r *Runtime) ListSandboxStats(ctx context.Context, filter cri.Filter) ([]cr
 	return list, nil
 }
 
-// stats follow from the program and how long it has run.
+// stats derives the usage from the program and its running time.
 func (c *container) stats(now time.Time) cri.ContainerStats {
 	rate := cmp.Or(c.program.NanoCores, usualNanoCores)
 	memory := cmp.Or(c.program.Memory, usualMemory)

@@ -16,12 +16,12 @@ import (
 const (
 	remembered      = 4096             // events, groups and objects
 	combineFrom     = 10               // different messages in a group
-	combineInterval = 10 * time.Minute // of silence end a group
+	combineInterval = 10 * time.Minute // of silence that end a group
 	spamBurst       = 25
 	spamRate        = rate.Limit(1. / 300)
 )
 
-// counts is the style of core/v1: an event that is seen again gets a higher count.
+// counts writes events as core/v1 does: a repeated event gets a higher count.
 type counts struct {
 	options Options
 	groups  *lru.Cache // groupKey → *group
@@ -33,13 +33,13 @@ func newCounts(options Options) *counts {
 	return &counts{options: options, groups: lru.New(remembered), seen: lru.New(remembered), spam: lru.New(remembered)}
 }
 
-// spamKey is about what one sender may say only so much.
+// spamKey identifies a source and an object, whose events are rate-limited together.
 type spamKey struct {
 	about     corev1.ObjectReference
 	eventType string
 }
 
-// groupKey is what events have in common that differ only in their message.
+// groupKey is what events that differ only in their message have in common.
 type groupKey struct {
 	spamKey
 	reason string
@@ -103,7 +103,7 @@ func (c *counts) take(o observed) *write {
 	return w
 }
 
-// combine tells whether a group has so many different messages that they become one event.
+// combine reports whether a group has so many different messages that they become one event.
 func (c *counts) combine(k groupKey, o observed) bool {
 	g := &group{}
 	if found, ok := c.groups.Get(k); ok && o.at.Sub(found.(*group).last) <= combineInterval {
@@ -115,7 +115,7 @@ func (c *counts) combine(k groupKey, o observed) bool {
 		return false
 	}
 	if len(g.messages)+1 >= combineFrom {
-		return true // the messages stay those that have events of their own
+		return true // messages with events of their own stay
 	}
 	g.messages = append(g.messages, o.Message)
 	return false
@@ -140,7 +140,7 @@ func (c *counts) event(o observed) *corev1.Event {
 	}
 }
 
-// countPatch is what changes when an event is seen again.
+// countPatch is the change of a repeated event.
 type countPatch struct {
 	Count         int32       `json:"count"`
 	LastTimestamp metav1.Time `json:"lastTimestamp"`

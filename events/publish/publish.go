@@ -28,20 +28,20 @@ type Client interface {
 	client.Patcher
 }
 
-// Options of a Publisher. The zero value is ready to use, but says nothing about the sender.
+// Options of a Publisher. The zero value is ready to use, but does not name the sender.
 type Options struct {
-	// Component is who reports, such as "deployment-controller" or "kubelet": the source's
-	// component and the reporting controller.
+	// Component is the reporter, such as "deployment-controller" or "kubelet": the source's component and the reporting
+	// controller.
 	Component string
 	// Host is where it runs, such as the node of a kubelet: the source's host and, in core/v1,
 	// the reporting instance. In events.k8s.io/v1 the instance is Component-Host.
 	Host string
 	// Queue is how many events may wait to be written; 0 means 1000.
 	Queue int
-	// Grace is how long Run goes on writing what is in the queue when its context has ended;
-	// 0 means a second, and a negative one drops the queue.
+	// Grace is how long Run keeps writing queued events after its context has ended; 0 means a second, and a negative
+	// one drops the queue.
 	Grace time.Duration
-	// Logger is told about events that could not be written; nil discards.
+	// Logger logs events that could not be written; nil discards.
 	Logger *slog.Logger
 }
 
@@ -63,7 +63,7 @@ type Publisher struct {
 
 var _ events.Recorder = (*Publisher)(nil)
 
-// observed is an event and when it happened.
+// observed is an event with its time.
 type observed struct {
 	events.Event
 	at time.Time
@@ -75,21 +75,20 @@ type style interface {
 	take(o observed) *write
 	// tick returns what is due at a time, with what is to be done after it was written.
 	tick(now time.Time) []*write
-	// every is how often tick wants to be called; 0 is never.
+	// every is how often to call tick; 0 is never.
 	every() time.Duration
 }
 
 // write is one request to the server.
 type write struct {
 	resource schema.GroupVersionResource
-	// event is the whole object; patch, when set, is the fields to merge into the object of that
-	// name, which is tried first.
+	// event is the whole object; patch, if set, is tried first: the fields to merge into the object of that name.
 	event interface {
 		runtime.Object
 		metav1.Object
 	}
 	patch any
-	// retryExists says that an event of that name may be there soon and can be patched then.
+	// retryExists says that if an event of that name exists by now, it can be patched.
 	retryExists bool
 }
 
@@ -128,9 +127,8 @@ func (p *Publisher) Record(e events.Event) {
 	}
 }
 
-// Dropped returns how many events were given up: refused by the server, too many, or too late.
-// Events that were counted into another one are not among them, nor are those of objects about
-// which too much is said.
+// Dropped returns how many events were given up: refused by the server, too many, or too late. It does not include
+// events that were counted into another one, nor rate-limited ones.
 func (p *Publisher) Dropped() int64 { return p.dropped.Load() }
 
 func (p *Publisher) drop(level slog.Level, why string, e events.Event, err error) {
@@ -139,8 +137,8 @@ func (p *Publisher) drop(level slog.Level, why string, e events.Event, err error
 		"kind", e.Regarding.Kind, "namespace", e.Regarding.Namespace, "name", e.Regarding.Name, "reason", e.Reason, "message", e.Message)
 }
 
-// Run writes events until the context ends, then what is queued still, once each, for as long
-// as Options.Grace. It returns nil.
+// Run writes events until the context ends, then tries each queued event once, for at most Options.Grace. It returns
+// nil.
 func (p *Publisher) Run(ctx context.Context) error {
 	var ticks <-chan time.Time
 	if d := p.style.every(); d > 0 {
@@ -169,11 +167,11 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// flush writes what was taken from the queue already and what is there, without retrying.
+// flush writes events already taken from the queue and those in it, without retrying.
 func (p *Publisher) flush(ctx context.Context, taken ...observed) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.Grace)
 	defer cancel()
-	for waiting := len(p.queue); waiting > 0; waiting-- { // more may come; they came too late
+	for waiting := len(p.queue); waiting > 0; waiting-- { // later ones are too late
 		taken = append(taken, <-p.queue)
 	}
 	for _, o := range taken {
@@ -193,13 +191,13 @@ func (p *Publisher) publish(ctx context.Context, o observed, tries int) {
 	if err := p.attempt(ctx, w, tries); err != nil {
 		level := slog.LevelWarn
 		if ctx.Err() != nil || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			level = slog.LevelDebug // as upstream: nobody can help it
+			level = slog.LevelDebug // as upstream: it is not actionable
 		}
 		p.drop(level, "not written", o.Event, err)
 	}
 }
 
-// attempt writes w, several times if the server cannot be reached.
+// attempt writes w, with retries if the server cannot be reached.
 func (p *Publisher) attempt(ctx context.Context, w *write, tries int) error {
 	for n := 1; ; n++ {
 		again, err := p.send(ctx, w)
@@ -217,7 +215,7 @@ func (p *Publisher) attempt(ctx context.Context, w *write, tries int) error {
 	}
 }
 
-// send writes w once and tells whether an error is worth another try.
+// send writes w once and reports whether an error is worth a retry.
 func (p *Publisher) send(ctx context.Context, w *write) (again bool, err error) {
 	t := client.Target{Resource: w.resource, Namespace: w.event.GetNamespace(), Name: w.event.GetName()}
 	if w.patch != nil {
@@ -229,21 +227,21 @@ func (p *Publisher) send(ctx context.Context, w *write) (again bool, err error) 
 		if !apierrors.IsNotFound(err) {
 			return unanswered(err), err
 		}
-		// Its time on the server was up: make it again.
+		// It expired on the server: create it again.
 	}
 	_, err = p.client.Create(ctx, t, w.event, metav1.CreateOptions{})
 	return unanswered(err) || w.retryExists && apierrors.IsAlreadyExists(err), err
 }
 
-// unanswered tells whether an error is of the way to the server, rather than its answer.
+// unanswered reports whether an error concerns the connection, rather than being the server's answer.
 func unanswered(err error) bool {
 	var answer apierrors.APIStatus
 	return !errors.As(err, &answer)
 }
 
-// nameOf makes the name of an event about an object: the object's name and the nanosecond, as
-// upstream does. Within virtual time many events share a nanosecond, so it is moved by up to a
-// millisecond by a hash of what is said, which is the same in every run.
+// nameOf makes the name of an event about an object: the object's name and the nanosecond, as upstream does. In virtual
+// time many events share a nanosecond, so it is moved by up to a millisecond by a hash of the content, which is the
+// same in every run.
 func nameOf(o observed, options Options) string {
 	h := fnv.New32a()
 	for _, s := range []string{options.Component, options.Host, o.Type, o.Reason, o.Action, o.Message} {
@@ -255,13 +253,13 @@ func nameOf(o observed, options Options) string {
 	if len(validation.NameIsDNSSubdomain(name, false)) == 0 {
 		return name
 	}
-	// Names of some kinds, such as roles, are no names for events.
+	// Names of some kinds, such as roles, are not valid for events.
 	h64 := fnv.New64a()
 	_, _ = h64.Write([]byte(o.Regarding.Name))
 	return fmt.Sprintf("%x.%x", h64.Sum64(), nanos)
 }
 
-// namespaceOf is where an event about an object is: with it, or in default for cluster kinds.
+// namespaceOf is the namespace of an event about an object: the object's, or default for cluster-scoped ones.
 func namespaceOf(about corev1.ObjectReference) string {
 	if about.Namespace == "" {
 		return metav1.NamespaceDefault

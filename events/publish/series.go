@@ -12,11 +12,11 @@ import (
 
 // The times of upstream's event series.
 const (
-	finishAfter  = 6 * time.Minute  // of silence a series is over
-	refreshEvery = 30 * time.Minute // the count of a series that goes on is written
+	finishAfter  = 6 * time.Minute  // of silence end a series
+	refreshEvery = 30 * time.Minute // how often the count of a running series is written
 )
 
-// series is the style of events.k8s.io/v1: an event that is seen again becomes a series.
+// series writes events as events.k8s.io/v1 does: a repeated event becomes a series.
 type series struct {
 	options   Options
 	instance  string
@@ -62,8 +62,7 @@ func (s *series) take(o observed) *write {
 	}
 }
 
-// tick writes the count of series that are over, and of all when it is time for that, so that
-// the server does not take them for old.
+// tick writes the count of ended series, and from time to time that of all, so that the server does not expire them.
 func (s *series) tick(now time.Time) []*write {
 	refresh := !s.refreshed.IsZero() && now.Sub(s.refreshed) >= refreshEvery
 	if refresh || s.refreshed.IsZero() {
@@ -107,7 +106,7 @@ func (s *series) event(o observed) *eventsv1.Event {
 	}
 }
 
-// seriesPatch is what changes when an event is seen again.
+// seriesPatch is the change of a repeated event.
 type seriesPatch struct {
 	Series *eventsv1.EventSeries `json:"series"`
 }

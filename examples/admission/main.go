@@ -1,5 +1,5 @@
-// Admission is an admission plugin of one's own: no image without a fixed tag. The program
-// starts a control plane with it and tries two pods; plugin_test.go tests it without one.
+// Admission is a custom admission plugin: it refuses images without a fixed tag. The program starts a control plane
+// with it and creates two pods; plugin_test.go tests it without one.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// FixedTags refuses pods whose images could be another one tomorrow.
+// FixedTags refuses pods whose images may change without notice.
 func FixedTags() admission.Validator {
 	return admission.ValidatorFunc("FixedTags", func(_ context.Context, r *admission.Request) error {
 		pod, ok := r.Object.(*corev1.Pod)

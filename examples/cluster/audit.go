@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/audit"
 )
 
-// retention is what the flags say of how long the audit log is kept. The flags are kube-apiserver's.
+// retention holds the flags for keeping the audit log. The flags are kube-apiserver's.
 type retention struct {
 	days, files, size int
 	named             []string // the flags that were given
@@ -22,7 +22,7 @@ const (
 	auditDays  = 30
 	auditFiles = 50
 	auditSize  = 20 // MiB
-	// maxDays and maxSize are more than anybody means.
+	// maxDays and maxSize are upper limits for plausible values.
 	maxDays = 36500
 	maxSize = 1 << 20
 )
@@ -33,7 +33,7 @@ func (r *retention) define(f *flag.FlagSet) {
 	f.IntVar(&r.size, "audit-log-maxsize", auditSize, "")
 }
 
-// check is called when the flags are read.
+// check is called after the flags have been parsed.
 func (r *retention) check(f *flag.FlagSet, file string) error {
 	f.Visit(func(given *flag.Flag) {
 		if strings.HasPrefix(given.Name, "audit-log-max") {
@@ -53,7 +53,7 @@ func (r *retention) check(f *flag.FlagSet, file string) error {
 	return nil
 }
 
-// options are those of the file.
+// options returns those of the file.
 func (r *retention) options() audit.FileOptions {
 	o := audit.FileOptions{MaxSize: int64(r.size) << 20, Keep: r.files, MaxAge: time.Duration(r.days) * 24 * time.Hour}
 	if r.size == 0 {
@@ -65,20 +65,20 @@ func (r *retention) options() audit.FileOptions {
 	return o
 }
 
-// strangers is how much the log tells of those who have not authenticated: in the time that files are kept at most a
-// quarter of what they hold.
+// strangers limits the log of unauthenticated requests: over the time that files are kept, it may take at most a
+// quarter of their size.
 func (r *retention) strangers() audit.Budget {
 	o := r.options()
 	if r.days == 0 || r.files == 0 || r.size == 0 {
-		return audit.Budget{} // nothing is removed for want of room, or not by age: the standard
+		return audit.Budget{} // nothing is removed by size, or not by age: the default
 	}
-	const least = 64 << 10 // what is of use, at once
+	const least = 64 << 10 // the minimum for a burst to be useful
 	all := o.MaxSize / 4 * int64(r.files+1)
 	parts := max(1, min(int64(o.MaxAge/(3*time.Hour)), all/least))
 	return audit.Budget{Bytes: all / parts, Every: o.MaxAge / time.Duration(parts)}
 }
 
-// audit opens the log that the flags ask for, nil for none. It is closed when the last request was answered.
+// audit opens the log that the flags request, nil for none. It is closed after the last request has been answered.
 func (s *settings) audit() (*audit.Log, func() error, error) {
 	if s.auditLog == "" {
 		return nil, func() error { return nil }, nil
@@ -95,8 +95,8 @@ func (s *settings) audit() (*audit.Log, func() error, error) {
 	return log, func() error { return errors.Join(log.Flush(), file.Close()) }, nil
 }
 
-// defaultPolicy tells who did what, without what they sent and got. Probes of those who are nobody would take the place
-// of what else such do.
+// defaultPolicy records who did what, without bodies of requests and responses. Unauthenticated probes are left out:
+// they would crowd out other unauthenticated requests.
 const defaultPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/metrics"
 )
 
-// consumption is what the nodes that run know of what they use, for kubectl top.
+// consumption holds what running nodes report about their usage, for kubectl top.
 type consumption struct {
 	mu    sync.Mutex
 	nodes map[string]running

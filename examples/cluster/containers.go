@@ -23,24 +23,24 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// machines are nodes of real containers on this machine: a containerd, a bridge and a subnet each.
+// machines are nodes of real containers on this machine, each with its own containerd, bridge and subnet.
 type machines struct {
 	settings settings
 	tools    nodetools.Tools
 	archives []string // images to load at start
-	// authority makes the certificates of the nodes' servers.
+	// authority issues the certificates of the nodes' servers.
 	authority *pki.Authority
-	// mirror serves the archives to the nodes' containerds, so that pods whose images are pulled
-	// always find them; nil without archives.
+	// mirror serves the archives to the nodes' containerds: pods whose images are always pulled find them, too. It is
+	// nil without archives.
 	mirror *mirror
 	usage  consumption
 	out    io.Writer
 
-	mu sync.Mutex // writes to out
+	mu sync.Mutex // guards writes to out
 }
 
-// newMachines finds what nodes of real containers need. An error that is
-// nodetools.ErrUnsupported tells that this machine cannot run any.
+// newMachines finds what nodes of real containers need. An error that is nodetools.ErrUnsupported means that this
+// machine cannot run any.
 func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, error) {
 	if err := nodetools.Supported(ctx); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 	return m, err
 }
 
-// join puts the nodes into a cluster and returns what runs beside it.
+// join adds the nodes to a cluster and returns what runs beside it.
 func (m *machines) join(authority *pki.Authority, o *cluster.Options) []lifecycle.Runnable {
 	m.authority, o.Nodes.Run = authority, m.run
 	o.Kinds = append(o.Kinds, m.usage.kinds(o.Logger)...)
@@ -99,11 +99,11 @@ func (m *machines) run(ctx context.Context, parts node.Parts) error {
 		return err
 	}
 	m.usage.add(parts.Name, running{n, parts})
-	defer func() { _ = server.Listener.Close() }() // where serving did not
+	defer func() { _ = server.Listener.Close() }() // if serving did not
 	return n.Run(ctx, parts, nil, host.Options{Server: server})
 }
 
-// start starts a node. What it needs may end while it starts, as everything may, so it is tried more than once.
+// start starts a node. Since what it needs may fail while it starts, it is tried more than once.
 func (m *machines) start(ctx context.Context, n *bundled.Node) error {
 	for attempts := 3; ; attempts-- {
 		err := n.Start(ctx)
@@ -140,7 +140,7 @@ func (m *machines) options() bundled.Options {
 // kubeletPort is where the servers of nodes listen, each at its node's address.
 const kubeletPort = "10250"
 
-// server is the node's own server, known by a certificate of the cluster's authority.
+// server returns the node's own server, with a certificate of the cluster's authority.
 func (m *machines) server(ctx context.Context, n *bundled.Node, parts node.Parts) (host.Server, error) {
 	var s host.Server
 	names := []string{parts.Name}
@@ -162,7 +162,7 @@ func (m *machines) server(ctx context.Context, n *bundled.Node, parts node.Parts
 	return s, err
 }
 
-// connector leads the API server to nodes' servers.
+// connector connects the API server to nodes' servers.
 func connector(authority *pki.Authority) (*connect.Connector, error) {
 	pair, err := authority.Keep("apiserver-kubelet-client", pki.Subject{Name: cluster.KubeletClient}, life)
 	if err != nil {
@@ -177,8 +177,8 @@ func connector(authority *pki.Authority) (*connect.Connector, error) {
 	}}), nil
 }
 
-// down removes what nodes of a data directory have on this machine: containers, networks, mounts,
-// cgroups and their directories. It goes on after failures.
+// down removes what the nodes of a data directory have on this machine: containers, networks, mounts, cgroups and their
+// directories. It continues after failures.
 func (m *machines) down(ctx context.Context) error {
 	release, err := end(ctx, m.settings.dataDir, m.say)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
-// containersHere gets what real containers take, and skips where they cannot run; in CI they can. It returns an
-// archive for --images and a mirror that has another image.
+// containersHere installs what real containers need, and skips the test where they cannot run; in CI they can. It
+// returns an archive for --images and a mirror that has another image.
 func containersHere(t *testing.T) (images, mirror string) {
 	t.Helper()
 	if err := nodetools.Supported(t.Context()); err != nil {
@@ -52,7 +52,7 @@ func containersHere(t *testing.T) (images, mirror string) {
 	return nginx, server.URL
 }
 
-// TestFallback: whoever may not run containers gets simulated ones, and learns why.
+// TestFallback: users who may not run containers get simulated ones, and are told why.
 func TestFallback(t *testing.T) {
 	p := program(t)
 	dir := t.TempDir()
@@ -74,8 +74,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestContainers plays the scripts of testdata/containers, in the form that TestKubectl knows, on three nodes of real
-// containers; kills the cluster, whose next life finds everything as it was; and removes it without a trace.
+// TestContainers runs the scripts of testdata/containers, in TestKubectl's format, on three nodes of real containers.
+// Then it kills the cluster, starts it again, expects to find everything unchanged, and removes it without a trace.
 func TestContainers(t *testing.T) {
 	images, mirror := containersHere(t)
 	path, err := kubectl.Build(t.Context())
@@ -173,7 +173,7 @@ func waitForNodes(t *testing.T, api kubernetes.Interface, count int) {
 	})
 }
 
-// within asks again and again until the answer is good.
+// within repeats ask until it succeeds.
 func within(t *testing.T, limit time.Duration, ask func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -191,7 +191,7 @@ func within(t *testing.T, limit time.Duration, ask func(context.Context) error) 
 	}
 }
 
-// keepRunning starts two pods and returns them as they run.
+// keepRunning starts two pods and returns their containers.
 func keepRunning(t *testing.T, api kubernetes.Interface) map[string]string {
 	t.Helper()
 	for _, name := range []string{"keep-1", "keep-2"} {
@@ -214,7 +214,7 @@ func keepRunning(t *testing.T, api kubernetes.Interface) map[string]string {
 	return found
 }
 
-// runningContainers are the containers of the namespace default that are ready, by their pods.
+// runningContainers returns the ready containers of the namespace default, by their pods.
 func runningContainers(ctx context.Context, api kubernetes.Interface) (map[string]string, error) {
 	list, err := api.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -231,7 +231,7 @@ func runningContainers(ctx context.Context, api kubernetes.Interface) (map[strin
 	return found, nil
 }
 
-// stillRunning fails unless the pods are as they were, and answer a kubelet that has just started.
+// stillRunning fails unless the pods are unchanged and answer a newly started kubelet.
 func stillRunning(t *testing.T, api kubernetes.Interface, before map[string]string) {
 	t.Helper()
 	within(t, time.Minute, func(ctx context.Context) error {

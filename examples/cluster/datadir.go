@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// marker is the file by which a data directory is known as one; it holds the layout's version.
+// marker is the file that identifies a data directory; it holds the layout's version.
 const (
 	marker = "keelson-cluster"
 	layout = "1\n"
@@ -35,8 +35,8 @@ func claim(dir string) error {
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
-	// A crash while the marker was written may have left it under its first name. A second API server of a cluster
-	// begins with a copy of the first one's authority and keys.
+	// A crash while the marker was written may have left it under its temporary name. A second API server of a cluster
+	// starts with a copy of the first one's authority and keys.
 	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name() == marker+".new" || e.Name() == "pki" })
 	if len(entries) > 0 {
 		return fmt.Errorf("--data-dir: %s holds other things, such as %q: choose an empty or new directory", dir, entries[0].Name())

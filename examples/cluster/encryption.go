@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/encryption/config"
 )
 
-// encryptionSettings are what the flags say of encryption at rest. The flags are kube-apiserver's.
+// encryptionSettings are the flags for encryption at rest. They are kube-apiserver's.
 type encryptionSettings struct {
 	file   string
 	reload bool
@@ -28,12 +28,13 @@ func (e *encryptionSettings) define(f *flag.FlagSet) {
 
 func (e *encryptionSettings) check() error {
 	if e.reload && e.file == "" {
-		return errors.New("--encryption-provider-config-automatic-reload is about --encryption-provider-config: add it")
+		return errors.New("--encryption-provider-config-automatic-reload needs --encryption-provider-config: add it")
 	}
 	return nil
 }
 
-// encrypt puts encryption, if it is asked for, over the options' store. What polls plugins and the file is added to beside.
+// encrypt wraps the options' store with encryption, if requested. What polls plugins and the file is appended to
+// beside.
 func (s *settings) encrypt(ctx context.Context, o *cluster.Options, beside *[]lifecycle.Runnable) (closeLayer func() error, err error) {
 	if s.encryption.file == "" {
 		return func() error { return nil }, nil
@@ -55,10 +56,10 @@ func (s *settings) encrypt(ctx context.Context, o *cluster.Options, beside *[]li
 	return file.Close, nil
 }
 
-// pluginPatience is how long a KMS plugin may take to be there at a start.
+// pluginPatience is how long to wait for a KMS plugin at startup.
 const pluginPatience = 10 * time.Second
 
-// await waits for plugins: without them, what they encrypted could not be read.
+// await waits for plugins: without them, the data they encrypted could not be read.
 func await(ctx context.Context, file *config.File) error {
 	ctx, cancel := context.WithTimeout(ctx, pluginPatience)
 	defer cancel()
@@ -68,7 +69,7 @@ func await(ctx context.Context, file *config.File) error {
 	return nil
 }
 
-// backendPrefix is what the keys of the store's records start with where they are kept.
+// backendPrefix is the prefix of the store's keys in its backend.
 func (s *settings) backendPrefix() string {
 	if s.storage == "etcd" {
 		return s.etcd.prefix + "/"
@@ -76,8 +77,8 @@ func (s *settings) backendPrefix() string {
 	return registry.Root
 }
 
-// located tells where the kinds that a cluster with these options serves have their records. A cluster that is
-// not run, over no store that lasts, knows its kinds.
+// located returns where the kinds served by a cluster with these options keep their records. The cluster is never run
+// and its store is not durable, but it knows its kinds.
 func located(o cluster.Options) (config.Locate, error) {
 	c, err := cluster.New(cluster.Options{Kinds: o.Kinds})
 	if err != nil {

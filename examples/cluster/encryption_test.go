@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/kubectl"
 )
 
-// encryptedCluster is a data directory whose secrets are encrypted, with kubectl for the cluster on it.
+// encryptedCluster is a data directory with encrypted secrets, and kubectl for the cluster on it.
 type encryptedCluster struct {
 	*testing.T
 	program clusterprocess.Program
@@ -23,7 +23,7 @@ type encryptedCluster struct {
 	process *clusterprocess.Process
 }
 
-// write names the keys in their order; the bytes of each are its name's.
+// write writes a configuration with the named keys in that order; the bytes of each key derive from its name.
 func (c *encryptedCluster) write(names ...string) {
 	c.Helper()
 	var b strings.Builder
@@ -52,7 +52,7 @@ func (c *encryptedCluster) stop() {
 	}
 }
 
-// run runs a line of arguments for kubectl.
+// run runs kubectl with a line of arguments.
 func (c *encryptedCluster) run(stdin, line string) kubectl.Answer {
 	c.Helper()
 	answer, err := c.kubectl.Run(c.Context(), stdin, strings.Fields(line)...)
@@ -71,7 +71,7 @@ func (c *encryptedCluster) must(stdin, line string) string {
 	return answer.Stdout
 }
 
-// stored tells whether the store's files hold a text.
+// stored reports whether the store's files contain a text.
 func (c *encryptedCluster) stored(text string) bool {
 	c.Helper()
 	found := false
@@ -98,7 +98,8 @@ func newEncryptedCluster(t *testing.T) *encryptedCluster {
 	return &encryptedCluster{T: t, program: program(t), kubectl: kubectl.Kubectl{Path: path, Home: t.TempDir()}, dir: filepath.Join(t.TempDir(), "data")}
 }
 
-// TestEncryptionRotates: a secret's text is not on the disk, and when all secrets were written again, the old key can go.
+// TestEncryptionRotates: a secret's text is not on the disk, and the old key can be removed when all secrets have been
+// rewritten.
 func TestEncryptionRotates(t *testing.T) {
 	c := newEncryptedCluster(t)
 	c.write("one")
@@ -128,7 +129,7 @@ func TestEncryptionRotates(t *testing.T) {
 	c.stop()
 }
 
-// TestEncryptionWithoutKey: a secret that cannot be read is an error of its own, and all else goes on.
+// TestEncryptionWithoutKey: a secret that cannot be read has its own error, and everything else works.
 func TestEncryptionWithoutKey(t *testing.T) {
 	c := newEncryptedCluster(t)
 	c.write("one")
@@ -156,7 +157,7 @@ func TestEncryptionWithoutKey(t *testing.T) {
 	c.stop()
 }
 
-// TestEncryptionFlags: what is wrong with the file ends the start, and no key is told.
+// TestEncryptionFlags: an invalid file prevents the start, and no key is printed.
 func TestEncryptionFlags(t *testing.T) {
 	p := program(t)
 	file := filepath.Join(t.TempDir(), "encryption.yaml")

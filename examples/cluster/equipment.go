@@ -13,13 +13,13 @@ import (
 	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
-// equip finds the programs of a node, or installs them.
+// equip finds or installs the programs of a node.
 func (m *machines) equip(ctx context.Context) (err error) {
 	if !m.settings.install {
 		m.tools, err = nodetools.Find(nodetools.Options{})
 		var missing *nodetools.MissingError
 		if m.settings.down && errors.As(err, &missing) {
-			return nil // what is to be removed may be older than the tools
+			return nil // the nodes to remove may be older than the tools
 		}
 		return err
 	}
@@ -27,8 +27,8 @@ func (m *machines) equip(ctx context.Context) (err error) {
 	return err
 }
 
-// images are the archives to start with: those of --images, or some for a first deployment where an
-// installation has no registry.
+// images returns the archives to start with: those of --images, or some for a first deployment if an installation
+// reaches no registry.
 func (m *machines) images(ctx context.Context) ([]string, error) {
 	if m.settings.images != "" {
 		return archivesAt(m.settings.images)
@@ -45,10 +45,10 @@ func (m *machines) images(ctx context.Context) ([]string, error) {
 	return []string{nginx, busybox}, err
 }
 
-// dockerHub is where images are that are called by a bare name.
+// dockerHub is the registry of images without a registry in their name.
 const dockerHub = "https://registry-1.docker.io/v2/"
 
-// reachable tells whether Docker Hub answers, whatever it says.
+// reachable reports whether Docker Hub answers, whatever the answer.
 func reachable(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -64,7 +64,7 @@ func reachable(ctx context.Context) bool {
 	return response.StatusCode < http.StatusInternalServerError
 }
 
-// archivesAt are the archives that a path names: itself, or those in the directory.
+// archivesAt returns the archives that a path names: the file itself, or those in the directory.
 func archivesAt(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

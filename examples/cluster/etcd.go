@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/etcd"
 )
 
-// etcdSettings are what the flags say of etcd.
+// etcdSettings are the flags for etcd.
 type etcdSettings struct {
 	endpoints    string
 	ca           string
@@ -31,7 +31,7 @@ const (
 	defaultCompaction = 5 * time.Minute
 )
 
-// define gives the flags their names, which are kube-apiserver's where it has them.
+// define defines the flags; their names are kube-apiserver's where it has them.
 func (e *etcdSettings) define(f *flag.FlagSet) {
 	f.StringVar(&e.endpoints, "etcd-endpoints", "", "")
 	f.StringVar(&e.endpoints, "etcd-servers", "", "")
@@ -48,7 +48,7 @@ func (e *etcdSettings) check(storage string) error {
 	others := e.ca != "" || e.cert != "" || e.key != "" || e.user != "" || e.passwordFile != "" || e.prefix != defaultPrefix || e.compaction != defaultCompaction
 	switch {
 	case storage != "etcd" && (e.endpoints != "" || others):
-		return errors.New("--etcd-endpoints and the like are about --storage etcd: add it")
+		return errors.New("the --etcd-... flags need --storage etcd: add it")
 	case storage != "etcd":
 		return nil
 	case e.endpoints == "":
@@ -70,7 +70,7 @@ func (e *etcdSettings) check(storage string) error {
 	return nil
 }
 
-// etcdPatience is how long an etcd may take to answer at a start.
+// etcdPatience is how long to wait for etcd at startup.
 const etcdPatience = 10 * time.Second
 
 // open returns the store once etcd answers.
@@ -90,12 +90,12 @@ func (e *etcdSettings) open(ctx context.Context, log *slog.Logger) (*etcd.Store,
 		return nil, fmt.Errorf("--storage etcd: %w", err)
 	}
 	if err := store.Ready(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("--storage etcd: %w; see that it runs, and what the flags --etcd-... say of it", err), store.Close())
+		return nil, errors.Join(fmt.Errorf("--storage etcd: %w; check that it runs and that the --etcd-... flags fit it", err), store.Close())
 	}
 	return store, nil
 }
 
-// beside is what runs as long as the store is used.
+// beside returns what runs as long as the store is used.
 func (e *etcdSettings) beside(store *etcd.Store) []lifecycle.Runnable {
 	if e.compaction == 0 {
 		return nil

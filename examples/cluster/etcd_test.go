@@ -20,8 +20,8 @@ import (
 
 const etcdTestPatience = 2 * time.Minute
 
-// TestEtcd: a cluster on etcd that is killed has everything at its next start, and a second API server shows the
-// same, in both directions.
+// TestEtcd: a killed cluster on etcd has everything when it starts again, and a second API server shows the same, in
+// both directions.
 func TestEtcd(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{TLS: true, Password: "s3cret-word"})
 	p := program(t)
@@ -62,9 +62,9 @@ func TestEtcd(t *testing.T) {
 	second := started(t, p, other, append(flags, "--disable", "scheduler,controllers,nodes")...)
 	secondConfig, secondAPI := clients(t, second)
 	deploy(ctx, t, secondAPI, "more")
-	available(ctx, t, secondAPI, "more") // by the first's controllers, scheduler and nodes
+	available(ctx, t, secondAPI, "more") // by the controllers, scheduler and nodes of the first server
 	available(ctx, t, api, "more")
-	c.Kill(t, 0) // both servers go on when their etcd is back
+	c.Kill(t, 0) // both servers continue when their etcd is back
 	c.Restart(t, 0)
 	deploy(ctx, t, secondAPI, "late")
 	available(ctx, t, secondAPI, "late")
@@ -100,7 +100,7 @@ func deploy(ctx context.Context, t *testing.T, api kubernetes.Interface, name st
 	}
 }
 
-// available waits until a deployment's pods are available, as a server tells.
+// available waits until a deployment's pods are available according to a server.
 func available(ctx context.Context, t *testing.T, api kubernetes.Interface, name string) {
 	t.Helper()
 	for {
@@ -117,7 +117,7 @@ func available(ctx context.Context, t *testing.T, api kubernetes.Interface, name
 	}
 }
 
-// everything is the UIDs of pods, deployments and namespaces.
+// everything returns the UIDs of pods, deployments and namespaces.
 func everything(ctx context.Context, t *testing.T, api kubernetes.Interface) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -12,11 +12,11 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// foreign is what others have issued and this cluster uses.
+// foreign holds certificates and names issued elsewhere that this cluster uses.
 type foreign struct {
-	issuer           string // the name in tokens of service accounts
-	clientCA         string // whose certificates people have
-	certificate, key string // by which clients know the server
+	issuer           string // the issuer in tokens of service accounts
+	clientCA         string // the authority of users' certificates
+	certificate, key string // the server's certificate
 }
 
 func (f *foreign) define(set *flag.FlagSet) {
@@ -33,7 +33,7 @@ func (f *foreign) check() error {
 	return nil
 }
 
-// serving is the certificate by which clients know the server, and those by which they verify it.
+// serving returns the server's certificate, and the certificates by which clients verify it.
 func (f *foreign) serving(authority *pki.Authority, address net.Addr) (shown tls.Certificate, roots []byte, err error) {
 	if f.certificate == "" {
 		shown, err = certificate(authority, address)
@@ -46,10 +46,10 @@ func (f *foreign) serving(authority *pki.Authority, address net.Addr) (shown tls
 	if err != nil {
 		return shown, nil, fmt.Errorf("--tls-cert-file: %w", err)
 	}
-	return shown, append(authority.PEM(), text...), nil // nodes' servers have certificates of the cluster's own
+	return shown, append(authority.PEM(), text...), nil // nodes' servers have certificates from the cluster's own authority
 }
 
-// clients adds those whose certificates another authority has signed.
+// clients adds an authenticator for certificates that another authority has signed.
 func (f *foreign) clients(p *people, s *settings) error {
 	if f.clientCA == "" {
 		return nil
@@ -62,7 +62,7 @@ func (f *foreign) clients(p *people, s *settings) error {
 	return nil
 }
 
-// clientRoots are published for servers that leave authentication to this one.
+// clientRoots are published for servers that delegate authentication to this one.
 func (f *foreign) clientRoots(authority *pki.Authority) ([]byte, error) {
 	if f.clientCA == "" {
 		return authority.PEM(), nil

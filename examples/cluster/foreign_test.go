@@ -20,7 +20,8 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// TestForeign: the server is known by a certificate of others, knows people by theirs, and signs tokens in another name.
+// TestForeign: the server uses a certificate issued elsewhere, accepts users' certificates of another authority, and
+// signs tokens as another issuer.
 func TestForeign(t *testing.T) {
 	const issuer = "https://tokens.example.com"
 	dir := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// inflight is what the flags say of requests that are served at once. The flags are kube-apiserver's.
+// inflight holds the flags that limit concurrent requests. They are kube-apiserver's.
 type inflight struct{ reading, writing int }
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
-// TestInterruptedStart: Ctrl-C during the start is no error, whatever had begun.
+// TestInterruptedStart: Ctrl-C during startup is not an error, whatever had started.
 func TestInterruptedStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s, err := parse([]string{"--data-dir", dir, "--listen", "127.0.0.1:0"}, noEnvironment, io.Discard)
@@ -32,7 +32,7 @@ func TestInterruptedStart(t *testing.T) {
 	}
 }
 
-// TestInterruptedBeforeItRan: the end may come before the cluster's goroutine.
+// TestInterruptedBeforeItRan: the context may end before the cluster's goroutine runs.
 func TestInterruptedBeforeItRan(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

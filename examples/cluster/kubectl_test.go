@@ -21,14 +21,14 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// record writes what the commands answer into the scripts, for somebody to read and judge.
+// record writes the answers of the commands into the scripts, to be reviewed by a person.
 var record = flag.Bool("record", false, "write the answers into testdata/kubectl/*.txt instead of comparing")
 
-// minCommands is how many commands the scripts hold at least.
+// minCommands is the minimum number of commands in the scripts.
 const minCommands = 120
 
-// TestKubectl plays the scripts of testdata/kubectl with the upstream kubectl, each against a cluster of its own with
-// three simulated nodes, in a namespace of its name. A script is made of commands and their answers:
+// TestKubectl runs the scripts of testdata/kubectl with the upstream kubectl, each against its own cluster with three
+// simulated nodes, in a namespace with its name. A script consists of commands and their answers:
 //
 //	$ COMMAND     run by bash; answers what follows, up to the next command, and exit code 0
 //	! COMMAND     the same, but it fails
@@ -36,7 +36,7 @@ const minCommands = 120
 //	> MORE        a further line of the command
 //	## COMMENT
 //
-// Answers are standard output, then standard error; what differs from run to run stands in capitals.
+// An answer is the standard output, then the standard error; text that differs between runs is in capitals.
 func TestKubectl(t *testing.T) {
 	path, err := kubectl.Build(t.Context())
 	if err != nil {
@@ -115,7 +115,7 @@ func play(t *testing.T, s *script, path string, process *clusterprocess.Process)
 	}
 }
 
-// shell runs commands as a user would.
+// shell runs commands like a user.
 type shell struct {
 	kubectl kubectl.Kubectl
 	url     string
@@ -126,7 +126,7 @@ const (
 	settled  = 3 * time.Second // before the answer of a ~ command is recorded
 )
 
-// until runs a step: a ~ command again and again until it answers as it should or patience ends.
+// until runs a step; a ~ command is repeated until its answer is as expected or patience is exhausted.
 func (s shell) until(t *testing.T, step *step) (string, bool) {
 	t.Helper()
 	if step.mark != "~" {
@@ -160,7 +160,7 @@ func (s shell) run(t *testing.T, command string) (text string, failed bool) {
 	return s.normal(stdout.String() + stderr.String()), err != nil
 }
 
-// varies is what differs from run to run, with what stands for it in a script.
+// varies lists patterns of text that differs between runs, with their replacements in scripts.
 var varies = []struct {
 	pattern *regexp.Regexp
 	name    string
@@ -182,22 +182,22 @@ var varies = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "ID"},
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-SUFFIX"},
 	{regexp.MustCompile(`X509SHA256=ID`), "X509SHA256=HASH"},
-	{regexp.MustCompile(`([^\n ]) {2,}`), "${1}  "}, // columns are as wide as what stands in them
+	{regexp.MustCompile(`([^\n ]) {2,}`), "${1}  "}, // columns are as wide as their content
 	{regexp.MustCompile(`[ \t]+\n`), "\n"},
 }
 
-// normal makes answers of two runs comparable.
+// normal makes answers of different runs comparable.
 func (s shell) normal(text string) string {
 	text = strings.ReplaceAll(text, s.url, "https://SERVER")
 	text = strings.ReplaceAll(text, strings.TrimPrefix(s.url, "https://"), "SERVER")
 	for _, v := range varies {
 		text = v.pattern.ReplaceAllString(text, v.name)
-		text = v.pattern.ReplaceAllString(text, v.name) // neighbours share the character between them
+		text = v.pattern.ReplaceAllString(text, v.name) // adjacent matches share a character
 	}
 	return strings.TrimRight(text, "\n")
 }
 
-// script is a file of commands with their answers.
+// script is a file of commands and their answers.
 type script struct {
 	name, file string
 	steps      []step

@@ -26,7 +26,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(2)
 	}
-	// The first Ctrl-C ends the cluster in good order, a second one at once.
+	// The first Ctrl-C stops the cluster gracefully, the second one at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	err = run(ctx, s, began, os.Stdout)

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
-// mirror is a registry on the loopback interface that only hands out the images of --images.
+// mirror is a registry on the loopback interface that only serves the images of --images.
 type mirror struct {
 	listener net.Listener
 	server   *http.Server
@@ -30,7 +30,7 @@ func newMirror(ctx context.Context, archives []string) (*mirror, error) {
 
 func (m *mirror) url() string { return "http://" + m.listener.Addr().String() }
 
-// Run serves until the context ends. What is being pulled then is pulled again later.
+// Run serves until the context ends. Clients retry interrupted pulls.
 func (m *mirror) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = m.server.Close() })
 	defer stop()

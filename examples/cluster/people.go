@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// people are those who may come: holders of certificates, and who stands in the files of the flags.
+// people are the users who can log in: holders of certificates, and the users in the files of the flags.
 type people struct {
 	authenticators []cluster.AuthenticatorStage // in the order in which they are asked
 	files          []lifecycle.Runnable

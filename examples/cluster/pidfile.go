@@ -12,11 +12,11 @@ import (
 	"github.com/keelson-dev/keelson/node/filelock"
 )
 
-// errRuns: a cluster runs on the data directory.
+// errRuns means that a cluster is running on the data directory.
 var errRuns = errors.New("another cluster runs on it: end it first, or choose another directory")
 
-// hold makes sure that one process alone runs the nodes of a data directory, and leaves word which, so that
-// --down can end it. The lock ends with the process at the latest.
+// hold ensures that only one process runs the nodes of a data directory, and records its identity for --down. The lock
+// is released at the latest when the process ends.
 func hold(ctx context.Context, dir string) (release func(), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -35,14 +35,14 @@ func hold(ctx context.Context, dir string) (release func(), err error) {
 	return unlock, nil
 }
 
-// identity is a process's number and when it started, so that a later one with its number is not taken for it;
-// empty when there is none.
+// identity is a process's number and start time, which distinguishes it from a later process with the same number;
+// empty if there is no such process.
 func identity(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
-	// The name in parentheses may hold anything; the start time is the 20th field behind it.
+	// The name in parentheses may contain anything; the start time is the 20th field after it.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 20 {
 		return ""
@@ -50,7 +50,7 @@ func identity(pid int) string {
 	return fmt.Sprintf("%d %s", pid, fields[19])
 }
 
-// end ends the cluster that runs on the data directory, if one does, and waits for it.
+// end stops the cluster that runs on the data directory, if there is one, and waits for it.
 func end(ctx context.Context, dir string, say func(format string, args ...any)) (release func(), err error) {
 	word, err := os.ReadFile(filepath.Join(dir, "cluster.pid"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -24,8 +24,8 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// TestLeastPrivilege: over a rollout, an update, a deletion and a restart, nobody but the administrator is seen as a
-// member of system:masters, and every component is refused what is not its own.
+// TestLeastPrivilege: during a rollout, an update, a deletion and a restart, only the administrator appears as a member
+// of system:masters, and every component is refused what its role does not permit.
 func TestLeastPrivilege(t *testing.T) {
 	p, dir := program(t), filepath.Join(t.TempDir(), "data")
 	process := started(t, p, dir, "--nodes", "2")
@@ -74,7 +74,7 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// rollOut creates a deployment, updates it and deletes it, each until it is done.
+// rollOut creates a deployment, updates it and deletes it, and waits each time until it is done.
 func rollOut(t *testing.T, api kubernetes.Interface) {
 	t.Helper()
 	deployments := api.AppsV1().Deployments("default")
@@ -120,7 +120,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// identities are the users of an audit log with their groups.
+// identities returns the users of an audit log and their groups.
 func identities(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile(path)

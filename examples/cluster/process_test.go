@@ -42,7 +42,7 @@ func started(t *testing.T, p clusterprocess.Program, dir string, args ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = process.Kill() }) // where the test did not end it
+	t.Cleanup(func() { _ = process.Kill() }) // if the test did not end it
 	return process
 }
 
@@ -59,7 +59,7 @@ func clients(t *testing.T, process *clusterprocess.Process) (*rest.Config, kuber
 	return config, api
 }
 
-// TestStartsThatFail: every one ends with exit code 1 and a message that names the cause and the next step.
+// TestStartsThatFail: every failed start ends with exit code 1 and a message with the cause and the next step.
 func TestStartsThatFail(t *testing.T) {
 	p := program(t)
 	used := filepath.Join(t.TempDir(), "used")
@@ -77,7 +77,7 @@ func TestStartsThatFail(t *testing.T) {
 			prepare: func(t *testing.T, dir string) { write(t, filepath.Join(dir, "thesis.doc"), "chapter 1") },
 			want:    []string{"--data-dir", "thesis.doc", "choose an empty or new directory"},
 		},
-		"directory of a newer version": {
+		"directory with a newer layout": {
 			prepare: func(t *testing.T, dir string) { write(t, filepath.Join(dir, marker), "7\n") },
 			want:    []string{"--data-dir", `"7"`, "another directory"},
 		},
@@ -93,7 +93,7 @@ func TestStartsThatFail(t *testing.T) {
 			prepare: func(t *testing.T, dir string) { use(t, p, dir); damage(t, filepath.Join(dir, "store")) },
 			want:    []string{"store is damaged", "at byte", "restore the directory from a backup"},
 		},
-		"etcd that is not there": {
+		"missing etcd": {
 			args: []string{"--storage", "etcd", "--etcd-endpoints", "http://127.0.0.1:1"},
 			want: []string{"--storage etcd", "http://127.0.0.1:1", "connection refused", "--etcd-"},
 		},
@@ -146,7 +146,7 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// use makes dir the data directory of a cluster that ran and ended.
+// use makes dir the data directory of a cluster that has run and stopped.
 func use(t *testing.T, p clusterprocess.Program, dir string) {
 	t.Helper()
 	if err := started(t, p, dir).Interrupt(); err != nil {
@@ -174,7 +174,7 @@ func damage(t *testing.T, dir string) {
 	}
 }
 
-// TestInterrupt: Ctrl-C lets the watch end and the process end in good order; the kubeconfig is its owner's alone.
+// TestInterrupt: on Ctrl-C the watch ends and the process stops gracefully; only the owner can read the kubeconfig.
 func TestInterrupt(t *testing.T) {
 	process := started(t, program(t), filepath.Join(t.TempDir(), "data"))
 	_, api := clients(t, process)
@@ -200,8 +200,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestForgedAndForeignCredentials: who the cluster does not know is told 401, and a client that does not
-// know the cluster ends the handshake.
+// TestForgedAndForeignCredentials: clients with unknown credentials get 401, and a client that does not trust the
+// cluster ends the handshake.
 func TestForgedAndForeignCredentials(t *testing.T) {
 	process := started(t, program(t), filepath.Join(t.TempDir(), "data"), "--storage", "memory")
 	config, _ := clients(t, process)
@@ -240,7 +240,7 @@ func TestForgedAndForeignCredentials(t *testing.T) {
 	}
 }
 
-// TestExpiredToken: the client is told 401, the log why, and nobody the token.
+// TestExpiredToken: the client gets 401, the log has the reason, and nothing shows the token.
 func TestExpiredToken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	process := started(t, program(t), dir, "--storage", "memory", "--verbose")
@@ -293,7 +293,7 @@ func TestExpiredToken(t *testing.T) {
 	}
 }
 
-// TestRequestsOutOfBounds: what is too large or makes no sense is refused in words.
+// TestRequestsOutOfBounds: requests that are too large or malformed are refused with an explanation.
 func TestRequestsOutOfBounds(t *testing.T) {
 	process := started(t, program(t), filepath.Join(t.TempDir(), "data"), "--storage", "memory")
 	config, api := clients(t, process)
@@ -334,7 +334,7 @@ func TestRequestsOutOfBounds(t *testing.T) {
 	}
 }
 
-// TestPeopleFromFiles: tokens and passwords stand in files, which are read again when they change.
+// TestPeopleFromFiles: tokens and passwords are in files, which are read again when they change.
 func TestPeopleFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	tokens, passwords := filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "passwords.csv")
@@ -402,7 +402,7 @@ func post(t *testing.T, c *http.Client, url, body string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// raw sends bytes over TCP, or over TLS when there is a configuration, and returns what comes back.
+// raw sends bytes over TCP, or over TLS if there is a configuration, and returns the response.
 func raw(t *testing.T, secure *tls.Config, address, request string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -418,7 +418,7 @@ func raw(t *testing.T, secure *tls.Config, address, request string) string {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
-	go func() { _, _ = io.WriteString(conn, request) }() // the server may hang up before it has read all
+	go func() { _, _ = io.WriteString(conn, request) }() // the server may close the connection before it has read everything
 	var got bytes.Buffer
 	_, _ = io.Copy(&got, conn)
 	return got.String()

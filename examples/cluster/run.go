@@ -24,17 +24,17 @@ import (
 	"github.com/keelson-dev/keelson/node/nodetools"
 	"github.com/keelson-dev/keelson/pki"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
-	"github.com/keelson-dev/keelson/registry/vacant"
+	"github.com/keelson-dev/keelson/registry/unimplemented"
 )
 
-// life is how long certificates are good for; they are renewed at a start.
+// life is the validity of certificates; they are renewed at startup.
 const life = 365 * 24 * time.Hour
 
-// run starts the cluster, says how to use it, and ends it when ctx ends.
+// run starts the cluster, prints how to use it, and stops it when ctx ends.
 func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err error) {
 	defer func() {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			err = nil // interrupted before there was anything to end
+			err = nil // interrupted before anything had started
 		}
 	}()
 	if err := claim(s.dataDir); err != nil {
@@ -62,11 +62,11 @@ func run(ctx context.Context, s settings, began time.Time, out io.Writer) (err e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // where serving did not
+	defer func() { _ = listener.Close() }() // if serving did not
 	return s.serve(ctx, authority, listener, nodes, console{out, began})
 }
 
-// console is whom a cluster tells that it is ready.
+// console prints that the cluster is ready.
 type console struct {
 	out   io.Writer
 	began time.Time
@@ -99,7 +99,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	if nodes != nil {
 		beside = append(beside, nodes.join(authority, &o)...)
 	}
-	if nodes != nil || s.disabled("nodes") { // others' kubelets have servers, too
+	if nodes != nil || s.disabled("nodes") { // other clusters' kubelets have servers, too
 		way, err := connector(authority)
 		if err != nil {
 			return err
@@ -129,7 +129,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	})
 }
 
-// machines are the nodes of real containers, nil where they are simulated.
+// machines returns the nodes of real containers, nil if they are simulated.
 func (s *settings) machines(ctx context.Context, out io.Writer) (*machines, error) {
 	if s.runtime != "containerd" && !s.down {
 		return nil, nil
@@ -142,8 +142,8 @@ func (s *settings) machines(ctx context.Context, out io.Writer) (*machines, erro
 	return m, err
 }
 
-// together runs the cluster and what serves it to others. When ctx ends, or one of them, the servers end
-// first, so that requests under way are still answered.
+// together runs the cluster and its servers. When ctx or one of them ends, the servers stop first, which lets requests
+// in flight be answered.
 func together(ctx context.Context, c *cluster.Cluster, servers lifecycle.Runnable, ready, ending func()) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -152,9 +152,9 @@ func together(ctx context.Context, c *cluster.Cluster, servers lifecycle.Runnabl
 		ran <- c.Run(context.WithoutCancel(ctx))
 		stop()
 	}()
-	if err := c.WaitReady(ctx); err != nil { // it broke, which Run tells, or was interrupted
+	if err := c.WaitReady(ctx); err != nil { // it failed, which Run reports, or was interrupted
 		_ = c.Close()
-		if err := <-ran; !errors.Is(err, cluster.ErrStarted) { // else closed before Run had begun
+		if err := <-ran; !errors.Is(err, cluster.ErrStarted) { // closed before Run had started
 			return err
 		}
 		return nil
@@ -167,7 +167,7 @@ func together(ctx context.Context, c *cluster.Cluster, servers lifecycle.Runnabl
 	return errors.Join(err, <-ran)
 }
 
-// certificate is by which clients know the server.
+// certificate returns the server's certificate.
 func certificate(authority *pki.Authority, address net.Addr) (tls.Certificate, error) {
 	pair, err := authority.Keep("apiserver", pki.Subject{Name: "kube-apiserver", Hosts: hosts(address)}, life)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *settings) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// options are those of the cluster.
+// options returns those of the cluster.
 func (s *settings) options() cluster.Options {
 	o := cluster.Options{Logger: s.logger(), Nodes: cluster.Nodes{Count: s.nodes, Network: s.network}}
 	o.Disable = append(o.Disable, s.unplug...)
@@ -194,8 +194,8 @@ func (s *settings) options() cluster.Options {
 	if !s.disabled("scheduler") {
 		o.Components = append(o.Components, kubescheduler.Component(kubescheduler.Options{}))
 	}
-	if s.disabled("scheduler") || s.disabled("controllers") {
-		o.Kinds = vacant.Kinds() // which those in their place may wait for
+	if s.disabled("scheduler") || s.disabled("controllers") || s.disabled("nodes") {
+		o.Kinds = unimplemented.Kinds() // their replacements may wait for these kinds
 	}
 	if s.disabled("nodes") {
 		o.Nodes.Count = 0
@@ -203,7 +203,7 @@ func (s *settings) options() cluster.Options {
 	return o
 }
 
-// tokenKeys are the keys of service accounts' tokens, which outlive restarts.
+// tokenKeys are the keys of service accounts' tokens, which are kept across restarts.
 func (s *settings) tokenKeys() (*serviceaccount.Keys, error) {
 	key, err := serviceaccount.OpenKey(filepath.Join(s.dataDir, "pki", "sa.key"))
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *settings) tokenKeys() (*serviceaccount.Keys, error) {
 	return serviceaccount.NewKeys(key)
 }
 
-// hosts are the names by which clients reach the server.
+// hosts are the names under which clients reach the server.
 func hosts(address net.Addr) []string {
 	names := []string{
 		"localhost", "127.0.0.1", "::1", "10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
@@ -227,7 +227,7 @@ func hosts(address net.Addr) []string {
 	return names
 }
 
-// advertised is where pods would find the server: the service kubernetes leads there.
+// advertised is the server's address for pods, as in the service kubernetes.
 func advertised(address net.Addr) netip.AddrPort {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
@@ -241,7 +241,7 @@ func advertised(address net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(at, listen.Port())
 }
 
-// serverURL is where clients on this machine find the server.
+// serverURL is the server's URL for clients on this machine.
 func serverURL(address net.Addr) string {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
@@ -254,7 +254,7 @@ func serverURL(address net.Addr) string {
 	return "https://" + net.JoinHostPort(host, fmt.Sprint(tcp.Port))
 }
 
-// credentials writes kubeconfig files: the administrator's, and those of the components that others provide.
+// credentials writes kubeconfig files: one for the administrator, and one for each disabled component.
 func (s *settings) credentials(ctx context.Context, authority *pki.Authority, url string, roots []byte) error {
 	people := map[string]pki.Subject{s.kubeconfig: {Name: "kubernetes-admin", Groups: []string{authn.GroupMasters}}}
 	if s.disabled("scheduler") {

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	dataDir    string
 	kubeconfig string
@@ -134,7 +134,7 @@ const (
 	defaultNetwork = "10.64.0.0/10"
 )
 
-// components are what --disable knows.
+// components are the values of --disable.
 func components() []string { return []string{"scheduler", "controllers", "nodes"} }
 
 // parse reads the command line. Its errors say what to write instead.
@@ -194,21 +194,21 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 		s.retention.check(f, s.auditLog), s.inflight.check(), s.foreign.check())
 }
 
-// plugins are the admission plugins that there are.
+// plugins are the names of all admission plugins.
 func plugins() []string { return cluster.StageNames(cluster.DefaultAdmission()) }
 
 // unplugAll reads a list of admission plugins to leave out.
 func (s *settings) unplugAll(list string) error {
 	for _, name := range strings.Split(list, ",") {
 		if known := plugins(); !slices.Contains(known, name) {
-			return fmt.Errorf("there is no %q: choose from %s, separated by commas", name, strings.Join(known, ", "))
+			return fmt.Errorf("%q is not known: choose from %s, separated by commas", name, strings.Join(known, ", "))
 		}
 		s.unplug = append(s.unplug, name)
 	}
 	return nil
 }
 
-// maxNodes keeps a slip of the finger from filling the memory.
+// maxNodes keeps a typing error from exhausting the memory.
 const maxNodes = 5000
 
 func (s *settings) check() error {
@@ -234,7 +234,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// checkNodes checks what is said of nodes and their containers.
+// checkNodes checks the flags about nodes and their containers.
 func (s *settings) checkNodes(network string) error {
 	var err error
 	if s.network, err = netip.ParsePrefix(network); err != nil || !s.network.Addr().Is4() || s.network.Bits() > 24 {
@@ -247,7 +247,7 @@ func (s *settings) checkNodes(network string) error {
 		return fmt.Errorf("--runtime %q: choose simulated or containerd", s.runtime)
 	}
 	if s.runtime != "containerd" && (s.images != "" || s.mirror != "") {
-		return errors.New("--images and --registry-mirror are about real containers: add --runtime containerd")
+		return errors.New("--images and --registry-mirror need real containers: add --runtime containerd")
 	}
 	if s.mirror != "" {
 		if u, err := url.Parse(s.mirror); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -47,12 +47,12 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestBadFlags: each refusal names the flag and what to write instead.
+// TestBadFlags: each error names the flag and what to write instead.
 func TestBadFlags(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--color":                             {"-color", "--help lists the flags"},
 		"--nodes many":                        {"-nodes", "many"},
-		"--disable-admission-plugins Node":    {"-disable-admission-plugins", `there is no "Node"`, "NodeRestriction"},
+		"--disable-admission-plugins Node":    {"-disable-admission-plugins", `"Node" is not known`, "NodeRestriction"},
 		"--nodes -1":                          {"--nodes -1", "from 0 to 5000"},
 		"--tls-cert-file a":                   {"--tls-cert-file and --tls-private-key-file"},
 		"--storage paper":                     {`--storage "paper"`, "memory or embedded or etcd"},
@@ -117,7 +117,8 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	}
 }
 
-// TestRetention: what the flags of the audit log come to, and what of it strangers get.
+// TestRetention: what the flags of the audit log mean for its files, and how much of it unauthenticated requests may
+// take.
 func TestRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	for args, want := range map[string]struct {
@@ -142,7 +143,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestInflight: 0 is no limit, as kube-apiserver has it.
+// TestInflight: 0 means no limit, as for kube-apiserver.
 func TestInflight(t *testing.T) {
 	for args, want := range map[string][2]int{
 		"":                          {400, 200},

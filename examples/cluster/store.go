@@ -19,8 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// openStore opens the store that the flags ask for, and encryption over it. The options get it, and beside what
-// runs as long as it is used; it is closed after both.
+// openStore opens the store that the flags select, and wraps it with encryption. It is set in the options; what runs as
+// long as it is used is appended to beside. It is closed after both.
 func (s *settings) openStore(ctx context.Context, o *cluster.Options, beside *[]lifecycle.Runnable, out io.Writer) (closeStore func() error, err error) {
 	store, err := s.backend(ctx, beside)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *settings) openStore(ctx context.Context, o *cluster.Options, beside *[]
 	return func() error { return errors.Join(closeLayer(), store.Close()) }, nil
 }
 
-// closing is a store of one's own.
+// closing is a store that we close ourselves.
 type closing interface {
 	storage.Store
 	io.Closer
@@ -56,7 +56,7 @@ func (s *settings) backend(ctx context.Context, beside *[]lifecycle.Runnable) (c
 	return memory.New(memory.Options{}), nil
 }
 
-// snapshots writes what the store holds into a file at each SIGUSR1. Encrypted values stay encrypted.
+// snapshots writes the content of the store to a file at each SIGUSR1. Encrypted values stay encrypted.
 type snapshots struct {
 	store storage.Reader
 	dir   string

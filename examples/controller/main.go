@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// main runs the reconciler against the cluster that the kubeconfig in force leads to.
+// main runs the reconciler against the cluster of the current kubeconfig.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx)

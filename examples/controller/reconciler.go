@@ -1,6 +1,6 @@
-// Controller is an ordinary controller-runtime reconciler and its test against a control plane
-// inside the test process: no binaries to download, no API server to wait for, and the
-// built-in controllers and nodes are there, so that the Deployment it makes really rolls out.
+// Controller is an ordinary controller-runtime reconciler, tested against a control plane inside the test process:
+// there are no binaries to download and no API server to wait for, and with the built-in controllers and nodes, the
+// Deployment it creates really rolls out.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 // Reconciler turns every ConfigMap labelled kind=site into a Deployment that serves its image.
 type Reconciler struct{ client.Client }
 
-// Reconcile brings one site's Deployment to what its ConfigMap says.
+// Reconcile updates one site's Deployment from its ConfigMap.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var site corev1.ConfigMap
 	if err := r.Get(ctx, req.NamespacedName, &site); err != nil {

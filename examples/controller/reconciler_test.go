@@ -18,8 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// TestSite runs in virtual time: sleeping a minute costs nothing, and when it is over,
-// everything that was going to happen in it has happened.
+// TestSite runs in virtual time: sleeping for a minute returns at once, after a minute of cluster activity.
 func TestSite(t *testing.T) { synctest.Test(t, testSite) }
 
 func testSite(t *testing.T) {

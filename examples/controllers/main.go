@@ -1,5 +1,5 @@
-// Controllers is a controller manager for any Kubernetes API server: keelson's controllers, led to the server by nothing
-// but a kubeconfig. Copy it and change what you like: a controller of yours is one more component.
+// Controllers is a controller manager for any Kubernetes API server: it runs keelson's controllers, given only a
+// kubeconfig. Copy it and change what you like: your own controller is one more component.
 package main
 
 import (
@@ -37,7 +37,7 @@ Ctrl-C and kill end it; the next one goes on.
 Flags:
 `
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	kubeconfig, rootCA string
 	leave              []string

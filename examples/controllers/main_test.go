@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/testcluster"
 )
 
-// said is what a program says.
+// said collects the output of a program.
 type said struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -32,7 +32,7 @@ func (s *said) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// TestControllers: led by nothing but a kubeconfig, they roll a deployment out on a cluster that has none.
+// TestControllers: given only a kubeconfig, they roll out a deployment in a cluster without controllers.
 func TestControllers(t *testing.T) {
 	config, c := testcluster.Serve(t, cluster.Options{
 		Components: []cluster.Component{kubescheduler.Component(kubescheduler.Options{})}, Nodes: cluster.Nodes{Count: 1},
@@ -93,11 +93,11 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing said":   {nil, "--kubeconfig is required"},
-		"no flag":        {[]string{"--kubeconfig", "x", "web"}, `"web" is not a flag`},
-		"no file":        {[]string{"--kubeconfig", filepath.Join(t.TempDir(), "none")}, "none"},
-		"no controller":  {[]string{"--kubeconfig", "x", "--without", "web"}, `--without: unknown component "web": there are deployment-controller`},
-		"no such switch": {[]string{"--mistake"}, "--mistake"},
+		"no flags":           {nil, "--kubeconfig is required"},
+		"not a flag":         {[]string{"--kubeconfig", "x", "web"}, `"web" is not a flag`},
+		"missing file":       {[]string{"--kubeconfig", filepath.Join(t.TempDir(), "none")}, "none"},
+		"unknown controller": {[]string{"--kubeconfig", "x", "--without", "web"}, `--without: unknown component "web": there are deployment-controller`},
+		"unknown flag":       {[]string{"--mistake"}, "--mistake"},
 	} {
 		if err := run(t.Context(), c.args, &said{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something of %q", name, err, c.want)

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,14 +12,14 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// Cart is a kind of one's own.
+// Cart is a custom kind.
 type Cart struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              CartSpec `json:"spec"`
 }
 
-// CartSpec is what a cart holds.
+// CartSpec is the content of a cart.
 type CartSpec struct {
 	Currency string `json:"currency,omitempty"`
 	Items    []Item `json:"items,omitempty"`
@@ -42,8 +42,14 @@ type CartList struct {
 func (c *Cart) DeepCopyObject() runtime.Object {
 	out := *c
 	out.ObjectMeta = *c.ObjectMeta.DeepCopy()
-	out.Spec.Items = append([]Item(nil), c.Spec.Items...)
+	c.Spec.DeepCopyInto(&out.Spec)
 	return &out
+}
+
+// DeepCopyInto copies the spec.
+func (s *CartSpec) DeepCopyInto(out *CartSpec) {
+	*out = *s
+	out.Items = slices.Clone(s.Items)
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -56,8 +62,9 @@ func (l *CartList) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// Carts describes the kind: its names, its types, its defaults, its rules and its columns.
+// Carts describes the kind: its names, types, defaults, rules and columns.
 func Carts() registry.Kind {
+	parts := registry.Parts[*Cart]{Spec: registry.PartOf(func(c *Cart) *CartSpec { return &c.Spec })}
 	return registry.Definition[*Cart]{
 		Names:        registry.Names{Kind: "Cart", Plural: "carts", Singular: "cart"},
 		GroupVersion: schema.GroupVersion{Group: "shop.example.com", Version: "v1"},
@@ -70,7 +77,8 @@ func Carts() registry.Kind {
 					c.Spec.Currency = "EUR"
 				}
 			},
-			PrepareCreate:  func(_ context.Context, c *Cart) { c.Generation = 1 },
+			PrepareCreate:  parts.PrepareCreate,
+			PrepareUpdate:  parts.PrepareUpdate,
 			Validate:       validate,
 			ValidateUpdate: func(c, _ *Cart) field.ErrorList { return validate(c) },
 		},
@@ -78,7 +86,7 @@ func Carts() registry.Kind {
 	}.Kind()
 }
 
-// columns are what kubectl get shows of carts.
+// columns are the columns of kubectl get carts.
 func columns() registry.Columns[*Cart] {
 	return registry.Columns[*Cart]{
 		Definitions: []metav1.TableColumnDefinition{

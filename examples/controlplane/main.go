@@ -1,5 +1,5 @@
-// Controlplane is an API server with one typed kind of one's own and nothing else: no
-// controllers, no nodes, no built-in kinds. It serves on loopback until interrupted.
+// Controlplane is an API server with one custom typed kind and nothing else: no controllers, no nodes, no built-in
+// kinds. It serves on loopback until interrupted.
 package main
 
 import (
@@ -43,7 +43,7 @@ func run(ctx context.Context, listen string) error {
 	return serve(ctx, listener)
 }
 
-// serve wires store, registry and API server, and runs them until the context ends.
+// serve assembles store, registry and API server, and runs them until the context ends.
 func serve(ctx context.Context, listener net.Listener) (err error) {
 	store := memory.New(memory.Options{})
 	defer func() { err = errors.Join(err, store.Close()) }()

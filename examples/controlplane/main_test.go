@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -38,10 +39,42 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s: %d %s %v", test.body, resp.StatusCode, body, err)
 		}
 	}
+	for _, test := range []struct {
+		body       string
+		generation int64
+	}{
+		{`{"metadata":{"name":"mine"},"spec":{"currency":"EUR","items":[{"article":"tea","count":2}]}}`, 1},
+		{`{"metadata":{"name":"mine","generation":7},"spec":{"items":[{"article":"tea","count":3}]}}`, 2},
+		{`{"metadata":{"name":"mine","labels":{"a":"b"}},"spec":{"items":[{"article":"tea","count":3}]}}`, 2},
+		{`{"metadata":{"name":"mine"},"spec":{}}`, 3},
+	} {
+		if got := put(t, url+"/mine", test.body); got.Generation != test.generation {
+			t.Errorf("%s: generation %d, want %d", test.body, got.Generation, test.generation)
+		}
+	}
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// put updates a cart and returns what the server stored.
+func put(t *testing.T, url, body string) (stored Cart) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&stored); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d, %v", body, resp.StatusCode, err)
+	}
+	return stored
 }
 
 func TestLoopbackOnly(t *testing.T) {

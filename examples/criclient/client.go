@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/cri/remote"
 )
 
-// client is the runtime and where to print.
+// client holds the runtime and the output.
 type client struct {
 	*remote.Runtime
 	out         io.Writer
@@ -51,7 +51,7 @@ func (c client) show(ctx context.Context) (err error) {
 	return c.log(ctx, container)
 }
 
-// start pulls the image unless it is there, and runs a container in a sandbox of its own.
+// start pulls the image unless it is present, and runs a container in its own sandbox.
 func (c client) start(ctx context.Context, command []string) (sandbox, container string, err error) {
 	spec := cri.ImageSpec{Image: c.image}
 	if _, err = c.ImageStatus(ctx, spec); errors.Is(err, cri.ErrNotFound) {
@@ -109,7 +109,7 @@ func (c client) exec(ctx context.Context, id string, command []string) error {
 	return err
 }
 
-// log prints the lines of a log without the time, stream and tag that each begins with.
+// log prints the lines of a log without the time, stream and tag at the start of each.
 func (c client) log(ctx context.Context, id string) error {
 	status, err := c.ContainerStatus(ctx, id)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Criclient drives a container runtime by package cri alone: it pulls an image, runs a container in
-// a sandbox, prints its log, runs a command in it and cleans up. No Kubernetes takes part.
+// Criclient drives a container runtime with package cri alone: it pulls an image, runs a container in a sandbox, prints
+// its log, runs a command in it and cleans up. It does not need Kubernetes.
 package main
 
 import (

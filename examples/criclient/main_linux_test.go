@@ -17,7 +17,7 @@ func output(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestContainerd uses every command on a containerd of the test's own.
+// TestContainerd uses every command with the test's own containerd.
 func TestContainerd(t *testing.T) {
 	daemon := containerdtest.Start(t, containerdtest.Options{})
 	flags := []string{"--endpoint", daemon.Socket(), "--log-directory", t.TempDir()}

@@ -1,5 +1,5 @@
-// Kube-scheduler schedules the pods of any Kubernetes cluster: keelson's scheduler, led to the API server by nothing but
-// a kubeconfig. Copy it and change what you like: the profile is a value.
+// Kube-scheduler schedules the pods of any Kubernetes cluster: it runs keelson's scheduler, given only a kubeconfig.
+// Copy it and change what you like: the profile is a value.
 package main
 
 import (
@@ -37,7 +37,7 @@ Ctrl-C and kill end it; the next one goes on.
 Flags:
 `
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	kubeconfig, name        string
 	elect, explain, verbose bool
@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return m.Run(ctx)
 }
 
-// options are those of the scheduler.
+// options returns those of the scheduler.
 func (s settings) options(out io.Writer) kubescheduler.Options {
 	o := kubescheduler.Options{Profile: kubescheduler.Profile()}
 	o.Profile.SchedulerName = s.name

@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/testcluster"
 )
 
-// said is what a program says.
+// said collects the output of a program.
 type said struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -36,8 +36,8 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
-// TestScheduler: led by nothing but a kubeconfig, it schedules the pods that are for it beside the cluster's own scheduler,
-// and says why.
+// TestScheduler: given only a kubeconfig, it schedules its own pods beside the cluster's own scheduler, and gives the
+// reasons.
 func TestScheduler(t *testing.T) {
 	config, c := testcluster.Serve(t, cluster.Options{Nodes: cluster.Nodes{Count: 2}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -93,10 +93,10 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing said":   {nil, "--kubeconfig is required"},
-		"no flag":        {[]string{"--kubeconfig", "x", "web"}, `"web" is not a flag`},
-		"no file":        {[]string{"--kubeconfig", filepath.Join(t.TempDir(), "none")}, "none"},
-		"no such switch": {[]string{"--mistake"}, "--mistake"},
+		"no flags":     {nil, "--kubeconfig is required"},
+		"not a flag":   {[]string{"--kubeconfig", "x", "web"}, `"web" is not a flag`},
+		"missing file": {[]string{"--kubeconfig", filepath.Join(t.TempDir(), "none")}, "none"},
+		"unknown flag": {[]string{"--mistake"}, "--mistake"},
 	} {
 		if err := run(t.Context(), c.args, &said{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something of %q", name, err, c.want)

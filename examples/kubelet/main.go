@@ -1,5 +1,5 @@
-// Kubelet makes this machine a node of any Kubernetes cluster: a kubelet alone, which knows the API server by nothing
-// but a kubeconfig and the containers by nothing but the socket of a runtime. Copy it and change what you like.
+// Kubelet makes this machine a node of any Kubernetes cluster: it is only a kubelet, given a kubeconfig for the API
+// server and the socket of a container runtime. Copy it and change what you like.
 package main
 
 import (
@@ -46,7 +46,7 @@ picks them up.
 Flags:
 `
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	kubeconfig, name, endpoint string
 	root, logs, cgroups        string
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 func parse(args []string, out io.Writer) (settings, error) {
 	var s settings
-	hostname, _ := os.Hostname() // without one the name has to be given
+	hostname, _ := os.Hostname() // without a host name, the name has to be given
 	f := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "file that leads to the API server as system:node:NAME (required)")
@@ -122,7 +122,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	return s, nil
 }
 
-// options are those of the node but for its server.
+// options returns those of the node without its server.
 func (s settings) options(address netip.Addr, log *slog.Logger) (host.Options, error) {
 	thresholds, err := eviction.Parse(eviction.Config{Hard: s.evict})
 	if err != nil {
@@ -133,7 +133,7 @@ func (s settings) options(address netip.Addr, log *slog.Logger) (host.Options, e
 		DNS: host.DNS{Domain: s.domain}, Upkeep: host.Upkeep{Thresholds: thresholds}, Logger: log,
 	}
 	for _, ip := range s.dns {
-		server, _ := netip.AddrFromSlice(ip) // pflag has seen that it is one
+		server, _ := netip.AddrFromSlice(ip) // pflag has checked it
 		o.DNS.Servers = append(o.DNS.Servers, server.Unmap())
 	}
 	return o, nil
@@ -151,7 +151,7 @@ func (s settings) podCIDRs() (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// addressTo is the machine's address from which a host is reached. Nothing is sent.
+// addressTo returns the machine's address for connections to a host. Nothing is sent.
 func addressTo(ctx context.Context, server string) (netip.Addr, error) {
 	c, err := new(net.Dialer).DialContext(ctx, "udp", server)
 	if err != nil {

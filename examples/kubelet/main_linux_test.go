@@ -104,7 +104,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// apiServer is whom API servers usually are for kubelets.
+// apiServer is the user name that API servers usually have for kubelets.
 const apiServer = "kube-apiserver-kubelet-client"
 
 func (w *world) check(err error) {
@@ -122,7 +122,7 @@ func (w *world) issue(user string, groups ...string) pki.Pair {
 	return pair
 }
 
-// kubeconfig writes one for a user.
+// kubeconfig writes a kubeconfig for a user.
 func (w *world) kubeconfig(user string, groups ...string) string {
 	w.t.Helper()
 	pair, path := w.issue(user, groups...), filepath.Join(w.t.TempDir(), "kubeconfig")
@@ -171,7 +171,7 @@ func (w *world) start() *process {
 	return p
 }
 
-// read keeps what is printed until the process has ended.
+// read collects the output until the process has ended.
 func (p *process) read(from io.Reader, urls chan<- string) {
 	for lines := bufio.NewScanner(from); lines.Scan(); {
 		p.mu.Lock()
@@ -192,7 +192,7 @@ func (p *process) text() string {
 	return p.output.String()
 }
 
-// end sends a signal and returns how the process ended.
+// end sends a signal and returns the process's error.
 func (p *process) end(s os.Signal) error {
 	p.w.t.Helper()
 	p.w.check(p.command.Process.Signal(s))
@@ -200,7 +200,7 @@ func (p *process) end(s os.Signal) error {
 	return p.ended
 }
 
-// get asks the kubelet's server something as a client.
+// get sends a request to the kubelet's server.
 func (p *process) get(path string, certificate *pki.Pair, token string) *http.Response {
 	p.w.t.Helper()
 	own, err := os.ReadFile(filepath.Join(p.w.root, "pki", "ca.crt"))
@@ -225,14 +225,14 @@ func (p *process) get(path string, certificate *pki.Pair, token string) *http.Re
 	return response
 }
 
-// until follows the pod's log until it has the line.
+// until follows the pod's log until the line appears.
 func (p *process) until(line string) {
 	p.w.t.Helper()
 	pair := p.w.issue(apiServer)
 	const path = "/containerLogs/default/pod/main?follow=true"
 	response := p.get(path, &pair, "")
 	for end := time.Now().Add(30 * time.Second); response.StatusCode == http.StatusNotFound && time.Now().Before(end); {
-		_ = response.Body.Close() // it has not heard of the pod yet
+		_ = response.Body.Close() // it does not know the pod yet
 		time.Sleep(20 * time.Millisecond)
 		response = p.get(path, &pair, "")
 	}
@@ -250,7 +250,7 @@ func (p *process) until(line string) {
 	p.w.t.Fatalf("the log ends without %q:\n%s", line, strings.Join(all, "\n"))
 }
 
-// pod waits for a pod to be as is wanted; nil is that it is gone.
+// pod waits until a pod satisfies good; it passes nil when the pod is gone.
 func (w *world) pod(namespace, name, what string, good func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
@@ -291,7 +291,7 @@ func ready(pod *corev1.Pod) bool {
 
 func gone(pod *corev1.Pod) bool { return pod == nil }
 
-// objects makes what the pod refers to, and the pod.
+// objects creates the pod and the objects it refers to.
 func (w *world) objects() {
 	w.t.Helper()
 	_, err := w.clients.CoreV1().ConfigMaps("default").Create(w.ctx, &corev1.ConfigMap{
@@ -332,7 +332,7 @@ func examplePod() *corev1.Pod {
 	}}
 }
 
-// configure changes the configmap.
+// configure changes the ConfigMap.
 func (w *world) configure(value string) {
 	w.t.Helper()
 	_, err := w.clients.CoreV1().ConfigMaps("default").Update(w.ctx, &corev1.ConfigMap{
@@ -341,7 +341,7 @@ func (w *world) configure(value string) {
 	w.check(err)
 }
 
-// left is what is on the machine for pods.
+// left lists what pods have left on the machine.
 func (w *world) left() []string {
 	w.t.Helper()
 	list, err := w.daemon.Leftovers(w.ctx)
@@ -361,7 +361,7 @@ func (w *world) left() []string {
 	return list
 }
 
-// serviceAccountToken is a token of a new service account, which may read metrics of nodes or not.
+// serviceAccountToken is a token of a new service account, which may or may not read metrics of nodes.
 func (w *world) serviceAccountToken(name string, may bool) string {
 	w.t.Helper()
 	accounts := w.clients.CoreV1().ServiceAccounts("default")
@@ -384,7 +384,7 @@ func (w *world) serviceAccountToken(name string, may bool) string {
 	return made.Status.Token
 }
 
-// refusals are the requests of the node that the API server did not permit.
+// refusals are the requests of the node that the API server did not permit, and the number of all its requests.
 func (w *world) refusals() (list []string, total int) {
 	w.t.Helper()
 	data, err := os.ReadFile(filepath.Join(w.dir, "audit.log"))
@@ -411,7 +411,8 @@ func (w *world) refusals() (list []string, total int) {
 	return list, total
 }
 
-// TestNode: a pod with everything that a node reads for it lives through what may happen to a kubelet.
+// TestNode: a pod that uses everything a node reads for it survives failures and restarts of the kubelet and the API
+// server.
 func TestNode(t *testing.T) {
 	w := newWorld(t)
 	first := w.start()
@@ -449,7 +450,7 @@ func TestNode(t *testing.T) {
 	w.static()
 	w.check(w.clients.CoreV1().Pods("default").Delete(w.ctx, "pod", metav1.DeleteOptions{}))
 	w.pod("default", "pod", "gone", gone)
-	for end := time.Now().Add(30 * time.Second); len(w.left()) > 0; time.Sleep(50 * time.Millisecond) { // nobody tells
+	for end := time.Now().Add(30 * time.Second); len(w.left()) > 0; time.Sleep(50 * time.Millisecond) { // polled
 		if time.Now().After(end) {
 			t.Fatalf("left behind: %v", w.left())
 		}
@@ -463,7 +464,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// serverRestarts kills the API server and starts it where it was.
+// serverRestarts kills the API server and starts it again at the same address.
 func (w *world) serverRestarts() {
 	w.t.Helper()
 	w.check(w.cluster.Kill())
@@ -472,7 +473,7 @@ func (w *world) serverRestarts() {
 	w.cluster = again
 }
 
-// access tries who is let in to the kubelet's server.
+// access checks who may use the kubelet's server.
 func (w *world) access(p *process) {
 	w.t.Helper()
 	stranger, apiserver := w.issue("jane"), w.issue(apiServer)
@@ -487,14 +488,14 @@ func (w *world) access(p *process) {
 		token       string
 		want        int
 	}{
-		"nobody":             {logs, nil, "", http.StatusUnauthorized},
-		"bad token":          {logs, nil, "x", http.StatusUnauthorized},
-		"other authority":    {logs, &forged, "", http.StatusUnauthorized},
-		"may nothing":        {logs, &stranger, "", http.StatusForbidden},
-		"API server":         {logs, &apiserver, "", http.StatusOK},
-		"token that may":     {"/metrics/resource", nil, w.serviceAccountToken("may", true), http.StatusOK},
-		"token that may not": {"/metrics/resource", nil, w.serviceAccountToken("may-not", false), http.StatusForbidden},
-		"token, elsewhere":   {logs, nil, w.serviceAccountToken("may-not-logs", false), http.StatusForbidden},
+		"nobody":                            {logs, nil, "", http.StatusUnauthorized},
+		"bad token":                         {logs, nil, "x", http.StatusUnauthorized},
+		"other authority":                   {logs, &forged, "", http.StatusUnauthorized},
+		"no permission":                     {logs, &stranger, "", http.StatusForbidden},
+		"API server":                        {logs, &apiserver, "", http.StatusOK},
+		"token with permission":             {"/metrics/resource", nil, w.serviceAccountToken("may", true), http.StatusOK},
+		"token without permission":          {"/metrics/resource", nil, w.serviceAccountToken("may-not", false), http.StatusForbidden},
+		"token without permission for logs": {logs, nil, w.serviceAccountToken("may-not-logs", false), http.StatusForbidden},
 	} {
 		response := p.get(c.path, c.certificate, c.token)
 		text, _ := io.ReadAll(response.Body)
@@ -505,7 +506,7 @@ func (w *world) access(p *process) {
 	}
 }
 
-// static runs a pod of a manifest.
+// static runs a pod from a manifest.
 func (w *world) static() {
 	w.t.Helper()
 	manifest := filepath.Join(w.root, "manifests", "echo.yaml")

@@ -40,17 +40,17 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing said":      {nil, "--kubeconfig is required"},
-		"not a flag":        {append(good, "n1"), `"n1" is not a flag`},
-		"half a pair":       {append(good, "--tls-cert", "x"), "go together"},
-		"no file":           {[]string{"--kubeconfig", filepath.Join(dir, "none")}, "none"},
-		"bad network":       {append(good, "--pod-cidr", "10.0.0.0"), "--pod-cidr"},
-		"bad threshold":     {append(good, "--eviction-hard", "memory=1"), "--eviction-hard"},
-		"bad endpoint":      {append(good, "--runtime-endpoint", "tcp://x"), "tcp://x"},
-		"no authority":      {append(good, "--client-ca", filepath.Join(dir, "ca.crt")), "--client-ca"},
-		"no certificate":    {append(good, "--tls-cert", "/x.crt", "--tls-key", "/x.key"), "x.crt"},
-		"port taken":        {append(good, "--listen", taken.Addr().String()), "address already in use"},
-		"relative root-dir": {append(good, "--root-dir", "x/y", "--listen", "none"), "absolute"},
+		"no flags":            {nil, "--kubeconfig is required"},
+		"not a flag":          {append(good, "n1"), `"n1" is not a flag`},
+		"half a pair":         {append(good, "--tls-cert", "x"), "go together"},
+		"missing file":        {[]string{"--kubeconfig", filepath.Join(dir, "none")}, "none"},
+		"bad network":         {append(good, "--pod-cidr", "10.0.0.0"), "--pod-cidr"},
+		"bad threshold":       {append(good, "--eviction-hard", "memory=1"), "--eviction-hard"},
+		"bad endpoint":        {append(good, "--runtime-endpoint", "tcp://x"), "tcp://x"},
+		"missing authority":   {append(good, "--client-ca", filepath.Join(dir, "ca.crt")), "--client-ca"},
+		"missing certificate": {append(good, "--tls-cert", "/x.crt", "--tls-key", "/x.key"), "x.crt"},
+		"port taken":          {append(good, "--listen", taken.Addr().String()), "address already in use"},
+		"relative root-dir":   {append(good, "--root-dir", "x/y", "--listen", "none"), "absolute"},
 	} {
 		if err := run(t.Context(), c.args, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something of %q", name, err, c.want)

@@ -29,7 +29,7 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// node is all that runs.
+// node is everything that runs.
 type node struct {
 	settings settings
 	config   *rest.Config
@@ -38,7 +38,8 @@ type node struct {
 	runs     []lifecycle.Runnable
 }
 
-// newNode assembles the node. The order is that of the data: the way to the API server, what is read there, the machine.
+// newNode assembles the node in the order of dependencies: the connection to the API server, the objects read from it,
+// the machine.
 func newNode(ctx context.Context, s settings, out io.Writer) (*node, error) {
 	n := &node{settings: s, log: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level(s.debug)}))}
 	access, err := kubeconfig.Load(kubeconfig.Options{Path: s.kubeconfig})
@@ -82,7 +83,7 @@ func newNode(ctx context.Context, s settings, out io.Writer) (*node, error) {
 	return n, nil
 }
 
-// run runs it all until the context ends.
+// run runs everything until the context ends.
 func (n *node) run(ctx context.Context) error {
 	return errors.Join(lifecycle.Group(n.runs...).Run(ctx), n.runtime.Close())
 }
@@ -101,7 +102,7 @@ func level(debug bool) slog.Level {
 	return slog.LevelInfo
 }
 
-// address is the node's.
+// address returns that of the node.
 func (n *node) address(ctx context.Context) (netip.Addr, error) {
 	if ip, ok := netip.AddrFromSlice(n.settings.address); ok {
 		return ip.Unmap(), nil
@@ -113,7 +114,7 @@ func (n *node) address(ctx context.Context) (netip.Addr, error) {
 	return addressTo(ctx, net.JoinHostPort(server.Hostname(), cmp.Or(server.Port(), "443")))
 }
 
-// server is the node's own, whose clients the API server knows and judges.
+// server returns the node's server; the API server authenticates and authorizes its clients.
 func (n *node) server(ctx context.Context, address netip.Addr, parts *keelsonnode.Parts) (s host.Server, err error) {
 	at := n.settings.listen
 	if at == "none" {
@@ -136,8 +137,8 @@ func (n *node) server(ctx context.Context, address netip.Addr, parts *keelsonnod
 	return s, err
 }
 
-// certificate returns what looks for the server's certificate at each handshake, so that a new one is used when it is
-// there: a file's, or one that is made here.
+// certificate returns a function that finds the server's certificate at each handshake, which also finds renewed ones:
+// it is read from a file, or made here.
 func (n *node) certificate(address netip.Addr) (find func() (*tls.Certificate, error), err error) {
 	s := n.settings
 	find = func() (*tls.Certificate, error) {

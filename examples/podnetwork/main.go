@@ -1,7 +1,6 @@
-// Podnetwork is cni alone, without a kubelet, a runtime or a cluster: two network namespaces are
-// attached to one bridge, as two pods would be, one greets the other by its address, and
-// everything is cleaned up. It needs root on Linux, ip and nft, and the CNI plugins in the
-// directory that --bin names.
+// Podnetwork uses cni alone, without a kubelet, a runtime or a cluster: it attaches two network namespaces to one
+// bridge, like two pods, lets one connect to the other by its address, and cleans everything up. It needs root on
+// Linux, ip and nft, and the CNI plugins in the directory that --bin names.
 package main
 
 import (
@@ -33,7 +32,7 @@ func main() {
 	}
 }
 
-// run leaves nothing behind: neither on the host nor in the file system.
+// run leaves nothing behind, neither on the host nor in the file system.
 func run(ctx context.Context, bin string, out io.Writer) (err error) {
 	bin, err = filepath.Abs(bin)
 	if err != nil {
@@ -45,7 +44,7 @@ func run(ctx context.Context, bin string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	// What a node does once: the bridge, and the configuration by which pods are attached to it.
+	// A node does this once: it creates the bridge and the configuration for attaching pods to it.
 	node, err := bridge.New([]netip.Prefix{netip.MustParsePrefix("10.88.77.0/24")}, bridge.Options{
 		Network: "podnetwork", Bridge: "podnetwork0", DataDir: filepath.Join(dir, "addresses"),
 	})
@@ -65,7 +64,7 @@ func run(ctx context.Context, bin string, out io.Writer) (err error) {
 		return err
 	}
 
-	// What it does for each pod.
+	// A node does this for each pod.
 	var pods [2]pod
 	for i, name := range []string{"server", "client"} {
 		pods[i] = pod{name: name, ns: filepath.Join(dir, "netns", name)}
@@ -104,7 +103,7 @@ func (p *pod) detach(ctx context.Context, network cni.Attacher) error {
 	return errors.Join(network.Delete(ctx, p.attachment()), netns.Remove(p.ns))
 }
 
-// greet has p connect to the other pod and tell what it hears.
+// greet connects p to the other pod and prints what it receives.
 func (p *pod) greet(ctx context.Context, other pod, out io.Writer) error {
 	var listener net.Listener
 	if err := netns.Do(other.ns, func() (err error) {

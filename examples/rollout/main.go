@@ -1,6 +1,5 @@
-// Rollout plays the whole story in the terminal: a control plane with three simulated nodes
-// starts in this process, a Deployment of three is created, updated and deleted, and every step
-// of every component is told as it happens.
+// Rollout shows a rollout in the terminal: it starts a control plane with three simulated nodes in this process,
+// creates, updates and deletes a Deployment of three replicas, and prints every step of every component as it happens.
 package main
 
 import (
@@ -32,7 +31,7 @@ func main() {
 	}
 }
 
-// story tells what happens since its beginning.
+// story prints what happens, with the time since its start.
 type story struct {
 	out    io.Writer
 	began  time.Time
@@ -71,7 +70,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return s.chapters(ctx)
 }
 
-// chapters are what the user does.
+// chapters are the user's actions.
 func (s *story) chapters(ctx context.Context) error {
 	deployments := s.client.AppsV1().Deployments("default")
 	replicas, labels := int32(3), map[string]string{"app": "nginx"}
@@ -106,7 +105,7 @@ func (s *story) chapters(ctx context.Context) error {
 	return s.gone(ctx)
 }
 
-// rolledOut waits as kubectl rollout status does.
+// rolledOut waits like kubectl rollout status.
 func (s *story) rolledOut(ctx context.Context) error {
 	w, err := s.client.AppsV1().Deployments("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=nginx"})
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *story) gone(ctx context.Context) error {
 	return errors.Join(errors.New("the watch ended before the pods did"), ctx.Err())
 }
 
-// events tells what the components report.
+// events prints the events that components record.
 func (s *story) events(w watch.Interface) {
 	for e := range w.ResultChan() {
 		if event, ok := e.Object.(*corev1.Event); ok && e.Type == watch.Added && event.InvolvedObject.Kind != "Node" {

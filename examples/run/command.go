@@ -41,7 +41,7 @@ What to do next:
 
 // command is a parsed command line.
 type command struct {
-	line, words []string // all of it; the words of the command
+	line, words []string // the whole line; the words of the command
 	name        string
 	images      []string
 	run         generate.RunOptions
@@ -51,7 +51,7 @@ type command struct {
 	record         bool
 }
 
-// flags are the flags of both commands; replicas is set when it was given.
+// flags returns the flags of both commands; replicas is set if the flag is given.
 func (c *command) flags(replicas *int32) *pflag.FlagSet {
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	f.SortFlags = false
@@ -74,7 +74,7 @@ func (c *command) flags(replicas *int32) *pflag.FlagSet {
 	return f
 }
 
-// parse reads a command line; --help is printed to out and is pflag.ErrHelp.
+// parse reads a command line; --help prints to out and returns pflag.ErrHelp.
 func parse(args []string, out io.Writer) (*command, error) {
 	c := &command{line: args}
 	replicas := new(int32)

@@ -1,6 +1,5 @@
-// Run is kubectl run and kubectl create deployment on the packages below client: it reads a
-// kubeconfig, generates the objects, asks the server in which version it takes them, creates them and
-// prints what it did.
+// Run is kubectl run and kubectl create deployment, built on the packages below client: it reads a kubeconfig,
+// generates the objects, asks the server which version to create them in, creates them and prints the result.
 //
 //	go run ./examples/run create deployment nginx --image=nginx --replicas=3
 //	go run ./examples/run run nginx --image=nginx --port=80 --expose --dry-run=client -o yaml
@@ -39,7 +38,7 @@ func main() {
 	}
 }
 
-// run does what the command line says.
+// run executes the command line.
 func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) error {
 	c, err := parse(args, out)
 	if err != nil {
@@ -54,7 +53,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	if err != nil {
 		return err
 	}
-	if c.dryRun == "client" { // nothing is sent, and no server is needed
+	if c.dryRun == "client" { // nothing is sent: no server is needed
 		return show(objects, printed, out)
 	}
 	c.kubeconfig.Environment, c.kubeconfig.InCluster = kubeconfig.EnvironmentOf(getenv), true
@@ -86,7 +85,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	return show(objects, printed, out)
 }
 
-// generate makes the objects, in the namespace that was asked for.
+// generate makes the objects, in the requested namespace.
 func (c *command) generate() (objects []runtime.Object, err error) {
 	if c.words[0] == "run" {
 		objects, err = generate.Run(c.name, c.run)

@@ -19,8 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/testcluster"
 )
 
-// serve runs an API server over TLS whose administrator has a token, and returns its client and a
-// home directory with a kubeconfig.
+// serve runs an API server over TLS whose administrator has a token. It returns a client and a home directory with a
+// kubeconfig.
 func serve(t *testing.T) (client.Client, string) {
 	t.Helper()
 	config, c := testcluster.Serve(t, cluster.Options{Components: []cluster.Component{}, Disable: []string{serviceaccount.Name}})
@@ -31,7 +31,7 @@ func serve(t *testing.T) (client.Client, string) {
 	return in, filepath.Dir(filepath.Dir(config))
 }
 
-// command runs a command line and returns what it prints and the message it fails with.
+// execute runs a command line and returns its output and the error message.
 func execute(t *testing.T, home string, line ...string) (out, failure string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -75,7 +75,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// What is wrong is told before anything is sent: there is no server.
+// Errors are reported before anything is sent: there is no server.
 func TestRefusals(t *testing.T) {
 	for line, want := range map[string]string{
 		"run web --image=NGINX":                          `error: invalid image name "NGINX": invalid reference format`,

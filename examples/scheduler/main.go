@@ -1,5 +1,5 @@
-// Scheduler adds a predicate and a priority of one's own to the default ones, in a control
-// plane with three simulated nodes, and shows what was decided and why.
+// Scheduler adds custom plugins to the default ones, in a control plane with three simulated nodes, and shows the
+// decisions and their reasons.
 package main
 
 import (
@@ -17,30 +17,45 @@ import (
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/signature"
 )
 
-// Quiet refuses nodes on which a noisy pod runs, to pods that want it quiet.
-func Quiet() scheduler.Predicate {
-	return scheduler.PredicateFunc("Quiet", func(pod *corev1.Pod, node *scheduler.NodeInfo) *scheduler.Refusal {
-		if pod.Labels["wants"] != "quiet" {
-			return nil
-		}
-		for _, other := range node.Pods {
-			if other.Pod.Labels["is"] == "noisy" {
-				return scheduler.Refuse("node(s) had noisy pods")
-			}
-		}
+// Rooms is a plugin in two roles: it refuses nodes with a noisy pod to pods that want quiet, and prefers cheap nodes.
+type Rooms struct{}
+
+// Name is "Rooms".
+func (Rooms) Name() string { return "Rooms" }
+
+// Check looks for noisy pods.
+func (Rooms) Check(pod *corev1.Pod, node *scheduler.NodeInfo) *scheduler.Refusal {
+	if pod.Labels["wants"] != "quiet" {
 		return nil
-	})
+	}
+	for _, other := range node.Pods {
+		if other.Pod.Labels["is"] == "noisy" {
+			return scheduler.Refuse("node(s) had noisy pods")
+		}
+	}
+	return nil
 }
 
-// Cheap prefers nodes labelled as cheap.
-func Cheap() scheduler.Priority {
-	return scheduler.PriorityFunc("Cheap", func(_ *corev1.Pod, node *scheduler.NodeInfo) int64 {
-		if node.Node.Labels["price"] == "low" {
-			return scheduler.MaxScore
-		}
-		return 0
+// Score reads the node's label.
+func (Rooms) Score(_ *corev1.Pod, node *scheduler.NodeInfo) int64 {
+	if node.Node.Labels["price"] == "low" {
+		return scheduler.MaxScore
+	}
+	return 0
+}
+
+// Signature is all that Rooms reads of a pod: scheduling is faster for pods that share it.
+func (Rooms) Signature(b []byte, pod *corev1.Pod) ([]byte, bool) {
+	return signature.String(b, pod.Labels["wants"]), true
+}
+
+// told returns a plugin in another role: it is called with pods that have been bound.
+func told(bound chan<- string) scheduler.Plugin {
+	return scheduler.PostBinderFunc("Told", func(_ context.Context, pod *corev1.Pod, node string) {
+		bound <- pod.Name + " is bound to " + node
 	})
 }
 
@@ -55,10 +70,9 @@ func main() {
 }
 
 func run(ctx context.Context) (err error) {
-	decisions := make(chan scheduler.Decision, 16)
+	decisions, bound := make(chan scheduler.Decision, 16), make(chan string, 16)
 	profile := kubescheduler.Profile()
-	profile.Predicates = append(profile.Predicates, Quiet())
-	profile.Priorities = append(profile.Priorities, scheduler.Weighted{Priority: Cheap(), Weight: 5})
+	profile.Plugins = append(profile.Plugins, scheduler.Enabled{Plugin: Rooms{}, Weight: 5}, scheduler.Enabled{Plugin: told(bound)})
 	seed := uint64(1)
 	c, err := cluster.Start(ctx, cluster.Options{
 		Seed: &seed,
@@ -94,7 +108,7 @@ func run(ctx context.Context) (err error) {
 		}
 		select {
 		case d := <-decisions:
-			fmt.Println(d)
+			fmt.Print(d, <-bound, "\n\n")
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/clusterprocess"
 )
 
-// ask has a cluster that runs write a snapshot, and returns the file.
+// ask makes a running cluster write a snapshot, and returns the file.
 func ask(t *testing.T, process *clusterprocess.Process, dir string) string {
 	t.Helper()
 	if err := process.Signal(syscall.SIGUSR1); err != nil {
@@ -38,7 +38,7 @@ func ask(t *testing.T, process *clusterprocess.Process, dir string) string {
 	return files[0]
 }
 
-// A cluster is backed up, lost, and comes back from the file.
+// A cluster is backed up, lost, and restored from the file.
 func TestClusterComesBack(t *testing.T) {
 	ctx := t.Context()
 	program, err := clusterprocess.Build(ctx, t.TempDir())
@@ -52,7 +52,7 @@ func TestClusterComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = process.Kill() }) // where the test did not end it
+		t.Cleanup(func() { _ = process.Kill() }) // if the test did not end it
 		config, err := process.Config()
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestClusterComesBack(t *testing.T) {
 	if err != nil || found.UID != made.UID || found.Data["sky"] != "blue" {
 		t.Errorf("the restored cluster has %+v, %v", found, err)
 	}
-	// Who followed the old cluster is told to list again.
+	// A client that followed the old cluster has to list again.
 	_, err = api.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{ResourceVersion: made.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 	if err == nil {
 		t.Error("the restored cluster answers a list at a revision of the old one")

@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/transfer"
 )
 
-// run does what the command line says: results go to out, progress to errOut.
+// run executes the command line: results go to out, progress to errOut.
 func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	s, err := parse(args, out)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *settings) checkFile(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // only read
 	info, err := snapshot.Check(ctx, file, size)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.args[0], err)
@@ -73,8 +73,8 @@ func (s *settings) restore(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }()          // it was only read
-	info, err := snapshot.Check(ctx, file, size) // before anything is made
+	defer func() { _ = file.Close() }()          // only read
+	info, err := snapshot.Check(ctx, file, size) // before anything is created
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.args[0], err)
 	}
@@ -126,7 +126,7 @@ func (s *settings) copy(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// warn tells what a store that is behind means.
+// warn explains the consequences of a store that is behind.
 func warn(out io.Writer, behind bool, revision int64) {
 	if behind {
 		fmt.Fprintf(out, "note: it began below revision %d, which clients may have seen: restart all that follow the cluster\n", revision)
@@ -140,7 +140,7 @@ func (s *settings) verify(ctx context.Context, out io.Writer) (err error) {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = side.close(false) }() // it was only read
+		defer func() { _ = side.close(false) }() // only read
 		sides[i].Store = side
 	}
 	show := s.showing("compared")
@@ -167,7 +167,7 @@ func (s *settings) compact(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, at.close(err != nil)) }()
-	compactor, ok := at.Store.(storage.Compactor)
+	compactor, ok := storage.As[storage.Compactor](at.Store)
 	if !ok {
 		fmt.Fprintf(out, "%s keeps its history short by itself\n", s.args[0])
 		return nil
@@ -183,7 +183,7 @@ func (s *settings) compact(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// showing returns what tells progress, at most twice a second.
+// showing returns a function that prints progress, at most twice a second.
 func (s *settings) showing(what string) func(records, bytes int64) {
 	const every = time.Second / 2
 	last := time.Now()

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// ending is a context that ends after it was looked at some times.
+// ending is a context that ends after it was checked a number of times.
 type ending struct {
 	context.Context
 
@@ -14,7 +14,7 @@ type ending struct {
 	done  chan struct{}
 }
 
-// Done is context.Context's.
+// Done implements context.Context.
 func (e *ending) Done() <-chan struct{} {
 	e.look()
 	e.mu.Lock()
@@ -22,7 +22,7 @@ func (e *ending) Done() <-chan struct{} {
 	return e.channel()
 }
 
-// Err is context.Context's.
+// Err implements context.Context.
 func (e *ending) Err() error {
 	if e.look() {
 		return context.Canceled

@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	// The first Ctrl-C ends the command in good order, a second one at once.
+	// The first Ctrl-C stops the command gracefully, the second one at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)

@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// do runs a command line and returns what it prints.
+// do runs a command line and returns its output.
 func do(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -137,10 +137,10 @@ func TestEtcd(t *testing.T) {
 	succeed(t, "the same: 301 records", "verify", "wal:"+filepath.Join(dir, "store"), "file:"+file)
 	succeed(t, "301 records", "restore", file, at, "--etcd-prefix", "/second")
 	fail(t, "/registry/pods/default/new: only in the second", "verify", "wal:"+old, at, "--etcd-prefix", "/second")
-	fail(t, "see that it runs", "snapshot", "etcd:http://127.0.0.1:1", file)
+	fail(t, "check that it runs", "snapshot", "etcd:http://127.0.0.1:1", file)
 }
 
-// Whatever ends a command early leaves nothing that could be taken for a result.
+// A command that ends early leaves nothing that could be mistaken for a result.
 func TestInterrupted(t *testing.T) {
 	old, dir := directory(t, 2000), t.TempDir()
 	file := filepath.Join(t.TempDir(), "backup")
@@ -150,7 +150,7 @@ func TestInterrupted(t *testing.T) {
 		{"restore", file, "wal:" + filepath.Join(dir, "restored")},
 		{"copy", "wal:" + old, "wal:" + filepath.Join(dir, "copied")},
 	} {
-		// The context ends at the n-th look at it.
+		// The context ends at the n-th check.
 		for looks := range 40 {
 			err := run(&ending{Context: t.Context(), looks: looks * looks}, args, io.Discard, io.Discard)
 			if err == nil {

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// root is what all keys of a cluster begin with.
+	// root is the prefix of all keys of a cluster.
 	root = "/registry/"
-	// etcdPatience is how long an etcd may take to answer at first.
+	// etcdPatience is how long to wait for etcd's first answer.
 	etcdPatience = 10 * time.Second
 )
 
-// store is one that is open, with what its end takes.
+// store is an open store and the functions that close it.
 type store struct {
 	storage.Store
 	close func(failed bool) error
@@ -32,7 +32,7 @@ type store struct {
 
 func closing(c io.Closer) func(bool) error { return func(bool) error { return c.Close() } }
 
-// source opens a store to read from.
+// source opens a store for reading.
 func (s *settings) source(ctx context.Context, at string) (store, error) {
 	kind, place, _ := strings.Cut(at, ":")
 	switch kind {
@@ -46,7 +46,7 @@ func (s *settings) source(ctx context.Context, at string) (store, error) {
 	return store{}, fmt.Errorf("%q is no store: write wal:DIR, etcd:URL or file:PATH; %w", at, errUsage)
 }
 
-// target opens a store to fill, which begins at a revision if it is new and can.
+// target opens a store for writing. A new store starts at the first revision, if it supports that.
 func (s *settings) target(ctx context.Context, at string, first int64) (store, error) {
 	kind, place, _ := strings.Cut(at, ":")
 	switch kind {
@@ -61,7 +61,7 @@ func (s *settings) target(ctx context.Context, at string, first int64) (store, e
 // marker is a file that every directory of an embedded store has.
 const marker = "FORMAT"
 
-// openDirectory opens what is there, and makes nothing.
+// openDirectory opens an existing store and creates nothing.
 func openDirectory(dir string) (store, error) {
 	if _, err := os.Stat(filepath.Join(dir, marker)); errors.Is(err, os.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, "store", marker)); err == nil {
@@ -81,8 +81,8 @@ func openDirectory(dir string) (store, error) {
 	return store{opened, closing(opened)}, nil
 }
 
-// newDirectory begins a store beside the directory it is for, and moves it there when it is complete: a
-// directory at that name has everything or is not there.
+// newDirectory creates a store beside its final directory, and moves it there when it is complete: the directory is
+// complete or does not exist.
 func newDirectory(dir string, first int64) (store, error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return store{}, fmt.Errorf("%w: %s has files in it; choose a new directory", snapshot.ErrNotEmpty, dir)
@@ -113,7 +113,7 @@ func newDirectory(dir string, first int64) (store, error) {
 	}}, nil
 }
 
-// move gives a directory its name for good; nothing but an empty directory may be there.
+// move renames a directory durably; the target must not exist or must be an empty directory.
 func move(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -145,18 +145,18 @@ func (s *settings) openEtcd(ctx context.Context, endpoints string) (store, error
 		return store{}, err
 	}
 	if err := opened.Ready(ctx); err != nil {
-		return store{}, errors.Join(fmt.Errorf("%w; see that it runs, and what the flags --etcd-... say of it", err), opened.Close())
+		return store{}, errors.Join(fmt.Errorf("%w; check that it runs and that the --etcd-... flags fit it", err), opened.Close())
 	}
 	return store{opened, closing(opened)}, nil
 }
 
-// openFile reads a snapshot into memory. The store is at a higher revision than the snapshot.
+// openFile reads a snapshot into memory. The store's revision is higher than the snapshot's.
 func openFile(ctx context.Context, path string) (store, error) {
 	file, size, err := openRegular(path)
 	if err != nil {
 		return store{}, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // only read
 	info, err := snapshot.Check(ctx, file, size)
 	if err != nil {
 		return store{}, fmt.Errorf("%s: %w", path, err)

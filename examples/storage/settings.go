@@ -58,10 +58,10 @@ const (
 	defaultPrefix  = "/registry"
 )
 
-// errUsage: the command line does not make sense.
+// errUsage is the error of an invalid command line.
 var errUsage = errors.New("see --help")
 
-// settings are what the command line says.
+// settings are the values of the command line.
 type settings struct {
 	command  string
 	args     []string
@@ -76,7 +76,7 @@ type etcdSettings struct {
 	ca, cert, key, user, passwordFile, prefix string
 }
 
-// commands are the names of what to do with the arguments that each takes.
+// commands are the names of the commands and of their arguments.
 func commands() map[string]string {
 	return map[string]string{
 		"snapshot": "STORE FILE", "check": "FILE", "restore": "FILE STORE", "copy": "STORE STORE", "verify": "STORE STORE", "compact": "STORE",

@@ -27,7 +27,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/testserver"
 )
 
-// gate is the way to a server, which can be closed and cuts off who is on it.
+// gate is the path to a server; closing it cuts existing connections.
 type gate struct {
 	http.RoundTripper
 	mu     sync.Mutex
@@ -56,8 +56,8 @@ func (g *gate) set(closed bool) {
 	g.cut = nil
 }
 
-// overWire makes client-go's informer, with its reflector and initial events, or one of ours over
-// package wire, of the config maps of a server.
+// overWire makes client-go's informer, with its reflector and initial events, or ours over package wire, for the config
+// maps of a server.
 func overWire(t *testing.T, name string, config *rest.Config) cache.SharedIndexInformer {
 	t.Helper()
 	if name == "client-go" {
@@ -75,7 +75,7 @@ func overWire(t *testing.T, name string, config *rest.Config) cache.SharedIndexI
 	return clientgo.New(source, clientgo.Options{Share: true})
 }
 
-// The same things happen to the objects of a real API server, and to the way to it.
+// The same events happen to the objects of a real API server, and to the path to it.
 func TestAPIServer(t *testing.T) {
 	identifiers := regexp.MustCompile(` uid [0-9a-f-]+`)
 	said := map[string][]string{}
@@ -95,8 +95,7 @@ func TestAPIServer(t *testing.T) {
 			})
 		})
 	}
-	// client-go lists again after an outage, so it has not seen the deletion and tells of what is
-	// as it was.
+	// client-go lists again after an outage, so it has not seen the deletion and reports the state it knew.
 	compare(t, said, difference{
 		client: []string{
 			"first: delete tombstone ns/d of ns/d=1@8",
@@ -132,8 +131,7 @@ func scenarioOfServer(w *world, clients kubernetes.Interface, way *gate) {
 		create(name)
 	}
 	w.listen("first")
-	// client-go's own handler of errors sleeps by the clock of the bubble since the last error by
-	// that of the machine.
+	// client-go's own error handler sleeps by the bubble's clock for a period measured by the machine's.
 	fatal(w.informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 	w.ended("started", w.start, time.Minute, true) // client-go lists from a map
 	w.ended("changes", func() {
@@ -158,7 +156,7 @@ func scenarioOfServer(w *world, clients kubernetes.Interface, way *gate) {
 	w.ended("end", nothing, 0, false)
 }
 
-// Ours over a socket with TLS and HTTP/2, as in life.
+// Ours over a socket with TLS and HTTP/2, as in production.
 func TestOverTLS(t *testing.T) {
 	_, reg := testserver.Start(t)
 	server := httptest.NewUnstartedServer(apiserver.New(reg, apiserver.Options{Authorizer: alwaysallow.New()}))

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// minimumResync is the shortest period there is.
+// minimumResync is the shortest period allowed.
 const minimumResync = time.Second
 
 // AddEventHandler implements cache.SharedInformer.
@@ -23,8 +23,7 @@ func (a *Informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHa
 	return a.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &period})
 }
 
-// AddEventHandlerWithOptions implements cache.SharedInformer. The logger of the options is not
-// used.
+// AddEventHandlerWithOptions implements cache.SharedInformer. It ignores the logger of the options.
 func (a *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	if a.IsStopped() {
 		return nil, fmt.Errorf("handler %v was not added to shared informer because it has stopped already", handler)
@@ -40,7 +39,7 @@ func (a *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	return &registration{Registration: made, informer: a, name: fmt.Sprintf("SharedIndexInformer %s + event handler %T", a.kind, handler)}, nil
 }
 
-// period is what becomes of the period that a handler asks for.
+// period returns the period in effect for one that a handler asks for.
 func (a *Informer) period(asked time.Duration) time.Duration {
 	if asked <= 0 {
 		return 0
@@ -76,7 +75,7 @@ func (r *registration) HasSyncedChecker() cache.DoneChecker {
 	return checker{name: r.name, done: r.Synced()}
 }
 
-// ShutdownChan is what cache.ShutDownEventHandler waits for.
+// ShutdownChan is for cache.ShutDownEventHandler.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.Done() }
 
 // RemoveEventHandler implements cache.SharedInformer.
@@ -97,8 +96,8 @@ type caller struct {
 	crashed bool
 }
 
-// call tells the handler of one change. After a panic, which ends the process unless
-// k8s.io/apimachinery/pkg/util/runtime is told otherwise, it waits a second.
+// call passes one change to the handler. A panic ends the process, unless k8s.io/apimachinery/pkg/util/runtime is
+// configured otherwise; then call waits a second.
 func (h *caller) call(c informer.Change[informer.Object]) {
 	if h.crashed {
 		time.Sleep(time.Second)

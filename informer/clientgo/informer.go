@@ -16,21 +16,20 @@ import (
 
 // Options of an Informer. The zero value is ready to use.
 type Options struct {
-	// Logger is told about failing lists, watches and index functions; nil discards.
+	// Logger logs failing lists, watches and index functions; nil discards.
 	Logger *slog.Logger
-	// ResyncPeriod is that of handlers which do not say one. With 0 there are no resyncs,
-	// whatever handlers say; nor can those that come after the start have shorter ones than
-	// all that came before.
+	// ResyncPeriod is the default of handlers. With 0 there are no resyncs, whatever handlers ask for. Handlers added
+	// after the start cannot have a shorter period than all earlier ones.
 	ResyncPeriod time.Duration
-	// Indexers are there from the start. The index by namespace is not made of itself, as
-	// nowhere in client-go's constructors, but it costs nothing here.
+	// Indexers exist from the start. As in client-go's constructors, the index by namespace is not added automatically;
+	// here it costs nothing.
 	Indexers cache.Indexers
-	// Share says that the source's own objects are handed out, not copies. It saves memory and
-	// is safe where the source hands out objects that nobody else has, as package wire does.
-	// Transforms must not change the objects then, unless that is so.
+	// Share makes the informer return the source's own objects instead of copies. It saves memory, and is safe if the
+	// source returns objects that are not shared with others, as package wire does. Otherwise, transforms must not
+	// change the objects.
 	Share bool
-	// Queue is how many changes wait one by one for a slow handler before those of one object
-	// become one; 0 means 10,000. client-go's wait without bound.
+	// Queue is how many changes wait separately for a slow handler before those of one object are merged; 0 means
+	// 10,000. client-go's queue is unbounded.
 	Queue int
 }
 
@@ -45,12 +44,12 @@ type Informer struct {
 	share  bool
 
 	mu sync.Mutex // guards what is below
-	// check is the shortest period of a resync, below which none can be had after the start.
+	// check is the shortest resync period; after the start there can be no shorter one.
 	check     time.Duration
 	started   bool
 	transform cache.TransformFunc
 	onError   cache.WatchErrorHandlerWithContext
-	running   context.Context // that of Run, for onError
+	running   context.Context // Run's context, for onError
 }
 
 var _ cache.SharedIndexInformer = (*Informer)(nil)
@@ -69,7 +68,7 @@ func New[T informer.Object](source informer.Source[T], options Options) *Informe
 	if a.queue <= 0 {
 		a.queue = 10_000
 	}
-	// The cache has objects of any type, since a transform may change it.
+	// The cache holds objects of any type, since a transform may change it.
 	made := informer.Convert(source, func(obj T) (informer.Object, error) { return a.admit(obj) }, func(_ T, err error) {
 		a.log.Error("transform failed", "kind", a.kind, "err", err)
 	})
@@ -78,7 +77,7 @@ func New[T informer.Object](source informer.Source[T], options Options) *Informe
 	return a
 }
 
-// admit makes of an object of the source the one for the cache.
+// admit returns the object to cache for an object of the source.
 func (a *Informer) admit(obj informer.Object) (informer.Object, error) {
 	if !a.share {
 		obj = obj.DeepCopyObject().(informer.Object)
@@ -100,7 +99,7 @@ func (a *Informer) admit(obj informer.Object) (informer.Object, error) {
 	return out, nil
 }
 
-// failed tells the handler of errors.
+// failed calls the error handler.
 func (a *Informer) failed(err error) {
 	a.mu.Lock()
 	handler, ctx := a.onError, a.running
@@ -140,7 +139,7 @@ func (a *Informer) HasSyncedChecker() cache.DoneChecker {
 	return checker{name: "SharedIndexInformer " + a.kind, done: a.inner.Synced()}
 }
 
-// checker is a cache.DoneChecker.
+// checker implements cache.DoneChecker.
 type checker struct {
 	name string
 	done <-chan struct{}
@@ -149,7 +148,7 @@ type checker struct {
 func (c checker) Name() string          { return c.name }
 func (c checker) Done() <-chan struct{} { return c.done }
 
-// LastSyncResourceVersion implements cache.SharedInformer: the version that the store has got to.
+// LastSyncResourceVersion implements cache.SharedInformer: the version that the store has reached.
 func (a *Informer) LastSyncResourceVersion() string { return a.inner.LastVersion() }
 
 // IsStopped implements cache.SharedInformer.

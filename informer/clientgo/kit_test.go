@@ -35,10 +35,11 @@ func configMap(name, value string) object {
 	}
 }
 
-// source is a store whose lists fail as it is told to, and whose watches can be ended and sent
-// bookmarks.
+// source is a store whose lists fail on demand, and whose watches can be ended and sent bookmarks.
 type source struct {
 	*memory.Store[object]
+
+	broken sync.RWMutex // held while the watches are broken and nothing can be read
 
 	mu        sync.Mutex
 	failures  []error
@@ -52,6 +53,8 @@ func newSource() *source {
 }
 
 func (s *source) List(ctx context.Context) ([]object, string, error) {
+	s.broken.RLock()
+	defer s.broken.RUnlock()
 	s.mu.Lock()
 	var err error
 	if len(s.failures) > 0 {
@@ -65,19 +68,36 @@ func (s *source) List(ctx context.Context) ([]object, string, error) {
 }
 
 func (s *source) Watch(ctx context.Context, version string) (informer.Stream[object], error) {
+	s.broken.RLock()
+	defer s.broken.RUnlock()
 	inner, err := s.Store.Watch(ctx, version)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &stream{Stream: inner, source: s, ended: s.ended}, err
 }
 
-// end ends the watches of now.
-func (s *source) end(reason error) {
+// breakWatches ends the current watches, which see nothing of change, as whoever lists or watches again sees all of it.
+func (s *source) breakWatches(reason error, change func()) {
+	s.broken.Lock()
+	defer s.broken.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.reason = reason
 	close(s.ended)
 	s.ended = make(chan struct{})
+	s.mu.Unlock()
+	change()
+}
+
+// over is why the stream has ended, if it has.
+func (s *stream) over() error {
+	select {
+	case <-s.ended:
+		s.source.mu.Lock()
+		defer s.source.mu.Unlock()
+		return s.source.reason
+	default:
+		return nil
+	}
 }
 
 type stream struct {
@@ -100,6 +120,9 @@ func (s *stream) Next(ctx context.Context) ([]informer.Event[object], error) {
 	}()
 	select {
 	case r := <-done:
+		if err := s.over(); err != nil {
+			return nil, err
+		}
 		return r.events, r.err
 	case version := <-s.source.bookmarks:
 		cancel()
@@ -108,9 +131,7 @@ func (s *stream) Next(ctx context.Context) ([]informer.Event[object], error) {
 	case <-s.ended:
 		cancel()
 		<-done
-		s.source.mu.Lock()
-		defer s.source.mu.Unlock()
-		return nil, s.source.reason
+		return nil, s.over()
 	}
 }
 
@@ -197,7 +218,7 @@ type watching struct {
 func (w *watching) Stop()                          { w.cancel() }
 func (w *watching) ResultChan() <-chan watch.Event { return w.out }
 
-// world is an informer at work and what is written down of it.
+// world is a running informer and the record of its events.
 type world struct {
 	*testing.T
 	*source
@@ -209,7 +230,7 @@ type world struct {
 	out   []string
 }
 
-// implementations are the informers that are held against each other.
+// implementations are the informers to compare.
 func implementations() map[string]func(*source, time.Duration, cache.Indexers) cache.SharedIndexInformer {
 	return map[string]func(*source, time.Duration, cache.Indexers) cache.SharedIndexInformer{
 		"client-go": func(s *source, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
@@ -221,14 +242,14 @@ func implementations() map[string]func(*source, time.Duration, cache.Indexers) c
 	}
 }
 
-// note writes down a line.
+// note records a line.
 func (w *world) note(who, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines[who] = append(w.lines[who], who+": "+fmt.Sprintf(format, args...))
 }
 
-// say tells of an object.
+// say describes an object.
 func say(obj any) string {
 	switch o := obj.(type) {
 	case object:
@@ -245,7 +266,7 @@ func say(obj any) string {
 	return fmt.Sprintf("%T %s@%s", obj, m.GetName(), m.GetResourceVersion())
 }
 
-// handler writes down what it is told, after what is done first.
+// handler records its calls, after running first.
 func (w *world) handler(name string, first func()) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
@@ -265,7 +286,7 @@ func (w *world) handler(name string, first func()) cache.ResourceEventHandler {
 
 func nothing() {}
 
-// listen registers a handler that writes down what it is told.
+// listen registers a recording handler.
 func (w *world) listen(name string, options ...cache.HandlerOptions) cache.ResourceEventHandlerRegistration {
 	w.Helper()
 	registration, err := w.informer.AddEventHandlerWithOptions(w.handler(name, nothing), append(options, cache.HandlerOptions{})[0])
@@ -288,10 +309,10 @@ func (w *world) start() {
 	w.Cleanup(func() { w.stop() })
 }
 
-// step does something, lets an hour pass, and writes down what the handlers were told meanwhile.
+// step runs do, lets an hour pass, and records the handlers' calls meanwhile.
 func (w *world) step(name string, do func()) { w.ended(name, do, time.Hour, false) }
 
-// anyhow is step where client-go has no order among the objects.
+// anyhow is step where client-go does not order the objects.
 func (w *world) anyhow(name string, do func()) { w.ended(name, do, time.Hour, true) }
 
 func (w *world) ended(name string, do func(), wait time.Duration, unordered bool) {
@@ -315,10 +336,10 @@ func (w *world) ended(name string, do func(), wait time.Duration, unordered bool
 	clear(w.lines)
 }
 
-// difference is an intended one: lines that only one of the two has.
+// difference is an intended difference: lines that only one of the two has.
 type difference struct{ client, keelson []string }
 
-// play plays a scenario with both informers and compares what they say.
+// play plays a scenario with both informers and compares their records.
 func play(t *testing.T, resync time.Duration, indexers cache.Indexers, intended difference, scenario func(*world)) {
 	t.Helper()
 	said := map[string][]string{}
@@ -342,7 +363,7 @@ func play(t *testing.T, resync time.Duration, indexers cache.Indexers, intended 
 	compare(t, said, intended)
 }
 
-// compare finds what is not intended to be different.
+// compare finds unintended differences.
 func compare(t *testing.T, said map[string][]string, intended difference) {
 	t.Helper()
 	ours, theirs := said["keelson"], said["client-go"]
@@ -366,7 +387,7 @@ func at(lines []string, n int) string {
 	return "(ended)"
 }
 
-// without takes the lines out, all of which must be there.
+// without removes the lines, all of which must be there.
 func without(t *testing.T, lines, out []string) []string {
 	t.Helper()
 	lines = slices.Clone(lines)

@@ -26,7 +26,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// cutDown leaves of a pod what a scheduler of sorts might look at.
+// cutDown reduces a pod to what a simple scheduler reads.
 func cutDown(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -39,7 +39,7 @@ func cutDown(obj any) (any, error) {
 	}, nil
 }
 
-// stored is what client-go's store itself costs.
+// stored measures client-go's store itself.
 func stored(b *testing.B, source informer.Source[*corev1.Pod]) (stop func()) {
 	items, _, err := source.List(b.Context())
 	if err != nil {
@@ -54,7 +54,7 @@ func stored(b *testing.B, source informer.Source[*corev1.Pod]) (stop func()) {
 	return func() { runtime.KeepAlive(x) }
 }
 
-// realPod is a pod as clusters have them.
+// realPod is a typical pod.
 func realPod(n int) *corev1.Pod {
 	app := fmt.Sprint("shop-", n%100)
 	yes, grace, seconds := true, int64(30), int64(300)
@@ -110,7 +110,7 @@ func realPod(n int) *corev1.Pod {
 	return p
 }
 
-// kept is how much stays on the heap for each of n objects while what is made stands.
+// kept is how much stays on the heap for each of n objects while the result is referenced.
 func kept(b *testing.B, n int, build func() (stop func())) {
 	b.Helper()
 	heap := func() float64 {
@@ -128,8 +128,8 @@ func kept(b *testing.B, n int, build func() (stop func())) {
 	}
 }
 
-// BenchmarkMemory tells how many bytes an informer keeps for each of 10,000 pods, beside those of the
-// API server in the same process. Run it with -benchtime 1x.
+// BenchmarkMemory reports how many bytes an informer keeps for each of 10,000 pods, beside those of the API server in
+// the same process. Run it with -benchtime 1x.
 func BenchmarkMemory(b *testing.B) {
 	const count = 10_000
 	config, reg := testserver.Start(b)

@@ -53,8 +53,8 @@ func TestEmptyList(t *testing.T) {
 	})
 }
 
-// The history is lost: what is gone is told with its last known state, what changed with what was
-// known, and what did not change, too.
+// The history is lost: deletions are reported with the last known state, changes with the known one, and unchanged
+// objects, too.
 func TestRelist(t *testing.T) {
 	play(t, 0, nil, difference{}, func(w *world) {
 		for _, name := range []string{"changed", "deleted", "gone", "made again", "same"} {
@@ -63,28 +63,30 @@ func TestRelist(t *testing.T) {
 		w.listen("first")
 		w.step("started", w.start)
 		w.anyhow("relist", func() {
-			w.end(informer.ErrExpired)
-			w.Delete("ns", "gone")
-			w.Delete("ns", "deleted")
-			w.Put(configMap("changed", "2"))
-			w.Delete("ns", "made again")
-			w.Put(again("made again", "2"))
-			w.Put(configMap("new", "1"))
-			w.Trim()
+			w.breakWatches(informer.ErrExpired, func() {
+				w.Delete("ns", "gone")
+				w.Delete("ns", "deleted")
+				w.Put(configMap("changed", "2"))
+				w.Delete("ns", "made again")
+				w.Put(again("made again", "2"))
+				w.Put(configMap("new", "1"))
+				w.Trim()
+			})
 		})
 		w.listen("late")
 		w.anyhow("late handler", nothing)
 		w.anyhow("relist once more", func() {
-			w.end(informer.ErrExpired)
-			w.Delete("ns", "new")
-			w.Trim()
+			w.breakWatches(informer.ErrExpired, func() {
+				w.Delete("ns", "new")
+				w.Trim()
+			})
 		})
 		w.note("state", "version %q", w.informer.LastSyncResourceVersion())
 		w.step("end", nothing)
 	})
 }
 
-// A watch that breaks is where the two differ: client-go lists again.
+// The two differ when a watch breaks: client-go lists again.
 func TestWatchBreaks(t *testing.T) {
 	play(t, 0, nil, difference{client: []string{
 		"first: update ns/same=1@2 uid 1 to ns/same=1@2 uid 1", // told again, since it listed
@@ -92,10 +94,11 @@ func TestWatchBreaks(t *testing.T) {
 		w.Put(configMap("same", "1"))
 		w.listen("first")
 		w.step("started", w.start)
-		w.step("ended in good order", func() { w.end(io.EOF) })
+		w.step("ended in good order", func() { w.breakWatches(io.EOF, nothing) })
 		w.anyhow("broken", func() {
-			w.end(errors.New("connection reset"))
-			w.Put(configMap("new", "1"))
+			w.breakWatches(errors.New("connection reset"), func() {
+				w.Put(configMap("new", "1"))
+			})
 		})
 	})
 }
@@ -251,8 +254,7 @@ func TestResync(t *testing.T) {
 			w.listen("never", every(0))
 			w.ended("started", w.start, time.Minute, false)
 			relist := func() {
-				w.end(informer.ErrExpired)
-				w.Trim()
+				w.breakWatches(informer.ErrExpired, w.Trim)
 			}
 			w.ended("relist before the first resync", relist, 5*time.Minute, false)
 			w.ended("first resync", nothing, 8*time.Minute, false)
@@ -292,8 +294,7 @@ func TestTransformedObjects(t *testing.T) {
 			})
 			w.note("state", "version %q", w.informer.LastSyncResourceVersion())
 			w.anyhow("relist fails", func() {
-				w.end(informer.ErrExpired)
-				w.Trim()
+				w.breakWatches(informer.ErrExpired, w.Trim)
 			})
 			w.anyhow("relist succeeds", func() {
 				w.Delete("ns", "a")
@@ -326,7 +327,7 @@ func TestTransformedObjects(t *testing.T) {
 	})
 }
 
-// What client-go waits between attempts is random, so what is compared are the errors.
+// client-go's delays between attempts are random, so only the errors are compared.
 func TestErrorsOfLists(t *testing.T) {
 	play(t, 0, nil, difference{}, func(w *world) {
 		w.failures = []error{errors.New("no connection"), errors.New("no connection"), errors.New("another")}
@@ -343,9 +344,10 @@ func TestErrorsOfLists(t *testing.T) {
 		w.note("state", "%s", strings.Join(slices.Compact(seen), "; "))
 		seen = nil
 		w.step("relist", func() {
-			w.end(informer.ErrExpired)
-			w.Put(configMap("a", "2"))
-			w.Trim()
+			w.breakWatches(informer.ErrExpired, func() {
+				w.Put(configMap("a", "2"))
+				w.Trim()
+			})
 		})
 		w.note("state", "synced %v", w.informer.HasSynced())
 		w.step("end", nothing)

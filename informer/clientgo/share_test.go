@@ -26,7 +26,7 @@ func shared(t *testing.T, s *source, share bool) *clientgo.Informer {
 	return i
 }
 
-// done tells when a handler is done.
+// done reports whether a handler is done.
 type done struct {
 	cache.ResourceEventHandlerRegistration
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// store is the cache of an informer as a cache.Indexer. It can be written to, as people do who
-// test with listers, without handlers being told.
+// store is the cache of an informer as a cache.Indexer. It can be written to, as tests with listers do; handlers do not
+// see such writes.
 type store struct {
 	inner *informer.Informer[informer.Object]
 	log   *slog.Logger
 
 	mu       sync.RWMutex // guards indexers
 	indexers cache.Indexers
-	// namespaced says that the index by namespace is the one that the informer has anyway.
+	// namespaced says that the index by namespace is the informer's own.
 	namespaced bool
 }
 
@@ -46,7 +46,7 @@ func (s *store) AddIndexers(indexers cache.Indexers) error {
 	return nil
 }
 
-// add adds indexers whose names are not taken. The caller locks.
+// add adds indexers whose names are free. The caller must hold the lock.
 func (s *store) add(indexers cache.Indexers) {
 	for name, f := range indexers {
 		s.indexers[name] = f
@@ -72,7 +72,7 @@ func (s *store) GetIndexers() cache.Indexers {
 	return maps.Clone(s.indexers)
 }
 
-// lookup returns an index function, and whether it is that by namespace.
+// lookup returns an index function, and whether it is the built-in one by namespace.
 func (s *store) lookup(name string) (f cache.IndexFunc, builtIn bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -208,7 +208,7 @@ func (s *store) Delete(obj any) error {
 	return nil
 }
 
-// Replace implements cache.Store, not as one step.
+// Replace implements cache.Store, but not atomically.
 func (s *store) Replace(objects []any, _ string) error {
 	stay := map[string]bool{}
 	for _, obj := range objects {
@@ -232,7 +232,7 @@ func (s *store) Replace(objects []any, _ string) error {
 // Resync implements cache.Store: it does nothing.
 func (s *store) Resync() error { return nil }
 
-// Bookmark implements cache.Store: it does nothing, the informer follows its source.
+// Bookmark implements cache.Store: it does nothing, since the informer follows its source.
 func (s *store) Bookmark(string) {}
 
 // LastStoreSyncResourceVersion implements cache.Store.

@@ -22,7 +22,7 @@ func byValue(obj any) ([]string, error) {
 	return []string{o.Data["k"], "all", o.Data["k"]}, nil
 }
 
-// sorted tells what is found, in no order.
+// sorted describes the result, in no order.
 func sorted(found []any, err error) string {
 	out := []string{}
 	for _, obj := range found {
@@ -32,7 +32,7 @@ func sorted(found []any, err error) string {
 	return fmt.Sprint(out, found == nil, err)
 }
 
-// state writes down all that an indexer of values says.
+// state describes the complete content of an indexer.
 func (w *world) state() {
 	x := w.informer.GetIndexer()
 	for _, value := range []string{"1", "2", "all", "none"} {
@@ -96,7 +96,7 @@ func TestIndexer(t *testing.T) {
 	})
 }
 
-// People fill the stores of informers that they do not run.
+// Tests fill the stores of informers that do not run.
 func TestWriting(t *testing.T) {
 	indexers := cache.Indexers{"value": byValue, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	play(t, 0, indexers, difference{}, func(w *world) {
@@ -119,7 +119,7 @@ func TestWriting(t *testing.T) {
 	})
 }
 
-// An index function that fails is where the two differ: client-go's informer panics.
+// The two differ when an index function fails: client-go's informer panics.
 func TestFailingIndexFunction(t *testing.T) {
 	x := implementations()["keelson"](newSource(), 0, cache.Indexers{"value": byValue}).GetIndexer()
 	if err := x.Add(configMap("a", "bad")); err != nil {
@@ -190,7 +190,7 @@ func TestTypedInformers(t *testing.T) {
 	})
 }
 
-// Objects of the source are not handed out unless asked for.
+// Objects of the source are returned only on request.
 func TestObjectsAreCopies(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		s := newSource()

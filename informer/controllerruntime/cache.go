@@ -27,12 +27,12 @@ var ErrStarted = errors.New("Informer already started") //nolint:staticcheck // 
 
 // Opener makes the source of a kind.
 type Opener interface {
-	// Open returns a source of the objects of a kind, and whether these have namespaces. The
-	// objects may be of any type: a Cache turns them into the form that it was asked for.
+	// Open returns a source of the objects of a kind, and whether they are namespaced. The objects may be of any type:
+	// a Cache converts them into the requested form.
 	Open(gvk schema.GroupVersionKind) (source informer.Source[informer.Object], namespaced bool, err error)
 }
 
-// OpenerFunc is an Opener made of a function.
+// OpenerFunc is a function as an Opener.
 type OpenerFunc func(gvk schema.GroupVersionKind) (informer.Source[informer.Object], bool, error)
 
 // Open calls f.
@@ -40,10 +40,9 @@ func (f OpenerFunc) Open(gvk schema.GroupVersionKind) (informer.Source[informer.
 	return f(gvk)
 }
 
-// Options of a Cache; the zero value is good.
+// Options of a Cache; the zero value is ready to use.
 type Options struct {
-	// ReaderFailOnMissingInformer makes reads of kinds for which no informer was asked for fail, where
-	// they start one otherwise.
+	// ReaderFailOnMissingInformer makes reads of kinds without an informer fail; otherwise they start one.
 	ReaderFailOnMissingInformer bool
 	// UnsafeDisableDeepCopy makes all reads return the cached objects.
 	UnsafeDisableDeepCopy bool
@@ -55,7 +54,7 @@ type Options struct {
 // defaultSyncPeriod is controller-runtime's.
 const defaultSyncPeriod = 10 * time.Hour
 
-// Cache is a cache.Cache. Make one with New.
+// Cache implements cache.Cache. Make one with New.
 type Cache struct {
 	scheme  *runtime.Scheme
 	opener  Opener
@@ -76,7 +75,7 @@ type form struct {
 	as shape
 }
 
-// shape says by which type objects are read.
+// shape is the type in which objects are read.
 type shape int
 
 const (
@@ -103,7 +102,7 @@ type kind struct {
 	running bool
 }
 
-// New returns a cache of the kinds that an opener knows. It starts nothing.
+// New returns a cache of the kinds that opener can open. It starts nothing.
 func New(scheme *runtime.Scheme, opener Opener, options Options) *Cache {
 	if options.Informers.ResyncPeriod == 0 {
 		options.Informers.ResyncPeriod = defaultSyncPeriod
@@ -149,7 +148,7 @@ func (c *Cache) Start(ctx context.Context) error {
 	}
 }
 
-// waiting returns the informers that nobody has started yet, for the caller to do so.
+// waiting returns the informers that are not started yet, for the caller to start.
 func (c *Cache) waiting() []*kind {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,8 +162,7 @@ func (c *Cache) waiting() []*kind {
 	return all
 }
 
-// WaitForCacheSync implements cache.Informers: it waits for Start and for all informers that there
-// are then.
+// WaitForCacheSync implements cache.Informers: it waits for Start and then for all informers that exist.
 func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
 	select {
 	case <-c.started:
@@ -187,7 +185,7 @@ func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
 	return true
 }
 
-// of returns the informer of obj's kind in obj's form, which is made if it is missing and may be.
+// of returns the informer of obj's kind in obj's form, and makes it if it is missing and may be made.
 func (c *Cache) of(gvk schema.GroupVersionKind, as shape, mustExist bool) (k *kind, started bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +215,7 @@ func (c *Cache) of(gvk schema.GroupVersionKind, as shape, mustExist bool) (k *ki
 	return k, c.begun, nil
 }
 
-// synced waits until an informer that runs has its first list.
+// synced waits until a running informer has its first list.
 func (c *Cache) synced(ctx context.Context, k *kind, obj runtime.Object) error {
 	select {
 	case <-k.HasSyncedChecker().Done():
@@ -353,5 +351,5 @@ func (c *Cache) IndexField(ctx context.Context, obj client.Object, field string,
 	}})
 }
 
-// NeedLeaderElection tells a manager that a cache runs on every replica.
+// NeedLeaderElection reports that a cache runs on every replica.
 func (c *Cache) NeedLeaderElection() bool { return false }

@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/informer/controllerruntime"
 )
 
-// TestManager: a manager of controller-runtime stands on the cache; its client reads from it.
+// TestManager: a manager of controller-runtime runs on the cache; its client reads from it.
 func TestManager(t *testing.T) {
 	c, kube := start(t)
 	m, err := manager.New(c.Config(), manager.Options{

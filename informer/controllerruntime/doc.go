@@ -1,15 +1,13 @@
-// Package controllerruntime makes a cache.Cache of controller-runtime out of any informer.Source, so
-// that a manager, its clients and its controllers read the registry in process, without a connection
-// and without decoding an object once more.
+// Package controllerruntime makes a cache.Cache of controller-runtime from any informer.Source, so that a manager, its
+// clients and its controllers read the registry in process, without a connection and without decoding objects again.
 //
-// A Cache is asked for a kind in one of three forms: as the Go type of its scheme, as
-// *unstructured.Unstructured, or as *metav1.PartialObjectMetadata. Each form of each kind that somebody
-// asks for gets an informer of its own, over the source that an Opener makes. Give it to a manager by
-// manager.Options.NewCache.
+// A Cache serves a kind in one of three forms: as the Go type of its scheme, as *unstructured.Unstructured, or as
+// *metav1.PartialObjectMetadata. Each requested form of a kind has an informer of its own, over the source that an
+// Opener makes. Pass the cache to a manager by manager.Options.NewCache.
 //
-// What a Cache answers is what controller-runtime's own cache does; the tests run the same scenario
-// against both. It differs in that lists come in key order, and in that there is one cache for all
-// namespaces: a selection of namespaces or of objects is the Opener's to make.
+// A Cache answers like controller-runtime's own; the tests run the same scenario against both. There are two
+// differences: lists come in key order, and there is one cache for all namespaces. To select namespaces or objects is
+// up to the Opener.
 //
 // # Objects
 //
@@ -20,7 +18,7 @@
 // # Errors
 //
 // As controller-runtime's: *cache.ErrCacheNotStarted before Start, *cache.ErrResourceNotCached with
-// Options.ReaderFailOnMissingInformer, API errors for what is not there and for time-outs.
+// Options.ReaderFailOnMissingInformer, API errors for missing objects and for time-outs.
 //
 // # Concurrency
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/informer/memory"
 )
 
-// A cache over a source in memory: code that reads by a client.Reader is tested without a server.
+// A cache over a source in memory: code that reads through a client.Reader is tested without a server.
 func Example() {
 	source := memory.New[informer.Object]()
 	source.Put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "colours"}, Data: map[string]string{"sky": "blue"}})

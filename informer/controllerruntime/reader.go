@@ -42,7 +42,7 @@ func (r reader) get(key client.ObjectKey, out client.Object, options []client.Ge
 		return err
 	}
 	if !ok {
-		// As controller-runtime, whose errors name the kind where others name the resource.
+		// As in controller-runtime, whose errors name the kind instead of the resource.
 		return apierrors.NewNotFound(schema.GroupResource{Group: r.gvk.Group, Resource: r.gvk.Kind}, key.Name)
 	}
 	obj := r.given(found.(runtime.Object), o.UnsafeDisableDeepCopy)
@@ -54,7 +54,7 @@ func (r reader) get(key client.ObjectKey, out client.Object, options []client.Ge
 	return nil
 }
 
-// given is an object as a caller gets it: a copy that knows its type, or with share the cached one.
+// given returns an object for a caller: a copy with its type set, or with share the cached one.
 func (r reader) given(obj runtime.Object, share *bool) runtime.Object {
 	if r.share || share != nil && *share {
 		return obj
@@ -91,7 +91,7 @@ func (r reader) list(out client.ObjectList, options []client.ListOption) error {
 	return nil
 }
 
-// candidates are the objects that all but the label selector selects.
+// candidates returns the objects that match everything but the label selector.
 func (r reader) candidates(o *client.ListOptions) ([]any, error) {
 	switch {
 	case o.FieldSelector != nil:
@@ -137,11 +137,11 @@ func (r reader) byFields(s fields.Selector, namespace string) ([]any, error) {
 	return found, nil
 }
 
-// indexName is the name of the index over a field, as in controller-runtime's cache, so that handlers
-// that look into the store find it.
+// indexName is the name of the index of a field, as in controller-runtime's cache, so that handlers can find it in the
+// store.
 func indexName(field string) string { return "field:" + field }
 
-// indexValue is what such an index has for a value in a namespace, or with "" in any.
+// indexValue is that index's key for a value in a namespace, or with "" in any.
 func indexValue(namespace, value string) string {
 	if namespace == "" {
 		namespace = "__all_namespaces"

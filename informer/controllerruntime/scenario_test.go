@@ -74,12 +74,12 @@ func opener(c *cluster.Cluster) controllerruntime.Opener {
 	})
 }
 
-// subject is one of the caches that the scenario is played with.
+// subject is one of the caches that play the scenario.
 type subject struct {
 	t     *testing.T
 	cache cache.Cache
 	kube  client.Client
-	names string // what its objects' names begin with
+	names string // prefix of its objects' names
 
 	mu    sync.Mutex
 	lines []string
@@ -91,7 +91,7 @@ func (s *subject) say(format string, args ...any) {
 	s.lines = append(s.lines, strings.ReplaceAll(fmt.Sprintf(format, args...), s.names, "ns"))
 }
 
-// told waits until n more lines of handlers are there, and sorts them: the order of a first list is not told.
+// told waits until handlers have written n more lines, and sorts them: the order of a first list is unspecified.
 func (s *subject) told(c <-chan string, n int) {
 	var all []string
 	for range n {
@@ -155,7 +155,7 @@ func (s *subject) play() {
 	s.say("and read again: %v", s.cache.Get(ctx, client.ObjectKey{Namespace: s.names, Name: "b"}, &corev1.ConfigMap{}))
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	// Whose time is over may still find the informer synced, when that was quick.
+	// A caller whose context has ended may still find the informer synced, if that was quick.
 	late := s.cache.Get(ended, client.ObjectKey{Name: "x"}, &corev1.Secret{})
 	s.say("out of time: %v", apierrors.IsTimeout(late) || apierrors.IsNotFound(late))
 	s.say("unknown kind: %t", s.cache.Get(ctx, client.ObjectKey{Name: "x"}, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x/v1", "kind": "X"}}) != nil)
@@ -218,7 +218,7 @@ func (s *subject) handlers(ctx context.Context) {
 	s.must(err)
 	s.told(told, 2)
 	for !registration.HasSynced() && ctx.Err() == nil {
-		runtime.Gosched() // soon after the handler was told, not at once
+		runtime.Gosched() // soon after the handler was called, not at once
 	}
 	s.say("registration synced, informer %t, stopped %t", i.HasSynced(), i.IsStopped())
 	s.must(s.kube.Create(ctx, s.configMap("c", "front", "2")))
@@ -249,7 +249,7 @@ func (s *subject) forms(ctx context.Context, ours client.MatchingLabels) {
 	s.say("metadata %v %d", s.cache.List(ctx, ml, ours), len(ml.Items))
 }
 
-// TestScenario plays the same with controller-runtime's own cache and with this one.
+// TestScenario plays the scenario with controller-runtime's own cache and with this one.
 func TestScenario(t *testing.T) {
 	c, kube := start(t)
 	theirs, err := cache.New(c.Config(), cache.Options{Scheme: scheme.Scheme, Mapper: kube.RESTMapper()})

@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// shaped is a source whose objects are of the type for a shape.
+// shaped returns a source whose objects have the type of a shape.
 func shaped(source informer.Source[informer.Object], gvk schema.GroupVersionKind, as shape) informer.Source[informer.Object] {
 	switch as {
 	case dynamic:
@@ -35,7 +35,7 @@ func toDynamic(obj informer.Object, gvk schema.GroupVersionKind) (informer.Objec
 	return u, nil
 }
 
-// toMetadata shares what obj's metadata refers to, which nobody changes.
+// toMetadata shares the data that obj's metadata refers to, which is never changed.
 func toMetadata(obj informer.Object, gvk schema.GroupVersionKind) informer.Object {
 	m, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {

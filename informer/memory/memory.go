@@ -29,11 +29,11 @@ type Store[T informer.Object] struct {
 	// history holds the changes of the revisions trimmed+1 to revision.
 	history []informer.Event[T]
 	trimmed uint64
-	// changed is closed and replaced when streams have something to look at.
+	// changed is closed and replaced at every change, to wake streams.
 	changed chan struct{}
 }
 
-// New makes an empty store. At most one Options is looked at.
+// New makes an empty store. Options after the first are ignored.
 func New[T informer.Object](options ...Options) *Store[T] {
 	limit := 1000
 	if len(options) > 0 && options[0].History > 0 {
@@ -53,8 +53,8 @@ func path(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// Put stores a copy of obj under its namespace and name, whether there is one already or not,
-// and returns that copy, which has a new resource version and is otherwise as given.
+// Put stores a copy of obj under its namespace and name, in place of any existing object, and returns that copy, which
+// differs only in its new resource version.
 func (s *Store[T]) Put(obj T) T {
 	obj = obj.DeepCopyObject().(T)
 	s.mu.Lock()
@@ -93,7 +93,7 @@ func (s *Store[T]) Get(namespace, name string) (T, bool) {
 	return obj, exists
 }
 
-// Trim forgets the history: a watch that has not seen all of it expires.
+// Trim discards the history: a watch that has not seen all of it expires.
 func (s *Store[T]) Trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *Store[T]) Watch(ctx context.Context, version string) (informer.Stream[T
 	return &stream[T]{store: s, after: after, closed: make(chan struct{})}, nil
 }
 
-// stream reads the shared history from where it is.
+// stream reads the shared history from its position.
 type stream[T informer.Object] struct {
 	store     *Store[T]
 	after     uint64
@@ -190,7 +190,7 @@ func (st *stream[T]) Next(ctx context.Context) ([]informer.Event[T], error) {
 	}
 }
 
-// read returns what is new, or the channel that is closed when something is.
+// read returns the new changes, or the channel that is closed at the next one.
 func (st *stream[T]) read() ([]informer.Event[T], <-chan struct{}, error) {
 	s := st.store
 	s.mu.Lock()

@@ -47,7 +47,7 @@ func TestSourceOverTLS(t *testing.T) {
 	})
 }
 
-// types writes down what types were asked for and what type the answer had.
+// types records the requested media types and that of the answer.
 type types struct {
 	http.RoundTripper
 	mu   sync.Mutex
@@ -133,7 +133,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// What is cut off an object is gone before the next one is decoded.
+// The transform reduces an object before the next one is decoded.
 func TestListsGoThroughTransformsOneByOne(t *testing.T) {
 	for _, paged := range []bool{false, true} {
 		s, config := serve(t)
@@ -155,7 +155,7 @@ func TestListsGoThroughTransformsOneByOne(t *testing.T) {
 	}
 }
 
-// hanging is a connection that has died without anybody having told.
+// hanging is a connection that died silently.
 type hanging struct{ http.RoundTripper }
 
 func (h hanging) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -184,7 +184,7 @@ func TestDeadConnectionIsNoticed(t *testing.T) {
 	})
 }
 
-// A server from before initial events watches from now on, and says nothing of what is there.
+// A server without support for initial events watches from now on, and does not send existing objects.
 func TestServerThatKnowsNoInitialEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, config := serve(t)
@@ -206,7 +206,7 @@ func TestServerThatKnowsNoInitialEvents(t *testing.T) {
 	})
 }
 
-// Objects that change while the initial events are under way.
+// Objects that change during the initial events.
 func TestChangesAmongInitialEvents(t *testing.T) {
 	line := func(kind, name, version, annotation string) string {
 		o := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}

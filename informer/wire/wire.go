@@ -20,22 +20,22 @@ import (
 	"github.com/keelson-dev/keelson/internal/restclient"
 )
 
-// ErrDead means that a server did not end a watch when it was asked to, nor for half a minute
-// after: the connection is taken for dead. Watch again from the last version.
+// ErrDead means that a server did not end a watch within half a minute of the requested time: the connection is
+// considered dead. Watch again from the last version.
 var ErrDead = errors.New("watch outlived its time")
 
-// Options of a Source. The zero value shows all objects of the resource.
+// Options of a Source. The zero value selects all objects of the resource.
 type Options struct {
 	// Namespace, LabelSelector and FieldSelector narrow the selection; empty ones do not.
 	Namespace     string
 	LabelSelector string
 	FieldSelector string
-	// PageSize is how many objects a request of a list asks for; 0 means 500.
+	// PageSize is the limit of each list request; 0 means 500.
 	PageSize int64
-	// Paged takes lists in pages, also from servers that stream them.
+	// Paged makes lists use pages, even with servers that can stream them.
 	Paged bool
-	// WatchFor is after how long the server is asked to end a watch; 0 means seven minutes. A
-	// watch that lives half a minute longer is taken for dead.
+	// WatchFor is after how long the server is asked to end a watch; 0 means seven minutes. A watch that lives half a
+	// minute longer is considered dead.
 	WatchFor time.Duration
 }
 
@@ -44,14 +44,13 @@ type Source[T informer.Object] struct {
 	client   rest.Interface
 	resource string
 	options  Options
-	// listAs and watchAs are what to ask for where it is not what the client asks for.
+	// listAs and watchAs are the media types to request, if they are not the client's.
 	listAs, watchAs string
 }
 
-// New makes a source of the resource whose kind is T. The scheme knows T and its list. As
-// everywhere in client-go, a config with QPS 0 is held to 5 lists a second and a negative QPS
-// lifts the limit. Unless the config says which media types it wants, objects of a T that has a
-// protobuf form are asked for in it.
+// New makes a source of the resource whose kind is T. The scheme must know T and its list. As everywhere in client-go,
+// a config with QPS 0 is limited to 5 lists a second, and a negative QPS lifts the limit. Unless the config sets media
+// types, types with a protobuf form are requested in it.
 func New[T informer.Object](config *rest.Config, scheme *runtime.Scheme, resource schema.GroupVersionResource, options Options) (*Source[T], error) {
 	var example T
 	if _, ok := any(example).(runtime.ProtobufMarshaller); ok && config.ContentType == "" && config.AcceptContentTypes == "" {
@@ -61,8 +60,8 @@ func New[T informer.Object](config *rest.Config, scheme *runtime.Scheme, resourc
 	return open[T](config, scheme, resource, options)
 }
 
-// NewMetadata makes a source of the metadata of a resource of any kind: the server leaves out the
-// rest, so it costs neither the network nor the decoder anything.
+// NewMetadata makes a source of the metadata of a resource of any kind: the server omits the rest, so it costs neither
+// network nor decoding.
 func NewMetadata(config *rest.Config, resource schema.GroupVersionResource, options Options) (*Source[*metav1.PartialObjectMetadata], error) {
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -117,8 +116,8 @@ func (s *Source[T]) List(ctx context.Context) ([]T, string, error) {
 	return informer.Collect(ctx, s)
 }
 
-// ListEach implements informer.Lister: by a watch that starts with what is there, which costs the
-// server less memory than a list, or else by a list.
+// ListEach implements informer.Lister by a watch that starts with the existing objects, which costs the server less
+// memory than a list, or else by a list.
 func (s *Source[T]) ListEach(ctx context.Context, sink informer.Sink[T]) (string, error) {
 	if !s.options.Paged {
 		version, refused, err := s.initial(ctx, sink)
@@ -129,14 +128,14 @@ func (s *Source[T]) ListEach(ctx context.Context, sink informer.Sink[T]) (string
 	}
 	version, err := s.pages(ctx, s.options.PageSize, sink)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		// The pages took longer than the server keeps history: one request, however large.
+		// The server's history expired between pages: make one request, however large.
 		sink.Reset()
 		version, err = s.pages(ctx, 0, sink)
 	}
 	return version, expired(err)
 }
 
-// pages lists with at most size objects in a request; 0 is no bound.
+// pages lists with at most size objects per request; 0 is no bound.
 func (s *Source[T]) pages(ctx context.Context, size int64, sink informer.Sink[T]) (string, error) {
 	for next := ""; ; {
 		r := s.request(metav1.ListOptions{Limit: size, Continue: next})
@@ -151,7 +150,7 @@ func (s *Source[T]) pages(ctx context.Context, size int64, sink informer.Sink[T]
 		if err != nil {
 			return "", fmt.Errorf("list %s: %w", s.resource, err)
 		}
-		// Each object gets memory of its own, so that one which stays does not keep the page.
+		// Each object gets memory of its own, so that a single one does not keep the page alive.
 		err = meta.EachListItemWithAlloc(list, func(obj runtime.Object) error {
 			typed, err := as[T](obj)
 			if err != nil {
@@ -168,8 +167,8 @@ func (s *Source[T]) pages(ctx context.Context, size int64, sink informer.Sink[T]
 	}
 }
 
-// initial lists by a watch that starts with what is there, unless the server refuses or, knowing
-// nothing of it, ends the watch without saying that all was told.
+// initial lists by a watch that starts with the existing objects. It fails if the server refuses, or does not support
+// it and ends the watch without the final bookmark.
 func (s *Source[T]) initial(ctx context.Context, sink informer.Sink[T]) (version string, refused bool, err error) {
 	initial := true
 	st, err := s.open(ctx, metav1.ListOptions{
@@ -224,7 +223,7 @@ func (s *Source[T]) open(ctx context.Context, options metav1.ListOptions) (*stre
 	return &stream[T]{watch: w, cancel: cancel, dead: time.NewTimer(s.options.WatchFor + grace)}, nil
 }
 
-// grace is how much longer than asked for a watch may last before its connection is taken for dead.
+// grace is how much longer than requested a watch may last before its connection is considered dead.
 const grace = 30 * time.Second
 
 // stream is one watch.
@@ -263,13 +262,13 @@ func (st *stream[T]) one(ctx context.Context) (e informer.Event[T], end bool, er
 		}
 		e, end, err = convert[T](raw)
 		if err != nil && ctx.Err() != nil {
-			err = ctx.Err() // which is why the stream broke
+			err = ctx.Err() // the stream broke because of it
 		}
 		return e, end, err
 	}
 }
 
-// Close implements informer.Stream. It returns when the goroutine that reads is gone.
+// Close implements informer.Stream. It returns when the reading goroutine has ended.
 func (st *stream[T]) Close() {
 	st.closeOnce.Do(func() {
 		st.dead.Stop()
@@ -283,7 +282,7 @@ func (st *stream[T]) Close() {
 	})
 }
 
-// convert makes an event of one of client-go.
+// convert converts an event of client-go.
 func convert[T informer.Object](raw watch.Event) (e informer.Event[T], end bool, err error) {
 	if raw.Type == watch.Error {
 		return e, false, expired(apierrors.FromObject(raw.Object))
@@ -317,7 +316,7 @@ func as[T informer.Object](obj runtime.Object) (T, error) {
 	return typed, nil
 }
 
-// expired marks the errors that mean it.
+// expired maps the API errors that mean ErrExpired.
 func expired(err error) error {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return fmt.Errorf("%w: %w", informer.ErrExpired, err)

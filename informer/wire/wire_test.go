@@ -39,7 +39,7 @@ type object = *corev1.ConfigMap
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// server serves config maps from a store, as much as a Source asks for.
+// server serves config maps from a store, as far as a Source needs it.
 type server struct {
 	*memory.Store[object]
 	// expireContinue makes the next continued list fail, noInitial refuses initial events.
@@ -332,7 +332,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// Whatever a server sends, a Source answers with events of its kind or an error.
+// Whatever a server sends, a Source returns events of its kind or an error.
 func FuzzAnswers(f *testing.F) {
 	f.Add(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"3"},"items":[{"metadata":{"name":"x"}}]}`)
 	f.Add(`{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","resourceVersion":"2"}}}` +
@@ -384,8 +384,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// An informer over the wire lives through time-outs of its watches in virtual time, and through
-// a history that was lost meanwhile.
+// An informer over the wire survives time-outs of its watches in virtual time, and a lost history.
 func TestInformerOverTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, config := serve(t)

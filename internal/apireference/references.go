@@ -1,5 +1,4 @@
-// Package apireference tells which objects of the API a pod needs: pods that do not come from the
-// API, and their mirrors there, may need none.
+// Package apireference finds the API objects that a pod refers to. Static pods and their mirrors must not refer to any.
 package apireference
 
 import (
@@ -8,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Of names the first kind of object of the API that a pod needs, in the order and the words of
-// upstream, or nothing when it needs none. It fails on volumes of which it does not know.
+// Of returns the first kind of API object that a pod refers to, in the order and words of upstream, or an empty string
+// if there is none. It fails for volumes of unknown types.
 func Of(pod *corev1.Pod) (string, error) {
 	secrets, configMaps := environmentReferences(pod)
 	for _, ref := range pod.Spec.ImagePullSecrets {
@@ -37,7 +36,7 @@ func Of(pod *corev1.Pod) (string, error) {
 	return "", nil
 }
 
-// environmentReferences reports what the environments of a pod's containers are made of.
+// environmentReferences reports which kinds of objects the environments of a pod's containers refer to.
 func environmentReferences(pod *corev1.Pod) (secrets, configMaps bool) {
 	look := func(from []corev1.EnvFromSource, env []corev1.EnvVar) {
 		for _, f := range from {
@@ -112,7 +111,7 @@ func hasConfigMap(v *corev1.Volume) bool {
 	return false
 }
 
-// volumeReference names the kind of object that a volume needs by its nature.
+// volumeReference returns the kind of object that a volume of this type needs.
 func volumeReference(v *corev1.Volume) (string, error) {
 	switch {
 	case v.ConfigMap != nil:

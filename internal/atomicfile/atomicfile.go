@@ -1,5 +1,5 @@
-// Package atomicfile replaces files as a whole: whoever reads one sees what it was or what it is to be, also after a
-// crash or a loss of power.
+// Package atomicfile replaces files atomically: readers see either the old or the new content, even after a crash or a
+// power failure.
 package atomicfile
 
 import (
@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Write makes data the content of the file at path, with the mode, whatever the umask. When it returns without an error
-// the file is durable; with one, what was there before is. A crash may leave a file beside it whose name begins with a
-// dot and ends with ".tmp", which Sweep removes. A link at path is replaced, not followed.
+// Write replaces the file at path by one with the data and the mode, whatever the umask. If it returns nil, the file is
+// durable; otherwise the old one is unchanged. A crash may leave a file beside it whose name begins with a dot and ends
+// with ".tmp", which Sweep removes. A link at path is replaced, not followed.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	return Fill(path, mode, func(file *os.File) error {
 		_, err := file.Write(data)
@@ -19,10 +19,10 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 	})
 }
 
-// Fill is Write of what fill writes into a file.
+// Fill is Write with the content that fill writes to the file.
 func Fill(path string, mode fs.FileMode, fill func(file *os.File) error) (err error) {
 	dir := filepath.Dir(path)
-	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp") // nobody else may read it yet
+	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp") // readable only by its owner
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func Fill(path string, mode fs.FileMode, fill func(file *os.File) error) (err er
 	return SyncDir(dir)
 }
 
-// Sweep removes what writes that were interrupted left in a directory that nobody else writes to at the time.
+// Sweep removes what interrupted writes have left in a directory. Nothing else may be writing to it at the time.
 func Sweep(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, ".*.tmp"))
 	for _, path := range left {
@@ -52,7 +52,7 @@ func Sweep(dir string) error {
 	return err
 }
 
-// SyncDir makes durable which names a directory has.
+// SyncDir makes changes to the names in a directory durable.
 func SyncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// alone tells what is in a directory, which is to be one file.
+// alone returns the content of a directory's only file.
 func alone(t *testing.T, dir, name, content string, mode fs.FileMode) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -40,7 +40,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestFailures: what fails leaves what was there, and nothing else.
+// TestFailures: a failed write leaves the old content, and nothing else.
 func TestFailures(t *testing.T) {
 	broken := errors.New("broken")
 	dir := t.TempDir()
@@ -83,7 +83,7 @@ func TestSweep(t *testing.T) {
 	var left string
 	if err := atomicfile.Fill(path, 0o600, func(f *os.File) error {
 		left = f.Name()
-		return os.Link(left, left[:len(left)-len(".tmp")]+"2.tmp") // as a write that was interrupted has it
+		return os.Link(left, left[:len(left)-len(".tmp")]+"2.tmp") // like an interrupted write
 	}); err != nil {
 		t.Fatal(err)
 	}

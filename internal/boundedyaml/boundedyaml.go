@@ -1,11 +1,11 @@
-// Package boundedyaml is the one place where this module reads and writes YAML. An alias of a few bytes
-// stands for a value of any size, and aliases of aliases multiply: 300 kB can name gigabytes. What a text
-// comes to is therefore worked out from its nodes, in which an alias is a pointer, and a text that comes
-// to more than its reader's limit is refused with ErrTooLarge before anything is built of it.
+// Package boundedyaml is the only package of this module that reads and writes YAML. A YAML alias of a few bytes can
+// stand for a value of any size, and aliases of aliases multiply: 300 kB can stand for gigabytes. The expanded size of
+// a text is therefore computed from its nodes, in which an alias is a pointer, and a text beyond its reader's limit is
+// rejected with ErrTooLarge before it is decoded.
 //
-// All else, such as what an error says or which of two equal keys counts, is as in sigs.k8s.io/yaml, which
-// does the conversion, as in upstream. Only the first document of a text is read, as there. Functions are
-// safe for concurrent use.
+// Everything else, such as error texts and which of two equal keys counts, is as in sigs.k8s.io/yaml, which does the
+// conversion here and upstream. As there, only the first document of a text is read. Functions are safe for concurrent
+// use.
 package boundedyaml
 
 import (
@@ -22,28 +22,29 @@ import (
 )
 
 const (
-	// Limit is a limit for files, in bytes: as much as an API server takes as the body of a request.
+	// Limit is a limit for files, in bytes: the maximum size of a request body that an API server accepts.
 	Limit = 3 << 20
-	// MaxDepth is how deeply values may be nested once aliases are followed: as deeply as encoding/json
-	// and the parser of YAML let them be where they are written out.
+	// MaxDepth is how deeply values may be nested once aliases are followed: as deeply as encoding/json and the YAML
+	// parser allow without aliases.
 	MaxDepth = 10000
 )
 
 var (
-	// ErrTooLarge: the text, or what its aliases expand to, is larger than the limit.
+	// ErrTooLarge means that the text, or what its aliases expand to, is larger than the limit.
 	ErrTooLarge = errors.New("YAML is too large")
-	// ErrTooDeep: what the aliases expand to is nested deeper than MaxDepth.
+	// ErrTooDeep means that aliases expand to values nested deeper than MaxDepth.
 	ErrTooDeep = errors.New("YAML is nested too deeply")
 )
 
-// Check tells whether a text may be given to a reader that follows aliases. Its errors wrap ErrTooLarge or
-// ErrTooDeep, or are those of the parser. A text without aliases is only compared with the limit.
+// Check returns nil if a text is safe for a reader that follows aliases. Its errors wrap ErrTooLarge or ErrTooDeep, or
+// are those of the parser. A text without aliases is only compared with the limit. One with aliases that cannot be
+// parsed into nodes is refused, even in the rare cases where the converting parser, an older one, makes something of it.
 func Check(data []byte, limit int) error {
 	if len(data) > limit {
 		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrTooLarge, len(data), limit)
 	}
 	if bytes.IndexByte(data, '*') < 0 {
-		return nil // no alias begins without one, in no encoding
+		return nil // every alias begins with one, in any encoding
 	}
 	var document yamlv3.Node
 	if err := yamlv3.Unmarshal(data, &document); err != nil {
@@ -54,8 +55,7 @@ func Check(data []byte, limit int) error {
 	return err
 }
 
-// malformed is the error of a text whose nodes could not be made out: that of the parser that converts, if
-// it has one.
+// malformed is the error for a text whose nodes could not be parsed: that of the converting parser, if it fails too.
 func malformed(data []byte, err error) error {
 	if own := yamlv2.Unmarshal(data, &unread{}); own != nil {
 		return own
@@ -63,23 +63,23 @@ func malformed(data []byte, err error) error {
 	return err
 }
 
-// unread is given the text's outermost value and leaves it alone: the text is parsed, no more.
+// unread ignores the text's outermost value, so that the text is only parsed.
 type unread struct{}
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (*unread) UnmarshalYAML(func(any) error) error { return nil }
 
-// extent is what a node comes to with its aliases followed.
+// extent is the size and depth of a node with its aliases followed.
 type extent struct{ bytes, depth int }
 
-// measure works out extents, each once.
+// measure computes extents, each once.
 type measure struct {
 	limit int
 	known map[*yamlv3.Node]extent // of nodes with an anchor; zero while one is being measured
 }
 
-// of counts the bytes of scalars and one for every node, so that a text without aliases comes to no more
-// than its length.
+// of counts the bytes of scalars and one for every node, so that the extent of a text without aliases is at most its
+// length.
 func (m *measure) of(n *yamlv3.Node) (extent, error) {
 	if n.Kind == yamlv3.AliasNode {
 		n = n.Alias
@@ -130,11 +130,11 @@ func ToJSONStrict(data []byte, limit int) ([]byte, error) {
 	return yaml.YAMLToJSONStrict(data)
 }
 
-// maxDuplicates is how many equal keys are told of, as many as of JSON.
+// maxDuplicates is how many equal keys are reported, as many as for JSON.
 const maxDuplicates = 100
 
-// Convert is ToJSON that also returns what ToJSONStrict would refuse: at most so many lines of it that its
-// text is small, whatever the input.
+// Convert is ToJSON that also returns the error of ToJSONStrict, cut to a limited number of lines so that its text is
+// small whatever the input.
 func Convert(data []byte, limit int) (document []byte, duplicates, err error) {
 	document, duplicates = ToJSONStrict(data, limit)
 	if duplicates == nil {
@@ -170,7 +170,7 @@ func FromJSON(data []byte) ([]byte, error) {
 	return yaml.JSONToYAML(data)
 }
 
-// own checks a document that is to be written: it may be of any size, but JSON has no aliases.
+// own checks a document to be written: it may be of any size, since JSON has no aliases.
 func own(data []byte) error {
 	if json.Valid(data) {
 		return nil
@@ -178,7 +178,7 @@ func own(data []byte) error {
 	return Check(data, max(len(data), Limit))
 }
 
-// Marshal writes a value as YAML, by its JSON.
+// Marshal encodes a value as YAML, by way of its JSON.
 func Marshal(value any) ([]byte, error) { return yaml.Marshal(value) }
 
 // WriteKYAML writes a JSON or YAML document as KYAML (KEP-5295).
@@ -190,7 +190,7 @@ func WriteKYAML(w io.Writer, data []byte) error {
 	return encoder.FromYAML(bytes.NewReader(data), w)
 }
 
-// MarshalKYAML writes a value as KYAML, by its JSON.
+// MarshalKYAML writes a value as KYAML, by way of its JSON.
 func MarshalKYAML(w io.Writer, value any) error {
 	var encoder kyaml.Encoder
 	return encoder.FromObject(value, w)

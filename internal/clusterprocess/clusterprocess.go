@@ -1,5 +1,5 @@
-// Package clusterprocess runs examples/cluster as a process of its own, for tests and measurements
-// that kill it, weigh it or speak to it from outside.
+// Package clusterprocess runs examples/cluster as a separate process, for tests and measurements that kill it, measure
+// its memory or use it from outside.
 package clusterprocess
 
 import (
@@ -25,10 +25,10 @@ import (
 // Program is a built examples/cluster.
 type Program struct {
 	path string
-	user uint32 // 0 is whoever starts it
+	user uint32 // 0 means the user that starts it
 }
 
-// As is the program run by another user, which root alone may do.
+// As returns the program to be run as another user, which requires root.
 func (p Program) As(user uint32) Program {
 	p.user = user
 	return p
@@ -48,7 +48,7 @@ func Build(ctx context.Context, dir string) (Program, error) {
 	if err != nil {
 		return Program{}, err
 	}
-	// Callers in other modules have other versions of what it is built from.
+	// Callers in other modules have other versions of its dependencies.
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/keelson-dev/keelson").Output()
 	if err != nil {
 		return Program{}, fmt.Errorf("find the repository: %w", err)
@@ -60,11 +60,11 @@ func Build(ctx context.Context, dir string) (Program, error) {
 	return Program{path: path}, nil
 }
 
-// Process is a running cluster. Whoever started it calls Kill or Interrupt.
+// Process is a running cluster. The caller of Start must call Kill or Interrupt.
 type Process struct {
 	Kubeconfig string
 	URL        string
-	// Ready is how long it took from the start of the process to its word that it is ready.
+	// Ready is the time from the start of the process until it printed that it was ready.
 	Ready time.Duration
 
 	command *exec.Cmd
@@ -73,11 +73,11 @@ type Process struct {
 	err     error
 }
 
-// readyWithin bounds the wait for a start, with much to spare.
+// readyWithin bounds the wait for a start, generously.
 const readyWithin = time.Minute
 
-// Start runs the program on a data directory and waits until it says that it is ready. args are further flags;
-// without --listen among them it takes a free port of the loopback interface.
+// Start runs the program on a data directory and waits until it prints that it is ready. args are further flags;
+// without --listen among them it uses a free port of the loopback interface.
 func (p Program) Start(ctx context.Context, dir string, args ...string) (*Process, error) {
 	full := []string{"--data-dir", dir, "--kubeconfig", filepath.Join(dir, "kubeconfig")}
 	if !strings.Contains(strings.Join(args, " "), "--listen") {
@@ -107,7 +107,7 @@ func (p Program) Start(ctx context.Context, dir string, args ...string) (*Proces
 	}
 }
 
-// Fail runs the program where it is expected to end by itself, and returns what it printed and its exit code.
+// Fail runs the program, which is expected to end by itself, and returns its output and exit code.
 func (p Program) Fail(ctx context.Context, args ...string) (text string, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -120,7 +120,7 @@ func (p Program) Fail(ctx context.Context, args ...string) (text string, code in
 	return string(out), command.ProcessState.ExitCode(), nil
 }
 
-// Config leads clients to the cluster as its administrator, without limits of their own.
+// Config returns a configuration for clients that act as the cluster's administrator, without client-side rate limits.
 func (r *Process) Config() (*rest.Config, error) {
 	access, err := kubeconfig.Load(kubeconfig.Options{Path: r.Kubeconfig})
 	if err != nil {
@@ -131,13 +131,13 @@ func (r *Process) Config() (*rest.Config, error) {
 	return access.Config, nil
 }
 
-// PID is the process's number.
+// PID returns the process ID.
 func (r *Process) PID() int { return r.command.Process.Pid }
 
-// Output is what the process printed so far; of much, the last part.
+// Output returns what the process has printed so far, or the last part of it.
 func (r *Process) Output() string { return r.output.text() }
 
-// Kill ends the process at once, as kill -9 does, and waits for it.
+// Kill ends the process at once, like kill -9, and waits for it.
 func (r *Process) Kill() error {
 	if err := r.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -146,10 +146,10 @@ func (r *Process) Kill() error {
 	return nil
 }
 
-// Signal sends the process a signal that does not end it.
+// Signal sends the process a signal that must not end it.
 func (r *Process) Signal(s os.Signal) error { return r.command.Process.Signal(s) }
 
-// Interrupt ends the process as Ctrl-C does, and returns how it ended: nil for exit code 0.
+// Interrupt ends the process like Ctrl-C, and returns how it ended: nil for exit code 0.
 func (r *Process) Interrupt() error {
 	if err := r.command.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -161,7 +161,7 @@ func (r *Process) Interrupt() error {
 	return nil
 }
 
-// output keeps the last of what was printed and finds the line that says ready.
+// output keeps the last part of what was printed and finds the line that reports readiness.
 type output struct {
 	ready chan string
 

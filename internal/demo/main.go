@@ -1,10 +1,10 @@
-// Demo plays the story with the real kubectl and no hand on the keyboard: a deployment of nginx comes up, its pages
-// are fetched from every pod, commands run in it, its logs are read, it is scaled and deleted.
+// Demo runs a demonstration with the real kubectl: a deployment of nginx comes up, its page is fetched from every pod,
+// a command runs in one, its logs are read, and it is scaled and deleted.
 //
 //	go run ./internal/demo
 //
-// It uses the cluster of `make up` if that runs, and else one of its own, which it removes at the end. As root on
-// Linux the containers are real; elsewhere they are simulated, and what needs a process in them is left out.
+// It uses the cluster of `make up` if that is running, or else one of its own, which it removes at the end. As root on
+// Linux the containers are real; elsewhere they are simulated, and steps that need a process in them are left out.
 package main
 
 import (
@@ -83,10 +83,10 @@ func run(ctx context.Context, file, home string, out io.Writer) (err error) {
 	return nil
 }
 
-// start runs a cluster of the demo's own and returns what removes it.
+// start runs a cluster for the demo and returns a function that removes it.
 func (s *story) start(ctx context.Context) (end func() error, err error) {
 	fmt.Fprintln(s.out, "no cluster runs: starting one")
-	if nodetools.Supported(ctx) == nil { // else the cluster says why not
+	if nodetools.Supported(ctx) == nil { // otherwise the cluster says why not
 		if _, err := nodetools.Install(ctx, nodetools.Options{Progress: func(line string) { fmt.Fprintln(s.out, line) }}); err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func (s *story) start(ctx context.Context) (end func() error, err error) {
 	p, err := program.Start(ctx, data, "--runtime", "containerd", "--install", "--cluster-cidr", "10.72.0.0/16")
 	remove := func(err error) error {
 		if _, statErr := os.Stat(filepath.Join(data, "nodes")); statErr != nil {
-			return err // simulated nodes leave nothing
+			return err // simulated nodes leave nothing behind
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
@@ -116,7 +116,7 @@ func (s *story) start(ctx context.Context) (end func() error, err error) {
 	return func() error { return remove(p.Interrupt()) }, nil
 }
 
-// story is the demo while it is played.
+// story is a run of the demo.
 type story struct {
 	kubectl kubectl.Kubectl
 	out     io.Writer
@@ -127,7 +127,7 @@ func (s *story) tell(format string, args ...any) {
 	fmt.Fprintf(s.out, "%7.2f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// ask runs kubectl quietly.
+// ask runs kubectl without printing anything.
 func (s *story) ask(ctx context.Context, args ...string) (string, error) {
 	answer, err := s.kubectl.Run(ctx, "", args...)
 	if err == nil && answer.Code != 0 {
@@ -136,7 +136,7 @@ func (s *story) ask(ctx context.Context, args ...string) (string, error) {
 	return answer.Stdout, err
 }
 
-// show runs kubectl as somebody at a terminal would.
+// show runs kubectl and prints the command and its output.
 func (s *story) show(ctx context.Context, args ...string) (string, error) {
 	s.tell("$ kubectl %s", strings.Join(args, " "))
 	text, err := s.ask(ctx, args...)
@@ -146,7 +146,7 @@ func (s *story) show(ctx context.Context, args ...string) (string, error) {
 	return text, err
 }
 
-// fetch gets a page of a pod.
+// fetch gets the page of a pod.
 func fetch(ctx context.Context, ip string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/node/nodetools"
 )
 
-// TestDemo plays the whole story on a cluster of its own: where containers can run with what is in them.
+// TestDemo plays the whole demo on a cluster of its own, with real containers where they can run.
 func TestDemo(t *testing.T) {
 	cause := nodetools.Supported(t.Context())
 	if cause != nil && os.Getenv("CI") == "true" {
@@ -31,7 +31,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestNoCluster: a cluster that is named and not there is an error, not a reason to start another.
+// TestNoCluster: a named cluster that does not exist is an error, not a reason to start another.
 func TestNoCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds kubectl")

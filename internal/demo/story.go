@@ -14,7 +14,7 @@ const (
 	replicas   = 3
 )
 
-// play creates the deployment, looks at it from all sides, and deletes it, also when something failed.
+// play creates the deployment, inspects it, and deletes it, even if something failed.
 func (s *story) play(ctx context.Context) (err error) {
 	if err := s.waitForNode(ctx); err != nil {
 		return err

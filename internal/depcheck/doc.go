@@ -1,3 +1,3 @@
-// Package depcheck has one test, which holds the packages of this module to what they may be built from: a table of the
-// packages of this module, one of how many others, and one of those that only some may import.
+// Package depcheck has only tests. They check what the packages of this module import and depend on, that everything
+// exported is documented, that package documentation names the packages below it, and that links in pages work.
 package depcheck

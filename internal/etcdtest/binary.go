@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/node/filelock"
 )
 
-// Binary returns the path of bin/etcd, which it builds if it is not there. It skips the test, or with CI=true
-// fails it, where that is not possible.
+// Binary returns the path of bin/etcd, which it builds if necessary. If that is impossible, it skips the test, or fails
+// it with CI=true.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := build(t.Context())
@@ -40,7 +40,7 @@ func build(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", fmt.Errorf("build: %w", err)
 	}
-	unlock, err := filelock.Take(ctx, path+".lock", nil) // other packages' tests want it, too
+	unlock, err := filelock.Take(ctx, path+".lock", nil) // other packages' tests may build it too
 	if err != nil {
 		return "", fmt.Errorf("build: %w", err)
 	}
@@ -56,8 +56,8 @@ func build(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// moduleRoot is the nearest directory above the working one whose go.mod is this module's: modules below it,
-// such as conformance's, use this package as well.
+// moduleRoot is the nearest parent of the working directory that has this module's go.mod: nested modules, such as
+// conformance's, use this package too.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

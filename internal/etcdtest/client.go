@@ -16,25 +16,25 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// User is who authenticates with Options.Password.
+// User is the user that authenticates with Options.Password.
 const User = "root"
 
-// files are the paths of PEM files.
+// files holds the paths of PEM files.
 type files struct {
 	ca, serverCert, serverKey, cert, key string
 	config                               *tls.Config
 }
 
-// CAFile is the path of the authority that signed the members' certificates.
+// CAFile returns the path of the authority that signed the members' certificates.
 func (c *Cluster) CAFile() string { return c.files.ca }
 
-// CertFile is the path of a client's certificate.
+// CertFile returns the path of a client certificate.
 func (c *Cluster) CertFile() string { return c.files.cert }
 
-// KeyFile is the path of the key to CertFile.
+// KeyFile returns the path of the key of CertFile.
 func (c *Cluster) KeyFile() string { return c.files.key }
 
-// Config is how a client reaches the cluster.
+// Config returns a client configuration for the cluster.
 func (c *Cluster) Config() clientv3.Config { return c.config(c.Endpoints(), c.options.Password != "") }
 
 func (c *Cluster) config(endpoints []string, auth bool) clientv3.Config {
@@ -49,14 +49,14 @@ func (c *Cluster) config(endpoints []string, auth bool) clientv3.Config {
 	return config
 }
 
-// Client is a client of the cluster until the test ends.
+// Client returns a client of the cluster, which is closed when the test ends.
 func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(c.Config())
 	if err != nil {
 		t.Fatalf("etcd: client: %v", err)
 	}
-	t.Cleanup(func() { _ = client.Close() }) // its error is that it was closed already
+	t.Cleanup(func() { _ = client.Close() }) // fails only if it is already closed
 	return client
 }
 
@@ -74,7 +74,7 @@ func (c *Cluster) issue() error {
 	if err != nil {
 		return fmt.Errorf("certificate: %w", err)
 	}
-	// To etcd the name is a user: one without rights, so that it is the password that counts.
+	// To etcd the name is a user: it has no rights, so that only the password counts.
 	client, err := authority.Issue(pki.Subject{Name: "nobody"}, life)
 	if err != nil {
 		return fmt.Errorf("certificate: %w", err)
@@ -101,7 +101,7 @@ func (c *Cluster) issue() error {
 	return nil
 }
 
-// authenticate lets only those in who know the password.
+// authenticate turns on authentication by password.
 func (c *Cluster) authenticate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyPatience)
 	defer cancel()

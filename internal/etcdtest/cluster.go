@@ -17,18 +17,18 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// Options say what cluster to start. The zero value is one member without TLS and authentication.
+// Options configures a Cluster. The zero value is one member without TLS and authentication.
 type Options struct {
-	// Members is how many there are; 0 means 1.
+	// Members is the number of members; 0 means 1.
 	Members int
-	// TLS makes clients prove who they are by a certificate and the members, too.
+	// TLS makes clients and members authenticate with certificates.
 	TLS bool
-	// Password, unless empty, turns authentication on, with it as root's.
+	// Password, unless empty, turns on authentication, and is root's password.
 	Password string
-	// Proxies leads clients of a single member through a proxy as well, so that CutClients works.
+	// Proxies makes clients connect through a proxy even to a single member, so that CutClients works.
 	Proxies bool
-	// Fsync makes members write to disk for good before they answer, as in production. Without it only the
-	// end of the whole machine loses data, not that of a member.
+	// Fsync makes members sync writes to disk before they answer, as in production. Without it, data is lost only if
+	// the machine crashes, not if a member does.
 	Fsync bool
 	// Args are more flags for each member.
 	Args []string
@@ -44,10 +44,10 @@ type Cluster struct {
 	cancel  context.CancelFunc
 }
 
-// readyPatience is how long members may take to answer; a busy machine is slow.
+// readyPatience is how long members may take to answer, even on a busy machine.
 const readyPatience = 2 * time.Minute
 
-// Start runs a cluster until the test ends and returns when each member answers.
+// Start runs a cluster until the test ends, and returns when each member answers.
 func Start(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	binary := Binary(t)
@@ -83,13 +83,13 @@ func (c *Cluster) start(ctx context.Context) error {
 	return nil
 }
 
-// plan makes the members and all ways between them.
+// plan makes the members and all links between them.
 func (c *Cluster) plan() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	byAddress := map[string]*member{}
 	for i := range c.options.Members {
-		// Nobody routes these addresses; being no loopback ones they make etcd use its proxy.
+		// These addresses are not routed; since they are not loopback addresses, etcd uses its proxy for them.
 		m := &member{name: fmt.Sprintf("m%d", i), virtual: fmt.Sprintf("192.0.2.%d:2380", i+1)}
 		m.dir = filepath.Join(c.dir, m.name)
 		byAddress[m.virtual] = m
@@ -128,7 +128,7 @@ func (c *Cluster) args(m *member) []string {
 		"--listen-peer-urls=https://" + m.peerAddress(), "--initial-advertise-peer-urls=https://" + m.virtual,
 		"--initial-cluster=" + strings.Join(all, ","), "--initial-cluster-token=" + filepath.Base(c.dir), "--peer-auto-tls",
 		"--heartbeat-interval=50", "--election-timeout=500",
-		"--quota-backend-bytes=536870912", // it reserves as many addresses, 10 GiB by default, which a bounded process may not have
+		"--quota-backend-bytes=536870912", // address space; the default of 10 GiB exceeds process limits
 	}
 	if !c.options.Fsync {
 		args = append(args, "--unsafe-no-fsync")
@@ -147,10 +147,10 @@ func (c *Cluster) scheme() string {
 	return "http://"
 }
 
-// Members is how many there are; they are numbered from 0.
+// Members returns the number of members, which are numbered from 0.
 func (c *Cluster) Members() int { return len(c.members) }
 
-// Endpoints are the URLs of all members for clients.
+// Endpoints returns the client URLs of all members.
 func (c *Cluster) Endpoints() []string {
 	var all []string
 	for i := range c.members {
@@ -159,51 +159,51 @@ func (c *Cluster) Endpoints() []string {
 	return all
 }
 
-// Endpoint is the URL of a member for clients. It stays the same when the member starts again.
+// Endpoint returns the client URL of a member. It stays the same when the member restarts.
 func (c *Cluster) Endpoint(i int) string { return c.scheme() + c.members[i].endpoint() }
 
-// Direct is the URL of a member past the proxies, until it starts again.
+// Direct returns the URL of a member that bypasses the proxies, valid until it restarts.
 func (c *Cluster) Direct(i int) string { return c.scheme() + c.members[i].clientAddress() }
 
-// Kill ends a member at once, and returns when it is gone. It keeps its data.
+// Kill kills a member, and returns when it is gone. Its data is kept.
 func (c *Cluster) Kill(t testing.TB, i int) { c.do(t, c.members[i].end(syscall.SIGKILL)) }
 
-// Stop lets a member end by itself.
+// Stop shuts a member down gracefully.
 func (c *Cluster) Stop(t testing.TB, i int) { c.do(t, c.members[i].end(syscall.SIGTERM)) }
 
-// Restart starts a member that was ended, and returns when it answers, which takes a majority of members. A
-// member that does not run yet when others are to follow takes StartMember.
+// Restart starts a stopped member and returns when it answers, which requires a majority of members. To start several
+// members, use StartMember.
 func (c *Cluster) Restart(t testing.TB, i int) {
 	t.Helper()
 	c.StartMember(t, i)
 	c.WaitReady(t, i)
 }
 
-// StartMember starts a member that was ended, and does not wait for it.
+// StartMember starts a stopped member, without waiting for it.
 func (c *Cluster) StartMember(t testing.TB, i int) {
 	t.Helper()
 	c.do(t, c.members[i].start(c.binary, c.args))
 }
 
-// WaitReady returns when a member reads and so knows a leader.
+// WaitReady returns when a member answers reads, and so knows a leader.
 func (c *Cluster) WaitReady(t testing.TB, i int) {
 	t.Helper()
 	c.do(t, c.waitReady(t.Context(), i, true))
 }
 
-// Pause freezes a member, with its connections; Resume lets it go on.
+// Pause freezes a member, with its connections, until Resume.
 func (c *Cluster) Pause(t testing.TB, i int) { c.do(t, c.members[i].signal(syscall.SIGSTOP)) }
 
 // Resume ends a Pause.
 func (c *Cluster) Resume(t testing.TB, i int) { c.do(t, c.members[i].signal(syscall.SIGCONT)) }
 
-// Cut sets what the links do between two members, both ways.
+// Cut sets the mode of the links between two members, in both directions.
 func (c *Cluster) Cut(i, j int, mode Mode) {
 	c.members[i].out.links[c.members[j].virtual].set(mode)
 	c.members[j].out.links[c.members[i].virtual].set(mode)
 }
 
-// CutOneWay sets what the link does that one member opens connections to another by; both send over these.
+// CutOneWay sets the mode of the link over which one member opens connections to another; both send data over these.
 func (c *Cluster) CutOneWay(from, to int, mode Mode) {
 	c.members[from].out.links[c.members[to].virtual].set(mode)
 }
@@ -217,7 +217,7 @@ func (c *Cluster) Isolate(i int, mode Mode) {
 	}
 }
 
-// CutClients sets what the way of clients to a member does. It needs several members, or Options.Proxies.
+// CutClients sets the mode of the clients' link to a member. It needs several members, or Options.Proxies.
 func (c *Cluster) CutClients(i int, mode Mode) { c.members[i].clients.set(mode) }
 
 // Heal opens all links.
@@ -232,7 +232,8 @@ func (c *Cluster) Heal() {
 	}
 }
 
-// Leader waits until members that can be reached agree with a majority on a leader and returns its number.
+// Leader waits until a majority of members, among those that can be reached, agrees on a leader, and returns its
+// number.
 func (c *Cluster) Leader(t testing.TB) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), readyPatience)
@@ -247,7 +248,7 @@ func (c *Cluster) Leader(t testing.TB) int {
 	}
 }
 
-// leader asks members for the leader they know; one that a majority names in the newest term is it.
+// leader asks members for their leader; it is the one that a majority names in the newest term.
 func (c *Cluster) leader(ctx context.Context) (int, bool) {
 	ids, votes := map[uint64]int{}, map[[2]uint64]int{}
 	for i := range c.members {
@@ -284,7 +285,7 @@ func (c *Cluster) status(ctx context.Context, i int) (*clientv3.StatusResponse, 
 	return client.Status(ctx, c.scheme()+c.members[i].clientAddress())
 }
 
-// direct is a client of one member that takes no proxy.
+// direct returns a client of one member that bypasses the proxies.
 func (c *Cluster) direct(i int, auth bool) (*clientv3.Client, error) {
 	config := c.config([]string{c.scheme() + c.members[i].clientAddress()}, auth)
 	return clientv3.New(config)
@@ -352,7 +353,7 @@ func (c *Cluster) close(t testing.TB) {
 	}
 }
 
-// tell logs the ends of the members' logs.
+// tell prints the last lines of the members' logs.
 func (c *Cluster) tell(t testing.TB) {
 	const lines = 15
 	for _, m := range c.members {

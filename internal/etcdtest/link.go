@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Mode is what a link does with what is sent over it.
+// Mode is what a link does with data and connections.
 type Mode int
 
 // The modes of a link.
 const (
 	// Open lets everything pass.
 	Open Mode = iota
-	// Refuse closes connections at once, as a host does whose server is gone.
+	// Refuse closes connections at once, like a host without a server.
 	Refuse
-	// Stall lets connections stand but nothing pass, as a network does that loses packets.
+	// Stall keeps connections open but passes no data, like a network that drops packets.
 	Stall
 )
 
-// link is the way from one place to another, whatever number of connections take it.
+// link is a network path from one place to another, for any number of connections.
 type link struct {
 	mu      sync.Mutex
 	mode    Mode
@@ -42,10 +42,10 @@ func (l *link) set(mode Mode) {
 	if l.mode == mode {
 		return
 	}
-	// What a stalled link holds is lost, as packets are: a connection that lived on would deliver it late.
+	// Data held by a stalled link is lost, like packets: a connection that survived would deliver it late.
 	if l.mode == Stall || mode == Refuse {
 		for c := range l.conns {
-			_ = c.Close() // its readers and writers see it
+			_ = c.Close() // its readers and writers get the error
 		}
 	}
 	l.mode = mode
@@ -53,13 +53,13 @@ func (l *link) set(mode Mode) {
 	l.changed = make(chan struct{})
 }
 
-// close ends the connections and waits for those who carry them.
+// close closes the connections and waits for the goroutines that serve them.
 func (l *link) close() {
 	l.set(Refuse)
 	l.wg.Wait()
 }
 
-// add tells whether the link takes the connection; otherwise it is closed.
+// add reports whether the link accepts the connection; otherwise it closes it.
 func (l *link) add(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *link) passing() bool {
 	}
 }
 
-// carry takes bytes both ways until one side ends. It owns both connections.
+// carry copies bytes in both directions until one side ends. It owns both connections.
 func (l *link) carry(a, b net.Conn) {
 	defer l.remove(a)
 	defer l.remove(b)
@@ -132,7 +132,7 @@ func (l *link) dial(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// entrance is a link with a door: an address that stays while the place behind it moves.
+// entrance is a link with an address that stays the same while its target moves.
 type entrance struct {
 	*link
 	listener net.Listener
@@ -170,8 +170,8 @@ func (e *entrance) close() {
 	e.link.close()
 }
 
-// exitProxy is an HTTP proxy that one member uses for all it sends to others, so that it is known who sends to
-// whom. Members speak TLS to each other, which makes a client ask its proxy for a tunnel.
+// exitProxy is an HTTP proxy that one member uses for all its traffic to others, so that both ends of each connection
+// are known. Members speak TLS to each other, which makes a client request a tunnel from its proxy.
 type exitProxy struct {
 	links    map[string]*link // by the virtual address of the other member
 	listener net.Listener
@@ -198,7 +198,7 @@ func newExitProxy(ctx context.Context, links map[string]*link, target func(strin
 
 func (p *exitProxy) tunnel(ctx context.Context, c net.Conn, target func(string) string) {
 	_ = c.SetReadDeadline(time.Now().Add(dialPatience))
-	request, err := http.ReadRequest(bufio.NewReader(c)) // a client sends no more before it has the answer
+	request, err := http.ReadRequest(bufio.NewReader(c)) // clients send nothing more before the response
 	_ = c.SetReadDeadline(time.Time{})
 	if err != nil || request.Method != http.MethodConnect || p.links[request.Host] == nil {
 		_ = c.Close()

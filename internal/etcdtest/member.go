@@ -16,8 +16,8 @@ import (
 type member struct {
 	name    string
 	dir     string
-	virtual string    // host:port by which other members know it; only the links lead there
-	clients *entrance // nil where clients connect directly
+	virtual string    // host:port by which other members know it; reachable only through the links
+	clients *entrance // nil if clients connect directly
 	out     *exitProxy
 
 	mu     sync.Mutex
@@ -27,7 +27,7 @@ type member struct {
 	proc   *os.Process
 }
 
-// endpoint is where clients connect.
+// endpoint is the address for clients.
 func (m *member) endpoint() string {
 	if m.clients != nil {
 		return m.clients.address()
@@ -49,7 +49,7 @@ func (m *member) clientAddress() string {
 	return m.client
 }
 
-// start runs etcd with args. The addresses that it listens on are new each time if only proxies know them.
+// start runs etcd with args. Addresses that only proxies know are new each time.
 func (m *member) start(binary string, args func(*member) []string) error {
 	if err := m.choosePorts(); err != nil {
 		return err
@@ -66,13 +66,13 @@ func (m *member) start(binary string, args func(*member) []string) error {
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
 		defer close(ended)
-		defer func() { _ = log.Close() }() // etcd writes it, not this
+		defer func() { _ = log.Close() }() // only etcd writes it
 		runtime.LockOSThread()             // the process dies with its parent's thread
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // killed, mostly
+			_ = cmd.Wait() // usually killed
 		}
 	}()
 	if err := <-started; err != nil {
@@ -113,7 +113,7 @@ func (m *member) signal(signal syscall.Signal) error {
 	return nil
 }
 
-// exited is closed when the process that was started last has ended.
+// exited returns a channel that is closed when the process started last has ended.
 func (m *member) exited() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +124,7 @@ func (m *member) choosePorts() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.client != "" && m.clients == nil {
-		return nil // clients know the address
+		return nil // clients use this address
 	}
 	addresses, err := freeAddresses(2)
 	if err != nil {
@@ -141,13 +141,13 @@ func freeAddresses(n int) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a port: %w", err)
 		}
-		defer func() { _ = l.Close() }() // all together at the end: no address comes twice
+		defer func() { _ = l.Close() }() // closed only at the end, so that no address is returned twice
 		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses, nil
 }
 
-// clean drops what would configure etcd or its network from outside.
+// clean drops variables that would configure etcd or its network.
 func clean(environment []string) []string {
 	var kept []string
 	for _, e := range environment {

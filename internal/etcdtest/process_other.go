@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Other systems do not end a child with its parent: there a killed test leaves its members behind.
+// Other systems do not end a child with its parent, so a killed test leaves its members behind.
 
 package etcdtest
 

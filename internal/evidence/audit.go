@@ -7,26 +7,27 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// Age is how a result stands to the code that is checked out.
+// Age is how old a result is in relation to the code that is checked out.
 type Age struct {
 	Name, Commit string
 	Date         time.Time
-	// Known tells that Commits and Files could be counted.
+	// Known is set if Commits and Files could be counted.
 	Known bool
-	// Commits is how many commits changed what the result is about since its own, and Files how many files they
-	// changed.
+	// Files is how many of the files that the result is about have changed (see Changed), and Commits how many commits
+	// changed them.
 	Commits, Files int
-	// Warning says what makes the result doubtful; Fault what makes it none.
+	// Warning says what makes the result doubtful; Fault what makes it invalid.
 	Warning, Fault string
 }
 
-// Audit holds the results of a repository to its history. Results that are missing, did not pass, are of a tree
-// with changes of its own, or of a commit that is not in the history have a Fault; those that are older than the code
-// they are about, a Warning. Where there is no history, as in a shallow clone or in an export, it is not asked for.
+// Audit checks the results of a repository against its history. Results that are missing, did not pass, or are of a
+// tree with uncommitted changes or of a commit that is not in the history have a Fault; those that are older than their
+// code have a Warning. Without history, as in a shallow clone or an export, it is not checked.
 func Audit(root string) ([]Age, error) {
 	past := historyOf(root)
 	var ages []Age
@@ -64,7 +65,7 @@ func Read(dir, name string) (Result, error) {
 	return r, nil
 }
 
-// fault is what the result itself says against it.
+// fault returns what is wrong with the result itself.
 func fault(r Result) string {
 	switch {
 	case !r.Passed && len(r.Failures) > 0:
@@ -76,17 +77,17 @@ func fault(r Result) string {
 	case len(r.About) == 0:
 		return "it does not say what it is about"
 	}
-	// A file that somebody edited by hand may say that it passed.
+	// A file edited by hand may claim that it passed.
 	if err := errors.Join(Over(r.Figures), failed(r.Tests)); err != nil {
 		return "it says that it passed, but: " + err.Error()
 	}
 	return ""
 }
 
-// history is what git knows of the past of a repository.
+// history is a repository's git history.
 type history struct {
 	root string
-	// missing is why there is none, or not all of it.
+	// missing says why there is none, or not all of it.
 	missing string
 	none    bool
 }
@@ -95,7 +96,7 @@ func historyOf(root string) history {
 	h := history{root: root}
 	top, err := git(root, "rev-parse", "--show-toplevel")
 	if err != nil || !same(top, root) {
-		// An export may lie in a directory of somebody else's repository.
+		// An export may be inside another repository.
 		h.missing, h.none = "there is no history here", true
 		return h
 	}
@@ -114,7 +115,7 @@ func same(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// age counts what changed since.
+// age counts what has changed since.
 func (h history) age(a *Age, r Result, s Subject) error {
 	if h.none {
 		a.Warning = h.missing
@@ -132,39 +133,27 @@ func (h history) age(a *Age, r Result, s Subject) error {
 	if len(paths) == 0 {
 		paths = s.Paths
 	}
-	said, err := git(h.root, append([]string{"log", "--format=commit %h", "--name-only", r.Commit + "..HEAD", "--"}, paths...)...)
+	files, err := Changed(h.root, r.Commit, Measured, paths...)
 	if err != nil {
 		return err
 	}
-	a.Known = true
-	a.Commits, a.Files = count(said)
+	a.Known, a.Files = true, len(files)
+	if len(files) > 0 {
+		many, err := git(h.root, append([]string{"rev-list", "--count", r.Commit + "..HEAD", "--"}, files...)...)
+		if err != nil {
+			return err
+		}
+		if a.Commits, err = strconv.Atoi(many); err != nil {
+			return err
+		}
+	}
 	var warnings []string
 	if r.Dirty == nil {
 		warnings = append(warnings, "it does not say whether the tree was clean")
 	}
-	if a.Commits > 0 {
+	if a.Files > 0 {
 		warnings = append(warnings, "older than what it is about: make "+s.Make)
 	}
 	a.Warning = strings.Join(warnings, "; ")
 	return nil
-}
-
-// count counts commits and files in what git log says. Tests do not change what is measured, unless they measure.
-func count(log string) (commits, files int) {
-	seen, counted := map[string]bool{}, true
-	for line := range strings.Lines(log) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "commit "):
-			counted = false
-		case line == "", strings.HasSuffix(line, "_test.go") && !strings.HasPrefix(line, "bench/"), strings.Contains(line, "/testdata/"):
-		default:
-			seen[line] = true
-			if !counted {
-				commits++
-			}
-			counted = true
-		}
-	}
-	return commits, len(seen)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// repository is one with a result of each name, all of them at its first commit.
+// repository is a repository with a result of each name, all at its first commit.
 type repository struct {
 	t   *testing.T
 	dir string
@@ -58,7 +58,7 @@ func (r repository) commit(message string) {
 	r.git("commit", "-q", "-m", message)
 }
 
-// result writes one that passed on a clean tree at the newest commit, unless change says otherwise.
+// result writes a result that passed on a clean tree at the newest commit, unless change modifies it.
 func (r repository) result(name string, change func(*evidence.Result)) {
 	r.t.Helper()
 	clean := false
@@ -72,7 +72,7 @@ func (r repository) result(name string, change func(*evidence.Result)) {
 	}
 }
 
-// audit returns the age of one result. All others have to be without a fault.
+// audit returns the age of one result. All others must be without a fault.
 func (r repository) audit(name string) evidence.Age {
 	r.t.Helper()
 	ages, err := evidence.Audit(r.dir)
@@ -95,10 +95,10 @@ func TestAuditCountsWhatChanged(t *testing.T) {
 	if a := r.audit("serve"); !a.Known || a.Commits != 0 || a.Files != 0 || a.Warning != "" || a.Fault != "" {
 		t.Fatalf("fresh: %+v", a)
 	}
-	r.write("storage/store.go", "package storage // changed\n")
+	r.write("storage/store.go", "package storage\n\nconst a = 1\n")
 	r.write("storage/other.go", "package storage\n")
 	r.commit("two files")
-	r.write("storage/store.go", "package storage // changed again\n")
+	r.write("storage/store.go", "package storage\n\nconst a = 2\n")
 	r.commit("one of them again")
 	r.write("storage/store_test.go", "package storage\n")
 	r.write("storage/testdata/a", "a\n")
@@ -144,7 +144,7 @@ func TestAuditFaults(t *testing.T) {
 	}
 }
 
-// A commit of another branch is not in the history that others have.
+// A commit on another branch is not in the history.
 func TestAuditOfAnotherBranch(t *testing.T) {
 	r := newRepository(t)
 	r.git("checkout", "-q", "-b", "other")
@@ -158,7 +158,7 @@ func TestAuditOfAnotherBranch(t *testing.T) {
 	}
 }
 
-// Where there is no history, or not all of it, what cannot be told is a warning. What a result itself says still counts.
+// Without the whole history, what cannot be checked is a warning. Faults of the result itself still count.
 func TestAuditWithoutHistory(t *testing.T) {
 	r := newRepository(t)
 	r.write("storage/store.go", "package storage // changed\n")
@@ -173,7 +173,7 @@ func TestAuditWithoutHistory(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(export.dir, ".git")); err != nil {
 		t.Fatal(err)
 	}
-	inside := repository{t, filepath.Join(r.dir, "vendored")} // an export in somebody else's repository
+	inside := repository{t, filepath.Join(r.dir, "vendored")} // an export inside another repository
 	if err := os.CopyFS(inside.dir, os.DirFS(export.dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestAuditWithoutHistory(t *testing.T) {
 	}
 }
 
-// Whether the tree is dirty is of tracked files, other than what measurements write themselves.
+// A tree is dirty if tracked files changed, except those that measurements write.
 func TestDirty(t *testing.T) {
 	r := newRepository(t)
 	t.Chdir(r.dir)

@@ -1,7 +1,7 @@
-// Package evidence writes the results of long measurements to results/NAME.json, with what is
-// needed to judge them: whether it passed, the commit, the seed and the machine. A program calls Begin before it
-// measures and Run.End however that ended, so that a green file never outlives a run that failed. Audit tells which
-// results are older than the code they are about.
+// Package evidence writes the results of long measurements to results/NAME.json, with the information needed to judge
+// them: whether the run passed, the commit, the seed and the machine. A program calls Begin before it measures and
+// Run.End whatever the outcome, so that no earlier success survives a failed run. Audit lists the results that are
+// older than the code they measure.
 package evidence
 
 import (
@@ -22,33 +22,33 @@ type Result struct {
 	Figures []Figure `json:"figures,omitempty"`
 	Growth  *Growth  `json:"growth,omitempty"`
 	Peers   []Peer   `json:"peers,omitempty"`
-	// Note says what else is needed to judge the figures, such as what the machine did beside.
+	// Note says what else is needed to judge the figures, such as the machine's other load.
 	Note string `json:"note,omitempty"`
-	// Upstream is the version of Kubernetes that Tests are of.
+	// Upstream is the version of Kubernetes that Tests come from.
 	Upstream string `json:"upstream,omitempty"`
 	Tests    *Tests `json:"tests,omitempty"`
 	// Mutants are changes made on purpose, by area of the code.
 	Mutants []Mutants `json:"mutants,omitempty"`
-	// Versions are those of other programs that took part, by name.
+	// Versions are the versions of other programs that took part, by name.
 	Versions map[string]string `json:"versions,omitempty"`
 }
 
-// Code is what was measured.
+// Code describes what was measured.
 type Code struct {
-	// Dirty tells whether tracked files differed from the commit when it began, apart from what measurements write
-	// (results/, README.md, docs/proofs.md). It is nil where git could not tell.
+	// Dirty reports whether tracked files differed from the commit at the start, apart from files that measurements
+	// write (results/, README.md, docs/results.md, docs/proofs.md). It is nil if git could not tell.
 	Dirty *bool `json:"dirty,omitempty"`
 	// About are the paths in the repository; Begin and Write take them from Subjects.
 	About []string `json:"about"`
 }
 
-// Verdict tells whether everything that was to hold did hold.
+// Verdict reports whether all requirements were met.
 type Verdict struct {
 	Passed   bool     `json:"passed"`
 	Failures []string `json:"failures,omitempty"`
 }
 
-// Machine is where it was measured.
+// Machine describes where it was measured.
 type Machine struct {
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
@@ -68,9 +68,9 @@ type Figure struct {
 	Runs  int     `json:"runs,omitempty"`
 }
 
-// Peer is one figure of keelson beside upstream's, both of the same run. Less is better.
+// Peer is one figure of keelson beside upstream's, both from the same run. Less is better.
 type Peer struct {
-	// Name is by which programs find it.
+	// Name is the name by which programs find it.
 	Name     string  `json:"name"`
 	What     string  `json:"what"`
 	Unit     string  `json:"unit"`
@@ -78,9 +78,9 @@ type Peer struct {
 	Runs     int     `json:"runs,omitempty"`
 	Keelson  float64 `json:"keelson"`
 	Upstream float64 `json:"upstream"`
-	// Ratio is upstream's by keelson's; 0 where that says nothing.
+	// Ratio is upstream's figure divided by keelson's; 0 if that is meaningless.
 	Ratio float64 `json:"ratio,omitempty"`
-	// LeftOut is why there are no figures.
+	// LeftOut says why there are no figures.
 	LeftOut string `json:"leftOut,omitempty"`
 }
 
@@ -98,39 +98,39 @@ type Growing struct {
 	Values []float64 `json:"values"`
 }
 
-// Tests counts tests of others that ran against this code.
+// Tests counts upstream's tests that ran against this code.
 type Tests struct {
 	Selected int       `json:"selected"`
 	Passed   int       `json:"passed"`
 	Failed   int       `json:"failed"`
 	Failures []Failure `json:"failures,omitempty"`
-	// LeftOut are those of the same class that were not selected, each with the reason as its message.
+	// LeftOut are tests of the same class that were not selected, each with the reason as its message.
 	LeftOut []Failure `json:"leftOut,omitempty"`
 }
 
-// Mutants counts what the tests of an area noticed of changes made to its code on purpose.
+// Mutants counts which deliberate changes to an area's code its tests noticed.
 type Mutants struct {
 	Area       string `json:"area"`
 	Packages   int    `json:"packages"`
-	Mutants    int    `json:"mutants"` // all that were found sensible, of which so many were
+	Mutants    int    `json:"mutants"` // all usable ones, of which so many were
 	Tried      int    `json:"tried"`
 	Killed     int    `json:"killed"`     // noticed
 	Survived   int    `json:"survived"`   // not noticed, although tests run the code
 	NotReached int    `json:"notReached"` // no test runs the code
-	Equivalent int    `json:"equivalent"` // not noticed, because they change nothing that can be seen
-	// Rate is Killed in percent of those tried that are not equivalent.
+	Equivalent int    `json:"equivalent"` // not noticed, because they change nothing observable
+	// Rate is Killed as a percentage of those tried that are not equivalent.
 	Rate float64 `json:"rate"`
 	// LeftOut are packages whose mutants were not tried, each with the reason as its message.
 	LeftOut []Failure `json:"leftOut,omitempty"`
 }
 
-// Failure is a test that failed, and the first line of what it said.
+// Failure is a failed test and the first line of its message.
 type Failure struct {
 	Test    string `json:"test"`
 	Message string `json:"message"`
 }
 
-// model is the processor's name, where the system tells.
+// model is the processor's name, if the system reports it.
 func model() string {
 	data, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

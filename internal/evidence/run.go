@@ -13,16 +13,16 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// ErrUnknown: no result has this name.
+// ErrUnknown means that no result has the given name.
 var ErrUnknown = errors.New("no such result")
 
-// ErrOver: a figure is over its limit.
+// ErrOver means that a figure is over its limit.
 var ErrOver = errors.New("over the limit")
 
-// errTests: tests failed.
+// errTests means that tests failed.
 var errTests = errors.New("tests failed")
 
-// unended is what a file says of a run that was killed.
+// unended is the verdict in the file of a run that was killed.
 const unended = "it began and did not end"
 
 // Run is a measurement that has begun.
@@ -31,9 +31,9 @@ type Run struct {
 	tree      tree
 }
 
-// Begin notes the commit and whether the tree is dirty, and puts a result into the directory that says that the run
-// did not end, which End replaces. An empty directory writes nothing, here and there. The name is one of Subjects,
-// or one with "-part" behind it.
+// Begin records the commit and whether the tree is dirty, and writes a result to the directory that says that the run
+// did not end; End replaces it. With an empty directory neither writes anything. The name is one of Subjects, possibly
+// followed by "-part".
 func Begin(dir, name string) (*Run, error) {
 	if _, err := subject(name); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func Begin(dir, name string) (*Run, error) {
 	return r, r.write(Result{Verdict: Verdict{Failures: []string{unended}}})
 }
 
-// End writes what came of the run and prints it. It passed if err is nil, no figure is over its limit and no test
-// failed. What went wrong is written and returned, with what err is.
+// End writes and prints the outcome of the run. It passed if err is nil, no figure is over its limit and no test
+// failed. Everything that went wrong, including err, is written and returned.
 func (r *Run) End(result Result, err error) error {
 	err = errors.Join(err, Over(result.Figures), failed(result.Tests))
 	result.Verdict = Verdict{Passed: err == nil, Failures: Reasons(err)}
@@ -62,9 +62,9 @@ func (r *Run) write(result Result) error {
 	return put(r.dir, result)
 }
 
-// Write is Begin and End for a program that has its verdict already: what is over its limit and tests that failed
-// make the result one that did not pass, as Failures do. Commit, unless it is set, and whether the tree is dirty are
-// those of now.
+// Write is Begin and End for a program that already has its verdict: figures over their limits and failed tests mean
+// that the result did not pass, like Failures do. The commit, unless set, and whether the tree is dirty are the current
+// ones.
 func Write(dir string, result Result) error {
 	r := Run{dir: dir, name: result.Name, tree: look()}
 	if result.Commit != "" {
@@ -77,7 +77,7 @@ func Write(dir string, result Result) error {
 	return r.write(result)
 }
 
-// put writes the file. A reader never sees half of it.
+// put writes the file atomically.
 func put(dir string, r Result) error {
 	about, err := subject(r.Name)
 	if err != nil {
@@ -89,7 +89,7 @@ func put(dir string, r Result) error {
 	return WriteFile(filepath.Join(dir, r.Name+".json"), r)
 }
 
-// WriteFile writes a value as JSON, whole or not at all.
+// WriteFile writes a value as JSON atomically.
 func WriteFile(path string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -101,12 +101,12 @@ func WriteFile(path string, value any) error {
 	return atomicfile.Write(path, append(data, '\n'), 0o644)
 }
 
-// ThisMachine is what this program runs on.
+// ThisMachine describes the machine that this program runs on.
 func ThisMachine() Machine {
 	return Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Model: model(), Go: runtime.Version()}
 }
 
-// Over tells which figures are over their limits.
+// Over returns an error for the figures over their limits, or nil.
 func Over(figures []Figure) error {
 	var all []error
 	for _, f := range figures {
@@ -124,7 +124,7 @@ func failed(t *Tests) error {
 	return fmt.Errorf("%d of %d %w", t.Failed, t.Selected, errTests)
 }
 
-// Reasons are the words of an error, one for each that it was joined of.
+// Reasons returns the texts of an error, one for each error joined in it.
 func Reasons(err error) []string {
 	if err == nil {
 		return nil
@@ -135,7 +135,7 @@ func Reasons(err error) []string {
 			all = append(all, Reasons(e)...)
 			words = append(words, e.Error())
 		}
-		if err.Error() == strings.Join(words, "\n") { // it has no words of its own
+		if err.Error() == strings.Join(words, "\n") { // it has no text of its own
 			return all
 		}
 	}
@@ -147,7 +147,7 @@ func Reasons(err error) []string {
 	return []string{text}
 }
 
-// Count adds up what the errors weigh that an error was joined of and wraps. What weighs something is not looked into.
+// Count adds up the weights of the errors that an error joins or wraps. Errors with a weight are not unwrapped further.
 func Count(err error, weigh func(error) int) int {
 	if err == nil {
 		return 0
@@ -155,7 +155,7 @@ func Count(err error, weigh func(error) int) int {
 	if n := weigh(err); n > 0 {
 		return n
 	}
-	switch wrapping := err.(type) { //nolint:errorlint // this is what unwraps
+	switch wrapping := err.(type) { //nolint:errorlint // this unwraps
 	case interface{ Unwrap() error }:
 		return Count(wrapping.Unwrap(), weigh)
 	case interface{ Unwrap() []error }:

@@ -14,7 +14,7 @@ import (
 
 var errBroken = errors.New("something broke")
 
-// A run that does not pass replaces the green file of one that did, however it ends: with an error, with a figure over
+// A run that does not pass replaces the file of a successful one, however it ends: with an error, with a figure over
 // its limit, with failed tests, or not at all.
 func TestRedReplacesGreen(t *testing.T) {
 	good := evidence.Result{Seed: 7, Figures: []evidence.Figure{{What: "time", Value: 5, Unit: "ms", Limit: 10}}}
@@ -61,7 +61,7 @@ func TestRedReplacesGreen(t *testing.T) {
 	}
 }
 
-// Programs that write by themselves are held to the same.
+// The same holds for programs that write their results themselves.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Nothing is written without a directory, and the verdict is the same.
+// Without a directory nothing is written, but the verdict is the same.
 func TestWithoutDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r, err := evidence.Begin("", "serve")
@@ -118,13 +118,13 @@ func read(t *testing.T, dir string) evidence.Result {
 	return r
 }
 
-// What is said of a result to be about holds every package of this module that it is built from.
+// The paths of a result include every package of this module that its program is built from.
 func TestSubjects(t *testing.T) {
 	programs := map[string]string{
 		"cluster": "./bench/cluster", "conformance": "./examples/cluster", "conformance-pods": "./examples/cluster", "kills": "./examples/cluster",
 		"node": "./examples/cluster", "peers": "./examples/cluster", "scale": "./bench/scale", "serve": "./examples/cluster", "soak": "./bench/soak",
 	}
-	// What only measures, or is of real containers, which simulated nodes do not touch.
+	// Packages that only measure, or are for real containers, which simulated nodes do not use.
 	beside := map[string]bool{"internal/evidence": true, "internal/clusterprocess": true, "internal/kubectl": true, "internal/etcdtest": true, "bench/soak.test": true}
 	ofNodes := []string{"cni", "node/bundled", "node/containerd", "node/nodetools", "node/ociimage"}
 	built := map[string][]string{}
@@ -133,7 +133,7 @@ func TestSubjects(t *testing.T) {
 		if !slices.IsSorted(s.Paths) || s.Make == "" {
 			t.Errorf("%s: paths are not in order, or no target: %+v", s.Name, s)
 		}
-		if s.Optional { // of code that is everywhere, or tried one package at a time
+		if s.Optional { // about all code, or one package at a time
 			continue
 		}
 		for _, p := range s.Paths {
@@ -144,7 +144,7 @@ func TestSubjects(t *testing.T) {
 		program := programs[s.Name]
 		if built[program] == nil {
 			list := exec.Command("go", "list", "-test", "-deps", program)
-			if program != "./bench/soak" { // which is a test
+			if program != "./bench/soak" { // a test
 				list = exec.Command("go", "list", "-deps", program)
 			}
 			list.Dir = filepath.Join("..", "..")

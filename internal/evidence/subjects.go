@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Subject is a result that there is, and what it is about.
+// Subject is a result and the code that it is about.
 type Subject struct {
 	Name string
-	// Paths are those of the code that is measured: directories and files of the repository.
+	// Paths are the directories and files in the repository whose code is measured.
 	Paths []string
-	// Make is the target that measures.
+	// Make is the make target that measures.
 	Make string
-	// Optional tells that the result need not be there, nor in the README.
+	// Optional is set if neither the result nor its place in the README is required.
 	Optional bool
 }
 
-// Subjects are the results of results/, by name.
+// Subjects returns the results in results/, by name.
 func Subjects() []Subject {
 	library := []string{
 		"admission", "apiserver", "authn", "authz", "client", "cluster", "component", "controllers", "cri", "events", "go.mod", "informer", "kubelet",
@@ -51,7 +51,7 @@ func Subjects() []Subject {
 	}
 }
 
-// part ends the names of results of a part of what is measured, which prove nothing on their own.
+// part is the suffix of results of partial measurements, which prove nothing on their own.
 const part = "-part"
 
 // subject finds one by its name.

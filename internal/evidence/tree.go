@@ -15,7 +15,7 @@ type tree struct {
 	dirty  *bool
 }
 
-// look tells what is checked out around the working directory.
+// look returns what is checked out around the working directory.
 func look() tree {
 	t := tree{commit: "unknown"}
 	root, err := git(".", "rev-parse", "--show-toplevel")
@@ -28,9 +28,9 @@ func look() tree {
 	if commit, err := git(root, "rev-parse", "--short=12", "HEAD"); err == nil {
 		t.commit = commit
 	}
-	// What measurements themselves write does not count; nor does what git does not know.
+	// Files that measurements write do not count, nor do untracked ones.
 	changed, err := git(root, "status", "--porcelain", "--untracked-files=no", "--", ".",
-		":(exclude)results", ":(exclude)README.md", ":(exclude)docs/proofs.md")
+		":(exclude)results", ":(exclude)README.md", ":(exclude)docs/proofs.md", ":(exclude)docs/results.md")
 	if err == nil {
 		dirty := changed != ""
 		t.dirty = &dirty
@@ -38,16 +38,17 @@ func look() tree {
 	return t
 }
 
-// Commit is the commit that is checked out. Who builds first and measures for long asks before.
+// Commit returns the commit that is checked out. Programs that build first and measure for long call it before
+// building.
 func Commit() string { return look().commit }
 
-// Tree is the commit that is checked out, and whether tracked files differ from it as Result.Dirty says.
+// Tree returns the commit that is checked out, and whether tracked files differ from it, as in Code.Dirty.
 func Tree() (commit string, dirty *bool) {
 	t := look()
 	return t.commit, t.dirty
 }
 
-// git runs git in a directory and returns what it says.
+// git runs git in a directory and returns its output.
 func git(dir string, args ...string) (string, error) {
 	command := exec.Command("git", args...)
 	command.Dir = dir

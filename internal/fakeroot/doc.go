@@ -1,5 +1,5 @@
-// Package fakeroot is for tests that mount. Those of a user who is not root run as root of namespaces of users and
-// mounts of their own, where the kernel lets them: there they may mount, and nobody else sees it. What such a root
-// cannot do is to give files to others, as there are none. The other way round, tests of files that may not be read or
-// removed run as root without root's rights to files.
+// Package fakeroot is for tests that mount. For users other than root, they run as root of their own user and mount
+// namespaces, if the kernel allows it: there they may mount, invisibly to others. Such a root cannot give files to
+// other users, as there are none. Conversely, tests with unreadable or undeletable files run as root without root's
+// rights to files.
 package fakeroot

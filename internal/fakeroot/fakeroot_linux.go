@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main runs the tests of a package and exits, as its TestMain has to. It needs no flags to be parsed.
+// Main runs the tests of a package and exits, as its TestMain must. It does not require flags to be parsed.
 func Main(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	fuzzes := slices.ContainsFunc(os.Args, func(a string) bool { return strings.Contains(a, "-test.fuzz") })
-	if os.Getuid() == 0 || fuzzes { // those who fuzz have files open that another process would not have
+	if os.Getuid() == 0 || fuzzes { // fuzzing needs open files that another process would not have
 		return m.Run()
 	}
 	self, err := os.Executable()
@@ -32,7 +32,7 @@ func run(m *testing.M) int {
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
-	if err := cmd.Start(); err != nil { // the kernel does not let everybody
+	if err := cmd.Start(); err != nil { // the kernel may not permit it
 		return m.Run()
 	}
 	err = cmd.Wait()
@@ -45,11 +45,10 @@ func run(m *testing.M) int {
 	return 0
 }
 
-// Unprivileged calls f as somebody whom the permissions of files concern, root included. What f has other goroutines do
-// is done with root's own rights.
+// Unprivileged calls f subject to file permissions, even for root. Other goroutines that f starts keep root's rights.
 func Unprivileged(t testing.TB, f func()) {
 	t.Helper()
-	runtime.LockOSThread() // the rights are a thread's
+	runtime.LockOSThread() // rights are per thread
 	defer runtime.UnlockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var all [2]unix.CapUserData // in two halves
@@ -69,7 +68,7 @@ func Unprivileged(t testing.TB, f func()) {
 	f()
 }
 
-// CanChown says whether this process can give files of its own to others.
+// CanChown reports whether this process can give its files to other users.
 func CanChown(t testing.TB) bool {
 	t.Helper()
 	dir := t.TempDir()

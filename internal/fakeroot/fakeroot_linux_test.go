@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { fakeroot.Main(m) }
 
-// Whoever runs this test can mount in it, where the kernel lets them.
+// This test can mount under any user, if the kernel permits it.
 func TestMounts(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("the kernel does not let this user have namespaces")
@@ -29,7 +29,7 @@ func TestMounts(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "file")); err == nil {
 		t.Error("it was not mounted")
 	}
-	// Files can be given to others exactly where there are others.
+	// Files can be given to other users exactly if there are any.
 	given := filepath.Join(dir, "given")
 	if err := os.WriteFile(given, nil, 0o600); err != nil {
 		t.Fatal(err)

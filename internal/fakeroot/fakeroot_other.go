@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// Main runs the tests of a package and exits, as its TestMain has to.
+// Main runs the tests of a package and exits, as its TestMain must.
 func Main(m *testing.M) { os.Exit(m.Run()) }
 
-// Unprivileged calls f as somebody whom the permissions of files concern, which root is not here.
+// Unprivileged calls f subject to file permissions. On this system it skips the test if the user is root.
 func Unprivileged(t testing.TB, f func()) {
 	t.Helper()
 	if os.Getuid() == 0 {
@@ -19,7 +19,7 @@ func Unprivileged(t testing.TB, f func()) {
 	f()
 }
 
-// CanChown says whether this process can give files of its own to others.
+// CanChown reports whether this process can give its files to other users.
 func CanChown(t testing.TB) bool {
 	t.Helper()
 	dir := t.TempDir()

@@ -24,7 +24,7 @@ func apply(document, patch string) (string, error) {
 	return string(after), err
 }
 
-// libraryApply is apply of the library, whose panics are its own.
+// libraryApply is the library's Apply, with panics recovered.
 func libraryApply(document, patch string) (after string, err error, panicked bool) {
 	defer func() { panicked = recover() != nil }()
 	p, err := library.DecodePatch([]byte(patch))
@@ -63,7 +63,7 @@ func compareMerge(t *testing.T, document, patch string) {
 	}
 }
 
-// chance makes random documents and patches of few names, so that they often meet.
+// chance makes random documents and patches with few names, so that they often match.
 type chance struct{ *rand.Rand }
 
 func (c chance) of(texts ...string) string { return texts[c.IntN(len(texts))] }
@@ -122,7 +122,7 @@ func (c chance) patch() string {
 	return "[" + strings.Join(operations, ",") + "]"
 }
 
-// TestAsTheLibrary holds patches to the library's answers, with its words and its order of members.
+// TestAsTheLibrary compares results with the library's, including error texts and the order of members.
 func TestAsTheLibrary(t *testing.T) {
 	c := chance{rand.New(rand.NewPCG(5, 6))}
 	for range 10000 {
@@ -149,7 +149,7 @@ func FuzzAsTheLibrary(f *testing.F) {
 	f.Add("\f[]", "0", "0")
 	f.Fuzz(func(t *testing.T, document, patch, merge string) {
 		if len(patch) > 2000 || strings.Count(patch, "copy") > 10 {
-			return // which the library does without a limit
+			return // which the library does not limit
 		}
 		if !strings.HasPrefix(strings.TrimLeft(document, " \t\r\n"), "[") || document[0] == '[' {
 			compareApply(t, document, patch)
@@ -158,7 +158,7 @@ func FuzzAsTheLibrary(f *testing.F) {
 	})
 }
 
-// TestCopies: what operations copy is limited, in upstream's words, before it is in memory.
+// TestCopies: copies are limited, with upstream's error, before they use memory.
 func TestCopies(t *testing.T) {
 	double := `[{"op":"add","path":"/a","value":{"b":"xxxxxxxxxx"}}`
 	for i := range 40 {
@@ -175,7 +175,7 @@ func TestCopies(t *testing.T) {
 	if used := after.TotalAlloc - before.TotalAlloc; used > 20*jsonpatch.MaxCopied {
 		t.Errorf("40 copies allocated %d bytes", used)
 	}
-	// The value is 1 MiB, so that three copies are as much as is allowed.
+	// The value is 1 MiB, so three copies reach the limit.
 	large := `{"a":"` + strings.Repeat("x", 1<<20-2) + `"}`
 	three := `{"op":"copy","from":"/a","path":"/b"},{"op":"copy","from":"/a","path":"/c"},{"op":"copy","from":"/a","path":"/d"}`
 	if _, err := apply(large, "["+three+"]"); err != nil {
@@ -190,7 +190,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestDepthAllocates: what a deep patch costs is in proportion to its size, wherever that lies.
+// TestDepthAllocates: the cost of a deep patch is proportional to its size, wherever the depth is.
 func TestDepthAllocates(t *testing.T) {
 	const depth = 9000
 	payload := `"` + strings.Repeat("x", 1<<20) + `"`
@@ -248,7 +248,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestMalformedOperations: what lacks what it needs is refused, where the library panics.
+// TestMalformedOperations: incomplete operations are rejected where the library panics.
 func TestMalformedOperations(t *testing.T) {
 	for _, operation := range []string{
 		`{"op":"replace","path":""}`, `{"op":"test","path":""}`,

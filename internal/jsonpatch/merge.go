@@ -6,13 +6,13 @@ import (
 	"errors"
 )
 
-// Errors of Merge, in the library's words. ErrMalformed is of the patch.
+// Errors of Merge, in the library's words. ErrMalformed is about the patch.
 var (
 	ErrMalformed  = errors.New("Invalid JSON Patch")    //nolint:staticcheck // upstream's words
 	errBadJSONDoc = errors.New("Invalid JSON Document") //nolint:staticcheck // upstream's words
 )
 
-// Merge merges a merge patch into a document and returns the new one. Each value of both is looked at once.
+// Merge applies a merge patch to a document and returns the new one. Each value of both is visited once.
 func Merge(document, patch []byte) ([]byte, error) {
 	document, patch = bytes.Trim(document, space), bytes.Trim(patch, space)
 	switch {
@@ -42,7 +42,7 @@ func Merge(document, patch []byte) ([]byte, error) {
 	return to.Bytes(), nil
 }
 
-// merge returns what changes make of n.
+// merge returns n with the changes applied.
 func (n *node) merge(changes *node) *node {
 	if !n.toObject() {
 		changes.prune()
@@ -69,7 +69,7 @@ func (n *node) mergeMembers(changes *node) {
 	}
 }
 
-// prune takes the nulls out of the objects of a patch that meet nothing in the document.
+// prune removes the nulls from objects of a patch that have no counterpart in the document.
 func (n *node) prune() {
 	if n.toObject() {
 		for key, child := range n.doc {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMoved: what operations move members of arrays is counted, and limited.
+// TestMoved: shifted array members are counted and limited.
 func TestMoved(t *testing.T) {
 	for operation, want := range map[string]int{
 		`{"op":"add","path":"/a/0","value":2}`:      100,

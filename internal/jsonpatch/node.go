@@ -8,20 +8,20 @@ import (
 	"slices"
 )
 
-// maxDepth is how deep a document may be, as encoding/json has it.
+// maxDepth is the maximum depth of a document, as in encoding/json.
 const maxDepth = 10000
 
 var errDepth = errors.New("exceeded max depth")
 
-// source is a valid JSON text and where in it each of its objects and arrays ends, in the order in which
-// they begin. Whoever looks at the members of one skips over what is in them.
+// source is a valid JSON text with the end of each of its objects and arrays, in the order in which they begin, so that
+// reading the members of one can skip their contents.
 type source struct {
 	text []byte
-	end  []int32 // the offset behind it
-	next []int32 // the first that begins behind it
+	end  []int32 // the offset after it
+	next []int32 // the first that begins after it
 }
 
-// scan reads where the objects and arrays of a text are.
+// scan finds the objects and arrays of a text.
 func scan(text []byte) *source {
 	s := &source{text: text}
 	var open []int32
@@ -41,7 +41,7 @@ func scan(text []byte) *source {
 	return s
 }
 
-// textEnd returns the offset behind the string that begins at i.
+// textEnd returns the offset after the string that begins at i.
 func textEnd(text []byte, i int) int {
 	for i++; text[i] != '"'; i++ {
 		if text[i] == '\\' {
@@ -51,12 +51,12 @@ func textEnd(text []byte, i int) int {
 	return i + 1
 }
 
-// A node is a value. It is a piece of text until somebody looks into it; then it is what is in it. A nil node
-// is the null of a document; a null of a patch is a node without text.
+// A node is a value. It is a piece of text until its members are needed; then it is decoded. A nil node is a null in a
+// document; a null in a patch is a node without text.
 type node struct {
 	raw  []byte
-	from *source // that raw is a part of, nil until raw is looked into
-	at   int32   // which of its objects and arrays raw is
+	from *source // that raw is a part of, nil until raw is scanned
+	at   int32   // the index of raw among its objects and arrays
 	form form
 	doc  map[string]*node
 	list []*node
@@ -70,13 +70,13 @@ const (
 	array
 )
 
-// toObject looks into an object; false if n is none.
+// toObject decodes an object; false if n is not one.
 func (n *node) toObject() bool {
 	if n.form == object || len(n.raw) == 0 {
 		return n.form == object
 	}
 	switch n.raw[0] {
-	case 'n': // null, which a copy has written
+	case 'n': // null, written by a copy
 		n.doc = nil
 	case '{':
 		n.doc = map[string]*node{}
@@ -88,7 +88,7 @@ func (n *node) toObject() bool {
 	return true
 }
 
-// toArray looks into an array; false if n is none.
+// toArray decodes an array; false if n is not one.
 func (n *node) toArray() bool {
 	if n.form == array || len(n.raw) == 0 || n.raw[0] != '[' {
 		return n.form == array
@@ -99,7 +99,7 @@ func (n *node) toArray() bool {
 	return true
 }
 
-// members tells of each member of an object or array that is text.
+// members calls tell with each member of an object or array that is still text.
 func (n *node) members(tell func(key string, child *node)) {
 	if n.from == nil {
 		n.from, n.at = scan(n.raw), 0
@@ -142,7 +142,7 @@ func (n *node) members(tell func(key string, child *node)) {
 	}
 }
 
-// space is what may stand between the parts of JSON.
+// space is the white space of JSON.
 const space = " \t\r\n"
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
@@ -153,7 +153,7 @@ func unquote(quoted []byte) string {
 	return s
 }
 
-// equal tells whether two values are the same; numbers and strings are as they are written.
+// equal reports whether two values are the same; numbers and strings are compared as written.
 func (n *node) equal(o *node) bool {
 	if n == nil || o == nil {
 		return n == o
@@ -175,8 +175,8 @@ func (n *node) equal(o *node) bool {
 	return o.toArray() && slices.EqualFunc(n.list, o.list, (*node).equal)
 }
 
-// append writes a value as encoding/json would: without space, with the keys of what was looked into in
-// order, and safe for HTML.
+// append writes a value like encoding/json: without white space, with the keys of decoded objects in order, and safe
+// for HTML.
 func (n *node) append(to *bytes.Buffer, depth int) error {
 	switch {
 	case depth > maxDepth:
@@ -217,7 +217,7 @@ func (n *node) append(to *bytes.Buffer, depth int) error {
 	return nil
 }
 
-// appendText writes a text without space and safe for HTML, as encoding/json does.
+// appendText writes a text without white space and safe for HTML, like encoding/json.
 func appendText(to *bytes.Buffer, raw []byte, depth int) error {
 	const hex = "0123456789abcdef"
 	quoted, start := false, 0

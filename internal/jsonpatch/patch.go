@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	// MaxOperations is how many operations upstream's API server takes in one patch.
+	// MaxOperations is the maximum number of operations that upstream's API server accepts in one patch.
 	MaxOperations = 10000
-	// MaxCopied is how many bytes of JSON the copy operations of one patch may copy, in all: upstream's limit.
+	// MaxCopied is the maximum number of bytes of JSON that the copy operations of one patch may copy in total:
+	// upstream's limit.
 	MaxCopied = 3 << 20
-	// MaxMoved is how many members of arrays one patch may have moved up or down, in all, by what it adds and
-	// removes in front of them. A patch of all its operations stays below it in arrays of 25,000 members.
+	// MaxMoved is the maximum number of array members that one patch may shift in total, by adding and removing others
+	// before them. Even with MaxOperations, a patch stays below it in arrays of 25,000 members.
 	MaxMoved = 1 << 28
 )
 
-// ErrMoved: a patch moves more members of arrays than it may.
+// ErrMoved means that a patch shifts more than MaxMoved array members.
 var ErrMoved = fmt.Errorf("the patch moves more than %d members of arrays by adding and removing others in front of them: "+
 	"replace the arrays as a whole, or send several patches", MaxMoved)
 
-// What an operation can lack, in the library's words.
+// Errors of operations, in the library's words.
 var (
 	errMissing = errors.New("missing value")
 	errIndex   = errors.New("invalid index referenced")
@@ -37,7 +38,7 @@ var (
 // Patch is a decoded JSON patch.
 type Patch []Operation
 
-// Operation is one of its operations, whose parts are not decoded.
+// Operation is one operation of a Patch; its parts are not decoded.
 type Operation map[string]*json.RawMessage
 
 // Decode reads a JSON patch. Its errors are those of encoding/json.
@@ -49,8 +50,8 @@ func Decode(data []byte) (Patch, error) {
 	return p, nil
 }
 
-// Apply applies a patch to a document and returns the new one. It ends with ctx, whose error it then returns;
-// all other errors tell why the patch does not fit the document. It does not limit the number of operations.
+// Apply applies a patch to a document and returns the new one. If ctx ends, it returns the error of ctx; all other
+// errors say why the patch does not fit the document. It does not limit the number of operations.
 func (p Patch) Apply(ctx context.Context, document []byte) ([]byte, error) {
 	if len(document) == 0 {
 		return document, nil
@@ -73,18 +74,18 @@ func (p Patch) Apply(ctx context.Context, document []byte) ([]byte, error) {
 	return to.Bytes(), err
 }
 
-// open looks into a document that must be an object or an array.
+// open decodes a document, which must be an object or an array.
 func open(document []byte) (*node, error) {
 	type partialDoc map[string]json.RawMessage
 	n := &node{raw: bytes.Trim(document, space)}
 	if !json.Valid(document) || !n.toObject() && !n.toArray() {
-		// For the words of the error.
+		// For the text of the error.
 		return nil, json.Unmarshal(document, &partialDoc{})
 	}
 	return n, nil
 }
 
-// run is the applying of a patch.
+// run is one application of a patch.
 type run struct {
 	root          *node
 	copied, moved int
@@ -109,7 +110,7 @@ func (r *run) do(o Operation) error {
 	}
 }
 
-// kind is what an operation does.
+// kind returns an operation's kind.
 func (o Operation) kind() string {
 	kind := "unknown"
 	if raw := o["op"]; raw != nil && json.Unmarshal(*raw, &kind) != nil {
@@ -118,7 +119,7 @@ func (o Operation) kind() string {
 	return kind
 }
 
-// pointer reads the path or the source of an operation; missing are the words for that it has none.
+// pointer reads the path or the source of an operation; missing is the error text if there is none.
 func (o Operation) pointer(name, missing string) (string, error) {
 	raw := o[name]
 	if raw == nil {
@@ -135,7 +136,7 @@ func (o Operation) path() (string, error) { return o.pointer("path", "operation 
 
 func (o Operation) from() (string, error) { return o.pointer("from", "operation, missing from field") }
 
-// value is the operation's value, nil if it has none.
+// value returns the operation's value, nil if it has none.
 func (o Operation) value() *node {
 	raw, ok := o["value"]
 	switch {
@@ -147,9 +148,9 @@ func (o Operation) value() *node {
 	return &node{raw: *raw}
 }
 
-// find returns the object or array that has, or may get, the value at a path, and the value's key in it.
+// find returns the object or array that contains, or would contain, the value at a path, and the value's key in it.
 func (r *run) find(path string) (*node, string) {
-	_, rest, ok := strings.Cut(path, "/") // what is before the first slash is nothing to upstream
+	_, rest, ok := strings.Cut(path, "/") // upstream ignores what is before the first slash
 	if !ok {
 		return nil, ""
 	}
@@ -192,7 +193,7 @@ func index(key string, n int) (int, error) {
 	return i, nil
 }
 
-// get returns the member with a key; of an object, nil if there is none.
+// get returns the member with a key; for an object, nil if there is none.
 func (n *node) get(key string) (*node, error) {
 	if n.form == object {
 		return n.doc[key], nil
@@ -204,7 +205,7 @@ func (n *node) get(key string) (*node, error) {
 	return n.list[i], nil
 }
 
-// insert adds a member; in an array all from there on move up.
+// insert adds a member; in an array, the following ones move up.
 func (r *run) insert(to *node, key string, value *node) error {
 	switch {
 	case to.form == object && to.doc == nil:
@@ -227,7 +228,7 @@ func (r *run) insert(to *node, key string, value *node) error {
 	return r.shift(len(to.list) - i - 1)
 }
 
-// delete removes a member; in an array all behind it move down.
+// delete removes a member; in an array, the following ones move down.
 func (r *run) delete(from *node, key string) error {
 	if from.form == object {
 		if _, ok := from.doc[key]; !ok {
@@ -293,7 +294,7 @@ func (r *run) replace(o Operation) error {
 		case root == nil:
 			return errReplace
 		case !root.toObject() && !root.toArray():
-			return errors.New("replace operation value must be object or array: %!w(<nil>)") // as upstream has it
+			return errors.New("replace operation value must be object or array: %!w(<nil>)") // as upstream
 		}
 		r.root = root
 		return nil

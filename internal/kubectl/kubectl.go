@@ -1,5 +1,5 @@
-// Package kubectl builds and runs the upstream kubectl that tools/kubectl pins, for tests and
-// measurements that speak to a cluster as its users do.
+// Package kubectl builds and runs the upstream kubectl that tools/kubectl pins, for tests and measurements that use a
+// cluster as its users do.
 package kubectl
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Kubectl is the program with the kubeconfig it uses.
+// Kubectl is the program with its kubeconfig.
 type Kubectl struct {
 	Path       string
 	Kubeconfig string
@@ -21,10 +21,10 @@ type Kubectl struct {
 	Home string
 }
 
-// Version is what the program says it is, so that it warns of no skew.
+// Version is the version that the program reports, so that it does not warn about skew.
 const Version = "v1.37.2"
 
-// Build compiles kubectl into the repository's bin directory, unless it is there and current.
+// Build compiles kubectl into the repository's bin directory, unless it is already there and up to date.
 func Build(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/keelson-dev/keelson").Output()
 	if err != nil {
@@ -40,21 +40,20 @@ func Build(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// Answer is how a command ended.
+// Answer is the outcome of a command.
 type Answer struct {
 	Stdout, Stderr string
 	Code           int
 }
 
-// Command prepares a run. Nothing of the environment but PATH reaches it.
+// Command prepares a run. It passes only PATH from the environment.
 func (k Kubectl) Command(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, k.Path, args...)
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.Home, "KUBECONFIG=" + k.Kubeconfig}
 	return c
 }
 
-// Run runs a command with stdin and returns what it answered, also when it failed; the error is that it
-// could not be run.
+// Run runs a command with stdin and returns its outcome, even if it failed; the error means that it could not be run.
 func (k Kubectl) Run(ctx context.Context, stdin string, args ...string) (Answer, error) {
 	c := k.Command(ctx, args...)
 	var stdout, stderr bytes.Buffer

@@ -118,7 +118,7 @@ func clusterRole(f *pflag.FlagSet) maker {
 	var o generate.ClusterRoleOptions
 	roleFlags(f, &o.RoleOptions)
 	f.StringSliceVar(&o.NonResourceURLs, "non-resource-url", nil, "")
-	aggregation := f.StringSlice("aggregation-rule", nil, "") // kubectl's adds up
+	aggregation := f.StringSlice("aggregation-rule", nil, "") // kubectl's accumulates
 	return func(name string, _ []string) ([]runtime.Object, error) {
 		o.Aggregation = strings.Join(*aggregation, ",")
 		return one(generate.ClusterRole(name, o))

@@ -1,3 +1,3 @@
-// Package kubectlargs reads command lines of kubectl run, expose and create and makes their objects
-// with package generate, so that tests can put the same commands to kubectl and to keelson.
+// Package kubectlargs parses command lines of kubectl run, expose and create, and makes their objects with package
+// generate, so that tests can compare keelson with kubectl.
 package kubectlargs

@@ -17,10 +17,10 @@ import (
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
-// maker makes the objects of a parsed command: rest is what stood behind "--".
+// maker makes the objects of a parsed command; rest is what followed "--".
 type maker func(name string, rest []string) ([]runtime.Object, error)
 
-// Objects makes the objects of a command line, without "kubectl" in front.
+// Objects makes the objects of a command line without the leading "kubectl".
 func Objects(args []string) ([]runtime.Object, error) {
 	flags := pflag.NewFlagSet("kubectl", pflag.ContinueOnError)
 	namespace := flags.StringP("namespace", "n", "", "")
@@ -64,7 +64,7 @@ func Objects(args []string) ([]runtime.Object, error) {
 	return objects, setNamespace(*namespace, objects)
 }
 
-// clusterScoped are the kinds made here that have no namespace.
+// clusterScoped reports whether a kind made here has no namespace.
 func clusterScoped(kind string) bool {
 	switch kind {
 	case "Namespace", "PriorityClass", "ClusterRole", "ClusterRoleBinding":
@@ -86,7 +86,7 @@ func setNamespace(namespace string, objects []runtime.Object) error {
 	return nil
 }
 
-// find returns how many words name the command, and its maker. It adds the command's flags.
+// find returns how many words name the command, and its maker. It adds the command's flags to flags.
 func find(args []string, flags *pflag.FlagSet) (int, maker, error) {
 	commands := map[string]func(*pflag.FlagSet) maker{
 		"run": run, "expose": expose,
@@ -113,7 +113,7 @@ func find(args []string, flags *pflag.FlagSet) (int, maker, error) {
 	return 0, nil, fmt.Errorf("unknown command %q", args)
 }
 
-// one makes a list of an object.
+// one returns an object as a list.
 func one[T runtime.Object](obj T, err error) ([]runtime.Object, error) {
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func one[T runtime.Object](obj T, err error) ([]runtime.Object, error) {
 	return []runtime.Object{obj}, nil
 }
 
-// load reads an object of a file.
+// load reads an object from a file.
 func load(path string) (runtime.Object, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -151,7 +151,7 @@ func run(f *pflag.FlagSet) maker {
 	f.StringArrayVar(&o.Annotations, "annotations", nil, "")
 	f.BoolVar(&o.Expose, "expose", false, "")
 	f.StringVar(&o.Restart, "restart", "", "")
-	f.StringVar(&o.Generator, "generator", generate.GeneratorPod, "") // kubectl's of today
+	f.StringVar(&o.Generator, "generator", generate.GeneratorPod, "") // kubectl's current one
 	return func(name string, rest []string) ([]runtime.Object, error) {
 		c.Args = rest
 		return generate.Run(name, o)

@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// answer is what a client was told.
+// answer is a server's answer to a client.
 type answer struct {
 	outcome  Outcome
 	object   Object
@@ -21,14 +21,14 @@ type answer struct {
 	at       int64 // the tick by which it took effect, if that was before the end
 }
 
-// api speaks to servers about one kind of object in one namespace.
+// api sends requests about one kind of object in one namespace.
 type api struct {
 	resource  string
 	namespace string
 	tick      func() int64
 }
 
-// wire is what is read of objects, lists and statuses.
+// wire is the decoded part of objects, lists and statuses.
 type wire struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -49,7 +49,7 @@ type wire struct {
 }
 
 func (w *wire) revision() int64 {
-	n, _ := strconv.ParseInt(w.Metadata.ResourceVersion, 10, 64) // 0 is no revision
+	n, _ := strconv.ParseInt(w.Metadata.ResourceVersion, 10, 64) // 0 means no revision
 	return n
 }
 
@@ -60,7 +60,7 @@ func (w *wire) object() Object {
 	}
 }
 
-// url is where an object is, or the collection where name is empty.
+// url is the URL of an object, or of the collection if name is empty.
 func (a api) url(name string, query url.Values) string {
 	u := "http://server/api/v1/namespaces/" + a.namespace + "/" + a.resource
 	if name != "" {
@@ -109,7 +109,7 @@ func (a api) patch(c Change) []byte {
 	return data
 }
 
-// send makes one request and reads its answer; a status code of 0 is no answer.
+// send makes one request and reads its answer; a status code of 0 means no answer.
 func send(ctx context.Context, server http.RoundTripper, method, url string, body []byte) (int, *wire, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -227,8 +227,8 @@ func (a api) list(ctx context.Context, server http.RoundTripper, op *Op, query u
 	}
 }
 
-// outcome judges an answer by its code and reason. A request that a server or what stands before it did not complete
-// has an unknown outcome.
+// outcome classifies an answer by its code and reason. A request that a server or a proxy did not complete has an
+// unknown outcome.
 func outcome(code int, w *wire) answer {
 	a := answer{message: w.Message}
 	switch {

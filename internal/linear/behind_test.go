@@ -12,8 +12,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// slow is a store whose changes come late, as those of another machine do. A careless one also tells whoever asks for
-// its revision that there is nothing to wait for.
+// slow is a store whose changes arrive late, like those from another machine. A careless one also reports a stale
+// revision, so that readers do not wait.
 type slow struct {
 	storage.Store
 	careless bool
@@ -45,7 +45,7 @@ func (s slowStream) Next(ctx context.Context) ([]storage.Event, error) {
 	return s.Stream.Next(ctx)
 }
 
-// However far its cache is behind, a server answers by the newest state.
+// However far its cache lags behind, a server answers with the newest state.
 func TestServersBehind(t *testing.T) {
 	for _, careless := range []bool{false, true} {
 		store := memory.New(memory.Options{})

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// liar stands before a server and breaks its word now and then.
+// liar is a proxy that occasionally breaks a server's guarantees.
 type liar struct {
 	http.RoundTripper
 	mu     sync.Mutex
@@ -27,7 +27,7 @@ type liar struct {
 	lines  func(yield func(string), line string, lie bool)
 }
 
-// now and then, but not before something has happened.
+// now reports whether to tamper: from time to time, but not until something has happened.
 func (l *liar) now() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +90,7 @@ func again(consistent bool, pick func(*http.Request) bool) func(*liar, *http.Req
 	}
 }
 
-// lost acknowledges a write that it does not pass on.
+// lost acknowledges a write without forwarding it.
 func lost(method string) func(*liar, *http.Request) (*http.Response, error) {
 	return func(l *liar, r *http.Request) (*http.Response, error) {
 		if r.Method != method || !l.now() {
@@ -105,11 +105,11 @@ func lost(method string) func(*liar, *http.Request) (*http.Response, error) {
 	}
 }
 
-// A checker is worth what it refuses.
+// The checker detects broken guarantees.
 func TestBrokenServers(t *testing.T) {
 	one := func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/configmaps/") }
 	all := func(r *http.Request) bool { return !one(r) }
-	// It does not lie about the last writes, which watchers are waited for to see.
+	// It does not tamper with the last writes, which the watchers must see.
 	event := func(line string) bool {
 		return !strings.Contains(line, `"BOOKMARK"`) && !strings.Contains(line, "fence")
 	}
@@ -134,7 +134,7 @@ func TestBrokenServers(t *testing.T) {
 				if r.Method != http.MethodPut {
 					return l.RoundTripper.RoundTrip(r)
 				}
-				time.Sleep(time.Millisecond) // others write, also where one processor runs all clients
+				time.Sleep(time.Millisecond) // let others write, even on a single processor
 				data, _ := io.ReadAll(r.Body)
 				r.Body = io.NopCloser(bytes.NewReader(data))
 				resp, err := l.RoundTripper.RoundTrip(r)
@@ -174,7 +174,7 @@ func TestBrokenServers(t *testing.T) {
 			}}
 		},
 		"reordered events": func() *liar {
-			var mu sync.Mutex // there are several streams
+			var mu sync.Mutex // guards several streams
 			var held string
 			return &liar{lines: func(yield func(string), line string, lie bool) {
 				mu.Lock()
@@ -218,7 +218,7 @@ func TestBrokenServers(t *testing.T) {
 			l.RoundTripper, l.random, l.stale = server, rand.New(rand.NewPCG(1, 1)), map[string][]byte{}
 			o := linear.Options{Seed: 3}
 			if l.lines != nil {
-				o.Watchers = 2 // those to which lines are told one after the other
+				o.Watchers = 2 // a few, so that lines are delivered one after the other
 			}
 			_, err := play(t, []http.RoundTripper{l}, 200, o)
 			var v *linear.Violation
@@ -239,7 +239,7 @@ func revisionIn(line string) string {
 	return revision
 }
 
-// A server that loses answers, or requests, has done nothing wrong.
+// Losing answers or requests violates nothing.
 func TestLostAnswers(t *testing.T) {
 	store := memory.New(memory.Options{})
 	t.Cleanup(func() { _ = store.Close() })

@@ -16,7 +16,7 @@ import (
 // ErrViolated is what Check returns, wrapped in a *Violation, when a promise was broken.
 var ErrViolated = errors.New("a promise was broken")
 
-// Violation tells how. Save writes down what is needed to understand it.
+// Violation describes how. Save writes what is needed to understand it.
 type Violation struct {
 	Problems []string
 
@@ -25,14 +25,14 @@ type Violation struct {
 	verdicts []verdict
 }
 
-// Error tells the first problems.
+// Error describes the first problems.
 func (v *Violation) Error() string {
 	const most = 10
 	shown := v.Problems[:min(most, len(v.Problems))]
 	return fmt.Sprintf("%v: %d problems\n%s", ErrViolated, len(v.Problems), strings.Join(shown, "\n"))
 }
 
-// Unwrap makes it an ErrViolated.
+// Unwrap returns ErrViolated.
 func (v *Violation) Unwrap() error { return ErrViolated }
 
 // Save writes the history, the watches and porcupine's pictures into a directory.
@@ -53,22 +53,22 @@ func (v *Violation) Save(dir string) error {
 	return errors.Join(errs...)
 }
 
-// Report is what a history consisted of.
+// Report counts what a history consisted of.
 type Report struct {
 	Histories    int // given to porcupine, each as a whole and key by key
 	Operations   int
 	Acknowledged int // writes
 	Refused      int // operations answered 404, 409 or 410
 	Unknown      int // writes without an answer
-	Landed       int // of these, done all the same
-	Lists        int // consistent ones, paged ones among them
-	OldReads     int // lists that may be old, or are at a revision, held to the log
+	Landed       int // of these, done nevertheless
+	Lists        int // consistent ones, including paged ones
+	OldReads     int // lists that may be old, or are at a revision, checked against the log
 	Watches      int
 	Resumed      int
-	Expired      int // watches that were told 410
+	Expired      int // watches that got 410
 	Events       int
 	Bookmarks    int
-	Unjudged     int // watches and old reads that could not be held to the log, because of gaps in what is known
+	Unjudged     int // watches and old reads that could not be checked, because of gaps in the log
 }
 
 // Add adds another report.
@@ -88,7 +88,7 @@ func (r *Report) Add(o Report) {
 // patience bounds porcupine's search of one history.
 const patience = 2 * time.Minute
 
-// check judges a whole record; begin is a revision at which there was nothing.
+// check checks a whole record; begin is a revision at which the namespace was empty.
 func check(begin int64, ops []*Op, sessions []*Session) (Report, error) {
 	v := &Violation{ops: ops, sessions: sessions}
 	r := count(ops, sessions)
@@ -173,7 +173,7 @@ func count(ops []*Op, sessions []*Session) Report {
 	return r
 }
 
-// acknowledged is the highest revision of the writes that were acknowledged before a tick.
+// acknowledged returns the highest revision among the writes that were acknowledged before a tick.
 func acknowledged(ops []*Op, before int64) int64 {
 	var most int64
 	for _, op := range ops {
@@ -184,7 +184,7 @@ func acknowledged(ops []*Op, before int64) int64 {
 	return most
 }
 
-// read holds a list that tells its revision to the log.
+// read checks a list with a revision against the log.
 func (l *log) read(op *Op) (known bool, problem string) {
 	if op.Mode == NotOlder && op.Revision < op.Ask || op.Mode == Exact && op.Revision != op.Ask {
 		return true, fmt.Sprintf("a list at the wrong revision %d: %s", op.Revision, op)
@@ -198,8 +198,8 @@ func (l *log) read(op *Op) (known bool, problem string) {
 	return true, ""
 }
 
-// settle makes of writes without an answer what the log tells of them: done, or if it is complete, not done. The rest
-// stays open to the end.
+// settle resolves writes without an answer from the log: those in it were done and, if it is complete, others were not.
+// The rest stay open to the end.
 func (l *log) settle(ops []*Op) []*Op {
 	complete := l.complete()
 	var settled []*Op
@@ -225,8 +225,8 @@ func (l *log) settle(ops []*Op) []*Op {
 	return settled
 }
 
-// ownerless is a deletion for each one that no acknowledged one explains. It is one of those without an answer; which
-// one is not known, so it began with the first that can have done it.
+// ownerless returns a deletion for each one in the log that no acknowledged one explains. It is one of those without an
+// answer, but it is unknown which, so its call time is that of the first candidate.
 func (l *log) ownerless(ops []*Op) []*Op {
 	owned := map[int64]bool{}
 	for _, op := range ops {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// client does one operation after the other, each at any of the servers.
+// client performs one operation after the other, each at any of the servers.
 type client struct {
 	load   *Load
 	number int
@@ -32,7 +32,7 @@ func (c *client) run(ctx context.Context, servers []http.RoundTripper, operation
 			op.Server = c.number % len(servers)
 		}
 		l.record.call(op)
-		// The end of the run does not cut off what was begun.
+		// The end of the run does not cancel pending operations.
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.Timeout)
 		a := l.api.do(within, servers[op.Server], op)
 		cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// A load works through any servers; what it was told is judged as a whole.
+// A load can use any servers; the whole record is checked at the end.
 func Example() {
 	store := memory.New(memory.Options{})
 	reg, err := registry.New(store, core.Kinds(core.Options{}), registry.Options{})

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Verb is what an operation does.
+// Verb is the kind of an operation.
 type Verb string
 
 // The verbs.
@@ -18,10 +18,10 @@ const (
 	Delete Verb = "delete"
 )
 
-// Outcome is what became of an operation, as its client was told.
+// Outcome is the outcome of an operation, as its client knows it.
 type Outcome string
 
-// The outcomes. Unknown may have happened, or happen later.
+// The outcomes. An Unknown operation may have happened, or may happen later.
 const (
 	OK       Outcome = "ok"
 	Exists   Outcome = "exists"
@@ -29,13 +29,14 @@ const (
 	Conflict Outcome = "conflict"
 	Expired  Outcome = "expired"
 	Unknown  Outcome = "unknown"
-	Refused  Outcome = "refused" // for a reason that no such operation has
+	Refused  Outcome = "refused" // for a reason that is never legitimate
 )
 
-// Mode is how a list is asked for.
+// Mode is how a list is requested.
 type Mode string
 
-// The modes of a list. Consistent and Paged ones, which are several requests, are linearizable; the others may be old.
+// The modes of a list. Consistent and Paged lists are linearizable, the latter although they take several requests; the
+// others may be old.
 const (
 	Consistent Mode = ""
 	Paged      Mode = "pages"
@@ -44,7 +45,7 @@ const (
 	Exact      Mode = "exact"
 )
 
-// Object is what matters of a state of an object. Every write sets A, B or both to a value that no other write has.
+// Object is the relevant part of an object's state. Every write sets A, B or both to a value unique to it.
 type Object struct {
 	Key      string
 	UID      string
@@ -53,14 +54,14 @@ type Object struct {
 	Label    string
 }
 
-// Change is what a write sets; an empty field of a patch stays as it is.
+// Change is what a write sets; a patch leaves empty fields unchanged.
 type Change struct {
 	A, B string
 	// Label is set with A; "-" removes it.
 	Label string
 }
 
-// Condition is what a write demands of the object it changes.
+// Condition is the precondition of a write.
 type Condition struct {
 	Revision int64
 	UID      string
@@ -75,13 +76,13 @@ type Op struct {
 	Change Change
 	If     Condition
 	Mode   Mode
-	Ask    int64 // the revision a list asks for
+	Ask    int64 // the revision that a list requests
 
 	Call, Return int64
 	Outcome      Outcome
-	Object       Object   // the answer: for a deletion its UID, if that was told
+	Object       Object   // the answer: for a deletion its UID, if that was returned
 	Items        []Object // the answer of a list
-	Revision     int64    // of the list, or of what Check found out about a deletion or an unknown write
+	Revision     int64    // of the list, or the one that Check found for a deletion or an unknown write
 	Message      string
 }
 
@@ -103,7 +104,7 @@ func (r *recorder) tick() int64 {
 	return r.now
 }
 
-// call records that an operation begins.
+// call records the start of an operation.
 func (r *recorder) call(op *Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +113,7 @@ func (r *recorder) call(op *Op) {
 	r.ops = append(r.ops, op)
 }
 
-// answer records what became of it.
+// answer records its outcome.
 func (r *recorder) answer(op *Op, a answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +127,7 @@ func (r *recorder) answer(op *Op, a answer) {
 	}
 }
 
-// barrier records that operations without an answer either happened by now or never will.
+// barrier records that operations without an answer have either happened by now or never will.
 func (r *recorder) barrier() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -43,7 +43,7 @@ func serve(t testing.TB, store storage.Store, count int) []http.RoundTripper {
 	return servers
 }
 
-// play runs a whole load and judges it.
+// play runs a whole load and checks it.
 func play(t testing.TB, servers []http.RoundTripper, operations int, o linear.Options) (linear.Report, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

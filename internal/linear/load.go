@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// Options of a Load; the zero value is a small one.
+// Options configures a Load; the zero value is a small one.
 type Options struct {
 	// Resource is configmaps, the default, or pods.
 	Resource string
-	// Namespace is where the load works, alone; empty is "linear".
+	// Namespace is the namespace of the load, which nothing else may use; empty is "linear".
 	Namespace string
-	// Seed of what the clients do. How their requests interleave is beyond it.
+	// Seed determines what the clients do, but not how their requests interleave.
 	Seed uint64
 	// Clients, Keys and Watchers default to 6, 3 and 6. There are at most 5 keys.
 	Clients, Keys, Watchers int
 	// Timeout is how long a request may take; 0 is 10 seconds.
 	Timeout time.Duration
-	// Pause, if set, tells how long a client thinks before an operation.
+	// Pause, if set, returns how long a client waits before an operation.
 	Pause func(*rand.Rand) time.Duration
-	// Steady keeps a client at one server.
+	// Steady makes each client use only one server.
 	Steady bool
 }
 
-// Load is clients and watchers of one namespace, and the record of all they were told.
+// Load is a set of clients and watchers of one namespace, with the record of all answers.
 type Load struct {
 	options  Options
 	api      api
@@ -44,7 +44,7 @@ type Load struct {
 	fences   int
 
 	mu    sync.Mutex
-	known map[string]Object // as last seen by anybody
+	known map[string]Object // as last seen by any client
 	at    []int64           // revisions that were seen
 }
 
@@ -84,16 +84,17 @@ func New(o Options) *Load {
 	return l
 }
 
-// selectionOf is what the nth watcher selects.
+// selectionOf returns what the nth watcher selects.
 func selectionOf(i int) Selection {
 	all := []Selection{{}, {}, {Label: "x"}, {Label: "!x"}, {Name: "k0"}, {Label: "y"}, {}, {Label: "x", Name: "k1"}}
 	return all[i%len(all)]
 }
 
-// fenceLabels are those of the objects that are written last: every selection sees one.
+// fenceLabels returns the labels of the objects written last: every selection sees one.
 func fenceLabels() []string { return []string{"x", "y", ""} }
 
-// Begin takes note of where the namespace, in which nothing may be, begins. It is called once, before all else.
+// Begin records the revision at which the namespace, which must be empty, begins. It is called once, before everything
+// else.
 func (l *Load) Begin(ctx context.Context, servers []http.RoundTripper) error {
 	op, err := l.must(ctx, servers, Op{Verb: List})
 	if err != nil {
@@ -108,8 +109,8 @@ func (l *Load) Begin(ctx context.Context, servers []http.RoundTripper) error {
 	return nil
 }
 
-// Run has every client do so many operations at these servers, or until the context ends, while the watchers watch. A
-// client stops early when it gets no answer, if lost is set: the server is then taken for dead.
+// Run makes every client perform the given number of operations at these servers, or until the context ends, while the
+// watchers watch. If lost is set, a client stops early when it gets no answer: the server then counts as dead.
 func (l *Load) Run(ctx context.Context, servers []http.RoundTripper, operations int, lost bool) {
 	watching, stop := context.WithCancel(ctx)
 	var watchers, clients sync.WaitGroup
@@ -124,10 +125,10 @@ func (l *Load) Run(ctx context.Context, servers []http.RoundTripper, operations 
 	watchers.Wait()
 }
 
-// Lost tells that the servers are gone for good: what they have not answered yet they will not do any more.
+// Lost records that the servers are gone for good: unanswered operations will not happen any more.
 func (l *Load) Lost() { l.record.barrier() }
 
-// Look lists the namespace at every server, as the last word on what is there now.
+// Look lists the namespace at every server.
 func (l *Load) Look(ctx context.Context, servers []http.RoundTripper) error {
 	for i := range servers {
 		if _, err := l.must(ctx, servers[i:i+1], Op{Server: i, Verb: List}); err != nil {
@@ -137,7 +138,8 @@ func (l *Load) Look(ctx context.Context, servers []http.RoundTripper) error {
 	return nil
 }
 
-// Settle makes last writes, has every watcher come to them, and looks at every server. All must be well again.
+// Settle makes last writes, waits until every watcher has seen them, and lists at every server. All servers must be
+// healthy again.
 func (l *Load) Settle(ctx context.Context, servers []http.RoundTripper) error {
 	watching, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -150,13 +152,13 @@ func (l *Load) Settle(ctx context.Context, servers []http.RoundTripper) error {
 	return errors.Join(err, l.Look(ctx, servers))
 }
 
-// fence makes a write that each watcher sees and waits until all have.
+// fence makes a write that each watcher sees, and waits until all have.
 func (l *Load) fence(ctx context.Context, servers []http.RoundTripper) error {
 	last := map[Selection]int64{}
 	write := func(key, label string) error {
 		op, err := l.must(ctx, servers, Op{Verb: Create, Key: key, Change: Change{Label: label}})
 		for err == nil && op.Outcome == Exists {
-			// Nobody else writes any more, but a write without an answer may still come.
+			// There are no other writers any more, but a write without an answer may still happen.
 			op, err = l.must(ctx, servers, Op{Verb: Patch, Key: key, Change: Change{Label: cmp.Or(label, "-")}})
 		}
 		if err != nil {
@@ -210,7 +212,7 @@ func (l *Load) must(ctx context.Context, servers []http.RoundTripper, op Op) (*O
 	}
 }
 
-// Check judges the record as a whole. Its error is a *Violation, unless the record cannot be judged.
+// Check checks the whole record. Its error is a *Violation, unless the record cannot be checked.
 func (l *Load) Check() (Report, error) {
 	l.record.mu.Lock()
 	defer l.record.mu.Unlock()
@@ -233,7 +235,7 @@ func (l *Load) Check() (Report, error) {
 	return r, v
 }
 
-// learn remembers what somebody was told, for everybody.
+// learn shares what one client has seen with all clients.
 func (l *Load) learn(o Object, revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,7 +250,7 @@ func (l *Load) learn(o Object, revision int64) {
 	}
 }
 
-// recall is what is known of a key, and a revision that somebody has seen.
+// recall returns what is known about a key, and a revision that some client has seen.
 func (l *Load) recall(key string, random *rand.Rand) (Object, int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// entry is one committed change. The object of a deletion is the last state under the deletion's revision.
+// entry is one committed change. The object of a deletion is the last state with the deletion's revision.
 type entry struct {
 	object  Object
 	deleted bool
-	told    bool // by a watch
+	told    bool // reported by a watch
 }
 
-// log is all changes that anybody was told of, by revision.
+// log holds all changes that were reported to anybody, by revision.
 type log struct {
 	entries []entry // in order
 	byKey   map[string][]entry
-	covered []interval // what watches without a selector have told whole
-	begin   int64      // the revision at which there was nothing
-	anchors []int64    // revisions at which all that was there is known: the begin, and those of lists
+	covered []interval // reported completely by watches without a selector
+	begin   int64      // the revision at which the namespace was empty
+	anchors []int64    // revisions whose whole state is known: the begin, and those of lists
 }
 
 // interval is the revisions after from, up to and including to.
 type interval struct{ from, to int64 }
 
-// assemble puts the log together from what watches and answers told. Disagreement is a problem.
+// assemble builds the log from watches and answers. Disagreements are problems.
 func assemble(begin int64, ops []*Op, sessions []*Session) (*log, []string) {
 	known, problems := map[int64]entry{}, []string(nil)
 	add := func(e entry, source string) {
@@ -47,7 +47,7 @@ func assemble(begin int64, ops []*Op, sessions []*Session) (*log, []string) {
 		for i, e := range s.Events {
 			gone := e.Type == deleted
 			if e.bookmark() || gone && !s.Selection.all() {
-				continue // through a selector it need not be a deletion
+				continue // with a selector it need not be a deletion
 			}
 			add(entry{object: e.Object, deleted: gone, told: i >= live}, s.String())
 		}
@@ -80,7 +80,7 @@ func assemble(begin int64, ops []*Op, sessions []*Session) (*log, []string) {
 	return l, problems
 }
 
-// anchor learns from lists what was deleted unseen: in byKey, where it stands at the revision of the list.
+// anchor derives unseen deletions from lists; in byKey they are at the revision of the list.
 func (l *log) anchor(ops []*Op) {
 	lists := slices.DeleteFunc(slices.Clone(ops), func(op *Op) bool { return op.Verb != List || !op.linearizable() })
 	slices.SortFunc(lists, func(a, b *Op) int { return cmp.Compare(a.Revision, b.Revision) })
@@ -103,7 +103,7 @@ func (l *log) anchor(ops []*Op) {
 	}
 }
 
-// known tells whether the log has every change after from, up to and including to, and what there was at from.
+// known reports whether the log has every change after from, up to and including to, and the state at from.
 func (l *log) known(from, to int64) bool {
 	return slices.ContainsFunc(l.anchors, func(a int64) bool { return a <= from && l.whole(a, to) })
 }
@@ -122,17 +122,17 @@ func merge(all []interval) []interval {
 	return merged
 }
 
-// whole tells whether the log has every change after from, up to and including to.
+// whole reports whether the log has every change after from, up to and including to.
 func (l *log) whole(from, to int64) bool {
 	return from == to || slices.ContainsFunc(l.covered, func(i interval) bool { return i.from <= from && to <= i.to })
 }
 
-// complete tells whether the log has every change there was.
+// complete reports whether the log has every change.
 func (l *log) complete() bool {
 	return len(l.entries) == 0 || l.whole(l.begin, l.entries[len(l.entries)-1].object.Revision)
 }
 
-// at is the state of a key at a revision, as far as the log knows.
+// at returns the state of a key at a revision, as far as it is in the log.
 func (l *log) at(key string, revision int64) (Object, bool) {
 	entries := l.byKey[key]
 	n, found := slices.BinarySearchFunc(entries, revision, func(e entry, r int64) int { return cmp.Compare(e.object.Revision, r) })
@@ -145,7 +145,7 @@ func (l *log) at(key string, revision int64) (Object, bool) {
 	return entries[n].object, true
 }
 
-// previous is the revision of the change of a key before this one, or where the log begins.
+// previous returns the revision of the change of a key before this one, or where the log begins.
 func (l *log) previous(key string, revision int64) int64 {
 	n, _ := slices.BinarySearchFunc(l.byKey[key], revision, func(e entry, r int64) int { return cmp.Compare(e.object.Revision, r) })
 	if n == 0 {
@@ -154,7 +154,7 @@ func (l *log) previous(key string, revision int64) int64 {
 	return l.byKey[key][n-1].object.Revision
 }
 
-// all is the state at a revision through a selection, in key order.
+// all returns the state at a revision through a selection, in key order.
 func (l *log) all(revision int64, s Selection) []Object {
 	var objects []Object
 	for key := range l.byKey {
@@ -166,7 +166,7 @@ func (l *log) all(revision int64, s Selection) []Object {
 	return objects
 }
 
-// events is what a watch with this selection tells after from, up to and including to.
+// events returns what a watch with this selection must deliver after from, up to and including to.
 func (l *log) events(s Selection, from, to int64) []Event {
 	var events []Event
 	first, _ := slices.BinarySearchFunc(l.entries, from+1, func(e entry, r int64) int { return cmp.Compare(e.object.Revision, r) })
@@ -184,7 +184,7 @@ func (l *log) events(s Selection, from, to int64) []Event {
 			events = append(events, Event{Type: added, Object: o})
 		case was && e.deleted:
 			events = append(events, Event{Type: deleted, Object: o})
-		case was: // it is told as it was when it matched
+		case was: // delivered as it was when it matched
 			before.Revision = o.Revision
 			events = append(events, Event{Type: deleted, Object: before})
 		}
@@ -192,8 +192,8 @@ func (l *log) events(s Selection, from, to int64) []Event {
 	return events
 }
 
-// writes finds for each change the write that made it, and tells the writes their revisions. What was done twice,
-// not at all, otherwise than asked for, or by nobody is a problem.
+// writes finds the write behind each change, and sets the writes' revisions. Writes that were done twice, not at all or
+// not as requested are problems, and so are changes without a write.
 func (l *log) writes(ops []*Op) []string {
 	byValue, deletions := map[string]*Op{}, map[string][]*Op{}
 	for _, op := range ops {
@@ -229,7 +229,7 @@ func (l *log) writes(ops []*Op) []string {
 	return problems
 }
 
-// value is what only this write sets.
+// value returns the value that only this write sets.
 func (op *Op) value() string {
 	if op.Change.A != "" {
 		return op.Change.A
@@ -237,7 +237,7 @@ func (op *Op) value() string {
 	return op.Change.B
 }
 
-// write judges a change that is no deletion.
+// write checks a change that is not a deletion.
 func (l *log) write(e entry, byValue map[string]*Op, done map[*Op]bool) string {
 	o := e.object
 	before, was := l.at(o.Key, o.Revision-1)
@@ -251,9 +251,9 @@ func (l *log) write(e entry, byValue map[string]*Op, done map[*Op]bool) string {
 	case op == nil:
 		return fmt.Sprintf("%v: nobody wrote that", o)
 	case op.Outcome == OK && op.Object == o:
-		done[op] = true // also where the log has gaps
+		done[op] = true // even if the log has gaps
 	case !l.whole(from, o.Revision):
-		return "" // what came between is not known, so the value may be that of an earlier write
+		return "" // changes in between are unknown, so the value may come from an earlier write
 	case done[op]:
 		return fmt.Sprintf("%v at %d: done twice: %s", o, o.Revision, op)
 	case op.Outcome != Unknown:
@@ -280,7 +280,7 @@ func (l *log) write(e entry, byValue map[string]*Op, done map[*Op]bool) string {
 	return ""
 }
 
-// deletion finds who deleted an object. Where several writes without an answer can have done it, nobody knows.
+// deletion finds the write that deleted an object. If several writes without an answer could have, it is unknown.
 func (l *log) deletion(e entry, candidates []*Op, done map[*Op]bool) string {
 	o := e.object
 	before, was := l.at(o.Key, o.Revision-1)

@@ -10,20 +10,21 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// maxKeys is how many objects one history can be about.
+// maxKeys is the maximum number of objects in one history.
 const maxKeys = 8
 
-// state is what there is, after some operations in some order. An object with no Key is not there. One whose write
-// had no answer has no UID, and as its revision the negative of the least it can be; the first answer that shows it tells both.
+// state is the state after some operations in some order. An object without a Key does not exist. An object whose write
+// had no answer has no UID, and its revision is the negative of the least possible one; the first answer that shows it
+// determines both.
 type state struct {
 	objects [maxKeys]Object
-	last    int64 // no write to come has a revision that is not greater
+	last    int64 // later writes must have greater revisions
 }
 
-// input is an operation as the model takes it.
+// input is an operation in the model's form.
 type input struct {
 	op *Op
-	at int // of its key; -1 is all
+	at int // index of its key; -1 is all
 }
 
 // model is the sequential API of objects with these keys, in this order.
@@ -37,7 +38,7 @@ func (m model) porcupine() porcupine.Model {
 			if !m.step(&next, in.(input)) {
 				return nil
 			}
-			// What will never be done any more need not have been done. What may yet be can come last.
+			// An operation that will never happen any more need not have happened. One that still may can come last.
 			if op := in.(input).op; op.Outcome == Unknown && op.Return != never && next != s.(state) {
 				return []any{next, s}
 			}
@@ -57,7 +58,7 @@ func (m model) porcupine() porcupine.Model {
 	return n.ToModel()
 }
 
-// step takes an operation; false is that it could not have had this outcome in this state.
+// step applies an operation; false means that it could not have had this outcome in this state.
 func (m model) step(s *state, in input) bool {
 	op := in.op
 	if op.Verb == List {
@@ -90,7 +91,7 @@ func (m model) step(s *state, in input) bool {
 	}
 }
 
-// reached takes note of a revision that the state is at.
+// reached records a revision that the state is at.
 func (s *state) reached(revision int64) bool {
 	if revision < s.last {
 		return false
@@ -99,7 +100,7 @@ func (s *state) reached(revision int64) bool {
 	return true
 }
 
-// shows tells whether an object is as it was seen, and learns of it what was not known.
+// shows reports whether an object matches what was seen, and fills in what was unknown.
 func (s *state) shows(at int, seen Object) bool {
 	o := &s.objects[at]
 	if o.Key == "" || seen.Key == "" {
@@ -116,7 +117,7 @@ func (s *state) shows(at int, seen Object) bool {
 	return true
 }
 
-// did takes an operation that was done.
+// did applies an operation that was done.
 func (s *state) did(op *Op, at int) bool {
 	o := &s.objects[at]
 	there := o.Key != ""
@@ -155,7 +156,7 @@ func (s *state) did(op *Op, at int) bool {
 	return true
 }
 
-// may takes a write that has no answer, at the moment at which it was done if it could be done.
+// may applies a write without an answer at the moment of its effect, if it can have had one.
 func (s *state) may(op *Op, at int) {
 	o := &s.objects[at]
 	there := o.Key != ""
@@ -171,7 +172,7 @@ func (s *state) may(op *Op, at int) {
 	*o = next
 }
 
-// apply is the object that a create, update or patch makes.
+// apply returns the object after a create, update or patch.
 func (op *Op) apply(o Object) Object {
 	o.Key = op.Key
 	c := op.Change
@@ -192,7 +193,7 @@ func (op *Op) apply(o Object) Object {
 	return o
 }
 
-// holds tells whether a condition holds; of what is not known of the object, it does if unsure.
+// holds reports whether a condition holds; unsure is the result for unknown parts of the object.
 func (c Condition) holds(o Object, unsure bool) bool {
 	if c.Revision > 0 && o.Revision < 0 {
 		if c.Revision < -o.Revision {
@@ -206,7 +207,7 @@ func (c Condition) holds(o Object, unsure bool) bool {
 	return (c.Revision == 0 || c.Revision == o.Revision) && (c.UID == "" || c.UID == o.UID)
 }
 
-// item is what a list shows of a key.
+// item returns what a list shows for a key.
 func (op *Op) item(key string) Object {
 	for _, o := range op.Items {
 		if o.Key == key {
@@ -216,7 +217,7 @@ func (op *Op) item(key string) Object {
 	return Object{}
 }
 
-// linearizable tells whether this is an operation that the model knows.
+// linearizable reports whether the model covers this operation.
 func (op *Op) linearizable() bool {
 	switch op.Verb {
 	case Get:
@@ -260,7 +261,7 @@ func (m model) describe(s state) string {
 	return b.String()
 }
 
-// verdict is what porcupine said of a history.
+// verdict is porcupine's result for a history.
 type verdict struct {
 	what   string // the namespace, or a key
 	result porcupine.CheckResult
@@ -298,7 +299,7 @@ func linearize(ops []*Op, patience time.Duration) ([]verdict, error) {
 	return verdicts, nil
 }
 
-// stuck tells where the longest order ends that porcupine found: the state there, and the operations that come next.
+// stuck describes where the longest order found by porcupine ends: the state there, and the operations that come next.
 func (v verdict) stuck() string {
 	var longest []porcupine.Operation
 	for _, partition := range v.info.PartialLinearizationsOperations() {
@@ -329,7 +330,7 @@ func (v verdict) stuck() string {
 	return b.String()
 }
 
-// history is the operations on one key, with what lists tell of it, or on all.
+// history returns the operations on one key, with what lists show of it, or on all.
 func (m model) history(ops []*Op, at int) []porcupine.Operation {
 	var history []porcupine.Operation
 	for _, op := range ops {

@@ -36,15 +36,15 @@ func (s Selection) matches(o Object) bool {
 // Start is where a watch begins.
 type Start string
 
-// The starts. All but Resume begin with the state there is, as ADDED events.
+// The starts. All but Resume begin with the current state, as ADDED events.
 const (
 	Resume  Start = "resume"                // after a revision
-	Initial Start = "sendInitialEvents"     // with a bookmark behind the state
+	Initial Start = "sendInitialEvents"     // with a bookmark after the state
 	Newest  Start = "no resourceVersion"    // the newest state
 	AnyAge  Start = "resourceVersion=\"0\"" // a state of any age
 )
 
-// Event is what a watch told.
+// Event is an event of a watch.
 type Event struct {
 	Type       string
 	Object     Object
@@ -70,7 +70,7 @@ func (s *Session) String() string {
 	return fmt.Sprintf("watch %d at server %d of %+v (%s %d, called %d)", s.Watcher, s.Server, s.Selection, s.Start, s.From, s.Call)
 }
 
-// live is the index of the first event that is surely a change after the watch began.
+// live is the index of the first event that is certainly a change after the watch began.
 func (s *Session) live() int {
 	switch s.Start {
 	case Resume:
@@ -83,7 +83,7 @@ func (s *Session) live() int {
 	return len(s.Events)
 }
 
-// reached is the revision up to which the watch has told everything.
+// reached is the revision up to which the watch has delivered everything.
 func (s *Session) reached() int64 {
 	var revision int64
 	for _, e := range s.Events {
@@ -92,7 +92,7 @@ func (s *Session) reached() int64 {
 	return max(revision, s.From)
 }
 
-// covers is what the watch told whole, whatever else there was.
+// covers returns the interval that the watch delivered completely, by itself.
 func (s *Session) covers() (interval, bool) {
 	switch live := s.live(); {
 	case s.Start == Resume:
@@ -104,9 +104,8 @@ func (s *Session) covers() (interval, bool) {
 	}
 }
 
-// check holds a watch to the log. known is false where the log has gaps that keep it from being judged whole; what
-// must hold of any watch is judged all the same. least is the revision that every write acknowledged before the watch
-// began had at most.
+// check checks a watch against the log. known is false if gaps in the log prevent a complete check; what must hold for
+// every watch is checked in any case. least is the highest revision of the writes acknowledged before the watch began.
 func (s *Session) check(l *log, least int64) (known bool, problems []string) {
 	problem := func(format string, args ...any) {
 		problems = append(problems, s.String()+": "+fmt.Sprintf(format, args...))
@@ -135,7 +134,8 @@ func (s *Session) check(l *log, least int64) (known bool, problems []string) {
 	}
 }
 
-// ordered judges what needs no log: revisions rise, but for the state at the beginning, and bookmarks overtake nothing.
+// ordered checks what needs no log: revisions rise, except in the state at the beginning, and bookmarks overtake
+// nothing.
 func (s *Session) ordered() string {
 	last := s.From
 	if s.Start != Resume {
@@ -191,7 +191,7 @@ func (s *Session) follows(l *log, n int, from int64, problem func(string, ...any
 	}
 	known := l.known(from, to)
 	if !known && !(s.Selection.all() && l.whole(from, to)) {
-		return false // what an object was before decides what a selector shows of a change
+		return false // what a selector shows of a change depends on the object's previous state
 	}
 	want := l.events(s.Selection, from, to)
 	for i := range max(len(got), len(want)) {
@@ -212,7 +212,7 @@ func (s *Session) follows(l *log, n int, from int64, problem func(string, ...any
 	return true
 }
 
-// split looks for the revision at which a watch without a bookmark behind its first state can have begun.
+// split looks for a revision at which a watch without a bookmark after its first state can have begun.
 func (s *Session) split(l *log, least int64, problem func(string, ...any)) bool {
 	if len(s.Events) == 0 {
 		return false

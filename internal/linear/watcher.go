@@ -13,24 +13,25 @@ import (
 	"time"
 )
 
-// expired is how a session ends whose revision is gone.
+// expired is how a session ends if its revision is gone.
 const expired = "410"
 
-// watcher follows one selection: it breaks off now and then, and goes on at the last revision, at an older one, or anew.
+// watcher follows one selection: it breaks off now and then, and resumes at the last revision, at an older one, or
+// anew.
 type watcher struct {
 	number    int
 	selection Selection
 	api       api
 	record    *recorder
 	random    *rand.Rand
-	// break off after so many events, on average; 0 is never
+	// patience is the average number of events after which it breaks off; 0 is never.
 	patience int
 
 	mu       sync.Mutex
 	moved    chan struct{} // closed at each step
-	at       int64         // everything up to it was told
-	since    []int64       // revisions it could go on from
-	fresh    bool          // there is none to go on from
+	at       int64         // everything up to it was delivered
+	since    []int64       // revisions to resume from
+	fresh    bool          // there is none to resume from
 	problems []string
 }
 
@@ -59,7 +60,7 @@ func (w *watcher) run(ctx context.Context, servers []http.RoundTripper) {
 	}
 }
 
-// rest keeps who is refused from asking at once again.
+// rest delays the next request after a refusal.
 func rest(ctx context.Context, random *rand.Rand) {
 	select {
 	case <-ctx.Done():
@@ -92,7 +93,7 @@ func (w *watcher) begin() *Session {
 	return s
 }
 
-// list is how informers begin.
+// list lists first, like informers.
 func (w *watcher) list(ctx context.Context, server http.RoundTripper, number int) int64 {
 	op := &Op{Client: -1 - w.number, Server: number, Verb: List, Mode: Consistent}
 	w.record.call(op)
@@ -112,7 +113,7 @@ func (w *watcher) problem(p string) {
 	w.problems = append(w.problems, p)
 }
 
-// end learns from a session where to go on.
+// end derives from a session where to resume.
 func (w *watcher) end(s *Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +122,7 @@ func (w *watcher) end(s *Session) {
 	case s.End == expired && s.From == w.at:
 		w.fresh, w.since = true, nil
 	case s.Start == Initial && s.live() == len(s.Events) && (len(s.Events) == 0 || !s.Events[len(s.Events)-1].InitialEnd):
-		// it broke off before the state was whole: nothing to go on from
+		// it broke off before the state was complete: nothing to resume from
 	case reached > 0 && s.End != expired:
 		w.fresh = false
 		w.since = append(w.since, reached)
@@ -131,7 +132,7 @@ func (w *watcher) end(s *Session) {
 	}
 }
 
-// step takes note of how far the watcher has come.
+// step records how far the watcher has come.
 func (w *watcher) step(revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +141,7 @@ func (w *watcher) step(revision int64) {
 	w.moved = make(chan struct{})
 }
 
-// reach waits until the watcher was told everything up to a revision.
+// reach waits until the watcher has received everything up to a revision.
 func (w *watcher) reach(ctx context.Context, revision int64) error {
 	for {
 		w.mu.Lock()
@@ -183,7 +184,7 @@ func (s *Session) query() url.Values {
 	return q
 }
 
-// follow takes the events of one session; quiet tells that there was none.
+// follow reads the events of one session; quiet reports that there were none.
 func (w *watcher) follow(ctx context.Context, server http.RoundTripper, s *Session) (quiet bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -232,7 +233,7 @@ func (w *watcher) follow(ctx context.Context, server http.RoundTripper, s *Sessi
 	return false
 }
 
-// refused takes an answer that is no stream.
+// refused handles an answer that is not a stream.
 func (w *watcher) refused(s *Session, resp *http.Response) {
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -246,7 +247,8 @@ func (w *watcher) refused(s *Session, resp *http.Response) {
 	w.ended(s, resp.StatusCode, status.Message)
 }
 
-// ended takes the error that a server ends a watch with. That a revision is gone it may say, or that it cannot serve now.
+// ended handles the error with which a server ends a watch. Legitimate ones are that a revision is gone, or that the
+// server is unavailable.
 func (w *watcher) ended(s *Session, code int, message string) {
 	s.End = fmt.Sprintf("%d %s", code, message)
 	switch {

@@ -1,10 +1,10 @@
-// Modules vets every module of the repository below its root, tests included, and with -compile also compiles and
-// links the tests. go vet has the compiler check all that it vets and what that imports; what it does not see is
-// assembly and what only the linker finds.
+// Modules vets every module in the repository below its root, including tests, and with -compile also compiles and
+// links the tests. go vet type-checks everything it vets and its imports; it misses problems in assembly and those that
+// only the linker finds.
 //
 //	go run ./internal/modules [-compile] [-only REGEXP] [-listed REGEXP]
 //
-// It goes on after a module that fails, and prints how long each took.
+// It continues after a module that fails, and prints how long each took.
 package main
 
 import (
@@ -45,9 +45,9 @@ type options struct {
 }
 
 var (
-	// errNone: there is nothing to check, which is never so.
+	// errNone means that no module was selected, which is a mistake.
 	errNone = errors.New("no module is below the root that is in git and matches")
-	// errModule: something is wrong with a module.
+	// errModule means that a module is broken.
 	errModule = errors.New("module does not build")
 )
 
@@ -91,8 +91,8 @@ func run(ctx context.Context, o options, out io.Writer) error {
 
 // check checks the module in a directory and returns how much CPU that took.
 func check(ctx context.Context, dir string, listed, compile bool) (cpu time.Duration, err error) {
-	// Whatever the module's tools are built from has to be in go.mod and go.sum, also where there is nothing to vet. Of packages
-	// and tests vet says so.
+	// Everything that the module's tools are built from must be in go.mod and go.sum, even if there is nothing to vet.
+	// For packages and tests, vet checks that.
 	if _, err := command(ctx, dir, &cpu, "list", "-deps", "tool"); err != nil {
 		return cpu, err
 	}
@@ -107,7 +107,7 @@ func check(ctx context.Context, dir string, listed, compile bool) (cpu time.Dura
 	return cpu, err
 }
 
-// command runs the go command and returns what it says; an error has its complaints.
+// command runs the go command and returns its output; an error includes its messages.
 func command(ctx context.Context, dir string, cpu *time.Duration, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir = dir

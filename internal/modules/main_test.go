@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Each kind of damage is found, whichever module it is in, and a whole module passes.
+// Each kind of damage is found, whichever module it is in, and an intact module passes.
 func TestModules(t *testing.T) {
 	good := map[string]string{"go.mod": "module example.com/good\n\ngo 1.26\n", "good.go": "package good\n", "good_test.go": "package good\n\nimport \"testing\"\n\nfunc TestFail(t *testing.T) { t.Fatal(\"tests are not run\") }\n"}
 	for name, c := range map[string]struct {

@@ -1,4 +1,4 @@
-// Package pause waits in a way that a context can end.
+// Package pause waits for a time or the end of a context.
 package pause
 
 import (
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// For waits for d, or until the context ends, and then returns the context's error. It does not
-// wait at all when d is not positive and the context lives.
+// For waits for d, or until the context ends, and then returns the context's error. If d is not positive and the
+// context has not ended, it returns at once.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Claim is what one write asks of the quotas of its namespace.
+// Claim is the usage that one write requests from the quotas of its namespace.
 type Claim struct {
 	evaluator    Evaluator
 	obj, old     runtime.Object
 	usage, delta corev1.ResourceList
 }
 
-// NewClaim measures a write. old is nil in a create.
+// NewClaim measures a write. old is nil for a create.
 func NewClaim(e Evaluator, obj, old runtime.Object, now time.Time) (*Claim, error) {
 	c := &Claim{evaluator: e, obj: obj, old: old, usage: e.Usage(obj, now)}
 	if negative := names(c.usage, func(name corev1.ResourceName) bool {
@@ -32,14 +32,14 @@ func NewClaim(e Evaluator, obj, old runtime.Object, now time.Time) (*Claim, erro
 	return c, nil
 }
 
-// Matches tells whether a quota limits anything of the written object. The limits in force are
-// those of the status.
+// Matches reports whether a quota limits any usage of the written object. The limits in the quota's status are in
+// force.
 func (c *Claim) Matches(q *corev1.ResourceQuota) bool {
 	return len(names(q.Status.Hard, c.evaluator.tracks)) > 0 && c.evaluator.InScope(&q.Spec, c.obj)
 }
 
-// Check refuses what a quota cannot be applied to: the object does not say enough, or the
-// quota's usage is not known yet.
+// Check fails if a quota cannot be applied, because the object lacks required values or the quota's usage is not known
+// yet.
 func (c *Claim) Check(q *corev1.ResourceQuota) error {
 	if !c.Matches(q) {
 		return nil
@@ -58,7 +58,7 @@ func (c *Claim) Check(q *corev1.ResourceQuota) error {
 	return nil
 }
 
-// Charge returns what a quota's usage has to rise by, empty if by nothing, or why it cannot.
+// Charge returns by how much a quota's usage must rise, empty if not at all, or an error that says why it cannot.
 func (c *Claim) Charge(q *corev1.ResourceQuota) (corev1.ResourceList, error) {
 	if !c.Matches(q) {
 		return nil, nil

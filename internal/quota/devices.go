@@ -11,8 +11,7 @@ import (
 
 const deviceClaims = "count/resourceclaims.resource.k8s.io"
 
-// deviceEvaluator measures resource claims (KEP-4381) by the most devices of each class that they
-// may get.
+// deviceEvaluator measures resource claims (KEP-4381) by the maximum number of devices of each class that they may get.
 func deviceEvaluator() Evaluator {
 	return Evaluator{
 		tracks: func(name corev1.ResourceName) bool {

@@ -1,6 +1,5 @@
-// Package quota is the arithmetic of resource quotas: what an object takes of one, which quotas
-// it falls under, and whether it fits. It is pure: admission charges by it what is about to be
-// written, and a controller counts by it what was.
+// Package quota is the arithmetic of resource quotas: an object's usage, the quotas that apply to it, and whether it
+// fits. It does no I/O: admission uses it to charge writes, and a controller to count what exists.
 //
-// Objects that are handed in are not changed, and everything here may be used concurrently.
+// Arguments are not modified, and everything here is safe for concurrent use.
 package quota

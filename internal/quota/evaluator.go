@@ -13,16 +13,15 @@ import (
 type Evaluator struct {
 	tracks func(corev1.ResourceName) bool
 	usage  func(obj runtime.Object, now time.Time) corev1.ResourceList
-	// scope tells whether an object lies in a scope; nil for objects that know none.
+	// scope reports whether an object is in a scope; nil for objects without scopes.
 	scope func(*corev1.ScopedResourceSelectorRequirement, runtime.Object) bool
-	// constrain refuses objects that do not say what must be known of them; nil refuses none.
+	// constrain rejects objects that lack required values; nil rejects none.
 	constrain func(required []corev1.ResourceName, obj runtime.Object) error
-	// rises tells whether an update may take more than before; nil for objects that only count.
+	// rises reports whether an update may increase the usage; nil for objects that are only counted.
 	rises func(obj, old runtime.Object) bool
 }
 
-// For returns the evaluator of a resource. Those that quotas know nothing particular about are
-// counted.
+// For returns the evaluator of a resource. Objects of resources without special rules are only counted.
 func For(gr schema.GroupResource) Evaluator {
 	if gr == (schema.GroupResource{Group: resourcev1.GroupName, Resource: "resourceclaims"}) {
 		return deviceEvaluator()
@@ -43,13 +42,13 @@ func For(gr schema.GroupResource) Evaluator {
 	return counted(gr, "")
 }
 
-// Ignored tells of a resource that quotas do not count: its objects come and go by themselves.
+// Ignored reports whether quotas ignore a resource, because its objects come and go by themselves.
 func Ignored(gr schema.GroupResource) bool {
 	return gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io")
 }
 
-// Known are the resources that quotas know by names of their own. Usage of them is told, as none,
-// even by servers that do not have them.
+// Known returns the resources for which quotas have special names. Even servers without these resources report their
+// usage, as none.
 func Known() []schema.GroupResource {
 	list := []schema.GroupResource{{Group: resourcev1.GroupName, Resource: "resourceclaims"}}
 	for _, name := range []string{
@@ -60,7 +59,7 @@ func Known() []schema.GroupResource {
 	return list
 }
 
-// CountName is the name under which the objects of a resource are counted.
+// CountName returns the name under which the objects of a resource are counted.
 func CountName(gr schema.GroupResource) corev1.ResourceName {
 	return corev1.ResourceName("count/" + gr.String())
 }
@@ -79,19 +78,19 @@ func counted(gr schema.GroupResource, alias corev1.ResourceName) Evaluator {
 	}
 }
 
-// Tracks tells whether objects may be of consequence to a limit of that name.
+// Tracks reports whether objects may affect a limit of that name.
 func (e Evaluator) Tracks(name corev1.ResourceName) bool { return e.tracks(name) }
 
-// Usage is what an object takes of all the names that are tracked. It may lessen with time: of
-// a pod that should be gone, only the object counts.
+// Usage returns an object's usage under all tracked names. It may decrease with time: for a pod that should be gone,
+// only the object counts.
 func (e Evaluator) Usage(obj runtime.Object, now time.Time) corev1.ResourceList {
 	return e.usage(obj, now)
 }
 
-// Counts tells whether every object takes the same.
+// Counts reports whether every object has the same usage.
 func (e Evaluator) Counts() bool { return e.rises == nil }
 
-// Handles tells whether a write can take anything: old is nil in a create.
+// Handles reports whether a write can increase usage; old is nil for a create.
 func (e Evaluator) Handles(subresource string, obj, old runtime.Object) bool {
 	switch {
 	case old == nil:
@@ -105,7 +104,7 @@ func (e Evaluator) Handles(subresource string, obj, old runtime.Object) bool {
 	return subresource == "" && e.rises(obj, old)
 }
 
-// InScope tells whether an object lies in all scopes of a quota.
+// InScope reports whether an object is in all scopes of a quota.
 func (e Evaluator) InScope(spec *corev1.ResourceQuotaSpec, obj runtime.Object) bool {
 	for _, scope := range spec.Scopes {
 		r := corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists}

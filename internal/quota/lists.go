@@ -26,7 +26,7 @@ func Add(a, b corev1.ResourceList) corev1.ResourceList {
 	return sum
 }
 
-// Sub returns a - b for every name that is in either; what would be negative is.
+// Sub returns a - b for every name that is in either; results may be negative.
 func Sub(a, b corev1.ResourceList) corev1.ResourceList {
 	negative := make(corev1.ResourceList, len(b))
 	for name, quantity := range b {
@@ -37,7 +37,7 @@ func Sub(a, b corev1.ResourceList) corev1.ResourceList {
 	return Add(a, negative)
 }
 
-// Positive returns the part of a list that is more than nothing.
+// Positive returns the entries of a list that are above zero.
 func Positive(a corev1.ResourceList) corev1.ResourceList {
 	rest := make(corev1.ResourceList, len(a))
 	for name, quantity := range a {
@@ -48,7 +48,7 @@ func Positive(a corev1.ResourceList) corev1.ResourceList {
 	return rest
 }
 
-// Mask returns what of a has a name in b.
+// Mask returns the entries of a whose names are in b.
 func Mask(a, b corev1.ResourceList) corev1.ResourceList {
 	masked := make(corev1.ResourceList, len(b))
 	for name, quantity := range a {
@@ -59,7 +59,7 @@ func Mask(a, b corev1.ResourceList) corev1.ResourceList {
 	return masked
 }
 
-// Equal tells whether both have the same names with equal quantities.
+// Equal reports whether both have the same names with equal quantities.
 func Equal(a, b corev1.ResourceList) bool {
 	if len(a) != len(b) {
 		return false
@@ -73,7 +73,7 @@ func Equal(a, b corev1.ResourceList) bool {
 	return true
 }
 
-// names returns the names of a list that pass, in order.
+// names returns the names in a list that pass, in order.
 func names(list corev1.ResourceList, pass func(corev1.ResourceName) bool) []corev1.ResourceName {
 	var passed []corev1.ResourceName
 	for name := range list {
@@ -85,7 +85,7 @@ func names(list corev1.ResourceList, pass func(corev1.ResourceName) bool) []core
 	return passed
 }
 
-// format writes the named quantities as messages have them.
+// format formats the named quantities for messages.
 func format(list corev1.ResourceList, names []corev1.ResourceName) string {
 	var parts []string
 	for _, name := range names {
@@ -106,7 +106,7 @@ func join(names []corev1.ResourceName) string {
 
 func count(n int) resource.Quantity { return *resource.NewQuantity(int64(n), resource.DecimalSI) }
 
-// Refund returns used - amount where used has a name, and nothing where that would be negative.
+// Refund returns used - amount for the names in used, and zero where that would be negative.
 func Refund(used, amount corev1.ResourceList) corev1.ResourceList {
 	rest := make(corev1.ResourceList, len(used))
 	for name, quantity := range used {

@@ -54,18 +54,17 @@ func podTracks(name corev1.ResourceName) bool {
 	if strings.HasPrefix(s, corev1.ResourceHugePagesPrefix) || strings.HasPrefix(s, corev1.ResourceRequestsHugePagesPrefix) {
 		return true
 	}
-	// Of extended resources there is never less than is requested, so only requests are limited.
+	// Extended resources cannot be overcommitted, so only their requests are limited.
 	return strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix) &&
 		(!native(name) || strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix+resourcev1.ResourceDeviceClassPrefix))
 }
 
-// native resources are Kubernetes' own: without a domain, or in *kubernetes.io.
+// native reports whether a resource is Kubernetes' own: without a domain, or in *kubernetes.io.
 func native(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// extended resources are those that others name, such as example.com/gpu, or that stand for a
-// class of devices.
+// extended reports whether a resource is an extended one, such as example.com/gpu, or stands for a class of devices.
 func extended(name corev1.ResourceName) bool {
 	if strings.HasPrefix(string(name), resourcev1.ResourceDeviceClassPrefix) {
 		return true
@@ -87,8 +86,8 @@ func podUsage(pod *corev1.Pod, now time.Time) corev1.ResourceList {
 	return usage
 }
 
-// Ended tells that a pod takes nothing but its place in storage: it has run to its end, or should
-// have been gone by now, so that a node that is lost does not keep its quota.
+// Ended reports whether a pod uses nothing but storage in the API: it has run to completion, or should be gone by now,
+// so that pods on a lost node do not occupy quota.
 func Ended(pod *corev1.Pod, now time.Time) bool {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return true
@@ -100,7 +99,7 @@ func Ended(pod *corev1.Pod, now time.Time) bool {
 	return now.After(pod.DeletionTimestamp.Add(grace))
 }
 
-// compute is what requests and limits take, by the names of quotas.
+// compute returns the usage of requests and limits, under the names in quotas.
 func compute(requests, limits corev1.ResourceList) corev1.ResourceList {
 	usage := corev1.ResourceList{corev1.ResourcePods: count(1)}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
@@ -122,8 +121,8 @@ func compute(requests, limits corev1.ResourceList) corev1.ResourceList {
 	return usage
 }
 
-// podConstraints wants every container to say how much CPU and memory it takes where these are
-// limited. It is so for these two alone.
+// podConstraints requires every container to set the CPU and memory values that are limited. Only these two are
+// required.
 func podConstraints(required []corev1.ResourceName, pod *corev1.Pod) error {
 	if resourcehelper.IsPodLevelResourcesSet(pod) {
 		return nil

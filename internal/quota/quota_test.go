@@ -36,7 +36,7 @@ func list(text string) corev1.ResourceList {
 	return l
 }
 
-// TestUsage is of the kinds that the tests of admission, and those against upstream, leave out.
+// TestUsage covers kinds that the tests of admission and the comparisons with upstream leave out.
 func TestUsage(t *testing.T) {
 	gold := "gold"
 	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
@@ -77,7 +77,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestShared: measuring changes no object, whatever is behind its quantities.
+// TestShared: measuring modifies no object, even one with large quantities.
 func TestShared(t *testing.T) {
 	large := list("cpu=1.00000000000000000000 memory=92233720368547758070000")
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Overhead: large, Containers: []corev1.Container{

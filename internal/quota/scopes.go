@@ -25,7 +25,7 @@ func podInScope(r *corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bo
 	return false
 }
 
-// selects applies a requirement to a value, which is not there when it is empty.
+// selects applies a requirement to a value; an empty value counts as absent.
 func selects(r *corev1.ScopedResourceSelectorRequirement, value string) bool {
 	switch r.Operator {
 	case corev1.ScopeSelectorOpIn:
@@ -40,7 +40,7 @@ func selects(r *corev1.ScopedResourceSelectorRequirement, value string) bool {
 	return false
 }
 
-// bounded pods may only run for so long.
+// bounded reports whether a pod has an active deadline.
 func bounded(pod *corev1.Pod) bool {
 	return pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0
 }
@@ -66,7 +66,7 @@ func asksNothing(r *corev1.ResourceRequirements) bool {
 	return true
 }
 
-// crossNamespace tells whether a pod wants to be near, or far from, pods of other namespaces.
+// crossNamespace reports whether a pod's affinity refers to pods of other namespaces.
 func crossNamespace(a *corev1.Affinity) bool {
 	if a == nil {
 		return false

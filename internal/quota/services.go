@@ -36,7 +36,7 @@ func serviceUsage(svc *corev1.Service) corev1.ResourceList {
 		ports = len(svc.Spec.Ports)
 	case corev1.ServiceTypeLoadBalancer:
 		balancers = 1
-		// By the intent: ports may not have been given out yet.
+		// By the spec, since ports may not be allocated yet.
 		given := svc.Spec.AllocateLoadBalancerNodePorts
 		for _, p := range svc.Spec.Ports {
 			if given == nil || *given || p.NodePort != 0 {
@@ -52,7 +52,7 @@ func serviceUsage(svc *corev1.Service) corev1.ResourceList {
 	}
 }
 
-// ofClass stands in the names of limits on the claims of one storage class.
+// ofClass is part of the names of limits on the claims of one storage class.
 const ofClass = ".storageclass.storage.k8s.io/"
 
 func claimEvaluator() Evaluator {
@@ -111,8 +111,7 @@ func whole(q resource.Quantity) resource.Quantity {
 	return q
 }
 
-// claimInClass tells whether a requirement selects any of the attribute classes that a claim has,
-// had or will have.
+// claimInClass reports whether a requirement selects any of a claim's past, current or future attribute classes.
 func claimInClass(r *corev1.ScopedResourceSelectorRequirement, claim *corev1.PersistentVolumeClaim) bool {
 	var classes []string
 	add := func(name *string) {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// unshared returns the pod, or a copy when one of its quantities does not fit 64 bits: those are
-// behind pointers, and the sums of component-helpers would be written into the pod.
+// unshared returns the pod, or a copy if one of its quantities does not fit in 64 bits: those are behind pointers, and
+// component-helpers would write its sums into the pod.
 func unshared(pod *corev1.Pod) *corev1.Pod {
 	spec, status := &pod.Spec, &pod.Status
 	large := anyLarge(spec.Overhead) || spec.Resources != nil && anyLarge(spec.Resources.Requests, spec.Resources.Limits) ||
@@ -39,7 +39,7 @@ func anyLarge(lists ...corev1.ResourceList) bool {
 	return false
 }
 
-// isLarge tells whether copies of a quantity share what is behind a pointer.
+// isLarge reports whether copies of a quantity share memory.
 func isLarge(q resource.Quantity) bool {
 	if _, ok := q.AsInt64(); ok {
 		return false

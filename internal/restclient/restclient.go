@@ -1,4 +1,4 @@
-// Package restclient sets up client-go's REST clients for the packages that speak to a server.
+// Package restclient sets up client-go's REST clients for the packages that need a server.
 package restclient
 
 import (
@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// Clients makes one REST client for each group-version; all share an HTTP client and a rate
-// limit. It is safe for concurrent use.
+// Clients makes one REST client per group-version; all share an HTTP client and a rate limit. It is safe for concurrent
+// use.
 type Clients struct {
 	config *rest.Config
 	http   *http.Client
@@ -91,7 +91,7 @@ func (c *Clients) For(gv schema.GroupVersion) (rest.Interface, error) {
 	return made, nil
 }
 
-// withoutYAML leaves out what nobody asks for: a server that answers so could make aliases expand to anything.
+// withoutYAML drops YAML, which no client requests: a server's aliases could expand to any size.
 type withoutYAML struct{ runtime.NegotiatedSerializer }
 
 // SupportedMediaTypes implements runtime.NegotiatedSerializer.
@@ -101,8 +101,8 @@ func (s withoutYAML) SupportedMediaTypes() []runtime.SerializerInfo {
 	})
 }
 
-// Encode returns obj on the wire and its content type: what the config asks for, or JSON for a
-// type that has no protobuf form. obj may be shared; it is not changed.
+// Encode returns obj encoded, and its content type: that of the config, or JSON for a type without a protobuf form. obj
+// may be shared; it is not modified.
 func (c *Clients) Encode(obj runtime.Object, gv schema.GroupVersion) ([]byte, string, error) {
 	media := c.media
 	if _, ok := obj.(runtime.ProtobufMarshaller); !ok && media == runtime.ContentTypeProtobuf {
@@ -117,7 +117,7 @@ func (c *Clients) Encode(obj runtime.Object, gv schema.GroupVersion) ([]byte, st
 	return data, media, err
 }
 
-// shallow copies as much of an object as encoders change: they write the kind into it.
+// shallow copies as much of an object as encoders modify: they write the kind into it.
 func shallow(obj runtime.Object) runtime.Object {
 	if u, ok := obj.(runtime.Unstructured); ok {
 		return u.DeepCopyObject()

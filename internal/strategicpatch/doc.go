@@ -1,8 +1,7 @@
-// Package strategicpatch applies strategic merge patches in memory and time that grow with the patch and the
-// object and hardly faster.
+// Package strategicpatch applies strategic merge patches in memory and time roughly proportional to the patch and the
+// object.
 //
-// What comes out, and the words of errors, are those of k8s.io/apimachinery/pkg/util/strategicpatch, whose
-// reading of struct tags it uses. But that package searches lists from their beginning for every item, and
-// sorts them by such searches: an order of 4,000 items takes it half a minute. It also panics at lists of
-// nulls and at merge keys that are objects, which are ErrUnmergeable here.
+// Results and error texts are those of k8s.io/apimachinery/pkg/util/strategicpatch, whose parsing of struct tags it
+// uses. But that package searches lists linearly for every item, even while sorting: ordering 4,000 items takes half a
+// minute. It also panics on lists of nulls and on merge keys that are objects, which are ErrUnmergeable here.
 package strategicpatch

@@ -18,7 +18,7 @@ import (
 type list struct {
 	items    strategicpatch.LookupPatchMeta
 	strategy string
-	key      string // the field of its items by which they are told apart; empty for scalars
+	key      string // the field that identifies its items; empty for scalars
 }
 
 func lookUp(schema strategicpatch.LookupPatchMeta, field string) (list, error) {
@@ -30,7 +30,7 @@ func lookUp(schema strategicpatch.LookupPatchMeta, field string) (list, error) {
 	return list{items: items, strategy: strategy, key: meta.GetPatchMergeKey()}, err
 }
 
-// ordered merges the lists whose order a patch sets, and takes them out of the patch.
+// ordered merges the lists whose order a patch sets, and removes them from the patch.
 func (m *merging) ordered(into, changes map[string]any, schema strategicpatch.LookupPatchMeta) error {
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
 		if !strings.HasPrefix(key, orderPrefix) {
@@ -105,7 +105,7 @@ func listIn(of map[string]any, field string) (l []any, found bool, err error) {
 	return l, true, nil
 }
 
-// inOrder tells whether the items of a patch are in the order that it sets.
+// inOrder reports whether the items of a patch are in the order that it sets.
 func (l list) inOrder(change, order []any) error {
 	if len(order) == 0 || len(change) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (l list) inOrder(change, order []any) error {
 	return nil
 }
 
-// same tells whether two items are one.
+// same reports whether two items have the same identity.
 func (l list) same(a, b any) (bool, error) {
 	if l.key == "" {
 		return equal(a, b)
@@ -156,7 +156,7 @@ func (l list) same(a, b any) (bool, error) {
 	return equal(x, y)
 }
 
-// keyOf is what an item is told apart by; that may be anything.
+// keyOf returns the key of an item, which may be any value.
 func (l list) keyOf(item any) (any, error) {
 	object, ok := item.(map[string]any)
 	if !ok {
@@ -184,7 +184,7 @@ func equal(a, b any) (bool, error) {
 	return hashable(a) && hashable(b) && a == b, nil
 }
 
-// splitDeleted takes the items apart that a patch deletes.
+// splitDeleted separates the items that a patch deletes.
 func splitDeleted(items []any) (kept, deleted []any, err error) {
 	for _, v := range items {
 		item, ok := v.(map[string]any)
@@ -260,7 +260,7 @@ func (m *merging) merge(l list, now, change []any, deletes bool) ([]any, error) 
 	return m.arrange(l, kind, parts{fromPatch, change, fromServer, now})
 }
 
-// direct does what items of a patch tell to do with others, and returns what is left of both lists.
+// direct carries out the directives among the items of a patch, and returns what is left of both lists.
 func (m *merging) direct(l list, now, change []any) (kept, rest []any, err error) {
 	rest = []any{}
 	var deleted []any
@@ -296,8 +296,8 @@ func (m *merging) direct(l list, now, change []any) (kept, rest []any, err error
 	return m.delete(l, now, deleted), rest, nil
 }
 
-// delete takes the items with the given keys out of a list, in its memory. The places that become free hold what
-// taking out one by one leaves there: the order of the whole memory counts, where the patch sets one.
+// delete removes the items with the given keys from a list, in place. The freed places hold what removing one by one
+// would leave there, because the whole memory counts if the patch sets an order.
 func (m *merging) delete(l list, now, keys []any) []any {
 	if len(keys) == 0 {
 		return now
@@ -387,8 +387,7 @@ func without(now, deleted []any) []any {
 	return kept
 }
 
-// deduplicate takes out the scalars that are there before, in a list's memory: the last one takes the place of
-// each.
+// deduplicate removes repeated scalars from a list, in place, by moving the last one into each freed place.
 func (m *merging) deduplicate(s []any) []any {
 	at := make(map[any]*indices, len(s))
 	for i, v := range s {
@@ -396,14 +395,14 @@ func (m *merging) deduplicate(s []any) []any {
 		if at[v] == nil {
 			at[v] = &indices{}
 		}
-		*at[v] = append(*at[v], i) // which is in order, as a heap wants it
+		*at[v] = append(*at[v], i) // ascending, so a valid heap
 	}
 	for i := 0; i < len(s); i++ {
 		for same := at[s[i]]; len(*same) > 0; {
 			m.steps++
 			next := heap.Pop(same).(int)
 			if next <= i || next >= len(s) || s[next] != s[i] {
-				continue // somebody else is there by now
+				continue // another one is there by now
 			}
 			last := len(s) - 1
 			moved := s[last]
@@ -432,7 +431,7 @@ func (p *indices) Pop() any {
 	return v
 }
 
-// partition takes apart what of a list is in another one and what is not.
+// partition separates the items of a list that are in another one from those that are not.
 func (m *merging) partition(l list, merged, by []any) (in, out []any, err error) {
 	in, out = make([]any, 0, len(merged)), make([]any, 0, len(merged))
 	at, bad := map[any]bool{}, -1
@@ -476,11 +475,11 @@ func (m *merging) partition(l list, merged, by []any) (in, out []any, err error)
 	return in, out, nil
 }
 
-// parts are the items of a list that a patch speaks of and the others, and lists that have their order.
+// parts are the items of a list that a patch mentions and the others, with the lists that define their order.
 type parts struct{ patch, patchOrder, server, serverOrder []any }
 
-// arrange puts the parts of a list in order and together: an item of the object comes before one of the patch if
-// it did so in the object.
+// arrange sorts and joins the parts of a list: an item of the object comes before one of the patch if it did so in the
+// object.
 func (m *merging) arrange(l list, kind reflect.Kind, p parts) ([]any, error) {
 	patch, err := m.sort(l, kind, p.patch, p.patchOrder)
 	if err != nil {
@@ -505,7 +504,7 @@ func (m *merging) arrange(l list, kind reflect.Kind, p parts) ([]any, error) {
 	return append(append(all, patch...), server...), nil
 }
 
-// sort puts items into an order, but for those that it does not have, and those that a patch deletes behind them.
+// sort sorts items by an order, except those that are not in it; items that a patch deletes come last.
 func (m *merging) sort(l list, kind reflect.Kind, items, order []any) ([]any, error) {
 	var deleted []any
 	if kind == reflect.Map {
@@ -531,7 +530,8 @@ func (m *merging) sort(l list, kind reflect.Kind, items, order []any) ([]any, er
 		}
 		sorted[i] = placed{v, place}
 	}
-	// Upstream's idea of less is none for what has no place, so that the algorithm tells where it comes to stand.
+	// Upstream's less function is inconsistent for items without a place, so their position depends on the sorting
+	// algorithm.
 	sort.SliceStable(sorted, func(i, j int) bool {
 		m.steps++
 		return sorted[i].at < 0 || sorted[j].at < 0 || sorted[i].at < sorted[j].at
@@ -543,7 +543,7 @@ func (m *merging) sort(l list, kind reflect.Kind, items, order []any) ([]any, er
 	return append(all, deleted...), nil
 }
 
-// places tells where in a list the first item with each identity is.
+// places returns the index of the first item with each identity in a list.
 func (m *merging) places(l list, kind reflect.Kind, items []any) map[any]int {
 	at := make(map[any]int, len(items))
 	for i, v := range items {
@@ -556,10 +556,10 @@ func (m *merging) places(l list, kind reflect.Kind, items []any) map[any]int {
 	return at
 }
 
-// nobody is the identity of what cannot be compared, which has no place.
+// nobody is the identity of items that cannot be compared, which have no place.
 type nobody struct{ *int }
 
-// identity is what an item is told apart by, whatever it is.
+// identity returns a comparable identity of any item.
 func (l list) identity(kind reflect.Kind, item any) any {
 	id := item
 	if kind == reflect.Map {

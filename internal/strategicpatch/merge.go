@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// ErrUnmergeable: a list that merges has items that cannot be told apart.
+// ErrUnmergeable means that a merged list has items that cannot be identified.
 var ErrUnmergeable = errors.New("items of lists that merge cannot be null, and their merge keys must be text, numbers or booleans")
 
-// What a patch says beside values.
+// The directives of a patch.
 const (
 	directive    = "$patch"
 	retainKeys   = "$retainKeys"
@@ -27,8 +27,8 @@ const (
 	orderPrefix  = "$setElementOrder"
 )
 
-// Merge merges changes into an object and returns the outcome. Both are used up. kind is a pointer to a struct
-// whose tags tell how lists merge. It ends with ctx, whose error it then returns.
+// Merge merges changes into an object and returns the result. Neither argument may be used afterwards. kind is a
+// pointer to a struct whose tags define how lists merge. If ctx ends, Merge returns its error.
 func Merge(ctx context.Context, object, changes map[string]any, kind any) (map[string]any, error) {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(kind)
 	if err != nil {
@@ -41,7 +41,7 @@ func Merge(ctx context.Context, object, changes map[string]any, kind any) (map[s
 	return m.object(object, changes, schema)
 }
 
-// MergeJSON is Merge for documents.
+// MergeJSON is Merge for JSON documents.
 func MergeJSON(ctx context.Context, document, patch []byte, kind any) ([]byte, error) {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(kind)
 	if err != nil {
@@ -69,7 +69,7 @@ func orEmpty(document []byte) []byte {
 // merging is one merge.
 type merging struct {
 	ctx   context.Context //nolint:containedctx // of the one call
-	steps int             // items looked at, for tests of how the work grows
+	steps int             // items visited, for tests of the complexity
 }
 
 // object merges changes into an object.
@@ -96,7 +96,7 @@ func (m *merging) object(into, changes map[string]any, schema strategicpatch.Loo
 	if err := m.ordered(into, changes, schema); err != nil {
 		return nil, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(changes)) { // in some order, for what is deleted from a list and added to it
+	for _, key := range slices.Sorted(maps.Keys(changes)) { // fixed order, for list deletions and additions
 		if err := m.field(into, key, changes[key], schema); err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func retain(object, changes map[string]any) error {
 	return nil
 }
 
-// target returns the field that a directive for it, such as $setElementOrder/field, is about.
+// target returns the field of a directive such as $setElementOrder/field.
 func target(key, prefix string, malformed error) (string, error) {
 	if before, field, ok := strings.Cut(key, "/"); ok && before == prefix {
 		return field, nil
@@ -194,7 +194,7 @@ func (m *merging) structure(now, change map[string]any, within strategicpatch.Lo
 	return m.object(now, change, within)
 }
 
-// set sets a field to what there is to a value without directives, if anything.
+// set sets a field to a value without its directives, if anything is left of it.
 func set(into map[string]any, key string, value any) {
 	if value, keep := withoutDirectives(value); keep {
 		into[key] = value
@@ -203,7 +203,7 @@ func set(into map[string]any, key string, value any) {
 	delete(into, key)
 }
 
-// withoutDirectives takes what is not a value out of a part of a patch that meets nothing.
+// withoutDirectives removes the directives from a part of a patch that has no counterpart in the object.
 func withoutDirectives(value any) (any, bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -228,7 +228,7 @@ func withoutDirectives(value any) (any, bool) {
 	return value, true
 }
 
-// discardNulls takes the fields that are null out of a part of a patch that meets nothing.
+// discardNulls removes null fields from a part of a patch that has no counterpart in the object.
 func discardNulls(value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -246,7 +246,7 @@ func discardNulls(value any) {
 	}
 }
 
-// strategyOf is how a field merges, whatever it retains.
+// strategyOf returns how a field merges, regardless of retainKeys.
 func strategyOf(meta strategicpatch.PatchMeta) (string, error) {
 	strategies := meta.GetPatchStrategies()
 	rest := slices.DeleteFunc(slices.Clone(strategies), func(s string) bool { return s == "retainKeys" })

@@ -15,7 +15,7 @@ import (
 	upstream "k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// chance makes random pods, or patches of them, of few names, so that they often meet.
+// chance makes random pods, or patches of them, with few names, so that they often match.
 type chance struct {
 	*rand.Rand
 	patch bool
@@ -35,7 +35,7 @@ func (c chance) list(most int, item func() any) []any {
 
 func (c chance) name() any { return c.of("a", "b", "c", "d", "e", "f") }
 
-// items are those of a list that merges by a key.
+// items returns the items of a list that merges by a key.
 func (c chance) items(key string, keys func() any, fill func(item map[string]any)) []any {
 	return c.list(5, func() any {
 		item := map[string]any{key: keys()}
@@ -59,7 +59,7 @@ func (c chance) items(key string, keys func() any, fill func(item map[string]any
 	})
 }
 
-// put sets a field, in a patch sometimes to something else, or with directives.
+// put sets a field; in a patch sometimes to another type, or with directives.
 func (c chance) put(object map[string]any, field, key string, value any) {
 	if c.one(3) {
 		return
@@ -166,14 +166,14 @@ func document(s string) map[string]any {
 	return m
 }
 
-// answers are what upstream makes of a patch: as there are patches whose outcome there depends on the order in which
-// Go's maps are walked, all that it comes to in some attempts.
+// answers holds upstream's results for a patch: since some depend on the iteration order of Go's maps, all results of
+// several attempts.
 type answers struct {
 	outcomes, failed map[string]bool
-	panicked         bool // it did not survive one
+	panicked         bool // in one attempt
 }
 
-// theirs tries a patch some times, and more often as long as the answer that is looked for does not come.
+// theirs tries a patch several times, and more often until it gives the wanted result.
 func theirs(object, patch string, exact bool, found func(answers) bool) answers {
 	a := answers{outcomes: map[string]bool{}, failed: map[string]bool{}}
 	for n := 0; n < 6 || n < 1000 && !found(a); n++ {
@@ -198,7 +198,7 @@ func theirs(object, patch string, exact bool, found func(answers) bool) answers 
 	return a
 }
 
-// exactly copies a value so that no list has room behind it, as those have that come from objects.
+// exactly copies a value such that no list has spare capacity, like lists that come from objects.
 func exactly(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -215,7 +215,7 @@ func exactly(v any) any {
 	return v
 }
 
-// compare holds a merge to upstream's.
+// compare compares a merge with upstream's.
 func compare(t *testing.T, object, patch string, exact bool) {
 	t.Helper()
 	o := document(object)
@@ -230,7 +230,7 @@ func compare(t *testing.T, object, patch string, exact bool) {
 		case err == nil:
 			return a.outcomes[text(merged)]
 		case errors.Is(err, ErrUnmergeable):
-			return true // which upstream would not survive, or not well
+			return true // upstream would panic or misbehave
 		}
 		return a.failed[err.Error()]
 	})
@@ -243,7 +243,7 @@ func compare(t *testing.T, object, patch string, exact bool) {
 	}
 }
 
-// TestAsUpstream holds merges to upstream's, with its words.
+// TestAsUpstream compares merges with upstream's, including error texts.
 func TestAsUpstream(t *testing.T) {
 	c := chance{Rand: rand.New(rand.NewPCG(9, 10))}
 	for i := range 2000 {
@@ -278,8 +278,8 @@ func TestScalarsAsUpstream(t *testing.T) {
 	}
 }
 
-// FuzzMergeJSON: no patch makes a merge panic or come to something that is not JSON. What is no object of the kind
-// is not held to upstream's, which is not asked to merge it.
+// FuzzMergeJSON: no patch makes a merge panic or return invalid JSON. Documents that are not objects of the kind are
+// not compared with upstream, which never merges them.
 func FuzzMergeJSON(f *testing.F) {
 	c := chance{Rand: rand.New(rand.NewPCG(13, 14))}
 	for range 50 {
@@ -296,7 +296,7 @@ func FuzzMergeJSON(f *testing.F) {
 	})
 }
 
-// many are n items with names in some order, and a list of these names.
+// many returns n items with names in some order, and a list of these names.
 func many(n int, name func(i int) int) (items, order []any) {
 	for i := range n {
 		of := fmt.Sprintf("v%06d", name(i))
@@ -306,7 +306,7 @@ func many(n int, name func(i int) int) (items, order []any) {
 	return items, order
 }
 
-// TestGrowth counts the items that are looked at: a bit more than in proportion to the lists, however they meet.
+// TestGrowth: the number of visited items grows only slightly faster than the lists, however they match.
 func TestGrowth(t *testing.T) {
 	patches := map[string]func(n int) map[string]any{
 		"same order":    func(n int) map[string]any { return ordered(many(n, func(i int) int { return i })) },
@@ -370,7 +370,7 @@ func ordered(items, order []any) map[string]any {
 	return map[string]any{"env": items, "$setElementOrder/env": order}
 }
 
-// TestUnmergeable: what upstream panics at is refused.
+// TestUnmergeable: patches at which upstream panics are rejected.
 func TestUnmergeable(t *testing.T) {
 	for _, patch := range []string{
 		`{"spec":{"imagePullSecrets":[null]}}`, `{"metadata":{"$setElementOrder/finalizers":[{}]}}`,

@@ -1,4 +1,4 @@
-// Package testcluster serves a cluster over TLS inside a test, for tests of programs that know it by a kubeconfig alone.
+// Package testcluster serves a cluster over TLS inside a test, for tests of programs that use only a kubeconfig.
 package testcluster
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// Serve runs a cluster until the test ends and returns the path of a kubeconfig that leads there as its administrator,
-// by a token.
+// Serve runs a cluster until the test ends, and returns it with the path of a kubeconfig for its administrator, who
+// authenticates with a token.
 func Serve(t testing.TB, o cluster.Options) (config string, c *cluster.Cluster) {
 	t.Helper()
 	const secret = "s3cr3t"

@@ -1,5 +1,5 @@
-// Package testserver runs a real API server of the core kinds inside a test, in memory and without
-// sockets, for tests of packages that speak to one.
+// Package testserver runs a real API server of the core kinds inside a test, in memory and without sockets, for tests
+// of clients.
 package testserver
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// Start runs a server that allows everything until the test ends, and returns the way to it and its
+// Start runs a server that allows everything until the test ends, and returns a configuration for clients and its
 // registry. Its identifiers are the same in every run.
 func Start(t testing.TB) (*rest.Config, *registry.Registry) {
 	t.Helper()

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Diff lists where two answers differ, a line for each place.
+// Diff lists the differences between two answers, one per line.
 func Diff(want, got Answer) []string {
 	var lines []string
 	diff("code", want.Code, got.Code, &lines)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// headers are those that belong to what is compared.
+// headers returns the headers that are compared.
 func headers(h http.Header) map[string]string {
 	out := map[string]string{}
 	for _, name := range []string{"Allow", "Content-Type", "Retry-After", "Warning", "X-Content-Type-Options", "Www-Authenticate", "Location", "Cache-Control"} {
@@ -26,7 +26,7 @@ var (
 	version   = regexp.MustCompile(`(resourceVersion\\*":\\*")\d+`)
 	// The ages that tables of objects show.
 	age = regexp.MustCompile(`^\d+[smhdy](\d+[smh])?$`)
-	// What tables make names of, to be generated: "A_" and "ns-".
+	// Generated names in tables of requests begin with "A_" or "ns-".
 	generated = regexp.MustCompile(`\b(A_|ns-)[a-z0-9]{5}\b`)
 )
 
@@ -58,8 +58,8 @@ func maskText(s string) string {
 	return s
 }
 
-// owned moves the managed fields of objects to where they are not left out. Their order depends
-// on the second of each write, and that of conflicts on upstream's chance.
+// owned moves the managed fields of objects to where they are not masked. Their order depends on the second of each
+// write, and that of conflicts is random upstream.
 func owned(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -84,7 +84,7 @@ func owned(v any) any {
 	return v
 }
 
-// maskObject also masks by the names of fields. Field ownership is left out.
+// maskObject also masks fields by name, and removes field ownership.
 func maskObject(m map[string]any) map[string]any {
 	out := make(map[string]any, len(m))
 	for key, v := range m {

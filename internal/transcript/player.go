@@ -22,7 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
-// Answer is what a server says to one step, with everything masked that differs in every run.
+// Answer is a server's answer to one step, with everything that differs between runs masked.
 type Answer struct {
 	Step   string            `json:"step"`
 	Code   int               `json:"code"`
@@ -35,7 +35,7 @@ type Answer struct {
 type Player struct {
 	transport http.RoundTripper
 	host      string // such as https://127.0.0.1:6443
-	token     string // who asks where a step brings no token of its own
+	token     string // used by steps without a token of their own
 	variables map[string]any
 }
 
@@ -44,7 +44,7 @@ func NewPlayer(transport http.RoundTripper, host, token string) *Player {
 	return &Player{transport: transport, host: host, token: token, variables: map[string]any{}}
 }
 
-// Play sends one step, again if the step awaits an answer that caches may hold up.
+// Play sends one step, and repeats it if the step awaits an answer that caches may delay.
 func (p *Player) Play(ctx context.Context, s Step) (Answer, error) {
 	for try := 0; ; try++ {
 		a, err := p.once(ctx, s)
@@ -59,7 +59,7 @@ func (p *Player) Play(ctx context.Context, s Step) (Answer, error) {
 	}
 }
 
-// A server's authorizer may lag a moment behind what was written.
+// A server's authorizer may briefly lag behind writes.
 const (
 	awaitTries = 100
 	awaitEvery = 50 * time.Millisecond
@@ -124,7 +124,7 @@ func (p *Player) request(ctx context.Context, s Step) (*http.Request, error) {
 
 var reference = regexp.MustCompile(`\$\{[^}]+\}`)
 
-// expand puts in what earlier answers said, and repeats text for "${repeat N x}".
+// expand substitutes values of earlier answers, and repeats text for "${repeat N x}".
 func (p *Player) expand(text string) (string, error) {
 	var failed error
 	text = reference.ReplaceAllStringFunc(text, func(ref string) string {
@@ -151,7 +151,7 @@ func (p *Player) expand(text string) (string, error) {
 
 const protobufType = "application/vnd.kubernetes.protobuf"
 
-// toProtobuf turns the JSON of an object that names its type into protobuf.
+// toProtobuf converts the JSON of an object with a type into protobuf.
 func toProtobuf(data []byte) ([]byte, error) {
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
 	if err != nil {
@@ -160,7 +160,7 @@ func toProtobuf(data []byte) ([]byte, error) {
 	return runtime.Encode(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), obj)
 }
 
-// fromProtobuf also knows objects that are nothing but metadata.
+// fromProtobuf also decodes objects that are only metadata.
 func fromProtobuf(data []byte) (runtime.Object, error) {
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, metav1.AddMetaToScheme, metav1beta1.AddMetaToScheme} {
@@ -172,8 +172,8 @@ func fromProtobuf(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// decode makes of a body what JSON makes of it, whatever it is written in.
-// A watch is the list of its events.
+// decode decodes a body into the values of its JSON form, whatever its encoding. A watch becomes the list of its
+// events.
 func decode(contentType string, data []byte, watch bool) any {
 	switch {
 	case strings.HasPrefix(contentType, protobufType) && !strings.Contains(contentType, "stream=watch"):

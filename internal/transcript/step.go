@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// Step is one request of a table.
+// Step is one request in a file.
 type Step struct {
 	Name   string
-	Save   string // the variable that keeps the answer, if any
+	Save   string // the variable that stores the answer, if any
 	Method string
 	Path   string // with query
 	Header http.Header
 	Body   string
-	// Await, if not 0, is the status code that the step is repeated for; the pseudo-header
-	// "Await" sets it.
+	// Await, if not 0, is the status code until which the step is repeated; the pseudo-header "Await" sets it.
 	Await int
 	// Owners keeps the managed fields of objects in the answer.
 	Owners bool
@@ -29,7 +28,7 @@ func Parse(text string) ([]Step, error) {
 	seen := map[string]bool{}
 	owners := false
 	for i, part := range strings.Split("\n"+text, "\n## ") {
-		if i == 0 { // what stands before the first step is comment
+		if i == 0 { // text before the first step is a comment
 			owners = strings.Contains(part, "\n@owners\n")
 			continue
 		}

@@ -63,11 +63,11 @@ func TestPlay(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for name, text := range map[string]string{
-		"no request":   "## a\n",
-		"bad header":   "## a\nGET /\nnonsense\n",
-		"bad await":    "## a\nGET /\nAwait: x\n",
-		"twice named":  "## a\nGET /\n\n## a\nGET /\n",
-		"path missing": "## a\nGET\n",
+		"no request":     "## a\n",
+		"bad header":     "## a\nGET /\nnonsense\n",
+		"bad await":      "## a\nGET /\nAwait: x\n",
+		"duplicate name": "## a\nGET /\n\n## a\nGET /\n",
+		"path missing":   "## a\nGET\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if steps, err := transcript.Parse(text); err == nil {

@@ -1,6 +1,5 @@
-// Package upgrade speaks HTTP upgrades (RFC 9110, section 7.8) as a client and passes them on as a
-// proxy: after the answer the bytes of either side go to the other as they are, whatever the
-// protocol is.
+// Package upgrade performs HTTP upgrades (RFC 9110, section 7.8) as a client and forwards them as a proxy: after the
+// response, bytes are copied unchanged in both directions, whatever the protocol.
 //
-// Everything that copies ends with its context and closes both connections before it returns.
+// Every copy ends with its context and closes both connections before it returns.
 package upgrade

@@ -17,15 +17,15 @@ import (
 
 const (
 	dialTimeout = 30 * time.Second
-	// answerTimeout is how long the other side may take to answer the request for an upgrade.
+	// answerTimeout is how long the other side may take to answer an upgrade request.
 	answerTimeout = 30 * time.Second
-	// linger is how long a side may go on when the other has ended.
+	// linger is how long one side may continue after the other has ended.
 	linger = time.Second
 	// maxRefusal bounds the body of a refusal.
 	maxRefusal = 64 << 10
 )
 
-// Wanted tells whether a request asks for an upgrade.
+// Wanted reports whether a request is an upgrade request.
 func Wanted(r *http.Request) bool {
 	for _, values := range r.Header.Values("Connection") {
 		for value := range strings.SplitSeq(values, ",") {
@@ -37,11 +37,11 @@ func Wanted(r *http.Request) bool {
 	return false
 }
 
-// Backend is where a request goes on to.
+// Backend is the server to which a request is forwarded.
 type Backend struct {
-	// URL with scheme http or https, path and query.
+	// URL has the scheme http or https, and a path and query.
 	URL *url.URL
-	// TLS is for https; nil verifies by the system's authorities.
+	// TLS is for https; nil verifies with the system's authorities.
 	TLS *tls.Config
 }
 
@@ -72,18 +72,18 @@ func (b Backend) Dial(ctx context.Context) (net.Conn, error) {
 	return secure, nil
 }
 
-// Refused is an answer that is no upgrade.
+// Refused is a response that is not an upgrade.
 type Refused struct {
 	Code   int
 	Header http.Header
-	// Text is the answer's body, or what the code means if there is none.
+	// Text is the response body, or the text of the status code if there is none.
 	Text string
 }
 
 // Error implements error.
 func (r *Refused) Error() string { return strings.TrimSpace(r.Text) }
 
-// Write passes the answer on.
+// Write forwards the response.
 func (r *Refused) Write(w http.ResponseWriter) {
 	for _, name := range []string{"Content-Type", "Retry-After"} {
 		if v := r.Header.Get(name); v != "" {
@@ -94,8 +94,8 @@ func (r *Refused) Write(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, r.Text) // a client that is gone is no error of ours
 }
 
-// Ask connects to the backend and asks for an upgrade by the method and headers given. It returns
-// the answer's headers and the connection, which is that of the new protocol; or *Refused.
+// Ask connects to the backend and requests an upgrade with the given method and headers. It returns the response's
+// headers and the connection for the new protocol, or an error, which is a *Refused if the backend refused.
 func (b Backend) Ask(ctx context.Context, method string, header http.Header) (http.Header, net.Conn, error) {
 	conn, err := b.Dial(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (b Backend) Ask(ctx context.Context, method string, header http.Header) (ht
 		_ = conn.SetDeadline(time.Time{})
 		return answer, &buffered{conn, reader}, nil
 	}
-	_ = conn.Close() // the error is the one that counts
+	_ = conn.Close() // the first error counts
 	var refused *Refused
 	if !errors.As(err, &refused) {
 		err = fmt.Errorf("error upgrading connection: %w", err)
@@ -122,7 +122,7 @@ func (b Backend) Ask(ctx context.Context, method string, header http.Header) (ht
 }
 
 func (b Backend) ask(conn net.Conn, method string, header http.Header) (http.Header, *bufio.Reader, error) {
-	// Only its fields are written: it has no body, and its context is the caller's.
+	// Only its fields are sent: it has no body, and its context is the caller's.
 	r := &http.Request{Method: method, URL: b.URL, Host: b.URL.Host, Header: header, ProtoMajor: 1, ProtoMinor: 1}
 	if err := r.Write(conn); err != nil {
 		return nil, nil, err
@@ -132,7 +132,7 @@ func (b Backend) ask(conn net.Conn, method string, header http.Header) (http.Hea
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = answer.Body.Close() }() // the connection is closed, or not HTTP's any more
+	defer func() { _ = answer.Body.Close() }() // the connection is closed, or no longer HTTP
 	if answer.StatusCode == http.StatusSwitchingProtocols {
 		return answer.Header, reader, nil
 	}
@@ -143,7 +143,7 @@ func (b Backend) ask(conn net.Conn, method string, header http.Header) (http.Hea
 	return nil, nil, refused
 }
 
-// buffered is a connection of which something may have been read already.
+// buffered is a connection with data that may already have been read.
 type buffered struct {
 	net.Conn
 	reader *bufio.Reader
@@ -151,7 +151,7 @@ type buffered struct {
 
 func (b *buffered) Read(p []byte) (int, error) { return b.reader.Read(p) }
 
-// CloseWrite says that nothing more is sent.
+// CloseWrite ends the sending direction.
 func (b *buffered) CloseWrite() error {
 	if half, ok := b.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -159,12 +159,12 @@ func (b *buffered) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// Proxy passes a request for an upgrade on to the backend, with its headers, and then the bytes of
-// either side to the other, until one side ends or the request's context does. An answer that is no
-// upgrade is passed on, too. An error says that nothing was answered.
+// Proxy forwards an upgrade request to the backend, with its headers, and then copies bytes in both directions until
+// one side or the request's context ends. A response that is not an upgrade is forwarded too. An error means that the
+// client was sent nothing.
 func (b Backend) Proxy(w http.ResponseWriter, r *http.Request) error {
 	header := r.Header.Clone()
-	header.Del("Authorization") // is for us
+	header.Del("Authorization") // is meant for this server
 	answer, backend, err := b.Ask(r.Context(), r.Method, header)
 	var refused *Refused
 	switch {
@@ -186,7 +186,7 @@ func (b Backend) Proxy(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// writeHead tells a hijacked client that the protocol is switched.
+// writeHead sends a hijacked client the response that switches protocols.
 func writeHead(client net.Conn, header http.Header) error {
 	var b strings.Builder
 	b.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
@@ -208,13 +208,13 @@ func Hijack(w http.ResponseWriter) (net.Conn, error) {
 	return &buffered{conn, buffer.Reader}, nil
 }
 
-// Join copies from each connection to the other until one of them ends, or ctx, and closes both. The
-// other side is left a moment to end, too, and what it still sends is read: a connection that is closed
-// with something unread may lose what was sent.
+// Join copies between the connections in both directions until one of them or ctx ends, and closes both. The other side
+// gets a moment to end too, and what it still sends is read: closing a connection with unread data may lose data that
+// was sent.
 func Join(ctx context.Context, a, b io.ReadWriteCloser) {
 	ended := make(chan io.ReadWriteCloser, 2)
 	pipe := func(to, from io.ReadWriteCloser) {
-		_, _ = io.Copy(to, from) // how a connection ends says nothing here: the protocol in it does
+		_, _ = io.Copy(to, from) // how a connection ends is up to the protocol in it
 		ended <- to
 		_, _ = io.Copy(io.Discard, from)
 	}
@@ -224,7 +224,7 @@ func Join(ctx context.Context, a, b io.ReadWriteCloser) {
 	select {
 	case to := <-ended:
 		if half, ok := to.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite() // who takes nothing more may still have something to say
+			_ = half.CloseWrite() // a side that receives nothing more may still send
 			await(ctx, &pipes)
 		}
 	case <-ctx.Done():

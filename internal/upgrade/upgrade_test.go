@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo switches to the protocol "echo" and sends back what it gets.
+// echo switches to the protocol "echo" and echoes its input.
 func echo(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") != "echo" || r.Header.Get("Authorization") != "" {
 		w.Header().Set("Retry-After", "7")
@@ -33,7 +33,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	// What comes with the head of the answer must not be lost.
+	// Data that arrives with the response headers must not be lost.
 	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n")
 	_, _ = io.Copy(conn, conn)
 }
@@ -105,7 +105,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAskEnds: a backend that does not answer is waited for no longer than the context says.
+// TestAskEnds: waiting for a backend that does not answer ends with the context.
 func TestAskEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,7 +137,7 @@ func TestProxy(t *testing.T) {
 	proxy, _ := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
 		ended <- upgrade.Backend{URL: backend, TLS: config}.Proxy(w, r)
 	})
-	// Asked here as a client by hand.
+	// The client's request is written by hand here.
 	conn, err := net.Dial("tcp", proxy.Host)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestProxy(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestProxyNeedsConnection: over HTTP/2, or in process, there is no connection to take over.
+// TestProxyNeedsConnection: over HTTP/2, or in process, there is no connection to hijack.
 func TestProxyNeedsConnection(t *testing.T) {
 	u, config := serve(t, true, echo)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)

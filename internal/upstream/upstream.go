@@ -1,5 +1,5 @@
-// Package upstream builds the programs of Kubernetes that the module conformance/upstream pins, for tests
-// that run them against keelson.
+// Package upstream builds the Kubernetes programs that the module conformance/upstream pins, for tests that run them
+// against keelson.
 package upstream
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Names of the programs. Etcd is that of tools/etcd.
+// Names of the programs. Etcd is built from tools/etcd.
 const (
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
@@ -22,25 +22,25 @@ const (
 	Scheduler         = "kube-scheduler"
 	Suite             = "e2e.test"
 
-	// What is in images of the suite, linked statically.
+	// Programs in the suite's images, linked statically.
 	Agnhost    = "agnhost"
 	NoNewPrivs = "nonewprivs"
 )
 
-// ErrUnknown: there is no such program.
+// ErrUnknown means that there is no such program.
 var ErrUnknown = errors.New("unknown program")
 
 // Kubernetes is one version of upstream's programs, built into the repository's bin directory. A build
 // takes minutes the first time; Go's build cache makes it seconds after that.
 type Kubernetes struct {
-	// Version is upstream's, such as v1.37.1.
+	// Version is upstream's version, such as v1.37.1.
 	Version string
 
 	root string
 }
 
-// Find finds the repository and the version that its module pins. The working directory is in
-// the repository, or in a module that requires it.
+// Find finds the repository and the version that its module pins. The working directory must be in the repository, or
+// in a module that requires it.
 func Find(ctx context.Context) (Kubernetes, error) {
 	root, err := list(ctx, "", "{{.Dir}}", "github.com/keelson-dev/keelson")
 	if err != nil {
@@ -64,11 +64,11 @@ func list(ctx context.Context, dir, format, module string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Build compiles a program, unless it is there and current, and returns its path.
+// Build compiles a program, unless it exists and is up to date, and returns its path.
 func (k Kubernetes) Build(ctx context.Context, name string) (string, error) {
 	var args []string
 	dir := filepath.Join(k.root, "conformance", "upstream")
-	// The linker takes gigabytes: not many at once.
+	// The linker takes gigabytes, so limit parallelism.
 	env := append(os.Environ(), "GOFLAGS=-p=2 "+os.Getenv("GOFLAGS"))
 	switch name {
 	case APIServer, ControllerManager, Kubectl, Kubelet, Scheduler:
@@ -92,23 +92,23 @@ func (k Kubernetes) Build(ctx context.Context, name string) (string, error) {
 	return k.Path(name), nil
 }
 
-// Dir is where the module cache keeps the source of the version.
+// Dir returns the module cache's directory with the source of the version.
 func (k Kubernetes) Dir(ctx context.Context) (string, error) {
 	return list(ctx, filepath.Join(k.root, "conformance", "upstream"), "{{.Dir}}", "k8s.io/kubernetes")
 }
 
-// Root is the repository's directory.
+// Root returns the repository's directory.
 func (k Kubernetes) Root() string { return k.root }
 
-// Path is where a program is built to.
+// Path returns where a program is built.
 func (k Kubernetes) Path(name string) string {
-	if name == Etcd { // it has a version of its own, and the tests of storage/etcd use it, too
+	if name == Etcd { // it has its own version, and the tests of storage/etcd use it too
 		return filepath.Join(k.root, "bin", name)
 	}
 	return filepath.Join(k.root, "bin", "kubernetes-"+k.Version, name)
 }
 
-// flags tell a program its version, which tests and servers ask for.
+// flags sets a program's version, which tests and servers check.
 func (k Kubernetes) flags() string {
 	const at = "k8s.io/component-base/version."
 	major, minor := "", ""

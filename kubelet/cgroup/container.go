@@ -4,34 +4,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	helpers "k8s.io/component-helpers/resource"
 
+	"github.com/keelson-dev/keelson/podspec/qos"
+
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/podspec/critical"
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// Machine is what the resources of containers depend on besides their pods.
+// Machine describes the machine, as far as containers' resources depend on it.
 type Machine struct {
-	// MemoryCapacity is the machine's memory in bytes. Burstable containers are weighed against it;
-	// with 0 they are treated as if they had asked for nothing.
+	// MemoryCapacity is the machine's memory in bytes. The OOM scores of burstable containers are relative to it; with
+	// 0 they are treated as if they requested nothing.
 	MemoryCapacity int64
 	// HugepageSizes are the sizes of huge pages whose use can be limited, such as "2MB".
 	HugepageSizes []string
-	// Unified is set with cgroup v2.
+	// Unified is set if the machine has cgroup v2.
 	Unified bool
-	// Swap is set when the use of swap can be limited. Containers get none then.
+	// Swap is set if the use of swap can be limited. Containers then get none.
 	Swap bool
-	// OOMGroup ends all processes of a container when one runs out of memory. It takes cgroup v2,
-	// and is what upstream does there by default.
+	// OOMGroup kills all processes of a container when one runs out of memory. It requires cgroup v2, where it is
+	// upstream's default.
 	OOMGroup bool
-	// Quotas say how CPU limits are enforced.
+	// Quotas sets how CPU limits are enforced.
 	Quotas Quotas
 }
 
-// Scores for the kernel's choice of whom to end when memory runs out.
+// OOM score adjustments.
 const (
 	guaranteedScore = -997
 	bestEffortScore = 1000
 )
 
-// Resources is what a runtime is told about the resources of one of a pod's containers.
+// Resources returns the resources of one of a pod's containers, for the runtime.
 func Resources(pod *corev1.Pod, container *corev1.Container, machine Machine) cri.Resources {
 	limits := container.Resources.Limits
 	cpuLimit, memoryLimit := *limits.Cpu(), *limits.Memory()
@@ -73,7 +77,7 @@ func Resources(pod *corev1.Pod, container *corev1.Container, machine Machine) cr
 	return out
 }
 
-// hugepageLimits limits pages of each size to what the container, or else its pod, may have of them.
+// hugepageLimits limits the huge pages of each size to the limit of the container, or else of its pod.
 func hugepageLimits(pod *corev1.Pod, container *corev1.Container, sizes []string) []cri.HugepageLimit {
 	limits := map[string]uint64{}
 	lists := []corev1.ResourceList{container.Resources.Limits}
@@ -94,14 +98,14 @@ func hugepageLimits(pod *corev1.Pod, container *corev1.Container, sizes []string
 	return out
 }
 
-// OOMScore is added to the score by which the kernel chooses whom to end when memory runs out: low for
-// guaranteed and node-critical pods, high for those that asked for nothing, and in between the lower
-// the more of the memory (in bytes) a container asked for.
+// OOMScore returns the OOM score adjustment of a container, by which the kernel chooses what to kill when memory runs
+// out: low in guaranteed and node-critical pods, high for containers without requests, and in between lower the more of
+// the machine's memory (in bytes) the container requests.
 func OOMScore(pod *corev1.Pod, container *corev1.Container, memory int64) int64 {
-	if nodeCritical(pod) {
+	if critical.ForNode(pod) {
 		return guaranteedScore
 	}
-	switch Class(pod) {
+	switch qos.Class(pod) {
 	case corev1.PodQOSGuaranteed:
 		return guaranteedScore
 	case corev1.PodQOSBestEffort:
@@ -111,7 +115,7 @@ func OOMScore(pod *corev1.Pod, container *corev1.Container, memory int64) int64 
 		if memory <= 0 {
 			return bestEffortScore
 		}
-		// Divided before it is multiplied where the product would not fit.
+		// Divide before multiplying where the product would overflow.
 		if request > (1<<63-1)/1000 {
 			return 1000 - request/memory*1000
 		}
@@ -119,7 +123,9 @@ func OOMScore(pod *corev1.Pod, container *corev1.Container, memory int64) int64 
 	}
 	share := unclaimedMemory(pod)
 	out := score(container.Resources.Requests.Memory().Value() + share)
-	if restartable(container) {
+	// For other containers the policy does not matter: a sidecar's score is no higher than that of the regular
+	// container with the smallest request.
+	if restart.Sidecar(container) {
 		least := int64(0)
 		for i := range pod.Spec.Containers {
 			request := pod.Spec.Containers[i].Resources.Requests.Memory().Value()
@@ -132,7 +138,7 @@ func OOMScore(pod *corev1.Pod, container *corev1.Container, memory int64) int64 
 	return min(max(out, 1000+guaranteedScore), bestEffortScore-1)
 }
 
-// unclaimedMemory is each container's share of what the pod asks for beyond what they ask for.
+// unclaimedMemory is each container's share of what the pod requests beyond the sum of its containers.
 func unclaimedMemory(pod *corev1.Pod) int64 {
 	if !helpers.IsPodLevelRequestsSet(pod) || pod.Spec.Resources.Requests.Memory().IsZero() {
 		return 0
@@ -143,21 +149,4 @@ func unclaimedMemory(pod *corev1.Pod) int64 {
 		return 0
 	}
 	return (pod.Spec.Resources.Requests.Memory().Value() - claimed.Memory().Value()) / containers
-}
-
-// restartable says of an init container that it is a sidecar. Of others it does not matter: their score
-// is no higher than that of the one that asked for the least.
-func restartable(container *corev1.Container) bool {
-	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
-
-// nodeCritical: the node does not work without the pod.
-func nodeCritical(pod *corev1.Pod) bool {
-	if pod.Spec.PriorityClassName != "system-node-critical" {
-		return false
-	}
-	source := pod.Annotations["kubernetes.io/config.source"]
-	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	const systemCritical = 2_000_000_000
-	return mirror || (source != "" && source != "api") || (pod.Spec.Priority != nil && *pod.Spec.Priority >= systemCritical)
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Prepare makes the cgroups of the root and of the classes and limits them. Ensure does so by itself
-// when it has not been done; calling it early tells early what is wrong.
+// Prepare creates the cgroups of the root and of the classes and sets their limits. Ensure does so if it has not been
+// done; calling Prepare first reports problems early.
 func (t *Tree) Prepare(context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,8 +45,8 @@ func (t *Tree) prepare() error {
 			return fmt.Errorf("making cgroup %s: %w", class.path, err)
 		}
 		if err := t.layout.limit(class.path, class.limits); err != nil {
-			// What pods use already may be above what they may use from now on: they are made to
-			// use less by eviction, and this must not keep them from running.
+			// Pods may already use more than the new limit. Reducing that is up to eviction; the failure must not stop
+			// the pods.
 			t.log.Warn("limiting a class of pods failed", "cgroup", class.path, "error", err)
 		}
 	}
@@ -55,8 +55,7 @@ func (t *Tree) prepare() error {
 	return nil
 }
 
-// adopt counts the burstable pods that there are already, of before a restart: their class must not
-// lose its weight meanwhile.
+// adopt counts the burstable pods left from before a restart, so that their class keeps its weight.
 func (t *Tree) adopt() {
 	class := path.Join(t.root, burstableName)
 	found, err := t.podsBelow(class)
@@ -71,8 +70,8 @@ func (t *Tree) adopt() {
 	}
 }
 
-// Ensure makes a pod's cgroup with the limits of its spec, or changes those of the one that there is,
-// and returns its path for the runtime. It is quick when nothing has changed.
+// Ensure creates a pod's cgroup with the limits of its spec, or updates an existing one, and returns its path for the
+// runtime. It is quick when nothing has changed.
 func (t *Tree) Ensure(ctx context.Context, pod *corev1.Pod) (string, error) {
 	if err := checkUID(pod.UID); err != nil {
 		return "", err
@@ -91,7 +90,7 @@ func (t *Tree) Ensure(ctx context.Context, pod *corev1.Pod) (string, error) {
 	}
 	err = t.layout.create(want.parent)
 	if err != nil {
-		t.lose() // somebody took away the classes, perhaps
+		t.lose() // perhaps somebody removed the classes
 		return "", fmt.Errorf("making cgroup %s: %w", want.parent, err)
 	}
 	if err := t.layout.limit(want.parent, want.limits); err != nil {
@@ -103,7 +102,7 @@ func (t *Tree) Ensure(ctx context.Context, pod *corev1.Pod) (string, error) {
 	return want.parent, nil
 }
 
-// admit makes room for a pod in its class, and says whether its cgroup is as wanted already.
+// admit adds a pod to its class, and reports whether its cgroup is already up to date.
 func (t *Tree) admit(uid types.UID, want applied) (known bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,8 +117,8 @@ func (t *Tree) admit(uid types.UID, want applied) (known bool, err error) {
 	return false, nil
 }
 
-// Weigh tells which pods run, for the weight of their class, where somebody else may have removed or
-// changed some. Pods that are not in the list do not count any more.
+// Weigh recomputes the weight of the burstable class from the pods that run, in case others were removed or changed
+// some other way. Pods not in the list no longer count.
 func (t *Tree) Weigh(pods []*corev1.Pod) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,7 +136,7 @@ func (t *Tree) Weigh(pods []*corev1.Pod) error {
 	return nil
 }
 
-// weigh writes the weight of the burstable class, if it is another, with the lock held.
+// weigh writes the weight of the burstable class if it changed. The lock is held.
 func (t *Tree) weigh() {
 	shares := t.burstableShares()
 	if !t.prepared || shares == t.shares {

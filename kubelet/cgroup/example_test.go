@@ -19,11 +19,11 @@ func Example() {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{web}}}
 
 	limits := cgroup.PodLimits(pod, cgroup.Quotas{})
-	fmt.Println(cgroup.Class(pod), limits.CPUShares, limits.Memory)
+	fmt.Println(limits.CPUShares, limits.Memory)
 
 	told := cgroup.Resources(pod, &web, cgroup.Machine{MemoryCapacity: 8 << 30})
 	fmt.Println(told.CPUShares, told.MemoryLimit, told.OOMScoreAdj)
 	// Output:
-	// Burstable 256 134217728
+	// 256 134217728
 	// 256 134217728 993
 }

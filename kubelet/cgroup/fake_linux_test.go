@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
 )
 
-// fakeMount makes a directory that stands for a mount of cgroup v2, or of v1 with these hierarchies.
-// The library writes to it as long as the test runs.
+// fakeMount makes a directory that stands in for a mount of cgroup v2, or of v1 with these hierarchies. The library
+// writes to it while the test runs.
 func fakeMount(t *testing.T, unified bool, hierarchies ...string) string {
 	t.Helper()
 	libcgroups.TestMode = true
@@ -44,7 +44,7 @@ func write(t *testing.T, file, data string) {
 	}
 }
 
-// files checks what is in the files of a directory; a missing file reads as nothing.
+// files checks the contents of files in a directory; a missing file counts as empty.
 func files(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	for name, value := range want {
@@ -92,7 +92,7 @@ func TestUnifiedFiles(t *testing.T) {
 		files(t, at(dir), map[string]string{"cgroup.subtree_control": handed})
 	}
 
-	// A pod that is resized gets other limits.
+	// A resized pod gets new limits.
 	larger := pod("g", container("a", list("cpu", "1", "memory", "128Mi"), list("cpu", "1", "memory", "128Mi")))
 	if _, err := c.Ensure(t.Context(), larger); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestLegacyFiles(t *testing.T) {
 		t.Error("a hierarchy that limits nothing has a cgroup")
 	}
 
-	// The class weighs what its pods weigh, also those of which nobody was told one by one.
+	// The weight of the class is the sum of its pods, including those not seen one by one.
 	if err := c.Weigh([]*corev1.Pod{burstable("b1"), burstable("b3"), burstable("b4"), guaranteed("g")}); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestLegacyFiles(t *testing.T) {
 	files(t, at("cpu,cpuacct", "burstable"), map[string]string{"cpu.shares": "2"})
 }
 
-// TestRestart: the class keeps its weight when a kubelet starts that has not heard of its pods yet.
+// TestRestart: the class keeps its weight when a kubelet starts that does not know its pods yet.
 func TestRestart(t *testing.T) {
 	for name, unified := range map[string]bool{"v1": false, "v2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestMissingControllers: what cannot be enforced is not, and the pod runs.
+// TestMissingControllers: limits that cannot be enforced are skipped, and the pod runs.
 func TestMissingControllers(t *testing.T) {
 	mount := fakeMount(t, false, "freezer", "systemd")
 	var warnings strings.Builder

@@ -44,7 +44,7 @@ func is(t *testing.T, dir string) bool {
 	return err == nil
 }
 
-// A pod's cgroups go with all below them, in whatever hierarchies and classes they are; others stay.
+// A pod's cgroups are removed with everything below them, in every hierarchy and class; others stay.
 func TestRemoveDirectories(t *testing.T) {
 	for name, hierarchies := range map[string][]string{"v2": {""}, "v1": {"cpu", "memory"}} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestRemoveDirectories(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, h := range hierarchies {
-				// What is above goes, too, as far as it is nobody else's.
+				// Parents are removed too, unless others use them.
 				if is(t, filepath.Join(mount, h, filepath.Dir(root))) || !is(t, filepath.Join(mount, h, filepath.Dir(filepath.Dir(root)), "neighbour")) {
 					t.Errorf("hierarchy %q: wrong cgroups are left", h)
 				}
@@ -95,7 +95,7 @@ func TestRemoveDirectories(t *testing.T) {
 	}
 }
 
-// What cannot be removed is tried again until it can, or nobody waits any more. Processes in it are ended.
+// Removal is retried until it succeeds or the context ends. Processes inside are killed.
 func TestRemoveWaits(t *testing.T) {
 	mount := fakeMount(t, true, "cpu")
 	c := newTree(t, mount, cgroup.Options{})
@@ -122,12 +122,12 @@ func TestRemoveWaits(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		case <-time.After(5 * time.Millisecond):
-			_ = os.RemoveAll(filepath.Join(mount, root, "poda")) // with what asks to end processes
+			_ = os.RemoveAll(filepath.Join(mount, root, "poda")) // including the file that kills processes
 		}
 	}
 }
 
-// TestKill: where the kernel does not end all at once, processes are ended one by one, also those further down.
+// TestKill: without a kill file, processes are killed one by one, including those in nested cgroups.
 func TestKill(t *testing.T) {
 	mount := fakeMount(t, false, "cpu")
 	c := newTree(t, mount, cgroup.Options{})
@@ -140,9 +140,9 @@ func TestKill(t *testing.T) {
 		}
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		commands = append(commands, cmd)
-		// Neither the first process of all nor this one, nor one of another namespace, is to be ended.
+		// Neither process 1 nor this process nor one of another namespace must be killed.
 		write(t, filepath.Join(dir, path, "cgroup.procs"), "0\n1\n"+strconv.Itoa(os.Getpid())+"\n"+strconv.Itoa(cmd.Process.Pid)+"\n")
-		write(t, filepath.Join(dir, path, "cgroup.kill", "file"), "") // this is nothing to write to
+		write(t, filepath.Join(dir, path, "cgroup.kill", "file"), "") // cannot be written
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -170,7 +170,7 @@ func TestKillAtOnce(t *testing.T) {
 	files(t, filepath.Dir(file), map[string]string{"cgroup.kill": "1"})
 }
 
-// A pod whose cgroup is as it should be is left alone, and made again when it is not there or is to be another.
+// A pod's cgroup that is up to date is left alone; it is made again if it is missing or its limits change.
 func TestEnsureAgain(t *testing.T) {
 	mount := fakeMount(t, false, "cpu", "memory", "pids")
 	c := newTree(t, mount, cgroup.Options{PodPids: 7})
@@ -234,7 +234,7 @@ func TestEnsureAgain(t *testing.T) {
 	}
 }
 
-// What cannot be made is an error that names it, and is tried again the next time with all above it.
+// A cgroup that cannot be made is an error that names it, and is retried the next time with all its parents.
 func TestCgroupsThatCannotBeMade(t *testing.T) {
 	for name, unified := range map[string]bool{"v1": false, "v2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestCgroupsThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// A class that cannot be limited does not keep pods from running; a pod that cannot be does.
+// A class that cannot be limited does not prevent pods from running; a pod that cannot be limited does not run.
 func TestCgroupsThatCannotBeLimited(t *testing.T) {
 	mount := fakeMount(t, false, "cpu", "memory")
 	var log strings.Builder
@@ -296,7 +296,7 @@ func TestCgroupsThatCannotBeLimited(t *testing.T) {
 	if parent, err := c.Ensure(t.Context(), guaranteed("g")); err == nil || parent != "" || !strings.HasPrefix(err.Error(), "limiting cgroup "+root+"/podg: ") {
 		t.Errorf("%s, %v", parent, err)
 	}
-	// The weight of a class that cannot be written is tried again.
+	// Writing the weight of a class is retried after a failure.
 	shares := filepath.Join(mount, "cpu", root, "burstable", "cpu.shares")
 	if err := os.Remove(shares); err != nil {
 		t.Fatal(err)
@@ -327,7 +327,7 @@ func TestCgroupsThatCannotBeLimited(t *testing.T) {
 	files(t, filepath.Dir(shares), map[string]string{"cpu.shares": "2"})
 }
 
-// What is no hierarchy is not taken for one.
+// Only mounted directories count as hierarchies.
 func TestOtherDirectories(t *testing.T) {
 	mount := fakeMount(t, false, "cpu")
 	directories(t, mount, "memory")            // nothing is mounted here
@@ -351,7 +351,7 @@ func TestOtherDirectories(t *testing.T) {
 	}
 }
 
-// Memory of which the limit is not a number is not limited.
+// Without a number as its limit, memory is unlimited.
 func TestMemoryLimits(t *testing.T) {
 	mount := fakeMount(t, true, "memory")
 	dir := filepath.Join(mount, root)
@@ -369,7 +369,7 @@ func TestMemoryLimits(t *testing.T) {
 	}
 }
 
-// What is handed on already is not handed on again, and what the kernel refuses is told of once.
+// Enabled controllers are not enabled again, and those that the kernel refuses are reported once.
 func TestHandingOn(t *testing.T) {
 	mount := fakeMount(t, true, "cpu", "memory", "pids")
 	for _, dir := range []string{"", "burstable", "besteffort", "besteffort/poda", "besteffort/podb"} {

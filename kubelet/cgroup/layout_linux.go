@@ -20,12 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// controllers are those that a Tree uses.
+// controllers lists the controllers that a Tree uses.
 func controllers() []string {
 	return []string{"cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "io"}
 }
 
-// detect looks what is mounted.
+// detect finds out what is mounted.
 func detect(mount string, log *slog.Logger) (layout, error) {
 	base := common{log: log, controllers: map[string]bool{}, warned: &sync.Map{}}
 	if data, err := os.ReadFile(filepath.Join(mount, "cgroup.controllers")); err == nil {
@@ -41,7 +41,7 @@ func detect(mount string, log *slog.Logger) (layout, error) {
 	l := legacyLayout{common: base, hierarchies: map[string]string{}}
 	for _, entry := range entries {
 		dir := filepath.Join(mount, entry.Name())
-		// Symbolic links are further names of hierarchies with several controllers.
+		// Symbolic links are other names for hierarchies with several controllers.
 		if !entry.IsDir() || !readable(filepath.Join(dir, libcgroups.CgroupProcesses)) {
 			continue
 		}
@@ -66,12 +66,12 @@ func readable(file string) bool {
 type common struct {
 	log         *slog.Logger
 	controllers map[string]bool
-	warned      *sync.Map // what was warned of: controllers that are missing or cannot be used
+	warned      *sync.Map // warnings given: controllers that are missing or unusable
 }
 
 func (c common) has(controller string) bool { return c.controllers[controller] }
 
-// can says whether a limit can be set, and warns once when it cannot.
+// can reports whether limits of a controller can be set, and warns once if not.
 func (c common) can(controller string) bool {
 	_, before := c.warned.Load(controller)
 	if c.controllers[controller] {
@@ -83,7 +83,7 @@ func (c common) can(controller string) bool {
 	return false
 }
 
-// resources are limits as the library has them, without those that cannot be set here.
+// resources converts limits for the library, without those that cannot be set here.
 func (c common) resources(l Limits) *libcgroups.Resources {
 	r := &libcgroups.Resources{SkipDevices: true}
 	if c.can("cpu") { // every cgroup has a weight
@@ -107,11 +107,11 @@ func (c common) resources(l Limits) *libcgroups.Resources {
 	return r
 }
 
-// legacyLayout is cgroup v1: a hierarchy for each controller, or for a few.
+// legacyLayout is cgroup v1: a hierarchy for each controller or group of controllers.
 type legacyLayout struct {
 	common
 	hierarchies map[string]string // the directory of each controller
-	all         []string          // every hierarchy, also those without a controller
+	all         []string          // every hierarchy, including those without a controller
 }
 
 func (legacyLayout) unified() bool { return false }
@@ -134,7 +134,7 @@ func (l legacyLayout) shares(path string) uint64 {
 	return n
 }
 
-// paths are the directories that a Tree itself needs; runtimes make others as they need them.
+// paths returns the directories that a Tree itself needs; runtimes create others as they need them.
 func (l legacyLayout) paths(path string) map[string]string {
 	out := map[string]string{}
 	for _, name := range controllers() {
@@ -173,7 +173,7 @@ func (unifiedLayout) unified() bool { return true }
 
 func (l unifiedLayout) dirs(path string) []string { return []string{filepath.Join(l.mount, path)} }
 
-// shares are the fewest that come to the weight that there is.
+// shares returns the smallest number of shares that converts to the current weight.
 func (l unifiedLayout) shares(path string) uint64 {
 	weight, ok := number(filepath.Join(l.mount, path, "cpu.weight"))
 	if !ok {
@@ -184,17 +184,17 @@ func (l unifiedLayout) shares(path string) uint64 {
 	}))
 }
 
-// limitsSwap looks at the process's own cgroup: the root has no such file.
+// limitsSwap checks the process's own cgroup: the root has no such file.
 func (l unifiedLayout) limitsSwap() bool {
 	own, _ := libcgroups.ParseCgroupFile("/proc/self/cgroup")
 	return l.has("memory") && readable(filepath.Join(l.mount, own[""], "memory.swap.max"))
 }
 
-// create makes a cgroup and hands the controllers down to it.
+// create creates a cgroup and enables the controllers for it.
 func (l unifiedLayout) create(path string) error {
 	dir := filepath.Join(l.mount, path)
 	if err := os.Mkdir(dir, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
-		// What has been handed to the one above has been handed to all above it.
+		// Controllers available in the parent are available in all its ancestors.
 		if missing, err := l.missing(filepath.Dir(dir)); len(missing) == 0 {
 			return err
 		}
@@ -214,7 +214,7 @@ func (l unifiedLayout) create(path string) error {
 
 const subtreeControl = "cgroup.subtree_control"
 
-// missing are the controllers that the children of a cgroup do not have yet, with a plus in front.
+// missing returns the controllers not yet enabled for the children of a cgroup, each prefixed with a plus.
 func (l unifiedLayout) missing(dir string) ([]string, error) {
 	data, err := os.ReadFile(filepath.Join(dir, subtreeControl))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -230,7 +230,7 @@ func (l unifiedLayout) missing(dir string) ([]string, error) {
 	return out, nil
 }
 
-// hand turns the controllers on for the children of a cgroup.
+// hand enables the controllers for the children of a cgroup.
 func (l unifiedLayout) hand(dir string) error {
 	missing, err := l.missing(dir)
 	if len(missing) == 0 {
@@ -239,7 +239,7 @@ func (l unifiedLayout) hand(dir string) error {
 	if libcgroups.WriteFile(dir, subtreeControl, strings.Join(missing, " ")) == nil {
 		return nil
 	}
-	for _, name := range missing { // what can be had; limits tell what is missing
+	for _, name := range missing { // as many as possible; setting limits reports missing ones
 		if err := libcgroups.WriteFile(dir, subtreeControl, name); err != nil {
 			if _, before := l.warned.LoadOrStore(name[1:], struct{}{}); !before {
 				l.log.Warn("a cgroup controller cannot be used", "controller", name[1:], "cgroup", dir, "error", err)
@@ -268,7 +268,7 @@ func mkdir(dir string) error {
 	return err
 }
 
-// pageSizes are the sizes of huge pages in bytes by the names that the kernel's files have.
+// pageSizes returns the sizes of huge pages in bytes, by their names in the kernel's files.
 func pageSizes() map[string]int64 {
 	out := map[string]int64{}
 	for _, name := range libcgroups.HugePageSizes() {

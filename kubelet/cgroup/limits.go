@@ -6,9 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keelson-dev/keelson/podspec/qos"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	helpers "k8s.io/component-helpers/resource"
+
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
 // What the kernel accepts.
@@ -19,26 +23,25 @@ const (
 	minQuota     = 1000 // microseconds
 )
 
-// DefaultPeriod is the period of CPU quotas, where no other is set.
+// DefaultPeriod is the default period of CPU quotas.
 const DefaultPeriod = 100 * time.Millisecond
 
-// Limits are what a cgroup is limited to. What is 0 or missing is left as it is.
+// Limits are the limits of a cgroup. Those that are 0 or missing are left unchanged.
 type Limits struct {
-	// CPUShares is the weight in units of cgroup v1, 1024 for a CPU.
+	// CPUShares is the weight in units of cgroup v1, 1024 per CPU.
 	CPUShares uint64
-	// CPUQuota is how many microseconds of CPU time may be used in each CPUPeriod; -1 is
-	// unlimited.
+	// CPUQuota is the CPU time, in microseconds, that may be used in each CPUPeriod; -1 is unlimited.
 	CPUQuota  int64
 	CPUPeriod uint64
 	// Memory is in bytes; -1 is unlimited.
 	Memory int64
-	// Pids is how many processes and threads there may be; -1 is unlimited.
+	// Pids is the maximum number of processes and threads; -1 is unlimited.
 	Pids int64
-	// Hugepages are limits in bytes by the size of pages in bytes.
+	// Hugepages are limits in bytes, by page size in bytes.
 	Hugepages map[int64]int64
 }
 
-// Quotas say how CPU limits are enforced; the zero value is upstream's default.
+// Quotas sets how CPU limits are enforced; the zero value is upstream's default.
 type Quotas struct {
 	// Off leaves CPU limits unenforced.
 	Off bool
@@ -48,13 +51,13 @@ type Quotas struct {
 
 func (q Quotas) period() int64 { return int64(cmp.Or(q.Period, DefaultPeriod) / time.Microsecond) }
 
-// Shares is the weight of a CPU request in thousandths of a CPU.
+// Shares converts a CPU request, in thousandths of a CPU, to a weight in shares.
 func Shares(milliCPU int64) uint64 {
 	return uint64(min(max(milliCPU*sharesPerCPU/1000, minShares), maxShares))
 }
 
-// Quota is how many microseconds of each period (in microseconds too) a CPU limit in thousandths of
-// a CPU allows; without a limit it is 0.
+// Quota converts a CPU limit, in thousandths of a CPU, to the CPU time allowed in each period. Both times are in
+// microseconds; without a limit the quota is 0.
 func Quota(milliCPU, period int64) int64 {
 	if milliCPU == 0 {
 		return 0
@@ -62,9 +65,9 @@ func Quota(milliCPU, period int64) int64 {
 	return max(milliCPU*period/1000, minQuota)
 }
 
-// PodLimits is what the cgroup of a pod is limited to: the pod's own requests and limits, or those
-// of all its containers taken together, with init and sidecar containers and the overhead counted
-// as the scheduler does. CPU and memory have a limit only where every container has one.
+// PodLimits returns the limits of a pod's cgroup: those of the pod's own requests and limits, or of all its containers
+// together, with init containers, sidecars and the overhead counted like in the scheduler. CPU and memory are limited
+// only if every container limits them.
 func PodLimits(pod *corev1.Pod, quotas Quotas) Limits {
 	requests := helpers.PodRequests(pod, helpers.PodResourcesOptions{})
 	limits := helpers.PodLimits(pod, helpers.PodResourcesOptions{})
@@ -75,7 +78,7 @@ func PodLimits(pod *corev1.Pod, quotas Quotas) Limits {
 		memoryLimited = memoryLimited || !own.Memory().IsZero()
 	}
 	out := Limits{CPUShares: Shares(requests.Cpu().MilliValue()), Hugepages: hugepages(requests)}
-	class := Class(pod)
+	class := qos.Class(pod)
 	if class == corev1.PodQOSBestEffort {
 		out.CPUShares = minShares
 		return out
@@ -93,8 +96,8 @@ func PodLimits(pod *corev1.Pod, quotas Quotas) Limits {
 	return out
 }
 
-// limited tells whether every container has a limit. As upstream, an init container that has none is
-// limited where a sidecar before it is.
+// limited reports whether every container has a limit. As upstream, an init container without one counts as limited if
+// a sidecar before it is.
 func limited(pod *corev1.Pod, name corev1.ResourceName) bool {
 	for i := range pod.Spec.Containers {
 		if limit := pod.Spec.Containers[i].Resources.Limits[name]; limit.IsZero() {
@@ -107,12 +110,12 @@ func limited(pod *corev1.Pod, name corev1.ResourceName) bool {
 		if limit := c.Resources.Limits[name]; limit.IsZero() && !before {
 			return false
 		}
-		before = before || restartable(c)
+		before = before || restart.Sidecar(c)
 	}
 	return true
 }
 
-// NodeLimits is what all pods of a node are limited to together, from what the node offers them.
+// NodeLimits returns the limits of all pods of a node together, from what the node offers them.
 func NodeLimits(offered corev1.ResourceList) Limits {
 	out := Limits{Hugepages: hugepages(offered)}
 	if q, ok := offered[corev1.ResourceCPU]; ok {
@@ -127,9 +130,9 @@ func NodeLimits(offered corev1.ResourceList) Limits {
 	return out
 }
 
-// burstableRequest is what a pod adds to the weight of the burstable class, in thousandths of a CPU.
+// burstableRequest is a pod's contribution to the weight of the burstable class, in thousandths of a CPU.
 func burstableRequest(pod *corev1.Pod) int64 {
-	if Class(pod) != corev1.PodQOSBurstable {
+	if qos.Class(pod) != corev1.PodQOSBurstable {
 		return 0
 	}
 	requests := helpers.PodRequests(pod, helpers.PodResourcesOptions{})
@@ -151,17 +154,17 @@ func hugepages(list corev1.ResourceList) map[int64]int64 {
 	return out
 }
 
-// pageSize is the size of pages in bytes that a resource such as hugepages-2Mi is about.
+// pageSize returns the page size, in bytes, of a resource such as hugepages-2Mi.
 func pageSize(name corev1.ResourceName) (int64, bool) {
 	size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
 	if !ok {
 		return 0, false
 	}
-	q, _ := resource.ParseQuantity(size) // zero, where it is none
+	q, _ := resource.ParseQuantity(size) // zero if invalid
 	return q.Value(), q.Sign() > 0
 }
 
-// pageUnit names a size of pages, more than nothing, as the kernel does in its files, such as 2MB.
+// pageUnit returns the name of a positive page size in the kernel's files, such as 2MB.
 func pageUnit(bytes int64) string {
 	unit := 0
 	for unit < 3 && bytes%1024 == 0 {

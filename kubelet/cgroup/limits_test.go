@@ -79,7 +79,7 @@ func TestPodLimits(t *testing.T) {
 			want: cgroup.Limits{CPUShares: 2, Hugepages: map[int64]int64{2 * mebi: 6 * mebi, 1 << 30: 1 << 30}}},
 		"huge pages of a best effort": {pod: func() *corev1.Pod {
 			p := pod("a", container("a", list("cpu", "4", "hugepages-2Mi", "4Mi", "hugepages-x", "1", "1Ki", "1", "hugepages-0", "1", "hugepages--2Mi", "1"), list("cpu", "4", "memory", "1Gi")))
-			p.Status.QOSClass = corev1.PodQOSBestEffort // as the API has it
+			p.Status.QOSClass = corev1.PodQOSBestEffort // as in the API
 			return p
 		}(), want: cgroup.Limits{CPUShares: 2, Hugepages: map[int64]int64{2 * mebi: 4 * mebi}}},
 		"guaranteed, though the containers are not": {pod: func() *corev1.Pod {
@@ -103,39 +103,6 @@ func TestPodLimits(t *testing.T) {
 				t.Errorf("%+v, not %+v", got, test.want)
 			}
 		})
-	}
-}
-
-func TestClass(t *testing.T) {
-	both := list("cpu", "1", "memory", "1Gi")
-	set := bestEffort("a")
-	set.Status.QOSClass = corev1.PodQOSGuaranteed
-	for name, test := range map[string]struct {
-		pod  *corev1.Pod
-		want corev1.PodQOSClass
-	}{
-		"nothing":                  {bestEffort("a"), corev1.PodQOSBestEffort},
-		"zeros":                    {pod("a", container("a", list("cpu", "0"), list("memory", "0"))), corev1.PodQOSBestEffort},
-		"only other resources":     {pod("a", container("a", list("example.com/x", "1"), nil)), corev1.PodQOSBestEffort},
-		"equal":                    {pod("a", container("a", both, both)), corev1.PodQOSGuaranteed},
-		"equal in other units":     {pod("a", container("a", list("cpu", "1000m", "memory", "1024Mi"), both)), corev1.PodQOSGuaranteed},
-		"CPU only":                 {pod("a", container("a", list("cpu", "1"), list("cpu", "1"))), corev1.PodQOSBurstable},
-		"requests only":            {pod("a", container("a", both, nil)), corev1.PodQOSBurstable},
-		"limits only":              {pod("a", container("a", nil, both)), corev1.PodQOSBurstable},
-		"one without":              {pod("a", container("a", both, both), container("b", nil, nil)), corev1.PodQOSBurstable},
-		"an init container lacks":  {with(pod("a", container("a", both, both)), nil, container("i", nil, nil)), corev1.PodQOSBurstable},
-		"equal in sum":             {pod("a", container("a", list("cpu", "1", "memory", "2Gi"), list("cpu", "2", "memory", "1Gi")), container("b", list("cpu", "2", "memory", "1Gi"), list("cpu", "1", "memory", "2Gi"))), corev1.PodQOSGuaranteed},
-		"crosswise":                {pod("a", container("a", list("cpu", "1"), list("memory", "1Gi"))), corev1.PodQOSBurstable},
-		"of the pod, CPU only":     {with(bestEffort("a"), &corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: list("cpu", "1")}), corev1.PodQOSBurstable},
-		"of the pod, more limits":  {with(bestEffort("a"), &corev1.ResourceRequirements{Requests: both, Limits: list("cpu", "2", "memory", "1Gi")}), corev1.PodQOSBurstable},
-		"of the pod, guaranteed":   {with(bestEffort("a"), &corev1.ResourceRequirements{Requests: both, Limits: both}), corev1.PodQOSGuaranteed},
-		"of the pod, burstable":    {with(bestEffort("a"), &corev1.ResourceRequirements{Requests: both}), corev1.PodQOSBurstable},
-		"of the pod, empty":        {with(guaranteed("a"), &corev1.ResourceRequirements{}), corev1.PodQOSBestEffort},
-		"what the API says counts": {set, corev1.PodQOSGuaranteed},
-	} {
-		if got := cgroup.Class(test.pod); got != test.want {
-			t.Errorf("%s: %s, not %s", name, got, test.want)
-		}
 	}
 }
 
@@ -192,22 +159,22 @@ func TestOOMScore(t *testing.T) {
 			p.Spec.PriorityClassName = "system-node-critical"
 			return p
 		}(), want: 1000},
-		"no memory at all":                     {pod: burstable("a"), memory: -2, want: 999},
-		"an init container that is no sidecar": {pod: with(pod("a", main), nil, container("i", list("memory", "400M"), limit)), container: new(container("i", list("memory", "400M"), limit)), want: 950},
-		"an init container that may end":       {pod: with(pod("a", main), nil, never(container("i", list("memory", "400M"), limit))), container: new(never(container("i", list("memory", "400M"), limit))), want: 950},
-		"always, but no init container":        {pod: pod("a", main, always(container("b", list("memory", "400M"), limit))), container: new(always(container("b", list("memory", "400M"), limit))), want: 950},
-		"a small sidecar beside two":           {pod: with(pod("a", container("x", list("memory", "4G"), nil), main), nil, small), container: &small, want: 875},
-		"a sidecar with what is unclaimed":     {pod: with(pod("a", container("x", nil, nil)), &corev1.ResourceRequirements{Requests: list("memory", "2G")}, always(container("s", nil, nil))), container: new(always(container("s", nil, nil))), want: 875},
-		"CPU only for the pod as a whole":      {pod: with(pod("a", main), &corev1.ResourceRequirements{Requests: list("cpu", "1")}), want: 875},
-		"an init container shares":             {pod: with(pod("a", container("x", nil, nil)), &corev1.ResourceRequirements{Requests: list("memory", "2G")}, container("i", nil, nil)), want: 875},
-		"just what can be multiplied":          {pod: pod("a", container("a", list("memory", "9223372036854775"), nil)), memory: 1 << 60, want: 993},
-		"what is unclaimed adds to what the least asked for": {
+		"invalid machine memory":                  {pod: burstable("a"), memory: -2, want: 999},
+		"an init container that is not a sidecar": {pod: with(pod("a", main), nil, container("i", list("memory", "400M"), limit)), container: new(container("i", list("memory", "400M"), limit)), want: 950},
+		"an init container that may end":          {pod: with(pod("a", main), nil, never(container("i", list("memory", "400M"), limit))), container: new(never(container("i", list("memory", "400M"), limit))), want: 950},
+		"Always, but not an init container":       {pod: pod("a", main, always(container("b", list("memory", "400M"), limit))), container: new(always(container("b", list("memory", "400M"), limit))), want: 950},
+		"a small sidecar beside two":              {pod: with(pod("a", container("x", list("memory", "4G"), nil), main), nil, small), container: &small, want: 875},
+		"a sidecar with what is unclaimed":        {pod: with(pod("a", container("x", nil, nil)), &corev1.ResourceRequirements{Requests: list("memory", "2G")}, always(container("s", nil, nil))), container: new(always(container("s", nil, nil))), want: 875},
+		"CPU only for the pod as a whole":         {pod: with(pod("a", main), &corev1.ResourceRequirements{Requests: list("cpu", "1")}), want: 875},
+		"an init container shares":                {pod: with(pod("a", container("x", nil, nil)), &corev1.ResourceRequirements{Requests: list("memory", "2G")}, container("i", nil, nil)), want: 875},
+		"the largest product without overflow":    {pod: pod("a", container("a", list("memory", "9223372036854775"), nil)), memory: 1 << 60, want: 993},
+		"the unclaimed part is added to the smallest request": {
 			pod:       with(pod("a", main), &corev1.ResourceRequirements{Requests: list("memory", "2400M")}, small),
 			container: &small, want: 813},
-		"a byte less than two thousandths":   {pod: pod("a", container("a", list("memory", "15999999"), nil)), want: 999},
-		"a container that is not of the pod": {pod: with(pod("a"), own), container: new(container("e", list("memory", "15999999"), nil)), want: 999},
-		"memory is not known":                {pod: burstable("a"), memory: -1, want: 999},
-		"far more than all":                  {pod: pod("a", container("a", list("memory", "9E"), nil)), want: 3},
+		"a byte less than two thousandths": {pod: pod("a", container("a", list("memory", "15999999"), nil)), want: 999},
+		"a container of another pod":       {pod: with(pod("a"), own), container: new(container("e", list("memory", "15999999"), nil)), want: 999},
+		"memory unknown":                   {pod: burstable("a"), memory: -1, want: 999},
+		"far more than the capacity":       {pod: pod("a", container("a", list("memory", "9E"), nil)), want: 3},
 	} {
 		c := test.container
 		if c == nil {
@@ -236,9 +203,9 @@ func TestResources(t *testing.T) {
 	}{
 		"nothing": {pod: bestEffort("a"), machine: machine,
 			want: cri.Resources{CPUShares: 2, CPUPeriod: 100000, OOMScoreAdj: 1000}},
-		"a request that is missing is the limit": {pod: pod("a", container("a", nil, list("cpu", "1", "memory", "1Gi"))), machine: machine,
+		"a missing request is the limit": {pod: pod("a", container("a", nil, list("cpu", "1", "memory", "1Gi"))), machine: machine,
 			want: cri.Resources{CPUShares: 1024, CPUPeriod: 100000, CPUQuota: 100000, MemoryLimit: 1 << 30, OOMScoreAdj: 999}},
-		"a request of nothing is not": {pod: pod("a", container("a", list("cpu", "0"), list("cpu", "1"))), machine: machine,
+		"a zero request is not missing": {pod: pod("a", container("a", list("cpu", "0"), list("cpu", "1"))), machine: machine,
 			want: cri.Resources{CPUShares: 2, CPUPeriod: 100000, CPUQuota: 100000, OOMScoreAdj: 999}},
 		"the pod's own limits": {pod: with(bestEffort("a"), own), machine: cgroup.Machine{MemoryCapacity: 8 << 30, HugepageSizes: sizes},
 			want: cri.Resources{CPUShares: 2048, CPUPeriod: 100000, CPUQuota: 200000, MemoryLimit: 1 << 30, OOMScoreAdj: -997,

@@ -11,11 +11,11 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// unlimited is more than any machine has: v1 tells a limit of nearly 1<<63 where there is none.
+// unlimited is more than any machine has: without a limit, v1 reports nearly 1<<63.
 const unlimited = 1 << 60
 
-// Memory tells what all pods together use, and what is left of what they may: nothing where they are
-// not limited. It fails with ErrUnsupported when the machine does not tell.
+// Memory returns how much memory all pods together use, and how much of their limit is left, if there is a limit. It
+// fails with ErrUnsupported if the machine does not report memory use.
 func (t *Tree) Memory(now time.Time) (cri.MemoryUsage, error) {
 	current, limit, cache := "memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file"
 	if t.Unified() {
@@ -28,7 +28,7 @@ func (t *Tree) Memory(now time.Time) (cri.MemoryUsage, error) {
 		}
 		stat := keys(filepath.Join(dir, "memory.stat"))
 		out := cri.MemoryUsage{At: now, Usage: usage, WorkingSet: usage - min(usage, stat[cache])}
-		if most, _ := number(filepath.Join(dir, limit)); most < unlimited { // words read as nothing
+		if most, _ := number(filepath.Join(dir, limit)); most < unlimited { // "max" reads as 0
 			out.Available = most - min(most, out.WorkingSet)
 		}
 		return out, nil
@@ -46,7 +46,7 @@ func number(file string) (n uint64, ok bool) {
 
 func keys(file string) map[string]uint64 {
 	out := map[string]uint64{}
-	data, _ := os.ReadFile(file) // without it there are none
+	data, _ := os.ReadFile(file) // a missing file reads as none
 	for line := range strings.Lines(string(data)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.ParseUint(value, 10, 64); err == nil {

@@ -14,16 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Retries of a removal: a process that was killed takes a moment to leave its cgroup.
+// Removals are retried because a killed process takes a moment to leave its cgroup.
 const (
 	firstRetry = time.Millisecond
 	lastRetry  = 50 * time.Millisecond
-	patience   = 10 * time.Second // for processes that cannot be killed, as while a disk does not answer
+	patience   = 10 * time.Second // for processes that cannot be killed, such as during a hung disk operation
 )
 
-// Remove kills what still runs in a pod's cgroup and removes it with all below it. It needs only the
-// UID, so that pods of before a restart can be removed too, and succeeds when there is nothing. It
-// tries for ten seconds or until the context ends, and fails with ErrBusy then.
+// Remove kills all processes in a pod's cgroup and removes it with everything below it. It needs only the UID, so pods
+// from before a restart can be removed too, and succeeds when there is nothing to remove. It tries for ten seconds or
+// until the context ends, and then fails with ErrBusy.
 func (t *Tree) Remove(ctx context.Context, uid types.UID) error {
 	if err := checkUID(uid); err != nil {
 		return err
@@ -44,15 +44,15 @@ func (t *Tree) Remove(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// RemoveAll removes the whole tree with everything that runs in it. The parents of the root, where
-// they are empty then, go too.
+// RemoveAll kills everything that runs in the tree and removes it, together with the parents of the root that become
+// empty.
 func (t *Tree) RemoveAll(ctx context.Context) error {
 	if err := removeAll(ctx, t.layout.dirs(t.root)); err != nil {
 		return fmt.Errorf("removing cgroup %s: %w", t.root, err)
 	}
 	for parent := filepath.Dir(t.root); parent != "/"; parent = filepath.Dir(parent) {
 		for _, dir := range t.layout.dirs(parent) {
-			_ = rmdir(dir) // somebody else's are not empty
+			_ = rmdir(dir) // fails for those that others use
 		}
 	}
 	t.mu.Lock()
@@ -62,7 +62,7 @@ func (t *Tree) RemoveAll(ctx context.Context) error {
 	return nil
 }
 
-// Orphans are the UIDs of the pods that have a cgroup but are not live, in order.
+// Orphans returns the UIDs, in order, of the pods that have a cgroup but are not live.
 func (t *Tree) Orphans(live func(types.UID) bool) ([]types.UID, error) {
 	var out []types.UID
 	for _, class := range t.classPaths() {
@@ -80,7 +80,7 @@ func (t *Tree) Orphans(live func(types.UID) bool) ([]types.UID, error) {
 	return slices.Compact(out), nil
 }
 
-// podsBelow are the pods that have a cgroup in a class.
+// podsBelow returns the pods that have a cgroup in a class.
 func (t *Tree) podsBelow(class string) (map[types.UID]bool, error) {
 	found := map[types.UID]bool{}
 	for _, dir := range t.layout.dirs(class) {
@@ -98,7 +98,7 @@ func (t *Tree) podsBelow(class string) (map[types.UID]bool, error) {
 	return found, nil
 }
 
-// removeAll removes directories of cgroups and what is below them.
+// removeAll removes directories of cgroups and everything below them.
 func removeAll(ctx context.Context, dirs []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -125,7 +125,7 @@ func removeAll(ctx context.Context, dirs []string) error {
 
 // removeTree removes a directory of a cgroup and those below it, children first.
 func removeTree(dir string) error {
-	entries, _ := os.ReadDir(dir) // where it is there and cannot be read, removing it tells why not
+	entries, _ := os.ReadDir(dir) // if it exists but cannot be read, the removal reports why
 	for _, entry := range entries {
 		if !entry.IsDir() {
 			continue
@@ -147,7 +147,7 @@ func rmdir(dir string) error {
 
 func exists(dirs []string) bool {
 	for _, dir := range dirs {
-		// With v1 a pod has no directory in some hierarchies; one is enough.
+		// With v1, a pod may lack a directory in some hierarchies; one is enough.
 		if _, err := os.Lstat(dir); err == nil {
 			return true
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
 )
 
-// unified makes a mount of cgroup v2 with the tree's own cgroups and these, and with what the kernel makes in them.
+// unified makes a mount of cgroup v2 with the tree's own cgroups and these, and with the kernel's files in them.
 func unified(t *testing.T, controllers string, paths ...string) string {
 	t.Helper()
 	mount := fakeMount(t, true, controllers)
@@ -41,7 +41,8 @@ func ensure(t *testing.T, c *cgroup.Tree, pods ...*corev1.Pod) {
 	}
 }
 
-// TestHugepages: pages of a size are limited for all pods and for each, not for the classes, and for the size's name only.
+// TestHugepages: huge pages are limited for all pods together and for each, but not for classes, and only in the files
+// of their size.
 func TestHugepages(t *testing.T) {
 	sizes := slices.Sorted(slices.Values(libcgroups.HugePageSizes()))
 	if !slices.Contains(sizes, "2MB") {
@@ -75,7 +76,7 @@ func TestHugepages(t *testing.T) {
 	}
 }
 
-// TestPreparedOnce: the classes are limited when the first pod comes, and again only when somebody took them away.
+// TestPreparedOnce: the classes are limited for the first pod, and again only after they were removed.
 func TestPreparedOnce(t *testing.T) {
 	mount := fakeMount(t, false, "cpu")
 	at := func(path string) string { return filepath.Join(mount, "cpu", root, path, "cpu.shares") }
@@ -89,7 +90,7 @@ func TestPreparedOnce(t *testing.T) {
 	var log strings.Builder
 	c := newTree(t, mount, cgroup.Options{Logger: logTo(&log)})
 	ensure(t, c, bestEffort("e"))
-	// Nobody said what the node offers: that weighs as one CPU.
+	// Without an offer from the node, the weight is that of one CPU.
 	shares(map[string]string{"": "1024", "burstable": "1024", "besteffort": "2"})
 	for _, path := range []string{"", "burstable", "besteffort"} {
 		write(t, at(path), "as it was")
@@ -105,7 +106,7 @@ func TestPreparedOnce(t *testing.T) {
 	if _, err := c.Ensure(t.Context(), bestEffort("h")); err == nil {
 		t.Error("a pod's cgroup was made below a file")
 	}
-	// Until the next pod comes nothing is written: who took away one class may have taken the other.
+	// Nothing is written until the next pod: if one class was removed, the other may be gone too.
 	if err := errors.Join(os.Remove(class), os.RemoveAll(filepath.Dir(at("burstable")))); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestPreparedOnce(t *testing.T) {
 	shares(map[string]string{"": "1024", "burstable": "2", "besteffort": "2", "besteffort/podh": "2"})
 }
 
-// TestRemoveAllForgets: after the whole tree was removed it is made anew, and weighs what its new pods weigh.
+// TestRemoveAllForgets: after the whole tree was removed it is made anew, with the weight of its new pods.
 func TestRemoveAllForgets(t *testing.T) {
 	mount := fakeMount(t, false, "cpu")
 	c := newTree(t, mount, cgroup.Options{Offered: list("cpu", "2")})
@@ -138,7 +139,7 @@ func TestRemoveAllForgets(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotAsked: nobody is warned that what nobody asked for cannot be limited.
+// TestWhatIsNotAsked: there are no warnings about limits that were not requested.
 func TestWhatIsNotAsked(t *testing.T) {
 	var log strings.Builder
 	c := newTree(t, fakeMount(t, false, "cpu"), cgroup.Options{Logger: logTo(&log)})
@@ -148,7 +149,7 @@ func TestWhatIsNotAsked(t *testing.T) {
 	}
 }
 
-// TestDevices: what devices a pod may use is no business of the tree, whatever else the program is made of.
+// TestDevices: the tree does not limit devices, whatever else is linked into the program.
 func TestDevices(t *testing.T) {
 	asked := 0
 	libcgroups.DevicesSetV2 = func(_ string, r *libcgroups.Resources) error {
@@ -164,7 +165,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestAdoptedWeights: a pod of before that does not tell its weight adds none.
+// TestAdoptedWeights: an earlier pod whose weight cannot be read adds none.
 func TestAdoptedWeights(t *testing.T) {
 	paths := []string{"besteffort/poda"}
 	for n := range 200 {
@@ -175,7 +176,7 @@ func TestAdoptedWeights(t *testing.T) {
 	files(t, filepath.Join(mount, root, "burstable"), map[string]string{"cpu.weight": "1"})
 }
 
-// TestUnreadableClass: what cannot be looked through is an error for who asks for orphans, and a warning otherwise.
+// TestUnreadableClass: an unreadable class is an error for Orphans, and a warning otherwise.
 func TestUnreadableClass(t *testing.T) {
 	mount := fakeMount(t, false, "cpu")
 	write(t, filepath.Join(mount, "cpu", root, "burstable"), "a file")
@@ -192,7 +193,7 @@ func TestUnreadableClass(t *testing.T) {
 	}
 }
 
-// TestSwap: swap is limited where the process's own cgroup can be, and its memory.
+// TestSwap: swap is limited if both it and memory can be limited for the process's own cgroup.
 func TestSwap(t *testing.T) {
 	own, err := libcgroups.ParseCgroupFile("/proc/self/cgroup")
 	if err != nil {
@@ -212,7 +213,7 @@ func TestSwap(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	// What lies about elsewhere does not count.
+	// Files elsewhere do not count.
 	mount := fakeMount(t, false, "cpu")
 	t.Chdir(t.TempDir())
 	write(t, "memory.memsw.limit_in_bytes", "1")
@@ -268,7 +269,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestKilledOnce: where the kernel ends all at once, nobody is ended one by one: a number may be another process's by then.
+// TestKilledOnce: if the kernel kills all processes at once, none is killed one by one: the ID may be another process's
+// by then.
 func TestKilledOnce(t *testing.T) {
 	mount := fakeMount(t, true, "cpu")
 	c := newTree(t, mount, cgroup.Options{})
@@ -294,7 +296,7 @@ func TestKilledOnce(t *testing.T) {
 
 const control = "cgroup.subtree_control"
 
-// TestHandingDown: controllers are handed down as far as they are not yet, from the top only where the one above has not all.
+// TestHandingDown: missing controllers are enabled, starting at the top only if the parent lacks some.
 func TestHandingDown(t *testing.T) {
 	mount := fakeMount(t, true, "cpu memory")
 	if err := newTree(t, mount, cgroup.Options{}).Prepare(t.Context()); err != nil {
@@ -312,7 +314,7 @@ func TestHandingDown(t *testing.T) {
 	for _, dir := range []string{root, root + "/besteffort"} {
 		write(t, filepath.Join(mount, dir, control), "cpu")
 	}
-	// Were the top looked at, it would fail.
+	// Checking the top would fail.
 	if err := os.Remove(filepath.Join(mount, control)); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +322,7 @@ func TestHandingDown(t *testing.T) {
 	for _, uid := range []types.UID{"a", "b"} {
 		p := pod(uid, container("a", list("hugepages-2Mi", "2Mi"), nil))
 		p.Status.QOSClass = corev1.PodQOSBestEffort
-		want := "limiting cgroup " + root + "/besteffort/podb: " // which nobody gave the kernel's files
+		want := "limiting cgroup " + root + "/besteffort/podb: " // without the kernel's files
 		if _, err := c.Ensure(t.Context(), p); (uid == "a") != (err == nil) || (err != nil && !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%s: %v", uid, err)
 		}
@@ -333,7 +335,7 @@ func TestHandingDown(t *testing.T) {
 	}
 }
 
-// TestRefusedControllers: a controller that the kernel does not hand down is told of once, and limits nothing.
+// TestRefusedControllers: a controller that the kernel does not enable is reported once, and limits nothing.
 func TestRefusedControllers(t *testing.T) {
 	for had, refused := range map[string][]string{"": {"cpu", "memory"}, "cpu": {"memory"}, "memory": {"cpu"}} {
 		t.Run(had, func(t *testing.T) {
@@ -363,7 +365,7 @@ func TestRefusedControllers(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatCannotBeMade: a cgroup that the system does not let anybody make is an error.
+// TestDirectoryThatCannotBeMade: a cgroup that cannot be created is an error.
 func TestDirectoryThatCannotBeMade(t *testing.T) {
 	mount := fakeMount(t, true, "cpu")
 	for _, dir := range []string{mount, filepath.Join(mount, "keelson")} {
@@ -380,7 +382,7 @@ func TestDirectoryThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// TestUnifiedLimits: with v2, too, a pod that cannot be limited does not run.
+// TestUnifiedLimits: with v2 too, a pod that cannot be limited does not run.
 func TestUnifiedLimits(t *testing.T) {
 	mount := unified(t, "cpu memory", "podg", "podg/memory.max")
 	want := "limiting cgroup " + root + "/podg: "
@@ -389,7 +391,7 @@ func TestUnifiedLimits(t *testing.T) {
 	}
 }
 
-// TestMemoryThatCannotBeRead: what is not there counts as nothing.
+// TestMemoryThatCannotBeRead: missing values count as zero.
 func TestMemoryThatCannotBeRead(t *testing.T) {
 	mount := fakeMount(t, true, "memory")
 	for file, data := range map[string]string{"memory.current": "1000", "memory.max": "1500", "memory.stat": "inactive_file many\nanon 5"} {

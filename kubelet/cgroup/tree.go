@@ -9,30 +9,31 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/keelson-dev/keelson/podspec/qos"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Options of a Tree. All may be left at their zero values.
+// Options configures a Tree. All fields are optional.
 type Options struct {
 	// Mount is where cgroups are mounted; empty is /sys/fs/cgroup.
 	Mount string
 	// Offered is what all pods together may use; empty leaves them unlimited.
 	Offered corev1.ResourceList
-	// MemoryCapacity is the machine's memory in bytes, which burstable containers are weighed
-	// against.
+	// MemoryCapacity is the machine's memory in bytes, which the OOM scores of burstable containers are relative to.
 	MemoryCapacity int64
-	// PodPids is how many processes and threads one pod may have; 0 is unlimited.
+	// PodPids is the maximum number of processes and threads of a pod; 0 is unlimited.
 	PodPids int64
-	// Quotas say how CPU limits are enforced.
+	// Quotas sets how CPU limits are enforced.
 	Quotas Quotas
-	// Logger is told what the machine lacks, once each; nil discards.
+	// Logger records what the machine lacks, once each; nil discards it.
 	Logger *slog.Logger
 }
 
-// Tree is the cgroups of the pods of one node. It implements kubelet.Cgroups. Make one with New.
+// Tree manages the cgroups of the pods of one node. It implements kubelet.Cgroups. Make one with New.
 type Tree struct {
 	root    string
 	options Options
@@ -43,32 +44,32 @@ type Tree struct {
 	mu       sync.Mutex
 	prepared bool
 	pods     map[types.UID]applied
-	shares   uint64 // of the burstable class, as they were written last
+	shares   uint64 // of the burstable class, as last written
 }
 
-// applied is what was made for a pod.
+// applied is what was set for a pod.
 type applied struct {
 	parent    string
 	limits    Limits
-	burstable int64 // thousandths of a CPU that it adds to its class
+	burstable int64 // its contribution to its class, in thousandths of a CPU
 }
 
-// layout is cgroups of one version. Paths are those of cgroups, with a slash in front.
+// layout implements one version of cgroups. Paths are those of cgroups, with a leading slash.
 //
 //nolint:interfacebloat // what differs between the two versions of cgroups, both in this package
 type layout interface {
-	// create makes a cgroup, and those above it as far as they are missing.
+	// create creates a cgroup and its missing parents.
 	create(path string) error
-	// limit sets what is set in the limits.
+	// limit applies the limits that are set.
 	limit(path string, limits Limits) error
-	// dirs are the directories of a cgroup: one, or with v1 one for each hierarchy.
+	// dirs returns the directories of a cgroup: one, or with v1 one for each hierarchy.
 	dirs(path string) []string
-	// has says whether a controller is there.
+	// has reports whether a controller is available.
 	has(controller string) bool
 	unified() bool
-	// shares are those of a cgroup, as far as its version can tell; 0 is not known.
+	// shares returns the CPU shares of a cgroup; 0 if its version cannot tell.
 	shares(path string) uint64
-	// limitsSwap says whether the use of swap can be limited.
+	// limitsSwap reports whether the use of swap can be limited.
 	limitsSwap() bool
 }
 
@@ -79,9 +80,9 @@ const (
 	podPrefix      = "pod"
 )
 
-// New makes a Tree with its root at a path below the mount, such as /kubepods or
-// /keelson/node-0/kubepods. It looks at the machine but changes nothing. It fails with ErrInvalid for
-// a root that is no absolute path, and with ErrUnsupported where there are no cgroups.
+// New makes a Tree with its root at a path below the mount, such as /kubepods or /keelson/node-0/kubepods. It inspects
+// the machine but changes nothing. It fails with ErrInvalid if the root is not an absolute path, and with
+// ErrUnsupported if there are no cgroups.
 func New(root string, o Options) (*Tree, error) {
 	if !path.IsAbs(root) || path.Clean(root) != root || root == "/" {
 		return nil, fmt.Errorf("%q: %w", root, ErrInvalid)
@@ -101,19 +102,19 @@ func New(root string, o Options) (*Tree, error) {
 	return t, nil
 }
 
-// Root is the path that the tree was made with.
+// Root returns the path that the tree was made with.
 func (t *Tree) Root() string { return t.root }
 
-// PodPath is the cgroup of a pod as Ensure returns it, without making it.
+// PodPath returns the cgroup of a pod like Ensure, without creating it.
 func (t *Tree) PodPath(pod *corev1.Pod) string {
-	return path.Join(t.classPath(Class(pod)), podPrefix+string(pod.UID))
+	return path.Join(t.classPath(qos.Class(pod)), podPrefix+string(pod.UID))
 }
 
-// Dirs are the directories of a cgroup of the tree, by their mount: one with cgroup v2, one for each
-// hierarchy with v1. They may not exist.
+// Dirs returns the directories of a cgroup of the tree: one with cgroup v2, one for each hierarchy with v1. They may
+// not exist.
 func (t *Tree) Dirs(cgroup string) []string { return t.layout.dirs(cgroup) }
 
-// Unified says whether the machine has cgroup v2.
+// Unified reports whether the machine has cgroup v2.
 func (t *Tree) Unified() bool { return t.layout.unified() }
 
 func (t *Tree) classPath(class corev1.PodQOSClass) string {
@@ -138,12 +139,12 @@ func checkUID(uid types.UID) error {
 	return nil
 }
 
-// Resources are what the runtime is told about the resources of one of a pod's containers.
+// Resources returns the resources of one of a pod's containers, for the runtime.
 func (t *Tree) Resources(pod *corev1.Pod, container *corev1.Container) cri.Resources {
 	return Resources(pod, container, t.machine)
 }
 
-// Machine is what containers' resources depend on here.
+// Machine returns what containers' resources depend on here.
 func (t *Tree) Machine() Machine { return t.machine }
 
 func (t *Tree) look() Machine {

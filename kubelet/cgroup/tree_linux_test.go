@@ -50,8 +50,8 @@ func tree(t testing.TB, mount string, o cgroup.Options) *cgroup.Tree {
 	return c
 }
 
-// mounts are the cgroups of this machine: those of its own version, and with v1 also the unified
-// hierarchy beside it, which has no controllers but works as v2 does in all else.
+// mounts returns the cgroup mounts of this machine: its own, and with v1 also the unified hierarchy beside it, which
+// has no controllers but otherwise works like v2.
 func mounts() map[string]string {
 	out := map[string]string{"default": ""}
 	const hybrid = "/sys/fs/cgroup/unified"
@@ -80,7 +80,7 @@ func TestEnsureAndRemove(t *testing.T) {
 				if !thereIs(c.Dirs(parent)) {
 					t.Errorf("no directory for %s", parent)
 				}
-				// A second tree stands for a kubelet that was started again.
+				// A second tree stands in for a restarted kubelet.
 				second, err := cgroup.New(c.Root(), cgroup.Options{Mount: mount})
 				if err != nil {
 					t.Fatal(err)
@@ -121,7 +121,7 @@ func thereIs(dirs []string) bool {
 	return false
 }
 
-// TestRemoveKills: what runs in the cgroup of a pod, or in those of its containers, is killed.
+// TestRemoveKills: processes in the cgroups of a pod and its containers are killed.
 func TestRemoveKills(t *testing.T) {
 	for name, mount := range mounts() {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestRemoveKills(t *testing.T) {
 				moved := 0
 				for _, dir := range c.Dirs(parent) {
 					if _, err := os.Stat(dir); err != nil || strings.Contains(dir, "cpuset") {
-						continue // cpusets take no process before they have CPUs
+						continue // cpusets accept no process until they have CPUs
 					}
 					dir = filepath.Join(dir, child)
 					if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Cgroups are Linux's; elsewhere a Tree cannot be made, but what uses it compiles.
+// Only Linux has cgroups; elsewhere New fails, but code that uses a Tree compiles.
 
 package cgroup
 

@@ -118,7 +118,7 @@ func TestSaveThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-// locked calls f while nothing can be written into a directory.
+// locked calls f while nothing can be written to a directory.
 func locked(t *testing.T, dir string, f func()) {
 	t.Helper()
 	if err := os.Chmod(dir, 0o500); err != nil {
@@ -182,7 +182,7 @@ func TestCorruptFiles(t *testing.T) {
 			}
 		})
 	}
-	// A value of another type than was saved is corrupt too.
+	// A value of another type than the saved one is corrupt too.
 	if err := s.Save("x", "text"); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestCorruptPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := checkpoint.Restore(newStore(t, dir))
-	if !errors.Is(err, checkpoint.ErrCorrupt) || !strings.HasPrefix(err.Error(), "which pods were admitted is not known any more: ") {
+	if !errors.Is(err, checkpoint.ErrCorrupt) || !strings.HasPrefix(err.Error(), "the checkpoint of admitted pods cannot be read: ") {
 		t.Errorf("got %v", err)
 	}
 	if err := p.Admit(newPod("a", "1")); err != nil {
@@ -285,7 +285,7 @@ func TestCorruptPods(t *testing.T) {
 	}
 }
 
-// TestFullDisk: what could not be written is remembered, and written with what comes next.
+// TestFullDisk: a change that could not be written is remembered, and written with the next one.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	p, err := checkpoint.Restore(newStore(t, dir))
@@ -326,7 +326,7 @@ func TestManyAtOnce(t *testing.T) {
 			if err := p.Admit(newPod(uid, "1")); err != nil {
 				t.Error(err)
 			}
-			// What was admitted is on disk, whoever wrote it.
+			// Admitted pods are on disk, whichever call wrote them.
 			seen, err := checkpoint.Restore(newStore(t, dir))
 			if err != nil {
 				t.Error(err)
@@ -353,7 +353,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// FuzzLoad: a file is as it was written, or corrupt.
+// FuzzLoad: a file is either as written or corrupt.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"version":1,"checksum":"","data":{}}`))
 	f.Add([]byte(`{"version":1,"checksum":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","data":{}}`))
@@ -396,7 +396,7 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 }
 
-// What was saved as pods and is none leaves no trace: all of it is forgotten, with an error, and work goes on.
+// A saved value that is not valid pods is dropped completely, with an error, and work continues.
 func TestPodsOfAnotherForm(t *testing.T) {
 	for name, tt := range map[string]struct {
 		saved any
@@ -423,7 +423,7 @@ func TestPodsOfAnotherForm(t *testing.T) {
 	}
 }
 
-// Every change is on disk when its call returns, and what is no change is not written.
+// Every change is on disk when its call returns, and calls without a change write nothing.
 func TestWhatIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	p, err := checkpoint.Restore(newStore(t, dir))
@@ -473,7 +473,7 @@ func TestWhatIsWritten(t *testing.T) {
 			t.Errorf("step %d: knows %v, %+v", i, known, a)
 		}
 	}
-	// When it cannot be written, whoever made the change is told.
+	// If it cannot be written, the caller that made the change gets the error.
 	locked(t, dir, func() {
 		for name, err := range map[string]error{
 			"Admit": p.Admit(newPod("d", "1")), "SetBackoff": p.SetBackoff("a", "c", wait), "Forget": p.Forget("a"),
@@ -512,7 +512,7 @@ func TestStoreThatCannotBeReached(t *testing.T) {
 	}
 }
 
-// What may not be there after a crash of the machine is told of: the names in a directory that cannot be read.
+// Names that may be lost in a crash of the machine are an error: those in a directory that cannot be synced.
 func TestDirectoryThatCannotBeRead(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s := newStore(t, dir)

@@ -1,26 +1,22 @@
-// Package checkpoint is what a kubelet writes down so that the next one on the same node knows what
-// neither the container runtime nor the API server can tell it: which pods were admitted and with
-// which resources, how long containers that keep failing have to wait, and, by way of [Store],
-// which users of the node belong to which pod.
+// Package checkpoint persists what the next kubelet on the same node can learn from neither the container runtime nor
+// the API server: which pods were admitted and with which resources, the back-offs of failing containers, and, through
+// [Store], which user IDs of the node belong to which pod.
 //
 // # What it is for
 //
-// A kubelet that starts again finds its containers in the runtime and its pods in the API. Pods that
-// were admitted before are not asked whether they fit: the node may have shrunk, and refusing them
-// would end what runs well. Back-offs go on where they were, so that restarting the kubelet does not
-// start a storm of containers that fail.
+// A restarted kubelet finds its containers in the runtime and its pods in the API. Pods that were admitted before are
+// not checked again: the node may have shrunk, and rejecting them would kill running pods. Back-offs continue where
+// they were, so that restarting the kubelet does not restart all failing containers at once.
 //
-// Specs of pods are not kept, on purpose: what is written here is no source of pods. While the API
-// server is away after a start, containers that run go on running, but none is started or restarted
-// for pods of the API: they may have been deleted or moved to another node in the meantime. Only
-// static pods are. Upstream's kubelet does the same.
+// Pod specs are deliberately not kept: a checkpoint is not a source of pods. While the API server is unreachable after
+// a start, running containers keep running, but none is started or restarted for pods of the API, which may have been
+// deleted or moved to another node in the meantime; only static pods are. Upstream's kubelet does the same.
 //
 // # Errors
 //
-// Files are replaced atomically and are on disk when a call returns. Each carries its version and a
-// checksum. What is torn, altered or of a version from the future is an [ErrCorrupt] that names the
-// file; the file is set aside, with ".corrupt" at the end of its name, and everything goes on as if
-// there had been none.
+// Files are replaced atomically and are on disk when a call returns. Each has a version and a checksum. A file that is
+// torn, altered or of a newer version gives an [ErrCorrupt] that names it; the file is renamed, with ".corrupt"
+// appended, and then counts as missing.
 //
 // A Store and Pods are safe for concurrent use by one process.
 package checkpoint

@@ -14,24 +14,24 @@ import (
 
 const podsName = "pods"
 
-// Pod is what is remembered of a pod that was admitted.
+// Pod is the record of an admitted pod.
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Resources are what each of its containers was admitted with, by the containers' names.
+	// Resources are the resources that each of its containers was admitted with, by the containers' names.
 	Resources map[string]corev1.ResourceRequirements `json:"resources,omitempty"`
-	// Backoffs are the waits of containers that keep failing, by the keys of who keeps them.
+	// Backoffs are the back-offs of failing containers, by keys that the caller chooses.
 	Backoffs map[string]Backoff `json:"backoffs,omitempty"`
 }
 
-// Backoff is how long the next attempt has to wait, and since when the wait is that long.
+// Backoff is how long the next attempt has to wait, and since when the wait has had that length.
 type Backoff struct {
 	Delay   time.Duration `json:"delay"`
 	Updated time.Time     `json:"updated"`
 }
 
-// Pods are the pods that a node has admitted. The zero value is empty and writes nothing down;
-// Restore makes one that does.
+// Pods records the pods that a node has admitted. The zero value is empty and saves nothing; Restore makes one that
+// does.
 type Pods struct {
 	store *Store
 
@@ -43,8 +43,8 @@ type Pods struct {
 	written uint64 // the generation that is on disk
 }
 
-// Restore returns the pods that were written down in a store. When these cannot be read it returns
-// the error and beside it a Pods that is empty, which can be used.
+// Restore returns the pods saved in a store. If they cannot be read, it returns the error together with an empty Pods
+// that can be used.
 func Restore(store *Store) (*Pods, error) {
 	p := &Pods{store: store, pods: map[types.UID]Pod{}}
 	if store == nil {
@@ -58,14 +58,13 @@ func Restore(store *Store) (*Pods, error) {
 		err = nil
 	}
 	if err != nil {
-		err = fmt.Errorf("which pods were admitted is not known any more: %w", err)
+		err = fmt.Errorf("the checkpoint of admitted pods cannot be read: %w", err)
 	}
 	return p, err
 }
 
-// Admit remembers pods with the resources that their specs have now; of one that is known already
-// only these change. It is on disk when Admit returns nil. When it fails the pods are remembered all
-// the same, and written with what comes next.
+// Admit records pods with the current resources of their specs; for a known pod, only these change. The record is on
+// disk when Admit returns nil. If it fails, the pods are still remembered, and saved with the next change.
 func (p *Pods) Admit(pods ...*corev1.Pod) error {
 	return p.change(func(m map[types.UID]Pod) bool {
 		for _, pod := range pods {
@@ -77,7 +76,7 @@ func (p *Pods) Admit(pods ...*corev1.Pod) error {
 	})
 }
 
-// resources are what a pod's containers are to have, but for those that say nothing.
+// resources returns the resources of a pod's containers, without those that set none.
 func resources(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	out := map[string]corev1.ResourceRequirements{}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -91,14 +90,14 @@ func resources(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	return out
 }
 
-// SetBackoff remembers the wait of something of a pod that was admitted; others are ignored.
+// SetBackoff records a back-off of an admitted pod; other pods are ignored.
 func (p *Pods) SetBackoff(uid types.UID, key string, b Backoff) error {
 	return p.change(func(m map[types.UID]Pod) bool {
 		pod, ok := m[uid]
 		if !ok {
 			return false
 		}
-		// What was handed out is not changed.
+		// Maps that were handed out are never changed.
 		pod.Backoffs = maps.Clone(pod.Backoffs)
 		if pod.Backoffs == nil {
 			pod.Backoffs = map[string]Backoff{}
@@ -109,7 +108,7 @@ func (p *Pods) SetBackoff(uid types.UID, key string, b Backoff) error {
 	})
 }
 
-// Get returns what is remembered of a pod; it is shared and must not be changed.
+// Get returns the record of a pod; it is shared and must not be modified.
 func (p *Pods) Get(uid types.UID) (Pod, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +116,7 @@ func (p *Pods) Get(uid types.UID) (Pod, bool) {
 	return pod, ok
 }
 
-// Forget forgets pods of which nothing is left. Those that are not known are fine.
+// Forget removes the records of pods of which nothing is left. Unknown pods are ignored.
 func (p *Pods) Forget(uids ...types.UID) error {
 	return p.change(func(m map[types.UID]Pod) bool {
 		before := len(m)
@@ -128,7 +127,7 @@ func (p *Pods) Forget(uids ...types.UID) error {
 	})
 }
 
-// Orphans lists the pods that live does not report, in no order.
+// Orphans lists the pods for which live returns false, in no order.
 func (p *Pods) Orphans(live func(types.UID) bool) ([]types.UID, error) {
 	p.mu.Lock()
 	known := slices.Collect(maps.Keys(p.pods))
@@ -136,7 +135,7 @@ func (p *Pods) Orphans(live func(types.UID) bool) ([]types.UID, error) {
 	return slices.DeleteFunc(known, live), nil
 }
 
-// change changes what is remembered and writes it down, if there is a change.
+// change applies f to the records and saves them if they changed.
 func (p *Pods) change(f func(map[types.UID]Pod) bool) error {
 	p.mu.Lock()
 	if p.pods == nil {
@@ -155,8 +154,7 @@ func (p *Pods) change(f func(map[types.UID]Pod) bool) error {
 	return p.write(mine)
 }
 
-// write sees to it that a generation is on disk. Changes that are made while one is being written
-// share the next write.
+// write makes sure that a generation is on disk. Changes made during a write share the next one.
 func (p *Pods) write(generation uint64) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()

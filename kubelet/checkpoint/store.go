@@ -15,15 +15,15 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// The errors of a Store. Test with errors.Is.
+// Errors of a Store. Test with errors.Is.
 var (
-	// ErrNotFound: nothing was saved under the name.
+	// ErrNotFound means that nothing was saved under the name.
 	ErrNotFound = errors.New("no checkpoint")
-	// ErrCorrupt: what was saved cannot be read any more.
+	// ErrCorrupt means that the saved value cannot be read.
 	ErrCorrupt = errors.New("corrupt checkpoint")
 )
 
-// version of the files' form. It changes when an older reader would misunderstand a newer file.
+// version of the file format. It changes when an older reader would misunderstand a newer file.
 const version = 1
 
 // envelope is what a file contains.
@@ -40,7 +40,7 @@ type Store struct {
 	swept bool
 }
 
-// New makes a Store in a directory, which is made when something is saved.
+// New makes a Store in a directory, which is created on the first save.
 func New(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, errors.New("checkpoints need a directory")
@@ -48,9 +48,8 @@ func New(dir string) (*Store, error) {
 	return &Store{dir: filepath.Clean(dir)}, nil
 }
 
-// Save writes a value that encoding/json can encode. When it returns nil the value is what Load
-// returns from then on, whatever happens to the machine; when it fails Load returns what it did
-// before.
+// Save writes a value that encoding/json can encode. If it returns nil, Load returns that value from then on, even
+// after a crash of the machine; if it fails, Load returns what it did before.
 func (s *Store) Save(name string, value any) error {
 	path, err := s.path(name)
 	if err != nil {
@@ -69,7 +68,7 @@ func (s *Store) Save(name string, value any) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	if !s.swept { // of what a kubelet before this one was writing when it was killed
+	if !s.swept { // of temporary files that an earlier kubelet left when it was killed
 		if err := atomicfile.Sweep(s.dir); err != nil {
 			return fmt.Errorf("checkpoint %s: %w", name, err)
 		}
@@ -81,9 +80,9 @@ func (s *Store) Save(name string, value any) error {
 	return nil
 }
 
-// Load reads what was saved last into value, a pointer. It fails with ErrNotFound when nothing was,
-// and with ErrCorrupt when it cannot be read, after setting it aside; value is unchanged then, unless
-// something of another type was saved, of which it may have a part.
+// Load reads the value saved last into value, a pointer. It fails with ErrNotFound if nothing was saved, and with
+// ErrCorrupt, after renaming the file, if it cannot be read. On failure value is unchanged, unless a value of another
+// type was saved, parts of which it may then hold.
 func (s *Store) Load(name string, value any) error {
 	path, err := s.path(name)
 	if err != nil {
@@ -109,7 +108,7 @@ func (s *Store) Load(name string, value any) error {
 	return errors.Join(err, os.Rename(path, path+".corrupt"))
 }
 
-// open takes the data out of a file's content, if it is as it was written.
+// open returns the data in a file's content, if it is intact.
 func open(content []byte) (json.RawMessage, error) {
 	var e envelope
 	if err := json.Unmarshal(content, &e); err != nil {
@@ -125,7 +124,7 @@ func open(content []byte) (json.RawMessage, error) {
 	}
 }
 
-// Delete removes what was saved under a name. That there is nothing is fine.
+// Delete removes the value of a name. It succeeds if there is none.
 func (s *Store) Delete(name string) error {
 	path, err := s.path(name)
 	if err != nil {
@@ -146,7 +145,7 @@ func (s *Store) Delete(name string) error {
 	return nil
 }
 
-// path is where the value of a name is.
+// path returns the file of a name.
 func (s *Store) path(name string) (string, error) {
 	if name == "" || strings.ContainsAny(name, "./\\\x00") {
 		return "", fmt.Errorf("checkpoint %q: not a name", name)

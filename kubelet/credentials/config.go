@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// entry is what a docker configuration says of one registry.
+// entry is the entry of one registry in a docker configuration.
 type entry struct{ username, password string }
 
-// wireEntry is an entry as it is written. Auth is username:password in base64 and comes before the
-// other two.
+// wireEntry is an encoded entry. Auth is username:password in base64 and takes precedence over the other two.
 type wireEntry struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
@@ -26,12 +25,12 @@ func parseConfig(data []byte) (map[string]entry, error) {
 		Auths map[string]wireEntry `json:"auths"`
 	}
 	if json.Unmarshal(data, &config) != nil {
-		return nil, ErrInvalid // the cause may quote what is secret
+		return nil, ErrInvalid // the cause may quote secrets
 	}
 	return decode(config.Auths)
 }
 
-// parseLegacy reads a docker configuration of old (.dockercfg), which has nothing but entries.
+// parseLegacy reads a docker configuration in the old format (.dockercfg), which has only entries.
 func parseLegacy(data []byte) (map[string]entry, error) {
 	if len(data) == 0 {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/credentials"
 )
 
-// An image of a registry is pulled with the pod's secret for that registry.
+// An image is pulled with the pod's secret for its registry.
 func Example() {
 	source := credentials.SecretsFunc(func(context.Context, string, string) (*corev1.Secret, error) {
 		return &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{

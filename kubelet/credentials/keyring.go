@@ -16,19 +16,18 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// ErrInvalid: something that should be a docker configuration is none. It says nothing of what it
-// is instead, which may be secret.
+// ErrInvalid means that a docker configuration is malformed. It quotes nothing of the content, which may be secret.
 var ErrInvalid = errors.New("no valid docker configuration")
 
-// maxConfig is how many bytes of a node's configuration are read.
+// maxConfig is the maximum size of a node's configuration in bytes.
 const maxConfig = 10 << 20
 
-// Secrets is where secrets come from. It fails when it does not have the secret.
+// Secrets reads secrets. It fails if it does not have the secret.
 type Secrets interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 }
 
-// SecretsFunc is a Secrets made of a function.
+// SecretsFunc adapts a function to Secrets.
 type SecretsFunc func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 
 // Secret calls f.
@@ -36,18 +35,18 @@ func (f SecretsFunc) Secret(ctx context.Context, namespace, name string) (*corev
 	return f(ctx, namespace, name)
 }
 
-// Options of a Keyring. The zero value is valid.
+// Options configures a Keyring. The zero value is valid.
 type Options struct {
-	// ConfigFile is the node's own docker configuration (config.json), which is for all pods; it is
-	// read anew for every image. Empty, or a file that is not there, is none.
+	// ConfigFile is the node's own docker configuration (config.json), which applies to all pods; it is read anew for
+	// every image. It may be empty or name a missing file.
 	ConfigFile string
-	// Recorder is told of secrets that cannot be had; nil drops that.
+	// Recorder records events for secrets that cannot be read; nil drops them.
 	Recorder events.Recorder
-	// Logger is told about a node's configuration that is no good; nil discards.
+	// Logger records problems with the node's configuration; nil discards them.
 	Logger *slog.Logger
 }
 
-// Keyring knows what to tell registries. Make one with New.
+// Keyring finds credentials for registries. Make one with New.
 type Keyring struct {
 	secrets Secrets
 	options Options
@@ -69,7 +68,7 @@ func New(secrets Secrets, o Options) (*Keyring, error) {
 	return &Keyring{secrets: secrets, options: o}, nil
 }
 
-// For returns the credentials to try for an image of a pod, in this order; none is to try without.
+// For returns the credentials to try for an image of a pod, in this order; none means an anonymous pull.
 func (k *Keyring) For(ctx context.Context, pod *corev1.Pod, image string) ([]cri.Auth, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -83,13 +82,13 @@ func (k *Keyring) For(ctx context.Context, pod *corev1.Pod, image string) ([]cri
 	return append(ofPod.lookup(repository), k.ofNode().lookup(repository)...), nil
 }
 
-// ofPod are the entries of a pod's image pull secrets. Secrets of other types are ignored.
+// ofPod returns the entries of a pod's image pull secrets. Secrets of other types are ignored.
 func (k *Keyring) ofPod(ctx context.Context, pod *corev1.Pod) (ring, error) {
 	all := ring{}
 	var missing []string
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		if ref.Name == "" {
-			continue // validation lets it through
+			continue // validation allows it
 		}
 		secret, err := k.secrets.Secret(ctx, pod.Namespace, ref.Name)
 		if err != nil {
@@ -127,8 +126,8 @@ func parseSecret(secret *corev1.Secret) (map[string]entry, error) {
 	}
 }
 
-// ofNode are the entries of the node's own configuration. One that is no good is as good as none:
-// it must not keep the pods from images that need no credentials.
+// ofNode returns the entries of the node's own configuration. An invalid one counts as none: it must not prevent pulls
+// that need no credentials.
 func (k *Keyring) ofNode() ring {
 	info, err := os.Stat(k.options.ConfigFile)
 	if errors.Is(err, os.ErrNotExist) {

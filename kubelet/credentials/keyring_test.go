@@ -40,7 +40,7 @@ func legacy(text string) *corev1.Secret {
 	return &corev1.Secret{Type: corev1.SecretTypeDockercfg, Data: map[string][]byte{corev1.DockerConfigKey: []byte(text)}}
 }
 
-// auths is a docker configuration in which every location has its own name as the user's.
+// auths is a docker configuration in which each location's user name is the location itself.
 func auths(locations ...string) string {
 	var list []string
 	for _, l := range locations {
@@ -94,7 +94,7 @@ func TestWhichEntryIsFor(t *testing.T) {
 		{"docker.io index.docker.io", "nginx", "docker.io"},
 		{"docker.io/library", "team/app", ""},
 		{"index.docker.io", "quay.io/a", ""},
-		{"index.docker.io", "localhost/a", "index.docker.io"}, // so upstream
+		{"index.docker.io", "localhost/a", "index.docker.io"}, // as upstream
 		{"*", "registry.example/a", ""},
 		{"%zz", "registry.example/a", ""},
 		{"%zz", "localhost/a", ""},
@@ -122,22 +122,22 @@ func TestWhatEntriesSay(t *testing.T) {
 		want   []cri.Auth
 		bad    bool
 	}{
-		"plain":              {secret: legacy(entry(`{"username": "u", "password": "p", "email": "e"}`)), want: []cri.Auth{{Username: "u", Password: "p"}}},
-		"coded":              {secret: legacy(entry(`{"auth": "` + b64([]byte("u:p:q")) + `"}`)), want: []cri.Auth{{Username: "u", Password: "p:q"}}},
-		"coded, not padded":  {secret: legacy(entry(`{"auth": "` + raw([]byte("user:p")) + `"}`)), want: []cri.Auth{{Username: "user", Password: "p"}}},
-		"coded wins":         {secret: legacy(entry(`{"username": "x", "auth": "` + b64([]byte("u:p")) + `"}`)), want: []cri.Auth{{Username: "u", Password: "p"}}},
-		"nothing":            {secret: legacy(entry(`{}`)), want: []cri.Auth{{}}},
-		"configuration":      {secret: configJSON(`{"auths": ` + entry(`{"username": "u"}`) + `, "HttpHeaders": {"a": "b"}, "credsStore": "x"}`), want: []cri.Auth{{Username: "u"}}},
-		"no entries":         {secret: configJSON(`{}`)},
-		"empty":              {secret: configJSON(``)},
-		"without its key":    {secret: &corev1.Secret{Type: corev1.SecretTypeDockercfg}},
-		"another type":       {secret: &corev1.Secret{Type: corev1.SecretTypeOpaque, Data: legacy(entry(`{}`)).Data}},
-		"null":               {secret: configJSON(`null`)},
-		"no JSON":            {secret: configJSON(`hunter2`), bad: true},
-		"other JSON":         {secret: legacy(`["hunter2"]`), bad: true},
-		"no base64":          {secret: legacy(entry(`{"auth": "hunter2!"}`)), bad: true},
-		"no colon":           {secret: legacy(entry(`{"auth": "` + b64([]byte("hunter2")) + `"}`)), bad: true},
-		"a number as secret": {secret: legacy(entry(`{"password": 123456}`)), bad: true},
+		"plain":                   {secret: legacy(entry(`{"username": "u", "password": "p", "email": "e"}`)), want: []cri.Auth{{Username: "u", Password: "p"}}},
+		"coded":                   {secret: legacy(entry(`{"auth": "` + b64([]byte("u:p:q")) + `"}`)), want: []cri.Auth{{Username: "u", Password: "p:q"}}},
+		"base64 without padding":  {secret: legacy(entry(`{"auth": "` + raw([]byte("user:p")) + `"}`)), want: []cri.Auth{{Username: "user", Password: "p"}}},
+		"base64 takes precedence": {secret: legacy(entry(`{"username": "x", "auth": "` + b64([]byte("u:p")) + `"}`)), want: []cri.Auth{{Username: "u", Password: "p"}}},
+		"nothing":                 {secret: legacy(entry(`{}`)), want: []cri.Auth{{}}},
+		"configuration":           {secret: configJSON(`{"auths": ` + entry(`{"username": "u"}`) + `, "HttpHeaders": {"a": "b"}, "credsStore": "x"}`), want: []cri.Auth{{Username: "u"}}},
+		"no entries":              {secret: configJSON(`{}`)},
+		"empty":                   {secret: configJSON(``)},
+		"without its key":         {secret: &corev1.Secret{Type: corev1.SecretTypeDockercfg}},
+		"another type":            {secret: &corev1.Secret{Type: corev1.SecretTypeOpaque, Data: legacy(entry(`{}`)).Data}},
+		"null":                    {secret: configJSON(`null`)},
+		"invalid JSON":            {secret: configJSON(`hunter2`), bad: true},
+		"JSON of another shape":   {secret: legacy(`["hunter2"]`), bad: true},
+		"invalid base64":          {secret: legacy(entry(`{"auth": "hunter2!"}`)), bad: true},
+		"no colon":                {secret: legacy(entry(`{"auth": "` + b64([]byte("hunter2")) + `"}`)), bad: true},
+		"a number as secret":      {secret: legacy(entry(`{"password": 123456}`)), bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, err := credentials.New(secrets{"s": test.secret}, credentials.Options{})
@@ -248,7 +248,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// FuzzFor: no configuration and no image name is too odd, and an error never repeats what is secret.
+// FuzzFor: no configuration or image name causes a failure other than an error, and errors never contain secrets.
 func FuzzFor(f *testing.F) {
 	f.Add(auths("r.example"), "r.example/a", true)
 	f.Add(`{"r.example":{"auth":"dTpw"}}`, "nginx", false)
@@ -269,7 +269,7 @@ func FuzzFor(f *testing.F) {
 	})
 }
 
-// What is wrong with the node's configuration is said, but for the secrets in it, and nobody has to listen.
+// Problems with the node's configuration are logged without its secrets; the logger is optional.
 func TestNodesConfigurationThatIsNoGood(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.json")
@@ -285,11 +285,11 @@ func TestNodesConfigurationThatIsNoGood(t *testing.T) {
 		want   string
 		logged string
 	}{
-		"as large as may be": {file, 10 << 20, "r.example", ""},
-		"too large":          {file, 10<<20 + 1, "", "larger than 10485760 bytes"},
-		"below a file":       {filepath.Join(file, "config.json"), 100, "", "not a directory"},
-		"a directory":        {dir, 100, "", "is a directory"},
-		"none":               {"", 100, "", ""},
+		"at the size limit": {file, 10 << 20, "r.example", ""},
+		"too large":         {file, 10<<20 + 1, "", "larger than 10485760 bytes"},
+		"below a file":      {filepath.Join(file, "config.json"), 100, "", "not a directory"},
+		"a directory":       {dir, 100, "", "is a directory"},
+		"none":              {"", 100, "", ""},
 	} {
 		write(tt.size)
 		var log bytes.Buffer
@@ -308,7 +308,7 @@ func TestNodesConfigurationThatIsNoGood(t *testing.T) {
 	}
 }
 
-// Base64 that breaks off is no good, even if there is a name and a password in what comes before.
+// Truncated base64 is invalid, even if the rest contains a name and a password.
 func TestAuthThatBreaksOff(t *testing.T) {
 	k, err := credentials.New(secrets{"s": configJSON(`{"auths": {"r.example": {"auth": "dTpw!"}}}`)}, credentials.Options{})
 	if err != nil {
@@ -319,7 +319,7 @@ func TestAuthThatBreaksOff(t *testing.T) {
 	}
 }
 
-// A secret that is missing is told of, if anybody listens; one that is there is not.
+// A missing secret is reported in an event, if there is a recorder; an existing one is not.
 func TestWhatIsTold(t *testing.T) {
 	told := 0
 	for _, o := range []credentials.Options{{}, {Recorder: events.Func(func(events.Event) { told++ })}} {

@@ -14,7 +14,7 @@ import (
 
 const dockerHub = "index.docker.io"
 
-// ring is credentials by what they are for: a host, with wildcards and a port perhaps, and a path.
+// ring maps keys to credentials. A key is a host, possibly with wildcards and a port, and a path.
 type ring map[string][]cri.Auth
 
 // add adds the entries of a configuration.
@@ -26,8 +26,8 @@ func (r ring) add(entries map[string]entry) {
 	}
 }
 
-// keyOf is what an entry is for: its address without the scheme, and without the version of the
-// registry's API. What is no address is for nothing: empty, which no image's host is.
+// keyOf returns the key of an entry: its address without the scheme and without the version of the registry's API. For
+// an invalid address it is empty, which matches no image.
 func keyOf(location string) string {
 	if !strings.HasPrefix(location, "https://") && !strings.HasPrefix(location, "http://") {
 		location = "https://" + location
@@ -46,8 +46,8 @@ func keyOf(location string) string {
 	return parsed.Host + below
 }
 
-// lookup returns the credentials for an image, whose name begins with its registry's. The most
-// specific come first.
+// lookup returns the credentials for an image, whose name begins with its registry's host. The most specific come
+// first.
 func (r ring) lookup(image string) []cri.Auth {
 	var list []cri.Auth
 	keys := slices.SortedFunc(maps.Keys(r), func(a, b string) int { return cmp.Compare(b, a) })
@@ -74,7 +74,7 @@ func onDockerHub(image string) bool {
 	}
 }
 
-// matches reports whether what credentials are for covers an image.
+// matches reports whether a key covers an image.
 func matches(key, image string) bool {
 	glob, err := url.Parse("https://" + key)
 	if err != nil {
@@ -90,14 +90,14 @@ func matches(key, image string) bool {
 		return false
 	}
 	for i, part := range globParts {
-		if ok, _ := path.Match(part, parts[i]); !ok { // a pattern that is none matches nothing
+		if ok, _ := path.Match(part, parts[i]); !ok { // an invalid pattern matches nothing
 			return false
 		}
 	}
 	return true
 }
 
-// split returns the parts of a host's name and its port.
+// split returns the parts of a host name, and the port.
 func split(address string) (parts []string, port string) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

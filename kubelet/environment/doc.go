@@ -1,13 +1,14 @@
 // Package environment makes the environment variables of containers: it implements
 // kubelet.Environment.
 //
-// A container gets what envFrom names, then what env says, which may refer to variables before it
-// with $(NAME), then the addresses of services, where nothing else has the name. Expand
-// resolves the same references in commands and arguments.
+// A container gets the variables of envFrom, then those of env, which may refer to earlier variables with $(NAME), then
+// the addresses of services, unless another variable has the name. Package expansion resolves such references, also in
+// commands and arguments; package downward reads the fields of a pod and the resources of a container for variables and
+// files.
 //
 // # Errors and concurrency
 //
-// A reference that leads nowhere is an error in upstream's words, unless it is optional; objects
-// that cannot be read give the error of their source. An Environment is safe for concurrent use
-// when its sources are, starts no goroutines and keeps nothing. The functions are pure.
+// A reference to something missing is an error in upstream's words, unless it is optional; for objects that cannot be
+// read, the error is that of their source. An Environment is safe for concurrent use if its sources are, starts no
+// goroutines and keeps no state. The functions are pure.
 package environment

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ParseFile returns the value of a variable in a file of variables, and empty when it is not there.
-// Each is on a line of its own as NAME='value'; a value may have line breaks. Lines that are empty or
-// begin with # are left out, and so is # after a value. What comes after the variable is not looked
-// at. A line has less than bufio.MaxScanTokenSize bytes.
+// ParseFile returns the value of a variable in a file of variables; it is empty if there is no such variable. Each is
+// on its own line as NAME='value'; a value may contain line breaks. Empty lines, lines that begin with #, and comments
+// after a value are ignored. Nothing after the variable is read. A line must be shorter than bufio.MaxScanTokenSize
+// bytes.
 func ParseFile(r io.Reader, key string) (string, error) {
 	lines := &lineReader{scanner: bufio.NewScanner(r)}
 	for {
@@ -57,7 +57,7 @@ func (l *lineReader) invalid(problem string) error {
 	return fmt.Errorf("invalid environment variable format at line %d: %s", l.number, problem)
 }
 
-// variable reads the variable that begins with a line.
+// variable reads the variable that begins on a line.
 func (l *lineReader) variable(line string) (name, value string, err error) {
 	name, rest, found := strings.Cut(line, "=")
 	switch {
@@ -68,7 +68,7 @@ func (l *lineReader) variable(line string) (name, value string, err error) {
 	case strings.TrimRight(name, " \t") != name:
 		return "", "", l.invalid("whitespace before '=' is not allowed")
 	case strings.TrimLeft(rest, " \t") != rest:
-		return name, "", nil // as a shell has it: empty, and a command after it
+		return name, "", nil // as in a shell: empty, followed by a command
 	}
 	rest, quoted := strings.CutPrefix(rest, "'")
 	if !quoted {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -21,45 +23,44 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/environment/expansion"
 )
 
-// Objects reads what variables come from. What is not there is an error by which
-// apierrors.IsNotFound is true. Objects are shared and only read.
+// Objects reads the objects that variables refer to. For a missing object, apierrors.IsNotFound reports true for the
+// error. The objects are shared and only read.
 type Objects interface {
-	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
-	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) // reads a config map
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)       // reads a secret
 }
 
-// Services are those of the cluster; *informer.Informer[*corev1.Service] is one.
+// Services reads the cluster's services; *informer.Informer[*corev1.Service] implements it.
 type Services interface {
-	// WaitSynced returns when all services are known that there were when it was called.
+	// WaitSynced returns when all services that existed when it was called are known.
 	WaitSynced(ctx context.Context) error
-	// List returns the services of a namespace, or all with an empty one.
+	// List returns the services of a namespace, or all services if it is empty.
 	List(namespace string) []*corev1.Service
 }
 
-// Files reads files of pods' volumes; *volume.Volumes is one.
+// Files reads files in pods' volumes; *volume.Volumes implements it.
 type Files interface {
-	// Open opens a regular file that is in the volume, whatever links there are; fs.ErrNotExist
-	// when there is none.
+	// Open opens a regular file in the volume; links cannot lead outside. The error is fs.ErrNotExist if there is none.
 	Open(pod *corev1.Pod, volume, path string) (io.ReadCloser, error)
 }
 
-// Sources are where variables come from. What needs one that is nil fails; without Services there
-// are no variables of services.
+// Sources are where variables come from. Variables that need a nil source fail; without Services there are no service
+// variables.
 type Sources struct {
 	Objects  Objects
 	Services Services
 	Files    Files
 }
 
-// Options of New. The zero value is ready to use.
+// Options configures New. The zero value is ready to use.
 type Options struct {
 	// ServicesWait is how long a container waits for the first list of services; 0 is a second.
 	ServicesWait time.Duration
-	// Logger is told what callers are not; nil discards.
+	// Logger records details that errors leave out; nil discards them.
 	Logger *slog.Logger
 }
 
-// Environment makes containers' environments. Make one with New.
+// Environment computes containers' environments. Make one with New.
 type Environment struct {
 	in   Sources
 	wait time.Duration
@@ -80,19 +81,18 @@ func New(in Sources, o Options) *Environment {
 	return e
 }
 
-// maker makes one container's environment.
+// maker computes one container's environment.
 type maker struct {
 	*Environment
 	kubelet.EnvironmentRequest
 	env        []cri.EnvVar
-	at         map[string]int // where in env a name is
+	at         map[string]int // the index of a name in env
 	services   map[string]string
 	configMaps map[string]*corev1.ConfigMap
 	secrets    map[string]*corev1.Secret
 }
 
-// Environment implements kubelet.Environment. It has no warnings: any name of a variable is good
-// since upstream's 1.34.
+// Environment implements kubelet.Environment. It returns no warnings: any variable name is valid since upstream's 1.34.
 func (e *Environment) Environment(ctx context.Context, r kubelet.EnvironmentRequest) (env []cri.EnvVar, warnings []string, err error) {
 	services, err := e.serviceVariables(ctx, r.Pod)
 	if err != nil {
@@ -123,16 +123,13 @@ func (e *Environment) Environment(ctx context.Context, r kubelet.EnvironmentRequ
 	return m.env, nil, nil
 }
 
-// mirrorSource is the annotation by which a pod that comes from elsewhere than the API is known.
-const mirrorSource = "kubernetes.io/config.source"
-
 var errServices = errors.New("services have not yet been read at least once, cannot construct envvars")
 
 func (e *Environment) serviceVariables(ctx context.Context, pod *corev1.Pod) ([]cri.EnvVar, error) {
 	if e.in.Services == nil {
 		return nil, nil
 	}
-	if source := pod.Annotations[mirrorSource]; source == "" || source == "api" {
+	if origin.FromAPI(pod) {
 		waiting, cancel := context.WithTimeout(ctx, e.wait)
 		defer cancel()
 		if err := e.in.Services.WaitSynced(waiting); err != nil {
@@ -185,8 +182,7 @@ func (m *maker) from(ctx context.Context, source *corev1.EnvFromSource) error {
 
 var errNoObjects = errors.New("there is no source of configmaps and secrets")
 
-// configMap reads a configmap once for the container; nil without an error is an optional one that is not
-// there.
+// configMap reads a config map once per container; it returns nil without an error for an optional one that is missing.
 func (m *maker) configMap(ctx context.Context, name string, optional bool) (*corev1.ConfigMap, error) {
 	if object := m.configMaps[name]; object != nil {
 		return object, nil
@@ -205,7 +201,7 @@ func (m *maker) configMap(ctx context.Context, name string, optional bool) (*cor
 	return object, nil
 }
 
-// secret is to secrets what configMap is to configmaps.
+// secret is configMap for secrets.
 func (m *maker) secret(ctx context.Context, name string, optional bool) (*corev1.Secret, error) {
 	if object := m.secrets[name]; object != nil {
 		return object, nil
@@ -234,7 +230,7 @@ func (m *maker) add(ctx context.Context, e *corev1.EnvVar) error {
 	case e.ValueFrom != nil:
 		value, skip, err = m.valueFrom(ctx, e.ValueFrom)
 	}
-	if !skip { // after an error nobody asks for what is set
+	if !skip { // after an error the value is not used
 		m.set(e.Name, value)
 	}
 	return err
@@ -248,7 +244,7 @@ func (m *maker) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// valueFrom finds a value; skip is that of an optional one that is not there.
+// valueFrom finds a value; skip reports an optional one that is missing.
 func (m *maker) valueFrom(ctx context.Context, from *corev1.EnvVarSource) (value string, skip bool, err error) {
 	switch {
 	case from.FieldRef != nil:
@@ -316,7 +312,7 @@ func (m *maker) fileKey(ref *corev1.FileKeySelector) (value string, skip bool, e
 	return value, value == "", err
 }
 
-// field is a field of the pod, also of its status and spec.
+// field returns a field of the pod, including its status and spec.
 func (m *maker) field(ref *corev1.ObjectFieldSelector) (string, error) {
 	if ref.APIVersion != "" && ref.APIVersion != "v1" {
 		return "", fmt.Errorf("unsupported pod version: %s", ref.APIVersion)
@@ -346,7 +342,7 @@ func (m *maker) field(ref *corev1.ObjectFieldSelector) (string, error) {
 	}
 }
 
-// resource is a request or limit of a container, by default of this one.
+// resource returns a request or limit of a container, by default of this one.
 func (m *maker) resource(ref *corev1.ResourceFieldSelector) (string, error) {
 	of, bounds := m.Container, downward.Limits(m.Pod, m.Allocatable)
 	if ref.ContainerName != "" {
@@ -355,7 +351,7 @@ func (m *maker) resource(ref *corev1.ResourceFieldSelector) (string, error) {
 			return "", err
 		}
 		if slices.ContainsFunc(m.Pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == ref.ContainerName }) {
-			bounds = nil // upstream's node bounds only regular containers by name
+			bounds = nil // upstream applies the node's bounds by name only to regular containers
 		}
 	}
 	return downward.Resource(ref, of, bounds)

@@ -29,7 +29,7 @@ var (
 	_ environment.Files    = (*volume.Volumes)(nil)
 )
 
-// objects are configmaps and secrets by their names.
+// objects holds config maps and secrets by their names.
 type objects map[string]map[string]string
 
 func (o objects) ConfigMap(_ context.Context, ns, name string) (*corev1.ConfigMap, error) {
@@ -56,7 +56,7 @@ func (o objects) Secret(_ context.Context, ns, name string) (*corev1.Secret, err
 	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
 }
 
-// services are a cluster's; nil is one that has not been reached.
+// services are a cluster's services; nil means that they have not been read.
 type services []*corev1.Service
 
 func (s services) WaitSynced(ctx context.Context) error {
@@ -266,7 +266,7 @@ func TestServices(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", c.got, c.want)
 		}
 	}
-	// Another service of that name does not take its place; without links neither does it.
+	// Another service of that name does not replace it, nor is it included without links.
 	own := services{service("ns", "kubernetes", "10.9.9.9", http), all[4]}
 	e = environment.New(environment.Sources{Services: own}, environment.Options{})
 	if got := ask("ns", new(false)); got != kubernetes {
@@ -304,7 +304,7 @@ func Example() {
 	// ["echo" "hello from web" "$(HOME)"]
 }
 
-// counting counts what is read.
+// counting counts reads.
 type counting struct {
 	objects
 	configMaps, secrets int
@@ -329,7 +329,7 @@ type openFile struct {
 func (f openFile) Open(*corev1.Pod, string, string) (io.ReadCloser, error) { return f, nil }
 func (f openFile) Close() error                                            { *f.closed++; return nil }
 
-// Every object is read once for a container, whatever it takes from it, and what is opened is closed.
+// Every object is read once per container, however many variables refer to it, and opened files are closed.
 func TestReadOnce(t *testing.T) {
 	source, closed := &counting{objects: objects{"configmap c": {"one": "1", "two": "2"}, "secret s": {"one": "S1", "two": "S2"}}}, 0
 	e := environment.New(environment.Sources{Objects: source, Files: openFile{strings.NewReader("KEY='x'"), &closed}}, environment.Options{})
@@ -348,12 +348,15 @@ func TestReadOnce(t *testing.T) {
 	}
 }
 
-// A pod of the API waits for services whether it says so or not; one from a file must not.
+// A pod of the API waits for services, with links or without; a static pod must not.
 func TestWhoWaitsForServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := environment.New(environment.Sources{Services: services(nil)}, environment.Options{})
-		for source, waits := range map[string]bool{"": true, "api": true, "file": false} {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.source": source}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
+		for source, waits := range map[string]bool{"none": true, "api": true, "file": false} {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
+			if source != "none" {
+				pod.Annotations = map[string]string{"kubernetes.io/config.source": source}
+			}
 			if _, _, err := e.Environment(t.Context(), kubelet.EnvironmentRequest{Pod: pod, Container: &pod.Spec.Containers[0]}); (err != nil) != waits {
 				t.Errorf("%q: %v", source, err)
 			}

@@ -12,9 +12,9 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// ServiceVariables are the variables that tell a pod of a namespace where services are: with
-// links those of its namespace, and always kubernetes of the namespace default. Services without
-// a cluster IP are left out. They are in the order of the services' names.
+// ServiceVariables returns the variables with the addresses of services for pods of a namespace: with links, of all
+// services in the namespace, and always of kubernetes in the namespace default. Services without a cluster IP are left
+// out. The variables are in the order of the services' names.
 func ServiceVariables(services []*corev1.Service, namespace string, links bool) []cri.EnvVar {
 	byName := map[string]*corev1.Service{}
 	for _, s := range services {

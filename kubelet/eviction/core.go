@@ -9,13 +9,13 @@ import (
 	"k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// Observation is how much of something is available, out of how much, and when that was so.
+// Observation is how much of something is available, out of how much, and when that was observed.
 type Observation struct {
-	Available, Capacity resource.Quantity
-	At                  time.Time
+	Available, Capacity resource.Quantity // of the signal
+	At                  time.Time         // when it was observed
 }
 
-// Observations are what is known of signals.
+// Observations are the known values of signals.
 type Observations map[Signal]Observation
 
 // Observe reads observations from a summary.
@@ -66,8 +66,8 @@ func (o Observations) addFilesystem(available, free Signal, fs *v1alpha1.FsStats
 	}
 }
 
-// met returns the thresholds that observations are below; with reclaim, also below what must be
-// reclaimed. What is not observed is not below anything.
+// met returns the thresholds that the observations are below; with reclaim, the minimum reclaim is added to each. A
+// signal without an observation meets no threshold.
 func met(thresholds []Threshold, o Observations, reclaim bool) []Threshold {
 	var out []Threshold
 	for _, t := range thresholds {
@@ -86,7 +86,7 @@ func met(thresholds []Threshold, o Observations, reclaim bool) []Threshold {
 	return out
 }
 
-// Core remembers what thresholds have been met since when. Make one with NewCore.
+// Core remembers which thresholds have been met, and since when. Make one with NewCore.
 type Core struct {
 	thresholds []Threshold
 	transition time.Duration
@@ -98,8 +98,8 @@ type Core struct {
 	last        Observations
 }
 
-// NewCore makes a Core of thresholds. Conditions last for the transition period after the last
-// threshold was met.
+// NewCore makes a Core with the thresholds. Conditions last for the transition period after their thresholds were last
+// met.
 func NewCore(thresholds []Threshold, transition time.Duration) *Core {
 	return &Core{
 		thresholds: thresholds, transition: transition,
@@ -107,9 +107,9 @@ func NewCore(thresholds []Threshold, transition time.Duration) *Core {
 	}
 }
 
-// Look takes observations in and returns the thresholds that call for action now, the most urgent
-// first: those that have been met for longer than their grace period, by observations newer than the
-// last, or whose minimum has not been reclaimed since.
+// Look takes new observations and returns the thresholds that require action now, the most urgent first: those that
+// have been met for longer than their grace period, according to observations newer than the last, or whose minimum has
+// not been reclaimed since.
 func (c *Core) Look(now time.Time, o Observations) []Threshold {
 	starved := met(c.thresholds, o, false)
 	for _, t := range met(c.unresolved, o, true) {
@@ -129,7 +129,7 @@ func (c *Core) Look(now time.Time, o Observations) []Threshold {
 	c.firstMet = first
 	c.conditions = nil
 	for _, condition := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
-		// One that never was is long over.
+		// A condition that was never observed is the zero time, long over.
 		if at := c.conditionAt[condition]; at.Equal(now) || now.Sub(at) < c.transition {
 			c.conditions = append(c.conditions, condition)
 		}
@@ -144,8 +144,8 @@ func (c *Core) Look(now time.Time, o Observations) []Threshold {
 	return urgent
 }
 
-// Relieved tells whether after a reclaim nothing is short any more, with what must be reclaimed.
+// Relieved reports whether nothing is short any more after a reclaim, with the minimum reclaim included.
 func (c *Core) Relieved(o Observations) bool { return len(met(c.thresholds, o, true)) == 0 }
 
-// Conditions are the node's conditions as of the last Look, in the order memory, disk, process ids.
+// Conditions returns the node's conditions as of the last Look, in the order memory, disk, process IDs.
 func (c *Core) Conditions() []corev1.NodeConditionType { return slices.Clone(c.conditions) }

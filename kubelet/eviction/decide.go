@@ -8,26 +8,27 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	helpers "k8s.io/component-helpers/resource"
 	"k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/keelson-dev/keelson/podspec/critical"
 )
 
-// Reason is the reason in the status of an evicted pod, and of a refused one.
+// Reason is the reason in the status of an evicted or rejected pod.
 const Reason = "Evicted"
 
-// immediately is how many seconds a pod gets to end when it cannot be left alone any longer.
+// immediately is the grace period, in seconds, of a pod that must end at once.
 const immediately = 1
 
-// Eviction is what to do to a pod: its status becomes Failed with Reason and this message, and its
-// containers are ended.
+// Eviction describes the eviction of a pod: it fails with Reason and this message, and its containers are stopped.
 type Eviction struct {
 	Pod     *corev1.Pod
-	Message string
-	// Grace is how many seconds the pod's containers get to end at most.
+	Message string // for the status and the event
+	// Grace is the maximum time, in seconds, that the pod's containers get to exit.
 	Grace int64
-	// Condition, if any, becomes one of the pod's conditions.
+	// Condition, if not nil, is added to the pod's conditions.
 	Condition *corev1.PodCondition
 	// Annotations are for the event.
 	Annotations map[string]string
-	// Signal is what the eviction is counted under.
+	// Signal is the label under which metrics count the eviction.
 	Signal string
 }
 
@@ -46,18 +47,9 @@ func (e Eviction) Status(status *corev1.PodStatus) {
 	status.Conditions = append(status.Conditions, *e.Condition)
 }
 
-// Critical pods are not evicted, and admitted under pressure: static pods and their mirrors, and
-// those of a system priority.
-func Critical(pod *corev1.Pod) bool {
-	const systemPriority = 2_000_000_000
-	source := pod.Annotations["kubernetes.io/config.source"]
-	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return mirror || source != "" && source != "api" || pod.Spec.Priority != nil && *pod.Spec.Priority >= systemPriority
-}
-
-// Admit says whether a node with these conditions takes a pod; the message says why it does not.
+// Admit reports whether a node with these conditions accepts a pod; the message says why not.
 func Admit(pod *corev1.Pod, conditions []corev1.NodeConditionType) (message string, ok bool) {
-	if len(conditions) == 0 || Critical(pod) {
+	if len(conditions) == 0 || critical.Pod(pod) {
 		return "", true
 	}
 	if len(conditions) == 1 && conditions[0] == corev1.NodeMemoryPressure {
@@ -68,7 +60,7 @@ func Admit(pod *corev1.Pod, conditions []corev1.NodeConditionType) (message stri
 	return fmt.Sprintf("The node had condition: %v. ", conditions), false
 }
 
-// bestEffort pods have asked for neither CPU nor memory.
+// bestEffort reports whether a pod requests neither CPU nor memory.
 func bestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort
@@ -103,8 +95,8 @@ func toleratesMemoryPressure(pod *corev1.Pod) bool {
 	return false
 }
 
-// Evict makes the eviction of a pod because of a threshold. MaxGrace is how many seconds it gets at
-// most when the threshold is a soft one.
+// Evict returns the eviction of a pod because of a threshold. MaxGrace is its maximum grace period, in seconds, if the
+// threshold is a soft one.
 func Evict(pod *corev1.Pod, stats Stats, because Threshold, o Observations, maxGrace int64) Eviction {
 	out := Eviction{Pod: pod, Grace: immediately, Signal: string(because.Signal)}
 	if because.GracePeriod > 0 {
@@ -157,7 +149,7 @@ func Message(pod *corev1.Pod, stats *v1alpha1.PodStats, because Threshold, o Obs
 	return message, annotations
 }
 
-// containerUse is what a container uses of memory or storage; nil is not known.
+// containerUse returns how much memory or storage a container uses; nil if unknown.
 func containerUse(c *v1alpha1.ContainerStats, short corev1.ResourceName) *resource.Quantity {
 	switch short {
 	case corev1.ResourceEphemeralStorage:
@@ -172,7 +164,7 @@ func containerUse(c *v1alpha1.ContainerStats, short corev1.ResourceName) *resour
 	return nil
 }
 
-// requestOf is what a container asked for; ephemeral containers cannot ask.
+// requestOf returns a container's request; ephemeral containers have none.
 func requestOf(pod *corev1.Pod, container string, name corev1.ResourceName) (resource.Quantity, bool) {
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
@@ -184,8 +176,8 @@ func requestOf(pod *corev1.Pod, container string, name corev1.ResourceName) (res
 	return resource.Quantity{}, false
 }
 
-// LocalStorage returns the eviction of a pod that takes more local storage than its volumes, itself or
-// its containers may, or false.
+// LocalStorage returns the eviction of a pod that exceeds the local storage limit of a volume, of the pod or of a
+// container, or false.
 func LocalStorage(pod *corev1.Pod, stats *v1alpha1.PodStats, l Layout) (Eviction, bool) {
 	if stats == nil {
 		return Eviction{}, false
@@ -232,8 +224,7 @@ func bytesOf(fs *v1alpha1.FsStats) *resource.Quantity {
 	return resource.NewQuantity(int64(*fs.UsedBytes), resource.BinarySI)
 }
 
-// Condition is a condition of the node as its status has it, without times, and the reason of the
-// event that tells of its change.
+// Condition returns a condition for the node's status, without times, and the reason of the event for its change.
 func Condition(t corev1.NodeConditionType, pressure bool) (condition corev1.NodeCondition, event string) {
 	words := map[corev1.NodeConditionType][2][3]string{
 		corev1.NodeMemoryPressure: {

@@ -24,7 +24,7 @@ func parse(t *testing.T, c eviction.Config) []eviction.Threshold {
 	return out
 }
 
-// show is a threshold as a line.
+// show renders a threshold as a line.
 func show(list []eviction.Threshold) string {
 	var out []string
 	for _, t := range list {
@@ -58,23 +58,23 @@ allocatableMemory.available<150Mi+0 after 0s`
 	}
 	one := func(value string) map[string]string { return map[string]string{"memory.available": value} }
 	for name, bad := range map[string]eviction.Config{
-		"no signal":           {Hard: map[string]string{"mem.available": "1Mi"}},
-		"no quantity":         {Hard: one("xMi")},
-		"zero":                {Hard: one("0")},
-		"negative":            {Hard: one("-150Mi")},
-		"negative percentage": {Hard: one("-15%")},
-		"above 100%":          {Hard: one("150%")},
-		"no percentage":       {Hard: one("x%")},
-		"not a number":        {Hard: one("NaN%")},
-		"infinite":            {Hard: one("Inf%")},
-		"no grace period":     {Soft: one("150Mi")},
-		"a bad grace period":  {Soft: one("150Mi"), SoftGracePeriod: one("30")},
-		"a negative one":      {Soft: one("150Mi"), SoftGracePeriod: one("-30s")},
-		"grace of no signal":  {SoftGracePeriod: map[string]string{"x": "1s"}},
-		"negative reclaim":    {Hard: one("150Mi"), MinimumReclaim: one("-1")},
-		"reclaim of 0%":       {Hard: one("150Mi"), MinimumReclaim: one("0%")},
-		"reclaim of nothing":  {MinimumReclaim: map[string]string{"x": "1"}},
-		"reclaim of no value": {MinimumReclaim: one("?")},
+		"unknown signal":                     {Hard: map[string]string{"mem.available": "1Mi"}},
+		"invalid quantity":                   {Hard: one("xMi")},
+		"zero":                               {Hard: one("0")},
+		"negative":                           {Hard: one("-150Mi")},
+		"negative percentage":                {Hard: one("-15%")},
+		"above 100%":                         {Hard: one("150%")},
+		"invalid percentage":                 {Hard: one("x%")},
+		"not a number":                       {Hard: one("NaN%")},
+		"infinite":                           {Hard: one("Inf%")},
+		"no grace period":                    {Soft: one("150Mi")},
+		"invalid grace period":               {Soft: one("150Mi"), SoftGracePeriod: one("30")},
+		"negative grace period":              {Soft: one("150Mi"), SoftGracePeriod: one("-30s")},
+		"grace period for an unknown signal": {SoftGracePeriod: map[string]string{"x": "1s"}},
+		"negative reclaim":                   {Hard: one("150Mi"), MinimumReclaim: one("-1")},
+		"reclaim of 0%":                      {Hard: one("150Mi"), MinimumReclaim: one("0%")},
+		"reclaim of nothing":                 {MinimumReclaim: map[string]string{"x": "1"}},
+		"invalid reclaim":                    {MinimumReclaim: one("?")},
 	} {
 		if list, err := eviction.Parse(bad); !errors.Is(err, eviction.ErrThreshold) {
 			t.Errorf("%s: %v, %v", name, list, err)
@@ -138,8 +138,8 @@ func TestCore(t *testing.T) {
 	for _, step := range []struct {
 		after        time.Duration
 		memory, disk uint64
-		observed     time.Duration // when, if not then
-		want         string        // the signals that call for action
+		observed     time.Duration // when, if not now
+		want         string        // the signals that require action
 		conditions   string
 	}{
 		{0, 5 * gibi, 5 * gibi, 0, "", "[]"},
@@ -195,12 +195,12 @@ func TestRank(t *testing.T) {
 			signal: eviction.MemoryAvailable,
 			want:   "unknown low-most low-much low-little high-above below",
 		},
-		"as much as was asked for is not above": {
+		"use equal to the request is not above it": {
 			pods:   []*corev1.Pod{newPod("equal", 0, memory("1Gi"), nil), newPod("above", 100, memory("1Gi"), nil)},
 			stats:  statsOf(use("equal", gibi, 0, 0, 0), use("above", gibi+1, 0, 0, 0)),
 			signal: eviction.MemoryAvailable, want: "above equal",
 		},
-		"process ids: priority, then how many": {
+		"process IDs: priority, then number": {
 			pods:   []*corev1.Pod{newPod("high", 5, nil, nil), newPod("few", 0, nil, nil), newPod("many", 0, nil, nil)},
 			stats:  statsOf(use("high", 900*mebi, 0, 0, 0), use("few", 3*mebi, 0, 0, 0), use("many", 400*mebi, 0, 0, 0)),
 			signal: eviction.PIDAvailable, want: "many few high",
@@ -301,13 +301,13 @@ func TestLocalStorage(t *testing.T) {
 		want   string
 		signal string
 	}{
-		"a volume within":   {pod: limited, stats: use("volume", 0, 0, 0, 64*mebi)},
-		"a volume beyond":   {pod: limited, stats: use("volume", 0, 0, 0, 65*mebi), want: `Usage of EmptyDir volume "v" exceeds the limit "64Mi". `, signal: "emptydirfs.limit"},
-		"no limit":          {pod: newPod("free", 0, nil, nil), stats: use("free", 0, gibi, gibi, gibi)},
-		"a pod within":      {pod: sidecarred, stats: use("pod", 0, 5*mebi, 5*mebi, 0)},
-		"a pod beyond":      {pod: sidecarred, stats: use("pod", 0, 5*mebi, 5*mebi, 1*mebi), want: "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi. ", signal: "ephemeralpodfs.limit"},
-		"a container":       {pod: sidecarred, stats: container(use("pod", 0, 8*mebi, 5*mebi, 0)), want: `Container c exceeded its local ephemeral storage limit "10Mi". `, signal: "ephemeralcontainerfs.limit"},
-		"a layer elsewhere": {pod: sidecarred, stats: container(use("pod", 0, 8*mebi, 5*mebi, 0)), layout: eviction.Layout{DedicatedImages: true}},
+		"a volume within its limit": {pod: limited, stats: use("volume", 0, 0, 0, 64*mebi)},
+		"a volume beyond its limit": {pod: limited, stats: use("volume", 0, 0, 0, 65*mebi), want: `Usage of EmptyDir volume "v" exceeds the limit "64Mi". `, signal: "emptydirfs.limit"},
+		"no limit":                  {pod: newPod("free", 0, nil, nil), stats: use("free", 0, gibi, gibi, gibi)},
+		"a pod within its limit":    {pod: sidecarred, stats: use("pod", 0, 5*mebi, 5*mebi, 0)},
+		"a pod beyond its limit":    {pod: sidecarred, stats: use("pod", 0, 5*mebi, 5*mebi, 1*mebi), want: "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi. ", signal: "ephemeralpodfs.limit"},
+		"a container":               {pod: sidecarred, stats: container(use("pod", 0, 8*mebi, 5*mebi, 0)), want: `Container c exceeded its local ephemeral storage limit "10Mi". `, signal: "ephemeralcontainerfs.limit"},
+		"a layer elsewhere":         {pod: sidecarred, stats: container(use("pod", 0, 8*mebi, 5*mebi, 0)), layout: eviction.Layout{DedicatedImages: true}},
 	} {
 		got, over := eviction.LocalStorage(test.pod, &test.stats, test.layout)
 		if over != (test.want != "") || got.Message != test.want || got.Signal != test.signal || over && (got.Grace != 1 || got.Condition != nil) {

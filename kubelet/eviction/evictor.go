@@ -15,61 +15,61 @@ import (
 
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/internal/pause"
+	"github.com/keelson-dev/keelson/podspec/critical"
 )
 
-// Node is what an Evictor does at a kubelet.
+// Node is what an Evictor needs from a kubelet.
 type Node interface {
-	// Pods are those that may be evicted: admitted, and not over. They are shared.
+	// Pods returns the pods that may be evicted: those that were admitted and have not ended. They are shared.
 	Pods() []*corev1.Pod
-	// Evict makes a pod's status what Eviction.Status makes of it, for good, ends its containers
-	// within the grace and returns when nothing of it runs any more. A pod that is not there is
-	// no error.
+	// Evict changes a pod's status for good as Eviction.Status does, stops its containers within the grace period, and
+	// returns when none of them runs any more. A missing pod is not an error.
 	Evict(ctx context.Context, e Eviction) error
 }
 
-// Source tells what a node and its pods use.
+// Source reports what a node and its pods use.
 type Source interface {
 	Summary(ctx context.Context) (*v1alpha1.Summary, error)
 }
 
-// Reclaimer throws away what no pod needs.
+// Reclaimer removes what no pod needs.
 type Reclaimer interface {
-	// ReclaimContainers removes all containers that have ended and nobody will look at again.
+	// ReclaimContainers removes all dead containers that are no longer needed.
 	ReclaimContainers(ctx context.Context) error
 	// ReclaimImages removes all images that no container uses.
 	ReclaimImages(ctx context.Context) error
 }
 
-// settle is how long the node gets after an eviction until somebody looks again.
+// settle is how long the node gets after an eviction before the next look.
 const settle = time.Second
 
-// Options of an Evictor. All may be left at their zero values.
+// Options configures an Evictor. All fields are optional.
 type Options struct {
-	// Thresholds are what Parse returned; nil is Parse(Default()), none is empty.
+	// Thresholds come from Parse; nil is Parse(Default()), an empty slice is none.
 	Thresholds []Threshold
-	// Transition is how long a condition lasts after the last time that a threshold was met: 5 min.
+	// Transition is how long a condition lasts after its thresholds were last met; 5 min by default.
 	Transition time.Duration
-	// MaxGrace is how many seconds pods get at most to end when a soft threshold is met.
+	// MaxGrace is the maximum grace period of pods, in seconds, when a soft threshold is met.
 	MaxGrace int64
-	// Period is how often an Evictor looks: 10 s. Patience is how long it waits for an evicted
-	// pod to end before it looks again: 30 s.
+	// Period is how often an Evictor looks; 10 s by default. Patience is how long it waits for an evicted pod to end
+	// before it looks again; 30 s by default.
 	Period, Patience time.Duration
-	// Layout tells what shares a filesystem; nil is that all do.
+	// Layout returns what shares a filesystem; nil means that everything does.
 	Layout func(ctx context.Context) (Layout, error)
-	// Reclaimer, if any, is asked before pods are evicted.
+	// Reclaimer, if set, is tried before pods are evicted.
 	Reclaimer Reclaimer
-	// Recorder takes the events; nil drops them. Node is what events about the node regard.
+	// Recorder takes the events; nil drops them. Node is the subject of events about the node.
 	Recorder events.Recorder
 	Node     corev1.ObjectReference
 	// Changed is called when the node's conditions have changed, and Evicted with the signal of
 	// each eviction. They must be quick.
 	Changed func()
 	Evicted func(signal string)
-	// Logger is told what happens; nil discards.
+	// Logger records what happens; nil discards it.
 	Logger *slog.Logger
 }
 
-// Evictor looks at a node regularly and acts. Make one with New.
+// Evictor checks a node regularly and acts. Make one with New.
 type Evictor struct {
 	node    Node
 	source  Source
@@ -79,12 +79,12 @@ type Evictor struct {
 	mu         sync.Mutex
 	conditions []corev1.NodeConditionType
 
-	// Of the goroutine of Run alone:
-	core   *Core // nil before the layout is known
+	// Only used by Run's goroutine:
+	core   *Core // nil until the layout is known
 	layout Layout
 }
 
-// New makes an Evictor, which does nothing before Run.
+// New makes an Evictor, which does nothing until Run.
 func New(node Node, source Source, o Options) (*Evictor, error) {
 	if node == nil || source == nil {
 		return nil, errors.New("eviction needs a node and a source of statistics")
@@ -116,26 +116,26 @@ func New(node Node, source Source, o Options) (*Evictor, error) {
 	return &Evictor{node: node, source: source, options: o, log: o.Logger}, nil
 }
 
-// Conditions are the pressures that the node is under, in the order memory, disk, process ids.
+// Conditions returns the node's current pressures, in the order memory, disk, process IDs.
 func (e *Evictor) Conditions() []corev1.NodeConditionType {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.conditions)
 }
 
-// Admit says whether the node takes a pod under the pressure that it is under; the message says why
-// it does not, the reason being Reason.
+// Admit reports whether the node accepts a pod under its current pressures; if not, the message says why, and the
+// reason is Reason.
 func (e *Evictor) Admit(pod *corev1.Pod) (message string, ok bool) {
 	return Admit(pod, e.Conditions())
 }
 
-// Run looks regularly until the context ends, and returns nil then. After an eviction it looks again
-// a second after the pod is gone: one pod at a time, until enough is free.
+// Run checks the node regularly until the context ends, and then returns nil. After an eviction it checks again a
+// second after the pod is gone: one pod at a time, until enough is free.
 func (e *Evictor) Run(ctx context.Context) error {
 	for {
 		evicted, err := e.look(ctx)
 		if err != nil && ctx.Err() == nil {
-			e.log.Warn("looking for what runs short failed", "error", err)
+			e.log.Warn("detecting pressure failed", "error", err)
 		}
 		wait := e.options.Period
 		if evicted && err == nil {
@@ -147,7 +147,7 @@ func (e *Evictor) Run(ctx context.Context) error {
 	}
 }
 
-// look looks once, and tells whether a pod was evicted and has ended.
+// look checks once, and reports whether a pod was evicted and has ended.
 func (e *Evictor) look(ctx context.Context) (evicted bool, err error) {
 	if e.core == nil {
 		if e.layout, err = e.options.Layout(ctx); err != nil {
@@ -180,7 +180,7 @@ func (e *Evictor) look(ctx context.Context) (evicted bool, err error) {
 		return false, nil
 	}
 	for _, pod := range Rank(pods, stats, most.Signal, e.layout) {
-		if Critical(pod) {
+		if critical.Pod(pod) {
 			e.log.Warn("a critical pod is not evicted", "pod", pod.Namespace+"/"+pod.Name)
 			continue
 		}
@@ -190,7 +190,7 @@ func (e *Evictor) look(ctx context.Context) (evicted bool, err error) {
 	return false, ctx.Err()
 }
 
-// tell makes conditions known.
+// tell publishes conditions.
 func (e *Evictor) tell(conditions []corev1.NodeConditionType) {
 	e.mu.Lock()
 	changed := !slices.Equal(e.conditions, conditions)
@@ -202,11 +202,11 @@ func (e *Evictor) tell(conditions []corev1.NodeConditionType) {
 	}
 }
 
-// limitStorage evicts the pods that take more local storage than they may.
+// limitStorage evicts the pods that exceed their local storage limits.
 func (e *Evictor) limitStorage(ctx context.Context, pods []*corev1.Pod, stats Stats) (evicted bool, err error) {
 	for _, pod := range pods {
 		eviction, over := LocalStorage(pod, stats[string(pod.UID)], e.layout)
-		if !over || Critical(pod) {
+		if !over || critical.Pod(pod) {
 			continue
 		}
 		done, failed := e.evict(ctx, eviction)
@@ -216,7 +216,7 @@ func (e *Evictor) limitStorage(ctx context.Context, pods []*corev1.Pod, stats St
 	return evicted, err
 }
 
-// reclaim throws away what is not needed, and tells whether that was enough.
+// reclaim removes what is not needed, and reports whether that was enough.
 func (e *Evictor) reclaim(ctx context.Context, s Signal) bool {
 	containers, images := e.reclaimable(s)
 	if e.options.Reclaimer == nil || !containers && !images {
@@ -240,7 +240,7 @@ func (e *Evictor) reclaim(ctx context.Context, s Signal) bool {
 	return e.core.Relieved(Observe(summary))
 }
 
-// reclaimable is what lies on the filesystem that a signal is about.
+// reclaimable returns what is on the filesystem of a signal.
 func (e *Evictor) reclaimable(s Signal) (containers, images bool) {
 	switch s.resource() {
 	case corev1.ResourceMemory, pids:
@@ -258,7 +258,7 @@ func (e *Evictor) reclaimable(s Signal) (containers, images bool) {
 	}
 }
 
-// evict evicts a pod and waits for its end, if not for ever.
+// evict evicts a pod and waits for its end, up to Patience.
 func (e *Evictor) evict(ctx context.Context, eviction Eviction) (ended bool, err error) {
 	pod := eviction.Pod
 	e.log.Info("evicting a pod", "pod", pod.Namespace+"/"+pod.Name, "signal", eviction.Signal, "message", eviction.Message)

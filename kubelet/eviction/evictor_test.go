@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/machine"
 )
 
-// world is a node with 10 GiB of memory and disk, whose pods use what they use until they are evicted.
+// world is a node with 10 GiB of memory and disk, whose pods use fixed amounts until they are evicted.
 type world struct {
 	start time.Time
 
@@ -29,7 +29,7 @@ type world struct {
 	pods   []*corev1.Pod
 	uses   map[string]v1alpha1.PodStats
 	images uint64 // bytes of unused ones
-	system uint64 // memory that is used beside pods
+	system uint64 // memory used by other processes than pods
 	failed error  // of Summary
 	stuck  bool   // Evict does not return
 	blind  error  // of Summary after images were reclaimed
@@ -170,7 +170,7 @@ func TestMemoryPressure(t *testing.T) {
 	})
 }
 
-// TestReclaim: images go before pods do.
+// TestReclaim: images are removed before pods are evicted.
 func TestReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		thresholds := parse(t, eviction.Config{Hard: map[string]string{"nodefs.available": "20%"}})
@@ -181,7 +181,7 @@ func TestReclaim(t *testing.T) {
 		w.expect(t, "0s conditions changed", "0s event Node EvictionThresholdMet: Attempting to reclaim ephemeral-storage",
 			"0s reclaims containers", "0s reclaims images")
 
-		// When that is not enough, the pod that writes the most has to go.
+		// If that is not enough, the pod that writes the most is evicted.
 		w.mu.Lock()
 		w.uses["writer"] = use("writer", 0, 9*gibi, 0, 0)
 		w.mu.Unlock()
@@ -207,7 +207,7 @@ func TestLocalStorageIsLimited(t *testing.T) {
 	})
 }
 
-// TestTroubles: an Evictor goes on when it cannot look, or when a pod does not end.
+// TestTroubles: an Evictor continues if observations fail, or if a pod does not end.
 func TestTroubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(use("large", 10*gibi-50*mebi, 0, 0, 0))
@@ -226,13 +226,13 @@ func TestTroubles(t *testing.T) {
 		w.mu.Unlock()
 		time.Sleep(50 * time.Second)
 		synctest.Wait()
-		if log := w.told(); len(log) != 9 { // the conditions, and twice an attempt
+		if log := w.told(); len(log) != 9 { // the conditions, and two per attempt
 			t.Errorf("told %q", log)
 		}
 	})
 }
 
-// TestCriticalPodsStay: even when they use the most, and when nothing else is left.
+// TestCriticalPodsStay: critical pods stay even if they use the most or nothing else is left.
 func TestCriticalPodsStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(use("static", 9*gibi, 0, 0, 0), use("other", gibi-50*mebi, 0, 0, 0))
@@ -254,7 +254,7 @@ func TestCriticalPodsStay(t *testing.T) {
 	})
 }
 
-// TestOneReasonAtATime: who exceeds its limit goes first, and then it is looked again.
+// TestOneReasonAtATime: a pod over its own limit is evicted first, and then the node is checked again.
 func TestOneReasonAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(use("writer", 100*mebi, 0, 0, 100*mebi), use("large", 10*gibi-150*mebi, 0, 0, 0))
@@ -262,12 +262,12 @@ func TestOneReasonAtATime(t *testing.T) {
 		w.run(t, eviction.Options{})
 		time.Sleep(time.Minute)
 		message := `Usage of EmptyDir volume "v" exceeds the limit "10Mi". `
-		w.expect(t, "0s conditions changed", // and after the eviction there is enough memory
+		w.expect(t, "0s conditions changed", // after the eviction there is enough memory
 			"0s event Pod Evicted: "+message, "0s counts emptydirfs.limit", "0s evicts writer in 1 s: "+message)
 	})
 }
 
-// TestPatience: a pod has its grace, and what the Evictor is willing to wait on top, before anything else is done.
+// TestPatience: a pod gets its grace period, and the Evictor's patience on top, before anything else is done.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(use("large", 10*gibi-50*mebi, 0, 0, 0))
@@ -288,7 +288,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// TestBlindAfterReclaim: that it was enough has to be seen.
+// TestBlindAfterReclaim: a reclaim counts as sufficient only if an observation shows it.
 func TestBlindAfterReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(use("writer", 0, 2*gibi, 0, 0))

@@ -41,8 +41,7 @@ func fs(bytes, inodes uint64) *v1alpha1.FsStats {
 	return &v1alpha1.FsStats{UsedBytes: &bytes, InodesUsed: &inodes}
 }
 
-// use is what one of these pods uses: memory, and of disk for its layer, logs and volume "v" so much
-// each.
+// use is what one of these pods uses: memory, and disk space for its layer, its logs and its volume "v".
 func use(name string, memory, layer, logs, volume uint64) v1alpha1.PodStats {
 	return v1alpha1.PodStats{
 		PodRef: v1alpha1.PodReference{Name: name, Namespace: "default", UID: name},
@@ -56,7 +55,7 @@ func use(name string, memory, layer, logs, volume uint64) v1alpha1.PodStats {
 	}
 }
 
-// summary is of a node with 10 GiB of memory and disk of which so much is available.
+// summary returns the summary of a node with 10 GiB of memory and disk, of which the given amounts are available.
 func summary(at time.Time, memory, disk uint64, pods ...v1alpha1.PodStats) *v1alpha1.Summary {
 	t := metav1.NewTime(at)
 	filesystem := func() *v1alpha1.FsStats {

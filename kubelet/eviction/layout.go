@@ -8,8 +8,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/machine"
 )
 
-// FindLayout makes Options.Layout of where the runtime keeps images and writable layers, and of a
-// directory on the node's main filesystem. Disk tells filesystems apart, as machine.Disk does.
+// FindLayout returns a function for Options.Layout. It compares where the runtime keeps images and writable layers with
+// a directory on the node's main filesystem. Disk identifies filesystems, like machine.Disk.
 func FindLayout(images cri.FilesystemReader, nodeDir string, disk func(path string) (machine.Filesystem, error)) func(context.Context) (Layout, error) {
 	return func(ctx context.Context) (Layout, error) {
 		image, layers, err := images.ImageFilesystem(ctx)

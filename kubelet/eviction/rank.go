@@ -10,10 +10,10 @@ import (
 	"k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// Stats are what pods use, by their UIDs.
+// Stats is what pods use, by their UIDs.
 type Stats map[string]*v1alpha1.PodStats
 
-// StatsOf takes them from a summary.
+// StatsOf returns the Stats in a summary.
 func StatsOf(s *v1alpha1.Summary) Stats {
 	out := make(Stats, len(s.Pods))
 	for i := range s.Pods {
@@ -22,10 +22,10 @@ func StatsOf(s *v1alpha1.Summary) Stats {
 	return out
 }
 
-// measure is what of a pod's storage a signal is about.
+// measure is which parts of a pod's storage count for a signal.
 type measure struct{ layers, logs, volumes bool }
 
-// measureOf follows from what shares a filesystem.
+// measureOf returns the measure of a signal in a layout.
 func measureOf(s Signal, l Layout) measure {
 	switch {
 	case !l.DedicatedImages:
@@ -41,19 +41,18 @@ func measureOf(s Signal, l Layout) measure {
 	}
 }
 
-// candidate is a pod with all that its rank depends on.
+// candidate is a pod with everything that its rank depends on.
 type candidate struct {
 	pod      *corev1.Pod
-	known    bool // what it uses
+	known    bool // whether its use is known
 	exceeds  bool // its use is above its request
 	priority int32
 	excess   resource.Quantity // use above request
 }
 
-// Rank orders pods by who is to go first when a signal says that something is short: those of which
-// nothing is known, then those that use more than they asked for, those of low priority, those that
-// use the most beyond what they asked for. Process ids cannot be asked for: there priority comes
-// first. The argument is not changed.
+// Rank returns the pods in the order in which to evict them when the signal's resource is short. Pods of unknown use
+// come first, then those that use more than they requested, then those of lower priority, then those that exceed their
+// requests the most. Process IDs cannot be requested, so for them priority comes first. The argument is not modified.
 func Rank(pods []*corev1.Pod, stats Stats, s Signal, l Layout) []*corev1.Pod {
 	list := make([]candidate, len(pods))
 	for i, pod := range pods {
@@ -92,7 +91,7 @@ func consider(pod *corev1.Pod, stats *v1alpha1.PodStats, s Signal, l Layout) can
 		return out
 	}
 	requests := helpers.PodRequests(pod, helpers.PodResourcesOptions{})
-	var used, exceeding, taken resource.Quantity // what is used, what it may exceed, what is taken off
+	var used, exceeding, taken resource.Quantity // the use, the request that it may exceed, the amount subtracted
 	switch s.resource() {
 	case corev1.ResourceMemory:
 		used = *workingSet(stats.Memory)
@@ -103,7 +102,7 @@ func consider(pod *corev1.Pod, stats *v1alpha1.PodStats, s Signal, l Layout) can
 		}
 	case inodes:
 		_, used = storage(pod, stats, measureOf(s, l))
-		// As upstream: bytes that were asked for are taken off the number of inodes.
+		// As upstream: the request, in bytes, is subtracted from the number of inodes.
 		taken = requests[corev1.ResourceEphemeralStorage]
 	default:
 		used, _ = storage(pod, stats, measureOf(s, l))

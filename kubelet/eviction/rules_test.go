@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 )
 
-// seen are observations as lines.
+// seen renders observations as lines.
 func seen(o eviction.Observations) string {
 	var out []string
 	for _, signal := range slices.Sorted(maps.Keys(o)) {
@@ -45,17 +45,17 @@ func TestObserve(t *testing.T) {
 		summary *v1alpha1.Summary
 		want    string
 	}{
-		"nothing":                 {&v1alpha1.Summary{}, ""},
-		"memory":                  {only(func(n *v1alpha1.NodeStats) { n.Memory = memory() }), "memory.available 1Ki of 3Ki at 1000"},
-		"memory in use not known": {only(func(n *v1alpha1.NodeStats) { n.Memory = memory(); n.Memory.WorkingSetBytes = nil }), ""},
-		"free memory not known":   {only(func(n *v1alpha1.NodeStats) { n.Memory = memory(); n.Memory.AvailableBytes = nil }), ""},
+		"nothing":             {&v1alpha1.Summary{}, ""},
+		"memory":              {only(func(n *v1alpha1.NodeStats) { n.Memory = memory() }), "memory.available 1Ki of 3Ki at 1000"},
+		"used memory unknown": {only(func(n *v1alpha1.NodeStats) { n.Memory = memory(); n.Memory.WorkingSetBytes = nil }), ""},
+		"free memory unknown": {only(func(n *v1alpha1.NodeStats) { n.Memory = memory(); n.Memory.AvailableBytes = nil }), ""},
 		"memory of pods": {only(func(n *v1alpha1.NodeStats) {
 			n.SystemContainers = []v1alpha1.ContainerStats{{Name: "kubelet", Memory: memory()}, {Name: "pods", Memory: memory()}, {Name: "runtime", Memory: &v1alpha1.MemoryStats{AvailableBytes: ptr[uint64](1), WorkingSetBytes: ptr[uint64](1)}}}
 		}), "allocatableMemory.available 1Ki of 3Ki at 1000"},
 		"memory of the kubelet": {only(func(n *v1alpha1.NodeStats) {
 			n.SystemContainers = []v1alpha1.ContainerStats{{Name: "kubelet", Memory: memory()}}
 		}), ""},
-		"memory of pods not known": {only(func(n *v1alpha1.NodeStats) {
+		"memory of pods unknown": {only(func(n *v1alpha1.NodeStats) {
 			free, used := memory(), memory()
 			free.AvailableBytes, used.WorkingSetBytes = nil, nil
 			n.SystemContainers = []v1alpha1.ContainerStats{{Name: "pods"}, {Name: "pods", Memory: free}, {Name: "pods", Memory: used}}
@@ -77,7 +77,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// At the threshold there is enough, and what is not observed, or observed without a time, is told of accordingly.
+// A value at the threshold is enough, and messages omit what was not observed, or its time.
 func TestLook(t *testing.T) {
 	now := time.Unix(5000, 0)
 	thresholds := []eviction.Threshold{
@@ -119,7 +119,7 @@ func TestLook(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	// Without a transition period conditions last for as long as the shortage.
+	// Without a transition period, conditions last as long as the shortage.
 	core := eviction.NewCore(thresholds, 0)
 	core.Look(now, of(now, "9", "11"))
 	if got := core.Conditions(); !slices.Equal(got, []corev1.NodeConditionType{corev1.NodeMemoryPressure}) {
@@ -157,30 +157,7 @@ func TestStatusOfAnEvictedPod(t *testing.T) {
 	}
 }
 
-func TestCritical(t *testing.T) {
-	annotated := func(key, value string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: value}}}
-	}
-	for name, tt := range map[string]struct {
-		pod  *corev1.Pod
-		want bool
-	}{
-		"no priority":     {&corev1.Pod{}, false},
-		"a user's":        {newPod("p", 1_999_999_999, nil, nil), false},
-		"a system's":      {newPod("p", 2_000_000_000, nil, nil), true},
-		"from the API":    {annotated("kubernetes.io/config.source", "api"), false},
-		"of no source":    {annotated("kubernetes.io/config.source", ""), false},
-		"from a file":     {annotated("kubernetes.io/config.source", "file"), true},
-		"the mirror":      {annotated("kubernetes.io/config.mirror", ""), true},
-		"something other": {annotated("kubernetes.io/config.hash", "x"), false},
-	} {
-		if got := eviction.Critical(tt.pod); got != tt.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
-// Under pressure of memory a node takes pods that asked for something, and those that tolerate it.
+// Under memory pressure a node accepts pods with requests, and those that tolerate the pressure.
 func TestAdmitUnderMemoryPressure(t *testing.T) {
 	tolerating := func(toleration corev1.Toleration) *corev1.Pod {
 		p := newPod("p", 0, nil, nil)
@@ -212,7 +189,7 @@ func TestAdmitUnderMemoryPressure(t *testing.T) {
 		"memory limit":             {newPod("p", 0, nil, list("memory", "1")), true},
 		"of an init container":     {initial, true},
 		"as a whole":               {whole(list("memory", "1")), true},
-		"nothing as a whole":       {whole(nil), false},
+		"pod-level limits empty":   {whole(nil), false},
 		"as the status says":       {told, false},
 		"as the status says, more": {burstable, true},
 		"exists":                   {tolerating(corev1.Toleration{Key: key, Operator: "Exists"}), true},
@@ -268,20 +245,20 @@ func TestMessage(t *testing.T) {
 			pod(asIs), stats(all), disk, low + "Container c was using 3Mi, request is 1Mi, has larger consumption of ephemeral-storage. ",
 			"map[offending_containers:c offending_containers_usage:3Mi starved_resource:ephemeral-storage]",
 		},
-		"just what was asked for": {
+		"exactly the request": {
 			pod(asIs), stats(func(s *v1alpha1.PodStats) { s.Containers[0].Memory.WorkingSetBytes = ptr[uint64](mebi) }), memory, short,
 			"map[offending_containers: offending_containers_usage: starved_resource:memory]",
 		},
-		"memory not known": {
+		"memory unknown": {
 			pod(asIs), stats(func(s *v1alpha1.PodStats) { s.Containers[0].Memory = nil }), memory, short,
 			"map[offending_containers: offending_containers_usage: starved_resource:memory]",
 		},
-		"working set not known": {
+		"working set unknown": {
 			pod(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = list("memory", "-1") }),
 			stats(func(s *v1alpha1.PodStats) { s.Containers[0].Memory = &v1alpha1.MemoryStats{} }), memory, short,
 			"map[offending_containers: offending_containers_usage: starved_resource:memory]",
 		},
-		"layer not known": {
+		"layer unknown": {
 			pod(asIs), stats(func(s *v1alpha1.PodStats) { s.Containers[0].Rootfs = nil }), disk, low,
 			"map[offending_containers: offending_containers_usage: starved_resource:ephemeral-storage]",
 		},
@@ -289,7 +266,7 @@ func TestMessage(t *testing.T) {
 			pod(asIs), stats(func(s *v1alpha1.PodStats) { s.Containers[0].Rootfs.UsedBytes = nil }), disk, low,
 			"map[offending_containers: offending_containers_usage: starved_resource:ephemeral-storage]",
 		},
-		"logs not known": {
+		"logs unknown": {
 			pod(asIs), stats(func(s *v1alpha1.PodStats) { s.Containers[0].Logs = nil }), disk, low,
 			"map[offending_containers: offending_containers_usage: starved_resource:ephemeral-storage]",
 		},
@@ -297,7 +274,7 @@ func TestMessage(t *testing.T) {
 			pod(asIs), stats(func(s *v1alpha1.PodStats) { s.Containers[0].Logs.UsedBytes = nil }), disk, low,
 			"map[offending_containers: offending_containers_usage: starved_resource:ephemeral-storage]",
 		},
-		"a container that cannot ask": {
+		"a container without requests": {
 			pod(asIs), stats(func(s *v1alpha1.PodStats) { s.Containers[0].Name = "debugger" }), memory, short,
 			"map[offending_containers: offending_containers_usage: starved_resource:memory]",
 		},
@@ -317,14 +294,14 @@ func TestMessage(t *testing.T) {
 			short + "Pod p was using 3Mi, request is 2Mi, has larger consumption of memory. ",
 			"map[offending_containers: offending_containers_usage: offending_pod:p offending_pod_usage:3Mi starved_resource:memory]",
 		},
-		"the pod as a whole, of which nothing is known": {
+		"the pod as a whole, its use unknown": {
 			pod(func(p *corev1.Pod) {
 				p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("memory", "2Mi")}
 				p.Spec.Containers[0].Resources.Requests = list("memory", "4Mi")
 			}), stats(func(s *v1alpha1.PodStats) { s.Memory = nil }), memory, short,
 			"map[offending_containers: offending_containers_usage: starved_resource:memory]",
 		},
-		"the pod as a whole did not ask for memory": {
+		"the pod as a whole without a memory request": {
 			pod(func(p *corev1.Pod) {
 				p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "2")}
 				p.Spec.Containers[0].Resources.Requests = list("memory", "4Mi")
@@ -373,7 +350,7 @@ func TestLocalStorageAtTheLimits(t *testing.T) {
 		"at the limit":           {limited("1Mi", ""), use("p", 0, 0, 0, mebi), ""},
 		"beyond it":              {limited("1Mi", ""), use("p", 0, 0, 0, mebi+1), `Usage of EmptyDir volume "v" exceeds the limit "1Mi". `},
 		"no limit":               {limited("", ""), use("p", 0, 0, 0, mebi+1), ""},
-		"a limit of none":        {limited("0", ""), use("p", 0, 0, 0, mebi+1), ""},
+		"a zero limit":           {limited("0", ""), use("p", 0, 0, 0, mebi+1), ""},
 		"another volume":         {limited("1", ""), other, ""},
 		"in memory":              {limited("1Mi", corev1.StorageMediumMemory), use("p", 0, 0, 0, mebi+1), `Usage of EmptyDir volume "v" exceeds the limit "1Mi". `},
 		"a pod at its limit":     {newPod("p", 0, nil, list("ephemeral-storage", "3Mi")), use("p", 0, mebi, mebi, mebi), ""},
@@ -405,7 +382,7 @@ func TestLocalStorageAtTheLimits(t *testing.T) {
 	}
 }
 
-// What of a pod counts for a signal follows from what shares a filesystem: each pod uses the most of one thing.
+// Which part of a pod's use counts for a signal depends on the filesystems: each pod uses the most of one thing.
 func TestRankByWhatCounts(t *testing.T) {
 	plain, split, one := eviction.Layout{DedicatedImages: true}, eviction.Layout{DedicatedImages: true, SplitContainers: true}, eviction.Layout{}
 	volume := func(name string, v corev1.VolumeSource) *corev1.Pod {
@@ -465,7 +442,8 @@ func TestRankByWhatCounts(t *testing.T) {
 	}
 }
 
-// Who goes first: the unknown, those above what they asked for, those of low priority, those far above.
+// The order of eviction: pods of unknown use, those above their requests, those of low priority, those far above their
+// requests.
 func TestRankOrder(t *testing.T) {
 	names := func(pods []*corev1.Pod) string {
 		var out []string
@@ -534,11 +512,11 @@ func TestParseAtTheLimits(t *testing.T) {
 		config eviction.Config
 		want   string
 	}{
-		"0.0%":         {eviction.Config{Hard: one("0.0%")}, "memory.available<0+0 after 0s\nallocatableMemory.available<0+0 after 0s"},
-		"100.0%":       {eviction.Config{Hard: one("100.0%")}, "memory.available<100%+0 after 0s\nallocatableMemory.available<100%+0 after 0s"},
-		"the least":    {eviction.Config{Hard: one("1")}, "memory.available<1+0 after 0s\nallocatableMemory.available<1+0 after 0s"},
-		"without wait": {eviction.Config{Soft: one("1"), SoftGracePeriod: one("0s")}, "memory.available<1+0 after 0s\nallocatableMemory.available<1+0 after 0s"},
-		"with a wait":  {eviction.Config{Soft: one("1"), SoftGracePeriod: one("1s"), MinimumReclaim: one("50%")}, "memory.available<1+50% after 1s"},
+		"0.0%":                   {eviction.Config{Hard: one("0.0%")}, "memory.available<0+0 after 0s\nallocatableMemory.available<0+0 after 0s"},
+		"100.0%":                 {eviction.Config{Hard: one("100.0%")}, "memory.available<100%+0 after 0s\nallocatableMemory.available<100%+0 after 0s"},
+		"the least":              {eviction.Config{Hard: one("1")}, "memory.available<1+0 after 0s\nallocatableMemory.available<1+0 after 0s"},
+		"without a grace period": {eviction.Config{Soft: one("1"), SoftGracePeriod: one("0s")}, "memory.available<1+0 after 0s\nallocatableMemory.available<1+0 after 0s"},
+		"with a grace period":    {eviction.Config{Soft: one("1"), SoftGracePeriod: one("1s"), MinimumReclaim: one("50%")}, "memory.available<1+50% after 1s"},
 	} {
 		if got := show(parse(t, tt.config)); got != tt.want {
 			t.Errorf("%s: %s", name, got)
@@ -549,7 +527,7 @@ func TestParseAtTheLimits(t *testing.T) {
 		want   string
 	}{
 		"negative share":         {eviction.Config{Hard: one("-15%")}, "eviction percentage threshold memory.available must be >= 0%: -15%"},
-		"share above all":        {eviction.Config{Hard: one("101%")}, "eviction percentage threshold memory.available must be <= 100%: 101%"},
+		"share above 100%":       {eviction.Config{Hard: one("101%")}, "eviction percentage threshold memory.available must be <= 100%: 101%"},
 		"infinite":               {eviction.Config{Hard: one("Inf%")}, `memory.available: "Inf%" is no percentage`},
 		"negatively infinite":    {eviction.Config{Hard: one("-Inf%")}, `memory.available: "-Inf%" is no percentage`},
 		"soft":                   {eviction.Config{Soft: one("x"), SoftGracePeriod: one("1s")}, "memory.available: quantities must match the regular expression"},
@@ -565,7 +543,7 @@ func TestParseAtTheLimits(t *testing.T) {
 	}
 }
 
-// Only hard thresholds of memory and of the main filesystem keep something from pods.
+// Only hard thresholds on memory and the main filesystem reserve something.
 func TestReservedByHardThresholds(t *testing.T) {
 	got := eviction.Reserved(parse(t, eviction.Config{
 		Hard:            map[string]string{"memory.available": "1Gi", "imagefs.available": "5Gi", "pid.available": "10", "nodefs.inodesFree": "7"},
@@ -581,7 +559,7 @@ func TestReservedByHardThresholds(t *testing.T) {
 	}
 }
 
-// Thresholds for the filesystem of writable layers are made, not given.
+// Thresholds for the filesystem of writable layers are derived, not configured.
 func TestForLayoutLeavesOutWhatWasGiven(t *testing.T) {
 	c := eviction.Config{Hard: map[string]string{"containerfs.available": "33%", "containerfs.inodesFree": "33%", "imagefs.inodesFree": "4%", "pid.available": "5"}}
 	got := show(eviction.ForLayout(parse(t, c), eviction.Layout{DedicatedImages: true}))

@@ -30,7 +30,7 @@ func TestNewNeedsANodeAndItsStatistics(t *testing.T) {
 	}
 }
 
-// runBare runs an Evictor as it is, until the function that is returned is called.
+// runBare runs an Evictor without options until the returned function is called.
 func runBare(t *testing.T, w *world, o eviction.Options) (stop func()) {
 	t.Helper()
 	e, err := eviction.New(w, w, o)
@@ -48,7 +48,7 @@ func runBare(t *testing.T, w *world, o eviction.Options) (stop func()) {
 	}
 }
 
-// Without options the default thresholds hold, and nobody is told.
+// Without options, the default thresholds apply and nothing is notified.
 func TestZeroOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(use("large", 10*gibi-50*mebi, 0, 0, 0))
@@ -61,7 +61,7 @@ func TestZeroOptions(t *testing.T) {
 	})
 }
 
-// Without anything that reclaims pods have to go at once.
+// Without a reclaimer, pods are evicted at once.
 func TestNothingReclaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(use("writer", 0, 9*gibi, 0, 0))
@@ -103,7 +103,7 @@ func (s short) Summary(ctx context.Context) (*v1alpha1.Summary, error) {
 	return out, nil
 }
 
-// What can be thrown away is where the shortage is.
+// Only what is on the short filesystem is reclaimed.
 func TestWhatIsReclaimed(t *testing.T) {
 	const both, containers, images = "reclaims containers, reclaims images", "reclaims containers", "reclaims images"
 	one, dedicated, split := eviction.Layout{}, eviction.Layout{DedicatedImages: true}, eviction.Layout{DedicatedImages: true, SplitContainers: true}
@@ -158,7 +158,7 @@ func TestWhatIsReclaimed(t *testing.T) {
 	}
 }
 
-// failing is a node that cannot reclaim, and whose pods cannot all be evicted.
+// failing is a node on which reclaiming and some evictions fail.
 type failing struct{ *world }
 
 func (f failing) ReclaimContainers(context.Context) error { return errors.New("no containers") }
@@ -172,7 +172,7 @@ func (f failing) Evict(ctx context.Context, e eviction.Eviction) error {
 	return f.world.Evict(ctx, e)
 }
 
-// What fails is logged with its reason, and once.
+// Failures are logged once, with their reason.
 func TestFailuresAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -193,11 +193,11 @@ func TestFailuresAreLogged(t *testing.T) {
 			t.Error(err)
 		}
 		message := `Usage of EmptyDir volume "v" exceeds the limit "10Mi". `
-		// One went, the other did not: it has its time, as without any.
+		// One was evicted, the other was not: it gets its time, as without failures.
 		if got := w.told(); !slices.Equal(got, []string{"0s cannot evict stubborn", "0s evicts beyond in 1 s: " + message, "1m1s cannot evict stubborn"}) {
 			t.Errorf("told %q", got)
 		}
-		if got := log.String(); strings.Count(got, "\n") != 2 || strings.Count(got, `msg="looking for what runs short failed" error="evicting pod default/stubborn: it stays"`) != 2 {
+		if got := log.String(); strings.Count(got, "\n") != 2 || strings.Count(got, `msg="detecting pressure failed" error="evicting pod default/stubborn: it stays"`) != 2 {
 			t.Errorf("logged %s", got)
 		}
 	})
@@ -232,7 +232,7 @@ func TestFailuresAreLogged(t *testing.T) {
 	})
 }
 
-// Nothing is logged of a node that is well, nor of the end.
+// Nothing is logged for a healthy node, nor at the end.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -243,7 +243,7 @@ func TestQuiet(t *testing.T) {
 		w.stuck = true
 		w.pods = append(w.pods, newPod("large", 0, nil, nil))
 		w.mu.Unlock()
-		time.Sleep(11 * time.Second) // in the midst of an eviction
+		time.Sleep(11 * time.Second) // in the middle of an eviction
 		stop()
 		if log.Len() > 0 {
 			t.Errorf("logged %s", &log)
@@ -260,7 +260,7 @@ func (i someImages) ImageFilesystem(context.Context) (cri.FilesystemUsage, cri.F
 	return i.image, i.layers, i.err
 }
 
-// A runtime that tells of one filesystem has its writable layers there, too.
+// A runtime that reports one filesystem has its writable layers there too.
 func TestFindLayoutOfOneFilesystem(t *testing.T) {
 	disk := func(path string) (machine.Filesystem, error) {
 		id, ok := map[string]uint64{"/node": 1, "/images": 2}[path]

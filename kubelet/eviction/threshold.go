@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Signal is something that can run short.
+// Signal names something that can run short.
 type Signal string
 
 // The signals.
 const (
 	MemoryAvailable       Signal = "memory.available"
-	AllocatableMemory     Signal = "allocatableMemory.available" // what pods may use together
+	AllocatableMemory     Signal = "allocatableMemory.available" // what all pods together may use
 	NodeFsAvailable       Signal = "nodefs.available"
 	NodeFsInodesFree      Signal = "nodefs.inodesFree"
 	ImageFsAvailable      Signal = "imagefs.available"
@@ -29,13 +29,13 @@ const (
 	PIDAvailable          Signal = "pid.available"
 )
 
-// Resources that are no resources of the API.
+// Resources that the API does not have.
 const (
 	inodes corev1.ResourceName = "inodes"
 	pids   corev1.ResourceName = "pids"
 )
 
-// resource is what is short when the signal says so; empty for what is no signal.
+// resource returns the resource that the signal is about; empty for an unknown signal.
 func (s Signal) resource() corev1.ResourceName {
 	switch s {
 	case MemoryAvailable, AllocatableMemory:
@@ -62,10 +62,10 @@ func (s Signal) condition() corev1.NodeConditionType {
 	}
 }
 
-// Value is an amount, or a share of the capacity between 0 and 1 where that is set.
+// Value is an amount, or, if Share is set, a share of the capacity between 0 and 1.
 type Value struct {
 	Quantity resource.Quantity
-	Share    float32
+	Share    float32 // of the capacity; if 0, Quantity counts
 }
 
 func (v Value) of(capacity resource.Quantity) resource.Quantity {
@@ -75,23 +75,23 @@ func (v Value) of(capacity resource.Quantity) resource.Quantity {
 	return *resource.NewQuantity(int64(float64(capacity.Value())*float64(v.Share)), resource.BinarySI)
 }
 
-// Threshold is how little of something is too little.
+// Threshold is a limit on a signal, below which the node acts.
 type Threshold struct {
 	Signal Signal
-	// Value is what must be available at least.
+	// Value is the least that must be available.
 	Value Value
-	// GracePeriod is how long it may be less; 0 makes a hard threshold.
+	// GracePeriod is how long less may be available; 0 makes a hard threshold.
 	GracePeriod time.Duration
 	// MinReclaim is how much more than Value must be available before the shortage is over.
 	MinReclaim Value
 }
 
-// key tells thresholds apart.
+// key identifies a threshold.
 func (t Threshold) key() string {
 	return fmt.Sprintf("%s<%s|%v %s", t.Signal, t.Value.Quantity.String(), t.Value.Share, t.GracePeriod)
 }
 
-// Config are thresholds as a kubelet's configuration has them, by the names of signals.
+// Config holds thresholds in the form of a kubelet's configuration, by the names of signals.
 type Config struct {
 	// Hard and Soft are amounts such as "100Mi" or shares such as "10%"; soft ones need a
 	// SoftGracePeriod such as "1m30s".
@@ -100,7 +100,7 @@ type Config struct {
 	MinimumReclaim map[string]string
 }
 
-// Default are upstream's hard thresholds.
+// Default returns upstream's hard thresholds.
 func Default() Config {
 	return Config{Hard: map[string]string{
 		string(MemoryAvailable): "100Mi", string(NodeFsAvailable): "10%", string(NodeFsInodesFree): "5%",
@@ -108,9 +108,8 @@ func Default() Config {
 	}}
 }
 
-// Parse reads thresholds, in the order of their signals, hard ones first. Hard thresholds of memory
-// hold for what pods may use together too. Without any the list is empty, but not nil. It fails with
-// ErrThreshold.
+// Parse reads thresholds and returns them in the order of their signals, hard ones first. Hard memory thresholds also
+// apply to what all pods together may use. Without any, the list is empty but not nil. It fails with ErrThreshold.
 func Parse(c Config) ([]Threshold, error) {
 	hard, err := parseAll(c.Hard)
 	if err != nil {
@@ -220,7 +219,7 @@ func parseValue(text string) (Value, error) {
 	return Value{Quantity: quantity}, err
 }
 
-// Reserved is what hard thresholds keep from pods, to be taken from a node's allocatable resources.
+// Reserved returns what hard thresholds withhold from pods, to be subtracted from a node's allocatable resources.
 func Reserved(thresholds []Threshold, capacity corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, t := range thresholds {
@@ -234,17 +233,16 @@ func Reserved(thresholds []Threshold, capacity corev1.ResourceList) corev1.Resou
 	return out
 }
 
-// Layout is what shares a filesystem.
+// Layout describes which filesystems the runtime uses. In the zero value everything is on the node's main filesystem.
 type Layout struct {
-	// DedicatedImages: images are not on the node's main filesystem.
+	// DedicatedImages is set if images are not on the node's main filesystem.
 	DedicatedImages bool
-	// SplitContainers: the writable layers of containers are not where images are, but on the
-	// main filesystem.
+	// SplitContainers is set if the writable layers of containers are not with the images, but on the main filesystem.
 	SplitContainers bool
 }
 
-// ForLayout adds thresholds for the filesystem of writable layers: those of the filesystem that it is
-// on. Others that were given for it do not count, as upstream's do not.
+// ForLayout adds thresholds for the filesystem of writable layers, copied from those of the filesystem that the layers
+// are on. As upstream, any that were given for it are ignored.
 func ForLayout(thresholds []Threshold, l Layout) []Threshold {
 	out := slices.DeleteFunc(slices.Clone(thresholds), func(t Threshold) bool {
 		return t.Signal == ContainerFsAvailable || t.Signal == ContainerFsInodesFree

@@ -10,14 +10,14 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Why images are removed, as metrics count it.
+// Reasons for removing images, as metrics count them.
 const (
 	forAge   = "age"
 	forSpace = "space"
 )
 
-// CollectImages removes images that are too old, and if their filesystem is too full, as many others
-// as that takes. It fails when that is not enough.
+// CollectImages removes images that are too old and, if their filesystem is too full, others until enough is free. It
+// fails if that is not enough.
 func (c *Collector) CollectImages(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,13 +77,13 @@ func (c *Collector) ReclaimImages(ctx context.Context) error {
 	return err
 }
 
-// detect brings the inventory up to date.
+// detect updates the inventory.
 func (c *Collector) detect(ctx context.Context, now time.Time) error {
 	images, err := c.runtime.ListImages(ctx)
 	if err != nil {
 		return fmt.Errorf("listing images: %w", err)
 	}
-	// After the images, so that one that came meanwhile is not taken for unused.
+	// Listed after the images, so that an image pulled in between does not count as unused.
 	containers, err := c.runtime.ListContainers(ctx, cri.Filter{})
 	if err != nil {
 		return fmt.Errorf("listing containers: %w", err)
@@ -123,7 +123,7 @@ func isUsed(image cri.Image, used map[string]bool) bool {
 	return false
 }
 
-// remove removes images until so many bytes are free, and returns how many are.
+// remove removes images until the wanted number of bytes is freed, and returns the number freed.
 func (c *Collector) remove(ctx context.Context, images []cri.Image, want uint64, reason string) (freed uint64, err error) {
 	var failures []error
 	for _, image := range images {
@@ -142,7 +142,7 @@ func (c *Collector) remove(ctx context.Context, images []cri.Image, want uint64,
 	return freed, errors.Join(failures...)
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes for people.
 func size(bytes uint64) string {
 	if bytes < 1024 {
 		return fmt.Sprintf("%d B", bytes)

@@ -31,41 +31,41 @@ type Runtime interface {
 	cri.ImageReader
 }
 
-// Pods is what a Collector asks a kubelet about.
+// Pods is what a Collector needs to know from a kubelet.
 type Pods interface {
-	// Known tells whether the kubelet knows all its pods. Before that no pod is taken to be gone.
+	// Known reports whether the kubelet knows all its pods. Until then, no pod counts as gone.
 	Known() bool
-	// Gone tells that a pod is not there, and that nobody still cleans up after it.
+	// Gone reports whether a pod no longer exists and has been cleaned up.
 	Gone(uid types.UID) bool
-	// Ended tells that nothing of a pod runs or will run again, though it may still be there.
+	// Ended reports whether no container of a pod runs or will run again. The pod itself may still exist.
 	Ended(uid types.UID) bool
 }
 
-// Options of a Collector. All may be left at their zero values.
+// Options configures a Collector. All fields are optional.
 type Options struct {
-	// Containers is which dead containers are kept; nil is the newest of each name.
+	// Containers is the policy for dead containers; nil keeps the newest of each name.
 	Containers *ContainerPolicy
-	// Images is which images are kept; nil removes them from 85 % on down to 80 %, but none
-	// within the first two minutes.
+	// Images is the policy for images; nil removes them when their filesystem is 85 % full until it is 80 % full, but
+	// none within two minutes of its first sight.
 	Images *ImagePolicy
-	// ContainerPeriod is how often containers are looked at, 1 min, and ImagePeriod images, 5 min.
+	// ContainerPeriod is how often containers are collected, 1 min by default, and ImagePeriod how often images are, 5
+	// min by default.
 	ContainerPeriod, ImagePeriod time.Duration
-	// ImageUses are names of images that are used other than by containers, such as by volumes;
-	// nil is none.
+	// ImageUses returns the names of images used by something other than containers, such as volumes; nil means none.
 	ImageUses func() []string
-	// Filesystem tells where images are; nil is the runtime when it is a cri.FilesystemReader.
-	// Without one images are removed only for their age. Disk is machine.Disk when nil.
+	// Filesystem reports where images are; nil is the runtime, if it is a cri.FilesystemReader. Without one, images are
+	// removed only for their age. Disk defaults to machine.Disk.
 	Filesystem cri.FilesystemReader
 	Disk       func(path string) (machine.Filesystem, error)
-	// LogDir is where pods' log directories are, named NAMESPACE_NAME_UID, and LinkDir where
-	// links to logs of containers are; empty are none.
+	// LogDir holds the pods' log directories, named NAMESPACE_NAME_UID, and LinkDir the links to container logs; if
+	// empty, they are not cleaned up.
 	LogDir, LinkDir string
-	// Recorder takes events, about Node; nil drops them.
+	// Recorder records events about Node; nil drops them.
 	Recorder events.Recorder
 	Node     corev1.ObjectReference
-	// Collected is called with why an image was removed: age or space. It must be quick.
+	// Collected is called with the reason for each image removed: age or space. It must be quick.
 	Collected func(reason string)
-	// Logger is told what happens; nil discards.
+	// Logger records what happens; nil discards it.
 	Logger *slog.Logger
 }
 
@@ -80,7 +80,7 @@ type Collector struct {
 	inventory Inventory
 }
 
-// New makes a Collector, which does nothing before Run. It fails with ErrPolicy.
+// New makes a Collector, which does nothing until Run. It fails with ErrPolicy.
 func New(runtime Runtime, pods Pods, o Options) (*Collector, error) {
 	if runtime == nil || pods == nil {
 		return nil, errors.New("garbage collection needs a runtime and pods")
@@ -120,7 +120,7 @@ func New(runtime Runtime, pods Pods, o Options) (*Collector, error) {
 	return &Collector{runtime: runtime, pods: pods, options: o, log: o.Logger}, nil
 }
 
-// Run collects regularly until the context ends, and returns nil then.
+// Run collects garbage regularly until the context ends, and then returns nil.
 func (c *Collector) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -162,8 +162,8 @@ func (c *Collector) event(reason, message string) {
 	})
 }
 
-// CollectContainers removes dead containers as the policy has it, sandboxes without containers, and
-// the logs of pods that are gone. It goes on after failures and returns them all.
+// CollectContainers removes dead containers according to the policy, sandboxes without containers, and the logs of pods
+// that are gone. It continues after failures and returns them all.
 func (c *Collector) CollectContainers(ctx context.Context) error {
 	return c.collectContainers(ctx, c.pods.Gone)
 }
@@ -199,7 +199,7 @@ func (c *Collector) collectContainers(ctx context.Context, gone func(types.UID) 
 		return errors.Join(append(failures, fmt.Errorf("listing sandboxes: %w", err))...)
 	}
 	for _, dead := range Sandboxes(sandboxes, containers, gone) {
-		// It should have been stopped long ago; what it has of the network must not leak if not.
+		// It should have been stopped long ago; if not, its network must not leak.
 		err := c.runtime.StopPodSandbox(ctx, dead.ID)
 		if err == nil {
 			err = c.runtime.RemovePodSandbox(ctx, dead.ID)
@@ -212,7 +212,7 @@ func (c *Collector) collectContainers(ctx context.Context, gone func(types.UID) 
 	return errors.Join(failures...)
 }
 
-// ours are the containers that a kubelet has made.
+// ours returns the containers that a kubelet created.
 func ours(list []cri.Container) []cri.Container {
 	return slices.DeleteFunc(slices.Clone(list), func(c cri.Container) bool { return c.Labels[cri.LabelPodUID] == "" })
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/keelson-dev/keelson/node/containerd/containerdtest"
 )
 
-// pods are all known; those in the list are gone.
+// pods is a kubelet that knows all its pods; those in the list are gone.
 type pods []string
 
 func (pods) Known() bool               { return true }
 func (p pods) Gone(uid types.UID) bool { return slices.Contains(p, string(uid)) }
 func (pods) Ended(types.UID) bool      { return false }
 
-// TestContainerd: what is used is recognised as a real runtime tells it.
+// TestContainerd: what is in use is recognised in a real runtime's answers.
 func TestContainerd(t *testing.T) {
 	daemon := containerdtest.Start(t, containerdtest.Options{})
 	r, err := remote.New(daemon.Socket(), remote.Options{})
@@ -75,7 +75,7 @@ func TestContainerd(t *testing.T) {
 	if err := r.StopPodSandbox(ctx, run("gone", "sleep 1000")); err != nil {
 		t.Fatal(err)
 	}
-	// Any disk is fuller than nothing, and then as empty as it can get.
+	// With these thresholds any disk is too full, until everything unused is removed.
 	greedy := garbage.Options{
 		Images: &garbage.ImagePolicy{}, LogDir: logs,
 		Disk: func(string) (machine.Filesystem, error) {

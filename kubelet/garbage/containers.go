@@ -12,10 +12,10 @@ import (
 
 // ContainerPolicy says which dead containers are kept.
 type ContainerPolicy struct {
-	// MinAge is how old a container must be to be removed.
+	// MinAge is the minimum age of a container to be removed.
 	MinAge time.Duration
-	// PerName is how many of each name of a pod are kept, and Total how many in all; below 0 is
-	// any number.
+	// PerName is how many containers of each name in a pod are kept, and Total how many in all; negative values mean no
+	// limit.
 	PerName, Total int
 }
 
@@ -25,8 +25,8 @@ type unit struct {
 	name string
 }
 
-// Containers returns the containers to be removed: all that do not run of pods that are gone, and of
-// others the oldest beyond what the policy keeps. They come oldest first.
+// Containers returns the containers to be removed, oldest first: those of pods that are gone, unless they run, and of
+// other pods the oldest beyond what the policy keeps.
 func Containers(list []cri.Container, p ContainerPolicy, gone func(types.UID) bool, now time.Time) []cri.Container {
 	units := map[unit][]cri.Container{} // newest first
 	var out []cri.Container
@@ -78,8 +78,8 @@ func newestFirst(a, b cri.Container) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// Sandboxes returns the sandboxes to be removed, oldest first: those that are not ready, have no
-// containers and are of a pod that is gone or not the newest of their pod.
+// Sandboxes returns the sandboxes to be removed, oldest first: those that are not ready, have no containers, and either
+// belong to a pod that is gone or are not the newest of their pod.
 func Sandboxes(list []cri.Sandbox, containers []cri.Container, gone func(types.UID) bool) []cri.Sandbox {
 	used := map[string]bool{}
 	for _, c := range containers {

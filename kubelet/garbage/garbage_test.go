@@ -41,14 +41,14 @@ func TestContainers(t *testing.T) {
 				container("b1", "p", "b", 1, dead), container("a0", "p", "a", 0, dead), container("q0", "q", "a", 0, dead)},
 			policy: standard, want: "a0 a1",
 		},
-		"none is too young":      {list: []cri.Container{container("a9", "p", "a", 9, dead), container("a1", "p", "a", 1, dead)}, policy: garbage.ContainerPolicy{MinAge: 5 * time.Minute, Total: -1}, want: "a1"},
-		"of pods that are gone":  {list: []cri.Container{container("a1", "p", "a", 1, dead), container("b1", "p", "b", 1, alive), container("c1", "p", "c", 2, cri.ContainerCreated)}, policy: standard, gone: "p", want: "a1 c1"},
-		"any number":             {list: []cri.Container{container("a1", "p", "a", 1, dead), container("a2", "p", "a", 2, dead)}, policy: garbage.ContainerPolicy{PerName: -1, Total: -1}},
-		"so many in all":         {list: []cri.Container{container("a1", "p", "a", 1, dead), container("b2", "p", "b", 2, dead), container("c3", "q", "c", 3, dead)}, policy: garbage.ContainerPolicy{PerName: 1, Total: 1}, want: "a1 b2"},
-		"as many of each":        {list: []cri.Container{container("a1", "p", "a", 1, dead), container("a2", "p", "a", 2, dead), container("a3", "p", "a", 3, dead), container("b0", "p", "b", 0, dead)}, policy: garbage.ContainerPolicy{PerName: -1, Total: 2}, want: "a1 a2"},
-		"none at all":            {list: []cri.Container{container("a1", "p", "a", 1, dead), container("b2", "p", "b", 2, alive)}, policy: garbage.ContainerPolicy{PerName: 1, Total: 0}, want: "a1"},
-		"what may be running is": {list: []cri.Container{container("a1", "p", "a", 1, unclear)}, policy: garbage.ContainerPolicy{PerName: 0, Total: -1}, want: "a1"},
-		"nothing":                {policy: garbage.ContainerPolicy{}},
+		"none is too young":           {list: []cri.Container{container("a9", "p", "a", 9, dead), container("a1", "p", "a", 1, dead)}, policy: garbage.ContainerPolicy{MinAge: 5 * time.Minute, Total: -1}, want: "a1"},
+		"of pods that are gone":       {list: []cri.Container{container("a1", "p", "a", 1, dead), container("b1", "p", "b", 1, alive), container("c1", "p", "c", 2, cri.ContainerCreated)}, policy: standard, gone: "p", want: "a1 c1"},
+		"any number":                  {list: []cri.Container{container("a1", "p", "a", 1, dead), container("a2", "p", "a", 2, dead)}, policy: garbage.ContainerPolicy{PerName: -1, Total: -1}},
+		"a maximum in total":          {list: []cri.Container{container("a1", "p", "a", 1, dead), container("b2", "p", "b", 2, dead), container("c3", "q", "c", 3, dead)}, policy: garbage.ContainerPolicy{PerName: 1, Total: 1}, want: "a1 b2"},
+		"an equal share of each name": {list: []cri.Container{container("a1", "p", "a", 1, dead), container("a2", "p", "a", 2, dead), container("a3", "p", "a", 3, dead), container("b0", "p", "b", 0, dead)}, policy: garbage.ContainerPolicy{PerName: -1, Total: 2}, want: "a1 a2"},
+		"none at all":                 {list: []cri.Container{container("a1", "p", "a", 1, dead), container("b2", "p", "b", 2, alive)}, policy: garbage.ContainerPolicy{PerName: 1, Total: 0}, want: "a1"},
+		"an unknown state":            {list: []cri.Container{container("a1", "p", "a", 1, unclear)}, policy: garbage.ContainerPolicy{PerName: 0, Total: -1}, want: "a1"},
+		"nothing":                     {policy: garbage.ContainerPolicy{}},
 	} {
 		var got []string
 		for _, c := range garbage.Containers(test.list, test.policy, func(uid types.UID) bool { return string(uid) == test.gone }, at(10)) {
@@ -87,7 +87,7 @@ func TestFull(t *testing.T) {
 	}{
 		{1000, 500, false, 50, 0},
 		{1000, 160, false, 84, 0},
-		{1000, 151, true, 85, 49}, // a percent that is begun counts
+		{1000, 151, true, 85, 49}, // percentages are rounded up
 		{1000, 150, true, 85, 50},
 		{1000, 0, true, 100, 200},
 		{1000, 2000, false, 0, 0},
@@ -146,7 +146,7 @@ func TestContainersAreCollected(t *testing.T) {
 		}
 		c := start(t, w, garbage.Options{})
 		time.Sleep(61 * time.Second)
-		expect(t, w, "remove container a1") // nobody knows yet whether a pod is gone
+		expect(t, w, "remove container a1") // it is not known yet whether a pod is gone
 
 		w.mu.Lock()
 		w.unknown, w.broken["g1"] = false, true
@@ -166,7 +166,7 @@ func TestContainersAreCollected(t *testing.T) {
 		w.ended = []string{"p"}
 		w.mu.Unlock()
 		time.Sleep(time.Hour)
-		expect(t, w) // somebody may want to read how it went
+		expect(t, w) // kept for its logs and exit status
 		if err := c.ReclaimContainers(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestContainersAreCollected(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeStoppedStays: removing it would leave what it has, and nobody would know.
+// TestWhatCannotBeStoppedStays: removing a sandbox that cannot be stopped would leak what it holds.
 func TestWhatCannotBeStoppedStays(t *testing.T) {
 	w := &world{
 		containers: []cri.Container{container("g1", "g", "a", -9, unclear)},
@@ -197,7 +197,7 @@ func TestWhatCannotBeStoppedStays(t *testing.T) {
 	}
 }
 
-// TestImageThatStays: what could not be removed freed nothing, and what may be in use is not touched.
+// TestImageThatStays: an image that could not be removed frees nothing, and one that may be in use is not touched.
 func TestImageThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{images: []cri.Image{image("first", 200), image("second", 200)}, broken: map[string]bool{"first": true}}
@@ -247,7 +247,7 @@ func TestImagesAreCollected(t *testing.T) {
 		w.containers[1].ImageRef = "second"
 		w.other = 400
 		w.mu.Unlock()
-		time.Sleep(5 * time.Minute) // 910 of 1000: 110 have to go, the one used the longest ago first
+		time.Sleep(5 * time.Minute) // 910 of 1000: 110 must be freed, the least recently used image first
 		expect(t, w, "remove image first", "remove image by-ref")
 		w.mu.Lock()
 		w.containers = w.containers[:1]
@@ -272,7 +272,7 @@ func TestOldImages(t *testing.T) {
 		w := &world{containers: []cri.Container{used}, images: []cri.Image{image("used", 1), image("never", 1)}, broken: map[string]bool{"never": true}}
 		start(t, w, garbage.Options{Images: &garbage.ImagePolicy{High: 100, Low: 0, MaxAge: time.Hour}})
 		time.Sleep(62 * time.Minute)
-		expect(t, w) // not longer than an hour since the start, as far as it was looked at
+		expect(t, w) // not unused for an hour since the first look
 		time.Sleep(15 * time.Minute)
 		expect(t, w,
 			"event ImageGCFailed: wanted to free images older than 1h0m0s, encountered errors in image deletion: removing image never: device or resource busy",

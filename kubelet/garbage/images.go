@@ -12,15 +12,15 @@ import (
 
 // ImagePolicy says which images are kept.
 type ImagePolicy struct {
-	// High is how full, in percent, their filesystem is when images are removed, and Low how full
-	// it is to be then.
+	// High is how full, in percent, the images' filesystem must be for images to be removed, and Low how full it may be
+	// afterwards.
 	High, Low int
-	// MinAge is how long an image is kept at least after it was seen first. MaxAge is how long one
-	// is kept at most that is not used; 0 is for ever.
+	// MinAge is the minimum time for which an image is kept after it was first seen. MaxAge is the maximum time for
+	// which an unused one is kept; 0 means forever.
 	MinAge, MaxAge time.Duration
 }
 
-// ErrPolicy: a policy contradicts itself.
+// ErrPolicy means that a policy is invalid.
 var ErrPolicy = errors.New("invalid garbage collection policy")
 
 func (p ImagePolicy) check() error {
@@ -37,8 +37,8 @@ func (p ImagePolicy) check() error {
 	return nil
 }
 
-// Full tells whether a filesystem of so many bytes is too full, how full it is in percent, and how
-// many bytes are to be freed.
+// Full reports whether a filesystem, with its capacity and available space in bytes, is too full, how full it is in
+// percent, and how many bytes to free.
 func (p ImagePolicy) Full(capacity, available uint64) (full bool, percent int, free uint64) {
 	available = min(available, capacity)
 	if capacity == 0 {
@@ -61,11 +61,11 @@ type Inventory struct {
 type record struct {
 	image     cri.Image
 	firstSeen time.Time
-	lastUsed  time.Time // zero when it was never seen in use
+	lastUsed  time.Time // zero if it was never seen in use
 	inUse     bool
 }
 
-// Detect takes in which images there are and which are used.
+// Detect records which images exist and which are used.
 func (v *Inventory) Detect(images []cri.Image, used func(cri.Image) bool, now time.Time) {
 	if v.start.IsZero() {
 		v.start = now
@@ -85,7 +85,7 @@ func (v *Inventory) Detect(images []cri.Image, used func(cri.Image) bool, now ti
 	v.records = next
 }
 
-// unused are the images that could be removed, those that were used the longest ago first.
+// unused returns the images that could be removed, the least recently used first.
 func (v *Inventory) unused() []*record {
 	var out []*record
 	for _, r := range v.records {
@@ -99,8 +99,8 @@ func (v *Inventory) unused() []*record {
 	return out
 }
 
-// Old returns the images that have not been used for longer than the policy allows. There are none
-// before that time has passed since the first Detect.
+// Old returns the images that have been unused for longer than the policy allows. There are none until that time has
+// passed since the first Detect.
 func (v *Inventory) Old(p ImagePolicy, now time.Time) []cri.Image {
 	if p.MaxAge == 0 || now.Sub(v.start) <= p.MaxAge {
 		return nil
@@ -114,8 +114,7 @@ func (v *Inventory) Old(p ImagePolicy, now time.Time) []cri.Image {
 	return out
 }
 
-// Free returns all images that may be removed to free space, in the order in which to do so until
-// enough is free.
+// Free returns all images that may be removed to free space, in the order in which to remove them.
 func (v *Inventory) Free(p ImagePolicy, now time.Time) []cri.Image {
 	var out []cri.Image
 	for _, r := range v.unused() {

@@ -21,14 +21,14 @@ type world struct {
 	sandboxes  []cri.Sandbox
 	containers []cri.Container
 	images     []cri.Image
-	other      uint64 // bytes on the disk that are no images
+	other      uint64 // bytes on the disk besides images
 	gone       []string
 	ended      []string
 	unknown    bool            // the pods are not known yet
-	broken     map[string]bool // ids that cannot be removed
-	stuck      map[string]bool // ids that cannot be stopped
+	broken     map[string]bool // IDs that cannot be removed
+	stuck      map[string]bool // IDs that cannot be stopped
 	err        error           // of lists
-	inspect    error           // of the status of an image that is not there
+	inspect    error           // of the status of a missing image
 	did        []string
 }
 
@@ -171,7 +171,7 @@ func (w *world) disk(string) (machine.Filesystem, error) {
 	return machine.Filesystem{Capacity: 1000, Available: 1000 - used}, nil
 }
 
-// container is one of a pod in its sandbox "s-UID", made so many minutes after the start.
+// container returns a container of a pod, in its sandbox "s-UID", created the given minutes after the start.
 func container(id, uid, name string, minutes int, state cri.ContainerState) cri.Container {
 	return cri.Container{
 		ID: id, SandboxID: "s-" + uid, Metadata: cri.ContainerMetadata{Name: name}, State: state, CreatedAt: at(minutes),
@@ -187,7 +187,7 @@ func image(id string, size uint64) cri.Image {
 	return cri.Image{ID: id, Tags: []string{"example.com/" + id}, Size: size}
 }
 
-// at is a time so many minutes after that at which clocks of synctest start.
+// at returns the time the given minutes after the start of synctest's clock.
 func at(minutes int) time.Time {
 	return time.Date(2000, 1, 1, 0, minutes, 0, 0, time.UTC)
 }

@@ -26,8 +26,7 @@ func (c *Collector) collectLogs(gone func(types.UID) bool) error {
 	}
 	var failures []error
 	for _, entry := range entries {
-		// NAMESPACE_NAME_UID; neither namespaces nor names have an underscore. Anything else is
-		// somebody else's.
+		// NAMESPACE_NAME_UID; neither namespaces nor names contain underscores. Anything else is not ours.
 		parts := strings.Split(entry.Name(), "_")
 		if !entry.IsDir() || len(parts) != 3 || parts[2] == "" || !gone(types.UID(parts[2])) {
 			continue
@@ -39,8 +38,8 @@ func (c *Collector) collectLogs(gone func(types.UID) bool) error {
 	return errors.Join(failures...)
 }
 
-// collectLinks removes links to logs that are not there any more, POD_NAMESPACE_CONTAINER-ID.log. The
-// log of a container that runs is missing for a moment when it is rotated.
+// collectLinks removes dangling links to logs, POD_NAMESPACE_CONTAINER-ID.log. The log of a running container is
+// missing for a moment when it is rotated.
 func (c *Collector) collectLinks(containers []cri.Container) error {
 	if c.options.LinkDir == "" {
 		return nil
@@ -56,7 +55,7 @@ func (c *Collector) collectLinks(containers []cri.Container) error {
 	var failures []error
 	for _, link := range links {
 		if _, err := os.Stat(link); !errors.Is(err, fs.ErrNotExist) {
-			continue // it leads somewhere, or is no link
+			continue // not a dangling link
 		}
 		name := strings.TrimSuffix(filepath.Base(link), ".log")
 		id := name[strings.LastIndex(name, "-")+1:]

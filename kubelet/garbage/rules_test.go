@@ -78,16 +78,16 @@ func TestWhichContainersGo(t *testing.T) {
 		now    time.Time
 		want   string
 	}{
-		"one of each":           {garbage.ContainerPolicy{PerName: 1, Total: -1}, at(10), "g1 g2 a1 b1"},
-		"all":                   {garbage.ContainerPolicy{PerName: -1, Total: -1}, at(10), "g1 g2"},
-		"none":                  {garbage.ContainerPolicy{PerName: 0, Total: -1}, at(10), "g1 g2 a1 b1 a2 c1 b2"},
-		"only old ones":         {garbage.ContainerPolicy{PerName: 0, Total: -1, MinAge: 6 * time.Minute}, at(10), "g1 g2 a1 b1"},
-		"too young by a moment": {garbage.ContainerPolicy{PerName: 0, Total: -1, MinAge: 6 * time.Minute}, at(10).Add(-1), "g1 g2 a1"},
-		"two in all":            {garbage.ContainerPolicy{PerName: -1, Total: 2}, at(10), "g1 g2 a1 b1 a2"},
-		"one in all":            {garbage.ContainerPolicy{PerName: 1, Total: 1}, at(10), "g1 g2 a1 b1 a2 c1"},
-		"as many as there are":  {garbage.ContainerPolicy{PerName: -1, Total: 5}, at(10), "g1 g2"},
-		"four in all":           {garbage.ContainerPolicy{PerName: -1, Total: 4}, at(10), "g1 g2 a1 b1"},
-		"none in all":           {garbage.ContainerPolicy{PerName: -1, Total: 0}, at(10), "g1 g2 a1 b1 a2 c1 b2"},
+		"one of each":          {garbage.ContainerPolicy{PerName: 1, Total: -1}, at(10), "g1 g2 a1 b1"},
+		"all":                  {garbage.ContainerPolicy{PerName: -1, Total: -1}, at(10), "g1 g2"},
+		"none":                 {garbage.ContainerPolicy{PerName: 0, Total: -1}, at(10), "g1 g2 a1 b1 a2 c1 b2"},
+		"only old ones":        {garbage.ContainerPolicy{PerName: 0, Total: -1, MinAge: 6 * time.Minute}, at(10), "g1 g2 a1 b1"},
+		"just too young":       {garbage.ContainerPolicy{PerName: 0, Total: -1, MinAge: 6 * time.Minute}, at(10).Add(-1), "g1 g2 a1"},
+		"two in all":           {garbage.ContainerPolicy{PerName: -1, Total: 2}, at(10), "g1 g2 a1 b1 a2"},
+		"one in all":           {garbage.ContainerPolicy{PerName: 1, Total: 1}, at(10), "g1 g2 a1 b1 a2 c1"},
+		"as many as there are": {garbage.ContainerPolicy{PerName: -1, Total: 5}, at(10), "g1 g2"},
+		"four in all":          {garbage.ContainerPolicy{PerName: -1, Total: 4}, at(10), "g1 g2 a1 b1"},
+		"none in all":          {garbage.ContainerPolicy{PerName: -1, Total: 0}, at(10), "g1 g2 a1 b1 a2 c1 b2"},
 	} {
 		if got := ids(garbage.Containers(slices.Clone(list), tt.policy, gone, tt.now)); got != tt.want {
 			t.Errorf("%s: %s, not %s", name, got, tt.want)
@@ -162,7 +162,7 @@ func TestWhatFailsIsToldOf(t *testing.T) {
 			t.Errorf("%v, not %s", err, want)
 		}
 	}
-	// Without knowing the containers no image is unused.
+	// If the containers are unknown, no image counts as unused.
 	for _, what := range []func(*garbage.Collector) error{images, space} {
 		w := unused()
 		err := collect(partly{world: w, containers: broken}, garbage.Options{Images: &garbage.ImagePolicy{}}, what)
@@ -170,13 +170,13 @@ func TestWhatFailsIsToldOf(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	// What cannot be removed is told of, too.
+	// Failed removals are reported too.
 	w := unused()
 	w.broken = map[string]bool{"a": true}
 	if err := collect(partly{world: w}, garbage.Options{Images: &garbage.ImagePolicy{}}, space); !errors.Is(err, errBroken) || err.Error() != "removing image a: device or resource busy" {
 		t.Error(err)
 	}
-	// A container that is not there any more has been stopped.
+	// A missing container counts as stopped.
 	w = &world{containers: []cri.Container{container("g1", "g", "a", -9, unclear)}, gone: []string{"g"}}
 	if err := collect(partly{world: w, stop: cri.ErrNotFound}, garbage.Options{}, containers); err != nil {
 		t.Error(err)
@@ -186,7 +186,7 @@ func TestWhatFailsIsToldOf(t *testing.T) {
 	}
 }
 
-// A reclaim takes what is of pods that are gone, as every pass does.
+// A reclaim removes what pods that are gone have left, like every pass.
 func TestReclaimContainersOfGonePods(t *testing.T) {
 	w := &world{containers: []cri.Container{container("g1", "g", "a", -9, dead), container("e1", "e", "a", -9, dead), container("p1", "p", "a", -9, dead)}, gone: []string{"g"}, ended: []string{"e"}}
 	c, err := garbage.New(w, w, garbage.Options{})
@@ -224,7 +224,7 @@ func (m mountpoint) ImageFilesystem(context.Context) (cri.FilesystemUsage, cri.F
 	return cri.FilesystemUsage{Mountpoint: string(m)}, cri.FilesystemUsage{}, nil
 }
 
-// Without options this machine's disk is looked at, and nobody is told.
+// Without options, this machine's disk is used and nothing is notified.
 func TestZeroOptions(t *testing.T) {
 	w := &world{}
 	c, err := garbage.New(w, w, garbage.Options{Images: &garbage.ImagePolicy{High: 100, Low: 100}, Filesystem: mountpoint(t.TempDir())})
@@ -243,7 +243,7 @@ func TestZeroOptions(t *testing.T) {
 	}
 }
 
-// From 85 % on images go, until 80 % are left: just as much as that is enough.
+// From 85 % on, images are removed until 80 % is reached exactly.
 func TestHowMuchGoes(t *testing.T) {
 	for _, tt := range []struct {
 		used uint64
@@ -262,7 +262,7 @@ func TestHowMuchGoes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// No image goes within two minutes.
+			// No image is removed within two minutes.
 			if err := c.CollectImages(t.Context()); tt.want != "" && err == nil || len(w.told()) != 0 {
 				t.Errorf("at once: %v", err)
 			}
@@ -278,7 +278,7 @@ func TestHowMuchGoes(t *testing.T) {
 	}
 }
 
-// The size of a disk is said in the largest unit that it has one of.
+// The size of a disk is given in the largest unit that it reaches.
 func TestSizesOfDisks(t *testing.T) {
 	for capacity, want := range map[uint64]string{
 		1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1<<20 - 1024: "1023.0 KiB", 1 << 20: "1.0 MiB", 5 << 30: "5.0 GiB",
@@ -300,7 +300,7 @@ func TestSizesOfDisks(t *testing.T) {
 	}
 }
 
-// An image that went for its age does not go again for space, and one as old as may be stays.
+// An image removed for its age is not removed again for space, and one exactly at the age limit stays.
 func TestOldImagesGoOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{images: []cri.Image{image("a", 10), image("b", 10)}, other: 980}
@@ -322,7 +322,7 @@ func TestOldImagesGoOnce(t *testing.T) {
 		}
 		w.told()
 		w.images, w.containers, w.other = []cri.Image{image("b", 10)}, nil, 990
-		time.Sleep(time.Hour) // since it was used last
+		time.Sleep(time.Hour) // since its last use
 		w.other = 500
 		if err := c.CollectImages(t.Context()); err != nil || len(w.told()) != 0 {
 			t.Errorf("an hour is not too long: %v", err)
@@ -338,7 +338,7 @@ func TestOldImagesGoOnce(t *testing.T) {
 	})
 }
 
-// The first failure in a row is not told of as an event, nor is the end.
+// There is no event for the first failure in a row, nor for the end.
 func TestFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -372,7 +372,7 @@ func TestFailuresInARow(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }()
 		time.Sleep(59 * time.Second)
-		// Whatever fails when it is over is nobody's concern.
+		// Failures after the end are not reported.
 		late := endsWith{w, cancel}
 		c2, err := garbage.New(late, w, garbage.Options{ContainerPeriod: time.Minute, ImagePeriod: time.Hour, Recorder: events.Func(func(e events.Event) { t.Errorf("told of %s: %s", e.Reason, e.Message) })})
 		if err != nil {
@@ -387,7 +387,7 @@ func TestFailuresInARow(t *testing.T) {
 	})
 }
 
-// endsWith is a runtime with which all ends when it is asked for containers.
+// endsWith is a runtime that cancels the context when containers are listed.
 type endsWith struct {
 	*world
 	cancel func()
@@ -432,7 +432,7 @@ func TestWhichLogsGo(t *testing.T) {
 		t.Error("a file is no directory of logs")
 	}
 
-	// Links go when what they lead to is gone and the container has ended or is gone.
+	// Links are removed if their target is gone and the container has ended or is gone.
 	links := filepath.Join(dir, "links")
 	if err := os.MkdirAll(links, 0o755); err != nil {
 		t.Fatal(err)
@@ -442,7 +442,7 @@ func TestWhichLogsGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Chdir(links) // no directory for links is not the one that we are in
+	t.Chdir(links) // an empty LinkDir must not mean the working directory
 	if err := collect(garbage.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestWhichLogsGo(t *testing.T) {
 	}
 }
 
-// Logs and links that cannot be removed are told of.
+// Logs and links that cannot be removed are reported.
 func TestLogsThatStay(t *testing.T) {
 	dir := t.TempDir()
 	logs, links := filepath.Join(dir, "pods"), filepath.Join(dir, "links")
@@ -502,7 +502,7 @@ func TestLogsThatStay(t *testing.T) {
 	}
 }
 
-// That a disk has no capacity is told of as an event.
+// A disk without capacity is reported in an event.
 func TestDiskWithoutCapacity(t *testing.T) {
 	w, told := &world{}, ""
 	c, err := garbage.New(w, w, garbage.Options{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stream is where a container wrote to.
+// Stream names an output stream of a container.
 type Stream string
 
 // The streams.
@@ -16,17 +16,16 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// ErrFormat: a line is not one of a CRI log.
+// ErrFormat means that a line is not in the CRI log format.
 var ErrFormat = errors.New("not a line of a CRI log")
 
 // Entry is one line of a log file.
 type Entry struct {
 	Time   time.Time
 	Stream Stream
-	// Partial tells that the output's line goes on in the next entry of the stream.
+	// Partial is set if the line of output continues in the next entry of the stream.
 	Partial bool
-	// Text is what was written, with the line end unless it is partial. It belongs to the line that
-	// was parsed.
+	// Text is the output, including the line end unless it is partial. It aliases the parsed line.
 	Text []byte
 }
 
@@ -52,7 +51,7 @@ func Parse(line []byte) (Entry, error) {
 	if !ok {
 		return Entry{}, fmt.Errorf("%w: no text", ErrFormat)
 	}
-	first, _, _ := bytes.Cut(tags, []byte{':'}) // more tags may come one day
+	first, _, _ := bytes.Cut(tags, []byte{':'}) // the format allows for more tags
 	if e.Partial = string(first) == "P"; e.Partial {
 		text = bytes.TrimSuffix(text, []byte{'\n'})
 	}

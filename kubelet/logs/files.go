@@ -15,10 +15,10 @@ import (
 
 const (
 	compressed = ".gz"
-	unfinished = ".tmp" // of a compression that broke off
+	unfinished = ".tmp" // an interrupted compression
 )
 
-// Rotated returns the files that were rotated away from the log at path, the oldest first.
+// Rotated returns the rotated files of the log at path, oldest first.
 func Rotated(path string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -33,7 +33,7 @@ func Rotated(path string) ([]string, error) {
 	}
 	var all []string
 	for name := range names {
-		if !names[name+compressed] { // else it is compressed and about to be removed
+		if !names[name+compressed] { // otherwise it is already compressed and about to be removed
 			all = append(all, filepath.Join(filepath.Dir(path), name))
 		}
 	}
@@ -43,13 +43,13 @@ func Rotated(path string) ([]string, error) {
 	return all, nil
 }
 
-// files are the files of one log, of which the current is being read.
+// files are the files of one log; current is the one being read.
 type files struct {
 	path    string
-	older   []string // that are still to be read, the oldest first
-	newest  *file    // opened before older was listed, so that no rotation falls between
+	older   []string // still to be read, oldest first
+	newest  *file    // opened before older was listed, so that no rotation comes in between
 	current *file
-	skip    int64 // lines of the first of older
+	skip    int64 // lines to skip in the first of older
 	wanted  func(Stream) bool
 }
 
@@ -100,7 +100,7 @@ func openPlain(path string) (*file, error) {
 	return opened, nil
 }
 
-// openOlder opens a file that was rotated away, and may have been compressed since it was listed.
+// openOlder opens a rotated file, which may have been compressed since it was listed.
 func openOlder(path string) (*file, error) {
 	if !strings.HasSuffix(path, compressed) {
 		f, err := openPlain(path)
@@ -124,13 +124,13 @@ func openOlder(path string) (*file, error) {
 	return opened, nil
 }
 
-// is tells whether the file is the one at path.
+// is reports whether the file is the one at path.
 func (f *file) is(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && os.SameFile(f.info, info)
 }
 
-// next makes the next file the current one; false when the newest was.
+// next makes the next file the current one; it returns false after the newest.
 func (f *files) next() bool {
 	for len(f.older) > 0 {
 		name, skip := f.older[0], f.skip
@@ -158,7 +158,7 @@ func (f *files) become(next *file) {
 	f.current = next
 }
 
-// seek goes to the last n lines.
+// seek moves to the last n lines.
 func (f *files) seek(n int64, wanted func(Stream) bool) error {
 	f.wanted = wanted
 	if f.newest != nil {
@@ -194,7 +194,7 @@ func (f *files) seek(n int64, wanted func(Stream) bool) error {
 	return nil
 }
 
-// count counts the lines of a file; one that is damaged has none.
+// count counts the lines of a file; a damaged one has none.
 func count(path string, wanted func(Stream) bool) int64 {
 	f, err := openOlder(path)
 	if err != nil {
@@ -216,7 +216,7 @@ func count(path string, wanted func(Stream) bool) int64 {
 	}
 }
 
-// pass reads n lines and drops them. What cannot be read is an error of who reads on.
+// pass skips n lines. Read errors are left to the next read.
 func (f *file) pass(n int64, wanted func(Stream) bool) {
 	for n > 0 {
 		line, err := f.line()
@@ -229,7 +229,7 @@ func (f *file) pass(n int64, wanted func(Stream) bool) {
 	}
 }
 
-// line reads the beginning of a line, up to what the reader buffers, and drops what follows.
+// line reads the beginning of a line, up to the reader's buffer size, and drops the rest.
 func (f *file) line() ([]byte, error) {
 	line, err := f.lines.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {

@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	// checkPeriod is how often a follower that has nothing to read looks whether the container has
-	// ended and the log was rotated.
+	// checkPeriod is how often an idle follower checks whether the container has ended and whether the log was rotated.
 	checkPeriod = 500 * time.Millisecond
-	// pollPeriod is how often it looks for text where the kernel does not tell of it.
+	// pollPeriod is how often it looks for new text without file notifications.
 	pollPeriod = 100 * time.Millisecond
 )
 
@@ -24,7 +23,7 @@ func (f *files) follow(ctx context.Context, w *writer) error {
 	changes := watch(filepath.Dir(f.path))
 	defer changes.close()
 	for {
-		// What was written before the container ended is read after that was seen.
+		// Check first, so that everything written before the container ended is still read.
 		running, err := w.running(ctx)
 		if err != nil {
 			return err
@@ -70,9 +69,9 @@ func (w *writer) running(ctx context.Context) (bool, error) {
 	return w.options.Running(ctx)
 }
 
-// advance writes what there is, and goes over to the next file if this one was rotated away.
+// advance writes what there is, and moves to the next file if this one was rotated.
 func (f *files) advance(ctx context.Context, w *writer) (moved bool, err error) {
-	if f.current == nil { // in the midst of a rotation
+	if f.current == nil { // in the middle of a rotation
 		if f.current, err = openPlain(f.path); err != nil {
 			return false, ignore(err)
 		}
@@ -94,7 +93,7 @@ func (f *files) advance(ctx context.Context, w *writer) (moved bool, err error) 
 	return true, nil
 }
 
-// ignore passes over that a file is not there now.
+// ignore drops the error for a missing file.
 func ignore(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -102,9 +101,8 @@ func ignore(err error) error {
 	return err
 }
 
-// successor is the file that follows the current one, when that was rotated away and is not written
-// any more; else it is empty. A runtime goes on writing to the old file until it has opened the new
-// one, which is over when there is text in that.
+// successor is the file after the current one, once that was rotated and is no longer written; otherwise it is empty. A
+// runtime keeps writing to the old file until it has opened the new one; text in the new one shows that it has.
 func (f *files) successor() string {
 	info, err := os.Stat(f.path)
 	if err != nil || os.SameFile(info, f.current.info) {
@@ -125,7 +123,7 @@ func (f *files) successor() string {
 	return f.path
 }
 
-// await waits until there may be something to read or to find out.
+// await waits until there may be something to read or a check is due.
 func (f *files) await(ctx context.Context, w *writer, changes *changes) error {
 	check := time.NewTimer(checkPeriod)
 	defer check.Stop()
@@ -156,7 +154,7 @@ func (f *files) await(ctx context.Context, w *writer, changes *changes) error {
 	}
 }
 
-// changes tells of what happens in a directory, if the kernel does.
+// changes watches a directory, if the kernel can.
 type changes struct {
 	watcher *fsnotify.Watcher
 	events  <-chan fsnotify.Event
@@ -165,7 +163,7 @@ type changes struct {
 func watch(dir string) *changes {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return &changes{} // there are only so many for each user
+		return &changes{} // the number of watches per user is limited
 	}
 	if err := watcher.Add(dir); err != nil {
 		_ = watcher.Close()
@@ -185,6 +183,6 @@ func (c *changes) lost() { c.events = nil }
 
 func (c *changes) close() {
 	if c.watcher != nil {
-		_ = c.watcher.Close() // it is not needed any more
+		_ = c.watcher.Close() // no longer needed
 	}
 }

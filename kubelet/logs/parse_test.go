@@ -61,7 +61,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzTail: whatever a file holds, its last lines are the end of all.
+// FuzzTail: whatever a file holds, its last lines are the end of all its lines.
 func FuzzTail(f *testing.F) {
 	f.Add([]byte("2016-10-06T00:17:09Z stdout P a\n2016-10-06T00:17:09Z stderr F b\nrubbish\n2016-10-06T00:17:09Z stdout F c\n"), uint8(1))
 	f.Add([]byte("2016-10-06T00:17:09Z stdout F a\n\n \n2016-10-06T00:17:09Z stdout F"), uint8(2))

@@ -15,12 +15,12 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/logs"
 )
 
-// writing calls a function with each thing that is written.
+// writing calls a function with each write.
 type writing func(text string) error
 
 func (w writing) Write(p []byte) (int, error) { return len(p), w(string(p)) }
 
-// TestCompressedMeanwhile: what is compressed while what comes before is read is read all the same.
+// TestCompressedMeanwhile: a file that is compressed while an earlier one is read is still read.
 func TestCompressedMeanwhile(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "0.log")
 	first, second := log+".20260101-000000", log+".20260102-000000"
@@ -43,8 +43,8 @@ func TestCompressedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTailAcrossParts: each part counts with all its lines, those that are longer than what is read at once too, and one
-// that is damaged with none; what is left out of one part is not left out of the next.
+// TestTailAcrossParts: each file counts with all its lines, including those longer than one chunk; a damaged one counts
+// as empty; lines skipped in one file are not skipped again in the next.
 func TestTailAcrossParts(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "0.log")
 	long := strings.Repeat("x", 70<<10)
@@ -63,7 +63,7 @@ func TestTailAcrossParts(t *testing.T) {
 	}
 }
 
-// TestReadEndsWithItsContext: also when it does not follow; a reader who gave up does not take half for all.
+// TestReadEndsWithItsContext: even without following, an interrupted read returns an error.
 func TestReadEndsWithItsContext(t *testing.T) {
 	log := rotated(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,10 +74,10 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestWhatComesLast: what happens between the last look and the container's end is read, in whatever order it was written.
+// TestWhatComesLast: output between the last check and the container's end is read, in whatever order it was written.
 func TestWhatComesLast(t *testing.T) {
 	for name, tt := range map[string]struct {
-		happens []func(t *testing.T, log string) // when it is asked whether the container runs; at the last it does not
+		happens []func(t *testing.T, log string) // one per check of Running, the last of which is false
 		want    string
 	}{
 		"two rotations": {[]func(*testing.T, string){func(t *testing.T, log string) {
@@ -121,10 +121,10 @@ func rename(t *testing.T, from, to string) {
 	}
 }
 
-// TestOutputThatFails: an output that takes no more ends the following, whenever it is told so, and is not tried again.
+// TestOutputThatFails: a failing output ends the read, whenever it fails, and is not retried.
 func TestOutputThatFails(t *testing.T) {
 	for name, options := range map[string]func(log string, o *logs.Options){
-		"at a look": func(log string, o *logs.Options) {
+		"during a check": func(log string, o *logs.Options) {
 			o.Running = func(context.Context) (bool, error) { appendTo(t, log, day+"02Z stdout F 2\n"); return false, nil }
 		},
 		"while waiting": func(log string, o *logs.Options) {
@@ -151,7 +151,7 @@ func TestOutputThatFails(t *testing.T) {
 	}
 }
 
-// TestNoRoomForNames: a log for which no other name can be found stays as it is.
+// TestNoRoomForNames: a log for which no free name can be found stays as it is.
 func TestNoRoomForNames(t *testing.T) {
 	rotates := func(dir, id string) error {
 		r := &runtime{dir: dir, states: map[string]cri.ContainerState{id: cri.ContainerRunning}}

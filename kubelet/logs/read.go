@@ -11,33 +11,32 @@ import (
 	"time"
 )
 
-// timeFormat is how times are shown: at a fixed width, so that lines can be sorted.
+// timeFormat is the format of timestamps: fixed in width, so that lines can be sorted.
 const timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
-// Options of a Read. The zero value reads all there is and shows none of it: set an output.
+// Options configures Read. The zero value reads everything but outputs nothing: set Stdout or Stderr.
 type Options struct {
-	// Stdout and Stderr take what the container wrote; nil leaves that stream out. They may be the
-	// same.
+	// Stdout and Stderr receive the container's output; nil omits that stream. They may be the same.
 	Stdout, Stderr io.Writer
-	// Tail is how many lines before the end are read; nil is all. A long line that is several
-	// entries in the file counts once.
+	// Tail is the number of lines to read before the end; nil is all. A long line that spans several entries counts
+	// once.
 	Tail *int64
-	// Since leaves out what was written before.
+	// Since omits everything written before it.
 	Since time.Time
-	// Limit is how many bytes are written at most; nil is no limit.
+	// Limit is the maximum number of bytes to output; nil means no limit.
 	Limit *int64
-	// Timestamps writes before each line when it was.
+	// Timestamps prefixes each line with its time.
 	Timestamps bool
-	// Follow goes on until the container has ended. It asks Running when there is nothing to read; an
-	// error of it ends the reading. nil is for ever.
+	// Follow continues until the container has ended. It calls Running when there is nothing to read, and stops on an
+	// error of it; without Running it continues forever.
 	Follow  bool
 	Running func(ctx context.Context) (bool, error)
-	// Idle is called while following, when all there is was written: outputs may buffer until then.
+	// Idle is called while following, when everything has been output: outputs may buffer until then.
 	Idle func() error
 }
 
-// Read writes the log at path as the options say. A log that is not there is fs.ErrNotExist. The end of the
-// context ends the reading, with the context's error; an error of an output is returned as it is.
+// Read outputs the log at path according to the options. A missing log is fs.ErrNotExist. When the context ends, Read
+// returns the context's error; errors of an output are returned unchanged.
 func Read(ctx context.Context, path string, o Options) error {
 	w := &writer{options: o, left: -1}
 	if o.Limit != nil {
@@ -73,24 +72,24 @@ func Read(ctx context.Context, path string, o Options) error {
 	return err
 }
 
-// wanted tells whether a stream is read.
+// wanted reports whether a stream is read.
 func (o *Options) wanted(s Stream) bool {
 	return s == Stdout && o.Stdout != nil || s == Stderr && o.Stderr != nil
 }
 
-// errLimit: as much was written as is to be.
+// errLimit means that Limit is reached.
 var errLimit = errors.New("limit reached")
 
-// writer writes entries as the options say.
+// writer outputs entries according to the options.
 type writer struct {
 	options Options
 	left    int64 // bytes; below 0: no limit
-	// inside tells of a stream whether the last entry was partial: the next begins no line.
+	// inside is set for streams whose last entry was partial, so that the next does not begin a line.
 	inside map[Stream]bool
 	buffer []byte
 }
 
-// write writes one line of a file. One that cannot be read is left out.
+// write outputs one line of a file. Malformed lines are skipped.
 func (w *writer) write(line []byte) error {
 	e, err := Parse(line)
 	if err != nil {
@@ -128,13 +127,13 @@ func (w *writer) write(line []byte) error {
 	return nil
 }
 
-// file is one file of a log, read from where it is.
+// file is one file of a log, read from its current position.
 type file struct {
 	io.Reader
 	closer func() error
 	info   fs.FileInfo
 	lines  *bufio.Reader
-	rest   []byte // of a line that has no end yet
+	rest   []byte // of an unfinished line
 }
 
 func newFile(f *os.File, r io.Reader) (*file, error) {
@@ -145,7 +144,7 @@ func newFile(f *os.File, r io.Reader) (*file, error) {
 	return &file{Reader: r, closer: f.Close, info: info, lines: bufio.NewReaderSize(r, 64<<10)}, nil
 }
 
-// copy writes all whole lines there are now. What is left of a last one is kept.
+// copy outputs all complete lines present now. It keeps the rest of an unfinished one.
 func (f *file) copy(ctx context.Context, w *writer) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -173,7 +172,7 @@ func (f *file) copy(ctx context.Context, w *writer) error {
 	}
 }
 
-// finish writes a last line that has no end and gets none.
+// finish outputs a last line without a line end.
 func (f *file) finish(w *writer) error {
 	if len(f.rest) == 0 {
 		return nil

@@ -129,7 +129,7 @@ func TestReadErrors(t *testing.T) {
 	if err := logs.Read(t.Context(), log, logs.Options{Follow: true, Running: func(context.Context) (bool, error) { return false, broken }}); !errors.Is(err, broken) {
 		t.Errorf("runtime: %v", err)
 	}
-	// A damaged file is passed over.
+	// A damaged file is skipped.
 	if err := os.WriteFile(log+".20260101-000000.gz", []byte("no gzip"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// TestTail holds the last lines to the end of all lines, for logs of all shapes.
+// TestTail compares the last lines with the end of all lines, for logs of all shapes.
 func TestTail(t *testing.T) {
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -183,7 +183,7 @@ func read(t *testing.T, log string, o logs.Options) string {
 	return out.String()
 }
 
-// follower follows a log and hands out what it reads.
+// follower follows a log and passes on what it reads.
 type follower struct {
 	chunks chan string
 	ended  chan struct{} // closed when the container is to have ended
@@ -266,7 +266,7 @@ func TestFollow(t *testing.T) {
 	appendTo(t, log, "t P 4")
 	appendTo(t, log, "4\n")
 	f.expect(t, "44")
-	// What is written to the old file until the new one is there, and after, is not lost.
+	// Output written to the old file before and after the new one appears is not lost.
 	for i, name := range []string{".20260102-000000", ".20260102-000001"} {
 		if err := os.Rename(log, log+name); err != nil {
 			t.Fatal(err)
@@ -281,7 +281,7 @@ func TestFollow(t *testing.T) {
 	f.end(t, "last\n", "end")
 }
 
-// TestFollowManyRotations: files that came and went between two looks are read, too.
+// TestFollowManyRotations: files that were rotated between two checks are read too.
 func TestFollowManyRotations(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "0.log")
 	store(t, log, day+"01Z stdout F 1")
@@ -289,7 +289,7 @@ func TestFollowManyRotations(t *testing.T) {
 	f.expect(t, "1\n")
 	dir := filepath.Dir(log)
 	for i, name := range []string{".20260102-000000", ".20260102-000001", ".20260102-000002"} {
-		// Made aside, so that all of it is there at once.
+		// Written under another name, so that it appears at once.
 		next := filepath.Join(dir, "next")
 		store(t, next, fmt.Sprintf("%s01Z stdout F %d", day, i+2))
 		if err := os.Rename(log, log+name); err != nil {

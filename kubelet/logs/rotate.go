@@ -26,19 +26,19 @@ const (
 	firstRotation = 1
 )
 
-// Runtime is what a Rotator needs of a container runtime.
+// Runtime is what a Rotator needs from a container runtime.
 type Runtime interface {
 	cri.ContainerReader
 	cri.LogReopener
 }
 
-// RotatorOptions of a Rotator; zero values are upstream's.
+// RotatorOptions configures a Rotator; zero values are upstream's defaults.
 type RotatorOptions struct {
-	// MaxSize is how many bytes a log may have before it is rotated: 10 MiB.
+	// MaxSize is the size, in bytes, above which a log is rotated; 10 MiB by default.
 	MaxSize int64
-	// MaxFiles is how many files a container's log has at most, at least 2: 5.
+	// MaxFiles is the maximum number of files of a container's log, at least 2; 5 by default.
 	MaxFiles int
-	// Period is how often logs are looked at: 10 s.
+	// Period is how often logs are checked; 10 s by default.
 	Period time.Duration
 	Logger *slog.Logger
 }
@@ -50,7 +50,7 @@ type Rotator struct {
 	options RotatorOptions
 }
 
-// NewRotator returns a Rotator of the logs of a runtime's containers.
+// NewRotator returns a Rotator for the logs of a runtime's containers.
 func NewRotator(runtime Runtime, o RotatorOptions) *Rotator {
 	o.MaxSize = cmp.Or(max(o.MaxSize, 0), maxSize)
 	o.MaxFiles = max(cmp.Or(max(o.MaxFiles, 0), maxFiles), 2)
@@ -77,8 +77,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 	}
 }
 
-// Rotate looks at all logs once and rotates those that are too big. It goes on after an error, and
-// returns all of them.
+// Rotate checks all logs once and rotates those that are too big. It continues after an error, and returns all errors.
 func (r *Rotator) Rotate(ctx context.Context) error {
 	containers, err := r.runtime.ListContainers(ctx, cri.Filter{})
 	if err != nil {
@@ -87,7 +86,7 @@ func (r *Rotator) Rotate(ctx context.Context) error {
 	var errs []error
 	for _, c := range containers {
 		if c.State != cri.ContainerRunning {
-			continue // it writes nothing more
+			continue // it writes no more
 		}
 		if err := r.look(ctx, c.ID); err != nil && !errors.Is(err, cri.ErrNotFound) {
 			errs = append(errs, fmt.Errorf("log of container %s: %w", c.ID, err))
@@ -107,7 +106,7 @@ func (r *Rotator) look(ctx context.Context, id string) error {
 	info, err := os.Stat(status.LogPath)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return r.runtime.ReopenContainerLog(ctx, id) // somebody removed it, or a rotation broke off
+		return r.runtime.ReopenContainerLog(ctx, id) // it was removed, or a rotation was interrupted
 	case err != nil:
 		return err
 	case info.Size() < r.options.MaxSize:
@@ -116,8 +115,8 @@ func (r *Rotator) look(ctx context.Context, id string) error {
 	return r.rotate(ctx, id, status.LogPath)
 }
 
-// rotate makes room among the rotated files, compresses them, and renames the log last: what was
-// just written stays readable to those who follow it.
+// rotate makes room among the rotated files, compresses them, and renames the log last, so that followers can still
+// read what was just written.
 func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 	if err := sweep(path); err != nil {
 		return err
@@ -126,7 +125,7 @@ func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 	if err != nil {
 		return err
 	}
-	// The log that is rotated now and the one that begins then count, too.
+	// The log being rotated and its successor count too.
 	for len(older) > r.options.MaxFiles-2 {
 		if err := os.Remove(older[0]); err != nil {
 			return err
@@ -153,7 +152,7 @@ func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 	return nil
 }
 
-// freeName is where the log at path is moved to. Names sort by time, also within one second.
+// freeName is the new name of the log at path. Names sort by time, even within one second.
 func freeName(path string) (string, error) {
 	name := path + "." + time.Now().Format(stampFormat)
 	free := name
@@ -173,7 +172,7 @@ func freeName(path string) (string, error) {
 	}
 }
 
-// sweep removes what rotations that broke off have left.
+// sweep removes what interrupted rotations have left behind.
 func sweep(path string) error {
 	names, err := filepath.Glob(globbed(path) + ".*")
 	if err != nil {
@@ -190,12 +189,12 @@ func sweep(path string) error {
 	return nil
 }
 
-// globbed escapes a path in a pattern.
+// globbed escapes a path for use in a pattern.
 func globbed(path string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "?", "\\?", "[", "\\[").Replace(path)
 }
 
-// compress replaces a file by name.gz. A crash leaves the one, the other, or both.
+// compress replaces a file by name.gz. A crash leaves either or both.
 func compress(name string) error {
 	from, err := os.Open(name)
 	if err != nil {
@@ -221,8 +220,8 @@ func compress(name string) error {
 	return os.Remove(name)
 }
 
-// Remove removes the log at path and all that was rotated away from it, when its container is removed. What is not there
-// is no error.
+// Remove removes the log at path and all its rotated files, for a container that is removed. Missing files are not an
+// error.
 func Remove(path string) error {
 	names, err := filepath.Glob(globbed(path) + ".*")
 	if err != nil {

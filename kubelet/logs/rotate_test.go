@@ -73,7 +73,7 @@ func names(t *testing.T, dir string) []string {
 }
 
 func TestRotate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // rotated files are named by the time
+	synctest.Test(t, func(t *testing.T) { // rotated files are named by time
 		r := &runtime{dir: t.TempDir(), states: map[string]cri.ContainerState{
 			"big": cri.ContainerRunning, "small": cri.ContainerRunning, "ended": cri.ContainerExited, "removed": cri.ContainerRunning,
 		}}
@@ -85,7 +85,7 @@ func TestRotate(t *testing.T) {
 			if err := rotator.Rotate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Duration(i%2) * time.Second) // two may fall into one second
+			time.Sleep(time.Duration(i%2) * time.Second) // two may be in the same second
 		}
 		got := strings.Join(names(t, r.dir), " ")
 		if want := "big.log big.log.20000101-000001-001.gz big.log.20000101-000002 ended.log removed.log small.log"; got != want {
@@ -98,7 +98,7 @@ func TestRotate(t *testing.T) {
 	})
 }
 
-// TestRotationFails: a runtime that does not reopen the log goes on writing to it.
+// TestRotationFails: a runtime that does not reopen the log keeps writing to it.
 func TestRotationFails(t *testing.T) {
 	r := &runtime{dir: t.TempDir(), states: map[string]cri.ContainerState{"c": cri.ContainerRunning}, broken: errors.New("broken")}
 	store(t, r.path("c"), strings.Repeat("x", 2000))
@@ -111,10 +111,10 @@ func TestRotationFails(t *testing.T) {
 	}
 }
 
-// TestRotationGoesOn: one log's trouble is not another's, and all is told.
+// TestRotationGoesOn: the failure of one log does not affect others, and all failures are returned.
 func TestRotationGoesOn(t *testing.T) {
 	r := &runtime{dir: t.TempDir(), states: map[string]cri.ContainerState{"a": cri.ContainerRunning, "b": cri.ContainerRunning}, broken: errors.New("broken")}
-	store(t, r.path("a"), strings.Repeat("x", 999)) // with the end of the line as much as it may be
+	store(t, r.path("a"), strings.Repeat("x", 999)) // with the line end exactly at the limit
 	store(t, r.path("b"), strings.Repeat("x", 998))
 	rotator := logs.NewRotator(r, logs.RotatorOptions{MaxSize: 1000})
 	if err := rotator.Rotate(t.Context()); err == nil || len(r.reopened) != 1 || r.reopened[0] != "a" {
@@ -126,7 +126,7 @@ func TestRotationGoesOn(t *testing.T) {
 	}
 }
 
-// TestRotationBrokeOff: what a crash leaves is put in order.
+// TestRotationBrokeOff: the leftovers of a crash are cleaned up.
 func TestRotationBrokeOff(t *testing.T) {
 	r := &runtime{dir: t.TempDir(), states: map[string]cri.ContainerState{"c": cri.ContainerRunning}}
 	log := r.path("c")

@@ -23,7 +23,7 @@ import (
 
 var errFull = errors.New("nobody reads any more")
 
-// limited takes so many writes and fails then.
+// limited accepts a number of writes and then fails.
 type limited struct {
 	left int
 	seen strings.Builder
@@ -37,7 +37,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.seen.Write(p)
 }
 
-// Lines that are longer than what is read at once are one line all the same, in all files.
+// Lines longer than one chunk still count as one line, in all files.
 func TestLongLines(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "0.log")
 	const buffer = 64 << 10
@@ -62,7 +62,7 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// The last lines are found wherever a line ends in what is read at once.
+// The last lines are found wherever lines end within a chunk.
 func TestTailAtTheEdges(t *testing.T) {
 	const chunk = 64 << 10
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func TestTailAtTheEdges(t *testing.T) {
 	}
 }
 
-// What is no entry is no line; a line that is being written is one.
+// Malformed lines do not count; a line that is being written does.
 func TestTailOfOddLines(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lines []string
@@ -112,7 +112,7 @@ func TestTailOfOddLines(t *testing.T) {
 	}
 }
 
-// What does not go together: outputs by stream, limits at the edges of entries.
+// Combinations: outputs by stream, limits at the edges of entries.
 func TestStreamsAndLimits(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "0.log")
 	store(t, log, day+"01Z stdout F 12", day+"02Z stderr F 34", day+"03Z stdout F 56")
@@ -136,7 +136,7 @@ func TestStreamsAndLimits(t *testing.T) {
 			t.Errorf("%q, %v", &out, err)
 		}
 	}
-	// A limit that is reached ends all, also what would go on.
+	// Reaching the limit ends the read, even while following.
 	asked := func(context.Context) (bool, error) { t.Error("asked whether it runs"); return true, nil }
 	for _, limit := range []int64{0, 4, 9} {
 		if got := read(t, log, logs.Options{Limit: number(limit), Follow: true, Running: asked}); int64(len(got)) != limit {
@@ -150,11 +150,11 @@ func TestStreamsAndLimits(t *testing.T) {
 	}
 }
 
-// Whatever fails while a log is followed ends it with that error.
+// Any failure while following ends the read with that error.
 func TestFollowFails(t *testing.T) {
 	broken := errors.New("broken")
 	for name, tt := range map[string]struct {
-		options func(log string, o *logs.Options) // what happens when it has been read to the end
+		options func(log string, o *logs.Options) // what happens at the end of the log
 		writes  int
 		want    error
 		seen    string
@@ -167,7 +167,7 @@ func TestFollowFails(t *testing.T) {
 		"more": {func(log string, o *logs.Options) {
 			o.Idle = func() error { appendTo(t, log, day+"02Z stdout F 2\n"); return nil }
 		}, 3, errFull, "1\n2\n2\n"},
-		"an end without a line's end": {func(log string, o *logs.Options) {
+		"an end without a line end": {func(log string, o *logs.Options) {
 			o.Running = func(context.Context) (bool, error) { appendTo(t, log, day+"02Z stdout F 2"); return false, nil }
 		}, 1, errFull, "1\n"},
 		"a rotation within a line": {func(log string, o *logs.Options) {
@@ -196,7 +196,7 @@ func TestFollowFails(t *testing.T) {
 			}
 		})
 	}
-	// Without anybody who knows whether the container runs it goes on until its context ends.
+	// Without Running, following continues until its context ends.
 	log := filepath.Join(t.TempDir(), "0.log")
 	store(t, log, day+"01Z stdout F 1")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -235,7 +235,7 @@ func TestUnreadable(t *testing.T) {
 	if _, err := logs.Rotated(filepath.Join(dir, "missing", "0.log")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("rotated files of a directory that is not there: %v", err)
 	}
-	// What leads to a log is the log, with all that was rotated away from it.
+	// A link to a log stands for the log, with its rotated files.
 	store(t, filepath.Join(dir, "1.log"), day+"02Z stdout F 2")
 	store(t, filepath.Join(dir, "1.log.20260101-000000"), day+"01Z stdout F 1")
 	link := filepath.Join(t.TempDir(), "link.log")
@@ -265,7 +265,7 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// A part that is damaged costs what is in it, and not what comes after.
+// A damaged file loses only its own lines, not those after it.
 func TestDamagedParts(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "0.log")
 	store(t, log+".20260101-000000", day+"01Z stdout F 1")
@@ -279,7 +279,7 @@ func TestDamagedParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(log+".20260104-000000.gz", data[:len(data)-12], 0o600); err != nil { // it breaks off
+	if err := os.WriteFile(log+".20260104-000000.gz", data[:len(data)-12], 0o600); err != nil { // truncated
 		t.Fatal(err)
 	}
 	for n, want := range map[int64]string{1: "4\n", 2: "3\n4\n", 3: "2\n3\n4\n", 4: "1\n2\n3\n4\n", 9: "1\n2\n3\n4\n"} {
@@ -300,7 +300,7 @@ func sparse(t *testing.T, path string, size int64) {
 	}
 }
 
-// Logs of 10 MiB are rotated, five files are kept, and there are two at least.
+// By default, logs are rotated at 10 MiB and five files are kept; two is the minimum.
 func TestRotatorDefaults(t *testing.T) {
 	for _, tt := range []struct {
 		options logs.RotatorOptions
@@ -330,7 +330,7 @@ func TestRotatorDefaults(t *testing.T) {
 	}
 }
 
-// odd is a runtime of which one answer is odd.
+// odd is a runtime with one unusual answer.
 type odd struct {
 	*runtime
 	list, status error
@@ -397,7 +397,7 @@ func TestRotatorFailures(t *testing.T) {
 			}
 		})
 	}
-	// A log that cannot be looked at is told of, too; one that is gone is made again.
+	// An unreadable log is an error too; a missing one is created again.
 	r := odd{runtime: &runtime{dir: t.TempDir(), states: running}}
 	store(t, r.runtime.path("c"), "text")
 	below := r.runtime.path("c") + "/below"
@@ -417,7 +417,7 @@ func TestRotatorFailures(t *testing.T) {
 	}
 }
 
-// What broke off is swept away, and a file that is compressed leaves nothing beside it.
+// Leftovers of interrupted compressions are removed, and a compression leaves nothing behind.
 func TestSweep(t *testing.T) {
 	r := &runtime{dir: t.TempDir(), states: map[string]cri.ContainerState{"c[1]": cri.ContainerRunning}}
 	log := r.path("c[1]")
@@ -452,7 +452,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// What fails is logged while it runs, and not because it ends.
+// Failures are logged while Run runs, but not because it ends.
 func TestRotatorLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -473,7 +473,7 @@ func TestRotatorLogs(t *testing.T) {
 			t.Errorf("%v, logged %s", err, &log)
 		}
 	})
-	// Without a logger nobody is told.
+	// The logger is optional.
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()

@@ -9,23 +9,23 @@ import (
 // chunk is how much is read at once from the end of a file.
 const chunk = 64 << 10
 
-// ends tells whether a line of a file ends a line of output on a stream that is wanted.
+// ends reports whether a line of a file ends a line of output on a wanted stream.
 func ends(line []byte, wanted func(Stream) bool) bool {
 	stream, partial, ok := peek(line)
 	return ok && !partial && wanted(stream)
 }
 
-// peek reads stream and tag of a line, of which it needs no more than the beginning.
+// peek reads the stream and tag at the beginning of a line.
 func peek(line []byte) (s Stream, partial, ok bool) {
 	_, rest, _ := bytes.Cut(line, []byte{' '})
 	stream, rest, _ := bytes.Cut(rest, []byte{' '})
-	tags, _, ok := bytes.Cut(rest, []byte{' '}) // not, where one before was not found
+	tags, _, ok := bytes.Cut(rest, []byte{' '}) // fails if an earlier cut failed
 	first, _, _ := bytes.Cut(tags, []byte{':'})
 	return Stream(stream), string(first) == "P", ok
 }
 
-// tail finds where the last n lines of output begin in a file of that size, and how many there are
-// if the file has fewer. It reads from the end, and no more than it needs.
+// tail finds where the last n lines of output begin in a file of that size, and how many there are if the file has
+// fewer. It reads backwards, and no more than it needs.
 func tail(r io.ReaderAt, size, n int64, wanted func(Stream) bool) (at, found int64, err error) {
 	b := backwards{r: r, at: size}
 	first := true
@@ -42,7 +42,7 @@ func tail(r io.ReaderAt, size, n int64, wanted func(Stream) bool) (at, found int
 		case !ok || !wanted(stream):
 			continue
 		case partial && first:
-			found++ // the line that is being written
+			found++ // the line being written
 		case !partial:
 			if found == n {
 				return start + int64(len(line)), found, nil
@@ -59,14 +59,14 @@ func tail(r io.ReaderAt, size, n int64, wanted func(Stream) bool) (at, found int
 // backwards reads lines from the end of a file.
 type backwards struct {
 	r   io.ReaderAt
-	at  int64  // where buf begins in the file
-	buf []byte // what was read and is not returned yet
+	at  int64  // offset of buf in the file
+	buf []byte // read but not yet returned
 }
 
-// line returns the line before the last one returned, with its line end, and where it begins. What
-// stands after the last line end of the file is left out.
+// line returns the line before the last one returned, with its line end, and its offset. Text after the last line end
+// of the file is left out.
 func (b *backwards) line() (start int64, line []byte, err error) {
-	searched := 0 // bytes of buf's end that hold no line end but the line's own
+	searched := 0 // bytes at buf's end that hold no line end except the line's own
 	for {
 		end := bytes.LastIndexByte(b.buf, '\n')
 		if end < 0 && b.at == 0 {

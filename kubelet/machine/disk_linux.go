@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk tells how full the filesystem of a path is.
+// Disk returns how full the filesystem of a path is.
 func Disk(path string) (Filesystem, error) {
 	var fs unix.Statfs_t
 	var file unix.Stat_t

@@ -27,7 +27,7 @@ func TestDisk(t *testing.T) {
 	if got.Capacity != fs.Blocks*uint64(fs.Bsize) || got.Inodes != fs.Files || got.ID != file.Dev {
 		t.Errorf("%+v", got)
 	}
-	// Others write at the same time; what is told fits together all the same.
+	// Other processes write at the same time, but the values must still be consistent.
 	if got.InodesUsed+got.InodesFree != got.Inodes {
 		t.Errorf("%d inodes used, %d free, of %d", got.InodesUsed, got.InodesFree, got.Inodes)
 	}

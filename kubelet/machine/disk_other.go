@@ -4,5 +4,5 @@
 
 package machine
 
-// Disk tells how full the filesystem of a path is; here that cannot be found out.
+// Disk returns how full the filesystem of a path is. On this system it fails with ErrUnreadable.
 func Disk(string) (Filesystem, error) { return Filesystem{}, ErrUnreadable }

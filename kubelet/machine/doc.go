@@ -1,12 +1,12 @@
-// Package machine reads what the machine that a kubelet runs on has (Read), and what of it is used
-// (Reader.Usage, Disk). Everything comes from the files of the kernel and of the distribution, below
-// a root that tests replace.
+// Package machine reads the capacity of the machine that a kubelet runs on (Reader.Read) and its current use
+// (Reader.Usage, Disk). Everything comes from files of the kernel and the distribution, below a root that tests
+// replace.
 //
-// What cannot be read is left at its zero value unless without it the rest means nothing: memory and
-// CPUs. Functions and methods may be called from many goroutines.
+// Values that cannot be read are left zero, except those without which the rest is meaningless: memory and CPUs.
+// Functions and methods are safe for concurrent use.
 package machine
 
 import "errors"
 
-// ErrUnreadable: what the machine has could not be found out.
+// ErrUnreadable means that the machine could not be read.
 var ErrUnreadable = errors.New("the machine cannot be read")

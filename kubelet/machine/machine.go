@@ -13,29 +13,29 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Machine is what a machine has.
+// Machine is the capacity of a machine.
 type Machine struct {
-	// CPUs is how many processors are online.
+	// CPUs is the number of processors online.
 	CPUs int
 	// Memory and Swap are in bytes.
 	Memory, Swap uint64
 	// Hugepages are the bytes set aside for huge pages, by the pages' size in bytes.
 	Hugepages map[uint64]uint64
-	// MaxProcesses is how many processes and threads there may be at most.
+	// MaxProcesses is the maximum number of processes and threads.
 	MaxProcesses uint64
-	// Info is for the node's status: the fields about the machine and its system.
+	// Info holds the fields of the node's status about the machine and its system.
 	Info corev1.NodeSystemInfo
 }
 
 // Reader reads a machine. The zero value reads this one.
 type Reader struct {
-	// Root is where the machine's file system is; empty is /.
+	// Root is the root of the machine's file system; empty is /.
 	Root string
 }
 
 func (r Reader) path(name string) string { return filepath.Join(cmp.Or(r.Root, "/"), name) }
 
-// text is what is in a file, without the white space around it; empty when it cannot be read.
+// text returns the trimmed content of a file; empty if it cannot be read.
 func (r Reader) text(name string) string {
 	data, _ := os.ReadFile(r.path(name))
 	return strings.TrimSpace(string(data))
@@ -49,7 +49,7 @@ func (r Reader) number(name string) uint64 {
 	return n
 }
 
-// Read tells what the machine has. It fails with ErrUnreadable when not even the memory is known.
+// Read returns the machine's capacity. It fails with ErrUnreadable if not even the memory is known.
 func (r Reader) Read() (Machine, error) {
 	memory := r.meminfo()
 	if memory["MemTotal"] == 0 {
@@ -75,7 +75,7 @@ func (r Reader) Read() (Machine, error) {
 		OperatingSystem: runtime.GOOS,
 		Architecture:    runtime.GOARCH,
 	}
-	// A machine without firmware tables is known by the id of its installation.
+	// A machine without firmware tables is identified by the ID of its installation.
 	m.Info.SystemUUID = cmp.Or(r.text("sys/class/dmi/id/product_uuid"), r.text("proc/device-tree/vm,uuid"), m.Info.MachineID)
 	if m.Swap > 0 {
 		swap := int64(m.Swap)
@@ -84,7 +84,7 @@ func (r Reader) Read() (Machine, error) {
 	return m, nil
 }
 
-// meminfo are the values of /proc/meminfo in bytes.
+// meminfo returns the values of /proc/meminfo in bytes.
 func (r Reader) meminfo() map[string]uint64 {
 	out := map[string]uint64{}
 	for line := range strings.Lines(r.text("proc/meminfo")) {
@@ -133,7 +133,7 @@ func (r Reader) osImage() string {
 	return ""
 }
 
-// cpuList counts the CPUs in a list such as "0-3,8"; 0 when it is none.
+// cpuList counts the CPUs in a list such as "0-3,8"; 0 if it is invalid.
 func cpuList(list string) int {
 	count := 0
 	for part := range strings.SplitSeq(list, ",") {
@@ -153,8 +153,8 @@ func cpuList(list string) int {
 	return count
 }
 
-// Capacity is the machine as a node's capacity, with room for so many pods and a filesystem of so
-// many bytes for ephemeral storage; 0 leaves that out.
+// Capacity returns the machine's capacity as that of a node, with a maximum number of pods and a number of bytes of
+// ephemeral storage; 0 leaves the storage out.
 func (m Machine) Capacity(pods int64, storage uint64) corev1.ResourceList {
 	out := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(m.CPUs)*1000, resource.DecimalSI),
@@ -171,9 +171,8 @@ func (m Machine) Capacity(pods int64, storage uint64) corev1.ResourceList {
 	return out
 }
 
-// Allocatable is what is left of a capacity for pods: what is reserved in each list (for the system,
-// for the kubelet, below the thresholds of eviction) is taken away, and huge pages are not memory for
-// anything else. Nothing goes below 0.
+// Allocatable returns what a capacity leaves for pods: everything reserved in each list (for the system, for the
+// kubelet, below eviction thresholds) is subtracted, and so are huge pages from the memory. Nothing goes below 0.
 func Allocatable(capacity corev1.ResourceList, reserved ...corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, quantity := range capacity {

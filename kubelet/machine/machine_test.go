@@ -119,7 +119,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestThisMachine: what is read makes sense on the machine that the test runs on.
+// TestThisMachine: the values make sense on the machine that runs the test.
 func TestThisMachine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the files are Linux's")

@@ -25,7 +25,7 @@ func with(t *testing.T, files map[string]string) machine.Reader {
 	return root(t, all)
 }
 
-// A list of CPUs that makes no sense is none: those that Go knows of count then.
+// An invalid list of CPUs is ignored: Go's number of CPUs counts instead.
 func TestCPUs(t *testing.T) {
 	for list, want := range map[string]int{
 		"0": 1, "0-3": 4, "0,2-3,7": 4, "5-5": 1, "0-65536": 65537,
@@ -40,7 +40,7 @@ func TestCPUs(t *testing.T) {
 	}
 }
 
-// The smaller of two limits counts, and one that is not there is none.
+// The smaller of two limits counts, and a missing one is no limit.
 func TestMaxProcesses(t *testing.T) {
 	for _, tt := range []struct {
 		pids, threads string
@@ -75,7 +75,7 @@ func TestMemory(t *testing.T) {
 	if use.Memory.Usage != 4096 || use.Memory.WorkingSet != 4089 || use.Memory.RSS != 3*1024 || use.Memory.Available != 7 {
 		t.Errorf("%+v", use.Memory)
 	}
-	// Read one after the other, numbers may not fit each other.
+	// Numbers read one after the other may be inconsistent.
 	use = with(t, map[string]string{"proc/meminfo": "MemTotal: 4\nMemFree: 5\nInactive(file): 1\nSwapTotal: 3\nSwapFree: 3"}).Usage(time.Time{})
 	if use.Memory.Usage != 0 || use.Memory.WorkingSet != 0 || use.Memory.Available != 4 || use.SwapUsed != 0 || use.SwapAvailable != 3 {
 		t.Errorf("%+v", use)
@@ -103,7 +103,7 @@ func TestHugepages(t *testing.T) {
 	}
 }
 
-// What cannot be made out counts nothing.
+// Unreadable values count as zero.
 func TestUsageOfOddFiles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files            map[string]string
@@ -112,18 +112,18 @@ func TestUsageOfOddFiles(t *testing.T) {
 		faults, majors   uint64
 		interfaces, sent int
 	}{
-		"as usual":       {nil, 1660 * time.Millisecond, 123, 42, 7, 1, 2000},
-		"nothing":        {map[string]string{"proc/stat": "", "proc/loadavg": "", "proc/vmstat": "", "proc/net/dev": ""}, 0, 0, 0, 0, 0, 0},
-		"only blanks":    {map[string]string{"proc/stat": "  \n1 2 3"}, 0, 123, 42, 7, 1, 2000},
-		"another line":   {map[string]string{"proc/stat": "cpu0 1 2 3\n"}, 0, 123, 42, 7, 1, 2000},
-		"few fields":     {map[string]string{"proc/stat": "cpu 1 2 3\n"}, 60 * time.Millisecond, 123, 42, 7, 1, 2000},
-		"no number":      {map[string]string{"proc/stat": "cpu 1 x -3 9 1 18446744073709551616 2\n"}, 30 * time.Millisecond, 123, 42, 7, 1, 2000},
-		"short load":     {map[string]string{"proc/loadavg": "0 0 0\n"}, 1660 * time.Millisecond, 0, 42, 7, 1, 2000},
-		"just enough":    {map[string]string{"proc/loadavg": "0 0 0 1/9\n"}, 1660 * time.Millisecond, 9, 42, 7, 1, 2000},
-		"load of words":  {map[string]string{"proc/loadavg": "0 0 0 1/x 5\n"}, 1660 * time.Millisecond, 0, 42, 7, 1, 2000},
-		"too many":       {map[string]string{"proc/loadavg": "0 0 0 1/18446744073709551616 5\n"}, 1660 * time.Millisecond, 0, 42, 7, 1, 2000},
-		"odd faults":     {map[string]string{"proc/vmstat": "pgfault\npgfault 3\npgmajfault 18446744073709551616\n pgmajfault\n"}, 1660 * time.Millisecond, 123, 3, 0, 1, 2000},
-		"odd interfaces": {map[string]string{"proc/net/dev": "1 2 3 4 5 6 7 8 9 10 11 12\n a: 1 2 3 4 5 6 7 8 9 10\n b: 1 2 3 4 5 6 7 8 9 10 11\n lo: 1 2 3 4 5 6 7 8 9 10 11"}, 1660 * time.Millisecond, 123, 42, 7, 1, 9},
+		"as usual":              {nil, 1660 * time.Millisecond, 123, 42, 7, 1, 2000},
+		"nothing":               {map[string]string{"proc/stat": "", "proc/loadavg": "", "proc/vmstat": "", "proc/net/dev": ""}, 0, 0, 0, 0, 0, 0},
+		"only blanks":           {map[string]string{"proc/stat": "  \n1 2 3"}, 0, 123, 42, 7, 1, 2000},
+		"another line":          {map[string]string{"proc/stat": "cpu0 1 2 3\n"}, 0, 123, 42, 7, 1, 2000},
+		"few fields":            {map[string]string{"proc/stat": "cpu 1 2 3\n"}, 60 * time.Millisecond, 123, 42, 7, 1, 2000},
+		"not a number":          {map[string]string{"proc/stat": "cpu 1 x -3 9 1 18446744073709551616 2\n"}, 30 * time.Millisecond, 123, 42, 7, 1, 2000},
+		"short load":            {map[string]string{"proc/loadavg": "0 0 0\n"}, 1660 * time.Millisecond, 0, 42, 7, 1, 2000},
+		"just enough":           {map[string]string{"proc/loadavg": "0 0 0 1/9\n"}, 1660 * time.Millisecond, 9, 42, 7, 1, 2000},
+		"load average of words": {map[string]string{"proc/loadavg": "0 0 0 1/x 5\n"}, 1660 * time.Millisecond, 0, 42, 7, 1, 2000},
+		"too many":              {map[string]string{"proc/loadavg": "0 0 0 1/18446744073709551616 5\n"}, 1660 * time.Millisecond, 0, 42, 7, 1, 2000},
+		"odd faults":            {map[string]string{"proc/vmstat": "pgfault\npgfault 3\npgmajfault 18446744073709551616\n pgmajfault\n"}, 1660 * time.Millisecond, 123, 3, 0, 1, 2000},
+		"odd interfaces":        {map[string]string{"proc/net/dev": "1 2 3 4 5 6 7 8 9 10 11 12\n a: 1 2 3 4 5 6 7 8 9 10\n b: 1 2 3 4 5 6 7 8 9 10 11\n lo: 1 2 3 4 5 6 7 8 9 10 11"}, 1660 * time.Millisecond, 123, 42, 7, 1, 9},
 	} {
 		got := with(t, tt.files).Usage(time.Time{})
 		sent := 0
@@ -151,7 +151,7 @@ func TestCapacityWithoutStorage(t *testing.T) {
 	}
 }
 
-// Nothing is left below zero, and huge pages of a machine are not memory.
+// Results are never negative, and the machine's huge pages are subtracted from its memory.
 func TestAllocatableAtZero(t *testing.T) {
 	of := func(pairs ...string) corev1.ResourceList {
 		out := corev1.ResourceList{}

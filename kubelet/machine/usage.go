@@ -8,26 +8,25 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Usage is what of a machine is used.
+// Usage is what is used of a machine.
 type Usage struct {
-	At time.Time
-	// CPU is the time that all CPUs were busy since the start, in nanoseconds.
+	At time.Time // when it was read
+	// CPU is the time that all CPUs together were busy since boot, in nanoseconds.
 	CPU uint64
-	// Memory: the working set is what is used without what can be dropped at once, and available
-	// is the rest.
+	// Memory is the memory in use. The working set excludes what can be dropped at once; available is the rest.
 	Memory cri.MemoryUsage
 	// SwapUsed and SwapAvailable are in bytes.
 	SwapUsed, SwapAvailable uint64
-	// Processes is how many processes and threads there are.
+	// Processes is the number of processes and threads.
 	Processes uint64
-	// Network are the machine's interfaces but for the loopback, in the kernel's order.
+	// Network lists the machine's interfaces except the loopback, in the kernel's order.
 	Network []cri.InterfaceUsage
 }
 
 // userHertz is the unit of the times in /proc/stat: hundredths of a second on all of Linux.
 const userHertz = 100
 
-// Usage tells what is used now, of which the caller says when it is.
+// Usage returns what is used now; now is only recorded in the result.
 func (r Reader) Usage(now time.Time) Usage {
 	memory := r.meminfo()
 	used := sub(memory["MemTotal"], memory["MemFree"])
@@ -51,7 +50,7 @@ func sub(a, b uint64) uint64 {
 	return a - min(a, b)
 }
 
-// keys are the lines of a file that are a name and a number.
+// keys returns the lines of a file that consist of a name and a number.
 func (r Reader) keys(name string) map[string]uint64 {
 	out := map[string]uint64{}
 	for line := range strings.Lines(r.text(name)) {
@@ -63,8 +62,8 @@ func (r Reader) keys(name string) map[string]uint64 {
 	return out
 }
 
-// busy adds up the times of /proc/stat in which the CPUs did something: user, nice and system, and
-// interrupts and stolen time, but neither idle nor waiting. Guests' time is in user's.
+// busy adds up the times in /proc/stat during which the CPUs were busy: user, nice, system, interrupts and steal, but
+// neither idle nor iowait. Guest time is included in user.
 func (r Reader) busy() uint64 {
 	line, _, _ := strings.Cut(r.text("proc/stat"), "\n")
 	fields := strings.Fields(line)
@@ -82,7 +81,7 @@ func (r Reader) busy() uint64 {
 	return sum * uint64(time.Second/userHertz)
 }
 
-// processes is the number behind the slash in /proc/loadavg.
+// processes returns the number after the slash in /proc/loadavg.
 func (r Reader) processes() uint64 {
 	fields := strings.Fields(r.text("proc/loadavg"))
 	if len(fields) < 4 {
@@ -116,8 +115,8 @@ func (r Reader) interfaces() []cri.InterfaceUsage {
 
 // Filesystem is how full a filesystem is, in bytes and inodes.
 type Filesystem struct {
-	Capacity, Available, Used      uint64
-	Inodes, InodesFree, InodesUsed uint64
-	// ID tells filesystems apart.
+	Capacity, Available, Used      uint64 // bytes
+	Inodes, InodesFree, InodesUsed uint64 // 0 if the filesystem has none
+	// ID identifies the filesystem.
 	ID uint64
 }

@@ -13,35 +13,35 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 )
 
-// Watches opens what is watched of single objects: sources that show the one object of that name
-// and nothing else. A nil function leaves that kind unwatched; it is then read each time.
+// Watches opens sources that contain only the object of one name. With a nil function that kind is not watched but read
+// each time.
 type Watches struct {
-	ConfigMap func(namespace, name string) (informer.Source[*corev1.ConfigMap], error)
-	Secret    func(namespace, name string) (informer.Source[*corev1.Secret], error)
+	ConfigMap func(namespace, name string) (informer.Source[*corev1.ConfigMap], error) // one config map
+	Secret    func(namespace, name string) (informer.Source[*corev1.Secret], error)    // one secret
 }
 
-// Options of New. The zero value is ready to use.
+// Options configures New. The zero value is ready to use.
 type Options struct {
-	// Changed is called with the pods that have an object as files which appeared, changed or
-	// was deleted. It is called from the goroutine that watches it and must return soon.
+	// Changed is called when an object appears, changes or is deleted, with the pods that mount it as files. It is
+	// called from the goroutine that watches the object and must be quick.
 	Changed func([]types.UID)
-	// RetryAfter is the first pause after a watch that failed; it doubles up to 30 s. 0 is 200 ms.
+	// RetryAfter is the first pause after a failed watch; it doubles up to 30 s. 0 is 200 ms.
 	RetryAfter time.Duration
-	// Logger is told about watches that fail; nil discards.
+	// Logger records failed watches; nil discards them.
 	Logger *slog.Logger
 }
 
-// Cache keeps the configmaps and secrets of a node's pods. Make one with New.
+// Cache holds the config maps and secrets of a node's pods. Make one with New.
 type Cache struct {
 	configMaps *kind[*corev1.ConfigMap]
 	secrets    *kind[*corev1.Secret]
 
 	mu sync.Mutex
-	// registered are the references of the pods, to forget them by.
+	// registered holds the pods' references, for removing them.
 	registered map[types.UID][2]references
 }
 
-// New makes a cache that reads from the server. It watches nothing before Run.
+// New makes a cache that reads from the server. It watches nothing until Run.
 func New(server client.Getter, watches Watches, o Options) *Cache {
 	if o.RetryAfter <= 0 {
 		o.RetryAfter = 200 * time.Millisecond
@@ -59,7 +59,7 @@ func New(server client.Getter, watches Watches, o Options) *Cache {
 	}
 }
 
-// Run watches until the context ends, and returns nil then.
+// Run watches until the context ends, and then returns nil.
 func (c *Cache) Run(ctx context.Context) error {
 	var both sync.WaitGroup
 	both.Go(func() { c.configMaps.run(ctx) })
@@ -68,8 +68,8 @@ func (c *Cache) Run(ctx context.Context) error {
 	return nil
 }
 
-// Register keeps what a pod refers to, from now until Unregister; it is called again when the pod
-// has changed, and is quick when its references have not.
+// Register caches what a pod refers to until Unregister. It is to be called again when the pod has changed, and is
+// quick if its references have not.
 func (c *Cache) Register(pod *corev1.Pod) {
 	configMaps, secrets := referencesOf(pod)
 	c.mu.Lock()
@@ -94,7 +94,7 @@ func (c *Cache) Unregister(uid types.UID) {
 	c.secrets.replace(uid, old[1], nil)
 }
 
-// ConfigMap returns a configmap.
+// ConfigMap returns a config map.
 func (c *Cache) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
 	return c.configMaps.get(ctx, key{namespace, name})
 }

@@ -20,7 +20,7 @@ import (
 // maxRetry is the longest pause between attempts to watch an object.
 const maxRetry = 30 * time.Second
 
-// kind keeps the objects of one kind.
+// kind caches the objects of one kind.
 type kind[T informer.Object] struct {
 	resource string
 	singular string // as messages name it
@@ -30,30 +30,30 @@ type kind[T informer.Object] struct {
 
 	mu      sync.Mutex
 	entries map[key]*entry[T]
-	// begin starts the watch of an entry; nil while nothing runs.
+	// begin starts the watch of an entry; nil while Run is not running.
 	begin func(*entry[T])
 }
 
 // entry is one object that pods refer to.
 type entry[T informer.Object] struct {
 	key
-	// pods refer to it, those with true as files.
+	// pods refer to it; those with true mount it as files.
 	pods map[types.UID]bool
 	// stop ends the watch; nil when there is none.
 	stop context.CancelFunc
-	// asked is closed when the server answered for the first time, or would not.
+	// asked is closed once the server has first answered or failed to.
 	asked   chan struct{}
-	watched bool // the watch has listed: object is what the server has, or had when it was last reached
+	watched bool // the watch has listed: object is the server's state, as of when it was last reached
 	object  T
-	known   bool // object is there
-	missed  bool // somebody was told that it is not there
+	known   bool // object exists
+	missed  bool // a reader was told that it does not exist
 }
 
 func newKind[T informer.Object](resource string, server client.Getter, open func(string, string) (informer.Source[T], error), o Options) *kind[T] {
 	return &kind[T]{resource: resource, singular: strings.TrimSuffix(resource, "s"), server: server, open: open, options: o, entries: map[key]*entry[T]{}}
 }
 
-// run watches what is to be watched, now and later, until the context ends.
+// run runs the watches, also those added later, until the context ends.
 func (k *kind[T]) run(ctx context.Context) {
 	var watches sync.WaitGroup
 	k.mu.Lock()
@@ -82,7 +82,7 @@ func (k *kind[T]) run(ctx context.Context) {
 	}
 }
 
-// replace makes the references of a pod those of now.
+// replace replaces the references of a pod.
 func (k *kind[T]) replace(uid types.UID, old, now references) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -127,7 +127,7 @@ func (k *kind[T]) stopIfUnused(e *entry[T]) {
 	delete(k.entries, e.key)
 }
 
-// get returns the object as the watch has it, or else as the server has it now.
+// get returns the object from its watch, or else from the server.
 func (k *kind[T]) get(ctx context.Context, at key) (T, error) {
 	var none T
 	k.mu.Lock()
@@ -153,8 +153,7 @@ func (k *kind[T]) get(ctx context.Context, at key) (T, error) {
 	return k.ask(ctx, at, e)
 }
 
-// ask reads the object from the server, and falls back on what it was when the server cannot be
-// reached.
+// ask reads the object from the server, and falls back on its last known state if the server is unreachable.
 func (k *kind[T]) ask(ctx context.Context, at key, e *entry[T]) (T, error) {
 	object, err := client.As[T](k.server.Get(ctx, client.Target{
 		Resource: corev1.SchemeGroupVersion.WithResource(k.resource), Namespace: at.namespace, Name: at.name,
@@ -173,7 +172,7 @@ func (k *kind[T]) ask(ctx context.Context, at key, e *entry[T]) (T, error) {
 		return e.object, nil
 	case away && e.watched:
 		err = apierrors.NewNotFound(corev1.Resource(k.singular), at.name)
-	case e.watched: // its next event tells more
+	case e.watched: // its next event will update it
 	case err == nil:
 		e.object, e.known = object, true
 	case apierrors.IsNotFound(err):
@@ -183,7 +182,7 @@ func (k *kind[T]) ask(ctx context.Context, at key, e *entry[T]) (T, error) {
 	return object, err
 }
 
-// isUnreachable reports whether the server did not answer, or not about the object.
+// isUnreachable reports whether an error says nothing about the object, because the server did not answer or could not.
 func isUnreachable(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
@@ -216,8 +215,8 @@ func (k *kind[T]) watch(ctx context.Context, e *entry[T], asked chan struct{}) {
 	}
 }
 
-// follow lists the object and watches it from there, for as long as that works. It reports
-// whether there is no more to see.
+// follow lists the object and watches it from there until that fails. It reports whether there is nothing more to
+// watch.
 func (k *kind[T]) follow(ctx context.Context, e *entry[T], listed func()) (final bool, err error) {
 	source, err := k.open(e.namespace, e.name)
 	if err != nil {
@@ -270,7 +269,7 @@ func (k *kind[T]) follow(ctx context.Context, e *entry[T], listed func()) (final
 	}
 }
 
-// take notes what the server has now and tells about it when it is another than before.
+// take records the server's current state and calls Changed if it differs from the previous one.
 func (k *kind[T]) take(e *entry[T], object T, found bool) {
 	k.mu.Lock()
 	same := e.known == found && (!found || e.object.GetUID() == object.GetUID() && e.object.GetResourceVersion() == object.GetResourceVersion())
@@ -290,7 +289,7 @@ func (k *kind[T]) take(e *entry[T], object T, found bool) {
 	}
 }
 
-// isImmutable reports whether the object stays as it is until it is deleted.
+// isImmutable reports whether the object cannot change until it is deleted.
 func isImmutable(object any) bool {
 	var immutable *bool
 	switch o := object.(type) {

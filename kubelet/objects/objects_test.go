@@ -30,7 +30,7 @@ var (
 	_ environment.Objects = (*objects.Cache)(nil)
 )
 
-// server has configmaps and secrets, and counts what is asked of it.
+// server holds config maps and secrets, and counts requests.
 type server struct {
 	configMaps *memory.Store[*corev1.ConfigMap]
 	secrets    *memory.Store[*corev1.Secret]
@@ -87,7 +87,7 @@ func (s *server) tell(uids []types.UID) {
 	s.changed = append(s.changed, uids...)
 }
 
-// told are the pods that were told of since it was last asked.
+// told returns the pods passed to Changed since its last call.
 func (s *server) told() []types.UID {
 	synctest.Wait()
 	s.mu.Lock()
@@ -105,7 +105,7 @@ func (s *server) counts() string {
 	return fmt.Sprintf("%d gets, %d lists, %d watches", s.gets, s.lists, s.streams)
 }
 
-// one shows a single object of a store.
+// one is a source of a single object in a store.
 type one[T informer.Object] struct {
 	server          *server
 	store           *memory.Store[T]
@@ -188,7 +188,7 @@ func secretOf(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string][]byte{"k": []byte("v")}}
 }
 
-// filePod has a configmap as files.
+// filePod mounts a config map as files.
 func filePod(uid types.UID, names ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: string(uid), UID: uid}}
 	for _, n := range names {
@@ -252,7 +252,7 @@ func TestWatched(t *testing.T) {
 		if told := s.told(); len(told) > 0 {
 			t.Errorf("told of %v about another object", told)
 		}
-		time.Sleep(3 * time.Hour) // the server ends the watch now and then
+		time.Sleep(3 * time.Hour) // the server ends the watch from time to time
 		s.configMaps.Delete("ns", "a")
 		if told := s.told(); !slices.Equal(told, []types.UID{"p1", "p2"}) || value(t, c, "a") != `configmap "a" not found` {
 			t.Errorf("told of %v, %s", told, value(t, c, "a"))
@@ -276,7 +276,7 @@ func TestWatched(t *testing.T) {
 	})
 }
 
-// TestNeverStale: what was made just now is there, whatever the watch knows.
+// TestNeverStale: an object that was just created is found, whatever the state of the watch.
 func TestNeverStale(t *testing.T) {
 	within(t, func(t *testing.T, s *server, c *objects.Cache) {
 		c.Register(filePod("p1", "a"))
@@ -284,7 +284,7 @@ func TestNeverStale(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		s.told()
-		s.configMaps.Put(config("a", "1")) // no wait: the watch has not seen it, perhaps
+		s.configMaps.Put(config("a", "1")) // no wait: the watch may not have seen it
 		if got := value(t, c, "a"); got != "1" {
 			t.Errorf("got %s", got)
 		}
@@ -301,7 +301,7 @@ func TestNeverStale(t *testing.T) {
 	})
 }
 
-// TestForbidden is the moment in which the authorizer does not know yet that the pod is here.
+// TestForbidden covers the time until the authorizer knows that the pod is on this node.
 func TestForbidden(t *testing.T) {
 	within(t, func(t *testing.T, s *server, c *objects.Cache) {
 		s.configMaps.Put(config("a", "1"))
@@ -412,7 +412,7 @@ func TestImmutable(t *testing.T) {
 	})
 }
 
-// TestReferences: everything that a pod may name is kept, and only files are watched.
+// TestReferences: every object that a pod refers to is cached, and only files are watched.
 func TestReferences(t *testing.T) {
 	within(t, func(t *testing.T, s *server, c *objects.Cache) {
 		ref := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
@@ -474,7 +474,7 @@ func TestReferences(t *testing.T) {
 	})
 }
 
-// TestWithoutRun: a cache that watches nothing reads.
+// TestWithoutRun: a cache that does not run reads from the server.
 func TestWithoutRun(t *testing.T) {
 	s := newServer()
 	s.configMaps.Put(config("a", "1"))

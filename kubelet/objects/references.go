@@ -5,8 +5,8 @@ import corev1 "k8s.io/api/core/v1"
 // key names an object.
 type key struct{ namespace, name string }
 
-// references are the objects of one kind that a pod refers to, and whether it has them as files,
-// so that it is to see their changes.
+// references are the objects of one kind that a pod refers to; those with true are mounted as files, which must follow
+// changes.
 type references map[key]bool
 
 func (r references) add(namespace, name string, asFile bool) {

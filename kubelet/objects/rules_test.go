@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/objects"
 )
 
-// envPod has a configmap in its environment.
+// envPod has a config map in its environment.
 func envPod(uid types.UID, names ...string) *corev1.Pod {
 	p := filePod(uid)
 	for _, n := range names {
@@ -46,7 +46,7 @@ func start(t *testing.T, c *objects.Cache) (stop func()) {
 	}
 }
 
-// What was registered before Run is watched once it runs, and what is registered after its end is read.
+// Objects registered before Run are watched once it runs, and those registered after its end are read.
 func TestBeforeAndAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -84,7 +84,7 @@ func TestBeforeAndAfterRun(t *testing.T) {
 	})
 }
 
-// One pod that comes again as it was keeps its watch.
+// A pod that is registered again unchanged keeps its watch.
 func TestRegisterAgain(t *testing.T) {
 	within(t, func(t *testing.T, s *server, c *objects.Cache) {
 		s.configMaps.Put(config("a", "1"))
@@ -95,7 +95,7 @@ func TestRegisterAgain(t *testing.T) {
 		if got := s.counts(); got != "0 gets, 1 lists, 1 watches" {
 			t.Error(got)
 		}
-		c.Register(filePod("p1")) // refers to nothing any more
+		c.Register(filePod("p1")) // no longer refers to anything
 		if got := s.counts(); got != "0 gets, 1 lists, 0 watches" {
 			t.Error(got)
 		}
@@ -109,7 +109,7 @@ func TestRegisterAgain(t *testing.T) {
 	})
 }
 
-// A secret of no pod is as much forgotten as a configmap.
+// A secret without pods is dropped, like a config map.
 func TestSecretsAreForgotten(t *testing.T) {
 	within(t, func(t *testing.T, s *server, c *objects.Cache) {
 		s.secrets.Put(secretOf("s"))
@@ -151,7 +151,7 @@ func TestUnwatchedKind(t *testing.T) {
 	})
 }
 
-// A change that nobody wants to know of is known all the same.
+// Without Changed, changes are still seen.
 func TestNobodyToTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -173,7 +173,7 @@ func TestNobodyToTell(t *testing.T) {
 		c.Register(filePod("p1", "a"))
 		c.Register(envPod("p2", "a"))
 		synctest.Wait()
-		c.Unregister("p1") // the watch goes on for as long as a pod refers to the object
+		c.Unregister("p1") // the watch continues as long as a pod refers to the object
 		s.configMaps.Put(config("a", "3"))
 		synctest.Wait()
 		if got := value(t, c, "a"); got != "3" || calls != 0 {
@@ -183,7 +183,7 @@ func TestNobodyToTell(t *testing.T) {
 	})
 }
 
-// Whoever asks while the first answer is under way waits for it, as long as they like.
+// Readers wait for a pending first answer, until their context ends.
 func TestGetWaitsForTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -211,7 +211,7 @@ func TestGetWaitsForTheList(t *testing.T) {
 	})
 }
 
-// A source that shows more than was asked for does no harm: the object of the name counts.
+// A source with more than one object does no harm: the object of that name counts.
 func TestOthersObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -243,7 +243,7 @@ func TestOthersObjects(t *testing.T) {
 	})
 }
 
-// scripted is a source that says what it is told to.
+// scripted is a source with scripted answers.
 type scripted struct {
 	mu       sync.Mutex
 	list     func() ([]*corev1.ConfigMap, string, error)
@@ -272,7 +272,7 @@ func (s *scripted) Watch(_ context.Context, version string) (informer.Stream[*co
 	return s, nil
 }
 
-// Next ends the stream with an event that is nil.
+// Next ends the stream at a nil event.
 func (s *scripted) Next(ctx context.Context) ([]informer.Event[*corev1.ConfigMap], error) {
 	select {
 	case events := <-s.events:
@@ -298,8 +298,8 @@ func at(m *corev1.ConfigMap, version string) *corev1.ConfigMap {
 	return m
 }
 
-// A watch that ended goes on from where it was, a bookmark counts for that, and an object that was made
-// anew is another one although its version is the same.
+// A watch that ended resumes where it was, including after a bookmark, and a recreated object is a different one even
+// at the same version.
 func TestWatchGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -344,7 +344,7 @@ func TestWatchGoesOn(t *testing.T) {
 	})
 }
 
-// An object that may change is not left alone because it says so.
+// An object that is explicitly mutable is still watched.
 func TestNotImmutable(t *testing.T) {
 	within(t, func(t *testing.T, s *server, c *objects.Cache) {
 		open, fixed := config("a", "1"), config("f", "1")
@@ -363,8 +363,8 @@ func TestNotImmutable(t *testing.T) {
 	})
 }
 
-// What fails is tried again, later each time, and logged with its reason; that the server wants a new list
-// is no failure, and neither is the end.
+// Failures are retried with growing pauses, and logged with their reason; a request for a new list is not a failure,
+// and neither is the end.
 func TestRetries(t *testing.T) {
 	broken := errors.New("broken pipe")
 	tests := map[string]struct {
@@ -385,7 +385,7 @@ func TestRetries(t *testing.T) {
 				c.Register(filePod("p1", "a"))
 				time.Sleep(time.Minute)
 				stop()
-				// Each list that works begins anew: every 0.2 s.
+				// Each successful list resets the pause: every 0.2 s.
 				want := tt.lists
 				if want == 0 {
 					want = 300
@@ -424,7 +424,7 @@ func TestSourceThatCannotBeOpened(t *testing.T) {
 	})
 }
 
-// Only a server that does not answer makes do with what was: an answer counts, whatever it is.
+// The last known state is used only if the server does not answer: any answer counts.
 func TestWhichAnswersCount(t *testing.T) {
 	what := corev1.Resource("configmaps")
 	for name, tt := range map[string]struct {
@@ -439,8 +439,8 @@ func TestWhichAnswersCount(t *testing.T) {
 		"timeout":            {apierrors.NewTimeoutError("x", 1), true},
 		"forbidden":          {apierrors.NewForbidden(what, "a", nil), false},
 		"unauthorized":       {apierrors.NewUnauthorized("x"), false},
-		"no such thing":      {apierrors.NewNotFound(what, "a"), false},
-		"makes no sense":     {apierrors.NewBadRequest("x"), false},
+		"not found":          {apierrors.NewNotFound(what, "a"), false},
+		"malformed":          {apierrors.NewBadRequest("x"), false},
 		"another, not there": {apierrors.NewResourceExpired("x"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -459,11 +459,11 @@ func TestWhichAnswersCount(t *testing.T) {
 				if tt.away != (err == nil) {
 					t.Errorf("what was known: %v", err)
 				}
-				// The watch saw that it went: that is known, too.
+				// The watch saw the deletion: that is known too.
 				if _, err := c.ConfigMap(t.Context(), "ns", "w"); tt.away && !apierrors.IsNotFound(err) || !tt.away && apierrors.ReasonForError(err) != apierrors.ReasonForError(tt.err) {
 					t.Errorf("what was known to be gone: %v", err)
 				}
-				// Of what was not there when somebody asked nothing is known.
+				// Nothing is cached for an object that was missing when it was read.
 				if _, err := c.ConfigMap(t.Context(), "ns", "b"); apierrors.ReasonForError(err) != apierrors.ReasonForError(tt.err) {
 					t.Errorf("what was not there: %v", err)
 				}
@@ -489,18 +489,18 @@ func TestWhichAnswersCount(t *testing.T) {
 	}
 }
 
-// A watch that comes late tells of what those who asked before did not see.
+// A late watch reports what earlier readers did not see.
 func TestLateWatch(t *testing.T) {
 	tests := map[string]struct {
 		before func(t *testing.T, s *server, c *objects.Cache)
 		then   func(s *server)
 		told   []types.UID
 	}{
-		"nobody asked":             {func(*testing.T, *server, *objects.Cache) {}, func(*server) {}, nil},
-		"as it was read":           {func(t *testing.T, _ *server, c *objects.Cache) { value(t, c, "a") }, func(*server) {}, nil},
-		"changed since":            {func(t *testing.T, _ *server, c *objects.Cache) { value(t, c, "a") }, func(s *server) { s.configMaps.Put(config("a", "2")) }, []types.UID{"p1"}},
-		"deleted since":            {func(t *testing.T, _ *server, c *objects.Cache) { value(t, c, "a") }, func(s *server) { s.configMaps.Delete("ns", "a") }, []types.UID{"p1"}},
-		"was not there when asked": {func(t *testing.T, s *server, c *objects.Cache) { s.configMaps.Delete("ns", "a"); value(t, c, "a") }, func(s *server) { s.configMaps.Put(config("a", "2")) }, []types.UID{"p1"}},
+		"never read":                  {func(*testing.T, *server, *objects.Cache) {}, func(*server) {}, nil},
+		"unchanged since it was read": {func(t *testing.T, _ *server, c *objects.Cache) { value(t, c, "a") }, func(*server) {}, nil},
+		"changed since":               {func(t *testing.T, _ *server, c *objects.Cache) { value(t, c, "a") }, func(s *server) { s.configMaps.Put(config("a", "2")) }, []types.UID{"p1"}},
+		"deleted since":               {func(t *testing.T, _ *server, c *objects.Cache) { value(t, c, "a") }, func(s *server) { s.configMaps.Delete("ns", "a") }, []types.UID{"p1"}},
+		"missing when read":           {func(t *testing.T, s *server, c *objects.Cache) { s.configMaps.Delete("ns", "a"); value(t, c, "a") }, func(s *server) { s.configMaps.Put(config("a", "2")) }, []types.UID{"p1"}},
 		"was refused, then read": {func(t *testing.T, s *server, c *objects.Cache) {
 			s.fail(apierrors.NewForbidden(corev1.Resource("configmaps"), "a", nil))
 			value(t, c, "a")
@@ -545,7 +545,7 @@ func TestLateWatch(t *testing.T) {
 	}
 }
 
-// What is not watched yet is read each time, although it was read before.
+// Objects that are not watched yet are read each time.
 func TestReadUntilWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/prober"
 )
 
-// BenchmarkProbe is what one probe costs, the server's part included.
+// BenchmarkProbe measures the cost of one probe, including the server's part.
 func BenchmarkProbe(b *testing.B) {
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer web.Close()

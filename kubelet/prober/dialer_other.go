@@ -1,6 +1,6 @@
 //go:build !unix
 
-// Sockets are told to linger in another way elsewhere, and it is only thrift.
+// The linger option is only an optimization, and is set differently on other systems.
 
 package prober
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// dials are the connections that are being made for one request. The HTTP client goes on with them
-// when their request has failed already, in case others can use them; nobody can here.
+// dials are the pending connections of one request. The HTTP client continues them after the request has failed, for
+// use by other requests; here there are none.
 type dials struct {
 	ctx   context.Context //nolint:containedctx // it lives for one call
 	group sync.WaitGroup
@@ -18,7 +18,7 @@ type dials struct {
 
 type dialsKey struct{}
 
-// joined returns a context whose request's dials are ended, and waited for, by stop.
+// joined returns a context for a request; stop ends the request's dials and waits for them.
 func joined(parent context.Context) (ctx context.Context, stop func()) {
 	own, cancel := context.WithCancel(parent)
 	d := &dials{ctx: own}
@@ -31,7 +31,7 @@ func joined(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// begin reports whether a connection may still be made.
+// begin reports whether another dial may start.
 func (d *dials) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -41,7 +41,7 @@ func (d *dials) begin() bool {
 	return !d.over
 }
 
-// dial connects for the request that the context belongs to.
+// dial connects for the request of the context.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d, ok := ctx.Value(dialsKey{}).(*dials)
 	if !ok {

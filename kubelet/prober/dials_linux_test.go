@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/prober"
 )
 
-// deaf is a port that takes no connection: as many wait already as may.
+// deaf is a port that accepts no connections: its backlog is full.
 func deaf(t *testing.T) int32 {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -46,8 +46,7 @@ func deaf(t *testing.T) int32 {
 	return 0
 }
 
-// TestNothingIsDialedAfterwards: the connections to containers that do not take them are given up
-// with the probe.
+// TestNothingIsDialedAfterwards: pending connections to containers are given up with the probe.
 func TestNothingIsDialedAfterwards(t *testing.T) {
 	port := deaf(t)
 	p := prober.New(prober.Options{})

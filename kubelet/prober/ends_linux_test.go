@@ -22,7 +22,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/prober"
 )
 
-// TestConnections: they linger for a second, as upstream's, and one that says nothing of TLS is given up after ten.
+// TestConnections: connections linger for a second, like upstream's, and a TLS handshake without an answer is given up
+// after ten.
 func TestConnections(t *testing.T) {
 	conn, err := prober.NewDialer().DialContext(t.Context(), "tcp", listen(t).Addr().String())
 	if err != nil {
@@ -45,7 +46,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestHookHearsOut: a server may say what it has to say before its hook is over, as long as it is not much.
+// TestHookHearsOut: a hook waits for the end of a response that is not too large.
 func TestHookHearsOut(t *testing.T) {
 	var over atomic.Bool
 	for name, test := range map[string]struct {
@@ -61,10 +62,10 @@ func TestHookHearsOut(t *testing.T) {
 				_, _ = io.WriteString(w, "x")
 				_ = http.NewResponseController(w).Flush()
 				if !test.heard {
-					<-r.Context().Done() // the other side has hung up
+					<-r.Context().Done() // the client has hung up
 					return
 				}
-				time.Sleep(20 * time.Millisecond) // who does not wait is gone by then
+				time.Sleep(20 * time.Millisecond) // a client that does not wait is gone by then
 				over.Store(true)
 				_, _ = w.Write(make([]byte, test.length-1))
 			}))
@@ -82,7 +83,7 @@ func TestHookHearsOut(t *testing.T) {
 	}
 }
 
-// ends tells of connections that have ended.
+// ends reports connections that have ended.
 type ends struct{ ended chan struct{} }
 
 func (ends) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -94,7 +95,7 @@ func (e ends) HandleConn(_ context.Context, s stats.ConnStats) {
 	}
 }
 
-// TestGRPCHangsUp: a probe leaves no connection behind.
+// TestGRPCHangsUp: a gRPC probe leaves no connection behind.
 func TestGRPCHangsUp(t *testing.T) {
 	listener := listen(t)
 	told := ends{make(chan struct{}, 1)}
@@ -115,7 +116,7 @@ func TestGRPCHangsUp(t *testing.T) {
 	}
 }
 
-// caller is a context that counts who waits for its end.
+// caller is a context that counts those waiting for its end.
 type caller struct {
 	context.Context
 	waiting *atomic.Int32
@@ -128,7 +129,7 @@ func (c caller) AfterFunc(func()) (stop func() bool) {
 	return func() bool { c.waiting.Add(-1); return true }
 }
 
-// TestCallersAreLetGo: a probe that is over does not stay with its caller, who may live for long.
+// TestCallersAreLetGo: a finished probe does not keep waiting for its caller's context, which may live long.
 func TestCallersAreLetGo(t *testing.T) {
 	in := caller{t.Context(), new(atomic.Int32)}
 	port := closedPort(t)

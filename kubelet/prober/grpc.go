@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// checkHealth asks a server by the gRPC health protocol whether a service of it, or with an empty
-// name the server itself, serves.
+// checkHealth asks a server with the gRPC health protocol whether a service, or with an empty name the server itself,
+// is serving.
 func checkHealth(l limits, address, service string) error {
 	ctx, cancel := context.WithTimeout(l.ctx, l.remain)
 	defer cancel()
@@ -28,7 +28,7 @@ func checkHealth(l limits, address, service string) error {
 	if err != nil {
 		return fmt.Errorf("error: failed to connect service at %q: %w", address, err)
 	}
-	defer func() { _ = conn.Close() }() // nothing can be lost on it
+	defer func() { _ = conn.Close() }() // no data can be lost
 	if err := waitConnected(ctx, conn); errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("timeout: failed to connect service %q within %v: %w", address, l.spec, err)
 	} else if err != nil {

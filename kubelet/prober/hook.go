@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// hookTransport is for hooks, which have no time-out but the caller's.
+// hookTransport is for hooks, which have no timeout except the caller's.
 func hookTransport() *http.Transport {
 	return &http.Transport{
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // as for probes
@@ -25,10 +25,9 @@ func hookTransport() *http.Transport {
 	}
 }
 
-// Hook calls the HTTP hook of a container: the target's Probe is not used. It succeeds with any
-// answer, whatever its status. A hook over HTTPS whose server speaks plain HTTP is called
-// again that way, without its Authorization header, and an event says so. It takes as long as the
-// context lets it.
+// Hook calls the HTTP hook of a container; the target's Probe is not used. Any response is a success, whatever its
+// status. If the server of an HTTPS hook speaks plain HTTP, the hook is called again over HTTP without its
+// Authorization header, which is reported in an event. Only the context limits the duration.
 func (p *Prober) Hook(ctx context.Context, target kubelet.ProbeTarget, action *corev1.HTTPGetAction) error {
 	host, err := p.host(target, action.Host)
 	if err != nil {
@@ -59,7 +58,7 @@ func (p *Prober) Hook(ctx context.Context, target kubelet.ProbeTarget, action *c
 	return nil
 }
 
-// call sends a request and throws the answer away.
+// call sends a request and discards the response.
 func (p *Prober) call(req *http.Request) error {
 	res, err := p.hookClient.Do(req)
 	if err != nil {
@@ -67,7 +66,7 @@ func (p *Prober) call(req *http.Request) error {
 	}
 	defer res.Body.Close()
 	if res.ContentLength <= maxBody {
-		// The server gets to say what it has to say; what becomes of it does not matter.
+		// Let the server finish its response; errors do not matter.
 		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxBody))
 	}
 	return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// probeTransport trusts every certificate: what is asked is whether the container answers, and it
-// is told nothing that is worth keeping from others.
+// probeTransport trusts every certificate: a probe only checks whether the container answers, and sends it nothing
+// secret.
 func probeTransport() *http.Transport {
 	return &http.Transport{
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
@@ -31,7 +31,7 @@ func probeTransport() *http.Transport {
 	}
 }
 
-// get puts an HTTP probe, again when an answer breaks off.
+// get runs an HTTP probe, and retries it if a response breaks off.
 func (p *Prober) get(l limits, target kubelet.ProbeTarget) error {
 	host, err := p.host(target, target.Probe.HTTPGet.Host)
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *Prober) get(l limits, target kubelet.ProbeTarget) error {
 	return err
 }
 
-// ask sends a request and judges the answer.
+// ask sends a request and checks the response.
 func ask(client *http.Client, req *http.Request) (warning string, err error) {
 	res, err := client.Do(req)
 	if err != nil {
@@ -81,8 +81,7 @@ func ask(client *http.Client, req *http.Request) (warning string, err error) {
 	}
 }
 
-// withinHost follows redirects as long as they stay on the host that was asked: a container must
-// not make the kubelet ask others.
+// withinHost follows redirects only within the same host: a container must not make the kubelet call others.
 func withinHost(req *http.Request, via []*http.Request) error {
 	if req.URL.Hostname() != via[0].URL.Hostname() {
 		return http.ErrUseLastResponse
@@ -93,7 +92,7 @@ func withinHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// newRequest makes the request of a probe or hook, whose purpose it names to the server.
+// newRequest makes the request of a probe or hook; its user agent names the purpose.
 func newRequest(action *corev1.HTTPGetAction, c *corev1.Container, host, purpose string) (*http.Request, error) {
 	scheme := strings.ToLower(string(action.Scheme))
 	if scheme == "" {
@@ -105,7 +104,7 @@ func newRequest(action *corev1.HTTPGetAction, c *corev1.Container, host, purpose
 	}
 	target, err := url.Parse(action.Path)
 	if err != nil {
-		target = &url.URL{Path: action.Path} // no URL, but it may be a path all the same
+		target = &url.URL{Path: action.Path} // not a URL, but it may still be a path
 	}
 	target.Scheme, target.Host = scheme, net.JoinHostPort(host, strconv.Itoa(port))
 	req, err := http.NewRequest(http.MethodGet, target.String(), nil) //nolint:noctx // callers add it
@@ -127,7 +126,7 @@ func newRequest(action *corev1.HTTPGetAction, c *corev1.Container, host, purpose
 	return req, nil
 }
 
-// warn tells people of an answer that is good enough but strange.
+// warn records an event for a response that counts as success but is unusual.
 func (p *Prober) warn(target kubelet.ProbeTarget, output string) {
 	if target.Pod == nil || target.Container == nil {
 		return
@@ -147,7 +146,7 @@ func (p *Prober) warn(target kubelet.ProbeTarget, output string) {
 	})
 }
 
-// reference refers to a container of a pod, or to the pod where no container is given.
+// reference refers to a container of a pod, or to the pod if no container is given.
 func reference(pod *corev1.Pod, c *corev1.Container) corev1.ObjectReference {
 	ref := events.About(corev1.SchemeGroupVersion.WithKind("Pod"), pod)
 	if c == nil {

@@ -19,16 +19,15 @@ import (
 
 const (
 	version        = "1.37"
-	defaultTimeout = time.Second // of probes that say nothing
-	attempts       = 3           // at questions that could not be put
-	maxBody        = 10 << 10    // bytes that are read of an answer
+	defaultTimeout = time.Second // of probes that set none
+	attempts       = 3           // at probes that could not be carried out
+	maxBody        = 10 << 10    // bytes read of a response
 	maxRedirects   = 10
 )
 
-// Error says that a probe could not be carried out, which tells nothing about the container.
+// Error means that a probe could not be carried out; it says nothing about the container.
 type Error struct {
-	// State is what upstream says of the container then: "unknown", or "failure" where there
-	// was an answer that broke off.
+	// State is upstream's result for such a probe: "unknown", or "failure" if a response broke off.
 	State string
 	Err   error
 }
@@ -38,17 +37,17 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ProbeState returns State, so that callers need not know this package.
+// ProbeState returns State; it lets callers check for it without importing this package.
 func (e *Error) ProbeState() string { return e.State }
 
 func unknown(err error) error { return &Error{State: "unknown", Err: err} }
 
-// Options of a Prober. The zero value is valid.
+// Options configures a Prober. The zero value is valid.
 type Options struct {
-	// HostIP is where pods with the node's network are probed that have no address of their own;
-	// empty is 127.0.0.1.
+	// HostIP is the address at which pods on the node's network are probed if they have no address yet; empty is
+	// 127.0.0.1.
 	HostIP string
-	// Recorder is told of answers that are worth a warning; nil drops them.
+	// Recorder records warnings about unusual responses; nil drops them.
 	Recorder events.Recorder
 }
 
@@ -72,8 +71,7 @@ func New(o Options) *Prober {
 	return p
 }
 
-// Probe puts the target's probe once. It takes no longer than the probe's time-out and no longer
-// than the context.
+// Probe runs the target's probe once. It takes no longer than the probe's timeout or the context.
 func (p *Prober) Probe(ctx context.Context, target kubelet.ProbeTarget) error {
 	if target.Probe == nil {
 		return nil
@@ -109,13 +107,12 @@ func (p *Prober) Probe(ctx context.Context, target kubelet.ProbeTarget) error {
 	}
 }
 
-// limits are how long a probe may take. The time-outs of the protocols' clients word their errors
-// differently from those of contexts, so the context here ends only when the caller gives up; that
-// its time has run out is left to the clients, who have as much.
+// limits are how long a probe may take. The protocols' clients word their timeout errors differently from contexts, so
+// the context here ends only when the caller gives up; the clients themselves time out after the remaining time.
 type limits struct {
 	ctx    context.Context //nolint:containedctx // it lives for one call
-	spec   time.Duration   // as the probe says, for messages
-	remain time.Duration   // what is left of it, or of the caller's time
+	spec   time.Duration   // from the probe, for messages
+	remain time.Duration   // the rest of it, or of the caller's time
 }
 
 func newLimits(parent context.Context, probe *corev1.Probe) (l limits, stop func()) {
@@ -125,7 +122,7 @@ func newLimits(parent context.Context, probe *corev1.Probe) (l limits, stop func
 	}
 	l.remain = l.spec
 	if deadline, ok := parent.Deadline(); ok {
-		l.remain = max(min(l.remain, time.Until(deadline)), 1) // 0 would be no limit
+		l.remain = max(min(l.remain, time.Until(deadline)), 1) // 0 would mean no limit
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	release := context.AfterFunc(parent, func() {
@@ -137,7 +134,7 @@ func newLimits(parent context.Context, probe *corev1.Probe) (l limits, stop func
 	return l, func() { release(); cancel() }
 }
 
-// host is where a container is asked: where its probe says, or at its pod.
+// host is the address to probe: the one in the probe, or the pod's.
 func (p *Prober) host(target kubelet.ProbeTarget, host string) (string, error) {
 	switch {
 	case host != "":
@@ -151,8 +148,8 @@ func (p *Prober) host(target kubelet.ProbeTarget, host string) (string, error) {
 	}
 }
 
-// containerPort is a port given as a number, as the name of one of the container's ports, or as a
-// number in quotes.
+// containerPort resolves a port given as a number, as the name of one of the container's ports, or as a number in
+// quotes.
 func containerPort(port intstr.IntOrString, c *corev1.Container) (int, error) {
 	var number int
 	switch port.Type {
@@ -186,7 +183,7 @@ func portByName(c *corev1.Container, name string) (int, error) {
 	return 0, fmt.Errorf("port %s not found", name)
 }
 
-// dialTCP is satisfied when a connection can be made.
+// dialTCP succeeds if a connection can be made.
 func dialTCP(l limits, address string) error {
 	dialer := newDialer()
 	dialer.Timeout = l.remain
@@ -194,11 +191,11 @@ func dialTCP(l limits, address string) error {
 	if err != nil {
 		return err
 	}
-	_ = conn.Close() // that it was opened is all that counts
+	_ = conn.Close() // only opening it counts
 	return nil
 }
 
-// describe writes a pod as kubelet messages do.
+// describe formats a pod for the kubelet's messages.
 func describe(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""

@@ -70,7 +70,7 @@ func portOf(t *testing.T, address string) int32 {
 	return int32(n)
 }
 
-// closedPort is one on which nothing listens.
+// closedPort returns a port on which nothing listens.
 func closedPort(t *testing.T) int32 {
 	t.Helper()
 	l := listen(t)
@@ -88,7 +88,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// silent is a port that accepts connections and says nothing.
+// silent is a port that accepts connections and sends nothing.
 func silent(t *testing.T) int32 {
 	t.Helper()
 	l := listen(t)
@@ -304,10 +304,10 @@ func TestPortsAndHosts(t *testing.T) {
 		"name":             {handler: tcp(intstr.FromString("web"), "")},
 		"number in quotes": {handler: tcp(intstr.FromString(strconv.Itoa(int(port))), "")},
 		"host":             {handler: tcp(intstr.FromInt32(port), "localhost"), change: func(in *kubelet.ProbeTarget) { in.IPs = nil }},
-		"no such name":     {handler: tcp(intstr.FromString("x"), ""), want: `strconv.Atoi: parsing "x": invalid syntax`, unknown: true},
+		"unknown name":     {handler: tcp(intstr.FromString("x"), ""), want: `strconv.Atoi: parsing "x": invalid syntax`, unknown: true},
 		"port 0":           {handler: tcp(intstr.FromString("zero"), ""), want: "invalid port number: 0", unknown: true},
 		"port too high":    {handler: tcp(intstr.FromInt32(65536), ""), want: "invalid port number: 65536", unknown: true},
-		"no kind":          {handler: tcp(intstr.IntOrString{Type: 7}, ""), want: "intOrString had no kind: {Type:7 IntVal:0 StrVal:}", unknown: true},
+		"unknown kind":     {handler: tcp(intstr.IntOrString{Type: 7}, ""), want: "intOrString had no kind: {Type:7 IntVal:0 StrVal:}", unknown: true},
 		"no address":       {handler: tcp(intstr.FromInt32(port), ""), change: func(in *kubelet.ProbeTarget) { in.IPs = nil }, want: "the pod has no IP address", unknown: true},
 		"host network": {handler: tcp(intstr.FromInt32(port), ""), change: func(in *kubelet.ProbeTarget) {
 			in.IPs, in.Pod.Spec.HostNetwork = nil, true
@@ -375,7 +375,7 @@ func TestGRPC(t *testing.T) {
 		"good service":    {corev1.GRPCAction{Port: healthy, Service: str("good")}, ""},
 		"bad service":     {corev1.GRPCAction{Port: healthy, Service: str("bad")}, `service unhealthy (responded with "NOT_SERVING")`},
 		"unknown service": {corev1.GRPCAction{Port: healthy, Service: str("x")}, "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"},
-		"no health": {corev1.GRPCAction{Port: bare},
+		"no health service": {corev1.GRPCAction{Port: bare},
 			"error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service grpc.health.v1.Health"},
 		"hangs": {corev1.GRPCAction{Port: slow}, "timeout: health rpc did not complete within 1s"},
 		"closed": {corev1.GRPCAction{Port: closed},
@@ -480,7 +480,7 @@ func TestManyAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	server.Close() // waits for what is open
+	server.Close() // waits for open connections
 	mu.Lock()
 	defer mu.Unlock()
 	if conns["new"] != workers*each || conns["idle"] != 0 {

@@ -28,7 +28,7 @@ func getting(t *testing.T, server *httptest.Server) corev1.ProbeHandler {
 	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(portOf(t, server.Listener.Addr().String()))}}
 }
 
-// Answers from 300 on are worth a warning, those from 400 on and below 200 are failures.
+// Responses from 300 on cause a warning; those from 400 on and below 200 are failures.
 func TestWhichAnswersWarn(t *testing.T) {
 	for code, want := range map[int][2]string{
 		101: {"HTTP probe failed with statuscode: 101", ""}, 200: {}, 299: {}, 400: {"HTTP probe failed with statuscode: 400", ""},
@@ -49,7 +49,7 @@ func TestWhichAnswersWarn(t *testing.T) {
 	}
 }
 
-// A warning says which probe of which container it is about, as far as that is known.
+// A warning names the probe and the container, as far as they are known.
 func TestWhatWarningsAreAbout(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }))
 	defer server.Close()
@@ -90,11 +90,11 @@ func TestWhatWarningsAreAbout(t *testing.T) {
 			t.Errorf("%s: told %q", name, got)
 		}
 	}
-	// Nobody has to listen.
+	// The recorder is optional.
 	check(t, prober.New(prober.Options{}).Probe(t.Context(), target(pod(), getting(t, server))), "")
 }
 
-// Every probe opens a connection of its own and leaves none, and so does every hook.
+// Every probe and every hook opens its own connection and closes it.
 func TestConnectionsAreNotKept(t *testing.T) {
 	var opened, open atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -113,13 +113,13 @@ func TestConnectionsAreNotKept(t *testing.T) {
 		check(t, p.Probe(t.Context(), in), "")
 		check(t, p.Hook(t.Context(), in, in.Probe.HTTPGet), "")
 	}
-	server.Close() // waits for those that are open
+	server.Close() // waits for open connections
 	if opened.Load() != 6 || open.Load() != 0 {
 		t.Errorf("%d connections, %d of them open", opened.Load(), open.Load())
 	}
 }
 
-// Probes speak HTTP/2 where the server does, hooks HTTP/1.1.
+// Probes use HTTP/2 if the server supports it, hooks HTTP/1.1.
 func TestProtocols(t *testing.T) {
 	var seen atomic.Value
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen.Store(r.Proto) }))
@@ -140,7 +140,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// A probe has the time that it says, one second if it says nothing, and no more than its caller has.
+// A probe's timeout is the one in its spec, one second by default, and at most its caller's.
 func TestTimeouts(t *testing.T) {
 	slow := serveGRPC(t, func(s *grpc.Server) { healthpb.RegisterHealthServer(s, hanging{}) })
 	for seconds, want := range map[int32]string{0: "1s", -1: "1s", 7: "7s"} {
@@ -152,7 +152,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// What cannot be asked is not known to have failed.
+// A container that could not be probed has not failed.
 func TestWhatCannotBeAsked(t *testing.T) {
 	port := intstr.FromInt32(80)
 	for name, tt := range map[string]struct {
@@ -167,7 +167,7 @@ func TestWhatCannotBeAsked(t *testing.T) {
 		"TCP without a port":      {corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}}, func(*kubelet.ProbeTarget) {}, "invalid port number: 0"},
 		"TCP, too large a port":   {corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(65536)}}, func(*kubelet.ProbeTarget) {}, "invalid port number: 65536"},
 		"nothing":                 {corev1.ProbeHandler{}, func(*kubelet.ProbeTarget) {}, "missing probe handler for web_ns(u1):c"},
-		"nothing of nobody":       {corev1.ProbeHandler{}, func(in *kubelet.ProbeTarget) { in.Pod, in.Container = nil, nil }, "missing probe handler for :"},
+		"no pod and no container": {corev1.ProbeHandler{}, func(in *kubelet.ProbeTarget) { in.Pod, in.Container = nil, nil }, "missing probe handler for :"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := target(pod(), tt.handler)
@@ -184,7 +184,7 @@ func TestWhatCannotBeAsked(t *testing.T) {
 	check(t, prober.New(prober.Options{}).Probe(t.Context(), in), "")
 }
 
-// A pod with the node's network is asked at the node's address when it has none of its own.
+// A pod on the node's network without an address is probed at the node's address.
 func TestHostNetwork(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
@@ -197,7 +197,7 @@ func TestHostNetwork(t *testing.T) {
 	}
 }
 
-// Only a server that speaks HTTP where HTTPS was expected is asked again.
+// Only a server that speaks HTTP instead of HTTPS is called again.
 func TestNoFallback(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1) }))
@@ -221,7 +221,7 @@ func TestNoFallback(t *testing.T) {
 	if err == nil || len(seen.list) > 0 {
 		t.Errorf("got %v, told %q", err, seen.list)
 	}
-	in.Pod = nil // there is nothing to tell of
+	in.Pod = nil // there is no subject for an event
 	check(t, p.Hook(t.Context(), in, &corev1.HTTPGetAction{Scheme: corev1.URISchemeHTTPS, Port: intstr.FromInt32(portOf(t, server.Listener.Addr().String()))}), "")
 	if asked.Load() != 1 || len(seen.list) > 0 {
 		t.Errorf("asked %d times, told %q", asked.Load(), seen.list)

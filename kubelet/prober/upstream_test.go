@@ -42,7 +42,7 @@ func TestRequestsAsUpstream(t *testing.T) {
 		}
 		for key, values := range f.Header {
 			if key == "User-Agent" {
-				values[0] = strings.Replace(values[0], "kube-probe/.", "kube-probe/1.37", 1) // what was recorded has no version
+				values[0] = strings.Replace(values[0], "kube-probe/.", "kube-probe/1.37", 1) // not recorded
 			}
 		}
 		if req.URL.String() != f.URL || req.Host != f.Host || !reflect.DeepEqual(req.Header, f.Header) {

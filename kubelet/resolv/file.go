@@ -7,19 +7,18 @@ import (
 	"path/filepath"
 )
 
-// The files of a machine, and of its systemd-resolved, which has the real servers in one of its own.
+// The machine's resolv.conf, and that of systemd-resolved, which has the real servers.
 const (
 	machineFile  = "etc/resolv.conf"
 	resolvedFile = "run/systemd/resolve/resolv.conf"
 )
 
-// File is the resolv.conf of the machine whose files are below root, "/" for this one, that pods
-// can use: that of systemd-resolved where /etc/resolv.conf only leads to it, at a loopback address
-// that is another one in every pod.
+// File returns the resolv.conf that pods can use on the machine whose files are below root, "/" for this one. It is
+// that of systemd-resolved if /etc/resolv.conf only points to its loopback address, which pods cannot reach.
 func File(root string) string {
 	machine, resolved := filepath.Join(root, machineFile), filepath.Join(root, resolvedFile)
 	data, _ := os.ReadFile(machine)
-	dns, _ := Parse(bytes.NewReader(data)) // without servers after an error
+	dns, _ := Parse(bytes.NewReader(data)) // no servers after an error
 	if len(dns.Servers) == 0 {
 		return machine
 	}

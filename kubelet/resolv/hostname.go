@@ -8,14 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxHostname is how many characters Linux takes.
+// maxHostname is the maximum number of characters on Linux.
 const maxHostname = 63
 
-// maxFQDN is how long a name may be that is to be a pod's hostname with its domain.
+// maxFQDN is the maximum length of a hostname that includes the domain.
 const maxFQDN = 64
 
-// Hostname is a pod's name on the network, and its domain in the cluster of that domain, which is
-// empty for pods without a subdomain.
+// Hostname returns a pod's name on the network, and its domain, which is empty for pods without a subdomain.
 func Hostname(pod *corev1.Pod, clusterDomain string) (hostname, domain string, err error) {
 	if o := pod.Spec.HostnameOverride; o != nil {
 		if problems := validation.IsDNS1123Subdomain(*o); len(problems) > 0 {
@@ -54,9 +53,8 @@ func truncate(pod, hostname string) (string, error) {
 	return cut, nil
 }
 
-// KernelHostname is what the pod's processes see as the hostname: with the domain where the pod
-// wants that and has one. It fails when that is longer than Linux takes. The pod's network has this name
-// unless it is the node's.
+// KernelHostname returns the hostname that the pod's processes see: with the domain if the pod has one and requests
+// that. It fails if the name is too long for Linux. The pod's network has this name unless it is the node's.
 func KernelHostname(pod *corev1.Pod, hostname, domain string) (string, error) {
 	if pod.Spec.SetHostnameAsFQDN == nil || !*pod.Spec.SetHostnameAsFQDN || domain == "" || pod.Spec.HostnameOverride != nil {
 		return hostname, nil

@@ -10,11 +10,10 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// maxFile is how large a resolv.conf may be, in bytes.
+// maxFile is the maximum size of a resolv.conf in bytes.
 const maxFile = 10 << 20
 
-// Parse reads a resolv.conf: all nameservers, the last search line, and all options, of which the
-// last with a name counts.
+// Parse reads a resolv.conf: all nameservers, the last search line, and all options; the last option of a name counts.
 func Parse(r io.Reader) (cri.DNS, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -54,7 +53,7 @@ func Parse(r io.Reader) (cri.DNS, error) {
 	return dns, nil
 }
 
-// mergeOptions adds options to a list, in place of those with the same names.
+// mergeOptions adds options to a list, replacing those with the same names.
 func mergeOptions(list, more []string) []string {
 	for _, option := range more {
 		name, _, _ := strings.Cut(option, ":")
@@ -71,7 +70,7 @@ func mergeOptions(list, more []string) []string {
 	return list
 }
 
-// unique leaves out what is there already.
+// unique removes duplicates.
 func unique(list []string) []string {
 	seen := make(map[string]bool, len(list))
 	var out []string

@@ -13,35 +13,35 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// What a pod's resolv.conf may hold.
+// Limits of a pod's resolv.conf.
 const (
 	MaxServers       = 3
 	MaxSearches      = 32
 	MaxSearchesChars = 2048
-	// maxDomain is how long one search domain may be: glibc aborts on longer ones.
+	// maxDomain is the maximum length of a search domain: glibc aborts on longer ones.
 	maxDomain = 253
 )
 
-// Reasons of the events that warnings are; a warning is the reason, ": " and the message.
+// Reasons of the events that warnings become; a warning is the reason, ": " and the message.
 const (
 	ReasonDNSConfigForming  = "DNSConfigForming"
 	ReasonMissingClusterDNS = "MissingClusterDNS"
 )
 
-// Options of New. The zero value is a node without cluster DNS and without a resolv.conf, whose
-// pods ask the local machine.
+// Options configures New. The zero value is a node without cluster DNS and without a resolv.conf, whose pods query the
+// local machine.
 type Options struct {
 	// Servers are the addresses of the cluster's DNS.
 	Servers []netip.Addr
-	// Domain is the cluster's, such as "cluster.local".
+	// Domain is the cluster's domain, such as "cluster.local".
 	Domain string
 	// File is the resolv.conf that pods inherit; empty is none.
 	File string
-	// NodeIPs are the node's, whose families pods without a resolv.conf use.
+	// NodeIPs are the node's addresses, whose families pods without a resolv.conf use.
 	NodeIPs []netip.Addr
 }
 
-// Resolver makes the resolv.conf of pods. Make one with New.
+// Resolver computes the resolv.conf of pods. Make one with New.
 type Resolver struct{ options Options }
 
 var _ kubelet.Resolver = (*Resolver)(nil)
@@ -95,8 +95,8 @@ func missingClusterDNS(pod *corev1.Pod) string {
 		fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID), corev1.DNSClusterFirst, corev1.DNSDefault)
 }
 
-// effectivePolicy is ClusterFirst, Default or None: what the policy comes to for the pod's
-// network. One that is not known is ClusterFirst.
+// effectivePolicy is ClusterFirst, Default or None: the result of the policy for the pod's network. An unknown policy
+// is ClusterFirst.
 func effectivePolicy(pod *corev1.Pod) corev1.DNSPolicy {
 	switch pod.Spec.DNSPolicy {
 	case corev1.DNSNone, corev1.DNSDefault:
@@ -126,8 +126,8 @@ func (r *Resolver) node() (cri.DNS, error) {
 	return dns, nil
 }
 
-// local asks the local machine, as libraries do that find no nameserver, without a runtime putting
-// the node's file in place of nothing.
+// local names the local machine as nameserver, as libraries assume if there is none. It must be explicit: for an empty
+// configuration a runtime would use the node's file.
 func (r *Resolver) local() cri.DNS {
 	dns := cri.DNS{Searches: []string{"."}}
 	for _, ip := range r.options.NodeIPs {
@@ -151,7 +151,7 @@ func (r *Resolver) clusterSearches(namespace string, node []string) []string {
 	return unique(append([]string{namespace + ".svc." + domain, "svc." + domain, domain}, node...))
 }
 
-// fit cuts a configuration to what libraries take, and says what it left out.
+// fit truncates a configuration to what libraries support, with warnings about what it left out.
 func fit(dns cri.DNS) (fitting cri.DNS, warnings []string) {
 	if len(dns.Servers) > MaxServers {
 		dns.Servers = dns.Servers[:MaxServers]

@@ -96,7 +96,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What it understood it understands again.
+		// Parsing its own output gives the same result.
 		var b strings.Builder
 		for _, s := range dns.Servers {
 			fmt.Fprintf(&b, "nameserver %s\n", s)
@@ -104,7 +104,7 @@ func FuzzParse(f *testing.F) {
 		fmt.Fprintf(&b, "search %s\noptions %s\n", strings.Join(dns.Searches, " "), strings.Join(dns.Options, " "))
 		again, err := resolv.Parse(strings.NewReader(b.String()))
 		if slices.ContainsFunc(dns.Searches, func(s string) bool { return s == "" || strings.HasSuffix(s, ".") }) {
-			return // only one dot at the end is taken away
+			return // only one trailing dot is removed
 		}
 		if err != nil || !slices.Equal(again.Servers, dns.Servers) || !slices.Equal(again.Searches, dns.Searches) || !slices.Equal(again.Options, dns.Options) {
 			t.Errorf("%+v became %+v, %v", dns, again, err)
@@ -217,7 +217,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestMachineFile finds the file that does not lead to the machine itself.
+// TestMachineFile: the file found does not point to the machine itself.
 func TestMachineFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine, resolved string
@@ -300,7 +300,7 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-// A name that cannot be had is an error, whichever it is.
+// Every kind of invalid name is an error.
 func TestNames(t *testing.T) {
 	r := resolv.New(resolv.Options{Domain: "cluster.local"})
 	for name, spec := range map[string]corev1.PodSpec{
@@ -313,7 +313,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What a resolver was made of may change afterwards.
+// Options may be modified after New.
 func TestOptionsAreTheCallers(t *testing.T) {
 	servers := addrs("10.0.0.10")
 	ips := addrs("192.168.0.1")
@@ -327,7 +327,7 @@ func TestOptionsAreTheCallers(t *testing.T) {
 	}
 }
 
-// A search domain of 253 characters is the longest that there can be.
+// A search domain may have at most 253 characters.
 func TestLongestSearch(t *testing.T) {
 	for length, want := range map[int]int{253: 1, 254: 0} {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSNone, DNSConfig: &corev1.PodDNSConfig{Searches: []string{strings.Repeat("a", length)}}}}

@@ -7,16 +7,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Refusal is why a node does not take a pod.
-type Refusal struct{ Reason, Message string }
+// Refusal says why a node rejects a pod.
+type Refusal struct{ Reason, Message string } // of the pod's status
 
-// Admit decides whether the node can and will give a pod the settings it asks for; nil is yes.
+// Admit decides whether the node can and will give a pod the settings that it requests; nil means yes.
 func (p *Policy) Admit(pod *corev1.Pod) *Refusal {
 	if r := p.admitSysctls(pod); r != nil {
 		return r
 	}
 	if pod.Status.Phase != corev1.PodPending && pod.Status.Phase != "" {
-		return nil // it was taken before
+		return nil // it was admitted before
 	}
 	if r := p.admitAppArmor(pod); r != nil {
 		return r
@@ -61,7 +61,7 @@ func (p *Policy) admitAppArmor(pod *corev1.Pod) *Refusal {
 	return nil
 }
 
-// needsAppArmor reports whether any profile is asked for but to be unconfined.
+// needsAppArmor reports whether the pod requests any profile other than Unconfined.
 func needsAppArmor(pod *corev1.Pod) bool {
 	confines := func(profile *corev1.AppArmorProfile) bool {
 		return profile != nil && profile.Type != corev1.AppArmorProfileTypeUnconfined
@@ -80,8 +80,8 @@ func needsAppArmor(pod *corev1.Pod) bool {
 	})
 }
 
-// admitNoNewPrivs matters where the kernel or the runtime cannot keep processes from gaining
-// privileges; those of today all can.
+// admitNoNewPrivs matters only for kernels or runtimes that cannot prevent processes from gaining privileges; all
+// current ones can.
 func (p *Policy) admitNoNewPrivs(pod *corev1.Pod) *Refusal {
 	if p.options.Host.NoNewPrivs == nil {
 		return nil

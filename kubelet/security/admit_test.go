@@ -34,7 +34,7 @@ func TestAdmit(t *testing.T) {
 		options security.Options
 		want    string
 	}{
-		"nothing asked":            {},
+		"nothing requested":        {},
 		"safe":                     {pod: sysctls("net.ipv4.tcp_syncookies", "kernel/shm_rmid_forced")},
 		"safe in this kernel":      {pod: sysctls("net.ipv4.tcp_rmem"), options: modern},
 		"not safe in any kernel":   {pod: sysctls("net.ipv4.tcp_rmem"), want: `SysctlForbidden: forbidden sysctl: "net.ipv4.tcp_rmem" not allowlisted`},
@@ -72,15 +72,15 @@ func TestAdmit(t *testing.T) {
 		"AppArmor with an empty name, of the second": {c: profile(corev1.AppArmorProfileTypeRuntimeDefault), want: "AppArmor: Cannot enforce AppArmor: invalid empty AppArmor profile name: ", change: func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "none"}, corev1.Container{Name: "second", SecurityContext: local})
 		}},
-		"new privileges matter not": {c: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}},
-		"no new privileges, nothing said": {c: &corev1.SecurityContext{}, options: security.Options{Host: security.Host{NoNewPrivs: errors.New("the kernel is too old")}}, change: func(p *corev1.Pod) {
+		"new privileges do not matter": {c: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}},
+		"no new privileges, unset": {c: &corev1.SecurityContext{}, options: security.Options{Host: security.Host{NoNewPrivs: errors.New("the kernel is too old")}}, change: func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "none"})
 		}},
 		"AppArmor with an empty name": {c: local, want: "AppArmor: Cannot enforce AppArmor: invalid empty AppArmor profile name: "},
 		"no new privileges": {c: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)},
 			options: security.Options{Host: security.Host{NoNewPrivs: errors.New("the kernel is too old")}},
 			want:    "NoNewPrivs: Cannot enforce NoNewPrivs: the kernel is too old"},
-		"no new privileges, not asked": {c: &corev1.SecurityContext{AllowPrivilegeEscalation: new(true)},
+		"no new privileges, not requested": {c: &corev1.SecurityContext{AllowPrivilegeEscalation: new(true)},
 			options: security.Options{Host: security.Host{NoNewPrivs: errors.New("the kernel is too old")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// FuzzSysctls: whatever pods ask for is answered.
+// FuzzSysctls: every request of a pod is either admitted or rejected.
 func FuzzSysctls(f *testing.F) {
 	for _, s := range []string{"net.ipv4.tcp_syncookies", "kernel/sem", "net/ipv4/conf/eth0.1/x", "..", "*", "kernel.*"} {
 		f.Add(s, s)
@@ -168,7 +168,7 @@ func FuzzSysctls(f *testing.F) {
 	})
 }
 
-// A sysctl is safe from the kernel on that has it, and the first pattern that fits decides.
+// A sysctl is safe from a certain kernel version on, and the first matching pattern decides.
 func TestSafeSysctlsByKernel(t *testing.T) {
 	admits := func(o security.Options, name string, change func(*corev1.Pod)) bool {
 		pod := newPod(&corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: name, Value: "1"}}}, nil)
@@ -205,7 +205,7 @@ func TestSafeSysctlsByKernel(t *testing.T) {
 	}
 }
 
-// A pod without sysctls sets none, whatever else it says.
+// A pod without sysctls sets none, whatever else is in its spec.
 func TestNoSysctls(t *testing.T) {
 	for _, sc := range []*corev1.PodSecurityContext{nil, {}} {
 		if got := security.Sysctls(newPod(sc, nil)); got != nil {

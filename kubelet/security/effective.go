@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// effective is a container's security context with its pod's where it says nothing itself. Of the
-// fields that both have, the profiles are not merged here: they have rules of their own.
+// effective is a container's security context, with unset fields taken from its pod's. Profiles are not merged here:
+// they have rules of their own.
 func effective(pod *corev1.Pod, c *corev1.Container) corev1.SecurityContext {
 	var out corev1.SecurityContext
 	if c.SecurityContext != nil {
@@ -34,14 +34,13 @@ func first[T any](a, b *T) *T {
 	return b
 }
 
-// imageUser is whom an image wants to run as: a number or a name, of which only the image knows
-// the number.
+// imageUser is the user in an image's configuration: an ID, or a name whose ID only the image knows.
 type imageUser struct {
 	uid  *int64
 	name string
 }
 
-// userOf is an image's user; root where it names none.
+// userOf returns an image's user; root if it names none.
 func userOf(image cri.Image) imageUser {
 	switch {
 	case image.UID != nil:
@@ -76,8 +75,8 @@ func verifyNonRoot(pod *corev1.Pod, c *corev1.Container, sc corev1.SecurityConte
 	return nil
 }
 
-// appArmorOf is the AppArmor profile of a container: its own, that of the annotation that was used
-// before there was a field, or its pod's.
+// appArmorOf returns the AppArmor profile of a container: its own, that of the annotation that preceded the field, or
+// its pod's.
 func appArmorOf(pod *corev1.Pod, c *corev1.Container) *corev1.AppArmorProfile {
 	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
 		return c.SecurityContext.AppArmorProfile
@@ -137,7 +136,7 @@ func texts(list []corev1.Capability) []string {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// anyContainer reports whether one of a pod's containers, of whatever kind, is so.
+// anyContainer reports whether is holds for any of a pod's containers, of whatever kind.
 func anyContainer(pod *corev1.Pod, is func(*corev1.Container) bool) bool {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -155,7 +154,7 @@ func anyContainer(pod *corev1.Pod, is func(*corev1.Container) bool) bool {
 	return false
 }
 
-// maskedPaths are what a container does not see of the kernel's files on any machine.
+// maskedPaths returns the kernel's files that are hidden from containers on every machine.
 func maskedPaths() []string {
 	return []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -164,7 +163,7 @@ func maskedPaths() []string {
 	}
 }
 
-// readonlyPaths are what a container sees of them and cannot change.
+// readonlyPaths returns the kernel's files that containers can read but not write.
 func readonlyPaths() []string {
 	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 }

@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// Host is what a machine can do for the security of containers. The zero value is one that can do
-// all that is asked, with a kernel of unknown version.
+// Host describes what a machine supports for the security of containers. The zero value supports everything, with a
+// kernel of unknown version.
 type Host struct {
-	// AppArmor and NoNewPrivs are nil where they can be enforced, and else say why not.
+	// AppArmor and NoNewPrivs are nil if they can be enforced; otherwise they say why not.
 	AppArmor, NoNewPrivs error
 	// Kernel is the kernel's version, such as "6.1.0-18-amd64".
 	Kernel string
-	// MaskedPaths are hidden from containers on this machine beside those that are on any.
+	// MaskedPaths are hidden from containers on this machine, in addition to those on every machine.
 	MaskedPaths []string
 }
 
-// ErrNoAppArmor: the kernel does not enforce AppArmor's profiles.
+// ErrNoAppArmor means that the kernel does not enforce AppArmor profiles.
 var ErrNoAppArmor = errors.New("AppArmor is not enabled on the host")
 
-// Inspect looks at a machine, whose root directory it is given (os.DirFS("/")).
+// Inspect inspects the machine with this root directory, usually os.DirFS("/").
 func Inspect(root fs.FS) Host {
 	host := Host{Kernel: read(root, "proc/sys/kernel/osrelease")}
 	_, err := fs.Stat(root, "sys/kernel/security/apparmor")
@@ -37,7 +37,7 @@ func Inspect(root fs.FS) Host {
 		return host
 	}
 	number := func(name string) int {
-		n, _ := strconv.Atoi(strings.TrimPrefix(path.Base(path.Dir(name)), "cpu")) // 0 where it is none
+		n, _ := strconv.Atoi(strings.TrimPrefix(path.Base(path.Dir(name)), "cpu")) // 0 if invalid
 		return n
 	}
 	slices.SortFunc(found, func(a, b string) int { return cmp.Compare(number(a), number(b)) })

@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Namespaces are what a pod's sandbox and containers share with the node and each other. For a pod
-// with users of its own it takes a range of them, once; handler is the runtime class's.
+// Namespaces returns the namespaces that a pod's containers share with the node and with each other; handler is that of
+// the runtime class. For a pod with a user namespace it allocates a range of user IDs, once.
 func (p *Policy) Namespaces(pod *corev1.Pod, handler string) (cri.Namespaces, error) {
 	out := cri.Namespaces{PID: cri.NamespaceContainer}
 	if isTrue(pod.Spec.ShareProcessNamespace) {
@@ -30,8 +30,8 @@ func (p *Policy) Namespaces(pod *corev1.Pod, handler string) (cri.Namespaces, er
 	return out, err
 }
 
-// Targeting is what an ephemeral container shares that is to see the processes of another, which
-// has that id.
+// Targeting returns the namespaces of an ephemeral container that is to see the processes of the container with the
+// given ID.
 func Targeting(n cri.Namespaces, id string) cri.Namespaces {
 	if n.PID == cri.NamespaceContainer && id != "" {
 		n.PID, n.Target = cri.NamespaceTarget, id

@@ -14,37 +14,34 @@ import (
 
 const defaultSeccompRoot = "/var/lib/kubelet/seccomp"
 
-// Options of a Policy. The zero value is upstream's defaults on a node without AppArmor's problems
-// and without user namespaces.
+// Options configures a Policy. The zero value is upstream's defaults on a node with working AppArmor and without user
+// namespaces.
 type Options struct {
-	// SeccompRoot is the directory of the node that Localhost profiles are in; empty is
-	// /var/lib/kubelet/seccomp.
+	// SeccompRoot is the node's directory of Localhost profiles; empty is /var/lib/kubelet/seccomp.
 	SeccompRoot string
-	// SeccompDefault confines containers that say nothing by the runtime's profile instead of not
-	// at all.
+	// SeccompDefault confines containers without a profile by the runtime's default profile instead of not at all.
 	SeccompDefault bool
-	// AllowedUnsafeSysctls are names, or patterns that end in *, of sysctls that pods may set
-	// beside the safe ones.
+	// AllowedUnsafeSysctls are names, or patterns that end in *, of sysctls that pods may set in addition to the safe
+	// ones.
 	AllowedUnsafeSysctls []string
-	// Host is what the machine can do; see Inspect.
+	// Host is what the machine supports; see Inspect.
 	Host Host
-	// Users gives pods users of their own; nil refuses pods with hostUsers: false.
+	// Users allocates user IDs for user namespaces; if nil, pods with hostUsers: false are rejected.
 	Users *Allocator
-	// UserNamespaces reports whether the runtime class's handler, "" for the default one, can
-	// make user namespaces; nil is that all can.
+	// UserNamespaces reports whether a runtime class's handler, "" for the default one, supports user namespaces; nil
+	// means that all do.
 	UserNamespaces func(handler string) (bool, error)
-	// Groups are supplemental groups that a pod's volumes ask for; nil is none.
+	// Groups returns the supplemental groups that a pod's volumes require; nil means none.
 	Groups func(pod *corev1.Pod) []int64
 }
 
-// Policy turns security contexts into what a runtime is told. Make one with New.
+// Policy translates security contexts into a runtime's settings. Make one with New.
 type Policy struct {
 	options Options
 	sysctls allowlist
 }
 
-// New makes a Policy. It fails when AllowedUnsafeSysctls are not patterns of sysctls that belong to
-// a namespace.
+// New makes a Policy. It fails if AllowedUnsafeSysctls has an entry that is not a pattern of namespaced sysctls.
 func New(o Options) (*Policy, error) {
 	o.SeccompRoot = cmp.Or(o.SeccompRoot, defaultSeccompRoot)
 	list, err := newAllowlist(append(safeSysctls(o.Host.Kernel), o.AllowedUnsafeSysctls...))
@@ -54,13 +51,13 @@ func New(o Options) (*Policy, error) {
 	return &Policy{options: o, sysctls: list}, nil
 }
 
-// Sandbox is what a pod's sandbox may do.
+// Sandbox returns the privileges of a pod's sandbox.
 func (p *Policy) Sandbox(pod *corev1.Pod) (cri.SandboxSecurity, error) {
 	out := cri.SandboxSecurity{
 		Privileged: anyContainer(pod, func(c *corev1.Container) bool {
 			return c.SecurityContext != nil && isTrue(c.SecurityContext.Privileged)
 		}),
-		// The process that holds the namespaces needs no more, whatever the containers need.
+		// The process that holds the namespaces needs no more, whatever its containers need.
 		Seccomp: &cri.Profile{Type: cri.ProfileRuntimeDefault},
 	}
 	sc := pod.Spec.SecurityContext
@@ -79,7 +76,7 @@ func (p *Policy) Sandbox(pod *corev1.Pod) (cri.SandboxSecurity, error) {
 	return out, err
 }
 
-// Sysctls are the kernel's parameters that the pod sets in its sandbox, by their names with dots.
+// Sysctls returns the kernel parameters that the pod sets in its sandbox, by their names with dots.
 func Sysctls(pod *corev1.Pod) map[string]string {
 	if pod.Spec.SecurityContext == nil || len(pod.Spec.SecurityContext.Sysctls) == 0 {
 		return nil
@@ -91,7 +88,7 @@ func Sysctls(pod *corev1.Pod) map[string]string {
 	return out
 }
 
-// StopSignal is what asks a container to end, such as "SIGQUIT"; empty is what its image says.
+// StopSignal returns the signal that asks a container to exit, such as "SIGQUIT"; if empty, the image decides.
 func StopSignal(c *corev1.Container) string {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return ""
@@ -99,7 +96,7 @@ func StopSignal(c *corev1.Container) string {
 	return string(*c.Lifecycle.StopSignal)
 }
 
-// Container is what a container may do that runs an image, or why it must not run.
+// Container returns the privileges of a container that runs an image, or an error that says why it must not run.
 func (p *Policy) Container(pod *corev1.Pod, c *corev1.Container, image cri.Image) (cri.Security, error) {
 	sc := effective(pod, c)
 	user := userOf(image)
@@ -179,7 +176,7 @@ func (p *Policy) seccomp(pod *corev1.Pod, c *corev1.Container) (*cri.Profile, er
 func appArmor(pod *corev1.Pod, c *corev1.Container) (*cri.Profile, error) {
 	profile := appArmorOf(pod, c)
 	if profile == nil {
-		return nil, nil //nolint:nilnil // none is the runtime's choice
+		return nil, nil //nolint:nilnil // nil leaves the choice to the runtime
 	}
 	switch profile.Type {
 	case corev1.AppArmorProfileTypeRuntimeDefault:

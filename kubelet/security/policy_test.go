@@ -69,7 +69,7 @@ func TestContainer(t *testing.T) {
 		want    cri.Security
 		err     string
 	}{
-		"nothing said": {image: root, want: plain(nil)},
+		"nothing set": {image: root, want: plain(nil)},
 		"image's user": {image: cri.Image{Username: "nginx"}, want: plain(func(s *cri.Security) {
 			s.RunAsUser, s.RunAsUsername = nil, "nginx"
 		})},
@@ -87,7 +87,7 @@ func TestContainer(t *testing.T) {
 				s.SELinux = &cri.SELinux{User: "u", Role: "r", Type: "t", Level: "l"}
 			}),
 		},
-		"pod's alone": {
+		"only the pod's": {
 			pod:   &corev1.PodSecurityContext{RunAsUser: new(int64(1)), SELinuxOptions: &corev1.SELinuxOptions{Type: "pod_t"}},
 			image: cri.Image{Username: "nginx"},
 			want:  plain(func(s *cri.Security) { s.RunAsUser, s.SELinux = new(int64(1)), &cri.SELinux{Type: "pod_t"} }),
@@ -120,7 +120,7 @@ func TestContainer(t *testing.T) {
 				s.SupplementalGroups, s.SupplementalGroupsPolicy = []int64{7, 8, 9, 10}, cri.SupplementalGroupsStrict
 			}),
 		},
-		"groups by no policy": {
+		"groups by an unknown policy": {
 			pod: &corev1.PodSecurityContext{SupplementalGroupsPolicy: &odd}, err: "unsupported supplementalGroupsPolicy: Odd",
 		},
 		"seccomp by default": {
@@ -166,7 +166,7 @@ func TestContainer(t *testing.T) {
 			c:   &corev1.SecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost}},
 			err: "missing localhost apparmor profile name",
 		},
-		"AppArmor of no type": {
+		"AppArmor of an unknown type": {
 			c: &corev1.SecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: "X"}}, err: `unknown apparmor profile type: "X"`,
 		},
 	} {
@@ -305,7 +305,7 @@ func TestNamespaces(t *testing.T) {
 			want: cri.Namespaces{PID: cri.NamespaceContainer, IPC: cri.NamespaceNode, Network: cri.NamespaceNode, User: node}},
 		"own users": {spec: corev1.PodSpec{HostUsers: new(false)},
 			want: cri.Namespaces{PID: cri.NamespaceContainer, User: &cri.UserNamespace{Mode: cri.NamespacePod, UIDs: own, GIDs: own}}},
-		"none to give": {spec: corev1.PodSpec{HostUsers: new(false)}, options: func(o *security.Options) { o.Users = nil },
+		"none left": {spec: corev1.PodSpec{HostUsers: new(false)}, options: func(o *security.Options) { o.Users = nil },
 			err: "create user namespace: the node has no users for pods"},
 		"runtime cannot": {spec: corev1.PodSpec{HostUsers: new(false)},
 			options: func(o *security.Options) { o.UserNamespaces = func(string) (bool, error) { return false, nil } },
@@ -313,7 +313,7 @@ func TestNamespaces(t *testing.T) {
 		"runtime class cannot": {spec: corev1.PodSpec{HostUsers: new(false)}, handler: "kata",
 			options: func(o *security.Options) { o.UserNamespaces = func(string) (bool, error) { return false, nil } },
 			err:     "can't set `spec.hostUsers: false`, RuntimeClass handler \"kata\" does not support user namespaces"},
-		"runtime does not say": {spec: corev1.PodSpec{HostUsers: new(false)},
+		"runtime support unknown": {spec: corev1.PodSpec{HostUsers: new(false)},
 			options: func(o *security.Options) {
 				o.UserNamespaces = func(string) (bool, error) { return true, cri.ErrUnavailable }
 			},

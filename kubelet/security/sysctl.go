@@ -14,8 +14,8 @@ const (
 	sysctlPattern   = `([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]`
 )
 
-// safeSysctls are those that belong to one pod and cannot disturb others, in a kernel of that
-// version. Of a kernel without a known version only what all have is safe.
+// safeSysctls returns the sysctls that affect only one pod, for a kernel of that version. For an unknown version, only
+// those that are safe on every kernel are included.
 func safeSysctls(kernel string) []string {
 	list := []string{
 		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies",
@@ -41,8 +41,7 @@ func safeSysctls(kernel string) []string {
 	return list
 }
 
-// allowlist is the sysctls that pods may set, by name and by prefix, each with the namespace that
-// it belongs to.
+// allowlist holds the sysctls that pods may set, by name and by prefix, each with its namespace.
 type allowlist struct {
 	names    map[string]sysctl.Namespace
 	prefixes []prefix
@@ -73,7 +72,7 @@ func newAllowlist(patterns []string) (allowlist, error) {
 	return list, nil
 }
 
-// check says why a pod that uses the host's namespaces, or does not, must not set a sysctl.
+// check returns an error if a pod must not set a sysctl, given which of the host's namespaces it uses.
 func (l allowlist) check(name string, hostNetwork, hostIPC bool) error {
 	name = sysctl.NormalizeName(name)
 	namespace, found := l.names[name]

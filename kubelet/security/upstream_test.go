@@ -25,7 +25,7 @@ func facts[T any](t *testing.T, file string) []T {
 	return list
 }
 
-// canonical writes a value so that empty lists look like none.
+// canonical renders a value such that empty and missing lists are equal.
 func canonical(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -35,8 +35,8 @@ func canonical(t *testing.T, v any) string {
 	return strings.ReplaceAll(string(data), "[]", "null")
 }
 
-// TestAsUpstream compares with what the kubelet of Kubernetes 1.36.1 (pkg/kubelet/kuberuntime) told
-// a runtime about random pods.
+// TestAsUpstream compares with what the kubelet of Kubernetes 1.36.1 (pkg/kubelet/kuberuntime) sent to a runtime for
+// random pods.
 func TestAsUpstream(t *testing.T) {
 	type fact struct {
 		Pod                 *corev1.Pod
@@ -86,8 +86,8 @@ func TestAsUpstream(t *testing.T) {
 	}
 }
 
-// TestSysctlsAsUpstream compares with pkg/kubelet/sysctl of Kubernetes 1.36.1, but for sysctls of
-// namespaces that only 1.37 knows.
+// TestSysctlsAsUpstream compares with pkg/kubelet/sysctl of Kubernetes 1.36.1, except for namespaced sysctls that only
+// 1.37 knows.
 func TestSysctlsAsUpstream(t *testing.T) {
 	type fact struct {
 		Allowed              []string

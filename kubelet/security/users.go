@@ -12,35 +12,35 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-const unit = 1 << 16 // users that a pod has at least, and ranges are multiples of
+const unit = 1 << 16 // the least number of user IDs of a pod; ranges are multiples of it
 
-// Users are the users of the node that are handed out to pods. The zero value is upstream's: all
-// but the first 65536, in ranges of 65536. Two kubelets on one machine need ranges apart.
+// Users are the node's user IDs to allocate to pods. The zero value is upstream's: all but the first 65536, in ranges
+// of 65536. Kubelets on the same machine need disjoint ranges.
 type Users struct {
-	// First is the first user, PerPod how many a pod gets, both multiples of 65536. First is at
-	// least PerPod: the node's own users are never handed out.
+	// First is the first user ID and PerPod the number per pod, both multiples of 65536. First is at least PerPod: the
+	// node's own users are never allocated.
 	First, PerPod uint32
-	// Pods is how many pods can have users of their own.
+	// Pods is the maximum number of pods with user namespaces.
 	Pods uint32
-	// Taken are the ranges that pods have already, by their first users.
+	// Taken holds the ranges already allocated, by their first user IDs.
 	Taken map[types.UID]uint32
-	// Save writes down which pods have which ranges, before a pod gets a new one and after one is
-	// given back; nil forgets. It must not keep the map.
+	// Save saves which pods have which ranges, before a pod gets a new one and after one is released; nil saves
+	// nothing. It must not retain the map.
 	Save func(map[types.UID]uint32) error
 }
 
-// Allocator hands out ranges of users, each to one pod. Make one with NewAllocator.
+// Allocator allocates ranges of user IDs, each to one pod. Make one with NewAllocator.
 type Allocator struct {
 	users Users
 
 	mu    sync.Mutex
 	taken map[types.UID]uint32
 	used  map[uint32]types.UID
-	next  uint32 // number of the range to look at first: what was given back rests a while
+	next  uint32 // index of the range to try first, so that released ones are not reused at once
 }
 
-// NewAllocator makes an Allocator. It fails when the ranges make no sense, or ranges that are taken
-// are not among them or taken twice.
+// NewAllocator makes an Allocator. It fails if the ranges are invalid, or if a taken range is not among them or taken
+// twice.
 func NewAllocator(u Users) (*Allocator, error) {
 	if u.PerPod == 0 {
 		u.PerPod = unit
@@ -70,8 +70,8 @@ func NewAllocator(u Users) (*Allocator, error) {
 	return a, nil
 }
 
-// Take returns the range of a pod, a free one when it has none yet. It fails when none is free or
-// it cannot be written down.
+// Take returns the range of a pod, and allocates one if it has none yet. It fails if none is free or the allocation
+// cannot be saved.
 func (a *Allocator) Take(uid types.UID) (cri.IDMapping, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,9 +96,8 @@ func (a *Allocator) Take(uid types.UID) (cri.IDMapping, error) {
 	return cri.IDMapping{}, errors.New("could not find an empty slot to allocate a user namespace")
 }
 
-// Hold notes that a pod has the users from the first one on, as a runtime says of a sandbox that
-// was there before. It fails when that is none of the ranges, another pod has it, or the pod has
-// another.
+// Hold records that a pod has the range that starts at from, as the runtime reports for a sandbox from before a
+// restart. It fails if there is no such range, another pod has it, or the pod has another range.
 func (a *Allocator) Hold(uid types.UID, from uint32) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,8 +132,8 @@ func (a *Allocator) hold(uid types.UID, from uint32) error {
 	return nil
 }
 
-// Release takes a pod's range back. A pod without one is fine. When that cannot be written down the
-// range is free all the same: the error says that it may be taken again after a restart.
+// Release frees a pod's range, if it has one. If that cannot be saved, the range is still free; the error means that it
+// may count as taken again after a restart.
 func (a *Allocator) Release(uid types.UID) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,7 +146,7 @@ func (a *Allocator) Release(uid types.UID) error {
 	return a.save()
 }
 
-// Retain releases the ranges of all pods but those that are listed.
+// Retain releases the ranges of all pods that are not listed.
 func (a *Allocator) Retain(pods map[types.UID]bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

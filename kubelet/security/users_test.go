@@ -36,7 +36,7 @@ func TestUsers(t *testing.T) {
 	if err := a.Release("a"); err != nil {
 		t.Fatal(err)
 	}
-	take(a, "c", 3*65536) // what was given back rests
+	take(a, "c", 3*65536) // released ranges are not reused at once
 	take(a, "d", 65536)
 	if _, err := a.Take("e"); text(err) != "could not find an empty slot to allocate a user namespace" {
 		t.Errorf("got %v", err)
@@ -157,7 +157,7 @@ func TestUsersOfManyAtOnce(t *testing.T) {
 	}
 }
 
-// Every change of who has which users is written down, and only these; whoever makes one hears of its failure.
+// Every change of allocations is saved, and nothing else; the caller gets the error of a failure.
 func TestWhatIsWrittenDown(t *testing.T) {
 	writes, broken := 0, error(nil)
 	a, err := security.NewAllocator(security.Users{Pods: 3, First: 2 * 65536, Save: func(map[types.UID]uint32) error { writes++; return broken }})
@@ -195,7 +195,7 @@ func TestWhatIsWrittenDown(t *testing.T) {
 		{hold("c", 65536), nil, 0, "id 65536 is out of range"},
 		{hold("c", 5*65536), nil, 0, "id 327680 is out of range"},
 		{take("c"), full, 1, "no space left"},
-		{take("c"), nil, 1, ""}, // what could not be written down is free
+		{take("c"), nil, 1, ""}, // a range that could not be saved is free
 		{retain("a", "b", "c"), nil, 0, ""},
 		{release("c"), full, 1, "no space left"},
 		{release("c"), nil, 0, ""},
@@ -214,7 +214,7 @@ func TestWhatIsWrittenDown(t *testing.T) {
 	}
 }
 
-// A pod that cannot get users does not get the node's.
+// A pod whose allocation fails does not get the node's users.
 func TestNoUsersLeft(t *testing.T) {
 	users, err := security.NewAllocator(security.Users{Pods: 1})
 	if err != nil {

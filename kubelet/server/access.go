@@ -9,8 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 )
 
-// subresources are the parts of the node that a path belongs to: who may do what is asked to one of
-// them may go on.
+// subresources returns the node subresources that a path belongs to; access to any one of them suffices.
 func subresources(path string) []string {
 	var all []string
 	switch {
@@ -42,14 +41,14 @@ func below(path, prefix string) bool {
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }
 
-// verb is what a method does.
+// verb returns the API verb of a method.
 func verb(method string) string {
 	return map[string]string{
 		http.MethodPost: "create", http.MethodGet: "get", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 	}[method]
 }
 
-// authorize tells with what code and text a request is refused; 0 is not at all.
+// authorize returns the code and text with which to refuse a request; code 0 allows it.
 func (s *Server) authorize(r *http.Request, id *authn.Identity) (code int, refusal string) {
 	parts := subresources(r.URL.Path)
 	if s.options.Authorizer == nil {

@@ -1,11 +1,9 @@
-// Package server is a kubelet's HTTP server: logs, exec, attach and port-forward of its containers,
-// its pods, health, metrics and stats, at the paths and in the words of upstream's
-// (https://kubernetes.io/docs/reference/node/kubelet-api/).
+// Package server is a kubelet's HTTP server: logs, exec, attach and port-forward for its containers, its pods, health,
+// metrics and stats, with the paths and texts of upstream's (https://kubernetes.io/docs/reference/node/kubelet-api/).
 //
-// Everybody must say who they are, and may do what the authorizer allows them on the subresources
-// of this node: proxy, log, stats, metrics, healthz, pods and configz (KEP-2862). A Server serves over
-// TLS alone. Exec, attach and port-forward are passed on byte by byte to where the container runtime
-// streams, whatever protocol the client speaks.
+// Every request must be authenticated, and the authorizer must allow it on the subresources of this node: proxy, log,
+// stats, metrics, healthz, pods and configz (KEP-2862). A Server serves only over TLS. Exec, attach and port-forward
+// are proxied byte by byte to the container runtime's streaming server, whatever protocol the client speaks.
 //
 // New starts nothing; Run serves until its context ends, and then ends all streams. A Server is safe for
 // concurrent use.

@@ -24,7 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/server"
 )
 
-// trusting takes everybody for an administrator.
+// trusting authenticates everybody as an administrator.
 func trusting() server.Options {
 	return server.Options{
 		Authenticator: authn.Func(func(*http.Request) (*authn.Identity, error) { return &authn.Identity{Name: "admin"}, nil }),
@@ -34,7 +34,7 @@ func trusting() server.Options {
 	}
 }
 
-// asking makes a request of a query as it comes over the wire; false is one that no client can send.
+// asking makes a request from a raw query; false means that no client can send it.
 func asking(ctx context.Context, method, path, query string) (*http.Request, bool) {
 	u := &url.URL{Path: path, RawQuery: query}
 	if _, err := url.ParseRequestURI(u.String()); err != nil {
@@ -56,7 +56,7 @@ func lines() []written {
 	return []written{{at(1), "stdout", "one\n"}, {at(2), "stderr", "two\n"}, {at(3), "stdout", "three\n"}, {at(4), "stderr", "four\n"}, {at(5), "stdout", "five\n"}}
 }
 
-// ended makes a container that has exited, and its log.
+// ended returns a container that has exited, with its log.
 func ended(f *testing.F, id, name string, all []written) cri.ContainerStatus {
 	f.Helper()
 	var text strings.Builder
@@ -70,7 +70,7 @@ func ended(f *testing.F, id, name string, all []written) cri.ContainerStatus {
 	return container(id, "p", name, cri.ContainerExited, path)
 }
 
-// logOptions decodes a query by the conversions that upstream's kubelet has generated of its API, and judges it by its rules.
+// logOptions decodes a query with the generated conversions of upstream's kubelet, and validates it by its rules.
 func logOptions(query url.Values) (o corev1.PodLogOptions, code int) {
 	if tail := query.Get("tail"); tail == "all" {
 		query.Del("tailLines")
@@ -106,7 +106,7 @@ func logOptions(query url.Values) (o corev1.PodLogOptions, code int) {
 	return o, http.StatusOK
 }
 
-// shown is what such options show of a log.
+// shown returns the part of a log that such options select.
 func shown(all []written, o corev1.PodLogOptions) string {
 	var since time.Time
 	switch {
@@ -134,8 +134,8 @@ func shown(all []written, o corev1.PodLogOptions) string {
 	return text
 }
 
-// FuzzLogQuery: whatever a client asks of a log, it gets the lines that upstream's decoding and a plain reading of the options pick,
-// or upstream's refusal.
+// FuzzLogQuery: for every query, a client gets the lines selected by upstream's decoding and a plain reading of the
+// options, or upstream's refusal.
 func FuzzLogQuery(f *testing.F) {
 	for _, seed := range []string{
 		"", "tailLines=2&timestamps=true", "tail=all&tailLines=1", "tail=3", "limitBytes=7&timestamps=1", "sinceTime=2001-02-03T04:05:03Z",
@@ -176,7 +176,7 @@ func FuzzLogQuery(f *testing.F) {
 	})
 }
 
-// streamOptions reads a query as upstream's streaming server does.
+// streamOptions reads a query like upstream's streaming server.
 func streamOptions(query url.Values) (st cri.Streams, err error) {
 	for name, into := range map[string]*bool{"input": &st.Stdin, "output": &st.Stdout, "error": &st.Stderr, "tty": &st.TTY} {
 		*into = query.Get(name) == "1"
@@ -188,7 +188,7 @@ func streamOptions(query url.Values) (st cri.Streams, err error) {
 	return st, nil
 }
 
-// forwardPorts reads the ports of a WebSocket client as upstream's streaming server does.
+// forwardPorts reads the ports of a WebSocket client like upstream's streaming server.
 func forwardPorts(query url.Values) ([]int32, error) {
 	if len(query["port"]) == 0 {
 		return nil, fmt.Errorf("query parameter %q is required", "port")
@@ -212,8 +212,8 @@ func forwardPorts(query url.Values) ([]int32, error) {
 	return ports, nil
 }
 
-// FuzzStreamQuery: what the runtime is asked to stream is what a plain reading of the query says, and a query that upstream refuses is
-// refused in its words before the runtime hears of it.
+// FuzzStreamQuery: the runtime gets the request that a plain reading of the query gives, and a query that upstream
+// refuses is refused in its words before it reaches the runtime.
 func FuzzStreamQuery(f *testing.F) {
 	for _, seed := range []string{
 		"input=1&output=1&error=1", "command=a&command=b+c&output=1", "tty=1&error=1", "tty=1&output=1&error=1", "output=true", "output=1&output=0", "",
@@ -240,7 +240,7 @@ func FuzzStreamQuery(f *testing.F) {
 		if web {
 			r.Header.Set("Upgrade", "WebSocket")
 		}
-		// The first answer is where to stream: nowhere. What counts is what the runtime was asked.
+		// The runtime answers without a usable URL; only the request to it counts.
 		rt.at = "http://192.0.2.1:1/secret-token"
 		w := httptest.NewRecorder()
 		server.New(pods{pod}, rt, trusting()).ServeHTTP(w, r)

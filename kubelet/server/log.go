@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/logs"
 )
 
-// logRequest is what a client asks of a log.
+// logRequest is a client's request for a log.
 type logRequest struct {
 	follow, previous, timestamps bool
 	tail, limit, sinceSeconds    *int64
@@ -62,7 +62,7 @@ func parseLog(query url.Values) (logRequest, error) {
 	return q, q.judge()
 }
 
-// judge says whether what is asked makes sense, as the API server does.
+// judge validates the request like the API server.
 func (q *logRequest) judge() error {
 	part := q.stream == corev1.LogStreamStdout || q.stream == corev1.LogStreamStderr
 	switch {
@@ -73,13 +73,13 @@ func (q *logRequest) judge() error {
 	return nil
 }
 
-// begin is the time of the first line that is wanted.
+// begin is the time from which lines are wanted.
 func (q *logRequest) begin() time.Time {
 	const most = int64(math.MaxInt64 / time.Second)
 	switch {
 	case q.since != nil:
 		return q.since.Time
-	case q.sinceSeconds != nil && *q.sinceSeconds <= most: // longer ago than a Duration can say, nothing was written
+	case q.sinceSeconds != nil && *q.sinceSeconds <= most: // a Duration cannot express more, and no log is that old
 		return time.Now().Add(-time.Duration(*q.sinceSeconds) * time.Second)
 	}
 	return time.Time{}
@@ -116,7 +116,7 @@ func (s *Server) serveLog(w http.ResponseWriter, r *http.Request) {
 	}
 	status, err := s.runtime.ContainerStatus(r.Context(), bare)
 	if err != nil {
-		s.log.Info("no status of a container whose log is wanted", "container", id, "error", err)
+		s.log.Info("a container whose log was requested has no status", "container", id, "error", err)
 		text(w, http.StatusBadRequest, "unable to retrieve container logs for %s", id)
 		return
 	}
@@ -143,9 +143,9 @@ func (s *Server) copyLog(w http.ResponseWriter, r *http.Request, c cri.Container
 		}
 		return status.State == cri.ContainerRunning, err
 	}
-	o.Idle = out.send // at first, too: the client is to know that it is connected
+	o.Idle = out.send // also at the start, so that the client sees that it is connected
 	err := logs.Read(r.Context(), c.LogPath, o)
-	if out.begun { // what was read is told, whatever came after
+	if out.begun { // output already sent stands, whatever came after
 		err = errors.Join(err, out.to.Flush())
 	}
 	switch {
@@ -157,7 +157,7 @@ func (s *Server) copyLog(w http.ResponseWriter, r *http.Request, c cri.Container
 	}
 }
 
-// response is sent to a client when its buffer is full, or there is nothing more for now.
+// response buffers output, and sends it when the buffer is full or there is nothing more for now.
 type response struct {
 	to    *bufio.Writer
 	flush func() error
@@ -177,8 +177,8 @@ func (o *response) send() error {
 	return o.flush()
 }
 
-// logOf finds whose log is wanted among the containers that the pod's status tells of: the one that
-// runs or ran last, or the one before.
+// logOf finds the container instance whose log is wanted in the pod's status: the current one or last one, or the one
+// before it.
 func logOf(pod *corev1.Pod, name string, previous bool) (id string, err error) {
 	c := statusOf(pod, name)
 	if c == nil {

@@ -53,7 +53,7 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// serveHealth answers as upstream's health checks do.
+// serveHealth answers like upstream's health checks.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	var text strings.Builder
 	var failed []string
@@ -104,7 +104,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_, _ = w.Write(data) // a client that is gone is no error of ours
 }
 
-// serveRunning shows the pods that the runtime runs, as far as it knows them.
+// serveRunning lists the pods in the runtime that have running containers.
 func (s *Server) serveRunning(w http.ResponseWriter, r *http.Request) {
 	containers, err := s.runtime.ListContainers(r.Context(), cri.Filter{})
 	if err != nil {
@@ -140,8 +140,7 @@ func (s *Server) serveConfig(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, config)
 }
 
-// serveFiles serves the log directory, and nothing that links in it lead to outside: pods may write
-// there.
+// serveFiles serves the log directory without following links out of it: pods may write there.
 func (s *Server) serveFiles(w http.ResponseWriter, r *http.Request) {
 	root, err := os.OpenRoot(s.options.LogDir)
 	if err != nil {
@@ -164,7 +163,7 @@ func (s *Server) serveSummary(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, summary)
 }
 
-// onlyCPUAndMemory leaves the rest out.
+// onlyCPUAndMemory removes everything else from a summary.
 func onlyCPUAndMemory(all statsv1alpha1.Summary) statsv1alpha1.Summary {
 	n := all.Node
 	some := statsv1alpha1.Summary{Node: statsv1alpha1.NodeStats{NodeName: n.NodeName, StartTime: n.StartTime, CPU: n.CPU, Memory: n.Memory}}

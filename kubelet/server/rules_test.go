@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/server"
 )
 
-// typed asks as the administrator and returns the type of the answer, too.
+// typed sends a request as the administrator and also returns the content type of the response.
 func (n *node) typed(t *testing.T, path string) (code int, contentType, text string) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: n.tls(t, "admin")}
@@ -38,7 +38,7 @@ func (n *node) typed(t *testing.T, path string) (code int, contentType, text str
 	return answer.StatusCode, answer.Header.Get("Content-Type"), string(data)
 }
 
-// A summary is told as it is, or without all that is neither CPU nor memory, whatever else is in it.
+// A summary is served whole, or with only CPU and memory, whatever else is in it.
 func TestSummaryOfCPUAndMemory(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	container := func(name string) statsv1alpha1.ContainerStats {
@@ -95,7 +95,7 @@ func TestSummaryOfCPUAndMemory(t *testing.T) {
 	}
 }
 
-// What the runtime cannot tell is an answer of its own.
+// Errors of the runtime have responses of their own.
 func TestRuntimeThatIsGone(t *testing.T) {
 	n := start(t, nil)
 	n.err = errors.New("<html>the runtime is gone")
@@ -111,7 +111,7 @@ func TestRuntimeThatIsGone(t *testing.T) {
 	}
 }
 
-// Whose log is meant follows from what the pod's status says of its containers.
+// The pod's status determines whose log is served.
 func TestWhoseLog(t *testing.T) {
 	n := start(t, nil)
 	for path, want := range map[string]string{
@@ -133,7 +133,7 @@ func TestWhoseLog(t *testing.T) {
 	}
 }
 
-// A log that is not there is told of as upstream does.
+// A missing log is answered like upstream.
 func TestLogThatIsGone(t *testing.T) {
 	n := start(t, nil)
 	n.containers[0].LogPath = "/nowhere/0.log"

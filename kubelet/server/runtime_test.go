@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/server"
 )
 
-// alone serves one pod's container c0 whose status is given, to whom everybody is an administrator.
+// alone serves one pod with a container c0 of the given status; everybody is an administrator.
 func alone(r server.Runtime, status corev1.ContainerStatus, o server.Options) *server.Server {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = "ns", "p", "p-uid"
@@ -48,16 +48,17 @@ func logOfLines(t *testing.T, lines ...string) *runtime {
 	return &runtime{containers: []cri.ContainerStatus{container("a", "p", "c0", cri.ContainerRunning, log)}}
 }
 
-// TestFollowedContainers: a log is followed while its container runs or nobody can tell, and ends well when it is removed.
+// TestFollowedContainers: a log is followed while its container runs or its state is unknown, and ends without error
+// when it is removed.
 func TestFollowedContainers(t *testing.T) {
 	for name, test := range map[string]struct {
 		told []error // of the container's status, the first for the request itself
 		logs string
 	}{
-		"removed":                    {told: []error{nil, cri.ErrNotFound}},
-		"away, then removed":         {told: []error{nil, fmt.Errorf("asking: %w", cri.ErrUnavailable), fmt.Errorf("asking: %w", cri.ErrNotFound)}},
+		"removed": {told: []error{nil, cri.ErrNotFound}},
+		"runtime unavailable, then container removed": {told: []error{nil, fmt.Errorf("asking: %w", cri.ErrUnavailable), fmt.Errorf("asking: %w", cri.ErrNotFound)}},
 		"another error":              {told: []error{nil, errors.New("broken")}, logs: "log broke off"},
-		"unknown from the beginning": {told: []error{cri.ErrNotFound}, logs: "no status of a container whose log is wanted"},
+		"unknown from the beginning": {told: []error{cri.ErrNotFound}, logs: "a container whose log was requested has no status"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := logOfLines(t, "2026-01-02T03:04:05Z stdout F one\n")
@@ -91,7 +92,7 @@ func TestSinceSeconds(t *testing.T) {
 	}
 }
 
-// TestNoLog: a container without a log is told of by what its status says.
+// TestNoLog: the answer for a container without a log depends on its status.
 func TestNoLog(t *testing.T) {
 	over := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 	waiting := func(reason string) corev1.ContainerState {
@@ -112,7 +113,7 @@ func TestNoLog(t *testing.T) {
 	}
 }
 
-// plain is a runtime that does not stream.
+// plain is a runtime without streaming.
 type plain struct{ server.Runtime }
 
 func TestRuntimeThatDoesNotStream(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// ErrConfig: a server cannot be made of what it was given.
+// ErrConfig means that the configuration is invalid.
 var ErrConfig = errors.New("kubelet server configuration")
 
 const (
@@ -28,54 +28,52 @@ const (
 	maxHeader         = 1 << 20
 )
 
-// Pods are those that a kubelet runs, or has been told to run. What they return is shared and must
-// not be changed. Implementations are safe for concurrent use.
+// Pods provides the pods that a kubelet runs or is to run. Returned pods are shared and must not be modified.
+// Implementations are safe for concurrent use.
 type Pods interface {
-	// Pods returns all of them.
+	// Pods returns all pods.
 	Pods() []*corev1.Pod
-	// Pod returns one by its name, false if there is none; of a static pod its mirror or itself. Its
-	// status is the newest that the kubelet knows, with the ids of current and last containers, even
-	// if the API server has not got it yet.
+	// Pod returns a pod by name, false if there is none; for a static pod either its mirror or itself. Its status is
+	// the newest that the kubelet knows, with the IDs of current and last containers, even if it has not reached the
+	// API server yet.
 	Pod(namespace, name string) (*corev1.Pod, bool)
 }
 
-// Runtime is what a server needs of the container runtime. If it is a cri.Streamer, too, exec, attach
-// and port-forward work.
+// Runtime is what a server needs from the container runtime. Exec, attach and port-forward work only if it is also a
+// cri.Streamer.
 type Runtime interface {
 	cri.SandboxReader
 	cri.ContainerReader
 	cri.Executor
 }
 
-// Options of a Server. Without an authenticator and an authorizer all are refused.
+// Options configures a Server. Without an authenticator and an authorizer, every request is refused.
 type Options struct {
-	// NodeName is the node's, in what the authorizer is asked.
+	// NodeName is the node's name in requests to the authorizer.
 	NodeName string
-	// Authenticator tells who makes a request.
+	// Authenticator identifies who makes a request.
 	Authenticator authn.Authenticator
 	// Authorizer decides whether they may.
 	Authorizer authz.Authorizer
-	// Healthy tells what is wrong with the kubelet, for /healthz; nil is nothing ever.
+	// Healthy returns an error if the kubelet is unhealthy, for /healthz; nil means always healthy.
 	Healthy func(ctx context.Context) error
-	// Config is shown at /configz as JSON; nil shows nothing.
+	// Config is served at /configz as JSON; nil serves nothing.
 	Config any
-	// LogDir is the directory served at /logs/, usually /var/log; empty serves none. Links that lead out of
-	// it, and absolute ones, are not followed.
+	// LogDir is the directory served at /logs/, usually /var/log; empty serves none. Absolute links and links that lead
+	// out of it are not followed.
 	LogDir string
-	// Summary is for /stats/summary.
+	// Summary returns the content of /stats/summary.
 	Summary func(ctx context.Context) (statsv1alpha1.Summary, error)
-	// Metrics are the handlers of what is measured; those that are nil are not found.
+	// Metrics are the handlers of metrics; paths whose handler is nil are not found.
 	Metrics Metrics
-	// RuntimeTLS is for streams of a runtime that serves them over TLS; nil verifies by the system's
-	// authorities.
+	// RuntimeTLS is for runtimes that stream over TLS; nil verifies with the system's authorities.
 	RuntimeTLS *tls.Config
 	Logger     *slog.Logger
 }
 
 // Metrics are handlers of metrics in Prometheus' format.
 type Metrics struct {
-	// Kubelet is /metrics, Cadvisor /metrics/cadvisor, Resource /metrics/resource, Probes
-	// /metrics/probes.
+	// Kubelet serves /metrics, Cadvisor /metrics/cadvisor, Resource /metrics/resource and Probes /metrics/probes.
 	Kubelet, Cadvisor, Resource, Probes http.Handler
 }
 
@@ -86,10 +84,10 @@ type Server struct {
 	options Options
 	log     *slog.Logger
 	mux     *http.ServeMux
-	streams sync.WaitGroup // requests whose connections were taken over
+	streams sync.WaitGroup // requests with hijacked connections
 }
 
-// New returns a server of pods that run in the runtime.
+// New returns a server for pods that run in the runtime.
 func New(pods Pods, runtime Runtime, o Options) *Server {
 	s := &Server{pods: pods, runtime: runtime, options: o, log: o.Logger}
 	if s.log == nil {
@@ -99,7 +97,7 @@ func New(pods Pods, runtime Runtime, o Options) *Server {
 	return s
 }
 
-// ServeHTTP serves requests that are authenticated and authorized. It does not look after TLS.
+// ServeHTTP authenticates, authorizes and serves a request. TLS is up to the caller.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, err := s.authenticate(r)
 	if err != nil {
@@ -125,9 +123,9 @@ func (s *Server) authenticate(r *http.Request) (*authn.Identity, error) {
 	return id, err
 }
 
-// Run serves at the listener, which it takes over, until the context ends, and returns when all
-// requests have ended; those that last are ended by their context. certificate is asked for the
-// server's certificate in each handshake, so that it can be renewed.
+// Run serves on the listener, which it takes over, until the context ends, and returns when all requests have ended;
+// long requests are canceled through their contexts. The function certificate is called in each handshake, so that the
+// certificate can be renewed.
 func (s *Server) Run(ctx context.Context, l net.Listener, certificate func() (*tls.Certificate, error)) error {
 	if certificate == nil {
 		return errors.Join(fmt.Errorf("%w: no certificate", ErrConfig), l.Close())

@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pods are fixed.
+// pods is a fixed list of pods.
 type pods []*corev1.Pod
 
 func (p pods) Pods() []*corev1.Pod { return p }
@@ -54,7 +54,7 @@ type runtime struct {
 	sandboxes  []cri.Sandbox
 	at         string
 	err        error
-	status     func() error // when a container's status is asked for, if it is set
+	status     func() error // called for a container's status, if set
 
 	mu    sync.Mutex
 	asked []string // streams
@@ -133,7 +133,7 @@ func (r *runtime) PortForward(_ context.Context, sandbox string, ports []int32) 
 	return r.stream("forward %s %v", sandbox, ports)
 }
 
-// node is a kubelet's server behind TLS.
+// node is a kubelet's server over TLS.
 type node struct {
 	*runtime
 	address string
@@ -421,8 +421,8 @@ func TestUnhealthy(t *testing.T) {
 	}
 }
 
-// TestAccess: who does not say who they are is refused everything, health too, and others what the
-// authorizer does not allow.
+// TestAccess: unauthenticated clients are refused everything, including health, and others what the authorizer does not
+// allow.
 func TestAccess(t *testing.T) {
 	n := start(t, nil)
 	for _, c := range []struct {
@@ -440,7 +440,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%q %s: %d %q, want %d %q", c.user, c.path, code, text, c.code, c.want)
 		}
 	}
-	// Without TLS nobody is served.
+	// Nothing is served without TLS.
 	conn, err := net.Dial("tcp", n.address)
 	if err != nil {
 		t.Fatal(err)
@@ -455,7 +455,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestAttributes: what the authorizer is asked.
+// TestAttributes checks the requests to the authorizer.
 func TestAttributes(t *testing.T) {
 	for _, c := range []struct{ method, path, verb, parts string }{
 		{"GET", "/pods", "get", "pods proxy"}, {"GET", "/runningpods/", "get", "pods proxy"}, {"GET", "/podsx", "get", "proxy"},
@@ -485,7 +485,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestNobodyByDefault: a server that was not told whom to let in lets nobody in.
+// TestNobodyByDefault: a server without an authenticator and an authorizer refuses everybody.
 func TestNobodyByDefault(t *testing.T) {
 	for name, o := range map[string]server.Options{
 		"nothing": {},

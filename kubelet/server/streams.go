@@ -19,14 +19,14 @@ import (
 	"github.com/keelson-dev/keelson/internal/upgrade"
 )
 
-// text answers with an error in plain words.
+// text answers with an error in plain text.
 func text(w http.ResponseWriter, code int, format string, args ...any) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = fmt.Fprintf(w, format, args...) // a client that is gone is no error of ours
 }
 
-// named is the pod that a path names, or answers that there is none.
+// named returns the pod that a path names, or answers that there is none.
 func (s *Server) named(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool) {
 	pod, ok := s.pods.Pod(r.PathValue("namespace"), r.PathValue("pod"))
 	if !ok {
@@ -36,8 +36,7 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request) (*corev1.Pod, boo
 	return pod, true
 }
 
-// uidOf is the UID by which the runtime knows a pod: of a static pod, whose object at the API server
-// is a mirror, that of the original.
+// uidOf returns a pod's UID in the runtime; for a mirror, that of the static pod.
 func uidOf(pod *corev1.Pod) types.UID {
 	if original := pod.Annotations[corev1.MirrorPodAnnotationKey]; original != "" {
 		return types.UID(original)
@@ -45,7 +44,7 @@ func uidOf(pod *corev1.Pod) types.UID {
 	return pod.UID
 }
 
-// isOf tells whether a UID that a client asks for is the pod's.
+// isOf reports whether the UID in a client's request is the pod's.
 func isOf(pod *corev1.Pod, uid types.UID) bool {
 	return uid == "" || uid == pod.UID || uid == uidOf(pod)
 }
@@ -68,7 +67,7 @@ func (s *Server) container(ctx context.Context, pod *corev1.Pod, uid types.UID, 
 	return &all[i], nil
 }
 
-// streamsOf reads which streams a client wants.
+// streamsOf returns which streams a client wants.
 func streamsOf(r *http.Request) (cri.Streams, error) {
 	query := r.URL.Query()
 	wants := func(name string) bool { return query.Get(name) == "1" }
@@ -125,7 +124,7 @@ func (s *Server) serveAttach(w http.ResponseWriter, r *http.Request) {
 	case c == nil || !found:
 		text(w, http.StatusInternalServerError, "container %s not found in pod %s", name, full)
 	default:
-		// Whether a process has a terminal was decided when it began.
+		// Whether a process has a terminal was decided at its start.
 		st.TTY = tty
 		st.Stderr = st.Stderr && !tty
 		s.stream(w, r, func(ctx context.Context, to cri.Streamer) (string, error) {
@@ -134,7 +133,7 @@ func (s *Server) serveAttach(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ttyOf tells whether the container of that name has a terminal, and whether there is such.
+// ttyOf reports whether the container of that name has a terminal, and whether there is such a container.
 func ttyOf(pod *corev1.Pod, name string) (tty, found bool) {
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 		if c.Name == name {
@@ -177,7 +176,7 @@ func (s *Server) servePortForward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// portsOf reads the ports that a client of a WebSocket names; others name them in each stream.
+// portsOf returns the ports that a WebSocket client requests; other clients name the port in each stream.
 func portsOf(r *http.Request) ([]int32, error) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return nil, nil
@@ -234,15 +233,15 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, prepare func(con
 	}
 }
 
-// backend is where the runtime streams. The URL is a secret, and what follows is one: without TLS it
-// does not leave this host.
+// backend is the runtime's streaming server. The URL and the stream are secret: without TLS they must not leave this
+// host.
 func (s *Server) backend(at string) (upgrade.Backend, error) {
 	u, err := url.Parse(at)
 	if err != nil {
 		return upgrade.Backend{}, errors.New("the container runtime names no URL for the stream")
 	}
 	host := u.Hostname()
-	ip, _ := netip.ParseAddr(host) // a name is of no address here
+	ip, _ := netip.ParseAddr(host) // names are not resolved
 	local := ip.IsLoopback() || isOwn(ip) || host == "localhost"
 	if u.Scheme != "https" && !local {
 		return upgrade.Backend{}, fmt.Errorf("the container runtime streams at %s without TLS, which is not this host", u.Host)
@@ -250,7 +249,7 @@ func (s *Server) backend(at string) (upgrade.Backend, error) {
 	return upgrade.Backend{URL: u, TLS: s.options.RuntimeTLS}, nil
 }
 
-// isOwn tells whether an address is this host's.
+// isOwn reports whether an address is this host's.
 func isOwn(ip netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	return err == nil && slices.ContainsFunc(all, func(a net.Addr) bool {
@@ -259,7 +258,7 @@ func isOwn(ip netip.Addr) bool {
 	})
 }
 
-// serveRun runs a command to its end and answers with what it wrote.
+// serveRun runs a command to completion and answers with its output.
 func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 	pod, ok := s.named(w, r)
 	if !ok {
@@ -283,6 +282,6 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 		text(w, http.StatusInternalServerError, "%v", err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json") // upstream's, whatever it is
+	w.Header().Set("Content-Type", "application/json") // as upstream, whatever the output is
 	_, _ = w.Write(append(result.Stdout, result.Stderr...))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// streamer is where a runtime streams: it switches to whatever is asked for, says what it was asked,
-// and sends back what it gets in capitals.
+// streamer is a runtime's streaming server: it switches to any protocol, sends the request it got, and echoes input in
+// capitals.
 func streamer(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +46,7 @@ func streamer(t *testing.T) string {
 	return s.URL
 }
 
-// upgrade asks for a stream; after code 101 the connection is the stream's.
+// upgrade requests a stream; after code 101 the connection belongs to the stream.
 func (n *node) upgrade(t *testing.T, method, path, protocol string) (*http.Response, net.Conn, *bufio.Reader) {
 	t.Helper()
 	config := n.tls(t, "admin")
@@ -138,7 +138,7 @@ func TestStreamErrors(t *testing.T) {
 	}
 }
 
-// TestEnd: the end of the server ends its streams and those who follow a log.
+// TestEnd: the end of the server ends its streams and followed logs.
 func TestEnd(t *testing.T) {
 	n := start(t, nil)
 	n.at = streamer(t)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -73,7 +75,7 @@ func TestMirrorsInACluster(t *testing.T) {
 		}
 	}
 	await("a new pod")
-	if !static.IsMirror(&last) || last.Spec.NodeName != "n1" || last.OwnerReferences[0].Kind != "Node" || last.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+	if !origin.Mirror(&last) || last.Spec.NodeName != "n1" || last.OwnerReferences[0].Kind != "Node" || last.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		t.Errorf("got %+v", last)
 	}
 	if err := pods.Delete(ctx, "web-n1", metav1.DeleteOptions{}); err != nil {

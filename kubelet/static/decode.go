@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,22 +21,11 @@ import (
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
 )
 
-// Annotations of static pods and their mirrors.
-const (
-	annotationHash   = "kubernetes.io/config.hash"
-	annotationSource = "kubernetes.io/config.source"
-	annotationSeen   = "kubernetes.io/config.seen"
-	annotationMirror = corev1.MirrorPodAnnotationKey
+// place is where a manifest was read.
+type place struct{ file, node string }
 
-	sourceFile = "file"
-	sourceAPI  = "api"
-)
-
-// origin is where a pod comes from.
-type origin struct{ file, node string }
-
-// decode makes a pod of a manifest's content.
-func decode(content []byte, from origin, prepare func(*corev1.Pod) error) (*corev1.Pod, error) {
+// decode makes a pod from a manifest.
+func decode(content []byte, from place, prepare func(*corev1.Pod) error) (*corev1.Pod, error) {
 	data, err := boundedyaml.ToJSON(content, maxManifest)
 	if err != nil {
 		return nil, fmt.Errorf("couldn't parse as pod(%w), please check config file", err)
@@ -72,10 +63,10 @@ func decode(content []byte, from origin, prepare func(*corev1.Pod) error) (*core
 	return pod, nil
 }
 
-// adapt makes a pod as it was written into one of this node.
-func adapt(pod *corev1.Pod, from origin) error {
+// adapt turns the pod in a manifest into one of this node.
+func adapt(pod *corev1.Pod, from place) error {
 	pod.TypeMeta = metav1.TypeMeta{}
-	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.ResourceVersion = nil, nil, "" // of an API's pod
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.ResourceVersion = nil, nil, "" // copied from an API
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 	if pod.UID == "" {
 		uid, err := uidOf(pod, from)
@@ -92,15 +83,14 @@ func adapt(pod *corev1.Pod, from origin) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	delete(pod.Annotations, annotationMirror)
-	pod.Annotations[annotationHash] = string(pod.UID)
-	pod.Annotations[annotationSource] = sourceFile
+	delete(pod.Annotations, origin.MirrorAnnotation)
+	pod.Annotations[origin.HashAnnotation] = string(pod.UID)
+	pod.Annotations[origin.Annotation] = origin.File
 	tolerateNoExecute(pod)
 	return nil
 }
 
-// checkNames refuses names that the API would refuse, and UIDs that could lead elsewhere where they are
-// parts of paths.
+// checkNames rejects names that the API would reject, and UIDs that would be unsafe as parts of paths.
 func checkNames(pod *corev1.Pod) error {
 	if problems := validation.IsDNS1123Subdomain(pod.Name); len(problems) > 0 {
 		return fmt.Errorf("invalid pod: metadata.name: Invalid value: %q: %s", pod.Name, strings.Join(problems, "; "))
@@ -114,9 +104,9 @@ func checkNames(pod *corev1.Pod) error {
 	return nil
 }
 
-// uidOf makes a UID of what a manifest says and where it is: the same after every restart, and
-// another when it says something else.
-func uidOf(pod *corev1.Pod, from origin) (types.UID, error) {
+// uidOf derives a UID from a manifest's content and location: it is the same after every restart, and changes with the
+// content.
+func uidOf(pod *corev1.Pod, from place) (types.UID, error) {
 	data, err := json.Marshal(pod)
 	if err != nil {
 		return "", fmt.Errorf("invalid pod: %w", err)
@@ -128,7 +118,7 @@ func uidOf(pod *corev1.Pod, from origin) (types.UID, error) {
 	return types.UID(hex.EncodeToString(h.Sum(nil))), nil
 }
 
-// tolerateNoExecute keeps a pod on its node whatever is wrong with the node.
+// tolerateNoExecute keeps a pod on its node whatever the node's condition.
 func tolerateNoExecute(pod *corev1.Pod) {
 	all := corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
 	for i, t := range pod.Spec.Tolerations {

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/informer"
@@ -26,35 +28,35 @@ const (
 	maxManifest   = 10 << 20
 )
 
-// Options of a Directory. The zero value is valid.
+// Options configures a Directory. The zero value is valid.
 type Options struct {
-	// Prepare fills in a pod's defaults and says what is wrong with it, as the API server would do;
-	// it is called when the pod has its final name. Nil leaves pods as they are.
+	// Prepare sets a pod's defaults and validates it, like the API server; it is called with the pod's final name. Nil
+	// leaves pods unchanged.
 	Prepare func(*corev1.Pod) error
-	// Period is how often the directory is looked at without a sign of change; 0 is 20 s.
+	// Period is how often the directory is read without a notification; 0 is 20 s.
 	Period time.Duration
-	// Logger is told about files that are no good; nil discards.
+	// Logger records invalid files; nil discards them.
 	Logger *slog.Logger
 }
 
-// Directory is the static pods of one node. Make one with New.
+// Directory provides the static pods of one node. Make one with New.
 type Directory struct {
 	path, node string
 	options    Options
 
 	mu       sync.Mutex
 	files    map[string]manifest
-	pods     map[string]*corev1.Pod // by namespace/name; shared, and never changed
+	pods     map[string]*corev1.Pod // by namespace/name; shared, never modified
 	revision uint64
 }
 
 var _ informer.Source[*corev1.Pod] = (*Directory)(nil)
 
-// manifest is what is known of one file.
+// manifest is what is known about one file.
 type manifest struct {
 	content string
-	pod     *corev1.Pod // the last good one
-	problem string      // of the content, or of taking its pod
+	pod     *corev1.Pod // the last valid one
+	problem string      // with the content or with using its pod
 }
 
 // New makes a Directory of the manifests in path, for the node. The path may also be a single
@@ -101,7 +103,7 @@ func keyOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
 func (d *Directory) version() string { return strconv.FormatUint(d.revision, 10) }
 
-// look reads the directory again and returns what it has now.
+// look reads the directory again and returns its pods.
 func (d *Directory) look() (map[string]*corev1.Pod, string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,7 +111,7 @@ func (d *Directory) look() (map[string]*corev1.Pod, string, error) {
 	return d.pods, d.version(), err
 }
 
-// scan reads the directory. The lock is held. The map of pods is replaced when they have changed.
+// scan reads the directory, and replaces the map of pods if they have changed. The lock is held.
 func (d *Directory) scan() error {
 	names, err := d.list()
 	if err != nil {
@@ -142,7 +144,7 @@ func (d *Directory) scan() error {
 	return nil
 }
 
-// list returns the files that are to be read, in order.
+// list returns the files to read, in order.
 func (d *Directory) list() ([]string, error) {
 	info, err := os.Stat(d.path)
 	switch {
@@ -168,7 +170,7 @@ func (d *Directory) list() ([]string, error) {
 	return names, nil
 }
 
-// read reads one file, unless there is nothing to read: it is gone, or a directory.
+// read reads one file; ok is false if it is gone or a directory.
 func (d *Directory) read(name string) (m manifest, ok bool) {
 	before, known := d.files[name]
 	content, err := readRegular(name)
@@ -182,7 +184,7 @@ func (d *Directory) read(name string) (m manifest, ok bool) {
 		return before, true
 	}
 	m = manifest{content: content, pod: before.pod}
-	pod, err := decode([]byte(content), origin{file: name, node: d.node}, d.options.Prepare)
+	pod, err := decode([]byte(content), place{file: name, node: d.node}, d.options.Prepare)
 	if err != nil {
 		m.problem = err.Error()
 		return m, true
@@ -205,7 +207,7 @@ func readRegular(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // it is only read
+	defer func() { _ = f.Close() }() // only read
 	content, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
 	if err == nil && len(content) > maxManifest {
 		err = fmt.Errorf("the manifest is larger than %d bytes", maxManifest)
@@ -213,16 +215,15 @@ func readRegular(name string) (string, error) {
 	return string(content), err
 }
 
-// successor is what a newly read pod is, given the one that was read before from the same file: the
-// same object when nothing but the file's wording has changed, and of a later generation when its
-// UID says that it is the same pod.
+// successor reconciles a newly read pod with the one read before from the same file: it returns the same object if only
+// the file's formatting has changed, and a later generation if the UID is the same.
 func successor(before, pod *corev1.Pod) *corev1.Pod {
 	pod.Generation = 1
-	pod.Annotations[annotationSeen] = time.Now().Format(time.RFC3339Nano)
+	pod.Annotations[origin.SeenAnnotation] = time.Now().Format(time.RFC3339Nano)
 	if before == nil || before.UID != pod.UID || keyOf(before) != keyOf(pod) {
 		return pod
 	}
-	pod.Annotations[annotationSeen] = before.Annotations[annotationSeen]
+	pod.Annotations[origin.SeenAnnotation] = before.Annotations[origin.SeenAnnotation]
 	pod.Generation = before.Generation
 	if reflect.DeepEqual(before, pod) {
 		return before

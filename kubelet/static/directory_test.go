@@ -18,6 +18,7 @@ import (
 
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet/static"
+	"github.com/keelson-dev/keelson/podspec/origin"
 )
 
 func manifest(name, more string) string {
@@ -79,7 +80,7 @@ func TestWhatBecomesOfAManifest(t *testing.T) {
 	if len(pod.Spec.Tolerations) != 1 || pod.Spec.Tolerations[0] != want {
 		t.Errorf("got tolerations %v", pod.Spec.Tolerations)
 	}
-	if !static.IsStatic(pod) || static.IsMirror(pod) {
+	if !origin.Static(pod) || origin.Mirror(pod) {
 		t.Error("it is a static pod")
 	}
 	if again := list(t, d)[0]; again != pod {

@@ -1,24 +1,21 @@
-// Package static is about pods that a node runs because a file on it says so, whether there is an
-// API server or not: where they come from, and the mirror pods by which they are seen in the API.
+// Package static provides static pods, which a node runs from files of its own whether there is an API server or not,
+// and the mirror pods that represent them in the API.
 //
-// A [Directory] is an informer.Source of the pods in the files of a directory, so that a kubelet
-// follows them as it follows those of the API: give it to informer.New. It is told of changes by
-// the file system and looks at the whole directory once in a while besides.
+// A [Directory] is an informer.Source of the pods in a directory's files, so that a kubelet follows them like those of
+// the API: pass it to informer.New. It uses file notifications, and also reads the whole directory periodically.
 //
-// A pod of a file is changed as upstream does it before anybody sees it: its name ends in the
-// node's, its UID is made of its content, the file's name and the node's, so that another content
-// is another pod; it tolerates all NoExecute taints, and annotations say where it comes from. It may
-// not refer to objects of the API: it has to run without one.
+// As upstream, a pod read from a file is changed before use: the node's name is appended to its name; its UID is
+// derived from its content, the file's name and the node's name, so that different content means a different pod; it
+// tolerates all NoExecute taints; and annotations say where it comes from. It may not refer to objects of the API,
+// because it must run without one.
 //
-// [Mirrors] keeps a mirror pod in the API for each static pod, for as long as Run runs; what it does
-// is decided by [Decide].
+// [Mirrors] maintains a mirror pod in the API for each static pod while Run runs; [Decide] decides what to do.
 //
 // # Errors
 //
-// A file that is no good, or names a pod that another file names already, is logged once and does
-// not disturb the others. Unlike upstream's kubelet, which removes its pod with the next look at the
-// directory, the pod that was last read from it stays: a file that is just being written is no
-// reason to end what runs. Only when the file is gone its pod is.
+// A file that is invalid, or names a pod that another file already names, is logged once and does not affect the
+// others. The pod last read from it stays until the file is removed, because a file may be in the middle of being
+// written; upstream's kubelet removes the pod at the next look at the directory.
 //
 // A Directory and Mirrors are safe for concurrent use.
 package static

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/kubelet/static"
+	"github.com/keelson-dev/keelson/podspec/origin"
 )
 
 // The pods in the files of a directory are followed by an informer, like those of the API.
@@ -38,7 +39,7 @@ func Example() {
 		fmt.Println(err)
 	}
 	for _, pod := range pods.List("") {
-		fmt.Println(pod.Namespace, pod.Name, static.IsStatic(pod))
+		fmt.Println(pod.Namespace, pod.Name, origin.Static(pod))
 	}
 	cancel()
 	fmt.Println(<-done)

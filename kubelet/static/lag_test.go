@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,95 +16,65 @@ import (
 
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/memory"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/internal/fakeroot"
 	"github.com/keelson-dev/keelson/kubelet/static"
 )
 
-// lagging is Mirrors whose view of pods and nodes is what the test puts there.
-type lagging struct {
-	mirroring
-	pods  *memory.Store[*corev1.Pod]
-	nodes *memory.Store[*corev1.Node]
-}
-
-func lag(t *testing.T, test func(*lagging)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		l := &lagging{
-			mirroring: mirroring{t: t, api: fakeapi.New(fakeapi.Options{}), static: memory.New[*corev1.Pod](), start: time.Now()},
-			pods:      memory.New[*corev1.Pod](), nodes: memory.New[*corev1.Node](),
-		}
-		in := static.Sources{
-			Static: informer.New[*corev1.Pod](l.static, informer.Options{}),
-			Pods:   informer.New[*corev1.Pod](l.pods, informer.Options{}),
-			Nodes:  informer.New[*corev1.Node](l.nodes, informer.Options{}),
-		}
-		mirrors, err := static.NewMirrors(in, l.api, "n1", static.MirrorOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		for _, run := range []func(context.Context) error{in.Static.Run, in.Pods.Run, in.Nodes.Run, mirrors.Run} {
-			group.Go(func() {
-				if err := run(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		defer func() { cancel(); group.Wait() }()
-		synctest.Wait()
-		test(l)
-	})
-}
-
-// TestMirrorNotSeenYet: who has made a mirror and does not see it yet makes no second one until it must have been seen.
+// TestMirrorNotSeenYet: no second mirror is made while the first is not in the cache, until it must have been there.
 func TestMirrorNotSeenYet(t *testing.T) {
-	lag(t, func(l *lagging) {
-		l.nodes.Put(node())
-		l.put("a")
-		l.expect("0s create pods ns/web-n1")
+	mirror(t, func(m *mirroring) {
+		m.registerNode()
+		m.pods.Hold()
+		m.put("a")
+		m.expect("0s create pods ns/web-n1")
 		time.Sleep(time.Second)
-		l.put("a") // as when its file is read again
-		l.expect()
+		m.put("a") // as when its file is read again
+		m.expect()
 		time.Sleep(9900 * time.Millisecond)
-		l.expect()
+		m.expect()
 		time.Sleep(1100 * time.Millisecond)
-		l.expect("12s create pods ns/web-n1") // it may have been seen and deleted in between
+		m.expect("12s create pods ns/web-n1") // it may have been seen and deleted in between
 	})
 }
 
 // TestMirrorSeen: once a mirror was seen there is nothing to wait for.
 func TestMirrorSeen(t *testing.T) {
-	lag(t, func(l *lagging) {
-		l.nodes.Put(node())
-		l.put("a")
-		l.expect("0s create pods ns/web-n1")
-		obj, err := l.api.Get(t.Context(), podTarget("web-n1"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.pods.Put(obj.(*corev1.Pod).DeepCopy())
-		l.api.Reset()
+	mirror(t, func(m *mirroring) {
+		m.registerNode()
+		m.put("a")
+		m.expect("0s create pods ns/web-n1")
+		m.pods.Hold()
 		time.Sleep(time.Second)
-		l.put("b")
-		l.expect("1s delete pods ns/web-n1", "1s create pods ns/web-n1")
+		m.put("b")
+		m.expect("1s delete pods ns/web-n1", "1s create pods ns/web-n1")
+	})
+}
+
+// TestMirrorSeenAndGone: a mirror that is deleted before anybody looked at it is made again at once.
+func TestMirrorSeenAndGone(t *testing.T) {
+	mirror(t, func(m *mirroring) {
+		m.registerNode()
+		m.pods.Hold()
+		m.put("a")
+		m.expect("0s create pods ns/web-n1")
+		m.delete(*metav1.NewDeleteOptions(0))
+		m.pods.Resume()
+		m.expect("0s create pods ns/web-n1")
 	})
 }
 
 // TestNodeThatIsAnother: a node that is leaving gets no mirrors; one of its name that comes after it does.
 func TestNodeThatIsAnother(t *testing.T) {
-	lag(t, func(l *lagging) {
+	mirror(t, func(m *mirroring) {
 		leaving := node()
 		leaving.DeletionTimestamp = new(metav1.Now())
-		l.nodes.Put(leaving)
-		l.put("a")
-		l.expect()
+		m.nodes.Put(leaving)
+		m.put("a")
+		m.expect()
 		other := node()
 		other.UID = "another"
-		l.nodes.Put(other)
-		l.expect("0s create pods ns/web-n1")
+		m.nodes.Put(other)
+		m.expect("0s create pods ns/web-n1")
 	})
 }
 
@@ -113,11 +82,12 @@ func TestNodeThatIsAnother(t *testing.T) {
 func TestChangeWhileItWaits(t *testing.T) {
 	mirror(t, func(m *mirroring) {
 		m.registerNode()
-		m.set(true, false)
+		m.away()
 		m.put("a")
 		m.expect("0s create pods ns/web-n1")
 		time.Sleep(3 * time.Second)
-		m.set(false, true) // nor for its containers: they are those of the pod that there is
+		m.api.Heal()
+		m.busy.Store(true) // nor for its containers: they are those of the pod that there is
 		m.put("b")
 		m.expect("3s create pods ns/web-n1")
 		m.put("c")
@@ -130,7 +100,7 @@ func TestMirrorsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods := informer.New[*corev1.Pod](memory.New[*corev1.Pod](), informer.Options{})
 		nodes := informer.New[*corev1.Node](memory.New[*corev1.Node](), informer.Options{})
-		mirrors, err := static.NewMirrors(static.Sources{Static: pods, Pods: pods, Nodes: nodes}, fakeapi.New(fakeapi.Options{}), "n1", static.MirrorOptions{})
+		mirrors, err := static.NewMirrors(static.Sources{Static: pods, Pods: pods, Nodes: nodes}, &server{}, "n1", static.MirrorOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,34 +13,22 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// IsStatic reports whether a pod comes from elsewhere than the API.
-func IsStatic(pod *corev1.Pod) bool {
-	source, ok := pod.Annotations[annotationSource]
-	return ok && source != sourceAPI
-}
-
-// IsMirror reports whether a pod of the API stands for a static one. Nothing of it is run.
-func IsMirror(pod *corev1.Pod) bool {
-	_, ok := pod.Annotations[annotationMirror]
-	return ok
-}
-
-// IsMirrorOf reports whether a pod of the API stands for just this static pod.
+// IsMirrorOf reports whether a pod in the API represents exactly this static pod.
 func IsMirrorOf(mirror, pod *corev1.Pod) bool {
-	hash, ok := mirror.Annotations[annotationMirror]
-	return ok && mirror.Name == pod.Name && mirror.Namespace == pod.Namespace && hash == pod.Annotations[annotationHash]
+	hash, ok := mirror.Annotations[origin.MirrorAnnotation]
+	return ok && mirror.Name == pod.Name && mirror.Namespace == pod.Namespace && hash == pod.Annotations[origin.HashAnnotation]
 }
 
-// Action is what has to be done about a mirror pod.
+// Action is what to do about a mirror pod.
 type Action struct {
-	// Delete removes the mirror that there is, Create makes one afterwards.
+	// Delete deletes the existing mirror; Create creates one afterwards.
 	Delete, Create bool
 }
 
-// Decide says what to do about the mirror of a static pod: pod is nil when there is no such static
-// pod any more, mirror when the API has none, and node when it is not known to the API.
+// Decide returns what to do about the mirror of a static pod. Pod is nil if there is no such static pod any more,
+// mirror if there is none in the API, and node if it is not in the API.
 func Decide(pod, mirror *corev1.Pod, node *corev1.Node) Action {
-	if mirror != nil && !IsMirror(mirror) {
+	if mirror != nil && !origin.Mirror(mirror) {
 		return Action{} // somebody else's pod has the name
 	}
 	if pod == nil {
@@ -49,14 +39,14 @@ func Decide(pod, mirror *corev1.Pod, node *corev1.Node) Action {
 	return Action{Delete: stale, Create: welcome && (stale || mirror == nil)}
 }
 
-// MirrorOf makes the mirror of a static pod on a node, which owns it.
+// MirrorOf returns the mirror of a static pod on a node, which owns the mirror.
 func MirrorOf(pod *corev1.Pod, node *corev1.Node) *corev1.Pod {
 	mirror := pod.DeepCopy()
 	mirror.UID, mirror.ResourceVersion, mirror.Generation = "", "", 0
 	if mirror.Annotations == nil {
 		mirror.Annotations = map[string]string{}
 	}
-	mirror.Annotations[annotationMirror] = pod.Annotations[annotationHash]
+	mirror.Annotations[origin.MirrorAnnotation] = pod.Annotations[origin.HashAnnotation]
 	controller := true
 	mirror.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: node.Name, UID: node.UID, Controller: &controller,
@@ -64,16 +54,15 @@ func MirrorOf(pod *corev1.Pod, node *corev1.Node) *corev1.Pod {
 	return mirror
 }
 
-// Client is what Mirrors does at the API server.
+// Client is how Mirrors uses the API server.
 type Client interface {
 	client.Creator
 	client.Deleter
 }
 
-// Reconcile does what Decide says, as the node's own user, and returns the mirror that it made, if it
-// did. A mirror that is gone already, or is another by now, needs no deletion; one that somebody else
-// has just made needs no creation and will be looked at when it is seen. It fails with the server's
-// errors.
+// Reconcile carries out what Decide returns, as the node's own user, and returns the mirror that it created, if any. A
+// mirror that is already gone or was replaced is not deleted; if somebody else has just created one, that will be
+// reconciled when it is observed. Errors are the server's.
 func Reconcile(ctx context.Context, c Client, pod, mirror *corev1.Pod, node *corev1.Node) (made *corev1.Pod, err error) {
 	action := Decide(pod, mirror, node)
 	if action.Delete {
@@ -102,7 +91,7 @@ func Reconcile(ctx context.Context, c Client, pod, mirror *corev1.Pod, node *cor
 	return made, nil
 }
 
-// deleteMirror removes just this mirror, at once: nothing of it runs.
+// deleteMirror deletes exactly this mirror, without a grace period: none of its containers runs.
 func deleteMirror(ctx context.Context, c Client, mirror *corev1.Pod) (bool, error) {
 	now := int64(0)
 	err := c.Delete(ctx, target(mirror, mirror.Name), metav1.DeleteOptions{

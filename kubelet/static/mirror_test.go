@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,11 +57,11 @@ func TestMirrorOf(t *testing.T) {
 	if !reflect.DeepEqual(m.OwnerReferences, want) {
 		t.Errorf("got owners %+v", m.OwnerReferences)
 	}
-	if !static.IsMirror(m) || static.IsMirror(pod) || !static.IsMirrorOf(m, pod) || static.IsMirrorOf(m, staticPod("other")) {
+	if !origin.Mirror(m) || origin.Mirror(pod) || !static.IsMirrorOf(m, pod) || static.IsMirrorOf(m, staticPod("other")) {
 		t.Error("it is the mirror of this pod alone")
 	}
 	api := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.source": "api"}}}
-	if static.IsStatic(api) || static.IsStatic(&corev1.Pod{}) || !static.IsStatic(pod) {
+	if origin.Static(api) || origin.Static(&corev1.Pod{}) || !origin.Static(pod) {
 		t.Error("only what comes from elsewhere is static")
 	}
 	bare := static.MirrorOf(&corev1.Pod{}, node())

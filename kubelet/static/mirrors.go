@@ -12,47 +12,48 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/podspec/origin"
 )
 
 const (
-	// retryDelay is how long a request waits that failed.
+	// retryDelay is how long to wait after a failed request.
 	retryDelay = 10 * time.Second
-	// busyDelay is how long a mirror is left alone whose pod is still being ended.
+	// busyDelay is how long to wait while the mirror's pod is still terminating.
 	busyDelay = time.Second
 )
 
-// Sources are what Mirrors looks at.
+// Sources are the informers of Mirrors.
 type Sources struct {
-	// Static are the static pods, Pods those of the API, at least the node's own.
+	// Static holds the static pods, Pods those in the API, at least the node's own.
 	Static, Pods *informer.Informer[*corev1.Pod]
-	// Nodes hold at least the node.
+	// Nodes holds at least the node.
 	Nodes *informer.Informer[*corev1.Node]
 }
 
-// MirrorOptions are Options of Mirrors. The zero value is valid.
+// MirrorOptions configures Mirrors. The zero value is valid.
 type MirrorOptions struct {
-	// Busy reports whether containers of a static pod still run although the pod is gone: its
-	// mirror stays as long. Nil is that none do.
+	// Busy reports whether containers of a static pod still run although the pod is gone; its mirror stays until they
+	// have ended. Nil means that none do.
 	Busy func(namespace, name string) bool
-	// Logger is told about failing requests; nil discards.
+	// Logger records failed requests; nil discards them.
 	Logger *slog.Logger
 }
 
-// Mirrors keeps a mirror pod in the API for every static pod of a node. Make one with NewMirrors.
+// Mirrors maintains a mirror pod in the API for every static pod of a node. Make one with NewMirrors.
 type Mirrors struct {
 	sources Sources
 	client  Client
 	node    string
 	options MirrorOptions
 
-	wake chan struct{} // holds one token while there are keys to look at
+	wake chan struct{} // holds one token while there are keys to reconcile
 
 	mu      sync.Mutex
-	waiting map[podKey]time.Time // when to look at it
-	made    map[podKey]making    // mirrors that were made and not seen yet
+	waiting map[podKey]time.Time // when to reconcile it
+	made    map[podKey]making    // mirrors that were created and not observed yet
 }
 
-// making is when a mirror with that UID was made.
+// making is the creation of a mirror: its UID and time.
 type making struct {
 	uid types.UID
 	at  time.Time
@@ -60,8 +61,8 @@ type making struct {
 
 type podKey struct{ namespace, name string }
 
-// NewMirrors makes a Mirrors for a node, whose own user the client acts as. It does nothing until Run;
-// the sources are run by the caller.
+// NewMirrors makes a Mirrors for a node; the client must act as the node's own user. It does nothing until Run; the
+// caller runs the sources.
 func NewMirrors(in Sources, c Client, node string, o MirrorOptions) (*Mirrors, error) {
 	if in.Static == nil || in.Pods == nil || in.Nodes == nil || c == nil || node == "" {
 		return nil, errors.New("mirror pods need static pods, pods, nodes, a client and a node")
@@ -80,16 +81,15 @@ func NewMirrors(in Sources, c Client, node string, o MirrorOptions) (*Mirrors, e
 	}
 	in.Static.AddHandler(look)
 	in.Pods.AddHandler(look)
-	in.Nodes.AddHandler(informer.Handler[*corev1.Node]{
-		Added:   m.lookAtAll,
-		Updated: func(before, now *corev1.Node) { m.nodeChanged(before, now) },
-	})
+	// A node of the same name that is another one is added, too. One that is leaving gets no mirrors, and keeps those
+	// that it has.
+	in.Nodes.AddHandler(informer.Handler[*corev1.Node]{Added: m.lookAtAll})
 	return m, nil
 }
 
-// look notes that a pod, static or mirror, has to be looked at. Other pods are none of our concern.
+// look schedules a static pod or mirror for reconciliation. Other pods are ignored.
 func (m *Mirrors) look(pod *corev1.Pod) {
-	if pod.Spec.NodeName != m.node || !IsStatic(pod) && !IsMirror(pod) {
+	if pod.Spec.NodeName != m.node || origin.FromAPI(pod) && !origin.Mirror(pod) {
 		return
 	}
 	key := podKey{pod.Namespace, pod.Name}
@@ -109,15 +109,7 @@ func (m *Mirrors) lookAtAll(node *corev1.Node) {
 	}
 }
 
-// nodeChanged looks at all pods when the node is another one. One that is leaving gets no mirrors, and keeps those
-// that it has.
-func (m *Mirrors) nodeChanged(before, now *corev1.Node) {
-	if before.UID != now.UID {
-		m.lookAtAll(now)
-	}
-}
-
-// at makes a pod be looked at when the time has come.
+// at schedules a pod for a time.
 func (m *Mirrors) at(key podKey, when time.Time) {
 	m.mu.Lock()
 	if before, ok := m.waiting[key]; !ok || when.Before(before) {
@@ -130,8 +122,7 @@ func (m *Mirrors) at(key podKey, when time.Time) {
 	}
 }
 
-// Run keeps the mirrors until the context ends, and returns nil then. It fails when a source has
-// stopped.
+// Run maintains the mirrors until the context ends, and then returns nil. It fails if a source has stopped.
 func (m *Mirrors) Run(ctx context.Context) error {
 	for _, synced := range []func(context.Context) error{
 		m.sources.Static.WaitSynced, m.sources.Pods.WaitSynced, m.sources.Nodes.WaitSynced,
@@ -161,7 +152,7 @@ func (m *Mirrors) Run(ctx context.Context) error {
 	}
 }
 
-// due takes the pods whose time has come.
+// due takes the pods that are due.
 func (m *Mirrors) due(now time.Time) []podKey {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,7 +166,7 @@ func (m *Mirrors) due(now time.Time) []podKey {
 	return keys
 }
 
-// next is when to look again.
+// next is when the next pod is due.
 func (m *Mirrors) next() (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,7 +179,7 @@ func (m *Mirrors) next() (time.Time, bool) {
 	return next, len(m.waiting) > 0
 }
 
-// reconcile brings one pod's mirror to where it should be.
+// reconcile reconciles one pod's mirror.
 func (m *Mirrors) reconcile(ctx context.Context, key podKey) {
 	var node *corev1.Node
 	if n, ok := m.sources.Nodes.Get("", m.node); ok {
@@ -209,7 +200,7 @@ func (m *Mirrors) reconcile(ctx context.Context, key podKey) {
 	}
 	made, err := Reconcile(ctx, m.client, pod, mirror, node)
 	if err != nil && ctx.Err() == nil {
-		m.options.Logger.Warn("a static pod's mirror is not as it should be", "error", err)
+		m.options.Logger.Warn("reconciling a static pod's mirror failed", "error", err)
 		m.at(key, time.Now().Add(retryDelay))
 	}
 	if made != nil {
@@ -219,7 +210,7 @@ func (m *Mirrors) reconcile(ctx context.Context, key podKey) {
 	}
 }
 
-// unseen reports whether the cache does not know yet what was done about a mirror.
+// unseen reports whether the cache does not yet reflect what was done about a mirror.
 func (m *Mirrors) unseen(key podKey, mirror *corev1.Pod) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -228,7 +219,7 @@ func (m *Mirrors) unseen(key podKey, mirror *corev1.Pod) bool {
 		return false
 	}
 	if mirror != nil && mirror.UID == made.uid || time.Since(made.at) >= retryDelay {
-		delete(m.made, key) // seen, or seen and gone before it was noted here
+		delete(m.made, key) // observed, or observed and gone before it was recorded here
 		return false
 	}
 	return true

@@ -1,11 +1,8 @@
 package static_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,117 +10,116 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slices"
+	"sync/atomic"
+
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/informer/lag"
 	"github.com/keelson-dev/keelson/informer/memory"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/kubelet/static"
 )
 
-// mirroring is Mirrors at work, with a server and static pods made by the test, in virtual time.
+// mirroring is Mirrors at work, with an API that has pods, and nodes and static pods made by the test, in virtual time.
 type mirroring struct {
-	t      *testing.T
-	api    *fakeapi.Server
+	*testing.T
+	api    *controllerstest.API
 	static *memory.Store[*corev1.Pod]
+	pods   *lag.Source[*corev1.Pod]
+	nodes  *memory.Store[*corev1.Node]
+	busy   atomic.Bool
 	start  time.Time
-
-	mu     sync.Mutex
-	broken bool
-	busy   bool
 }
 
 func mirror(t *testing.T, test func(*mirroring)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := &mirroring{t: t, static: memory.New[*corev1.Pod](), start: time.Now()}
-		m.api = fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if m.broken && a.Target.Resource == fakeapi.Pods {
-				return errors.New("the server is away")
-			}
-			return nil
-		}})
-		nodes := corev1.SchemeGroupVersion.WithResource("nodes")
-		in := static.Sources{
-			Static: informer.New[*corev1.Pod](m.static, informer.Options{}),
-			Pods:   informer.New(fakeapi.Source[*corev1.Pod](m.api, fakeapi.Pods), informer.Options{}),
-			Nodes:  informer.New(fakeapi.Source[*corev1.Node](m.api, nodes), informer.Options{}),
+		m := &mirroring{
+			T: t, api: controllerstest.Start(t, controllerstest.Options{}),
+			static: memory.New[*corev1.Pod](), nodes: memory.New[*corev1.Node](), start: time.Now(),
 		}
-		mirrors, err := static.NewMirrors(in, m.api, "n1", static.MirrorOptions{Busy: func(string, string) bool {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.busy
-		}})
+		m.pods = controllerstest.Source[*corev1.Pod](m.api, controllerstest.Pods())
+		detect := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+		in := static.Sources{
+			Static: informer.New[*corev1.Pod](m.static, detect),
+			Pods:   informer.New(m.pods, detect),
+			Nodes:  informer.New[*corev1.Node](m.nodes, detect),
+		}
+		mirrors, err := static.NewMirrors(in, m.api, "n1", static.MirrorOptions{Busy: func(string, string) bool { return m.busy.Load() }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		for _, run := range []func(context.Context) error{in.Static.Run, in.Pods.Run, in.Nodes.Run, mirrors.Run} {
-			group.Go(func() {
-				if err := run(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		defer func() { cancel(); group.Wait() }()
+		controllerstest.Go(t, in.Static, in.Pods, in.Nodes, mirrors)
 		synctest.Wait()
 		test(m)
-		if changed := m.api.Mutated(); len(changed) > 0 {
-			t.Errorf("shared objects were changed: %v", changed)
-		}
 	})
 }
 
-func (m *mirroring) set(broken, busy bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.broken, m.busy = broken, busy
+// away makes the server refuse all requests, until it is healed.
+func (m *mirroring) away() {
+	m.api.Inject(faults.Fault{Err: errors.New("the server is away"), Times: -1})
 }
 
 // put makes a static pod, or changes it.
 func (m *mirroring) put(hash string) {
-	pod := staticPod(hash)
+	pod := controllerstest.Complete(staticPod(hash))
 	pod.UID, pod.Spec.NodeName = "static-"+pod.UID, "n1"
 	m.static.Put(pod)
 }
 
 func (m *mirroring) registerNode() {
-	m.t.Helper()
-	target := client.Target{Resource: corev1.SchemeGroupVersion.WithResource("nodes"), Name: "n1"}
-	if _, err := m.api.Create(m.t.Context(), target, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{}); err != nil {
-		m.t.Fatal(err)
-	}
+	m.nodes.Put(node())
 	synctest.Wait() // it is known before anything else happens, which would be tried anew when it comes
 }
 
-func podTarget(name string) client.Target {
-	return client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: name}
+// add makes a pod of the API, by somebody else.
+func (m *mirroring) add(change ...func(*corev1.Pod)) {
+	m.Helper()
+	pod := mirrored("theirs", change...)
+	pod.UID = ""
+	controllerstest.Add(m, m.api, pod)
+	synctest.Wait()
 }
 
-// expect says which requests about pods there have been by now, since it was asked last.
+// onNode binds a pod.
+func onNode(node string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeName = node }
+}
+
+// delete is what somebody else deletes, with such options.
+func (m *mirroring) delete(o metav1.DeleteOptions) {
+	m.Helper()
+	if err := m.api.Others.Delete(m.Context(), mirrorTarget(), o); err != nil {
+		m.Fatal(err)
+	}
+}
+
+func mirrorTarget() client.Target {
+	return client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: "web-n1"}
+}
+
+// expect compares what was written by now, since it was called last.
 func (m *mirroring) expect(want ...string) {
-	m.t.Helper()
+	m.Helper()
 	synctest.Wait()
 	var got []string
-	for _, a := range m.api.Actions() {
-		if a.Target.Resource == fakeapi.Pods {
-			got = append(got, fmt.Sprintf("%.0fs %s", time.Since(m.start).Seconds(), a))
-		}
+	for _, r := range m.api.Writes() {
+		got = append(got, fmt.Sprintf("%.0fs %s", time.Since(m.start).Seconds(), r))
 	}
 	m.api.Reset()
-	if strings.Join(got, ", ") != strings.Join(want, ", ") {
-		m.t.Errorf("got %q, want %q", got, want)
+	if !slices.Equal(got, want) {
+		m.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func (m *mirroring) mirrorHash() string {
-	obj, err := m.api.Get(m.t.Context(), podTarget("web-n1"))
+	pod, err := client.As[*corev1.Pod](m.api.Others.Get(m.Context(), mirrorTarget()))
 	if err != nil {
 		return ""
 	}
-	return obj.(*corev1.Pod).Annotations[corev1.MirrorPodAnnotationKey]
+	return pod.Annotations[corev1.MirrorPodAnnotationKey]
 }
 
 func TestMirrors(t *testing.T) {
@@ -133,28 +129,23 @@ func TestMirrors(t *testing.T) {
 		m.registerNode()
 		m.expect("0s create pods ns/web-n1")
 
-		now := int64(0)
-		if err := m.api.Delete(t.Context(), podTarget("web-n1"), metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-			t.Fatal(err)
-		}
-		m.expect("0s delete pods ns/web-n1", "0s create pods ns/web-n1") // the first by the test
+		m.delete(*metav1.NewDeleteOptions(0))
+		m.expect("0s create pods ns/web-n1")
 
 		m.put("b")
 		m.expect("0s delete pods ns/web-n1", "0s create pods ns/web-n1")
 		if got := m.mirrorHash(); got != "b" {
-			t.Errorf("the mirror is of %q", got)
+			m.Errorf("the mirror is of %q", got)
 		}
 
-		// One that is only marked, by somebody who waits for its containers, is replaced.
-		if err := m.api.Delete(t.Context(), podTarget("web-n1"), metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		m.expect("0s delete pods ns/web-n1", "0s delete pods ns/web-n1", "0s create pods ns/web-n1")
+		// One that somebody deleted with a grace period is replaced at once.
+		m.delete(metav1.DeleteOptions{})
+		m.expect("0s delete pods ns/web-n1", "0s create pods ns/web-n1")
 
 		m.static.Delete("ns", "web-n1")
 		m.expect("0s delete pods ns/web-n1")
 		if got := m.mirrorHash(); got != "" {
-			t.Errorf("there is a mirror of %q", got)
+			m.Errorf("there is a mirror of %q", got)
 		}
 	})
 }
@@ -164,11 +155,11 @@ func TestMirrorStaysWhileItsContainersRun(t *testing.T) {
 		m.registerNode()
 		m.put("a")
 		m.expect("0s create pods ns/web-n1")
-		m.set(false, true)
+		m.busy.Store(true)
 		m.static.Delete("ns", "web-n1")
 		time.Sleep(5500 * time.Millisecond)
 		m.expect()
-		m.set(false, false)
+		m.busy.Store(false)
 		time.Sleep(time.Second)
 		m.expect("6s delete pods ns/web-n1")
 	})
@@ -177,16 +168,16 @@ func TestMirrorStaysWhileItsContainersRun(t *testing.T) {
 func TestServerThatIsAway(t *testing.T) {
 	mirror(t, func(m *mirroring) {
 		m.registerNode()
-		m.set(true, false)
+		m.away()
 		m.put("a")
 		m.expect("0s create pods ns/web-n1")
 		time.Sleep(15 * time.Second)
 		m.expect("15s create pods ns/web-n1")
-		m.set(false, false)
+		m.api.Heal()
 		time.Sleep(10 * time.Second)
 		m.expect("25s create pods ns/web-n1")
 		if got := m.mirrorHash(); got != "a" {
-			t.Errorf("the mirror is of %q", got)
+			m.Errorf("the mirror is of %q", got)
 		}
 	})
 }
@@ -194,43 +185,27 @@ func TestServerThatIsAway(t *testing.T) {
 func TestPodsOfNoConcern(t *testing.T) {
 	mirror(t, func(m *mirroring) {
 		m.registerNode()
-		for name, change := range map[string]func(*corev1.Pod){
-			"ordinary":      ordinary,
-			"of-another":    func(p *corev1.Pod) { p.Spec.NodeName = "n2" },
-			"not-scheduled": func(p *corev1.Pod) { p.Spec.NodeName = "" },
-		} {
-			pod := mirrored("h", func(p *corev1.Pod) { p.Name, p.UID, p.Spec.NodeName = name, "", "n1" }, change)
-			if _, err := m.api.Create(t.Context(), podTarget(""), pod, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		synctest.Wait()
-		m.api.Reset()
+		named := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Name = name } }
+		m.add(named("ordinary"), onNode("n1"), ordinary)
+		m.add(named("of-another"), onNode("n2"))
+		m.add(named("not-scheduled"), ordinary)
 		time.Sleep(time.Minute)
 		m.expect()
 	})
 }
 
-// TestMirrorOfAnotherNode: a pod of the name that another node has stays, whether it is in the way or not.
+// TestMirrorOfAnotherNode: a pod of that name on another node is left alone, whether it is a mirror or not.
 func TestMirrorOfAnotherNode(t *testing.T) {
 	mirror(t, func(m *mirroring) {
 		m.registerNode()
 		for _, change := range []func(*corev1.Pod){func(*corev1.Pod) {}, ordinary} {
-			theirs := mirrored("theirs", func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "", "n2" }, change)
-			if _, err := m.api.Create(m.t.Context(), podTarget(""), theirs, metav1.CreateOptions{}); err != nil {
-				m.t.Fatal(err)
-			}
-			synctest.Wait()
-			m.api.Reset()
+			m.add(onNode("n2"), change)
 			m.put("ours")
 			time.Sleep(time.Minute)
 			m.static.Delete("ns", "web-n1")
 			time.Sleep(time.Minute)
 			m.expect()
-			now := int64(0)
-			if err := m.api.Delete(m.t.Context(), podTarget("web-n1"), metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-				m.t.Fatal(err)
-			}
+			m.delete(*metav1.NewDeleteOptions(0))
 			synctest.Wait()
 		}
 	})
@@ -238,11 +213,8 @@ func TestMirrorOfAnotherNode(t *testing.T) {
 
 func TestOrphanOfAnEarlierKubelet(t *testing.T) {
 	mirror(t, func(m *mirroring) {
-		orphan := mirrored("h", func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "", "n1" })
-		if _, err := m.api.Create(t.Context(), podTarget(""), orphan, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		m.expect("0s create pods ns/web-n1", "0s delete pods ns/web-n1") // the first by the test
+		m.add(onNode("n1"))
+		m.expect("0s delete pods ns/web-n1")
 	})
 }
 

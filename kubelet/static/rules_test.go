@@ -17,9 +17,9 @@ import (
 
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/memory"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 	"github.com/keelson-dev/keelson/internal/fakeroot"
 	"github.com/keelson-dev/keelson/kubelet/static"
+	"github.com/keelson-dev/keelson/podspec/origin"
 )
 
 // What a pod that was taken from an API says of itself there is of no concern here.
@@ -48,7 +48,7 @@ status: {phase: Running, podIP: 10.0.0.5}
 		pod.Status.Phase != corev1.PodPending || pod.UID != "own" || pod.Namespace != "ns" || pod.Spec.NodeName != "Node1" {
 		t.Errorf("%+v", pod)
 	}
-	if a := pod.Annotations; a["kubernetes.io/config.source"] != "file" || a["kubernetes.io/config.hash"] != "own" || a["note"] != "text" || static.IsMirror(pod) {
+	if a := pod.Annotations; a["kubernetes.io/config.source"] != "file" || a["kubernetes.io/config.hash"] != "own" || a["note"] != "text" || origin.Mirror(pod) {
 		t.Errorf("annotations %v", a)
 	}
 }
@@ -102,7 +102,7 @@ func TestProblemsAreTold(t *testing.T) {
 func TestWhatMirrorsNeed(t *testing.T) {
 	pods := informer.New[*corev1.Pod](memory.New[*corev1.Pod](), informer.Options{})
 	nodes := informer.New[*corev1.Node](memory.New[*corev1.Node](), informer.Options{})
-	api := fakeapi.New(fakeapi.Options{})
+	api := &server{}
 	for name, create := range map[string]func() (*static.Mirrors, error){
 		"static pods": func() (*static.Mirrors, error) {
 			return static.NewMirrors(static.Sources{Pods: pods, Nodes: nodes}, api, "n", static.MirrorOptions{})
@@ -132,15 +132,11 @@ func TestMirrorThatIsDeleted(t *testing.T) {
 		m.registerNode()
 		m.put("a")
 		synctest.Wait()
-		m.api.Reset()
 		for range 3 {
-			now := int64(0)
-			if err := m.api.Delete(t.Context(), podTarget("web-n1"), metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-				t.Fatal(err)
-			}
+			m.delete(*metav1.NewDeleteOptions(0))
 			synctest.Wait()
 			if got := m.mirrorHash(); got != "a" {
-				t.Errorf("the mirror is of %q", got)
+				m.Errorf("the mirror is of %q", got)
 			}
 			time.Sleep(time.Second)
 		}

@@ -16,20 +16,19 @@ import (
 )
 
 const (
-	// settle is how long a directory is left alone after a sign of change: there are usually
-	// several of them.
+	// settle is how long to wait after a notification: there are usually several at once.
 	settle = 10 * time.Millisecond
-	// hurried is how often it is looked at that gives no signs.
-	hurried = time.Second
+	// pollInterval is how often a directory without notifications is read.
+	pollInterval = time.Second
 )
 
-// Watch streams changes of the directory from the version that it was last read at.
+// Watch streams changes of the directory since the version at which it was last read.
 func (d *Directory) Watch(ctx context.Context, version string) (informer.Stream[*corev1.Pod], error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s := &stream{directory: d, closed: make(chan struct{})}
-	s.follow() // before the state is compared, so that nothing happens in between
+	s.follow() // before the state is compared, so that no change is missed
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if version != d.version() {
@@ -43,7 +42,7 @@ func (d *Directory) Watch(ctx context.Context, version string) (informer.Stream[
 // stream is one reader of a directory's changes.
 type stream struct {
 	directory *Directory
-	watcher   *fsnotify.Watcher // nil where the file system gives no signs, or not yet
+	watcher   *fsnotify.Watcher // nil without notifications, or before they start
 	seen      map[string]*corev1.Pod
 	version   string
 	looked    bool
@@ -52,8 +51,8 @@ type stream struct {
 	closed chan struct{}
 }
 
-// follow asks the file system for signs of change. Without them the directory is looked at more
-// often, and they are asked for again.
+// follow subscribes to notifications of the file system. Without them, the directory is read more often, and follow is
+// tried again.
 func (s *stream) follow() {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -66,8 +65,7 @@ func (s *stream) follow() {
 	s.watcher = watcher
 }
 
-// watched is what to follow: a file is replaced more often than changed, which only its directory
-// tells.
+// watched is the path to watch: a file is more often replaced than changed, and only its directory reports that.
 func watched(path string) string {
 	if isRegular(path) {
 		return filepath.Dir(path)
@@ -80,7 +78,7 @@ func (s *stream) Close() {
 	s.once.Do(func() {
 		close(s.closed)
 		if s.watcher != nil {
-			_ = s.watcher.Close() // nothing is lost with it
+			_ = s.watcher.Close() // nothing is lost
 		}
 	})
 }
@@ -93,7 +91,7 @@ func (s *stream) Next(ctx context.Context) ([]informer.Event[*corev1.Pod], error
 				return nil, err
 			}
 		}
-		s.looked = true // the first time there may be something already
+		s.looked = true // at first there may already be changes
 		pods, version, err := s.directory.look()
 		if err != nil {
 			return nil, err
@@ -114,7 +112,7 @@ func (s *stream) wait(ctx context.Context) error {
 	if s.watcher != nil {
 		signs, failures = s.watcher.Events, s.watcher.Errors
 	} else {
-		period = min(period, hurried)
+		period = min(period, pollInterval)
 	}
 	timer := time.NewTimer(period)
 	defer timer.Stop()
@@ -123,8 +121,8 @@ func (s *stream) wait(ctx context.Context) error {
 		return ctx.Err()
 	case <-s.closed:
 		return io.EOF
-	case err := <-failures: // signs were lost, which is one
-		s.directory.options.Logger.Debug("following static pods' manifests failed", "error", err)
+	case err := <-failures: // notifications were lost, which counts as one
+		s.directory.options.Logger.Debug("watching static pods' manifests failed", "error", err)
 	case <-timer.C:
 		if s.watcher == nil {
 			s.follow()
@@ -132,11 +130,11 @@ func (s *stream) wait(ctx context.Context) error {
 		return nil
 	case <-signs:
 	}
-	return s.calm(ctx, signs)
+	return s.debounce(ctx, signs)
 }
 
-// calm takes the signs that come right after one another.
-func (s *stream) calm(ctx context.Context, signs <-chan fsnotify.Event) error {
+// debounce drains notifications in quick succession.
+func (s *stream) debounce(ctx context.Context, signs <-chan fsnotify.Event) error {
 	timer := time.NewTimer(settle)
 	defer timer.Stop()
 	for {
@@ -153,19 +151,17 @@ func (s *stream) calm(ctx context.Context, signs <-chan fsnotify.Event) error {
 	}
 }
 
-// renew follows the directory anew when it was replaced by another of the same name, of which the
-// old watch sees nothing.
+// renew watches the directory anew if it was replaced by another of the same name, which the old watch does not see.
 func (s *stream) renew() {
 	if len(s.watcher.WatchList()) > 0 {
 		return
 	}
-	_ = s.watcher.Close() // it follows nothing any more
+	_ = s.watcher.Close() // it watches nothing any more
 	s.watcher = nil
 	s.follow()
 }
 
-// difference is what has happened between two states: first what is gone, then what is new or
-// different, each in order.
+// difference returns the events between two states: first deletions, then additions and changes, each in order.
 func difference(before, after map[string]*corev1.Pod, version string) []informer.Event[*corev1.Pod] {
 	var events []informer.Event[*corev1.Pod]
 	for _, key := range slices.Sorted(maps.Keys(before)) {

@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/stats/internal/text"
 )
 
-// ContainerMetrics serves /metrics/cadvisor: those of cAdvisor's metrics that dashboards commonly
-// read, with its labels. A pod's own samples have neither container nor image.
+// ContainerMetrics serves /metrics/cadvisor: the metrics of cAdvisor that dashboards commonly use, with its labels.
+// Samples of pods have neither container nor image.
 func (c *Collector) ContainerMetrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := c.gather(r.Context())

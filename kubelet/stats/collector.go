@@ -17,65 +17,65 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/machine"
 )
 
-// Runtime is what a Collector asks about pods. When it is a cri.StatsReader too it is asked what they
-// use; otherwise pods and containers are told of without that.
+// Runtime is what a Collector needs from the container runtime. If it is also a cri.StatsReader, it reports what pods
+// use; otherwise pods and containers are listed without that.
 type Runtime interface {
 	cri.SandboxReader
 	cri.ContainerReader
 }
 
-// Machine is what a Collector asks about the machine; machine.Reader is one.
+// Machine reports the use of the machine; machine.Reader implements it.
 type Machine interface {
 	Usage(now time.Time) machine.Usage
 }
 
-// Disk tells how full the filesystem of a path is; machine.Disk does.
+// Disk returns how full the filesystem of a path is, like machine.Disk.
 type Disk func(path string) (machine.Filesystem, error)
 
-// Options of a Collector. All may be left at their zero values.
+// Options configures a Collector. All fields are optional.
 type Options struct {
-	// Images tells where the runtime keeps images and writable layers; nil leaves that out.
+	// Images reports where the runtime keeps images and writable layers; nil leaves them out.
 	Images cri.FilesystemReader
-	// Pods are the node's pods, whose volumes are measured; nil measures none.
+	// Pods returns the node's pods, whose volumes are measured; nil measures none.
 	Pods func() []*corev1.Pod
-	// PodsMemory is what all pods together use, as cgroup.Tree's Memory tells; nil leaves that out,
-	// and so do errors.
+	// PodsMemory returns how much memory all pods together use, like cgroup.Tree's Memory; if nil or failing, it is
+	// left out.
 	PodsMemory func(now time.Time) (cri.MemoryUsage, error)
-	// Volume is the directory of a pod's volume, or empty; nil knows none. VolumeDir makes one.
+	// Volume returns the directory of a pod's volume, or empty; nil knows none. VolumeDir makes such a function.
 	Volume func(pod *corev1.Pod, volume *corev1.Volume) string
-	// NodeDir is on the node's main filesystem; empty leaves that out. LogDir is where containers'
-	// logs are, as in kubelet.Host; empty leaves them out.
+	// NodeDir is a directory on the node's main filesystem; empty leaves that out. LogDir is the directory of container
+	// logs, as in kubelet.Host; empty leaves them out.
 	NodeDir, LogDir string
-	// Started is since when the node runs.
+	// Started is when the node was started.
 	Started time.Time
-	// MaxProcesses is how many processes the machine can have; 0 is not known.
+	// MaxProcesses is the maximum number of processes on the machine; 0 if unknown.
 	MaxProcesses uint64
-	// Period is how often Run samples: 10 s. DiskAge is how long what a directory takes is taken
-	// for true: 1 min.
+	// Period is how often Run samples; 10 s by default. DiskAge is how long the measured size of a directory is reused;
+	// 1 min by default.
 	Period, DiskAge time.Duration
-	// Disk is asked about filesystems; nil is machine.Disk.
+	// Disk measures filesystems; nil is machine.Disk.
 	Disk Disk
-	// Logger is told about failures; nil discards.
+	// Logger records failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// Collector collects what a node uses. Make one with New.
+// Collector collects what a node and its pods use. Make one with New.
 type Collector struct {
 	node    string
 	runtime Runtime
-	reader  cri.StatsReader // nil when the runtime cannot tell
+	reader  cri.StatsReader // nil if the runtime has no statistics
 	machine Machine
 	options Options
 	log     *slog.Logger
 
 	mu       sync.Mutex
 	rates    rates
-	gathered time.Time // when somebody asked last
+	gathered time.Time // when the last sample was taken
 
 	trees trees
 }
 
-// New makes a Collector for the node of that name. It asks nobody yet.
+// New makes a Collector for the node of that name. It does no I/O.
 func New(node string, runtime Runtime, m Machine, o Options) (*Collector, error) {
 	if node == "" || runtime == nil || m == nil {
 		return nil, errors.New("statistics need a node name, a runtime and a machine")
@@ -101,8 +101,8 @@ func New(node string, runtime Runtime, m Machine, o Options) (*Collector, error)
 	}, nil
 }
 
-// Run samples regularly until the context ends, and returns nil then. Samples that others have asked for
-// count: asking costs the runtime some milliseconds for each pod.
+// Run samples regularly until the context ends, and then returns nil. It skips a sample if a recent call took one,
+// because each costs the runtime some milliseconds per pod.
 func (c *Collector) Run(ctx context.Context) error {
 	wait := time.Duration(0)
 	for pause.For(ctx, wait) == nil {
@@ -120,7 +120,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	return nil
 }
 
-// Summary is everything that is known.
+// Summary returns everything that is known.
 func (c *Collector) Summary(ctx context.Context) (*v1alpha1.Summary, error) {
 	s, err := c.gather(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *Collector) Summary(ctx context.Context) (*v1alpha1.Summary, error) {
 	return out, nil
 }
 
-// Resources is CPU, memory and swap alone, which is quick.
+// Resources returns only CPU, memory and swap, which is quick.
 func (c *Collector) Resources(ctx context.Context) (*v1alpha1.Summary, error) {
 	s, err := c.gather(ctx)
 	if err != nil {
@@ -147,14 +147,14 @@ func (c *Collector) Resources(ctx context.Context) (*v1alpha1.Summary, error) {
 	return out, nil
 }
 
-// addPods tells of all pods as of one container.
+// addPods reports all pods together as one system container.
 func (c *Collector) addPods(out *v1alpha1.Summary, at time.Time) {
 	if c.options.PodsMemory == nil {
 		return
 	}
 	use, err := c.options.PodsMemory(at)
 	if err != nil {
-		c.log.Debug("what all pods use is not known", "error", err)
+		c.log.Debug("the usage of all pods together is unknown", "error", err)
 		return
 	}
 	out.Node.SystemContainers = append(out.Node.SystemContainers, v1alpha1.ContainerStats{

@@ -113,7 +113,7 @@ func newPod(name string, requests, limits corev1.ResourceList) *corev1.Pod {
 	}
 }
 
-// eventually looks until it is so, for a minute.
+// eventually polls a condition for a minute.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for range 600 {
@@ -125,7 +125,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 	t.Fatalf("not within a minute: %s", what)
 }
 
-// TestContainerd: what a real runtime tells about real containers in cgroups of ours.
+// TestContainerd: the statistics of a real runtime for real containers in our cgroups.
 func TestContainerd(t *testing.T) {
 	r := startReal(t)
 	ctx := t.Context()
@@ -160,8 +160,8 @@ func TestContainerd(t *testing.T) {
 			b.CPU != nil && b.CPU.UsageNanoCores != nil && *b.CPU.UsageNanoCores > 100e6 && b.Network != nil && i.Memory != nil
 	})
 	b, i := look()
-	// What it may use is a quota of 100 ms, which a short window may hold more of: checkCgroups looks at it.
-	// It has one thread; on a busy machine it is some time between a moment and what is read for it.
+	// Its limit is a quota per 100 ms, which a short window may exceed, so checkCgroups checks the quota instead. It
+	// has one thread; on a busy machine there is a delay between a reading and its timestamp.
 	if n, all := *b.Containers[0].CPU.UsageNanoCores, uint64(1e9); n > 3*all {
 		t.Errorf("a container of one thread uses %d n of a CPU", n)
 	}
@@ -181,7 +181,7 @@ func TestContainerd(t *testing.T) {
 	checkCgroups(t, r, busy, container)
 }
 
-// checkCgroups looks at the limits that the kernel has.
+// checkCgroups checks the limits in the kernel.
 func checkCgroups(t *testing.T, r node, pod *corev1.Pod, container string) {
 	t.Helper()
 	files := map[string]string{
@@ -213,7 +213,7 @@ func checkCgroups(t *testing.T, r node, pod *corev1.Pod, container string) {
 	}
 }
 
-// TestCgroupOfRunningPod: removing the cgroup of a pod ends it, whatever its runtime thinks.
+// TestCgroupOfRunningPod: removing the cgroup of a pod ends it, whatever its runtime's state.
 func TestCgroupOfRunningPod(t *testing.T) {
 	r := startReal(t)
 	pod := newPod("doomed", nil, nil)

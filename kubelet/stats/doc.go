@@ -1,11 +1,10 @@
-// Package stats tells what a node and its pods use, as upstream's kubelet does: the summary of
+// Package stats reports what a node and its pods use, like upstream's kubelet: the summary of
 // k8s.io/kubelet/pkg/apis/stats/v1alpha1, and the metrics of /metrics/resource and /metrics/cadvisor.
 //
-// A Collector asks the runtime about sandboxes and containers and the machine about itself whenever
-// it is asked; its Run does so regularly, so that rates (UsageNanoCores) are known when somebody asks
-// for the first time. How much room volumes and logs take is measured at most once in a while, because
-// it means looking at every file.
+// A Collector samples the runtime's sandboxes and containers and the machine on every call; its Run does so regularly,
+// so that rates (UsageNanoCores) are known at the first call. The sizes of volumes and logs are measured less often,
+// because that means visiting every file. Package activity counts what the kubelet itself does.
 //
-// A failing runtime fails a summary; a filesystem or volume that cannot be read is left out of it.
-// All of it is safe for concurrent use.
+// If the runtime fails, so does the summary; filesystems and volumes that cannot be read are left out. Everything is
+// safe for concurrent use.
 package stats

@@ -12,8 +12,8 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// VolumeDir finds volumes where upstream's kubelet has them: below the directory pods of its own, or
-// at their path on the host. It leaves out what does not take room of the node's own.
+// VolumeDir returns a function that finds volumes where upstream's kubelet keeps them: below pods in its own directory,
+// or at their path on the host. It leaves out volumes that take no space on the node.
 func VolumeDir(kubeletDir string) func(*corev1.Pod, *corev1.Volume) string {
 	return func(pod *corev1.Pod, volume *corev1.Volume) string {
 		var kind string
@@ -35,7 +35,7 @@ func VolumeDir(kubeletDir string) func(*corev1.Pod, *corev1.Volume) string {
 	}
 }
 
-// addFilesystems fills in what takes room on filesystems.
+// addFilesystems fills in what takes space on filesystems.
 func (c *Collector) addFilesystems(ctx context.Context, out *v1alpha1.Summary, s *snapshot) {
 	at := metav1.NewTime(s.at)
 	out.Node.Fs = c.filesystem(c.options.NodeDir, at)
@@ -52,7 +52,7 @@ func (c *Collector) addFilesystems(ctx context.Context, out *v1alpha1.Summary, s
 	c.trees.forget(s.at)
 }
 
-// filesystem is how full that of a path is, or nil.
+// filesystem returns how full the filesystem of a path is, or nil.
 func (c *Collector) filesystem(path string, at metav1.Time) *v1alpha1.FsStats {
 	if path == "" {
 		return nil
@@ -68,7 +68,7 @@ func (c *Collector) filesystem(path string, at metav1.Time) *v1alpha1.FsStats {
 	}
 }
 
-// runtimeFilesystems fills in those of the runtime and returns that of writable layers.
+// runtimeFilesystems fills in the runtime's filesystems and returns that of writable layers.
 func (c *Collector) runtimeFilesystems(ctx context.Context, out *v1alpha1.Summary, at metav1.Time) *v1alpha1.FsStats {
 	if c.options.Images == nil {
 		return nil
@@ -94,11 +94,11 @@ func (c *Collector) runtimeFilesystems(ctx context.Context, out *v1alpha1.Summar
 	return out.Node.Runtime.ContainerFs
 }
 
-// podFilesystems is where a pod's files are.
+// podFilesystems holds the filesystems of a pod's files.
 type podFilesystems struct {
 	at           metav1.Time
 	layers, node *v1alpha1.FsStats
-	pod          *corev1.Pod // nil when it is not known
+	pod          *corev1.Pod // nil if unknown
 }
 
 func (c *Collector) addPod(ctx context.Context, out *v1alpha1.PodStats, sample *podSample, on podFilesystems) {
@@ -138,7 +138,7 @@ func (c *Collector) addVolumes(ctx context.Context, out *v1alpha1.PodStats, tota
 		volume := &on.pod.Spec.Volumes[i]
 		dir := c.options.Volume(on.pod, volume)
 		size, ok := c.trees.measure(ctx, dir, on.at.Time)
-		if !ok { // nor can what has no directory be measured
+		if !ok { // without a directory there is nothing to measure
 			continue
 		}
 		stats := v1alpha1.VolumeStats{Name: volume.Name, FsStats: *within(c.filesystem(dir, on.at), on.at, size.bytes, size.inodes)}
@@ -154,7 +154,7 @@ func (c *Collector) addVolumes(ctx context.Context, out *v1alpha1.PodStats, tota
 	}
 }
 
-// within is something that takes so much room on a filesystem; nil is one that is not known.
+// within returns the statistics of something that takes the given space on a filesystem; a nil filesystem is unknown.
 func within(fs *v1alpha1.FsStats, at metav1.Time, bytes, inodes uint64) *v1alpha1.FsStats {
 	out := v1alpha1.FsStats{}
 	if fs != nil {

@@ -44,8 +44,8 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// rich is a runtime with a pod of which all is known, one of which only the containers' use is, one of which nothing
-// is, and some that do not count. All use more with time.
+// rich is a runtime with a pod of which everything is known, one of which only the containers' use is known, one of
+// which nothing is, and some that do not count. Their use grows with time.
 func rich(start time.Time) *runtime {
 	now := time.Now()
 	used := uint64(now.Sub(start))
@@ -113,7 +113,7 @@ func (twoFilesystems) ImageFilesystem(context.Context) (cri.FilesystemUsage, cri
 	return cri.FilesystemUsage{Mountpoint: "/images", UsedBytes: 77, InodesUsed: 7}, cri.FilesystemUsage{Mountpoint: "/layers", UsedBytes: 88, InodesUsed: 8}, nil
 }
 
-// TestGolden: what is told of a node, all of it.
+// TestGolden checks everything reported about a node.
 func TestGolden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -155,7 +155,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// A node without limits, of which no more is known than there has to be, tells of nothing else.
+// A node without limits and with minimal data reports nothing else.
 func TestGoldenOfLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rich(time.Now())
@@ -205,7 +205,7 @@ func TestVolumeDir(t *testing.T) {
 	}
 }
 
-// Failures are logged with their reasons while anybody is there to ask, and sampling goes on at its pace.
+// Failures are logged with their reasons until the context ends, and sampling continues at its pace.
 func TestRunLogsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, tt := range map[string]struct {
@@ -269,7 +269,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What is on the node's filesystems when they, or the images', cannot be looked at.
+// The summary when the node's or the images' filesystem cannot be read.
 func TestFilesystemsThatFail(t *testing.T) {
 	var log bytes.Buffer
 	c := collector(t, busy(time.Now()), idle{}, stats.Options{Images: noImages{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -294,7 +294,7 @@ func (noImages) ImageFilesystem(context.Context) (cri.FilesystemUsage, cri.Files
 	return cri.FilesystemUsage{}, cri.FilesystemUsage{}, errors.New("no images")
 }
 
-// Without options this machine's disks are asked, of volumes nothing is known, and no path is none.
+// Without options, this machine's disks are read, volumes are unknown, and empty paths are left out.
 func TestZeroOptions(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "uid-web"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v"}}}}
 	c := collector(t, busy(time.Now()), idle{}, stats.Options{NodeDir: t.TempDir(), Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} }})
@@ -311,7 +311,7 @@ func TestZeroOptions(t *testing.T) {
 	}
 }
 
-// Whatever fails because it is over is not logged.
+// Failures because of the end are not logged.
 func TestEndIsNotLogged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var log bytes.Buffer
@@ -321,7 +321,7 @@ func TestEndIsNotLogged(t *testing.T) {
 	}
 }
 
-// A container that was made at no time has no start.
+// A container without a creation time has no start time.
 func TestNoStart(t *testing.T) {
 	r := busy(time.Now())
 	for i := range r.containers {

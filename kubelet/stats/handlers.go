@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/stats/internal/text"
 )
 
-// ResourceMetrics serves /metrics/resource: CPU, memory and swap of the node, of pods and containers,
-// under the names that upstream has promised to keep.
+// ResourceMetrics serves /metrics/resource: CPU, memory and swap of the node, pods and containers, under upstream's
+// stable names.
 func (c *Collector) ResourceMetrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var out text.Writer
@@ -34,10 +34,10 @@ func (c *Collector) ResourceMetrics() http.Handler {
 
 func send(w http.ResponseWriter, out *text.Writer) {
 	w.Header().Set("Content-Type", text.ContentType)
-	_, _ = w.Write(out.Bytes()) // the reader has gone
+	_, _ = w.Write(out.Bytes()) // fails only if the client is gone
 }
 
-// amounts are what a node, a pod or a container uses.
+// amounts is what a node, a pod or a container uses.
 type amounts struct {
 	cpu    *v1alpha1.CPUStats
 	memory *v1alpha1.MemoryStats

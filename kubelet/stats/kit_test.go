@@ -18,7 +18,7 @@ type runtime struct {
 	podsErr    error // of ListSandboxStats
 }
 
-// live is a runtime that is another whenever somebody asks it.
+// live is a runtime whose state changes with every call.
 type live struct{ now func() *runtime }
 
 func (l live) SandboxStatus(ctx context.Context, id string) (cri.SandboxStatus, error) {
@@ -81,8 +81,8 @@ func (i idle) Usage(now time.Time) machine.Usage {
 	}
 }
 
-// busy is a runtime with two pods: web with two containers that use half a CPU each, one of which
-// was started again, and one that has ended.
+// busy is a runtime with two pods: web with two containers that use half a CPU each, one of which was restarted, and
+// one that has ended.
 func busy(start time.Time) *runtime {
 	sandbox := func(id, name string, state cri.SandboxState) cri.Sandbox {
 		return cri.Sandbox{ID: id, State: state, CreatedAt: start, Metadata: cri.SandboxMetadata{Name: name, Namespace: "default", UID: "uid-" + name}}

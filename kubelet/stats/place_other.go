@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Where the blocks of files are not known, sizes stand for them; nodes run on Linux.
+// On systems without block counts, file sizes stand in for them; nodes run on Linux.
 
 package stats
 

@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/machine"
 )
 
-// snapshot is what a node and its pods use at one time.
+// snapshot is what a node and its pods use at one moment.
 type snapshot struct {
 	at           time.Time
 	node         string
@@ -23,8 +23,7 @@ type snapshot struct {
 	pods         []podSample
 }
 
-// podSample is what a pod uses. Its CPU and memory have a zero At where only the containers' are
-// known.
+// podSample is what a pod uses. Its CPU and memory have a zero At if only those of its containers are known.
 type podSample struct {
 	sandbox    cri.Sandbox
 	stats      cri.SandboxStats
@@ -38,7 +37,7 @@ type containerSample struct {
 	rate      *uint64
 }
 
-// gather asks the runtime and the machine. Pods and containers that do not run are left out.
+// gather samples the runtime and the machine. Pods and containers that do not run are left out.
 func (c *Collector) gather(ctx context.Context) (*snapshot, error) {
 	sandboxes, err := c.runtime.ListSandboxes(ctx, cri.Filter{})
 	if err != nil {
@@ -87,7 +86,7 @@ func (c *Collector) gather(ctx context.Context) (*snapshot, error) {
 	return out, nil
 }
 
-// use is what sandboxes and containers use, by their ids.
+// use is what sandboxes and containers use, by their IDs.
 type use struct {
 	sandboxes  map[string]cri.SandboxStats
 	containers map[string]cri.ContainerStats
@@ -121,19 +120,19 @@ func (c *Collector) use(ctx context.Context) (use, error) {
 	return out, nil
 }
 
-// minWindow is the shortest time that a rate is taken over, once it is known for longer.
+// minWindow is the shortest time over which a rate is computed, once there are readings that far apart.
 const minWindow = 5 * time.Second
 
-// reading is CPU time used at a time.
+// reading is the CPU time used up to a moment.
 type reading struct {
 	at    time.Time
 	total uint64
 }
 
-// rates remembers two readings of everything that uses CPU.
+// rates holds two readings of everything that uses CPU.
 type rates map[string]*[2]reading // the older one first
 
-// apply fills in the rates of a snapshot, and forgets what is not in it.
+// apply fills in the rates of a snapshot, and drops readings of what is not in it.
 func (r rates) apply(s *snapshot) {
 	seen := map[string]bool{}
 	of := func(key string, at time.Time, total uint64, measured *uint64) *uint64 {
@@ -172,14 +171,14 @@ func known(cpu cri.CPUUsage) *uint64 {
 	return &cpu.NanoCores
 }
 
-// rate is the rate up to a reading, in billionths of a CPU; nil when it is the first.
+// rate returns the rate up to a reading, in billionths of a CPU; nil for the first.
 func (r rates) rate(key string, now reading) *uint64 {
 	pair, ok := r[key]
 	if !ok {
 		r[key] = &[2]reading{{}, now}
 		return nil
 	}
-	if now.total < pair[1].total { // it was started again
+	if now.total < pair[1].total { // it was restarted
 		pair[0], pair[1] = reading{}, now
 	}
 	if now.at.Sub(pair[1].at) >= minWindow {

@@ -33,7 +33,7 @@ func collector(t testing.TB, r stats.Runtime, m stats.Machine, o stats.Options) 
 	return c
 }
 
-// n is a number that is not known when it is nil.
+// n renders a number, nil being unknown.
 func n(p *uint64) uint64 {
 	if p == nil {
 		return 1<<64 - 1
@@ -103,7 +103,7 @@ func TestSummary(t *testing.T) {
 	})
 }
 
-// TestRun: samples are taken regularly, but for those that somebody else has asked for.
+// TestRun: samples are taken regularly, unless a call has recently taken one.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -135,7 +135,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestPartial: a runtime that knows less makes a summary that says less.
+// TestPartial: a runtime that reports less gives a smaller summary.
 func TestPartial(t *testing.T) {
 	start := time.Now().Add(-time.Second)
 	r := busy(start)
@@ -147,7 +147,7 @@ func TestPartial(t *testing.T) {
 	}
 	pod := s.Pods[0]
 	equal(t, "the sum of memory", pod.Memory.WorkingSetBytes, 2<<20)
-	for i := range r.stats { // what is known of either is the sum
+	for i := range r.stats { // the sum is what is known of either
 		measured := &r.stats[i].CPU
 		measured.NanoCores, measured.NanoCoresMeasured = 42, true
 		again, err := collector(t, r, idle{start}, stats.Options{}).Summary(t.Context())
@@ -179,8 +179,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestRates: a rate is known with the second reading, not when a container was started again, and
-// what the runtime has measured comes first.
+// TestRates: a rate is known from the second reading on, but not after a restart of the container, and the runtime's
+// own measurement takes precedence.
 func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -212,7 +212,7 @@ func TestRates(t *testing.T) {
 	})
 }
 
-// TestRatesOverTime: two readings at least five seconds apart are kept, and none of what is gone.
+// TestRatesOverTime: two readings at least five seconds apart are kept, and those of what is gone are dropped.
 func TestRatesOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busy(time.Now())
@@ -363,7 +363,7 @@ func fill(t *testing.T, file string, bytes int) {
 
 func bytesOf(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }
 
-// scrape reads metrics: for each sample its value by the metric's name and the labels in order.
+// scrape reads metrics into a map from each sample's name and ordered labels to its value.
 func scrape(t *testing.T, handler http.Handler) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// summarise is a snapshot in upstream's form, without filesystems.
+// summarise converts a snapshot to upstream's form, without filesystems.
 func summarise(s *snapshot) *v1alpha1.Summary {
 	at := metav1.NewTime(s.at)
 	out := &v1alpha1.Summary{Node: v1alpha1.NodeStats{
@@ -110,7 +110,7 @@ func pressure(p *cri.Pressure) *v1alpha1.PSIStats {
 	}
 }
 
-// network has the default interface, the first, apart from the list of all.
+// network returns the default interface, which is the first, besides the list of all.
 func network(list []cri.InterfaceUsage, at time.Time) *v1alpha1.NetworkStats {
 	if len(list) == 0 {
 		return nil
@@ -176,7 +176,7 @@ func sumSwap(containers []v1alpha1.ContainerStats) *v1alpha1.SwapStats {
 	return out
 }
 
-// plus adds what is known; nil is not known.
+// plus adds known values; nil is unknown.
 func plus(a, b *uint64) *uint64 {
 	if a == nil || b == nil {
 		if a == nil {

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// maxEntries is how many files of one directory are looked at: enough for all that is usual, and
-// few enough not to keep a disk busy for long. What has more counts as large as these.
+// maxEntries is the maximum number of files visited below one directory: enough for usual ones, and few enough not to
+// keep a disk busy for long. Of larger trees, only these count.
 const maxEntries = 500_000
 
-// size is the room that a directory takes with all below it.
+// size is the space that a directory takes with everything below it.
 type size struct{ bytes, inodes uint64 }
 
-// measured is a size at a time.
+// measured is a size and the time of its measurement.
 type measured struct {
 	size
 	at time.Time
 }
 
-// trees measures directories and remembers what they take.
+// trees measures directories and caches their sizes.
 type trees struct {
 	age time.Duration
 
-	mu    sync.Mutex // one measurement at a time is enough work for a disk
+	mu    sync.Mutex // one measurement at a time is enough load for a disk
 	known map[string]measured
 }
 
-// measure is the size of a directory, not much older than age; false when it cannot be read.
+// measure returns the size of a directory, not much older than age; false if it cannot be read.
 func (t *trees) measure(ctx context.Context, dir string, now time.Time) (size, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *trees) measure(ctx context.Context, dir string, now time.Time) (size, b
 	return s, true
 }
 
-// forget drops what is too old to be told.
+// forget drops measurements that are too old.
 func (t *trees) forget(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,8 +57,8 @@ func (t *trees) forget(now time.Time) {
 	}
 }
 
-// walk adds up the files below a directory, on its own filesystem, each once however many names it
-// has. Files that vanish meanwhile do not count.
+// walk adds up the files below a directory on its own filesystem, each once however many links it has. Files that
+// vanish meanwhile do not count.
 func walk(ctx context.Context, dir string) (size, error) {
 	var out size
 	entries := 0
@@ -103,5 +103,5 @@ func walk(ctx context.Context, dir string) (size, error) {
 	return out, err
 }
 
-// file is where a file is and what it takes.
+// file is the identity of a file and the space that it takes.
 type file struct{ device, inode, links, bytes uint64 }

@@ -21,7 +21,7 @@ func fill(t *testing.T, file string, bytes int) {
 	}
 }
 
-// taken is what these take, as the system tells.
+// taken returns the space that these files take, according to the system.
 func taken(t *testing.T, files ...string) size {
 	t.Helper()
 	var out size
@@ -58,7 +58,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// What is mounted below a directory, a file or another directory, is not the directory's.
+// Files and directories mounted below a directory do not count.
 func TestWalkStaysOnTheFilesystem(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount")
@@ -89,7 +89,7 @@ func TestWalkStaysOnTheFilesystem(t *testing.T) {
 	}
 }
 
-// A size is told for as long as it is young enough, and nothing of what is older or gone is kept.
+// A size is reused while it is recent enough, and older ones or those of missing directories are dropped.
 func TestMeasuredOnce(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, filepath.Join(dir, "a"), 1)

@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// files are all that a container sees in a volume, with their modes where those are not 0644.
+// files renders everything that a container sees in a volume, with modes other than 0644.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	var list []string
@@ -44,7 +44,7 @@ func files(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Links to directories are not gone into: what is in them is.
+	// Links to directories are not followed; the directories themselves are visited.
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		target, err := os.Stat(filepath.Join(dir, e.Name()))
@@ -119,7 +119,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestUpdates: what changes in the API changes in the volume, also of a pod that another process prepared.
+// TestUpdates: changes in the API appear in the volume, even for a pod that another process prepared.
 func TestUpdates(t *testing.T) {
 	s := newServer(config("c", "a", "1"))
 	v, dir := node(t, s, volume.Options{})
@@ -154,7 +154,7 @@ func TestUpdates(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// TestUsedVolumes: whatever kind of container mounts a volume, or has a variable from it.
+// TestUsedVolumes: a volume counts as used if a container of any kind mounts it or has a variable from it.
 func TestUsedVolumes(t *testing.T) {
 	v, dir := node(t, nil, volume.Options{})
 	p := pod(emptyDirVolume("main", ""))
@@ -175,7 +175,7 @@ func TestUsedVolumes(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// TestModeBits: modes of the API are numbers, those beyond the permissions too.
+// TestModeBits: modes in the API are numbers, including bits beyond the permissions.
 func TestModeBits(t *testing.T) {
 	v, dir := node(t, newServer(config("c", "a", "1", "b", "2", "c", "3")), volume.Options{})
 	p := pod(configMapVolume("c",
@@ -198,9 +198,9 @@ func TestTokens(t *testing.T) {
 		}{
 			{time.Hour, time.Hour, 48 * time.Minute},
 			{10 * time.Minute, 10 * time.Minute, 8 * time.Minute},
-			{365 * 24 * time.Hour, 3607 * time.Second, 24 * time.Hour}, // a server that makes them last longer
+			{365 * 24 * time.Hour, 3607 * time.Second, 24 * time.Hour}, // a server that extends the lifetime
 			{240 * time.Hour, 240 * time.Hour, 24 * time.Hour},
-			{30 * time.Minute, 2 * time.Hour, 24 * time.Minute}, // and one that makes it shorter
+			{30 * time.Minute, 2 * time.Hour, 24 * time.Minute}, // and one that shortens it
 		} {
 			s := newServer(rootCA())
 			s.life = c.life
@@ -223,7 +223,7 @@ func TestTokens(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			s.err = errors.New("no server")
-			prepare(t, v, p) // the old one is good for a while
+			prepare(t, v, p) // the old one is still valid for a while
 			if got := read(t, file); got != "token-1 of ns/default" {
 				t.Errorf("%+v: %s", c, got)
 			}

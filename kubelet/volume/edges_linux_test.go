@@ -22,8 +22,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// TestHostPathTypes: what is there is as its type says, or is made where the type says that and nothing is there; what is
-// there is never changed.
+// TestHostPathTypes: an existing path must be of the given type; a missing one is created if the type says so; existing
+// paths are never changed.
 func TestHostPathTypes(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -32,7 +32,7 @@ func TestHostPathTypes(t *testing.T) {
 	if err := makePipe(at("pipe")); err != nil {
 		t.Fatal(err)
 	}
-	old, err := os.Getwd() // the names of sockets are short
+	old, err := os.Getwd() // socket names must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestHostPathTypes(t *testing.T) {
 	}
 }
 
-// TestMessagesThatAreKept: of the messages of a container's instances the newest ten stay, and of the empty ones as many.
+// TestMessagesThatAreKept: the newest ten message files of a container are kept, and as many empty ones.
 func TestMessagesThatAreKept(t *testing.T) {
 	v, dir := node(t, nil, volume.Options{Rootless: true})
 	p := pod()
@@ -151,7 +151,7 @@ func TestMessagesThatAreKept(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// lives gives tokens the life that they are asked for.
+// lives issues tokens with the requested lifetime.
 type lives struct{ *server }
 
 func (l lives) Token(ctx context.Context, ns, account string, r authenticationv1.TokenRequestSpec) (authenticationv1.TokenRequestStatus, error) {
@@ -161,7 +161,7 @@ func (l lives) Token(ctx context.Context, ns, account string, r authenticationv1
 	return l.server.Token(ctx, ns, account, r)
 }
 
-// TestNextRefresh: the token that gets old first decides, whichever it is.
+// TestNextRefresh: the token that must be replaced first decides.
 func TestNextRefresh(t *testing.T) {
 	dir := scratch(t)
 	s := newServer()
@@ -187,7 +187,7 @@ func TestNextRefresh(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// TestTokensBelongToTheUser: what only the pod's user may read is given to that user, where there is one.
+// TestTokensBelongToTheUser: private files are owned by the pod's user, if there is one.
 func TestTokensBelongToTheUser(t *testing.T) {
 	needMounts(t)
 	for _, user := range []*int64{nil, new(int64(os.Getuid()))} {
@@ -212,7 +212,7 @@ func TestTokensBelongToTheUser(t *testing.T) {
 	}
 }
 
-// TestSubPathThatCannotBeMade: the message says so, and no more.
+// TestSubPathThatCannotBeMade: the error says so without details.
 func TestSubPathThatCannotBeMade(t *testing.T) {
 	needMounts(t)
 	host := t.TempDir()
@@ -235,7 +235,7 @@ func TestSubPathThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestNothingStaysOpen: opening files in volumes and showing sub-paths costs no open files.
+// TestNothingStaysOpen: opening files in volumes and mounting sub-paths leaks no file descriptors.
 func TestNothingStaysOpen(t *testing.T) {
 	needMounts(t)
 	host := t.TempDir()
@@ -275,7 +275,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// TestMountsWithoutEnd: who mounts again whenever something is unmounted is not waited for.
+// TestMountsWithoutEnd: unmounting gives up if something is mounted again each time.
 func TestMountsWithoutEnd(t *testing.T) {
 	needMounts(t)
 	v, dir := node(t, nil, volume.Options{Logger: quiet()})
@@ -294,7 +294,7 @@ func TestMountsWithoutEnd(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// TestWhoUsesAMount: that a process uses a mount is told of, that something is mounted in it is not.
+// TestWhoUsesAMount: a mount used by a process is an error, a nested mount is not.
 func TestWhoUsesAMount(t *testing.T) {
 	needMounts(t)
 	for name, test := range map[string]struct {
@@ -332,7 +332,7 @@ func TestWhoUsesAMount(t *testing.T) {
 	}
 }
 
-// TestMemoryThatCannotBeLookedAt: where nobody can say whether a volume is still there it is not made anew.
+// TestMemoryThatCannotBeLookedAt: a volume whose state cannot be determined is not created anew.
 func TestMemoryThatCannotBeLookedAt(t *testing.T) {
 	needMounts(t)
 	v, dir := node(t, nil, volume.Options{Logger: quiet()})

@@ -10,12 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// dirMode is of directories that only the node looks into.
+// dirMode is the mode of directories that only the node reads.
 const dirMode fs.FileMode = 0o750
 
-// setUpEmptyDir makes an emptyDir once; from then on it is the containers'.
+// setUpEmptyDir creates an emptyDir once; from then on it belongs to the containers.
 func (v *Volumes) setUpEmptyDir(pod *corev1.Pod, vol *corev1.Volume) error {
 	dir, meta := v.volumeDir(pod.UID, emptyDir, vol.Name), v.readyDir(pod.UID, vol.Name)
 	ready := filepath.Join(meta, "ready")
@@ -47,7 +49,7 @@ func (v *Volumes) setUpEmptyDir(pod *corev1.Pod, vol *corev1.Volume) error {
 	return v.disk.WriteFile(ready, nil, 0o640)
 }
 
-// isIntact reports whether an emptyDir that was ready still is: memory does not outlast a reboot.
+// isIntact reports whether an emptyDir that was ready still is: those in memory do not survive a reboot.
 func (v *Volumes) isIntact(dir string, medium corev1.StorageMedium) (bool, error) {
 	if medium == corev1.StorageMediumDefault || v.options.Rootless {
 		return exists(dir), nil
@@ -64,7 +66,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// makeDir makes the directory of a volume, which everybody may use who gets to see it.
+// makeDir creates the directory of a volume, accessible to everybody who can see it.
 func (v *Volumes) makeDir(dir string) error {
 	if err := v.disk.MkdirAll(filepath.Dir(dir), dirMode); err != nil {
 		return err
@@ -78,7 +80,7 @@ func (v *Volumes) makeDir(dir string) error {
 	return v.disk.Chmod(dir, 0o777)
 }
 
-// mountMedium mounts what an emptyDir of the medium is, unless it is already.
+// mountMedium mounts the file system of an emptyDir's medium, unless it is already mounted.
 func (v *Volumes) mountMedium(pod *corev1.Pod, vol *corev1.Volume, medium corev1.StorageMedium, dir string) error {
 	switch {
 	case medium == corev1.StorageMediumDefault:
@@ -96,7 +98,7 @@ func (v *Volumes) mountMedium(pod *corev1.Pod, vol *corev1.Volume, medium corev1
 	}
 }
 
-// mountMemory mounts a file system in memory of at most so many bytes; 0 is the system's choice.
+// mountMemory mounts a file system in memory of at most size bytes; 0 is the system's default.
 func (v *Volumes) mountMemory(dir string, size int64) error {
 	options := ""
 	if size > 0 {
@@ -120,8 +122,8 @@ func (v *Volumes) mountOnce(dir, kind, options string) error {
 	return mount(kind, dir, options)
 }
 
-// memorySize is how large a volume in memory may get: as the volume says, but no more than the pod
-// may use, nor than the node has. 0 is not known.
+// memorySize is the size limit of a volume in memory: the volume's own, but at most the pod's memory limit and the
+// node's memory. 0 is unknown.
 func (v *Volumes) memorySize(pod *corev1.Pod, limit *resource.Quantity) int64 {
 	var size int64
 	if v.options.Allocatable != nil {
@@ -140,7 +142,7 @@ func (v *Volumes) memorySize(pod *corev1.Pod, limit *resource.Quantity) int64 {
 	return size
 }
 
-// podMemoryLimit is how much memory a pod may use in bytes, 0 if a container has no limit.
+// podMemoryLimit is the memory limit of a pod in bytes, 0 if a container has none.
 func podMemoryLimit(pod *corev1.Pod) int64 {
 	overhead := pod.Spec.Overhead.Memory().Value()
 	if r := pod.Spec.Resources; r != nil {
@@ -154,7 +156,7 @@ func podMemoryLimit(pod *corev1.Pod) int64 {
 		if m == 0 {
 			return 0
 		}
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if restart.Sidecar(&c) {
 			sidecars += m
 			m = 0
 		}
@@ -170,8 +172,7 @@ func podMemoryLimit(pod *corev1.Pod) int64 {
 	return max(running+sidecars, peak) + overhead
 }
 
-// hugePageSize is the page size of a medium: what its name says, or the one size that the pod
-// asks for.
+// hugePageSize is the page size of a medium: the one in its name, or the only one that the pod requests.
 func hugePageSize(pod *corev1.Pod, medium corev1.StorageMedium) (resource.Quantity, error) {
 	var wanted, found resource.Quantity
 	if suffix, ok := strings.CutPrefix(string(medium), string(corev1.StorageMediumHugePagesPrefix)); ok {

@@ -7,11 +7,25 @@ import (
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
+
+// page is the one ConfigMap that there is; in a program, an *objects.Cache.
+type page struct{}
+
+func (page) ConfigMap(_ context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"index.html": "<h1>Hello</h1>"},
+	}, nil
+}
+
+func (page) Secret(_ context.Context, _, name string) (*corev1.Secret, error) {
+	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+}
 
 func Example() {
 	dir, err := os.MkdirTemp("", "kubelet")
@@ -20,10 +34,7 @@ func Example() {
 		return
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	objects := newServer(&corev1.ConfigMap{ // in a program, a *objects.Cache
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "page"}, Data: map[string]string{"index.html": "<h1>Hello</h1>"},
-	})
-	volumes, err := volume.New(dir, volume.Sources{Objects: objects}, volume.Options{Rootless: true})
+	volumes, err := volume.New(dir, volume.Sources{Objects: page{}}, volume.Options{Rootless: true})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -47,8 +58,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	page, _ := os.ReadFile(filepath.Join(mounts[0].HostPath, "index.html"))
-	fmt.Println(string(page))
+	index, _ := os.ReadFile(filepath.Join(mounts[0].HostPath, "index.html"))
+	fmt.Println(string(index))
 	for _, m := range mounts {
 		fmt.Println(m.ContainerPath, m.ReadOnly)
 	}

@@ -1,9 +1,9 @@
 package volume
 
-// SetStep lets a test see, and fail, every change that is made to the file system.
+// SetStep lets a test observe, and fail, every change to the file system.
 func (v *Volumes) SetStep(step func(op, path string) error) { v.disk.Step = step }
 
-// Remembered is how many pods something is kept about.
+// Remembered returns the number of pods with cached state.
 func (v *Volumes) Remembered() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()

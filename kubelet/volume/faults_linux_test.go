@@ -17,7 +17,7 @@ import (
 
 var errDead = errors.New("the process is dead")
 
-// everything is a pod with a volume of each kind, some shown by sub-paths.
+// everything is a pod with a volume of each kind, some mounted by sub-path.
 func everything(t testing.TB, host string) *corev1.Pod {
 	p := pod(
 		emptyDirVolume("disk", ""), emptyDirVolume("memory", corev1.StorageMediumMemory), configMapVolume("config"),
@@ -37,7 +37,7 @@ func everything(t testing.TB, host string) *corev1.Pod {
 	return p
 }
 
-// life goes through all that happens to a pod's volumes, as far as it gets, and reports errors.
+// life goes through the whole life of a pod's volumes, as far as it gets, and returns errors.
 func life(t *testing.T, v *volume.Volumes, s *server, p *corev1.Pod) error {
 	t.Helper()
 	for _, value := range []string{"one", "two"} {
@@ -94,8 +94,8 @@ func checkEverything(t *testing.T, got map[string]cri.Mount) {
 	}
 }
 
-// TestKilledAnywhere lets the process die before each change that it makes to the file system,
-// and lets another one go on, or clean up.
+// TestKilledAnywhere kills the process before each change to the file system, and lets another one continue, or clean
+// up.
 func TestKilledAnywhere(t *testing.T) {
 	needMounts(t)
 	host := t.TempDir()
@@ -115,7 +115,7 @@ func TestKilledAnywhere(t *testing.T) {
 	if total < 100 {
 		t.Fatalf("only %d steps", total)
 	}
-	for n := range total + total/3 { // another goes on after each step, and cleans up after every third
+	for n := range total + total/3 { // another continues after each step, and cleans up after every third
 		dieAt, goOn := n+1, true
 		if n >= total {
 			dieAt, goOn = 3*(n-total)+2, false
@@ -160,8 +160,8 @@ func TestKilledAnywhere(t *testing.T) {
 	t.Logf("%d steps", total)
 }
 
-// TestFailsOnceAnywhere: whatever single change fails is told of, by the call that made it, and the next calls do all
-// that is to be done.
+// TestFailsOnceAnywhere: a failure of any single change is returned by the call that made it, and the next calls
+// complete the work.
 func TestFailsOnceAnywhere(t *testing.T) {
 	needMounts(t)
 	host := t.TempDir()
@@ -182,7 +182,7 @@ func TestFailsOnceAnywhere(t *testing.T) {
 		})
 		told := func(err error) bool {
 			t.Helper()
-			if (failed != "") != (err != nil) { // some say no more than that something failed
+			if (failed != "") != (err != nil) { // some errors have no details
 				t.Errorf("%s: %v", failed, err)
 			}
 			return failed != ""

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// FuzzSubPath asks for any path in a volume full of links: what it gets is in the volume.
+// FuzzSubPath requests any path in a volume full of links: the result is always in the volume.
 func FuzzSubPath(f *testing.F) {
 	for _, p := range []string{
 		"a", "a/b", "in/b", "out", "out/secret", "a/../a", "loop", "up/secret", "deep/out", "deep/up/root/a", "/a", ".", "a//b", "new/x", "in/new", "..", "proc/self/root", "abs/a", "\x00", "dev",

@@ -11,8 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// setUpHostPath checks that what is on the host is what the volume says, and makes it where the
-// volume says that.
+// setUpHostPath checks that the path on the host is of the volume's type, and creates it if the type requires that.
 func (v *Volumes) setUpHostPath(source *corev1.HostPathVolumeSource) error {
 	if slices.Contains(strings.Split(source.Path, "/"), "..") {
 		return fmt.Errorf("invalid HostPath `%s`: must not contain '..'", source.Path)

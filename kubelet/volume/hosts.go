@@ -13,10 +13,10 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// containerHostsFile is where containers look for the names of hosts.
+// containerHostsFile is the path of the hosts file in containers.
 const containerHostsFile = "/etc/hosts"
 
-// hostsMount writes the pod's hosts file, if it has to be, and mounts it.
+// hostsMount writes the pod's hosts file, if necessary, and mounts it.
 func (v *Volumes) hostsMount(r kubelet.MountRequest) (cri.Mount, error) {
 	var content []byte
 	if r.Pod.Spec.HostNetwork {
@@ -30,7 +30,7 @@ func (v *Volumes) hostsMount(r kubelet.MountRequest) (cri.Mount, error) {
 	}
 	file := filepath.Join(v.podDir(r.Pod.UID), "etc-hosts")
 	mount := cri.Mount{ContainerPath: containerHostsFile, HostPath: file, SELinuxRelabel: v.options.SELinux}
-	// In place: containers that run have this very file.
+	// In place, because running containers have mounted this very file.
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, content) {
 		return mount, v.disk.Chmod(file, 0o644)
 	}
@@ -40,8 +40,7 @@ func (v *Volumes) hostsMount(r kubelet.MountRequest) (cri.Mount, error) {
 	return mount, v.disk.WriteFile(file, content, 0o644)
 }
 
-// PodHosts is the hosts file of a pod with a network of its own. Domain is empty for pods without
-// a subdomain.
+// PodHosts returns the hosts file of a pod with its own network. Domain is empty for pods without a subdomain.
 func PodHosts(ips []string, hostname, domain string, aliases []corev1.HostAlias) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Kubernetes-managed hosts file.\n" +
@@ -62,7 +61,7 @@ func PodHosts(ips []string, hostname, domain string, aliases []corev1.HostAlias)
 	return b.Bytes()
 }
 
-// NodeHosts is the hosts file of a pod that uses the node's network; node is the node's.
+// NodeHosts returns the hosts file of a pod on the node's network; node is the node's hosts file.
 func NodeHosts(node []byte, aliases []corev1.HostAlias) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Kubernetes-managed hosts file (host network).\n")

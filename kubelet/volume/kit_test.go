@@ -25,7 +25,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// server is where volumes get their content from.
+// server provides the content of volumes.
 type server struct {
 	mu      sync.Mutex
 	objects map[string]any
@@ -82,7 +82,7 @@ func (s *server) Token(_ context.Context, ns, account string, r authenticationv1
 	}, nil
 }
 
-// needMounts skips what needs root on Linux, where that is not a failure.
+// needMounts skips tests that need root on Linux, unless that counts as a failure.
 func needMounts(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS == "linux" && os.Getuid() == 0 {
@@ -94,7 +94,7 @@ func needMounts(t testing.TB) {
 	t.Skip("needs root on Linux")
 }
 
-// id is a user or group that files can be given to: this one, but for root itself where there are no others.
+// id returns n as a user or group to give files to, or root if there are no others.
 func id(t testing.TB, n int) int {
 	if fakeroot.CanChown(t) {
 		return n
@@ -102,8 +102,7 @@ func id(t testing.TB, n int) int {
 	return 0
 }
 
-// node makes volumes in a directory of its own, and checks in the end that nothing is left of
-// them, mounted or not.
+// node makes volumes in a directory of its own, and checks at the end that nothing is left of them, mounted or not.
 func node(t testing.TB, s *server, o volume.Options) (v *volume.Volumes, dir string) {
 	t.Helper()
 	dir = scratch(t)
@@ -239,7 +238,7 @@ func mounts(t testing.TB, v *volume.Volumes, r kubelet.MountRequest) map[string]
 	return byPath
 }
 
-// release gives the pod back and checks that nothing of it is left.
+// release releases the pod and checks that nothing of it is left.
 func release(t testing.TB, v *volume.Volumes, dir string, uid types.UID) {
 	t.Helper()
 	if err := v.Release(context.WithoutCancel(t.Context()), uid); err != nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kind is a kind of volume; its name is upstream's name of the plugin.
+// kind is a kind of volume, under upstream's plugin name.
 type kind string
 
 const (
@@ -71,8 +71,8 @@ func (k kind) isReadOnly() bool {
 	}
 }
 
-// checkName refuses what is not the name of one file. Validation does not let such names in; a
-// static pod was never validated by a server.
+// checkName rejects what is not the name of one file. Validation rejects such names too, but static pods are not
+// validated by a server.
 func checkName(name string) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") || len(name) > 255 {
 		return fmt.Errorf("invalid name %q", name)
@@ -92,12 +92,12 @@ func (v *Volumes) subPathTarget(uid types.UID, volume, container string, index i
 	return filepath.Join(v.podDir(uid), "volume-subpaths", volume, container, strconv.Itoa(index))
 }
 
-// readyDir tells by being there that an emptyDir is complete.
+// readyDir is a directory that exists once an emptyDir is complete.
 func (v *Volumes) readyDir(uid types.UID, name string) string {
 	return filepath.Join(v.podDir(uid), "plugins", "kubernetes.io~"+string(emptyDir), name)
 }
 
-// pathOf is where a volume is, or empty for one that is not there as a path.
+// pathOf is the path of a volume, or empty for one without a path.
 func (v *Volumes) pathOf(uid types.UID, vol *corev1.Volume) string {
 	switch k := kindOf(vol); k {
 	case hostPath:
@@ -109,7 +109,7 @@ func (v *Volumes) pathOf(uid types.UID, vol *corev1.Volume) string {
 	}
 }
 
-// containers goes over all containers of a pod, of whatever kind.
+// containers iterates over all containers of a pod, of whatever kind.
 func containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
 	return func(yield func(*corev1.Container) bool) {
 		for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -128,7 +128,7 @@ func containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
 	}
 }
 
-// usedVolumes are the names of the volumes that are mounted, or read for variables.
+// usedVolumes returns the names of the volumes that are mounted, or read for variables.
 func usedVolumes(pod *corev1.Pod) map[string]bool {
 	used := map[string]bool{}
 	for c := range containers(pod) {

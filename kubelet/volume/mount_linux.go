@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canMount reports whether the system has the mounts that this package makes.
+// canMount reports whether the system supports the mounts that this package makes.
 const canMount = true
 
-// noWait keeps an open of a pipe from waiting for its other end.
+// noWait makes opening a pipe not wait for its other end.
 const noWait = unix.O_NONBLOCK
 
-// unmountRounds is how often mounts are looked for again: more than anybody stacks on one place.
+// unmountRounds is how often to look for mounts again: more than anybody stacks on one path.
 const unmountRounds = 16
 
 // isMountPoint reports whether something is mounted at the path.
 func isMountPoint(path string) (bool, error) { return mountinfo.Mounted(path) }
 
-// mount mounts a file system that is of nothing, such as tmpfs.
+// mount mounts a file system without a device, such as tmpfs.
 func mount(kind, dir, options string) error {
-	if kind == "tmpfs" { // not to be written to swap, where the kernel can do that
+	if kind == "tmpfs" { // not swapped out, if the kernel supports that
 		with := strings.TrimPrefix(options+",noswap", ",")
 		err := unix.Mount(kind, dir, kind, 0, with)
 		if !errors.Is(err, unix.EINVAL) {
@@ -44,13 +44,13 @@ func wrap(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-// bindMount shows an open file or directory at the target, which is there and of the same sort.
+// bindMount mounts an open file or directory at the target, which exists and is of the same type.
 func bindMount(file *os.File, target string) error {
 	source := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
 	return wrap("bind", target, unix.Mount(source, target, "", unix.MS_BIND, ""))
 }
 
-// unmountBelow unmounts all that is mounted below the directory. Afterwards nothing is.
+// unmountBelow unmounts everything below the directory.
 func (v *Volumes) unmountBelow(dir string) error {
 	at, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func (v *Volumes) unmountBelow(dir string) error {
 		if len(points) == 0 {
 			return nil
 		}
-		slices.Reverse(points) // the latest first: it may be a mount of what is in an earlier one
+		slices.Reverse(points) // the latest first, which may be inside an earlier one
 		for _, p := range points {
 			if isWithin(p, points) {
 				continue
@@ -84,13 +84,12 @@ func (v *Volumes) unmountBelow(dir string) error {
 	return fmt.Errorf("still mounted after %d rounds", unmountRounds)
 }
 
-// isWithin reports whether a path is below another of the list.
+// isWithin reports whether a path is below another in the list.
 func isWithin(path string, list []string) bool {
 	return slices.ContainsFunc(list, func(o string) bool { return strings.HasPrefix(path, o+"/") })
 }
 
-// unmount takes away what is mounted at the path, with all that is mounted below it. What others
-// see of these mounts elsewhere stays.
+// unmount removes the mount at the path, and all mounts below it, without affecting their copies elsewhere.
 func (v *Volumes) unmount(path string) error {
 	if v.disk.Step != nil {
 		if err := v.disk.Step("unmount", path); err != nil {
@@ -100,7 +99,7 @@ func (v *Volumes) unmount(path string) error {
 	err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
 	switch {
 	case err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT):
-		return nil // or it was not mounted any more
+		return nil // or no longer mounted
 	case !errors.Is(err, unix.EBUSY):
 		return wrap("unmount", path, err)
 	}
@@ -111,8 +110,8 @@ func (v *Volumes) unmount(path string) error {
 	if len(below) <= 1 {
 		v.log.Warn("a mount is in use by a process on the node, it goes when that ends", "path", path)
 	}
-	// A bind mount of a shared mount is its peer: without this, what is mounted below would be
-	// unmounted there, too, which may be the host.
+	// A bind mount of a shared mount is its peer: without this, the mounts below would be unmounted there too, possibly
+	// on the host.
 	if err := unix.Mount("", path, "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return wrap("make private", path, err)
 	}

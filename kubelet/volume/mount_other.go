@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Elsewhere nothing is mounted: volumes are directories, so that the package can be used in tests.
+// On other systems nothing is mounted: volumes are plain directories, so that tests can use the package.
 const (
 	canMount = false
 	noWait   = 0
@@ -24,7 +24,7 @@ func bindMount(*os.File, string) error       { return errNoMounts }
 func (v *Volumes) unmountBelow(string) error { return nil }
 func (v *Volumes) unmount(string) error      { return nil }
 
-// openSubPath opens a path in a volume, making it as a directory where there is nothing.
+// openSubPath opens a path in a volume, creating a directory if it does not exist.
 func (v *Volumes) openSubPath(root, subPath string) (*os.File, error) {
 	base, err := os.OpenRoot(root)
 	if err != nil {

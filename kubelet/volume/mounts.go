@@ -18,8 +18,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/environment/expansion"
 )
 
-// Mounts implements kubelet.Volumes. An image volume's Image is the reference in the pod: the
-// caller pulls it and may replace it by what the pull returned.
+// Mounts implements kubelet.Volumes. The Image of an image volume is the reference in the pod; the caller pulls it and
+// may replace the reference with that of the pulled image.
 func (v *Volumes) Mounts(ctx context.Context, r kubelet.MountRequest) ([]cri.Mount, error) {
 	for _, name := range []string{string(r.Pod.UID), r.Container.Name} {
 		if err := checkName(name); err != nil {
@@ -56,7 +56,7 @@ func (v *Volumes) Mounts(ctx context.Context, r kubelet.MountRequest) ([]cri.Mou
 	return append(mounts, mount), nil
 }
 
-// mountOf is what one mount of a container comes to.
+// mountOf returns the mount for one of a container's volume mounts.
 func (v *Volumes) mountOf(r kubelet.MountRequest, index int, m *corev1.VolumeMount) (cri.Mount, error) {
 	at := slices.IndexFunc(r.Pod.Spec.Volumes, func(vol corev1.Volume) bool { return vol.Name == m.Name })
 	if at < 0 {
@@ -95,7 +95,7 @@ func (v *Volumes) mountOf(r kubelet.MountRequest, index int, m *corev1.VolumeMou
 	return out, err
 }
 
-// absolute is where a relative path of a mount is in a container.
+// absolute makes the path of a mount in a container absolute.
 func absolute(p string) string {
 	if path.IsAbs(p) {
 		return p
@@ -103,7 +103,7 @@ func absolute(p string) string {
 	return path.Join("/", p)
 }
 
-// subPathOf is the path in the volume that a mount shows; empty is all of it.
+// subPathOf is the path in the volume that is mounted; empty is all of it.
 func subPathOf(m *corev1.VolumeMount, env []cri.EnvVar) (string, error) {
 	p := m.SubPath
 	if m.SubPathExpr != "" {
@@ -127,7 +127,7 @@ func subPathOf(m *corev1.VolumeMount, env []cri.EnvVar) (string, error) {
 	return p, nil
 }
 
-// expandStrictly expands variables all of which must have values.
+// expandStrictly expands variables, all of which must have values.
 func expandStrictly(expression string, env []cri.EnvVar) (string, error) {
 	values := make(map[string]string, len(env))
 	for _, e := range env {
@@ -159,8 +159,7 @@ func propagation(mode *corev1.MountPropagationMode) (cri.MountPropagation, error
 	}
 }
 
-// recursiveReadOnly decides whether a mount is read-only with all below it, where the runtime can
-// do that.
+// recursiveReadOnly decides whether a mount is recursively read-only, given whether the runtime supports that.
 func recursiveReadOnly(m *corev1.VolumeMount, possible bool) (bool, error) {
 	if m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
 		return false, nil
@@ -185,9 +184,8 @@ func recursiveReadOnly(m *corev1.VolumeMount, possible bool) (bool, error) {
 	}
 }
 
-// holdSubPath returns a path on the host that shows the sub-path of the volume at root and cannot
-// be made to show anything else. What is not there is made as a directory. Callers learn no more
-// than that it failed: details could tell of the host.
+// holdSubPath returns a path on the host that is pinned to the sub-path of the volume at root. A missing sub-path is
+// created as a directory. Errors contain no details, which could reveal something about the host.
 func (v *Volumes) holdSubPath(r kubelet.MountRequest, index int, root, subPath string) (string, error) {
 	name := r.Container.VolumeMounts[index].Name
 	file, err := v.openSubPath(root, subPath)
@@ -211,10 +209,10 @@ func (v *Volumes) holdSubPath(r kubelet.MountRequest, index int, root, subPath s
 	return target, nil
 }
 
-// errMaking: a sub-path was not there and could not be made.
+// errMaking means that a missing sub-path could not be created.
 var errMaking = errors.New("making the directory failed")
 
-// bind mounts the open file or directory at the target, unless it is there already.
+// bind mounts the open file or directory at the target, unless it is already mounted there.
 func (v *Volumes) bind(file *os.File, target string) error {
 	info, err := file.Stat()
 	if err != nil {

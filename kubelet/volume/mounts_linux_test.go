@@ -47,7 +47,7 @@ func TestEmptyDir(t *testing.T) {
 			t.Errorf("%s is not as its pod left it", at)
 		}
 	}
-	detach(got["/memory"].HostPath) // the node was started anew
+	detach(got["/memory"].HostPath) // the node was rebooted
 	prepare(t, v, p)
 	if on := mountsBelow(t, dir); len(on) != 1 || mode(t, got["/memory"].HostPath).Perm() != 0o777 {
 		t.Errorf("memory is not back: %v", on)
@@ -229,7 +229,7 @@ func TestSubPathExpr(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// TestSubPathOutlivesTheVolumesTricks: what a container has as a sub-path stays what it was.
+// TestSubPathOutlivesTheVolumesTricks: a container's sub-path keeps pointing to the same file.
 func TestSubPathOutlivesTheVolumesTricks(t *testing.T) {
 	needMounts(t)
 	v, dir := node(t, newServer(config("c", "key", "one")), volume.Options{})
@@ -263,7 +263,7 @@ func TestSubPathOutlivesTheVolumesTricks(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, "a file", inside, "dir")
-	got = mounts(t, v, request(p)) // another sort
+	got = mounts(t, v, request(p)) // another type
 	if read(t, got["/e"].HostPath) != "a file" {
 		t.Error("a directory did not become a file")
 	}
@@ -273,7 +273,7 @@ func TestSubPathOutlivesTheVolumesTricks(t *testing.T) {
 	}
 }
 
-// TestSubPathRace lets a container exchange a directory for a link to the host all the time.
+// TestSubPathRace has a container constantly exchange a directory for a link to the host.
 func TestSubPathRace(t *testing.T) {
 	needMounts(t)
 	v, dir := node(t, nil, volume.Options{Logger: quiet()})
@@ -378,7 +378,7 @@ func TestHugePages(t *testing.T) {
 	}
 }
 
-// TestGroups: all files of a volume are the group's to read, and stay what they are otherwise.
+// TestGroups: the group can read all files of a volume, which are otherwise unchanged.
 func TestGroups(t *testing.T) {
 	needMounts(t)
 	v, dir := node(t, newServer(config("c", "a", "1", "b", "2")), volume.Options{})
@@ -400,7 +400,7 @@ func TestGroups(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// TestContentThatRunsTogether: two contents are different ones although their names and values are the same in a row.
+// TestContentThatRunsTogether: two contents differ even if their concatenated names and values are equal.
 func TestContentThatRunsTogether(t *testing.T) {
 	s := newServer(config("c", "a", "bc"))
 	v, dir := node(t, s, volume.Options{Rootless: true})

@@ -104,7 +104,7 @@ func TestHostsFile(t *testing.T) {
 		host    bool
 		aliases []corev1.HostAlias
 		mounted string
-		want    string // empty is no file
+		want    string // empty means no file
 	}{
 		"plain":   {ips: []string{"10.0.0.5"}, want: managed + "10.0.0.5\tweb\n"},
 		"domain":  {ips: []string{"10.0.0.5", "fd00::5"}, domain: "sub.ns.svc.x", want: managed + "10.0.0.5\tweb.sub.ns.svc.x\tweb\nfd00::5\tweb.sub.ns.svc.x\tweb\n"},
@@ -346,7 +346,7 @@ func TestOpen(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// TestRootless: without mounts a sub-path is the path itself, which was checked.
+// TestRootless: without mounts, a sub-path is the checked path itself.
 func TestRootless(t *testing.T) {
 	v, dir := node(t, newServer(rootCA()), volume.Options{Rootless: true})
 	host := write(t, "secret", t.TempDir(), "file")

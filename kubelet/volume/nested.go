@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// makeNested makes the directories in a volume on which containers mount other volumes: the
-// runtime could not, where the volume is read-only.
+// makeNested creates the directories in a volume on which containers mount other volumes: the runtime could not do so
+// in a read-only volume.
 func (v *Volumes) makeNested(pod *corev1.Pod, volume, dir string) error {
 	points, err := nestedMountPoints(pod, volume)
 	if err != nil {
@@ -25,8 +25,8 @@ func (v *Volumes) makeNested(pod *corev1.Pod, volume, dir string) error {
 	return nil
 }
 
-// nestedMountPoints are the paths in a volume, relative to it, where containers mount others,
-// without those that are within one of the others.
+// nestedMountPoints returns the paths in a volume, relative to it, where containers mount other volumes, without those
+// inside another such path.
 func nestedMountPoints(pod *corev1.Pod, volume string) ([]string, error) {
 	var points []string
 	for c := range containers(pod) {
@@ -49,7 +49,7 @@ func nestedMountPoints(pod *corev1.Pod, volume string) ([]string, error) {
 	return points, nil
 }
 
-// below are the paths under dir, relative to it, without those under another of them.
+// below returns the paths under dir, relative to it, without those under another of them.
 func below(dir string, all []string) []string {
 	var out, outer []string
 	for _, p := range all {

@@ -14,7 +14,7 @@ func fsGroup(pod *corev1.Pod) *int64 {
 	return pod.Spec.SecurityContext.FSGroup
 }
 
-// fsUser is whom all containers of the pod run as, or nil when they differ or it is not known.
+// fsUser is the user that all containers of the pod run as, or nil if they differ or it is unknown.
 func fsUser(pod *corev1.Pod) *int64 {
 	var user *int64
 	for c := range containers(pod) {
@@ -33,8 +33,8 @@ func fsUser(pod *corev1.Pod) *int64 {
 	return user
 }
 
-// own gives a volume and all that is in it to the pod's group, if it has one. What is made in it
-// later belongs to the group, too.
+// own changes the group of a volume and everything in it to the pod's, if it has one. Files created in it later belong
+// to the group too.
 func (v *Volumes) own(dir string, pod *corev1.Pod, readOnly bool) error {
 	group := fsGroup(pod)
 	if group == nil || v.options.Rootless {
@@ -44,7 +44,7 @@ func (v *Volumes) own(dir string, pod *corev1.Pod, readOnly bool) error {
 		if err != nil {
 			return err
 		}
-		info, err := d.Info() // before the change of the group, which takes bits away
+		info, err := d.Info() // before the group is changed, which clears bits
 		if err != nil {
 			return err
 		}

@@ -19,10 +19,10 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume/atomic"
 )
 
-// defaultFileMode is of files whose volume does not say.
+// defaultFileMode is the mode of files whose volume sets none.
 const defaultFileMode int32 = 0o644
 
-// payload are the files of a volume by their paths.
+// payload holds the files of a volume by their paths.
 type payload map[string]atomic.File
 
 // collector gathers the files of one volume.
@@ -34,7 +34,7 @@ type collector struct {
 	files payload
 }
 
-// project brings a volume up to date whose files come from elsewhere.
+// project updates a volume whose files come from other sources.
 func (v *Volumes) project(ctx context.Context, p *podState, pod *corev1.Pod, vol *corev1.Volume) error {
 	c := collector{v: v, pod: pod, state: p, mode: defaultFileMode, files: payload{}}
 	if err := c.collect(ctx, vol); err != nil {
@@ -49,7 +49,7 @@ func (v *Volumes) project(ctx context.Context, p *podState, pod *corev1.Pod, vol
 	if err := v.makeDir(dir); err != nil {
 		return err
 	}
-	if k != configMap { // secrets and the like are never on disk
+	if k != configMap { // secrets and the like are never written to disk
 		if err := v.mountMemory(dir, v.memorySize(pod, nil)); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (v *Volumes) project(ctx context.Context, p *podState, pod *corev1.Pod, vol
 	return nil
 }
 
-// fingerprint tells payloads apart within this process.
+// fingerprint identifies a payload within this process.
 func (p payload) fingerprint(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -79,7 +79,7 @@ func (p payload) fingerprint(seed maphash.Seed) uint64 {
 		_, _ = h.WriteString(name)
 		_, _ = h.Write(f.Data)
 	}
-	return h.Sum64() | 1 // never that of a volume which was not written
+	return h.Sum64() | 1 // never 0, which stands for not written
 }
 
 func (c *collector) collect(ctx context.Context, vol *corev1.Volume) error {
@@ -107,7 +107,7 @@ func (c *collector) collect(ctx context.Context, vol *corev1.Volume) error {
 	}
 }
 
-// aggregate joins errors as upstream does: one for itself, several in brackets.
+// aggregate joins errors like upstream: one as it is, several in brackets.
 func aggregate(list []error) error {
 	list = slices.DeleteFunc(list, func(err error) bool { return err == nil })
 	switch len(list) {
@@ -154,8 +154,8 @@ func (c *collector) add(p string, data []byte, mode int32) {
 	c.files[p] = atomic.File{Data: data, Mode: fileMode(mode)}
 }
 
-// addPrivate adds what only the pod's user is to read: with an owner or group it needs no mode
-// that lets everybody.
+// addPrivate adds a file that only the pod's user should read: with an owner or group it need not be readable by
+// everybody.
 func (c *collector) addPrivate(p string, data []byte) {
 	f := atomic.File{Data: data, Mode: fileMode(c.mode)}
 	user := fsUser(c.pod)
@@ -168,7 +168,7 @@ func (c *collector) addPrivate(p string, data []byte) {
 	c.files[p] = f
 }
 
-// fileMode turns the bits of a mode in the API into Go's.
+// fileMode converts a mode in the API to Go's.
 func fileMode(mode int32) fs.FileMode {
 	out := fs.FileMode(mode) & fs.ModePerm
 	if mode&0o1000 != 0 {
@@ -203,14 +203,14 @@ func (c *collector) addSource(ctx context.Context, volume string, index int, s *
 	}
 }
 
-// items are what a reference to a configmap or secret asks of its keys.
+// items says which keys a reference to a config map or secret selects.
 type items struct {
 	list     []corev1.KeyToPath
 	optional bool
-	missing  string // begins the message about a key that is not there
+	missing  string // the start of the message about a missing key
 }
 
-// pick adds the keys of an object that are asked for.
+// pick adds the selected keys of an object.
 func (c *collector) pick(data map[string][]byte, want items) error {
 	if len(want.list) == 0 {
 		for k, d := range data {

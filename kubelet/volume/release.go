@@ -37,9 +37,9 @@ func (v *Volumes) Release(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// Orphans lists the pods that something is left of but that live does not report: those that
-// ended while no kubelet ran. They can be released. Live is asked about what is there already, so
-// that a pod is never listed which it reports before the pod is prepared.
+// Orphans lists the pods that have left something behind and for which live returns false: they ended while no kubelet
+// was running, and can be released. Live is called after the directory is read, so a pod that it reports before
+// preparing it is never listed.
 func (v *Volumes) Orphans(live func(types.UID) bool) ([]types.UID, error) {
 	entries, err := os.ReadDir(v.podsDir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,6 +57,6 @@ func (v *Volumes) Orphans(live func(types.UID) bool) ([]types.UID, error) {
 	return uids, nil
 }
 
-// RemoveAll removes a directory with all that is in it, as os.RemoveAll does, but stops with an
-// error where something is mounted, and leaves what is mounted alone.
+// RemoveAll removes a directory with everything in it, like os.RemoveAll, but stops with an error at a mount point, and
+// does not touch the mounted file system.
 func RemoveAll(dir string) error { return disk.Disk{}.RemoveTree(dir) }

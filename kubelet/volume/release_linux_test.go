@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// TestReleaseTouchesNothingOfOthers has mounts of all sorts in a pod's directory, of which none
-// may lose data or go away elsewhere.
+// TestReleaseTouchesNothingOfOthers has mounts of all sorts in a pod's directory, none of which may lose data or be
+// unmounted elsewhere.
 func TestReleaseTouchesNothingOfOthers(t *testing.T) {
 	needMounts(t)
 	v, dir := node(t, newServer(rootCA()), volume.Options{})
@@ -43,7 +43,7 @@ func TestReleaseTouchesNothingOfOthers(t *testing.T) {
 	p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "h", MountPath: "/sub", SubPath: "sub"})
 	prepare(t, v, p)
 	got := mounts(t, v, request(p))
-	// The container, whose mounts spread to the host, mounts in all of them.
+	// The container, whose mounts propagate to the host, mounts in all of them.
 	for _, at := range []string{"/e", "/m", "/sub"} {
 		in := filepath.Join(got[at].HostPath, "mounted")
 		if err := os.Mkdir(in, 0o755); err != nil {
@@ -94,7 +94,7 @@ func TestReleaseStopsBeforeMounts(t *testing.T) {
 	if err := os.Mkdir(in, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Mounted after the others were taken away.
+	// Mounted after the others were unmounted.
 	v.SetStep(func(op, path string) error {
 		if op == "unlink" && path == filepath.Join(dir, "pods/uid-1") {
 			return unix.Mount(host, in, "", unix.MS_BIND, "")
@@ -162,7 +162,7 @@ func entries(t *testing.T, dir string) int {
 	return len(list)
 }
 
-// TestTakenAway: volumes that somebody unmounted or deleted are made again.
+// TestTakenAway: volumes that were unmounted or deleted are created again.
 func TestTakenAway(t *testing.T) {
 	needMounts(t)
 	v, dir := node(t, newServer(rootCA(), config("c", "a", "1")), volume.Options{})
@@ -186,7 +186,7 @@ func TestTakenAway(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
-// TestManyPods goes through the lives of many pods at once.
+// TestManyPods goes through the lives of many pods concurrently.
 func TestManyPods(t *testing.T) {
 	needMounts(t)
 	v, dir := node(t, newServer(rootCA(), config("c", "a", "1")), volume.Options{})

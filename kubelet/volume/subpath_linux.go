@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resolveTries is how often a path is resolved again that somebody renames at the same time.
+// resolveTries is how often to resolve a path again that is being renamed concurrently.
 const resolveTries = 64
 
-// openSubPath opens a path in a volume, making it as a directory with the volume's mode where
-// there is nothing. Links are followed, but none that leads out of the volume; the file that is
-// returned is in it whatever happens to the path later.
+// openSubPath opens a path in a volume, creating a directory with the volume's mode if it does not exist. Links are
+// followed, but not out of the volume; the returned file stays in the volume whatever happens to the path later.
 func (v *Volumes) openSubPath(root, subPath string) (*os.File, error) {
 	base, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -34,7 +33,7 @@ func (v *Volumes) openSubPath(root, subPath string) (*os.File, error) {
 	return openBeneath(base, subPath, unix.O_PATH)
 }
 
-// openBeneath opens a path relative to a directory without ever leaving that.
+// openBeneath opens a path relative to a directory without ever leaving the directory.
 func openBeneath(base *os.File, name string, flags uint64) (*os.File, error) {
 	return openAt(base, name, unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_BENEATH})
 }
@@ -56,7 +55,7 @@ func openAt(base *os.File, name string, how unix.OpenHow) (*os.File, error) {
 	return nil, wrap("open", filepath.Join(base.Name(), name), err)
 }
 
-// makeSubPath makes the directories of a path that are missing, with the mode of the base.
+// makeSubPath creates the missing directories of a path, with the mode of the base.
 func (v *Volumes) makeSubPath(base *os.File, subPath string) error {
 	info, err := base.Stat()
 	if err != nil {
@@ -69,7 +68,7 @@ func (v *Volumes) makeSubPath(base *os.File, subPath string) error {
 		return err
 	}
 	for i := range parts {
-		// From the base each time: a link in the middle may be relative to any level above it.
+		// Open from the base each time: a link on the way may be relative to any level above it.
 		next, err := openBeneath(base, path.Join(parts[:i+1]...), unix.O_PATH|unix.O_DIRECTORY)
 		if errors.Is(err, fs.ErrNotExist) {
 			next, err = v.makeIn(at, parts[i], mode)
@@ -84,7 +83,7 @@ func (v *Volumes) makeSubPath(base *os.File, subPath string) error {
 	return nil
 }
 
-// makeIn makes one directory in another and opens it.
+// makeIn creates a directory in another and opens it.
 func (v *Volumes) makeIn(dir *os.File, name string, mode fs.FileMode) (*os.File, error) {
 	at := filepath.Join(dir.Name(), name)
 	if v.disk.Step != nil {
@@ -106,9 +105,9 @@ func (v *Volumes) makeIn(dir *os.File, name string, mode fs.FileMode) (*os.File,
 	return made, nil
 }
 
-// openInRoot opens a regular file in a volume for reading. Links are resolved as if the volume were
-// the whole file system, so that the file is always in it. Nothing else is opened: that could
-// wait, and devices can do things when they are opened.
+// openInRoot opens a regular file in a volume for reading. Links are resolved as if the volume were the whole file
+// system, so the file is always in it. Other types of files are not opened: that could block, and opening a device can
+// have side effects.
 func openInRoot(root, name string) (*os.File, error) {
 	base, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {

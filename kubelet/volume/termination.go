@@ -18,26 +18,26 @@ import (
 
 const (
 	defaultMessagePath = "/dev/termination-log"
-	// messagesKept is how many files of a container's instances are kept, with a message and
-	// without: more than a runtime keeps instances of it.
+	// messagesKept is how many message files of a container are kept, of those with a message and of those without:
+	// more than a runtime keeps instances.
 	messagesKept = 10
-	// messageLength is how much of a message file is told, from its end.
+	// messageLength is how much of a message file is reported, from its end.
 	messageLength = 4096
 )
 
-// How much of the end of its log stands in for the message of a container that left none.
+// How much of a container's log, from its end, replaces a missing message.
 const (
 	MessageLogBytes = 2048
 	MessageLogLines = 80
 )
 
-// Annotations by which a kubelet marks its containers.
+// Annotations that a kubelet sets on its containers.
 const (
 	annotationMessagePath   = "io.kubernetes.container.terminationMessagePath"
 	annotationMessagePolicy = "io.kubernetes.container.terminationMessagePolicy"
 )
 
-// messageMount makes a new file for the message of a new instance of the container.
+// messageMount creates a new file for the message of a new instance of the container.
 func (v *Volumes) messageMount(pod *corev1.Pod, c *corev1.Container) (cri.Mount, error) {
 	dir := filepath.Join(v.podDir(pod.UID), "containers", c.Name)
 	if err := v.disk.MkdirAll(dir, dirMode); err != nil {
@@ -56,8 +56,8 @@ func (v *Volumes) messageMount(pod *corev1.Pod, c *corev1.Container) (cri.Mount,
 	}, nil
 }
 
-// pruneMessages removes the files of instances that are long gone. Those that have a message are
-// counted for themselves: attempts that fail leave empty files, however many.
+// pruneMessages removes the files of instances that are long gone. Files with a message are counted separately: failed
+// attempts leave any number of empty files.
 func (v *Volumes) pruneMessages(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) < messagesKept {
@@ -83,11 +83,10 @@ func (v *Volumes) pruneMessages(dir string) error {
 	return nil
 }
 
-// TerminationMessage is the message of a container that has exited: what the runtime says of its
-// end, and after that what it said itself, in the file of its message or, where that is empty, its
-// policy asks for it and it failed, at the end of its log. The function tail reads the log at a
-// path on the host, at most MessageLogLines lines and MessageLogBytes bytes from its end; nil is a
-// node without logs.
+// TerminationMessage returns the message of a container that has exited: the runtime's message, followed by the
+// container's own, which is in its message file or, if that is empty, the container failed and its policy says so, at
+// the end of its log. The function tail reads the log at a path on the host, at most MessageLogLines lines and
+// MessageLogBytes bytes from its end; nil means that the node has no logs.
 func TerminationMessage(status cri.ContainerStatus, tail func(path string) (string, error)) string {
 	said := lastWords(status, tail)
 	if status.Message != "" && said != "" {
@@ -96,7 +95,7 @@ func TerminationMessage(status cri.ContainerStatus, tail func(path string) (stri
 	return status.Message + said
 }
 
-// lastWords are what the container said itself.
+// lastWords returns the container's own message.
 func lastWords(status cri.ContainerStatus, tail func(path string) (string, error)) string {
 	if status.State != cri.ContainerExited {
 		return ""
@@ -114,8 +113,8 @@ func lastWords(status cri.ContainerStatus, tail func(path string) (string, error
 	return text
 }
 
-// readMessage reads the file that the container had as its message; empty when it had none. The
-// file is the container's: it may be anything.
+// readMessage reads the container's message file; empty if it had none. The container controls the file, so it may be
+// of any type.
 func readMessage(status cri.ContainerStatus) string {
 	at := status.Annotations[annotationMessagePath]
 	if at == "" {
@@ -136,7 +135,7 @@ func readMessage(status cri.ContainerStatus) string {
 	return text
 }
 
-// readEnd returns at most so many bytes from the end of a regular file.
+// readEnd returns at most the given number of bytes from the end of a regular file.
 func readEnd(path string, most int64) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil {

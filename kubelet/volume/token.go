@@ -13,29 +13,29 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// maxTokenAge is after how long a token is replaced that is good for longer.
+// maxTokenAge is the age at which a token is replaced although it is valid for longer.
 const maxTokenAge = 24 * time.Hour
 
-// tokenRetry is how soon a token is asked for again when that failed and the old one is still good.
+// tokenRetry is how soon to request a token again after a failure, while the old one is still valid.
 const tokenRetry = 30 * time.Second
 
-// defaultTokenLife is how long a token is good for, in seconds, when the pod does not say.
+// defaultTokenLife is the default lifetime of a token in seconds.
 const defaultTokenLife int64 = 3600
 
-// tokenKey names a token of a pod: the volume and which of its sources.
+// tokenKey identifies a token of a pod by its volume and source.
 type tokenKey struct {
 	volume string
 	source int
 }
 
-// token is a token with the moments when to ask for the next and when it is worth nothing.
+// token is a token with the times at which to request the next one and at which it expires.
 type token struct {
 	value            string
 	refresh, expires time.Time
 }
 
-// addToken adds a token of the pod's service account: the one there is while it is fresh. When no
-// new one can be had an old one is used as long as it is good.
+// addToken adds a token of the pod's service account: the current one while it is fresh. If no new one can be obtained,
+// the old one is used as long as it is valid.
 func (c *collector) addToken(ctx context.Context, key tokenKey, s *corev1.ServiceAccountTokenProjection) error {
 	t, ok := c.state.tokens[key]
 	if !ok || !time.Now().Before(t.refresh) {
@@ -49,7 +49,7 @@ func (c *collector) addToken(ctx context.Context, key tokenKey, s *corev1.Servic
 		case !time.Now().Before(t.expires):
 			return fmt.Errorf("token of service account %s/%s expired and refresh failed: %w", c.pod.Namespace, c.pod.Spec.ServiceAccountName, err)
 		default:
-			c.v.log.Warn("refreshing a token failed, the old one stays", "pod", c.pod.Namespace+"/"+c.pod.Name, "error", err)
+			c.v.log.Warn("refreshing a token failed; the old one stays in use", "pod", c.pod.Namespace+"/"+c.pod.Name, "error", err)
 			t.refresh = time.Now().Add(min(tokenRetry, time.Until(t.expires)))
 			c.state.tokens[key] = t
 		}
@@ -84,14 +84,13 @@ func (v *Volumes) requestToken(ctx context.Context, pod *corev1.Pod, s *corev1.S
 	return newToken(status), nil
 }
 
-// newToken plans a token's replacement: after 80 % of the life that it really has, or a day if that
-// is sooner.
+// newToken schedules a token's replacement: after 80 % of its actual lifetime, or after a day if that is sooner.
 func newToken(status authenticationv1.TokenRequestStatus) token {
 	expires := status.ExpirationTimestamp.Time
 	return token{value: status.Token, expires: expires, refresh: time.Now().Add(min(time.Until(expires)*8/10, maxTokenAge))}
 }
 
-// TokensOf makes the Tokens of an API server.
+// TokensOf returns Tokens that request them from an API server.
 func TokensOf(c client.Creator) Tokens { return serverTokens{c} }
 
 type serverTokens struct{ client client.Creator }

@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// TestTokensOf is what goes over the wire for a token.
+// TestTokensOf checks the request for a token.
 func TestTokensOf(t *testing.T) {
 	expires := metav1.NewTime(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,15 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// TrustBundles reads what clients of some server trust.
+// TrustBundles reads cluster trust bundles.
 type TrustBundles interface {
-	// TrustBundles returns all there are. They are shared and only read.
+	// TrustBundles returns all bundles. They are shared and only read.
 	TrustBundles(ctx context.Context) ([]*certificatesv1.ClusterTrustBundle, error)
 }
 
 var errNoTrust = errors.New("ClusterTrustBundle projection is not supported: there is no source of them")
 
-// addTrust adds the trust anchors of a bundle, or of those of a signer.
+// addTrust adds the trust anchors of one bundle, or of all bundles of a signer.
 func (c *collector) addTrust(ctx context.Context, s *corev1.ClusterTrustBundleProjection) error {
 	if c.v.in.Trust == nil {
 		return errNoTrust
@@ -66,7 +66,7 @@ func chooseBundles(all []*certificatesv1.ClusterTrustBundle, s *corev1.ClusterTr
 	return chosen, nil
 }
 
-// anchors are the certificates of the bundles, each once, in an order of their own.
+// anchors returns the certificates of the bundles, each once, in an order that depends only on them.
 func anchors(bundles []*certificatesv1.ClusterTrustBundle) []byte {
 	found := map[string]bool{}
 	for _, b := range bundles {

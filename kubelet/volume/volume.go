@@ -19,49 +19,48 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume/internal/disk"
 )
 
-// ErrUnsupported: the volume is of a kind that this package does not make.
+// ErrUnsupported means that the package does not support the kind of volume.
 var ErrUnsupported = errors.New("not supported")
 
-// Objects reads what volumes are filled with. What is not there is an error by which
-// apierrors.IsNotFound is true. Objects are shared and only read.
+// Objects reads the objects that volumes refer to. For a missing object, apierrors.IsNotFound reports true for the
+// error. The objects are shared and only read.
 type Objects interface {
-	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
-	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) // reads a config map
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)       // reads a secret
 }
 
-// Tokens makes tokens of service accounts.
+// Tokens issues service account tokens.
 type Tokens interface {
-	// Token returns a new token of a service account as the request has it.
+	// Token returns a new token of a service account according to the request.
 	Token(ctx context.Context, namespace, account string, request authenticationv1.TokenRequestSpec) (authenticationv1.TokenRequestStatus, error)
 }
 
-// Sources are where the content of volumes comes from. Volumes for which theirs is nil fail.
+// Sources are where the content of volumes comes from. Volumes that need a nil source fail.
 type Sources struct {
 	Objects Objects
 	Tokens  Tokens
-	Trust   TrustBundles
+	Trust   TrustBundles // nil rejects projections of them
 }
 
-// Options of New. The zero value is ready to use, as root on Linux.
+// Options configures New. The zero value is ready to use as root on Linux.
 type Options struct {
-	// Allocatable returns what the node has for pods now: the limits of containers without any, in
-	// downward API volumes, and of memory volumes. Nil is none.
+	// Allocatable returns what the node currently has for pods. It provides the limits of containers without any in
+	// downward API volumes, and of memory volumes. Nil means none.
 	Allocatable func() corev1.ResourceList
-	// Rootless does without mounts and owners, as a process must that is not root: volumes
-	// in memory are on disk, and sub-paths are only checked when a container is made.
+	// Rootless avoids mounts and changes of owner, for a process that is not root: volumes in memory are on disk, and
+	// sub-paths are checked only when a container is created.
 	Rootless bool
-	// RecursiveReadOnly reports whether the runtime can make mounts read-only with all below them
-	// for a pod; nil is no.
+	// RecursiveReadOnly reports whether the runtime supports recursively read-only mounts for a pod; nil means no.
 	RecursiveReadOnly func(*corev1.Pod) bool
-	// SELinux lets the runtime relabel what is the pods' own.
+	// SELinux lets the runtime relabel volumes that belong to pods.
 	SELinux bool
-	// HostsFile is the node's; empty is /etc/hosts.
+	// HostsFile is the node's hosts file; empty is /etc/hosts.
 	HostsFile string
-	// Logger is told what callers are not; nil discards.
+	// Logger records details that errors leave out; nil discards them.
 	Logger *slog.Logger
 }
 
-// Volumes keeps the volumes of a node's pods. Make one with New.
+// Volumes manages the volumes of a node's pods. Make one with New.
 type Volumes struct {
 	dir     string
 	in      Sources
@@ -76,8 +75,8 @@ type Volumes struct {
 
 var _ kubelet.Volumes = (*Volumes)(nil)
 
-// New makes a Volumes that keeps everything below the directory, upstream's /var/lib/kubelet,
-// which need not be there yet. It does not touch the file system.
+// New makes a Volumes that keeps everything below the directory, upstream's /var/lib/kubelet, which need not exist yet.
+// It does not touch the file system.
 func New(dir string, in Sources, o Options) (*Volumes, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("the directory of volumes must be absolute, not %q", dir)
@@ -94,18 +93,17 @@ func New(dir string, in Sources, o Options) (*Volumes, error) {
 	}, nil
 }
 
-// podState is what is remembered of a pod so that a pass over it is quick. All of it can be found
-// out again.
+// podState is what is cached for a pod so that a sync is quick. All of it can be recomputed.
 type podState struct {
 	mu sync.Mutex
-	// users counts who holds or waits for it, kept by Volumes.mu.
+	// users counts the calls that hold or wait for it; guarded by Volumes.mu.
 	users int
-	// written are the fingerprints of what volumes were filled with.
+	// written holds the fingerprints of the volumes' content.
 	written map[string]uint64
 	tokens  map[tokenKey]token
 }
 
-// lock returns the state of a pod, for the caller alone until it calls unlock.
+// lock returns the state of a pod for exclusive use by the caller until it calls unlock.
 func (v *Volumes) lock(uid types.UID) (p *podState, unlock func()) {
 	v.mu.Lock()
 	p = v.pods[uid]
@@ -127,20 +125,20 @@ func (v *Volumes) lock(uid types.UID) (p *podState, unlock func()) {
 	}
 }
 
-// SetUpError says why one volume is not ready, in the words of upstream's FailedMount events.
+// SetUpError says why a volume is not ready, in the words of upstream's FailedMount events.
 type SetUpError struct {
-	Volume string
-	Err    error
+	Volume string // its name in the pod
+	Err    error  // why it is not ready
 }
 
 func (e *SetUpError) Error() string {
 	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns Err.
 func (e *SetUpError) Unwrap() error { return e.Err }
 
-// Failures lists the volumes that an error of Prepare is about.
+// Failures lists the failed volumes in an error of Prepare.
 func Failures(err error) []*SetUpError {
 	var one *SetUpError
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -156,7 +154,7 @@ func Failures(err error) []*SetUpError {
 	return nil
 }
 
-// Prepare implements kubelet.Volumes. Volumes that no container mounts are left out.
+// Prepare implements kubelet.Volumes. Volumes that no container uses are left out.
 func (v *Volumes) Prepare(ctx context.Context, pod *corev1.Pod) error {
 	if err := checkName(string(pod.UID)); err != nil {
 		return err
@@ -180,7 +178,7 @@ func (v *Volumes) Prepare(ctx context.Context, pod *corev1.Pod) error {
 	return errors.Join(failed...)
 }
 
-// setUp makes one volume ready.
+// setUp sets up one volume.
 func (v *Volumes) setUp(ctx context.Context, p *podState, pod *corev1.Pod, vol *corev1.Volume) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -204,12 +202,12 @@ func (v *Volumes) setUp(ctx context.Context, p *podState, pod *corev1.Pod, vol *
 
 // ImageVolume is an image that a pod uses as a volume.
 type ImageVolume struct {
-	Volume, Reference string
+	Volume, Reference string // the names of the volume and of the image
 	PullPolicy        corev1.PullPolicy
 }
 
-// Images are the images that must be there before the pod's containers are made: its image
-// volumes that are mounted somewhere.
+// Images returns the images that must be present before the pod's containers are created: those of its mounted image
+// volumes.
 func Images(pod *corev1.Pod) []ImageVolume {
 	var list []ImageVolume
 	used := usedVolumes(pod)
@@ -221,8 +219,8 @@ func Images(pod *corev1.Pod) []ImageVolume {
 	return list
 }
 
-// Path is where a volume of the pod is on the node, to measure it or to read it; empty for volumes that are
-// not there as a path, such as images.
+// Path returns the path of a pod's volume on the node, for measuring or reading it; it is empty for volumes without a
+// path, such as images.
 func (v *Volumes) Path(pod *corev1.Pod, volume string) string {
 	for i := range pod.Spec.Volumes {
 		if vol := &pod.Spec.Volumes[i]; vol.Name == volume {
@@ -232,8 +230,8 @@ func (v *Volumes) Path(pod *corev1.Pod, volume string) string {
 	return ""
 }
 
-// NextRefresh is when Prepare is to be called again at the latest, because a token gets old;
-// zero is whenever something changes.
+// NextRefresh returns the latest time for the next call of Prepare, because a token is about to expire; the zero time
+// means that only changes require one.
 func (v *Volumes) NextRefresh(uid types.UID) time.Time {
 	v.mu.Lock()
 	p := v.pods[uid]
@@ -252,8 +250,8 @@ func (v *Volumes) NextRefresh(uid types.UID) time.Time {
 	return next
 }
 
-// Open opens a regular file in a volume of the pod for reading. Links are resolved as a container sees
-// them that has the volume as its root: the file is in the volume wherever they lead.
+// Open opens a regular file in a volume of the pod for reading. Links are resolved as if the volume were the root
+// directory, so the file is always in the volume.
 func (v *Volumes) Open(pod *corev1.Pod, volume, file string) (io.ReadCloser, error) {
 	root := v.Path(pod, volume)
 	if root == "" {

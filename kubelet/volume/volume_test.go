@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// TestNginx is what a pod of the story gets: its token, its hosts file, its termination message.
+// TestNginx: a plain pod gets its token, its hosts file and its termination message file.
 func TestNginx(t *testing.T) {
 	s := newServer(rootCA())
 	v, dir := node(t, s, volume.Options{})

@@ -1,9 +1,9 @@
-// Package bundled runs a node of real containers in a directory: a containerd, a bridge with the node's subnet
-// and a kubelet over them. Several nodes, of one cluster or of many, share a machine: what they are called on it
-// follows from their directories.
+// Package bundled runs a node of real containers in a directory: a containerd, a bridge with the node's subnet, and a
+// kubelet on top. Several nodes, of one cluster or of many, can share a machine: the names they use on it are derived
+// from their directories.
 //
-// Containers and containerd outlive the process that runs a Node; a later Node of the same directory picks them up.
-// Remove leaves nothing.
+// Containers and containerd survive the process that runs a Node; a later Node of the same directory adopts them.
+// Remove removes everything.
 package bundled
 
 import (
@@ -40,13 +40,13 @@ const PauseImage = "registry.k8s.io/pause:3.10.2"
 
 // Options of a Node.
 type Options struct {
-	// Network is what the pods of all nodes have their addresses from, which they keep among each other.
+	// Network is the range of the addresses of all nodes' pods, which are not masqueraded within it.
 	Network netip.Prefix
 	// Archives are images to load at start.
 	Archives []string
-	// Mirrors are URLs that are asked before an image's own registry.
+	// Mirrors are URLs tried before an image's own registry.
 	Mirrors []string
-	// Progress is told what takes time; nil tells nobody.
+	// Progress receives messages about slow steps; nil discards.
 	Progress func(format string, args ...any)
 	Logger   *slog.Logger
 }
@@ -64,7 +64,7 @@ type Node struct {
 	making  sync.RWMutex              // held for reading while a sandbox is being made
 }
 
-// New describes the node of a directory whose pods get addresses of cidr. It changes nothing.
+// New describes the node of a directory whose pods get addresses from cidr. It changes nothing.
 func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node
 	}
 	c := containerd.Options{
 		CNIConfDir: filepath.Join(dir, "cni", "net.d"), SandboxImage: PauseImage, CgroupRoot: n.cgroup, Logger: o.Logger,
-		NoSync: true, // after a loss of power there is nothing that runs, and images are loaded again
+		NoSync: true, // after a power failure nothing runs, and images are loaded again
 	}
 	if len(o.Mirrors) > 0 {
 		c.Mirrors = map[string][]string{"_default": o.Mirrors}
@@ -96,11 +96,11 @@ func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node
 	return n, err
 }
 
-// Open is New for a directory that a Node was started in.
+// Open is New for a directory in which a Node was started before.
 func Open(dir string, tools nodetools.Tools, o Options) (*Node, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "cidr"))
 	if errors.Is(err, fs.ErrNotExist) {
-		// Nothing but what follows from the directory's name can be there.
+		// Everything else is derived from the directory's name.
 		return New(dir, netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, 0}), 24), tools, o)
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func Open(dir string, tools nodetools.Tools, o Options) (*Node, error) {
 	return New(dir, cidr, tools, o)
 }
 
-// Addresses are the node's own, in its pods' network.
+// Addresses are the node's own addresses in its pod network.
 func (n *Node) Addresses() []netip.Addr {
 	var list []netip.Addr
 	for _, gateway := range n.bridge.Gateways() {
@@ -125,15 +125,15 @@ func (n *Node) Addresses() []netip.Addr {
 // Dir is the node's directory.
 func (n *Node) Dir() string { return n.dir }
 
-// Daemon is the node's containerd, Bridge its network.
+// Daemon is the node's containerd.
 func (n *Node) Daemon() *containerd.Daemon { return n.daemon }
 
 // Bridge is the node's network.
 func (n *Node) Bridge() *bridge.Bridge { return n.bridge }
 
-// Start makes the network and the runtime ready and loads images. It may be called again.
+// Start sets up the network and the runtime and loads images. It may be called again.
 func (n *Node) Start(ctx context.Context) error {
-	// What is about to be made is found again by its directory and this.
+	// A later Remove finds what is created from here on by the directory and this record.
 	if err := os.MkdirAll(n.dir, 0o700); err != nil {
 		return err
 	}
@@ -159,8 +159,8 @@ func (n *Node) Start(ctx context.Context) error {
 // ErrNetworkInUse: another device of the machine has addresses of the node's network.
 var ErrNetworkInUse = errors.New("network is in use on this machine")
 
-// networkFree fails when packets for the node's pods would go elsewhere: to another cluster, or to what a node
-// left behind that was not removed.
+// networkFree fails if packets for the node's pods would go elsewhere: to another cluster, or to leftovers of a node
+// that was not removed.
 func (n *Node) networkFree() error {
 	devices, err := net.Interfaces()
 	if err != nil {
@@ -184,9 +184,9 @@ func (n *Node) networkFree() error {
 	return nil
 }
 
-// Run runs the node, which was started, until the context ends, and returns nil then. Its containers are run by its own
-// containerd, of which runtime, unless it is nil, is somebody's view. The networks of its pods and those of the options that
-// the directory decides are the node's own.
+// Run runs the started node until the context ends, and then returns nil. Its own containerd runs the containers;
+// runtime, unless nil, is a wrapped client of it. Run sets the pods' networks and the options that depend on the
+// directory.
 func (n *Node) Run(ctx context.Context, parts node.Parts, runtime kubelet.Runtime, o host.Options) (err error) {
 	if runtime == nil {
 		own, err := n.Runtime()
@@ -214,10 +214,10 @@ func (n *Node) Run(ctx context.Context, parts node.Parts, runtime kubelet.Runtim
 	return lifecycle.Group(n.daemon, h, lifecycle.Func(n.sweep)).Run(ctx)
 }
 
-// ErrNotRunning: the node is not run now.
+// ErrNotRunning: the node is not running.
 var ErrNotRunning = errors.New("the node does not run")
 
-// Resources are the CPU and memory that the node and its pods use now, or ErrNotRunning.
+// Resources returns the present use of CPU and memory by the node and its pods, or ErrNotRunning.
 func (n *Node) Resources(ctx context.Context) (*statsv1alpha1.Summary, error) {
 	h := n.host.Load()
 	if h == nil {
@@ -226,15 +226,15 @@ func (n *Node) Resources(ctx context.Context) (*statsv1alpha1.Summary, error) {
 	return h.Resources(ctx)
 }
 
-// users are those of the node's pods: nodes of one cluster, whose networks are apart, get ranges apart.
+// users are the ranges for the node's pods: nodes of one cluster, whose networks differ, get different ranges.
 func (n *Node) users() security.Users {
 	const each = 200
 	address := n.cidr.Addr().As4()
 	return security.Users{First: (1 + uint32(address[2])*each) << 16, Pods: each}
 }
 
-// upkeep leaves the machine's disk out: it is shared with much else, and a test or a demonstration is not to fail
-// because it is nearly full.
+// upkeep ignores the machine's disk, which is shared with much else: a test or a demonstration must not fail because it
+// is nearly full.
 func upkeep() (host.Upkeep, error) {
 	thresholds, err := eviction.Parse(eviction.Config{Hard: map[string]string{"memory.available": "100Mi"}})
 	return host.Upkeep{
@@ -242,7 +242,8 @@ func upkeep() (host.Upkeep, error) {
 	}, err
 }
 
-// Remove removes all that the node has on the machine, and its directory. It may be called again after a failure.
+// Remove removes everything that the node has on the machine, and its directory. It may be called again after a
+// failure.
 func (n *Node) Remove(ctx context.Context) error {
 	if err := n.daemon.Destroy(ctx); err != nil {
 		return err
@@ -259,7 +260,7 @@ func (n *Node) Remove(ctx context.Context) error {
 	}
 	for _, e := range entries {
 		if e.Name() == "cidr" {
-			continue // the last to go: by it a second attempt knows the network
+			continue // last: a second attempt finds the network by it
 		}
 		if err := os.RemoveAll(filepath.Join(n.dir, e.Name())); err != nil {
 			return err

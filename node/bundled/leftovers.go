@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Leftovers names what pods have left behind on a node of which none is known any more: processes, mounts, network
-// namespaces and devices, cgroups, addresses and directories. The node itself is not named, running or not.
+// Leftovers lists what pods have left behind on a node that knows no pods any more: processes, mounts, network
+// namespaces and devices, cgroups, addresses and directories. It does not list the node itself, running or not.
 func (n *Node) Leftovers(ctx context.Context) ([]string, error) {
 	list, err := n.daemon.Leftovers(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (n *Node) cgroups() ([]string, error) {
 	return list, nil
 }
 
-// ports are the devices at the node's bridge.
+// ports are the devices attached to the node's bridge.
 func (n *Node) ports() ([]string, error) {
 	return named("device", filepath.Join("/sys/class/net", n.device, "brif"))
 }
@@ -83,7 +83,7 @@ func (n *Node) directories() (list []string, err error) {
 	return list, nil
 }
 
-// named are the entries of a directory, which may not be there.
+// named are the entries of a directory, which may not exist.
 func named(what, dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
-// load loads the images that are not there yet. An archive that has changed is loaded again.
+// load loads missing images. An archive that has changed is loaded again.
 func (n *Node) load(ctx context.Context) error {
 	present, err := n.daemon.Images(ctx)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// sweepPeriod is how often strays are looked for. One that is found twice is removed: a call that was given up may take
-// a while to end.
+// sweepPeriod is how often to look for strays. A stray found twice is removed: an abandoned call may take a while to
+// end.
 const sweepPeriod = 5 * time.Second
 
 // Runtime is a client of a node's runtime.
@@ -20,8 +20,8 @@ type Runtime struct {
 	making *sync.RWMutex
 }
 
-// Runtime is a client of the node's runtime, which the caller closes. Sandboxes of the node are made with such clients
-// alone.
+// Runtime returns a client of the node's runtime, which the caller closes. Sandboxes of the node must be created only
+// with such clients.
 func (n *Node) Runtime() (*Runtime, error) {
 	client, err := remote.New("unix://"+n.daemon.Socket(), remote.Options{})
 	if err != nil {
@@ -30,15 +30,15 @@ func (n *Node) Runtime() (*Runtime, error) {
 	return &Runtime{client, &n.making}, nil
 }
 
-// RunPodSandbox is that of the runtime, which does not list the sandbox before it is done.
+// RunPodSandbox marks the creation of a sandbox: the runtime does not list it before it is complete.
 func (r *Runtime) RunPodSandbox(ctx context.Context, config cri.SandboxConfig) (string, error) {
 	r.making.RLock()
 	defer r.making.RUnlock()
 	return r.Runtime.RunPodSandbox(ctx, config)
 }
 
-// sweep removes, until the context ends, what is left of sandboxes that the runtime has lost: because it was killed, or
-// a call was given up, at the wrong moment.
+// sweep removes, until the context ends, leftovers of sandboxes that the runtime has lost: because it was killed, or a
+// call was abandoned, at the wrong moment.
 func (n *Node) sweep(ctx context.Context) error {
 	runtime, err := n.Runtime()
 	if err != nil {
@@ -47,27 +47,27 @@ func (n *Node) sweep(ctx context.Context) error {
 	defer func() { _ = runtime.Close() }()
 	suspects := map[string]bool{}
 	for ctx.Err() == nil {
-		if n.making.TryLock() { // else something is made that the runtime does not list yet
+		if n.making.TryLock() { // otherwise something is being created that the runtime does not list yet
 			suspects = n.sweepOnce(ctx, runtime, suspects)
 			n.making.Unlock()
 		}
-		_ = pause.For(ctx, sweepPeriod) // the loop looks at the context
+		_ = pause.For(ctx, sweepPeriod) // the loop checks the context
 	}
 	return nil
 }
 
-// sweepOnce removes the suspects that are still there and returns new ones.
+// sweepOnce removes the suspects that still exist and returns new ones.
 func (n *Node) sweepOnce(ctx context.Context, runtime *Runtime, suspects map[string]bool) map[string]bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	known, err := n.inventory(ctx, runtime)
 	if err != nil {
-		return suspects // the runtime is away
+		return suspects // the runtime is unavailable
 	}
 	log := n.options.Logger
 	found, err := n.strays(known.ids)
 	if err != nil {
-		log.Warn("looking for what sandboxes have left failed", "error", err)
+		log.Warn("finding what sandboxes left behind failed", "error", err)
 	}
 	next := map[string]bool{}
 	for _, stray := range found {
@@ -75,9 +75,9 @@ func (n *Node) sweepOnce(ctx context.Context, runtime *Runtime, suspects map[str
 		if !suspects[stray] {
 			continue
 		}
-		log.Info("removing what is left of a sandbox that the runtime has lost", "stray", stray)
+		log.Info("removing what a sandbox unknown to the runtime left behind", "stray", stray)
 		if err := n.daemon.Clear(ctx, stray); err != nil && ctx.Err() == nil {
-			log.Warn("removing what a sandbox has left failed", "stray", stray, "error", err)
+			log.Warn("removing what a sandbox left behind failed", "stray", stray, "error", err)
 		}
 	}
 	for _, sandbox := range known.stuck {
@@ -85,7 +85,7 @@ func (n *Node) sweepOnce(ctx context.Context, runtime *Runtime, suspects map[str
 		if !suspects[sandbox] {
 			continue
 		}
-		log.Info("ending tasks of a stopped sandbox that the runtime does not know of any more", "sandbox", sandbox)
+		log.Info("ending tasks of a stopped sandbox that the runtime no longer knows", "sandbox", sandbox)
 		if err := n.daemon.EndTasks(ctx, sandbox); err != nil && ctx.Err() == nil {
 			log.Warn("ending tasks of a stopped sandbox failed", "sandbox", sandbox, "error", err)
 		}
@@ -97,7 +97,7 @@ func (n *Node) sweepOnce(ctx context.Context, runtime *Runtime, suspects map[str
 	return next
 }
 
-// strays are those of the runtime, and sandboxes that have an address and nothing else.
+// strays are the daemon's strays, and sandboxes that have only an address.
 func (n *Node) strays(known map[string]bool) ([]string, error) {
 	found, err := n.daemon.Strays(func(id string) bool { return known[id] })
 	if err != nil {
@@ -115,8 +115,8 @@ func (n *Node) strays(known map[string]bool) ([]string, error) {
 // inventory is what the runtime knows of.
 type inventory struct {
 	ids map[string]bool // of sandboxes and containers
-	// stuck are stopped sandboxes with a container that has ended and a task all the same, for
-	// which the runtime refuses to remove them.
+	// stuck are stopped sandboxes with a container that has exited but still has a task, which keeps the runtime from
+	// removing them.
 	stuck []string
 }
 

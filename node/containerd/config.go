@@ -12,16 +12,16 @@ import (
 	"github.com/keelson-dev/keelson/node/nodetools"
 )
 
-// settings are what the configuration of a daemon is made of.
+// settings are the inputs of a daemon's configuration.
 type settings struct {
 	paths   paths
 	tools   nodetools.Tools
 	options Options
-	// restrictOOM: the host does not let us lower OOM scores.
+	// restrictOOM: the host does not allow lower OOM scores.
 	restrictOOM bool
 }
 
-// unneeded are plugins that no node here uses; each would cost memory, start-up time or a call for every container.
+// unneeded are plugins that no node here uses; each would cost memory, start-up time or a call per container.
 func unneeded() []string {
 	return []string{
 		"io.containerd.nri.v1.nri",
@@ -62,7 +62,7 @@ func (s settings) toml() string {
 	line("  enable_unprivileged_icmp = true")
 	line("  cdi_spec_dirs = []")
 	line("  enable_criu = false")
-	line("  stats_collect_period = '10s'") // each second by default, which asks every shim of the node
+	line("  stats_collect_period = '10s'") // every second by default, which asks every shim of the node
 	line("[plugins.'io.containerd.cri.v1.runtime'.cni]")
 	line("  bin_dirs = %s\n  conf_dir = %s\n  max_conf_num = 1", list(s.cniBinDirs()), quote(s.cniConfDir()))
 	line("  use_internal_loopback = true")
@@ -88,8 +88,7 @@ func (s settings) cniConfDir() string {
 	return filepath.Join(s.paths.dir, "net.d")
 }
 
-// hosts is the hosts.toml of a registry that is asked through mirrors: containerd tries them in order and then the
-// registry itself.
+// hosts is the hosts.toml of a registry with mirrors: containerd tries them in order and then the registry itself.
 func hosts(mirrors []string) string {
 	var b strings.Builder
 	for _, m := range mirrors {
@@ -106,12 +105,12 @@ func (o Options) check() error {
 		for _, m := range mirrors {
 			u, err := url.Parse(m)
 			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-				return fmt.Errorf("%w: mirror %q is no URL of http or https", ErrConfig, m)
+				return fmt.Errorf("%w: mirror %q is not an http or https URL", ErrConfig, m)
 			}
 		}
 	}
 	if levels := []string{"", "trace", "debug", "info", "warn", "error", "fatal", "panic"}; !slices.Contains(levels, o.LogLevel) {
-		return fmt.Errorf("%w: log level %q is none of %s", ErrConfig, o.LogLevel, strings.Join(levels[1:], ", "))
+		return fmt.Errorf("%w: log level %q is not one of %s", ErrConfig, o.LogLevel, strings.Join(levels[1:], ", "))
 	}
 	for _, text := range append(slices.Concat(o.CNIBinDirs, slices.Collect(maps.Keys(o.Mirrors))), o.CNIConfDir, o.SandboxImage, o.RunDir, o.CgroupRoot) {
 		if strings.ContainsFunc(text, unicode.IsControl) {
@@ -121,7 +120,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// quote is a basic string of TOML. There are no control characters in what is quoted.
+// quote returns a basic string of TOML, for text without control characters.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

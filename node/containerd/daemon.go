@@ -21,36 +21,36 @@ import (
 	"github.com/keelson-dev/keelson/node/nodetools"
 )
 
-// Options are what may differ between nodes. The zero value serves one node without mirrors.
+// Options are what may differ between nodes. The zero value suits one node without mirrors.
 type Options struct {
-	// CNIBinDirs are where CNI plugins are looked for; empty means those of the tools.
+	// CNIBinDirs are searched for CNI plugins; empty means those of the tools.
 	CNIBinDirs []string
 	// CNIConfDir is where the network's configuration is; empty means net.d in the daemon's directory. The daemon
-	// notices changes in it while it runs. Without a configuration pods of the host's network work.
+	// notices changes while it runs. Without a configuration, pods with the host's network work.
 	CNIConfDir string
-	// SandboxImage holds the namespaces of pods; empty means upstream's pause image of this containerd.
+	// SandboxImage is the image of pod sandboxes; empty means upstream's pause image of this containerd.
 	SandboxImage string
-	// Mirrors are URLs that are asked before a registry, by the registry's host, in order; those of "_default"
-	// before every registry without an entry of its own. Changes are in force at the next Start, whether or not
-	// the daemon runs already.
+	// Mirrors are URLs tried before a registry, by the registry's host, in order; those of "_default" apply to every
+	// registry without an entry of its own. Changes take effect at the next Start, even if the daemon is already
+	// running.
 	Mirrors map[string][]string
-	// LogLevel is containerd's: trace to panic; empty means info.
+	// LogLevel is containerd's log level: trace to panic; empty means info.
 	LogLevel string
-	// RunDir is where the daemon gets a directory for what does not survive a reboot; empty means /run/keelson. At
+	// RunDir is the parent of the daemon's directory for what does not survive a reboot; empty means /run/keelson. At
 	// most 29 bytes.
 	RunDir string
-	// CgroupRoot, unless empty, is the cgroup below which whoever uses the daemon puts all pods of this node, and no
-	// others do: Destroy removes it with all in it.
+	// CgroupRoot, unless empty, is the cgroup below which the daemon's users put all pods of this node, and no others:
+	// Destroy removes it with everything in it.
 	CgroupRoot string
-	// NoSync leaves it to the kernel when the database of containers and images reaches the disk: creating a container
-	// takes a third of the time. Nothing is lost when the daemon is killed; after a power failure images may have to be
-	// imported anew: Start then sees to it that the daemon starts without them.
+	// NoSync leaves syncing the database of containers and images to the kernel, which cuts the time to create a
+	// container to a third. Nothing is lost when the daemon is killed. After a power failure images may have to be
+	// imported again: Start then makes the daemon start without them.
 	NoSync bool
-	// Logger is told what becomes of the daemon; nil discards.
+	// Logger logs what happens to the daemon; nil discards.
 	Logger *slog.Logger
 }
 
-// upstreamPause is the image that this version of containerd would ask for by itself.
+// upstreamPause is the default sandbox image of this version of containerd.
 const upstreamPause = "registry.k8s.io/pause:3.10.2"
 
 // Daemon is the containerd of one directory, running or not.
@@ -61,15 +61,15 @@ type Daemon struct {
 	log     *slog.Logger
 }
 
-// record is what is known of a daemon that was started, for processes to come.
+// record is the persistent state of a started daemon.
 type record struct {
 	Run     string  // the directory below /run
-	Process process // zero when none was left running
+	Process process // zero when it was not left running
 	Config  string  // hash of the configuration it runs with
-	Cgroup  string  // the option CgroupRoot, for who destroys the node without knowing it
+	Cgroup  string  // the option CgroupRoot, for Destroy without it
 }
 
-// New returns the daemon of a directory, which need not exist. It starts nothing. The error is ErrConfig.
+// New returns the daemon of a directory, which need not exist. It starts nothing. It fails with ErrConfig.
 func New(dir string, tools nodetools.Tools, o Options) (*Daemon, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: no directory", ErrConfig)
@@ -88,7 +88,7 @@ func New(dir string, tools nodetools.Tools, o Options) (*Daemon, error) {
 		o.SandboxImage = upstreamPause
 	}
 	if len(o.RunDir) > 29 || !filepath.IsAbs(o.RunDir) {
-		return nil, fmt.Errorf("%w: %q is no absolute path of at most 29 bytes", ErrConfig, o.RunDir)
+		return nil, fmt.Errorf("%w: %q is not an absolute path of at most 29 bytes", ErrConfig, o.RunDir)
 	}
 	if o.CgroupRoot = strings.Trim(o.CgroupRoot, "/"); o.CgroupRoot == "." || strings.Contains(o.CgroupRoot, "..") {
 		return nil, fmt.Errorf("%w: cgroup %q", ErrConfig, o.CgroupRoot)
@@ -105,7 +105,7 @@ func New(dir string, tools nodetools.Tools, o Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.paths.run = r.Run // where it was started before, whatever the options say
+	d.paths.run = r.Run // as at its start, whatever the options are now
 	if o.CgroupRoot == "" {
 		d.options.CgroupRoot = r.Cgroup
 	}
@@ -115,14 +115,14 @@ func New(dir string, tools nodetools.Tools, o Options) (*Daemon, error) {
 // Socket is the path of the socket that serves CRI and containerd's own API.
 func (d *Daemon) Socket() string { return d.paths.socket() }
 
-// LogFile is where the daemon writes what happens.
+// LogFile is the daemon's log.
 func (d *Daemon) LogFile() string { return d.paths.log() }
 
-// SandboxSeccomp is the file of a seccomp profile for sandboxes, for CRI's Localhost profile: it is there after Start. It
-// is stricter than RuntimeDefault, and a sandbox starts in two thirds to four fifths of the time with it.
+// SandboxSeccomp is the file of a seccomp profile for sandboxes, for CRI's Localhost profile; it exists after Start. It
+// is stricter than RuntimeDefault, and with it a sandbox starts in two thirds to four fifths of the time.
 func (d *Daemon) SandboxSeccomp() string { return d.paths.sandbox() }
 
-// CgroupRoot is the option with a leading slash, or empty: what pods' cgroup parents are below.
+// CgroupRoot is the option with a leading slash, or empty: the parent of pods' cgroups.
 func (d *Daemon) CgroupRoot() string {
 	if d.options.CgroupRoot == "" {
 		return ""
@@ -130,7 +130,7 @@ func (d *Daemon) CgroupRoot() string {
 	return "/" + d.options.CgroupRoot
 }
 
-// PID is the daemon's process, or 0 when none runs.
+// PID is the daemon's process ID, or 0 if none runs.
 func (d *Daemon) PID() int {
 	r, err := d.load()
 	if err != nil || !r.Process.alive() {
@@ -139,8 +139,8 @@ func (d *Daemon) PID() int {
 	return r.Process.PID
 }
 
-// Start returns when the daemon answers CRI. One that runs is used as it is; when it was started with another
-// configuration, it is replaced, and its containers go on. One that runs and does not answer is replaced, too.
+// Start returns when the daemon answers CRI. A running daemon is used as it is, but replaced if it was started with
+// another configuration or does not answer; its containers keep running.
 func (d *Daemon) Start(ctx context.Context) error {
 	unlock, err := d.exclude(ctx)
 	if err != nil {
@@ -185,8 +185,8 @@ func (d *Daemon) start(ctx context.Context) error {
 	}
 	err = d.bring(ctx, config)
 	if errors.Is(err, errEnded) && d.options.NoSync && r.Process.otherBoot() {
-		// What was not synced before a power failure is of no use, and no container lives that it could tell of.
-		d.log.Warn("containerd's files did not survive that the host ended, and are made anew without images", "err", err)
+		// After a power failure, unsynced data is useless, and no container is running.
+		d.log.Warn("containerd's files did not survive the end of the host, and are created anew without images", "err", err)
 		if err := os.RemoveAll(d.paths.root()); err != nil {
 			return fmt.Errorf("remove containerd's files: %w", err)
 		}
@@ -214,7 +214,7 @@ func (d *Daemon) bring(ctx context.Context, config string) error {
 	return nil
 }
 
-// Stop ends the daemon; containers and their shims go on. It is no error when none runs.
+// Stop ends the daemon; containers and their shims keep running. It is no error if none runs.
 func (d *Daemon) Stop(ctx context.Context) error {
 	unlock, err := d.exclude(ctx)
 	if err != nil {
@@ -228,7 +228,7 @@ func (d *Daemon) Stop(ctx context.Context) error {
 	return d.end(ctx, r)
 }
 
-// Kill ends the daemon as kill -9 does and returns when it is gone.
+// Kill ends the daemon like kill -9 and returns when it is gone.
 func (d *Daemon) Kill(ctx context.Context) error {
 	r, err := d.running()
 	if err != nil || !r.Process.alive() {
@@ -240,8 +240,8 @@ func (d *Daemon) Kill(ctx context.Context) error {
 	return r.Process.wait(ctx)
 }
 
-// Run starts the daemon, starts it again whenever it ends, and returns nil when the context ends, with the daemon
-// still running. Failures to start are logged and tried again, ever less often.
+// Run starts the daemon, restarts it whenever it ends, and returns nil when the context ends, with the daemon still
+// running. Failures to start are logged and retried with growing delays.
 func (d *Daemon) Run(ctx context.Context) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for delay := least; ctx.Err() == nil; {
@@ -256,13 +256,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 		} else if ctx.Err() == nil {
 			d.log.Error("containerd does not start", "err", err, "again", delay)
 		}
-		_ = pause.For(ctx, delay) // the loop looks at the context
+		_ = pause.For(ctx, delay) // the loop checks the context
 		delay = min(2*delay, most)
 	}
 	return nil
 }
 
-// end stops the process of r: politely, and by force when that takes too long.
+// end stops the process of r, by force if that takes too long.
 func (d *Daemon) end(ctx context.Context, r record) error {
 	if !r.Process.alive() {
 		return nil
@@ -281,7 +281,7 @@ func (d *Daemon) end(ctx context.Context, r record) error {
 	return r.Process.wait(ctx)
 }
 
-// exclude keeps other processes from changing what runs in the directory.
+// exclude keeps other processes from starting or stopping anything in the directory.
 func (d *Daemon) exclude(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(d.paths.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the directory of containerd: %w", err)
@@ -289,7 +289,7 @@ func (d *Daemon) exclude(ctx context.Context) (unlock func(), err error) {
 	return filelock.Take(ctx, d.paths.lock(), nil)
 }
 
-// load reads what was left running. Where it was started with another RunDir, that stays.
+// load reads the record of a daemon left running. Its RunDir takes precedence.
 func (d *Daemon) load() (record, error) {
 	b, err := os.ReadFile(d.paths.record())
 	none := record{Run: d.paths.run}
@@ -301,12 +301,12 @@ func (d *Daemon) load() (record, error) {
 	}
 	var r record
 	if json.Unmarshal(b, &r) != nil || r.Run == "" {
-		return none, nil //nolint:nilerr // torn by a crash: as if there were none
+		return none, nil //nolint:nilerr // torn by a crash: counts as missing
 	}
 	return r, nil
 }
 
-// running is load, and looks for the daemon by its command line when what is recorded does not run: the record may
+// running is load, but looks for the daemon by its command line if the recorded process does not run: the record may
 // have been lost.
 func (d *Daemon) running() (record, error) {
 	r, err := d.load()
@@ -342,7 +342,7 @@ func (d *Daemon) prepare(config string) error {
 	return atomicfile.Write(d.paths.config(), []byte(config), 0o644)
 }
 
-// writeHosts makes certs.d say what Mirrors says.
+// writeHosts updates certs.d to Mirrors.
 func (d *Daemon) writeHosts() error {
 	for registry, mirrors := range d.options.Mirrors {
 		dir := filepath.Join(d.paths.registries(), registry)
@@ -375,7 +375,7 @@ func (d *Daemon) writeProfile() error {
 	return atomicfile.Write(d.paths.sandbox(), b, 0o644)
 }
 
-// logTail is the end of the daemon's log, for messages.
+// logTail returns the end of the daemon's log, for messages.
 func logTail(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

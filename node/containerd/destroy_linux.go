@@ -17,13 +17,12 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// side is how many containers or networks are removed side by side.
+// side is how many containers or networks are removed in parallel.
 const side = 4
 
-// Destroy removes the daemon and everything that came of it: containers and their processes, shims, network
-// attachments with their addresses, network namespaces, mounts, cgroups and files. It needs no daemon that answers,
-// touches nothing that is not of this directory, and may be called again, also after a failure; the error then says
-// what is left.
+// Destroy removes the daemon and everything it created: containers and their processes, shims, network attachments with
+// their addresses, network namespaces, mounts, cgroups and files. It needs no working daemon, touches only what belongs
+// to this directory, and may be called again, also after a failure; the error then says what is left.
 func (d *Daemon) Destroy(ctx context.Context) error {
 	unlock, err := d.exclude(ctx)
 	if err != nil {
@@ -42,7 +41,7 @@ func (d *Daemon) Destroy(ctx context.Context) error {
 		return err
 	}
 	err = errors.Join(
-		endAll(ctx, d.shims), // first: runc forgets at once what has ended, and takes 0.1 s to end it
+		endAll(ctx, d.shims), // first: runc forgets ended containers at once, but takes 0.1 s to end one
 		d.deleteContainers(ctx),
 		d.detachNetworks(ctx, sandboxes),
 		unmountBelow(d.paths.run, d.paths.root()),
@@ -61,8 +60,8 @@ func (d *Daemon) Destroy(ctx context.Context) error {
 	return d.removeFiles()
 }
 
-// Leftovers names everything outside its directory that is there because of the daemon: processes, mounts with pinned
-// network namespaces among them, cgroups below CgroupRoot, network attachments. It is empty after Destroy.
+// Leftovers lists everything outside its directory that the daemon created: processes, mounts including pinned network
+// namespaces, cgroups below CgroupRoot, network attachments. It is empty after Destroy.
 func (d *Daemon) Leftovers(context.Context) ([]string, error) {
 	var left []string
 	for what, find := range map[string]func() ([]process, error){"process": d.shims, "containerd": d.family} {
@@ -95,13 +94,13 @@ func (d *Daemon) Leftovers(context.Context) ([]string, error) {
 	return left, nil
 }
 
-// daemons are the processes that run with our configuration: one at most, unless a record was lost.
+// daemons are the processes with our configuration: at most one, unless a record was lost.
 func (d *Daemon) daemons() ([]process, error) { return relatives(false, "--config", d.paths.config()) }
 
 // shims are those of this daemon, with all processes of their containers.
 func (d *Daemon) shims() ([]process, error) { return relatives(true, "-address", d.Socket()) }
 
-// deleteContainers lets runc forget every container, and kill it before if it still runs.
+// deleteContainers makes runc delete every container, running or not.
 func (d *Daemon) deleteContainers(ctx context.Context) error {
 	dirs, err := filepath.Glob(filepath.Join(d.paths.runc(), "*", "*"))
 	if err != nil {
@@ -112,7 +111,7 @@ func (d *Daemon) deleteContainers(ctx context.Context) error {
 		if exec.CommandContext(ctx, d.tools.Runc, remove...).Run() == nil {
 			return nil
 		}
-		// Its shim was lost, and it runs, or half of it is there.
+		// Its shim was lost, and it runs or is partly there.
 		out, err := exec.CommandContext(ctx, d.tools.Runc, append(remove, "--force")...).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("delete container %s: %w: %s", filepath.Base(dir), err, bytes.TrimSpace(out))
@@ -150,7 +149,7 @@ func (d *Daemon) removeCgroups(ctx context.Context) error {
 				failed = append(failed, err)
 				break
 			}
-			_ = pause.For(ctx, 10*time.Millisecond) // the killed leave their groups a moment later; the loop looks at ctx
+			_ = pause.For(ctx, 10*time.Millisecond) // killed processes leave their groups a moment later; the loop checks ctx
 		}
 	}
 	return errors.Join(failed...)
@@ -184,7 +183,7 @@ func removeCgroup(dir string) error {
 	return nil
 }
 
-// removeFiles removes what the daemon made, and its directory if nothing else is in it.
+// removeFiles removes the daemon's files, and its directory if it is then empty.
 func (d *Daemon) removeFiles() error {
 	for _, path := range []string{d.paths.run, d.paths.root(), d.paths.registries(), d.paths.config(), d.paths.log(), d.paths.oldLog(), d.paths.record(), d.paths.sandbox()} {
 		if err := os.RemoveAll(path); err != nil {
@@ -192,12 +191,12 @@ func (d *Daemon) removeFiles() error {
 		}
 	}
 	_ = os.Remove(d.paths.lock())
-	_ = os.Remove(filepath.Join(d.paths.dir, "net.d")) // unless there is a configuration of somebody's
+	_ = os.Remove(filepath.Join(d.paths.dir, "net.d")) // unless it contains a foreign configuration
 	_ = os.Remove(d.paths.dir)                         // likewise
 	return nil
 }
 
-// each does the same to all, some side by side, and joins the errors.
+// each applies the same function to all, several in parallel, and joins the errors.
 func each[T any](all []T, do func(T) error) error {
 	var wg sync.WaitGroup
 	turns := make(chan struct{}, side)

@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// dial makes a connection to the daemon, which it does not wait for.
+// dial makes a connection to the daemon, without waiting for it.
 func (d *Daemon) dial() (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("unix://"+d.Socket(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *Daemon) dial() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// ready waits until the daemon answers CRI: as long as its process lives, and at most for the given time.
+// ready waits until the daemon answers CRI, while its process lives and at most for the given time.
 func (d *Daemon) ready(ctx context.Context, p process, most time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -42,8 +42,8 @@ func (d *Daemon) ready(ctx context.Context, p process, most time.Duration) error
 	return fmt.Errorf("%w: %w", ErrNotRunning, errEnded)
 }
 
-// version asks what answers only when everything behind it is there. Each try has its own connection: one that failed
-// would wait a second before it tries again.
+// version makes a call that succeeds only when everything behind it is up. Each try has its own connection: a failed
+// one would wait a second before it reconnects.
 func (d *Daemon) version(ctx context.Context) error {
 	conn, err := d.dial()
 	if err != nil {
@@ -58,7 +58,7 @@ func (d *Daemon) version(ctx context.Context) error {
 	return nil
 }
 
-// Images are the names that pods may use without a pull, sorted.
+// Images returns the names that pods may use without a pull, sorted.
 func (d *Daemon) Images(ctx context.Context) ([]string, error) {
 	conn, err := d.dial()
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *Daemon) Images(ctx context.Context) ([]string, error) {
 }
 
 // Import loads the images of an archive (OCI layout or docker save, in a tar file) under the names in it and returns
-// these when pods may use them. progress, unless nil, is told of each.
+// these when pods may use them. progress, unless nil, is called for each.
 func (d *Daemon) Import(ctx context.Context, archive string, progress func(line string)) ([]string, error) {
 	cmd := exec.CommandContext(ctx, d.tools.Ctr, "--address", d.Socket(), "--namespace", "k8s.io", "images", "import", "--local", archive)
 	var stdout, stderr bytes.Buffer
@@ -90,7 +90,7 @@ func (d *Daemon) Import(ctx context.Context, archive string, progress func(line 
 	if len(names) == 0 {
 		return nil, fmt.Errorf("import %s: no names in it", archive)
 	}
-	// CRI hears of images by events.
+	// CRI learns of images by events.
 	for {
 		have, err := d.Images(ctx)
 		if err != nil {
@@ -111,7 +111,7 @@ func (d *Daemon) Import(ctx context.Context, archive string, progress func(line 
 	return names, nil
 }
 
-// imported finds the names in what ctr says: lines such as "unpacking docker.io/library/nginx:latest (sha256:…)...done".
+// imported finds the names in ctr's output: lines such as "unpacking docker.io/library/nginx:latest (sha256:…)...done".
 func imported(out string) []string {
 	var names []string
 	for line := range strings.Lines(out) {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountRun makes dir a file system of its own in memory, shared with namespaces to come: sandboxes' network
-// namespaces are pinned in it and can be unpinned whatever else happened to the host's mounts, what it holds is gone
-// after a reboot as containerd expects it, and no disk waits for it.
+// mountRun makes dir a tmpfs of its own, shared with later namespaces. The network namespaces of sandboxes are pinned
+// in it and can be unpinned whatever happens to the host's mounts; its content is gone after a reboot, as containerd
+// expects; and nothing waits for a disk.
 func mountRun(dir string) error {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return fmt.Errorf("make containerd's directory of this boot: %w", err)
@@ -33,7 +33,7 @@ func mountRun(dir string) error {
 	return nil
 }
 
-// mountsBelow are the mount points at and below the directories, in the order in which they were mounted.
+// mountsBelow returns the mount points at and below the directories, in the order of mounting.
 func mountsBelow(dirs ...string) ([]string, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -61,7 +61,7 @@ func parseMounts(b []byte, dirs []string) []string {
 	return found
 }
 
-// unescape undoes the kernel's way to write blanks in paths.
+// unescape undoes the kernel's escaping of blanks in paths.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -77,8 +77,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// unmountBelow unmounts everything at and below the directories, the last first. What is in use is detached: the
-// kernel ends it with its last user.
+// unmountBelow unmounts everything at and below the directories, the last first. Busy mounts are detached: the kernel
+// ends them with their last user.
 func unmountBelow(dirs ...string) error {
 	mounts, err := mountsBelow(dirs...)
 	if err != nil {
@@ -90,7 +90,7 @@ func unmountBelow(dirs ...string) error {
 		if errors.Is(err, unix.EBUSY) {
 			err = unix.Unmount(m, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 		}
-		// EINVAL and ENOENT: it went with another one.
+		// EINVAL and ENOENT: it went with another mount.
 		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			failed = append(failed, fmt.Errorf("unmount %s: %w", m, err))
 		}

@@ -18,7 +18,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// attachment is what libcni keeps of an attachment that was not taken back.
+// attachment is libcni's cached record of an attachment that was not removed.
 type attachment struct {
 	ContainerID    string         `json:"containerId"`
 	Config         []byte         `json:"config"`
@@ -29,7 +29,7 @@ type attachment struct {
 	CapabilityArgs map[string]any `json:"capabilityArgs"`
 }
 
-// attachments are those whose network namespace is pinned in our directory.
+// attachments returns those whose network namespace is pinned in our directory.
 func (d *Daemon) attachments() ([]attachment, error) {
 	paths, err := filepath.Glob(filepath.Join(libcni.CacheDir, "results", "*"))
 	if err != nil {
@@ -39,7 +39,7 @@ func (d *Daemon) attachments() ([]attachment, error) {
 	for _, path := range paths {
 		b, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // taken back meanwhile
+			continue // removed meanwhile
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read a network attachment: %w", err)
@@ -58,7 +58,7 @@ type plugin struct {
 	sandbox string
 }
 
-// plugins are the CNI plugins that work on our network namespaces at the moment. They outlive a daemon that is killed.
+// plugins are the CNI plugins that currently work on our network namespaces. They survive a killed daemon.
 func (d *Daemon) plugins() ([]plugin, error) {
 	paths, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -68,7 +68,7 @@ func (d *Daemon) plugins() ([]plugin, error) {
 	for _, path := range paths {
 		b, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(b, []byte("CNI_NETNS="+d.paths.run+"/")) {
-			continue // it has ended, or is another one
+			continue // it has ended, or is another process
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err != nil {
@@ -87,7 +87,7 @@ func (d *Daemon) plugins() ([]plugin, error) {
 	return found, nil
 }
 
-// family are the daemon and the plugins that it runs.
+// family is the daemon and the plugins that it runs.
 func (d *Daemon) family() ([]process, error) {
 	all, err := d.daemons()
 	if err != nil {
@@ -100,8 +100,8 @@ func (d *Daemon) family() ([]process, error) {
 	return all, err
 }
 
-// sandboxes are those that a dead daemon remembers: it may have died before it noted what a plugin gave one of them. It
-// is started for the question; when it does not start, nobody knows more.
+// sandboxes lists those that a dead daemon remembers: it may have died before it recorded a plugin's result. The daemon
+// is started for this; if it does not start, nothing more is known.
 func (d *Daemon) sandboxes(ctx context.Context) []string {
 	r, err := d.running()
 	if _, never := os.Stat(filepath.Join(d.paths.root(), "io.containerd.metadata.v1.bolt")); err != nil || never != nil || r.Process.alive() {
@@ -110,7 +110,7 @@ func (d *Daemon) sandboxes(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := d.start(ctx); err != nil {
-		d.log.Warn("what the dead containerd knew cannot be asked for", "err", err)
+		d.log.Warn("the state of a containerd that has ended cannot be read", "err", err)
 		return nil
 	}
 	conn, err := d.dial()
@@ -120,7 +120,7 @@ func (d *Daemon) sandboxes(ctx context.Context) []string {
 	defer func() { _ = conn.Close() }() // nothing is lost with it
 	answer, err := runtime.NewRuntimeServiceClient(conn).ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{})
 	if err != nil {
-		d.log.Warn("what the dead containerd knew cannot be asked for", "err", err)
+		d.log.Warn("the state of a containerd that has ended cannot be read", "err", err)
 		return nil
 	}
 	var ids []string
@@ -130,8 +130,7 @@ func (d *Daemon) sandboxes(ctx context.Context) []string {
 	return ids
 }
 
-// unfinished makes attachments of the sandboxes that nothing was kept of. To detach what was never attached does
-// nothing.
+// unfinished makes attachments for the sandboxes without a record. Detaching what was never attached does nothing.
 func (d *Daemon) unfinished(sandboxes []string, known []attachment) ([]attachment, error) {
 	files, err := libcni.ConfFiles(settings{paths: d.paths, options: d.options}.cniConfDir(), []string{".conflist"})
 	if err != nil || len(files) == 0 {
@@ -152,7 +151,7 @@ func (d *Daemon) unfinished(sandboxes []string, known []attachment) ([]attachmen
 	return more, nil
 }
 
-// detachNetworks takes addresses and rules back as the plugins that gave them do it.
+// detachNetworks frees addresses and rules through the plugins that allocated them.
 func (d *Daemon) detachNetworks(ctx context.Context, sandboxes []string) error {
 	all, err := d.attachments()
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 )
 
-// paths are where everything of a daemon is: dir keeps, run does not survive a reboot.
+// paths are the directories of a daemon: dir is persistent, run does not survive a reboot.
 type paths struct{ dir, run string }
 
 const defaultRunDir = "/run/keelson"
 
-// runFor is a directory below base that is short however long dir is: containerd allows its shims' socket directory
-// 42 bytes.
+// runFor returns a directory below base that is short however long dir is: containerd limits its shims' socket
+// directory to 42 bytes.
 func runFor(base, dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return filepath.Join(base, hex.EncodeToString(sum[:])[:12])

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a process of this host, told from later ones of the same number by when it started.
+// process identifies a process of this host, also by its start time, since numbers are reused.
 type process struct {
 	PID   int
 	Start string // in ticks since the boot
@@ -35,8 +35,8 @@ func identify(pid int) (process, error) {
 	return process{pid, start, strings.TrimSpace(string(boot))}, nil
 }
 
-// stat reads when a process started and whether it is a zombie. One whose first thread alone has ended is shown as one,
-// but the others still have its files open, and the mounts of those busy.
+// stat reads when a process started and whether it is a zombie. A process whose first thread alone has ended looks like
+// a zombie, but its other threads keep their files open and mounts busy.
 func stat(pid int) (start string, zombie bool, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -50,7 +50,7 @@ func stat(pid int) (start string, zombie bool, err error) {
 	return fields[19], fields[0] == "X" || fields[0] == "Z" && (fields[17] == "1" || fields[17] == "0"), nil
 }
 
-// alive tells whether the process still runs. A zombie does not, and is taken off the process table if it is ours.
+// alive reports whether the process still runs. A zombie does not, and is reaped if it is our child.
 func (p process) alive() bool {
 	if p.PID <= 0 {
 		return false
@@ -62,11 +62,11 @@ func (p process) alive() bool {
 	if _, zombie, err := stat(p.PID); err == nil && !zombie {
 		return true
 	}
-	_, _ = syscall.Wait4(p.PID, nil, syscall.WNOHANG, nil) // ECHILD: somebody else's
+	_, _ = syscall.Wait4(p.PID, nil, syscall.WNOHANG, nil) // ECHILD: not our child
 	return false
 }
 
-// otherBoot tells that the process was one before the host started, the last time.
+// otherBoot reports whether the process was started before the last boot.
 func (p process) otherBoot() bool {
 	self, err := identify(os.Getpid())
 	return err == nil && p.Boot != "" && p.Boot != self.Boot
@@ -99,7 +99,7 @@ func (p process) wait(ctx context.Context) error {
 	}
 	defer func() { _ = unix.Close(fd) }() // only watched
 	for p.alive() {
-		// In slices, because a poll does not know of contexts.
+		// In slices, because a poll does not know contexts.
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 50)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("watch process %d: %w", p.PID, err)
@@ -111,9 +111,9 @@ func (p process) wait(ctx context.Context) error {
 	return nil
 }
 
-// launch starts the daemon so that it outlives this process and its terminal.
+// launch starts the daemon so that it survives this process and its terminal.
 func (d *Daemon) launch() (process, error) {
-	const most = 16 << 20 // it cannot be made to begin another one while it runs
+	const most = 16 << 20 // it cannot be rotated while the daemon runs
 	if info, err := os.Stat(d.paths.log()); err == nil && info.Size() > most {
 		if err := os.Rename(d.paths.log(), d.paths.oldLog()); err != nil {
 			return process{}, fmt.Errorf("put containerd's old log aside: %w", err)
@@ -137,14 +137,14 @@ func (d *Daemon) launch() (process, error) {
 	if err != nil {
 		return process{}, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
-	// It is not waited for: alive takes it off the process table when it has ended.
+	// No wait here: alive reaps it when it has ended.
 	if err := cmd.Process.Release(); err != nil {
 		return process{}, fmt.Errorf("start containerd: %w", err)
 	}
 	return p, nil
 }
 
-// mayLowerOOM tells whether OOM scores below our own may be set.
+// mayLowerOOM reports whether OOM scores below our own may be set.
 func mayLowerOOM() bool {
 	var data [2]unix.CapUserData
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -154,8 +154,8 @@ func mayLowerOOM() bool {
 	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
-// relatives are the processes whose command line has the arguments one after the other, with or without all that
-// descend from them.
+// relatives returns the processes whose command line contains the arguments in sequence, optionally with all their
+// descendants.
 func relatives(descendants bool, args ...string) ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -188,7 +188,7 @@ func relatives(descendants bool, args ...string) ([]process, error) {
 	return closure(found, parents), nil
 }
 
-// closure adds the descendants and drops what has ended meanwhile.
+// closure adds the descendants and drops ended processes.
 func closure(found []int, parents map[int]int) []process {
 	in := map[int]bool{}
 	for _, pid := range found {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// sandboxCalls are what a process may ask of the kernel that holds the namespaces of a pod: to start in whatever
-// language it is written, to wait, to reap and to end. It opens nothing of the network and makes no processes of
-// other programs.
+// sandboxCalls are the system calls for a process that holds the namespaces of a pod: to start, in whatever language it
+// is written, to wait, to reap and to end. They open no network connections and start no other programs.
 const sandboxCalls = `access arch_prctl brk capget capset chdir clock_getres clock_gettime clock_nanosleep clone clone3
 close close_range dup dup2 dup3 epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd2 execve exit exit_group faccessat
 faccessat2 fchdir fcntl fstat fstatfs futex getcwd getdents64 getegid geteuid getgid getpgrp getpid getppid getrandom
@@ -17,9 +16,9 @@ pause pipe2 poll ppoll prctl pread64 prlimit64 read readlink readlinkat restart_
 rt_sigreturn rt_sigsuspend rt_sigtimedwait sched_getaffinity sched_yield set_robust_list set_tid_address setgid setgroups
 setuid sigaltstack signalfd4 stat statx tgkill uname wait4 waitid write writev`
 
-// sandboxProfile is a seccomp profile for sandboxes, in the form of runtimes: stricter than the runtime's default,
-// and much cheaper, because libseccomp's time grows with the rules times the architectures: for the default profile
-// it takes longer than all else that runc does for a container.
+// sandboxProfile is a seccomp profile for sandboxes, in the format of runtimes. It is stricter than the runtime's
+// default, and much cheaper, because libseccomp's time grows with the rules times the architectures: the default
+// profile takes longer than everything else that runc does for a container.
 func sandboxProfile() ([]byte, error) {
 	architecture := map[string]string{"amd64": "SCMP_ARCH_X86_64", "arm64": "SCMP_ARCH_AARCH64"}[runtime.GOARCH]
 	var architectures []string // none means that of the host

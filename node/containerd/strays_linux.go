@@ -16,10 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Strays are what is left on the machine of sandboxes and containers that known does not report: their ids, and the
-// paths of pinned network namespaces that nobody uses. Such are left when a call was given up, or the daemon was killed,
-// at the wrong moment: neither the daemon nor whoever uses it knows of them any more. What is being made just now is
-// among them, too.
+// Strays returns what is left on the machine of sandboxes and containers that known does not report: their IDs, and the
+// paths of unused pinned network namespaces. They are left when a call was abandoned, or the daemon was killed, at the
+// wrong moment: then neither the daemon nor its client knows of them. They include what is just being created.
 func (d *Daemon) Strays(known func(id string) bool) ([]string, error) {
 	shims, err := relatives(false, "-address", d.Socket())
 	if err != nil {
@@ -54,7 +53,7 @@ func (d *Daemon) Strays(known func(id string) bool) ([]string, error) {
 	return append(list, d.unusedNamespaces(attached)...), nil
 }
 
-// Tasks are the ids of the sandboxes and containers that have tasks, running or not.
+// Tasks returns the IDs of the sandboxes and containers that have tasks, running or not.
 func (d *Daemon) Tasks() (map[string]bool, error) {
 	found, err := filepath.Glob(filepath.Join(d.paths.state(), "io.containerd.runtime.v2.task", "*", "*"))
 	ids := map[string]bool{}
@@ -64,29 +63,29 @@ func (d *Daemon) Tasks() (map[string]bool, error) {
 	return ids, err
 }
 
-// EndTasks ends all tasks of a sandbox with their shim, about which the daemon then learns. It is for a sandbox that is
-// to be removed and cannot be: a start that is given up in the wrong moment leaves a task which the daemon does not take
-// for its container's any more, and which it refuses to remove that for.
+// EndTasks ends all tasks of a sandbox with their shim, which the daemon then notices. It is for a sandbox that cannot
+// be removed: if a start is abandoned at the wrong moment, the daemon no longer associates the task with its container,
+// and refuses to remove the container because of it.
 func (d *Daemon) EndTasks(ctx context.Context, sandbox string) error {
 	if !isID(sandbox) {
-		return fmt.Errorf("%q is no id of a sandbox", sandbox)
+		return fmt.Errorf("%q is not the ID of a sandbox", sandbox)
 	}
 	return endAll(ctx, func() ([]process, error) { return relatives(true, "-id", sandbox, "-address", d.Socket()) })
 }
 
-// bundles are the directories of containers that run, and what runc keeps of them.
+// bundles are the directories of running containers, and runc's state of them.
 func (d *Daemon) bundles() []string {
 	shim, _ := filepath.Glob(filepath.Join(d.paths.state(), "io.containerd.runtime.v2.task", "*", "*")) // the patterns are good
 	runc, _ := filepath.Glob(filepath.Join(d.paths.runc(), "*", "*"))
 	return append(shim, runc...)
 }
 
-// isID tells whether a name is one that containerd gives to a sandbox or container.
+// isID reports whether a name has the form of containerd's sandbox and container IDs.
 func isID(name string) bool {
 	return len(name) == 64 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// unusedNamespaces are pinned network namespaces without a process and without an attachment.
+// unusedNamespaces returns pinned network namespaces without a process and without an attachment.
 func (d *Daemon) unusedNamespaces(attached map[string]bool) []string {
 	pinned, _ := filepath.Glob(filepath.Join(d.paths.state(), "io.containerd.grpc.v1.cri", "netns", "*"))
 	pinned = slices.DeleteFunc(pinned, func(path string) bool { return attached[path] })
@@ -107,14 +106,14 @@ func (d *Daemon) unusedNamespaces(attached map[string]bool) []string {
 	})
 }
 
-// Clear removes what is left of a stray, which Strays has named: its processes, its attachment to the network, its
-// mounts and what runc keeps of it.
+// Clear removes what is left of a stray returned by Strays: its processes, its network attachment, its mounts and
+// runc's state.
 func (d *Daemon) Clear(ctx context.Context, stray string) error {
 	if filepath.IsAbs(stray) {
 		return unpin(stray)
 	}
 	if !isID(stray) {
-		return fmt.Errorf("%q is no id of a sandbox or container", stray)
+		return fmt.Errorf("%q is not the ID of a sandbox or container", stray)
 	}
 	if err := endAll(ctx, func() ([]process, error) { return relatives(true, "-id", stray, "-address", d.Socket()) }); err != nil {
 		return err
@@ -135,7 +134,7 @@ func (d *Daemon) Clear(ctx context.Context, stray string) error {
 	return errors.Join(failed...)
 }
 
-// forget lets runc forget a container.
+// forget deletes a container in runc.
 func (d *Daemon) forget(ctx context.Context, id string) error {
 	dirs, err := filepath.Glob(filepath.Join(d.paths.runc(), "*", id))
 	for _, dir := range dirs {
@@ -147,7 +146,7 @@ func (d *Daemon) forget(ctx context.Context, id string) error {
 	return err
 }
 
-// disconnect ends the plugins that work on a sandbox and takes its attachments back.
+// disconnect ends the plugins that work on a sandbox and removes its attachments.
 func (d *Daemon) disconnect(ctx context.Context, id string) error {
 	err := endAll(ctx, func() (all []process, err error) {
 		plugins, err := d.plugins()
@@ -171,7 +170,7 @@ func (d *Daemon) disconnect(ctx context.Context, id string) error {
 	return errors.Join(failed...)
 }
 
-// unpin lets a network namespace go with its last process.
+// unpin unpins a network namespace, which ends with its last process.
 func unpin(path string) error {
 	if err := unmountBelow(path); err != nil {
 		return err

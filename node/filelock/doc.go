@@ -1,3 +1,3 @@
-// Package filelock excludes processes from each other by a file, whose lock the kernel takes back when its
-// holder ends in whatever way. Two holders of the same process exclude each other, too.
+// Package filelock excludes processes from each other by a lock on a file, which the kernel releases however its holder
+// ends. Two holders in the same process exclude each other, too.
 package filelock

@@ -15,16 +15,16 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// Take waits for the lock of the file at path, which it makes where there is none, and returns what gives it
-// back. waiting, unless nil, is called once if another process has it. The error is the context's when that
-// ends first.
+// Take waits for the lock of the file at path, which it creates if need be, and returns the function to release it.
+// waiting, unless nil, is called once if another holder has it. When the context ends first, the error is the
+// context's.
 func Take(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
 	release := func() { _ = f.Close() } // nothing is written; closing unlocks
-	const again = 20 * time.Millisecond // flock cannot be waited for with a context
+	const again = 20 * time.Millisecond // flock cannot wait with a context
 	for ; ; waiting = nil {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// referring keeps what pods refer to for as long as they have volumes, and their users as long.
+// referring keeps the objects that pods refer to while they have volumes, and likewise their user ranges.
 type referring struct {
 	*volume.Volumes
 	objects *objects.Cache
@@ -59,8 +59,7 @@ func (c cheaper) Sandbox(pod *corev1.Pod) (cri.SandboxSecurity, error) {
 	return s, err
 }
 
-// messages are what containers leave to be read: termination messages, of files and of the ends of
-// logs, and the logs.
+// messages reads what containers leave: termination messages, from files and from the ends of logs, and the logs.
 type messages struct{}
 
 func (messages) Message(status cri.ContainerStatus) string {
@@ -75,7 +74,7 @@ func (messages) Message(status cri.ContainerStatus) string {
 // RemoveLog implements kubelet.Logs.
 func (messages) RemoveLog(path string) error { return logs.Remove(path) }
 
-// tail keeps the last bytes that are written to it.
+// tail keeps the last bytes written to it.
 type tail []byte
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -84,7 +83,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// handlers are what the runtime's handlers can do, asked once.
+// handlers caches the features of the runtime's handlers.
 type handlers struct {
 	runtime cri.Node
 
@@ -92,7 +91,7 @@ type handlers struct {
 	list []cri.RuntimeHandler
 }
 
-// askTimeout bounds the question; a runtime that does not answer cannot start the pod either.
+// askTimeout bounds the call; a runtime that does not answer cannot start the pod either.
 const askTimeout = 5 * time.Second
 
 // recursiveReadOnly reports whether a pod's mounts can be made read-only with all below them.

@@ -11,9 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// Clean removes all that a node keeps in its directory (Options.Dir), mounts first. Nothing of its
-// pods runs any more, and no Run of the node either. Data that is mounted there from elsewhere is
-// not touched.
+// Clean removes everything that a node keeps in its directory (Options.Dir), mounts first. No process of its pods and
+// no Run of the node may be running. Data mounted there from elsewhere is not touched.
 func Clean(ctx context.Context, dir string) error {
 	volumes, err := volume.New(dir, volume.Sources{}, volume.Options{})
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package host assembles a node of real containers on this machine: a kubelet with all its parts,
-// over a container runtime that serves CRI. The runtime and the network of pods are its
-// caller's.
+// Package host assembles a node of real containers on this machine: a kubelet with all its parts, over a container
+// runtime that serves CRI. The caller provides the runtime and the pod network.
 //
-// The node's parts (package node) are what it has to do with the cluster, which may be in this process or behind a
-// connection. Options are where on the machine it keeps what, so that several nodes can share one.
+// The node's parts (package node) are its access to the cluster, which may be in this process or remote. Options set
+// the node's paths on the machine, so that several nodes can share one.
 //
-// # What it leaves
+// # What remains
 //
-// Containers, and what they need, outlive Run: a later Run of the same node picks them up. Clean
-// removes what is left of a node whose containers are gone.
+// Containers, and what they need, survive Run: a later Run of the same node adopts them. Clean removes what is left of
+// a node whose containers are gone.
 package host

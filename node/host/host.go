@@ -10,6 +10,8 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/keelson-dev/keelson/podspec/origin"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
@@ -46,9 +48,9 @@ type Host struct {
 	runs    []lifecycle.Runnable
 }
 
-// New assembles a node whose containers the runtime runs, whose optional parts are used where it has them. It looks at
-// the machine but changes nothing. It fails with node.ErrParts and ErrOptions for what cannot work, and where the machine
-// cannot be read or has no cgroups.
+// New assembles a node whose containers are run by runtime, including its optional parts. It reads the machine's state
+// but changes nothing. It fails with node.ErrParts and ErrOptions for invalid arguments, and if the machine cannot be
+// read or has no cgroups.
 func New(p node.Parts, runtime kubelet.Runtime, o Options) (*Host, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -141,26 +143,26 @@ func (h *Host) static() (*informer.Informer[*corev1.Pod], error) {
 // busy reports whether containers of a static pod still run.
 func (h *Host) busy(namespace, name string) bool {
 	pod, known := h.kubelet.Pod(namespace, name)
-	return known && static.IsStatic(pod) && !h.kubelet.Ended(pod.UID)
+	return known && origin.Static(pod) && !h.kubelet.Ended(pod.UID)
 }
 
-// prepareStatic does what the API server does with other pods.
+// prepareStatic does for static pods what the API server does for others.
 func prepareStatic(pod *corev1.Pod) error {
 	podspec.DefaultPod(pod)
 	return podspec.ValidateCreate(pod).ToAggregate()
 }
 
-// Resources are the CPU and memory that the node and its pods use now.
+// Resources returns the present use of CPU and memory by the node and its pods.
 func (h *Host) Resources(ctx context.Context) (*statsv1alpha1.Summary, error) {
 	return h.upkeep.stats.Resources(ctx)
 }
 
-// Run runs the node until the context ends, and returns nil then. Its containers go on.
+// Run runs the node until the context ends, and then returns nil. Its containers keep running.
 func (h *Host) Run(ctx context.Context) error {
 	return lifecycle.Group(h.runs...).Run(ctx)
 }
 
-// registration is what the node says of itself.
+// registration is the node's initial status.
 func (h *Host) registration(found machine.Machine) kubelet.Registration {
 	var storage uint64
 	if disk, err := machine.Disk(nearest(h.options.Dir)); err == nil {
@@ -185,10 +187,10 @@ func (h *Host) registration(found machine.Machine) kubelet.Registration {
 	return r
 }
 
-// maxPods is how many pods a node takes unless its capacity says otherwise, as upstream.
+// maxPods is the default pod capacity of a node, as in upstream.
 const maxPods = 110
 
-// host is what the kubelet has of the machine.
+// host returns the kubelet's interface to the machine.
 func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubelet.Host, error) {
 	log := h.options.Logger
 	memory, store, err := h.memory()
@@ -241,7 +243,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	}, nil
 }
 
-// security is what pods may do on this machine, and the users that it can give to pods.
+// security returns the pods' security policy on this machine, and the user ranges for pods.
 func (h *Host) security(store *checkpoint.Store) (*security.Policy, *security.Allocator, error) {
 	const name = "users"
 	taken := map[types.UID]uint32{}
@@ -265,7 +267,7 @@ func (h *Host) security(store *checkpoint.Store) (*security.Policy, *security.Al
 	return policy, users, err
 }
 
-// changed is told of pods whose configmaps or secrets have changed.
+// changed is called for pods whose configmaps or secrets have changed.
 func (h *Host) changed(pods []types.UID) {
 	for _, uid := range pods {
 		h.kubelet.Sync(uid)
@@ -279,7 +281,7 @@ func (h *Host) hostIP() string {
 	return h.options.Addresses[0].String()
 }
 
-// addresses are a node's, with its name.
+// addresses are the node's addresses, with its name.
 func addresses(name string, list []netip.Addr) []corev1.NodeAddress {
 	var out []corev1.NodeAddress
 	for _, a := range list {
@@ -291,7 +293,7 @@ func addresses(name string, list []netip.Addr) []corev1.NodeAddress {
 	return append(out, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
 }
 
-// nearest is the path, or the nearest above it that exists.
+// nearest is the path, or its nearest existing parent.
 func nearest(dir string) string {
 	for dir != filepath.Dir(dir) {
 		if _, err := machine.Disk(dir); err == nil {

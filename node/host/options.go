@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/security"
 )
 
-// ErrOptions is wrapped by what New says about options that cannot work.
+// ErrOptions is wrapped by New's errors about invalid options.
 var ErrOptions = errors.New("bad options of a node")
 
 // Options of a node. The zero value is upstream's layout of a machine with one node.
@@ -32,43 +32,43 @@ type Options struct {
 	CgroupRoot string
 	// Addresses are the node's.
 	Addresses []netip.Addr
-	// SandboxSeccomp, if set, is the seccomp profile (a path) of sandboxes that would have the
-	// runtime's, whose compilation takes long.
+	// SandboxSeccomp, if set, is the path of the seccomp profile for sandboxes that would have the runtime's default,
+	// whose compilation is slow.
 	SandboxSeccomp string
-	// Users are those that are given to pods; the zero value is all of the machine, which nodes that
-	// share one divide.
+	// Users are the user IDs for pods; the zero value is the machine's full range. Nodes that share a machine must
+	// divide it.
 	Users  security.Users
 	DNS    DNS
 	Upkeep Upkeep
-	// Server is the node's own, for logs, exec and so on.
+	// Server is the node's own server, for logs, exec and so on.
 	Server Server
-	// Labels are put on the node when it is registered.
+	// Labels are set on the node when it registers.
 	Labels map[string]string
-	// Adapt, if set, may exchange parts of the machine before the kubelet has them.
+	// Adapt, if set, may replace parts of the machine before the kubelet uses them.
 	Adapt  func(parts *kubelet.Host)
 	Logger *slog.Logger
 }
 
-// Upkeep is when a node runs short. The zero value is upstream's.
+// Upkeep is how a node reacts to a shortage of resources. The zero value is upstream's.
 type Upkeep struct {
-	// Thresholds are when pods are evicted; nil is upstream's, eviction.Parse makes others.
+	// Thresholds are the eviction thresholds; nil means upstream's. eviction.Parse parses others.
 	Thresholds []eviction.Threshold
-	// Images is when unused images are removed; nil is upstream's.
+	// Images is when unused images are removed; nil means upstream's.
 	Images *garbage.ImagePolicy
 }
 
-// Server is how the node's server is reached, whose clients the Authenticator and the Authorizer of the node's parts judge.
-// The zero value is a node without one.
+// Server is how the node's server is reached. The Authenticator and the Authorizer of the node's parts decide about its
+// clients. The zero value is a node without a server.
 type Server struct {
 	// Listener is where it listens; it is closed when the node's Run ends.
 	Listener net.Listener
-	// Certificate is asked for in every handshake.
+	// Certificate is called for every handshake.
 	Certificate func() (*tls.Certificate, error)
 }
 
 // DNS is how pods resolve names.
 type DNS struct {
-	// Servers are the cluster's; without any, pods get the machine's.
+	// Servers are the cluster's DNS servers; without any, pods use the machine's.
 	Servers []netip.Addr
 	// Domain is the cluster's; cluster.local when empty.
 	Domain string

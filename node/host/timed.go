@@ -8,19 +8,19 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 )
 
-// timed tells how long a runtime takes for what it does, under upstream's names.
+// timed measures the runtime's operations, under upstream's names.
 type timed struct {
 	kubelet.Runtime
 	observe func(operation string, took time.Duration, err error)
 }
 
-// withEvents is a timed runtime that tells of changes, too.
+// withEvents is a timed runtime with events.
 type withEvents struct {
 	timed
 	cri.EventSource
 }
 
-// timedRuntime keeps the one optional part that a kubelet looks for.
+// timedRuntime keeps the one optional part that a kubelet uses.
 func timedRuntime(r kubelet.Runtime, observe func(operation string, took time.Duration, err error)) kubelet.Runtime {
 	t := timed{r, observe}
 	if source, ok := r.(cri.EventSource); ok {

@@ -21,8 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
-// upkeep is what keeps a node in order while pods come and go. It is whole once the kubelet is
-// there.
+// upkeep maintains a node while pods come and go. It is complete once the kubelet is set.
 type upkeep struct {
 	kubelet   *kubelet.Kubelet
 	stats     *stats.Collector
@@ -31,7 +30,7 @@ type upkeep struct {
 	activity  *activity.Metrics
 }
 
-// counts are what the kubelet has now.
+// counts are the kubelet's present numbers.
 func (u *upkeep) counts() activity.Counts {
 	var c activity.Counts
 	c.Containers = map[string]int{}
@@ -64,8 +63,7 @@ func (u *upkeep) PodSynced(took time.Duration) { u.activity.PodSynced("sync", to
 // Rejected implements kubelet.Observer.
 func (u *upkeep) Rejected(reason string) { u.activity.Rejected(reason) }
 
-// startUpkeep measures what the node uses, evicts pods when it runs short, and removes what is no
-// longer needed.
+// startUpkeep measures the node's resource usage, evicts pods when it runs short, and removes what is no longer needed.
 func (h *Host) startUpkeep(u *upkeep, tree *cgroup.Tree, found machine.Machine) error {
 	o, p := h.options, h.parts
 	images, _ := h.runtime.(cri.FilesystemReader)
@@ -99,7 +97,7 @@ func (h *Host) startUpkeep(u *upkeep, tree *cgroup.Tree, found machine.Machine) 
 	return nil
 }
 
-// imageVolumes are the images that volumes of pods are.
+// imageVolumes are the images used as volumes of pods.
 func (u *upkeep) imageVolumes() []string {
 	var names []string
 	for _, pod := range u.kubelet.Pods() {
@@ -126,7 +124,7 @@ func (u *upkeep) Conditions() []corev1.NodeCondition {
 	return list
 }
 
-// Admit implements kubelet.Admitter: pods that would make a shortage worse.
+// Admit implements kubelet.Admitter: it refuses pods that would make a shortage worse.
 func (u *upkeep) Admit(pod *corev1.Pod) *kubelet.Refusal {
 	if message, ok := u.evictor.Admit(pod); !ok {
 		return &kubelet.Refusal{Reason: eviction.Reason, Message: message}
@@ -154,7 +152,7 @@ func (e evicted) Evict(ctx context.Context, why eviction.Eviction) error {
 	})
 }
 
-// remembered are the pods that were admitted, on disk.
+// remembered are the admitted pods, on disk.
 type remembered struct{ *checkpoint.Pods }
 
 func (r remembered) Admitted(uid types.UID) bool {
@@ -175,8 +173,7 @@ func (r remembered) SetWait(uid types.UID, key string, w kubelet.Wait) error {
 	return r.SetBackoff(uid, key, checkpoint.Backoff{Delay: w.Delay, Updated: w.Since})
 }
 
-// memory opens what earlier lives of the node's kubelet have written down. What cannot be read is
-// set aside and told.
+// memory opens the checkpoints of earlier runs of the node's kubelet. Unreadable ones are set aside and logged.
 func (h *Host) memory() (remembered, *checkpoint.Store, error) {
 	store, err := checkpoint.New(h.options.Dir)
 	if err != nil {

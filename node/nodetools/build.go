@@ -18,10 +18,9 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// build is one go build: packages with the same flags share one, so that what they have in common is
-// compiled once.
+// build is one go build: packages with the same flags share one, so that common dependencies are compiled once.
 type build struct {
-	// Into is the directory below that of the tools.
+	// Into is the directory below the tools' one.
 	Into     string
 	Packages []string
 	CGO      bool
@@ -31,10 +30,10 @@ type build struct {
 
 const pluginPath = "github.com/containernetworking/plugins/plugins/"
 
-// builds are all programs with their flags. They change the stamp: a change here builds anew.
+// builds are all programs with their flags. They are part of the stamp: a change here rebuilds.
 func builds(version string) []build {
-	const small = "-s -w" // no symbols: a third less to map for every start of a shim
-	// Snapshotters that no node here uses, and the exporters of traces.
+	const small = "-s -w" // no symbols: a third less to map at every start of a shim
+	// Without unused snapshotters and trace exporters.
 	const tags = "no_btrfs no_devmapper no_zfs no_tracing urfave_cli_no_docs netgo osusergo"
 	const ctrd = "github.com/containerd/containerd/v2"
 	daemon := small + " -X " + ctrd + "/version.Version=" + version
@@ -44,12 +43,12 @@ func builds(version string) []build {
 	}
 	return []build{
 		{Packages: []string{ctrd + "/cmd/containerd", ctrd + "/cmd/ctr"}, Tags: tags, LDFlags: daemon},
-		// One runs for every pod, two more to start and to clean up: without gRPC it has half the size and starts in
-		// two thirds of the time.
+		// One shim runs for every pod, and two more to start and to clean up: without gRPC it has half the size and
+		// starts in two thirds of the time.
 		{Packages: []string{ctrd + "/cmd/containerd-shim-runc-v2"}, Tags: "no_grpc " + tags, LDFlags: daemon},
 		{Into: "cni", Packages: cni, Tags: tags, LDFlags: small},
-		// runc enters namespaces in C before Go starts and needs libseccomp. Static: it is executed several
-		// times for every container, and each time the dynamic loader would cost.
+		// runc enters namespaces in C before Go starts and needs libseccomp. It is static, because it is executed
+		// several times for every container, and the dynamic loader would add its time to each.
 		{Packages: []string{"github.com/opencontainers/runc"}, CGO: true, Tags: "seccomp " + tags, LDFlags: small + " -linkmode external -extldflags -static"},
 	}
 }
@@ -58,13 +57,13 @@ func plugins() []string {
 	return []string{"bandwidth", "bridge", "firewall", "host-local", "loopback", "portmap"}
 }
 
-// stamp is what the tools were built from.
+// stamp records what the tools were built from.
 type stamp struct {
 	Source string            // hash of the pinned versions and the flags
 	Files  map[string]string // size and time of each program
 }
 
-// The module of tools/node, which pins the versions and is a module of its own, so that it cannot be embedded.
+// The module of tools/node pins the versions. It is a module of its own, so it cannot be embedded.
 //
 //go:embed pinned.mod pinned.sum
 var pinned embed.FS
@@ -79,7 +78,7 @@ func pins() (mod, sum []byte, err error) {
 	return mod, sum, err
 }
 
-// source hashes what decides over the programs.
+// source hashes everything that determines the programs.
 func source() (string, error) {
 	mod, sum, err := pins()
 	if err != nil {
@@ -96,7 +95,7 @@ func source() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// containerdVersion is what is pinned, for the daemon to tell: go build -trimpath does not.
+// containerdVersion is the pinned version, which the daemon reports: go build -trimpath does not record it.
 func containerdVersion(mod []byte) (string, error) {
 	for line := range strings.Lines(string(mod)) {
 		if f := strings.Fields(line); len(f) >= 2 && f[0] == "github.com/containerd/containerd/v2" {
@@ -106,7 +105,7 @@ func containerdVersion(mod []byte) (string, error) {
 	return "", fmt.Errorf("no containerd is pinned: %w", ErrMissing)
 }
 
-// module writes the module that is built from, and returns what removes it.
+// module writes the module to build from, and returns the function to remove it.
 func module(bin string) (dir string, remove func(), err error) {
 	mod, sum, err := pins()
 	if err != nil {
@@ -119,7 +118,7 @@ func module(bin string) (dir string, remove func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
-// identify is how a program is recognised without reading it.
+// identify recognizes a program without reading it.
 func identify(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -143,7 +142,7 @@ func newStamp(source string, files []string) (stamp, error) {
 	return s, nil
 }
 
-// current says what is not as it should be in bin, or nothing.
+// current lists what is outdated in bin, or nothing.
 func current(bin string) ([]string, error) {
 	want, err := source()
 	if err != nil {
@@ -166,7 +165,7 @@ func current(bin string) ([]string, error) {
 	return wrong, nil
 }
 
-// compile builds everything into bin and stamps it. A program that runs is replaced, not written over.
+// compile builds everything into bin and stamps it. Running programs are replaced, not overwritten.
 func compile(ctx context.Context, bin string, progress func(string)) error {
 	want, err := source()
 	if err != nil {
@@ -235,7 +234,7 @@ func (b build) run(ctx context.Context, from, bin string) error {
 	return nil
 }
 
-// tail is the end of a text: where the errors stand.
+// tail is the end of a text, where the errors are.
 func tail(s string, n int) string {
 	if len(s) <= n {
 		return s

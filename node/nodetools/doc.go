@@ -1,12 +1,11 @@
-// Package nodetools builds, installs and finds what a node of real containers runs: containerd, its shim,
-// ctr, runc and the reference CNI plugins, in the versions that are pinned here, and the few Debian packages
-// behind them.
+// Package nodetools builds, installs and finds the programs for a node of real containers: containerd, its shim, ctr,
+// runc and the reference CNI plugins, in versions pinned here, and the few Debian packages they need.
 //
-// Install builds them from source with the go command, which takes minutes and the network, and is done in a few
-// milliseconds when everything is there and current. Find never builds. Supported tells why containers cannot run
-// here, so that a caller may fall back to simulated ones.
+// Install builds them from source with the go command, which takes minutes and the network, but only milliseconds if
+// everything is current. Find never builds. Supported says why containers cannot run here, so that a caller may fall
+// back to simulated ones.
 //
-// Several processes may install at once: one builds, the others wait for it.
+// Several processes may call Install at once: one builds, the others wait for it. The program install below calls it.
 package nodetools
 
 import (
@@ -16,16 +15,16 @@ import (
 )
 
 var (
-	// ErrUnsupported is wrapped by what Supported answers: real containers cannot run on this host.
+	// ErrUnsupported is wrapped by Supported's error: real containers cannot run on this host.
 	ErrUnsupported = errors.New("real containers cannot run here")
-	// ErrMissing is wrapped when tools or the packages they need are not there.
+	// ErrMissing is wrapped when tools or the packages they need are missing.
 	ErrMissing = errors.New("tools of a node are missing")
 )
 
 // MissingError says what a node lacks and what to do about it. It is ErrMissing.
 type MissingError struct {
-	What []string
-	Next string
+	What []string // the missing things
+	Next string   // what to do
 }
 
 // Error names what is missing and the next step.
@@ -33,20 +32,20 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%v: %s; %s", ErrMissing, strings.Join(e.What, ", "), e.Next)
 }
 
-// Is tells that this is ErrMissing.
+// Is makes errors.Is(err, ErrMissing) true.
 func (e *MissingError) Is(target error) bool { return target == ErrMissing }
 
-// Tools are the absolute paths of what is installed.
+// Tools are the absolute paths of the programs.
 type Tools struct {
-	Containerd, Shim, Ctr, Runc string
+	Containerd, Shim, Ctr, Runc string // the programs
 	// CNI is the directory of the CNI plugins.
 	CNI string
-	// Images is a directory for archives of images that are made once for all tests and demonstrations; it need
-	// not exist.
+	// Images is a directory for archives of images that are built once for all tests and demonstrations; it need not
+	// exist.
 	Images string
 }
 
-// At are the tools in a directory (Options.Dir), installed or not.
+// At returns the tools in a directory (Options.Dir), installed or not.
 func At(dir string) Tools {
 	return Tools{
 		Containerd: dir + "/containerd",

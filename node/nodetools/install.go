@@ -12,13 +12,13 @@ import (
 	"github.com/keelson-dev/keelson/node/filelock"
 )
 
-// Options change what Install and Find do. The zero value serves a program that runs from a checkout of this repository.
+// Options change what Install and Find do. The zero value suits a program that runs from a checkout of this repository.
 type Options struct {
-	// Dir is where the tools are. Empty is bin/node of the checkout that the working directory is in.
+	// Dir is the tools' directory. Empty is bin/node of the checkout that the working directory is in.
 	Dir string
-	// Progress is told what goes on, a line at a time, from the calling goroutine; nil tells nobody.
+	// Progress receives messages, a line at a time, from the calling goroutine; nil discards.
 	Progress func(line string)
-	// NoPackages leaves the packages of the operating system alone: what is missing is an error.
+	// NoPackages never installs packages of the operating system: missing ones are an error.
 	NoPackages bool
 }
 
@@ -29,10 +29,9 @@ func (o Options) progress() func(string) {
 	return o.Progress
 }
 
-// Install makes the tools be there: it installs missing packages, builds what is not current and returns
-// where everything is. It is safe to call from several processes at once. When ctx ends, so does it; what was
-// built by then is built again by the next call, faster. The error is ErrMissing when packages are missing and
-// cannot be installed here.
+// Install installs missing packages, builds what is not current and returns the paths. It is safe to call from several
+// processes at once. When ctx ends, so does Install; the next call reuses the work done. The error is ErrMissing when
+// packages are missing and cannot be installed here.
 func Install(ctx context.Context, o Options) (Tools, error) {
 	bin, _, err := o.place()
 	if err != nil {
@@ -64,7 +63,7 @@ func Install(ctx context.Context, o Options) (Tools, error) {
 	return At(bin), nil
 }
 
-// Find returns the tools when all of them are there and current, and else a MissingError.
+// Find returns the tools if all of them exist and are current, and else a MissingError.
 func Find(o Options) (Tools, error) {
 	bin, next, err := o.place()
 	if err != nil {
@@ -85,7 +84,7 @@ func Find(o Options) (Tools, error) {
 
 const moduleLine = "module github.com/keelson-dev/keelson"
 
-// place is the directory of the tools, and what to do when they are not there.
+// place returns the tools' directory, and what to do if they are missing.
 func (o Options) place() (bin, next string, err error) {
 	if o.Dir != "" {
 		bin, err = filepath.Abs(o.Dir)
@@ -112,14 +111,14 @@ func findRoot() (string, error) {
 	}
 }
 
-// need is a file that a package of Debian brings.
+// need is a file that a Debian package provides.
 type need struct {
 	pkg   string
 	any   []string // one of these paths or, without a slash, a program in PATH
-	build bool     // only to build
+	build bool     // needed only to build
 }
 
-// needs are what containers need of the operating system beside the kernel.
+// needs are what containers need from the operating system besides the kernel.
 func needs() []need {
 	return []need{
 		{"gcc", []string{"gcc", "cc"}, true},
@@ -132,7 +131,7 @@ func needs() []need {
 	}
 }
 
-// missingPackages are the packages none of whose files is there.
+// missingPackages returns the packages none of whose files exists.
 func missingPackages(installed bool) []string {
 	var missing []string
 	for _, n := range needs() {
@@ -156,7 +155,7 @@ func missingPackages(installed bool) []string {
 	return missing
 }
 
-// packages installs what is missing; to build, more is needed.
+// packages installs what is missing; building needs more.
 func (o Options) packages(ctx context.Context, build bool) error {
 	missing := missingPackages(!build)
 	if len(missing) == 0 {

@@ -10,9 +10,8 @@ import (
 	"syscall"
 )
 
-// Supported returns nil when this process can run real containers on this host, and else an error that is
-// ErrUnsupported and says everything that is in the way. It takes a few milliseconds, changes nothing and
-// does not look for the tools.
+// Supported returns nil if this process can run real containers on this host, and else an error that is ErrUnsupported
+// and lists every obstacle. It takes a few milliseconds, changes nothing and does not look for the tools.
 func Supported(ctx context.Context) error {
 	var reasons []string
 	add := func(reason string) {
@@ -33,7 +32,7 @@ func Supported(ctx context.Context) error {
 	return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(reasons, "; "))
 }
 
-// namespaces tries what a sandbox is made of, a bridge and a veth pair included, in a process that ends at once.
+// namespaces tries the elements of a sandbox, including a bridge and a veth pair, in a process that ends at once.
 func namespaces(ctx context.Context) string {
 	args := []string{"-batch", "-"}
 	program, err := exec.LookPath("ip")
@@ -56,7 +55,7 @@ func namespaces(ctx context.Context) string {
 	return "no namespaces can be made: " + err.Error()
 }
 
-// cgroups looks for the controllers that limits and metrics of pods need, in either version.
+// cgroups checks for the controllers that limits and metrics of pods need, in either version.
 func cgroups() string {
 	want := []string{"cpu", "memory", "pids"}
 	if err := syscall.Access("/sys/fs/cgroup", 2); err != nil && os.Geteuid() == 0 {
@@ -96,7 +95,7 @@ func missingOf(what string, want, have []string) string {
 	return what + " " + strings.Join(missing, ", ")
 }
 
-// overlay looks whether overlayfs is in the kernel or can be loaded.
+// overlay checks whether overlayfs is in the kernel or can be loaded.
 func overlay() string {
 	b, err := os.ReadFile("/proc/filesystems")
 	if err == nil && strings.Contains(string(b), "\toverlay\n") {

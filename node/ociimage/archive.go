@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// The media types and annotations of the OCI image format that archives use. Layers are not compressed: what is
-// imported on the same host is not sent far.
+// The media types and annotations of the OCI image format that archives use. Layers are not compressed, since archives
+// are imported on the same host.
 const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -67,7 +67,7 @@ type rootFS struct {
 // reference is a full name of an image.
 type reference struct{ host, repository, tag string }
 
-// parseReference takes names apart that have all of a host, a repository and a tag.
+// parseReference parses names that have a host, a repository and a tag.
 func parseReference(name string) (reference, error) {
 	host, rest, ok := strings.Cut(name, "/")
 	repository, tag, tagged := strings.Cut(rest, ":")

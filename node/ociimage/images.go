@@ -21,8 +21,7 @@ var files embed.FS
 // ErrNoCompiler: the host has no C compiler.
 var ErrNoCompiler = errors.New("no C compiler: install gcc and libc6-dev")
 
-// Pause makes the image whose container holds the namespaces of a pod, under the names that containerd and upstream
-// give it.
+// Pause makes the image of pod sandboxes, under the names that containerd and upstream use.
 func Pause(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	return Build(ctx, dir, Recipe{
 		Name: "pause", Version: "1",
@@ -38,7 +37,7 @@ func Pause(ctx context.Context, dir string, progress io.Writer) (string, error) 
 	}, progress)
 }
 
-// Busybox makes an image with a shell and the common tools, all of them names of one program.
+// Busybox makes an image with a shell and the common tools, all links to one program.
 func Busybox(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	return Build(ctx, dir, Recipe{
 		Name: "busybox", Version: "1",
@@ -50,8 +49,8 @@ func Busybox(ctx context.Context, dir string, progress io.Writer) (string, error
 	}, progress)
 }
 
-// Nginx makes an image of the web server with a welcome page on port 80, and with a shell and the basic tools for those
-// who look inside.
+// Nginx makes an image of the web server with a welcome page on port 80, and with a shell and the basic tools for
+// debugging.
 func Nginx(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	return Build(ctx, dir, Recipe{
 		Name: "nginx", Version: "1",
@@ -118,8 +117,8 @@ func fillBusybox(ctx context.Context, scratch string, t *Tree) error {
 	return nil
 }
 
-// list asks busybox for the names under which it can be run. It runs with the loader and libraries of its packages,
-// which the host need not have.
+// list asks busybox for its applets. It runs with the loader and libraries of its packages, which the host need not
+// have.
 func list(ctx context.Context, need []debian.File, busybox string) ([]string, error) {
 	program, loader, libraries := "", "", map[string]bool{}
 	for _, f := range need {
@@ -139,12 +138,12 @@ func list(ctx context.Context, need []debian.File, busybox string) ([]string, er
 	}
 	out, err := exec.CommandContext(ctx, loader, "--library-path", strings.Join(dirs, ":"), program, "--list").Output()
 	if err != nil {
-		return nil, fmt.Errorf("list what busybox can do: %w", err)
+		return nil, fmt.Errorf("list busybox's applets: %w", err)
 	}
 	return strings.Fields(string(out)), nil
 }
 
-// FillNginx puts the web server and a small system around it into a tree.
+// FillNginx adds the web server and a small system around it to a tree.
 func FillNginx(ctx context.Context, scratch string, t *Tree) error {
 	packages, err := debian.Unpack(ctx, scratch,
 		"nginx", "nginx-common", "bash", "coreutils", "dash", "grep", "hostname", "sed", "tar",
@@ -175,7 +174,7 @@ func FillNginx(ctx context.Context, scratch string, t *Tree) error {
 	return nil
 }
 
-// Coreutils are the paths of the tools of that package that pods are looked into with.
+// Coreutils are the paths of that package's tools for debugging pods.
 func Coreutils() []string {
 	var paths []string
 	for name := range strings.FieldsSeq("base64 basename cat chmod chown cp cut date dd df dirname du echo env expr false head id ln ls md5sum " +
@@ -186,8 +185,8 @@ func Coreutils() []string {
 	return paths
 }
 
-// Base gives a tree what every small system has: the directories, with /bin and its like in /usr, and root, nobody and
-// further lines of /etc/passwd and /etc/group.
+// Base adds the basics of a small system to a tree: the directories, with /bin and the like in /usr, and root, nobody
+// and further lines of /etc/passwd and /etc/group.
 func Base(t *Tree, users, groups []string) {
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		t.Symlink(name, "usr/"+name)
@@ -206,7 +205,7 @@ func Base(t *Tree, users, groups []string) {
 	t.File("etc/nsswitch.conf", 0o644, table("passwd: files", "group: files", "hosts: files dns"))
 }
 
-// Add puts files of packages and all they need into a tree.
+// Add adds files of packages and everything they need to a tree.
 func Add(t *Tree, packages *debian.Root, paths ...string) error {
 	need, err := packages.Need(paths...)
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package ociimage makes images of containers where no registry is reachable: archives of the OCI layout that
-// containerd imports under the names in them, and a registry that serves such archives for tests of pulling.
+// Package ociimage makes container images where no registry is reachable: archives of the OCI layout that containerd
+// imports under the names in them, and a registry that serves such archives for tests of pulling.
 //
-// A Recipe says what is in an image; Build makes its archive unless it is there already, so that only the first call
-// costs time. Pause, Busybox and Nginx make what a node and a first deployment need, from Debian's packages and the C
-// compiler of the host. Equal inputs give equal bytes: times are fixed and files belong to root, so making images needs
-// no privileges.
+// A Recipe describes an image; Build makes its archive unless it exists, so that only the first call takes time. Pause,
+// Busybox and Nginx make what a node and a first deployment need, from Debian's packages and the host's C compiler;
+// package debian unpacks those packages. Equal inputs give equal bytes: times are fixed and files belong to root, so
+// making images needs no privileges.
 //
-// Builders of the same directory exclude each other by a lock on a file, across processes. All functions may be called
-// from several goroutines.
+// Builders of the same directory exclude each other by a file lock, across processes. All functions may be called from
+// several goroutines.
 package ociimage
 
 import (
@@ -31,11 +31,12 @@ var ErrRecipe = errors.New("bad recipe")
 
 // Recipe says how to make an archive.
 type Recipe struct {
-	// Name is of the archive's file, without .tar.
+	// Name is the name of the archive's file, without .tar.
 	Name string
 	// Images are those in the archive. They share the layer that Fill makes.
 	Images []Image
-	// Version is part of what tells whether an archive is current: another one whenever Fill would make something else.
+	// Version identifies the output of Fill: change it whenever Fill would make something else. It is part of the check
+	// whether an archive is current.
 	Version string
 	// Fill puts the files into the tree. It may keep files in scratch, which lives until the archive is written.
 	Fill func(ctx context.Context, scratch string, t *Tree) error
@@ -46,7 +47,7 @@ type Image struct {
 	// References are its full names, such as docker.io/library/nginx:latest.
 	References []string
 	Config     Config
-	// Extra, if set, puts further files over the common ones. A change of what it does takes another Version.
+	// Extra, if set, adds further files over the common ones. If its output changes, change Version.
 	Extra func(t *Tree) error
 }
 
@@ -62,11 +63,11 @@ type Config struct {
 	StopSignal   string              `json:",omitempty"`
 }
 
-// format changes when archives of the same recipes come out different.
+// format changes when archives of the same recipes change.
 const format = "2"
 
-// Build makes the recipe's archive in dir, unless it is there and current, and returns its path. It tells progress what
-// takes time; nil discards that. It waits for another builder of the same archive, or until the context ends.
+// Build makes the recipe's archive in dir, unless it exists and is current, and returns its path. progress receives
+// messages about slow steps; nil discards. Build waits for another builder of the same archive, until the context ends.
 func Build(ctx context.Context, dir string, r Recipe, progress io.Writer) (path string, err error) {
 	if err := r.check(); err != nil {
 		return "", err
@@ -126,7 +127,7 @@ func (r Recipe) key() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// make writes the archive beside its place and moves it there, then the stamp.
+// make writes the archive to a temporary file and renames it, then writes the stamp.
 func (r Recipe) make(ctx context.Context, path, stamp string) (size int64, err error) {
 	scratch, err := os.MkdirTemp(filepath.Dir(path), "."+r.Name+"-")
 	if err != nil {
@@ -152,7 +153,7 @@ func (r Recipe) make(ctx context.Context, path, stamp string) (size int64, err e
 
 func stampOf(key string, size int64) string { return fmt.Sprintf("%s %d\n", key, size) }
 
-// current tells whether the archive is there and is the one that the stamp speaks of.
+// current reports whether the archive exists and matches its stamp.
 func current(path, stamp, key string) bool {
 	info, err := os.Stat(path)
 	if err != nil {

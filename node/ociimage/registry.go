@@ -17,9 +17,9 @@ import (
 // ErrArchive: a file is not an archive of the OCI layout, or not a complete one.
 var ErrArchive = errors.New("bad image archive")
 
-// Registry serves archives as a registry does, for pulls only. As a mirror it is asked for names of several hosts and
-// told which in the parameter ns; without it the first image of a repository and tag is meant, whatever its host. It
-// reads archives when asked: they have to stay as they are.
+// Registry serves archives as a registry does, for pulls only. As a mirror for several hosts it gets the host in the
+// parameter ns; without it, it serves the first image of a repository and tag, whatever its host. It reads archives on
+// demand: they must not change.
 type Registry struct {
 	blobs map[string]blob       // by digest
 	tags  map[reference]string  // digests
@@ -27,7 +27,7 @@ type Registry struct {
 	order []reference
 }
 
-// blob is where content lies.
+// blob is the place of a content.
 type blob struct {
 	path   string
 	offset int64
@@ -66,7 +66,7 @@ func (r *Registry) read(path string) error {
 			}
 		}
 		if digest, ok := strings.CutPrefix(header.Name, blobs); ok && header.Typeflag == tar.TypeReg {
-			at, err := file.Seek(0, io.SeekCurrent) // the reader reads no further than it hands out
+			at, err := file.Seek(0, io.SeekCurrent) // the reader does not read ahead
 			if err != nil {
 				return err
 			}
@@ -172,7 +172,7 @@ func quoted(s string) []byte {
 	return data
 }
 
-// Private asks for a user's name and password before it lets requests through.
+// Private requires a user's name and password.
 func Private(inner http.Handler, user, password string) http.Handler {
 	wanted := sha256.Sum256([]byte(user + "\x00" + password))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -187,8 +187,8 @@ func Private(inner http.Handler, user, password string) http.Handler {
 	})
 }
 
-// Digests are the digests of the images in an archive by their full names, as a runtime reports them. It fails with
-// ErrArchive where the archive does not say how its images are called.
+// Digests returns the digests of the images in an archive by their full names, as a runtime reports them. It fails with
+// ErrArchive if the archive does not name its images.
 func Digests(archive string) (map[string]string, error) {
 	r, err := NewRegistry(archive)
 	if err != nil {

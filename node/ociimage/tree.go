@@ -17,9 +17,9 @@ import (
 // ErrTree: a path of a tree is not valid or was set twice.
 var ErrTree = errors.New("bad tree")
 
-// Tree is the root file system of an image. Paths are relative to its root, with slashes and without dots. The
-// directories above a path come into being by themselves, with mode 0755. All belongs to root. A tree is for one
-// goroutine; the zero value is empty.
+// Tree is the root file system of an image. Paths are relative to its root, with slashes and without dots. Parent
+// directories are added automatically, with mode 0755. Everything belongs to root. A tree is for one goroutine; the
+// zero value is empty.
 type Tree struct {
 	entries map[string]entry
 	err     error
@@ -33,7 +33,7 @@ type entry struct {
 	from    string // a file of the host instead of content
 }
 
-// Dir adds a directory. One that is there already gets the mode.
+// Dir adds a directory. An existing one gets the mode.
 func (t *Tree) Dir(path string, mode fs.FileMode) { t.add(path, entry{mode: mode | fs.ModeDir}) }
 
 // File adds a file with the content.
@@ -41,7 +41,7 @@ func (t *Tree) File(path string, mode fs.FileMode, content []byte) {
 	t.add(path, entry{mode: mode, content: content})
 }
 
-// Copy adds a file with the content that a file of the host has when the archive is written.
+// Copy adds a file with the content that a host's file has when the archive is written.
 func (t *Tree) Copy(path string, mode fs.FileMode, from string) {
 	t.add(path, entry{mode: mode, from: from})
 }
@@ -54,7 +54,7 @@ func (t *Tree) Symlink(path, target string) {
 // Link adds another name of a file of the tree.
 func (t *Tree) Link(path, target string) { t.add(path, entry{target: target, hard: true}) }
 
-// Has tells whether there is something at the path.
+// Has reports whether the path exists.
 func (t *Tree) Has(path string) bool { _, ok := t.entries[path]; return ok }
 
 func (t *Tree) add(name string, e entry) {
@@ -83,7 +83,7 @@ func (t *Tree) add(name string, e entry) {
 // written is the time of all files.
 func written() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// write writes a layer: everything in the order of paths, and hard links last, for what they name to be there.
+// write writes a layer: everything in path order, but hard links last, after their targets.
 func (t *Tree) write(w io.Writer) error {
 	if t.err != nil {
 		return t.err

@@ -1,2 +1,2 @@
-// Package remote makes what a node has of a cluster that is reached over the network, with the credentials of the node.
+// Package remote gives a node access to a remote cluster, with the credentials of the node.
 package remote

@@ -29,14 +29,13 @@ import (
 
 // Options of New. The zero value is ready to use.
 type Options struct {
-	// Logger is told about watches and events that fail; nil discards.
+	// Logger logs failing watches and events; nil discards.
 	Logger *slog.Logger
 }
 
-// New makes the parts of the node of that name in the cluster that config leads to, and what keeps them up to date, which
-// is run beside the node. Who a client of the node's server is and what it may do are questions to the API server. The
-// scheme knows the Go types of the API; requests are in protobuf unless the config says otherwise. New asks the server
-// nothing.
+// New makes the parts of the named node in the cluster of config, and the Runnable that keeps them up to date beside
+// the node. The API server authenticates and authorizes the clients of the node's server. The scheme must know the Go
+// types of the API; requests use protobuf unless the config says otherwise. New makes no requests.
 func New(config *rest.Config, scheme *runtime.Scheme, name string, o Options) (node.Parts, lifecycle.Runnable, error) {
 	r := &reader{config: rest.CopyConfig(config), scheme: scheme, log: o.Logger}
 	if r.log == nil {
@@ -86,7 +85,7 @@ func watched[T informer.Object](r *reader, resource, selector string) (*informer
 	return informer.New(source, informer.Options{Logger: r.log}), nil
 }
 
-// single makes sources of one object: a node may read the configmaps and secrets of its pods each by its name.
+// single makes sources of one object: a node may read the configmaps and secrets of its pods only by name.
 func single[T informer.Object](r *reader, resource string) func(namespace, name string) (informer.Source[T], error) {
 	return func(namespace, name string) (informer.Source[T], error) {
 		return wire.New[T](r.config, r.scheme, corev1.SchemeGroupVersion.WithResource(resource), wire.Options{
@@ -95,7 +94,7 @@ func single[T informer.Object](r *reader, resource string) func(namespace, name 
 	}
 }
 
-// review asks the API server a question.
+// review creates a review at the API server.
 func review[T runtime.Object](api client.Creator, group schema.GroupVersion, resource string) func(context.Context, T) (T, error) {
 	return func(ctx context.Context, question T) (answer T, err error) {
 		obj, err := api.Create(ctx, client.Target{Resource: group.WithResource(resource)}, question, metav1.CreateOptions{})

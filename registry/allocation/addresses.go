@@ -15,21 +15,20 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// ManagedBy is the value of the label networkingv1.LabelManagedBy of the IPAddresses of services.
+// ManagedBy is the value of the label networkingv1.LabelManagedBy on the IPAddresses of services.
 const ManagedBy = "ipallocator.k8s.io"
 
-// Address is a cluster IP that somebody has.
+// Address is an allocated cluster IP.
 type Address struct {
 	netip.Addr
 	uid types.UID // of its IPAddress
 }
 
-// Owner is the service that an address is for.
+// Owner is the service that owns an address.
 type Owner struct{ Namespace, Name string }
 
-// TakeAddress takes an address of a family in one of the networks of the ServiceCIDRs that are
-// ready: wanted, or if that is not valid any, sought from where the seed says. It fails with
-// ErrFull, ErrAddressTaken or ErrNoRange.
+// TakeAddress allocates an address of a family from the networks of the ready ServiceCIDRs: the wanted one, or
+// any if that is invalid, searching from the seed on. It fails with ErrFull, ErrAddressTaken or ErrNoRange.
 func TakeAddress(ctx context.Context, a registry.Access, owner Owner, family corev1.IPFamily, wish AddressWish) (Address, error) {
 	ranges, err := readyRanges(ctx, a, family)
 	if err != nil {
@@ -52,15 +51,13 @@ func TakeAddress(ctx context.Context, a registry.Access, owner Owner, family cor
 	return Address{}, ErrFull
 }
 
-// AddressWish is a wish for an address: Addr, or when that is the zero one any, sought from where
-// Seed says.
+// AddressWish is a request for an address: Addr, or any if that is the zero Addr, searching from Seed on.
 type AddressWish struct {
 	Addr netip.Addr
-	Seed uint64
+	Seed uint64 // where the search for a free address begins
 }
 
-// takeAny tries the address that the seed leads to and, when that is taken, those that the
-// newest state does not show as taken.
+// takeAny tries the address at the seed and, if that is taken, the addresses that are free in the newest state.
 func takeAny(ctx context.Context, a registry.Access, owner Owner, r Range, seed uint64) (Address, error) {
 	var taken map[netip.Addr]bool
 	for addr := range r.All(seed) {
@@ -80,8 +77,8 @@ func takeAny(ctx context.Context, a registry.Access, owner Owner, r Range, seed 
 	return Address{}, ErrFull
 }
 
-// TryAddress tells whether TakeAddress might succeed, and takes nothing. As upstream's dry runs
-// it looks at one network only, and makes an address up where any will do.
+// TryAddress reports whether TakeAddress might succeed, and allocates nothing. Like upstream's dry runs, it
+// checks one network only, and invents an address if any will do.
 func TryAddress(ctx context.Context, a registry.Access, family corev1.IPFamily, wanted netip.Addr) (netip.Addr, error) {
 	ranges, err := readyRanges(ctx, a, family)
 	switch {
@@ -110,7 +107,7 @@ func FindAddress(ctx context.Context, a registry.Access, owner Owner, addr netip
 	return Address{addr, ip.UID}, ownerOf(ip) == owner, nil
 }
 
-// Release gives an address back. It does nothing when somebody else has it by now.
+// Release frees an address. It does nothing if it has another owner by now.
 func (a Address) Release(ctx context.Context, access registry.Access) error {
 	err := access.Delete(ctx, key(a.Addr), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.uid}})
 	if errors.Is(err, registry.ErrNotFound) || errors.Is(err, registry.ErrConflict) {
@@ -119,7 +116,7 @@ func (a Address) Release(ctx context.Context, access registry.Access) error {
 	return err
 }
 
-// create takes an address by creating its object, which only one can.
+// create allocates an address by creating its object, which succeeds only once.
 func create(ctx context.Context, a registry.Access, owner Owner, addr netip.Addr) (Address, error) {
 	obj, err := a.Create(ctx, addresses(), newIPAddress(addr, owner))
 	if errors.Is(err, registry.ErrExists) {
@@ -154,7 +151,7 @@ func familyOf(addr netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// ownerOf is the service that an IPAddress refers to, or nobody.
+// ownerOf returns the service that an IPAddress refers to, or the zero Owner.
 func ownerOf(ip *networkingv1.IPAddress) Owner {
 	if p := ip.Spec.ParentRef; p != nil && p.Group == "" && p.Resource == "services" {
 		return Owner{p.Namespace, p.Name}
@@ -188,8 +185,8 @@ func takenAddresses(ctx context.Context, a registry.Access) (map[netip.Addr]bool
 	return taken, nil
 }
 
-// readyRanges are the networks of a family from which addresses may be taken, in the order of
-// the names of their ServiceCIDRs.
+// readyRanges returns the networks of a family from which addresses may be allocated, sorted by the names of
+// their ServiceCIDRs.
 func readyRanges(ctx context.Context, a registry.Access, family corev1.IPFamily) ([]Range, error) {
 	list, err := a.List(ctx, serviceCIDRs(), "")
 	if err != nil {
@@ -204,7 +201,7 @@ func readyRanges(ctx context.Context, a registry.Access, family corev1.IPFamily)
 	return ranges, nil
 }
 
-// rangesOf are the networks of a ServiceCIDR that are of a family.
+// rangesOf returns the networks of a ServiceCIDR in a family.
 func rangesOf(cidr *networkingv1.ServiceCIDR, family corev1.IPFamily) []Range {
 	var ranges []Range
 	for _, text := range cidr.Spec.CIDRs {
@@ -219,8 +216,8 @@ func rangesOf(cidr *networkingv1.ServiceCIDR, family corev1.IPFamily) []Range {
 	return ranges
 }
 
-// ready tells whether addresses may be taken from a ServiceCIDR. Nobody having said that it is
-// not is enough, for it may be that no controller runs.
+// ready reports whether addresses may be allocated from a ServiceCIDR. Without a condition Ready it counts as
+// ready, since there may be no controller to set it.
 func ready(cidr *networkingv1.ServiceCIDR) bool {
 	if cidr.DeletionTimestamp != nil {
 		return false

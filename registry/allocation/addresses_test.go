@@ -67,7 +67,7 @@ func TestAddressOfReadyNetworks(t *testing.T) {
 		{"IPv6", "fd00::ff", "fd00::ff", nil},
 		{"IPv6", "fd01::1", "", allocation.ErrNoRange},
 		{"IPv6", "", "fd00::11", nil},
-		{"IPv4", "", "10.0.2.2", nil}, // in the order of names
+		{"IPv4", "", "10.0.2.2", nil}, // sorted by name
 		{"IPv4", "10.0.0.1", "10.0.0.1", nil},
 	} {
 		got, err := take(c.family, c.wish)
@@ -85,7 +85,7 @@ func TestAddressOfReadyNetworks(t *testing.T) {
 		t.Error(err)
 	}
 	if got, err := allocation.TryAddress(t.Context(), w, "IPv6", netip.Addr{}); got.String() != "fd00::" || err != nil {
-		t.Errorf("%s, %v", got, err) // what upstream makes up
+		t.Errorf("%s, %v", got, err) // the address that upstream invents
 	}
 }
 
@@ -107,7 +107,7 @@ func TestAddressIsReleasedByItsOwner(t *testing.T) {
 		t.Errorf("%v, %v, %v", found, ok, err)
 	}
 	if _, ok, err := allocation.FindAddress(t.Context(), w, bob, wish.Addr); ok || err != nil {
-		t.Errorf("found as bob's: %v", err)
+		t.Errorf("found for bob: %v", err)
 	}
 	if err := first.Release(t.Context(), w); err != nil {
 		t.Fatal(err)
@@ -123,8 +123,8 @@ func TestAddressIsReleasedByItsOwner(t *testing.T) {
 	}
 }
 
-// The first address of a network is that of the service kubernetes; whoever asks for any one gets
-// it from the upper band first.
+// The first address of a network belongs to the service kubernetes; a request for any address gets one from the
+// upper band first.
 func ExampleRange() {
 	r, err := allocation.NewRange(netip.MustParsePrefix("10.96.0.0/24"))
 	if err != nil {

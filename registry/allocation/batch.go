@@ -9,17 +9,16 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// change applies a change to the record and returns when it is stored, or why it is not. Who
-// finds nobody at work leads: it writes all the changes that wait as one, then hands over to the
-// first of those that came meanwhile.
+// change applies a change to the record and returns once it is stored or has failed. If no other caller is
+// writing, it writes all pending changes as one batch, then hands over to the first caller that arrived meanwhile.
 func (p *Ports) change(ctx context.Context, apply func(r *record) error) error {
 	mine := &change{apply: apply, turn: make(chan bool, 1)}
 	p.mu.Lock()
 	p.queue = append(p.queue, mine)
-	lead := !p.led
-	p.led = true
+	first := !p.writing
+	p.writing = true
 	p.mu.Unlock()
-	if !lead && !<-mine.turn {
+	if !first && !<-mine.turn {
 		return mine.err
 	}
 	p.mu.Lock()
@@ -28,8 +27,8 @@ func (p *Ports) change(ctx context.Context, apply func(r *record) error) error {
 	p.mu.Unlock()
 	p.write(ctx, batch)
 	p.mu.Lock()
-	p.led = len(p.queue) > 0
-	if p.led {
+	p.writing = len(p.queue) > 0
+	if p.writing {
 		p.queue[0].turn <- true
 	}
 	p.mu.Unlock()
@@ -41,8 +40,8 @@ func (p *Ports) change(ctx context.Context, apply func(r *record) error) error {
 	return mine.err
 }
 
-// write stores what a batch makes of the record. It does not end with the context of the one
-// whose turn it is, for others depend on it.
+// write applies a batch to the record and stores it. It outlives the context of the caller whose turn it is,
+// since others depend on it.
 func (p *Ports) write(ctx context.Context, batch []*change) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
@@ -61,15 +60,15 @@ func (p *Ports) write(ctx context.Context, batch []*change) {
 			if fresh {
 				return
 			}
-			// No write shows that the record is still as known: what refuses a change may be gone by now, and
-			// another server may have taken what was free already when it was released here.
+			// Nothing confirmed that the cached record is current: another server may have removed the reason
+			// for a refusal, or taken a port whose release here had no effect.
 			p.known = nil
 			continue
 		}
 		revision, err := p.swap(ctx, next, p.known.revision)
 		switch {
 		case err == nil:
-			batch, p.known = refused, &record{next, next, revision} // what was made may help them
+			batch, p.known = refused, &record{next, next, revision} // the changes made may let them succeed
 			if len(batch) == 0 {
 				return
 			}
@@ -83,7 +82,7 @@ func (p *Ports) write(ctx context.Context, batch []*change) {
 	}
 }
 
-// swap stores the record in place of the one of the expected revision.
+// swap stores the record in place of the one at the expected revision.
 func (p *Ports) swap(ctx context.Context, bits *big.Int, expected int64) (int64, error) {
 	value, err := p.encode(bits)
 	if err != nil {
@@ -92,8 +91,8 @@ func (p *Ports) swap(ctx context.Context, bits *big.Int, expected int64) (int64,
 	return p.store.Update(ctx, portsKey, value, expected)
 }
 
-// applyAll returns the bits after all changes that can be made, those changes, and those that
-// cannot, which know why.
+// applyAll returns the bits after all changes that succeed, those changes, and those that fail, with their
+// errors set.
 func applyAll(from *record, batch []*change) (bits *big.Int, made, refused []*change) {
 	now := record{from.bits, from.bits, from.revision}
 	for _, c := range batch {
@@ -110,7 +109,7 @@ func applyAll(from *record, batch []*change) (bits *big.Int, made, refused []*ch
 	return now.bits, made, refused
 }
 
-// fail tells changes that they were not made, as far as is known.
+// fail sets the error of changes that were not made, as far as is known.
 func fail(batch []*change, err error) {
 	for _, c := range batch {
 		c.err = err

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// maxPort is the highest port there is.
+// maxPort is the highest valid port.
 const maxPort = 65535
 
-// PortRange is Size ports from First on. The zero value is no ports.
-type PortRange struct{ First, Size int }
+// PortRange is Size ports from First on. The zero value has no ports.
+type PortRange struct{ First, Size int } // the first port, and the number of ports
 
 // NodePorts is upstream's default range of node ports, 30000 to 32767.
 func NodePorts() PortRange { return PortRange{30000, 2768} }
 
-// ParsePortRange reads a range such as "30000-32767".
+// ParsePortRange parses a range such as "30000-32767".
 func ParsePortRange(text string) (PortRange, error) {
 	from, to, ok := strings.Cut(strings.TrimSpace(text), "-")
 	first, err1 := strconv.Atoi(from)
@@ -27,7 +27,7 @@ func ParsePortRange(text string) (PortRange, error) {
 	return r, r.Validate()
 }
 
-// Validate says what is wrong with a range.
+// Validate returns an error if the range is invalid.
 func (r PortRange) Validate() error {
 	if r.First < 1 || r.Size < 1 || r.First+r.Size-1 > maxPort {
 		return fmt.Errorf("port range %d-%d: must lie within 1-%d and not be empty", r.First, r.First+r.Size-1, maxPort)
@@ -35,13 +35,13 @@ func (r PortRange) Validate() error {
 	return nil
 }
 
-// String is the range as ParsePortRange reads it.
+// String returns the range in the form that ParsePortRange parses.
 func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.First+r.Size-1) }
 
-// Contains tells whether the port is in the range.
+// Contains reports whether the port is in the range.
 func (r PortRange) Contains(port int) bool { return port >= r.First && port < r.First+r.Size }
 
-// static is how many ports at the start are the lower band.
+// static returns the number of ports at the start that form the lower band.
 func (r PortRange) static() int {
 	if r.Size <= 16 {
 		return 0

@@ -20,74 +20,73 @@ const portsKey = "/registry/ranges/servicenodeports"
 const (
 	// writeTime bounds one change of the record, whoever waits for it.
 	writeTime = 10 * time.Second
-	// releaseTime is how long after it was known who has a port the port may be released. It is
-	// less than a leak's age, so that Repair and a late release never free a port twice.
+	// releaseTime is how long a port may be released after its owner was known. It is less than leakAge, so
+	// that Repair and a late release never free a port twice.
 	releaseTime = 75 * time.Second
 )
 
-// errLate: it is too late to release ports; Repair does it if need be.
+// errLate: it is too late to release ports; Repair frees them if necessary.
 var errLate = errors.New("too late to release ports")
 
-// errPreempted: the record was changed since it was looked at.
+// errPreempted: the record has changed since it was read.
 var errPreempted = errors.New("node ports changed meanwhile")
 
-// Store is what Ports needs of a storage.Store.
+// Store is the part of a storage.Store that Ports needs.
 type Store interface {
 	storage.Reader
 	storage.Writer
 	storage.Watcher
 }
 
-// PortError says which wish for a port failed, and why.
+// PortError is the failure of one PortWish.
 type PortError struct {
-	Index int // of the wish
-	Port  int // 0 for a wish for any port
-	Err   error
+	Index int   // index of the wish
+	Port  int   // 0 for a wish for any port
+	Err   error // the reason
 }
 
-// Error has upstream's words about the wish, not which one it is.
+// Error returns upstream's message, which does not identify the wish.
 func (e *PortError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what was wrong.
+// Unwrap returns the reason.
 func (e *PortError) Unwrap() error { return e.Err }
 
-// PortWish is for one port: Port, or when that is 0 any, sought from where Seed says.
+// PortWish is a request for one port: Port, or any if that is 0, searching from Seed on.
 type PortWish struct {
-	Port int
-	Seed uint64
+	Port int    // 0 is any
+	Seed uint64 // where the search for a free port begins
 }
 
-// Ports is the record of which node ports are taken, a bit for each. Changes are compared and
-// swapped, so several servers may share it; those that come together in one process share one
-// write.
+// Ports is the record of allocated node ports, one bit each. Changes use compare-and-swap, so several servers
+// may share it; concurrent changes in one process share one write.
 type Ports struct {
 	store Store
 	ports PortRange
 
-	mu    sync.Mutex
-	queue []*change // waiting for whoever leads
-	led   bool      // somebody leads: writes a batch
+	mu      sync.Mutex
+	queue   []*change // waiting for the next batch
+	writing bool      // a caller is writing a batch
 
-	// known is the record as last seen; only who leads touches it.
+	// known is the cached record; only the caller that is writing uses it.
 	known *record
 }
 
 // record is one state of the record.
 type record struct {
 	bits *big.Int
-	// before is what was stored: within a batch, what one frees another must not take, so that
-	// every port that changes hands is seen to be free in some state of the record.
+	// before holds the stored bits: within a batch, a port that one change frees may not be taken by another,
+	// so that every port that changes owners is seen to be free in some state of the record.
 	before   *big.Int
 	revision int64
 }
 
 func (r *record) taken(at int) bool { return r.bits.Bit(at) == 1 || r.before.Bit(at) == 1 }
 
-// change is one wish to change the record.
+// change is one pending change of the record.
 type change struct {
-	apply func(r *record) error // changes the bits; the revision is 0 behind another change of the batch
+	apply func(r *record) error // changes the bits; the revision is 0 after another change of the batch
 	err   error
-	turn  chan bool // true: lead; false: it is done
+	turn  chan bool // true: write the next batch; false: done
 }
 
 // NewPorts returns the record of node ports in a store. It reads nothing yet.
@@ -98,12 +97,12 @@ func NewPorts(store Store, ports PortRange) (*Ports, error) {
 	return &Ports{store: store, ports: ports}, nil
 }
 
-// Range is the ports that are given out.
+// Range returns the range of ports.
 func (p *Ports) Range() PortRange { return p.ports }
 
-// Take takes a port for each wish, all or none, and returns them in the order of the wishes. It
-// fails with a *PortError around ErrFull, ErrPortTaken or what is wrong with the port, and with
-// ErrNotReady as long as Init has not been called on this store by anybody.
+// Take allocates a port for each wish, all or none, and returns them in the order of the wishes. It fails with
+// a *PortError that wraps ErrFull, ErrPortTaken or what is wrong with the port, and with ErrNotReady until Init
+// has been called on this store by any server.
 func (p *Ports) Take(ctx context.Context, wishes []PortWish) ([]int, error) {
 	if len(wishes) == 0 {
 		return nil, nil
@@ -119,7 +118,7 @@ func (p *Ports) Take(ctx context.Context, wishes []PortWish) ([]int, error) {
 	return taken, nil
 }
 
-// choose sets a bit for each wish: first for those that are certain, since nothing else will do.
+// choose sets a bit for each wish: first for wishes for a certain port, since nothing else satisfies them.
 func (p *Ports) choose(r *record, wishes []PortWish) ([]int, error) {
 	taken := make([]int, len(wishes))
 	for i, w := range wishes {
@@ -149,7 +148,7 @@ func (p *Ports) choose(r *record, wishes []PortWish) ([]int, error) {
 	return taken, nil
 }
 
-// free finds a bit that is not set: in the upper band, then in the lower, each in a circle.
+// free finds an unset bit: in the upper band, then in the lower, each searched cyclically.
 func (p *Ports) free(r *record, seed uint64) (int, bool) {
 	static := p.ports.static()
 	for _, band := range [][2]int{{static, p.ports.Size}, {0, static}} {
@@ -164,8 +163,8 @@ func (p *Ports) free(r *record, seed uint64) (int, bool) {
 	return 0, false
 }
 
-// Try tells what Take might return, and takes nothing. As upstream's dry runs it makes ports up
-// where any will do.
+// Try returns what Take might return, and allocates nothing. Like upstream's dry runs, it invents ports if any
+// will do.
 func (p *Ports) Try(ctx context.Context, wishes []PortWish) ([]int, error) {
 	if len(wishes) == 0 {
 		return nil, nil
@@ -192,14 +191,14 @@ func (p *Ports) Try(ctx context.Context, wishes []PortWish) ([]int, error) {
 	return tried, nil
 }
 
-// Release frees ports, unless it is too late: known is when it became known that the ports were
-// the caller's. Ports outside of the range, and free ones, are passed over.
+// Release frees ports, unless it is too late: known is when the caller was known to own them. It ignores free
+// ports and ports out of range.
 func (p *Ports) Release(ctx context.Context, ports []int, known time.Time) error {
 	if len(ports) == 0 {
 		return nil
 	}
 	return p.change(ctx, func(r *record) error {
-		// Judged after the record was read: a change between then and the write is a conflict.
+		// Checked after reading the record: a change between then and the write is a conflict.
 		if time.Since(known) > releaseTime {
 			return errLate
 		}
@@ -212,7 +211,7 @@ func (p *Ports) Release(ctx context.Context, ports []int, known time.Time) error
 	})
 }
 
-// Init makes the record, with the given ports taken, unless it is there.
+// Init creates the record, with the used ports taken, unless it exists.
 func (p *Ports) Init(ctx context.Context, used []int) error {
 	bits := new(big.Int)
 	for _, port := range used {
@@ -230,7 +229,7 @@ func (p *Ports) Init(ctx context.Context, used []int) error {
 	return err
 }
 
-// read returns the record as it is now, or ErrNotReady.
+// read returns the current record, or ErrNotReady.
 func (p *Ports) read(ctx context.Context) (*record, error) {
 	stored, err := p.store.Get(ctx, portsKey)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -243,8 +242,7 @@ func (p *Ports) read(ctx context.Context) (*record, error) {
 	return &record{bits, bits, stored.Revision}, err
 }
 
-// decode reads a record. Bits of a record for another range are those of the ports that are in
-// this one too.
+// decode decodes a record. Of a record for another range, only the bits of ports in this range count.
 func (p *Ports) decode(value []byte) (*big.Int, error) {
 	var stored corev1.RangeAllocation
 	if _, err := codec.Decode(value, &stored); err != nil {
@@ -281,7 +279,7 @@ func contains(ports []int, port int) bool {
 	return false
 }
 
-// Taken returns the ports that are taken, in order, or ErrNotReady.
+// Taken returns the allocated ports, sorted, or ErrNotReady.
 func (p *Ports) Taken(ctx context.Context) ([]int, error) {
 	r, err := p.read(ctx)
 	if err != nil {

@@ -61,7 +61,7 @@ func TestPorts(t *testing.T) {
 	p := newPorts(t, memory.New(memory.Options{}), "100-199", 100, 7)
 	got, err := p.Take(ctx, wishes(0, 150, 0, 151))
 	if err != nil || got[0] != 116 || got[1] != 150 || got[2] != 117 || got[3] != 151 {
-		t.Fatalf("%v, %v", got, err) // the lower band are 16
+		t.Fatalf("%v, %v", got, err) // the lower band has 16
 	}
 	for _, c := range []struct {
 		wishes []allocation.PortWish
@@ -139,11 +139,11 @@ func TestPortsNotReady(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := allocation.NewPorts(memory.New(memory.Options{}), allocation.PortRange{}); err == nil {
-		t.Error("no ports are a range of ports")
+		t.Error("an empty range is accepted")
 	}
 }
 
-// TestPortsRecord holds the record to upstream's: key, type, and bits as a big-endian number
+// TestPortsRecord checks the record against upstream's format: key, type, and bits as a big-endian number
 // without leading zeros.
 func TestPortsRecord(t *testing.T) {
 	store := memory.New(memory.Options{})
@@ -157,10 +157,10 @@ func TestPortsRecord(t *testing.T) {
 	if err != nil || gvk.String() != "/v1, Kind=RangeAllocation" || record.Range != "30000-32767" || !bytes.Equal(record.Data, []byte{2, 1}) {
 		t.Errorf("%v %+v %v", gvk, record, err)
 	}
-	// Another range: what both have stays.
+	// Another range: only common ports stay taken.
 	narrow := newPorts(t, store, "30005-30010")
 	if got := taken(t, narrow); !slices.Equal(got, []int{30009}) {
-		t.Errorf("in the narrow range are taken %v", got)
+		t.Errorf("taken in the narrow range: %v", got)
 	}
 	if got := taken(t, p); !slices.Equal(got, []int{30000, 30009}) {
 		t.Errorf("reading changed %v", got)
@@ -193,7 +193,7 @@ func encoded(t testing.TB, r *corev1.RangeAllocation) []byte {
 	return value
 }
 
-// FuzzRecord reads whatever is stored as a record.
+// FuzzRecord: any stored value can be read as a record, or fails.
 func FuzzRecord(f *testing.F) {
 	f.Add(encoded(f, &corev1.RangeAllocation{Range: "30000-32767", Data: []byte{2, 1}}))
 	f.Add(encoded(f, &corev1.RangeAllocation{Range: "1-2", Data: []byte{255, 255}}))
@@ -216,11 +216,11 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// counting counts writes, and makes them slow.
+// counting counts writes, and slows them down.
 type counting struct {
 	storage.Store
 	writes atomic.Int32
-	before atomic.Pointer[func()] // the next read, once
+	before atomic.Pointer[func()] // called before the next read, once
 }
 
 func (c *counting) Get(ctx context.Context, key string) (storage.Record, error) {
@@ -236,8 +236,8 @@ func (c *counting) Update(ctx context.Context, key string, value []byte, expecte
 	return c.Store.Update(ctx, key, value, expected)
 }
 
-// TestPortsAtOnce has many takers and releasers on two servers: every port is that of one, and
-// those that come together share writes.
+// TestPortsAtOnce: with many takers and releasers on two servers, every port has one owner, and concurrent
+// changes share writes.
 func TestPortsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counting{Store: memory.New(memory.Options{})}
@@ -257,7 +257,7 @@ func TestPortsAtOnce(t *testing.T) {
 					mu.Lock()
 					for _, port := range got {
 						if other, twice := owner[port]; twice {
-							t.Errorf("%d is that of %d and %d", port, other, i)
+							t.Errorf("%d belongs to %d and %d", port, other, i)
 						}
 						owner[port] = i
 					}
@@ -286,8 +286,8 @@ func TestPortsAtOnce(t *testing.T) {
 	})
 }
 
-// TestPortsChangeHandsVisibly keeps, within one write, from taking what the same write frees: a
-// port that gets another owner is free in some state of the record, or Repair could not tell.
+// TestPortsChangeHandsVisibly: a write cannot take what the same write frees: a port that changes owners is
+// free in some state of the record, or Repair could not tell.
 func TestPortsChangeHandsVisibly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counting{Store: memory.New(memory.Options{})}
@@ -299,7 +299,7 @@ func TestPortsChangeHandsVisibly(t *testing.T) {
 		defer watch.Close()
 		var wg sync.WaitGroup
 		for _, do := range []func() error{
-			func() error { _, err := p.Take(t.Context(), wishes(30001)); return err }, // while this is written, the rest come
+			func() error { _, err := p.Take(t.Context(), wishes(30001)); return err }, // the others arrive during this write
 			func() error { return p.Release(t.Context(), []int{30000}, time.Now()) },
 			func() error { _, err := p.Take(t.Context(), wishes(30000)); return err },
 		} {
@@ -331,8 +331,8 @@ func TestPortsChangeHandsVisibly(t *testing.T) {
 	})
 }
 
-// TestPortsOfTwoServers: what one server has seen of the record is not what it is now. A change that changes nothing
-// there is confirmed before it succeeds.
+// TestPortsOfTwoServers: a server's cached record may be out of date. A change without effect on it is
+// confirmed before it succeeds.
 func TestPortsOfTwoServers(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -384,7 +384,7 @@ func TestPortsOfTwoServers(t *testing.T) {
 	}
 }
 
-// TestPortsBatchOfTwoServers: a release that shares its batch with a change that is refused is confirmed, too.
+// TestPortsBatchOfTwoServers: a release in one batch with a refused change is confirmed, too.
 func TestPortsBatchOfTwoServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counting{Store: memory.New(memory.Options{})}
@@ -393,7 +393,7 @@ func TestPortsBatchOfTwoServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { // while this is written, the rest come
+		wg.Go(func() { // the others arrive during this write
 			if _, err := b.Take(t.Context(), wishes(31002)); err != nil {
 				t.Error(err)
 			}
@@ -409,7 +409,7 @@ func TestPortsBatchOfTwoServers(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		before := func() { // the last moment before b's next read of the record
+		before := func() { // called before b's next read of the record
 			if _, err := a.Take(t.Context(), wishes(31005)); err != nil {
 				t.Error(err)
 			}
@@ -428,13 +428,13 @@ func TestPortsReleasedTooLate(t *testing.T) {
 		known := time.Now()
 		time.Sleep(2 * time.Minute)
 		if err := p.Release(t.Context(), []int{30000}, known); err == nil || len(taken(t, p)) != 1 {
-			t.Errorf("%v: by now the port may be somebody else's", err)
+			t.Errorf("%v: the port may have another owner by now", err)
 		}
 	})
 }
 
-// TestPortsOfABrokenStore does not let one failure stick.
-func TestPortsOfABrokenStore(t *testing.T) {
+// TestPortsBrokenStore: one failure does not affect later calls.
+func TestPortsBrokenStore(t *testing.T) {
 	store := &breaking{Store: memory.New(memory.Options{})}
 	p := newPorts(t, store, "30000-30009")
 	store.err = errors.New("broken")
@@ -448,7 +448,7 @@ func TestPortsOfABrokenStore(t *testing.T) {
 	}
 }
 
-// breaking fails updates: for ever, or so many times.
+// breaking fails updates: always, or a number of times.
 type breaking struct {
 	storage.Store
 	err   error

@@ -9,29 +9,28 @@ import (
 	"net/netip"
 )
 
-// What can be wrong with a wish for an address or a port.
+// The reasons why a request for an address or a port fails.
 var (
-	// ErrFull: nothing is free.
+	// ErrFull means that nothing is free.
 	ErrFull = errors.New("range is full")
-	// ErrNotReady: there is no range to take from yet.
+	// ErrNotReady means that there is no range to allocate from yet.
 	ErrNotReady = errors.New("allocator not ready")
-	// ErrNoRange: no range that is ready has the address.
+	// ErrNoRange means that no ready range has the address.
 	ErrNoRange = errors.New("the provided network does not match the current range")
-	// ErrNotInRange: the range does not have the address.
+	// ErrNotInRange means that the range does not have the address.
 	ErrNotInRange = errors.New("is not in the valid range")
-	// ErrAddressTaken: somebody has the address.
+	// ErrAddressTaken means that the address is allocated.
 	ErrAddressTaken = errors.New("provided IP is already allocated")
-	// ErrPortTaken: somebody has the port.
+	// ErrPortTaken means that the port is allocated.
 	ErrPortTaken = errors.New("provided port is already allocated")
 )
 
-// Range is the addresses of a network that can be given out: all but the network's own, and for
-// IPv4 but the broadcast address.
+// Range is the usable addresses of a network: all but the network address and, for IPv4, the broadcast address.
 type Range struct {
 	prefix      netip.Prefix
 	first, last netip.Addr
-	size        uint64 // how many addresses, at most 2⁶⁴-1
-	static      uint64 // how many of them, at the start, are the lower band
+	size        uint64 // number of addresses, at most 2⁶⁴-1
+	static      uint64 // number of addresses at the start that form the lower band
 }
 
 // NewRange returns the range of a network. IPv6 networks must be /64 or smaller.
@@ -58,8 +57,8 @@ func NewRange(network netip.Prefix) (Range, error) {
 	return r, nil
 }
 
-// band is the size of the lower band of a network with so many host bits: a sixteenth, but not
-// less than 16 nor more than 256, and nothing of a network of up to 16.
+// band returns the size of the lower band of a network with the given number of host bits: a sixteenth, at
+// least 16 and at most 256, and 0 for a network of up to 16.
 func band(host int) uint64 {
 	if host <= 4 {
 		return 0
@@ -67,31 +66,30 @@ func band(host int) uint64 {
 	return 1 << min(max(host-4, 4), 8)
 }
 
-// Prefix is the network.
+// Prefix returns the network.
 func (r Range) Prefix() netip.Prefix { return r.prefix }
 
-// First is the first address, which by custom is that of the service kubernetes.
+// First returns the first address, by convention that of the service kubernetes.
 func (r Range) First() netip.Addr { return r.first }
 
-// Contains tells whether the address can be given out.
+// Contains reports whether the address is in the range.
 func (r Range) Contains(addr netip.Addr) bool {
 	return r.size > 0 && addr.BitLen() == r.first.BitLen() && r.first.Compare(addr) <= 0 && addr.Compare(r.last) <= 0
 }
 
-// All returns every address once: the upper band before the lower, each in a circle from where
-// the seed says.
+// All returns every address once: the upper band before the lower, each cyclically from the seed on.
 func (r Range) All(seed uint64) iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
 		if r.size == 0 {
 			return
 		}
-		_ = circle(add(r.first, r.static), r.size-r.static, seed, yield) && circle(r.first, r.static, seed, yield)
+		_ = cycle(add(r.first, r.static), r.size-r.static, seed, yield) && cycle(r.first, r.static, seed, yield)
 	}
 }
 
-// circle yields size addresses from first on, in a circle that begins where the seed says. It
-// tells whether more are wanted.
-func circle(first netip.Addr, size, seed uint64, yield func(netip.Addr) bool) bool {
+// cycle yields size addresses from first on, cyclically, beginning at the seed. It reports whether more are
+// wanted.
+func cycle(first netip.Addr, size, seed uint64, yield func(netip.Addr) bool) bool {
 	if size == 0 {
 		return true
 	}

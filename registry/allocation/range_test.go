@@ -13,7 +13,7 @@ func TestRange(t *testing.T) {
 	cases := []struct {
 		network     string
 		first, last string
-		size        int    // 0: more than can be walked here
+		size        int    // 0: too many to enumerate here
 		lower       string // the last address of the lower band
 	}{
 		{"192.168.1.0/24", "192.168.1.1", "192.168.1.254", 254, "192.168.1.16"},
@@ -64,7 +64,7 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// walk wants every address once, the upper band first.
+// walk checks that every address comes once, the upper band first.
 func walk(t *testing.T, r allocation.Range, size int, lower string) {
 	t.Helper()
 	for _, seed := range []uint64{0, 1, 12345678901} {
@@ -77,7 +77,7 @@ func walk(t *testing.T, r allocation.Range, size int, lower string) {
 			seen[addr] = true
 			isBelow := lower != "" && addr.Compare(netip.MustParseAddr(lower)) <= 0
 			if below && !isBelow {
-				t.Fatalf("seed %d: %s of the upper band behind the lower one", seed, addr)
+				t.Fatalf("seed %d: %s of the upper band after the lower one", seed, addr)
 			}
 			below = isBelow
 		}
@@ -87,7 +87,7 @@ func walk(t *testing.T, r allocation.Range, size int, lower string) {
 	}
 }
 
-func TestRangeThatIsNone(t *testing.T) {
+func TestInvalidRange(t *testing.T) {
 	if _, err := allocation.NewRange(netip.MustParsePrefix("2001:db8::/63")); err == nil || err.Error() != "shortest allowed prefix length for service CIDR is 64, got 63" {
 		t.Error(err)
 	}

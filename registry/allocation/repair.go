@@ -18,22 +18,22 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// leakAge is for how long something must have been seen taken and not used before it is freed:
-// longer than any write can be under way.
+// leakAge is how long an allocation must have been seen unused before it is freed: longer than any write can
+// take.
 const leakAge = registry.ReservationTime + 30*time.Second
 
-// RepairOptions of a Repair; the zero value is good.
+// RepairOptions are the options of a Repair; the zero value is valid.
 type RepairOptions struct {
-	// Interval between looks; 0 is a minute. What leaked is freed at the first look that comes
-	// 90 seconds or more after the one that saw it.
+	// Interval is the time between rounds; 0 is a minute. A leak is freed in the first round that begins at
+	// least 90 seconds after the one that found it.
 	Interval time.Duration
-	// Report, if set, is told what was found, to make an event of: a warning about a service or
-	// an IPAddress. It must not block.
+	// Report, if set, receives the findings, for warning events about a service or an IPAddress. It must not
+	// block.
 	Report func(about registry.Object, reason, action, message string)
 	Logger *slog.Logger
 }
 
-// Repair compares what is taken with what services use, at its start and then again and again.
+// Repair compares allocations with what services use, at its start and periodically.
 type Repair struct {
 	access  registry.Access
 	ports   *Ports
@@ -41,12 +41,12 @@ type Repair struct {
 	log     *slog.Logger
 
 	wake        chan struct{}
-	unused      map[types.UID]time.Time // IPAddresses that nobody uses, by when that was first seen
-	unusedPorts map[int]time.Time       // taken ports that nobody uses, likewise
-	seen        int64                   // revision of the record of ports at the last look
+	unused      map[types.UID]time.Time // unused IPAddresses, by when they were first seen unused
+	unusedPorts map[int]time.Time       // unused allocated ports, likewise
+	seen        int64                   // revision of the record of ports in the last round
 }
 
-// NewRepair makes a Repair of what is reached through access; ports may be nil.
+// NewRepair returns a Repair of the services that access reaches; ports may be nil.
 func NewRepair(access registry.Access, ports *Ports, o RepairOptions) *Repair {
 	if o.Interval <= 0 {
 		o.Interval = time.Minute
@@ -63,8 +63,8 @@ func NewRepair(access registry.Access, ports *Ports, o RepairOptions) *Repair {
 	}
 }
 
-// Wake makes Run look soon, within a second or so: an IPAddress was deleted, say, which may have
-// been somebody's. It does not block.
+// Wake makes Run begin a round soon, within about a second: after the deletion of an IPAddress that may be in
+// use, say. It does not block.
 func (r *Repair) Wake() {
 	select {
 	case r.wake <- struct{}{}:
@@ -72,14 +72,13 @@ func (r *Repair) Wake() {
 	}
 }
 
-// Run looks and repairs until the context ends, and returns nil then. What fails is logged and
-// done again. It is called once.
+// Run repairs until the context ends, and then returns nil. It logs errors and retries. It is called once.
 func (r *Repair) Run(ctx context.Context) error {
 	tick := time.NewTimer(r.options.Interval)
 	defer tick.Stop()
 	for {
 		if err := r.Once(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("cluster IPs and node ports are not repaired", "error", err)
+			r.log.Warn("cannot repair cluster IPs and node ports", "error", err)
 		}
 		tick.Reset(r.options.Interval)
 		select {
@@ -89,7 +88,7 @@ func (r *Repair) Run(ctx context.Context) error {
 			continue
 		case <-r.wake:
 		}
-		tick.Reset(min(time.Second, r.options.Interval)) // many are deleted at once
+		tick.Reset(min(time.Second, r.options.Interval)) // for many deletions at once
 		select {
 		case <-ctx.Done():
 			return nil
@@ -98,7 +97,7 @@ func (r *Repair) Run(ctx context.Context) error {
 	}
 }
 
-// Once looks once: it takes what services use and nobody took, and frees what has been seen
+// Once runs one round: it allocates what services use without an allocation, and frees what has been seen
 // unused for long enough. It must not be called while Run runs.
 func (r *Repair) Once(ctx context.Context) error {
 	return errors.Join(r.repairAddresses(ctx), r.repairPorts(ctx))
@@ -118,8 +117,8 @@ func (r *Repair) services(ctx context.Context) ([]*corev1.Service, error) {
 	return services, nil
 }
 
-// repairAddresses reads the IPAddresses before the services: what a service got in between has
-// its IPAddress, though it is not seen, and what an IPAddress was made for is seen as used.
+// repairAddresses reads the IPAddresses before the services: a service that got an address in between does have
+// an IPAddress, though it was not read, and the user of every IPAddress is seen.
 func (r *Repair) repairAddresses(ctx context.Context) error {
 	list, err := r.access.List(ctx, addresses(), "")
 	if errors.Is(err, registry.ErrNotFound) {
@@ -161,7 +160,7 @@ func (r *Repair) repairAddresses(ctx context.Context) error {
 	return errors.Join(append(errs, r.freeAddresses(ctx, taken, used))...)
 }
 
-// repairAddress sees to it that a cluster IP of a service is taken, for the service.
+// repairAddress ensures that a service's cluster IP is allocated to the service.
 func (r *Repair) repairAddress(ctx context.Context, svc *corev1.Service, addr netip.Addr, ip *networkingv1.IPAddress) error {
 	owner := Owner{svc.Namespace, svc.Name}
 	family := familyOf(addr)
@@ -177,15 +176,14 @@ func (r *Repair) repairAddress(ctx context.Context, svc *corev1.Service, addr ne
 		r.options.Report(svc, "ClusterIPNotAllocated", "ClusterIPAllocation",
 			fmt.Sprintf("the ClusterIP [%v]: %s for Service %s/%s has a wrong reference; repairing", family, addr, svc.Namespace, svc.Name))
 	case ownerOf(ip) != owner:
-		// Either both services have the address, or the other one does not use it and
-		// freeAddresses will free it.
+		// Either both services use the address, or the other one does not and freeAddresses will free it.
 		return nil
 	case ip.Labels[networkingv1.LabelManagedBy] == ManagedBy && ip.Labels[networkingv1.LabelIPAddressFamily] == string(family):
 		return nil
 	}
 	_, err := r.access.Modify(ctx, key(addr), func(obj registry.Object) error {
 		if obj.GetUID() != ip.UID {
-			return fmt.Errorf("IP address %s is another one by now", addr)
+			return fmt.Errorf("IP address %s was replaced meanwhile", addr)
 		}
 		good := newIPAddress(addr, owner)
 		obj.SetLabels(good.Labels)
@@ -195,8 +193,8 @@ func (r *Repair) repairAddress(ctx context.Context, svc *corev1.Service, addr ne
 	return err
 }
 
-// freeAddresses frees the addresses taken for services that have been seen unused for long, and
-// reports those that several services use.
+// freeAddresses frees the addresses of services that have been seen unused for long enough, and reports those
+// that several services use.
 func (r *Repair) freeAddresses(ctx context.Context, taken map[string]*networkingv1.IPAddress, used map[string][]*corev1.Service) error {
 	now := time.Now()
 	unused := map[types.UID]time.Time{}
@@ -217,7 +215,7 @@ func (r *Repair) freeAddresses(ctx context.Context, taken map[string]*networking
 			continue
 		}
 		if len(users) > 0 && ownerOf(ip) == (Owner{}) {
-			continue // repairAddress has given it to its user
+			continue // repairAddress has reassigned it to its user
 		}
 		since, known := r.unused[ip.UID]
 		if !known {
@@ -239,7 +237,7 @@ func (r *Repair) freeAddresses(ctx context.Context, taken map[string]*networking
 	return errors.Join(errs...)
 }
 
-// allRanges are the networks of all ServiceCIDRs, ready or not.
+// allRanges returns the networks of all ServiceCIDRs, ready or not.
 func (r *Repair) allRanges(ctx context.Context) ([]Range, error) {
 	list, err := r.access.List(ctx, serviceCIDRs(), "")
 	if err != nil {
@@ -253,7 +251,7 @@ func (r *Repair) allRanges(ctx context.Context) ([]Range, error) {
 	return ranges, nil
 }
 
-// ClusterIPs are the addresses that a service has, without those that are none.
+// ClusterIPs returns the valid cluster IPs of a service.
 func ClusterIPs(svc *corev1.Service) []netip.Addr {
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
@@ -267,7 +265,7 @@ func ClusterIPs(svc *corev1.Service) []netip.Addr {
 	return list
 }
 
-// ParseAddr reads an address as services have them, also one with leading zeros.
+// ParseAddr parses an address of a service, which may have leading zeros.
 func ParseAddr(text string) (netip.Addr, bool) {
 	addr, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(text))
 	return addr.Unmap(), ok

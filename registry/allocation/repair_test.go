@@ -31,7 +31,7 @@ var (
 	addressResource = schema.GroupResource{Group: "networking.k8s.io", Resource: "ipaddresses"}
 )
 
-// world is a registry of services with what they are given.
+// world is a registry of services with their allocations.
 type world struct {
 	registry.Access
 	services *registry.Resource
@@ -79,7 +79,7 @@ func (w *world) repair(o allocation.RepairOptions) *allocation.Repair {
 	return allocation.NewRepair(w.Access, w.ports, o)
 }
 
-// start runs a repair until the test ends.
+// start runs a Repair until the test ends.
 func start(t *testing.T, r *allocation.Repair) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -126,7 +126,7 @@ func TestRepairFreesLeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
 		svc := w.create(t, nodePortService("a"))
-		// What a crash leaves behind between taking and using.
+		// Leaks of a crash between allocation and use.
 		leaked, err := allocation.TakeAddress(t.Context(), w, allocation.Owner{Namespace: "ns", Name: "gone"}, corev1.IPv4Protocol, allocation.AddressWish{})
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestRepairFreesLeaks(t *testing.T) {
 		if _, err := w.ports.Take(t.Context(), wishes(30000)); err != nil {
 			t.Fatal(err)
 		}
-		// Somebody else's address is nobody's business here.
+		// A third-party IPAddress is left alone.
 		foreign := &networkingv1.IPAddress{
 			ObjectMeta: metav1.ObjectMeta{Name: "10.0.0.9", Labels: map[string]string{networkingv1.LabelManagedBy: "example.com"}},
 			Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "example.com", Resource: "gateways", Name: "g"}},
@@ -162,13 +162,13 @@ func TestRepairFreesLeaks(t *testing.T) {
 	})
 }
 
-func TestRepairTakesWhatIsUsed(t *testing.T) {
+func TestRepairAllocatesUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		w := newWorld(t, store, "10.0.0.0/24", "30000-30099")
 		a, b, c := w.create(t, nodePortService("a")), w.create(t, nodePortService("b")), w.create(t, nodePortService("c"))
 		before, ports := w.addresses(t), taken(t, w.ports)
-		// a's are gone, b's has lost its labels, c's is said to be for something else.
+		// a's allocations are missing, b's IPAddress has lost its labels, c's refers to something else.
 		key := func(svc *corev1.Service) registry.ObjectKey {
 			return registry.ObjectKey{Resource: addressResource, Name: svc.Spec.ClusterIP}
 		}
@@ -217,7 +217,7 @@ func TestRepairTakesWhatIsUsed(t *testing.T) {
 	})
 }
 
-// TestRepairAfterLoss makes the record of ports anew from what services use.
+// TestRepairAfterLoss: a lost record of ports is rebuilt from what services use.
 func TestRepairAfterLoss(t *testing.T) {
 	store := memory.New(memory.Options{})
 	w := newWorld(t, store, "10.0.0.0/24", "30000-30099")
@@ -283,9 +283,9 @@ func TestRepairReports(t *testing.T) {
 	}
 }
 
-// TestRepairSparesWhatChangedHands does not free a port that was unused at two looks, when
-// somebody else took it in between and is about to use it.
-func TestRepairSparesWhatChangedHands(t *testing.T) {
+// TestRepairSparesNewOwners: a port that was unused in two rounds is not freed if it got a new owner in
+// between that is about to use it.
+func TestRepairSparesNewOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
 		r := w.repair(allocation.RepairOptions{})
@@ -321,8 +321,8 @@ func TestRepairSparesWhatChangedHands(t *testing.T) {
 	})
 }
 
-// TestRepairUnderLoad runs two servers with a repair each for an hour, whose services come, fail
-// and go slowly: what is in use is always taken, and in the end nothing else is.
+// TestRepairUnderLoad runs two servers with a Repair each for an hour, in which services slowly come, fail and
+// go: everything in use is always allocated, and in the end nothing else is.
 func TestRepairUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
@@ -341,7 +341,7 @@ func TestRepairUnderLoad(t *testing.T) {
 			})
 		}
 		for time.Now().Before(end) {
-			time.Sleep(7*time.Second + 333*time.Microsecond) // nobody else acts between two milliseconds
+			time.Sleep(7*time.Second + 333*time.Microsecond) // no other writer acts between two milliseconds
 			worlds[0].allTaken(t)
 			if t.Failed() {
 				break
@@ -357,8 +357,8 @@ func TestRepairUnderLoad(t *testing.T) {
 
 var errRefused = errors.New("refused")
 
-// churn creates a service in up to 50 s, which fails at times or is left in the middle as by a
-// crash, keeps it for a while and deletes it.
+// churn creates a service within 50 s, fails at times or stops halfway as in a crash, keeps the service for a
+// while and deletes it.
 func (w *world) churn(t *testing.T, name string, r *rand.Rand) {
 	pause := func(seconds int) { time.Sleep(time.Duration(r.IntN(seconds*1000)) * time.Millisecond) }
 	svc := nodePortService(name)
@@ -391,7 +391,7 @@ func (w *world) churn(t *testing.T, name string, r *rand.Rand) {
 	}
 }
 
-// allTaken wants what services have to be taken, and by one each.
+// allTaken checks that everything services use is allocated to exactly one of them.
 func (w *world) allTaken(t *testing.T) {
 	t.Helper()
 	list, err := w.List(t.Context(), serviceResource, "")
@@ -405,14 +405,14 @@ func (w *world) allTaken(t *testing.T) {
 		held, ok, err := allocation.FindAddress(t.Context(), w, allocation.Owner{Namespace: "ns", Name: svc.Name}, netip.MustParseAddr(svc.Spec.ClusterIP))
 		if err == nil && !ok {
 			_, err := w.Get(t.Context(), registry.ObjectKey{Resource: serviceResource, Namespace: "ns", Name: svc.Name})
-			if err == nil { // it was not deleted meanwhile
-				t.Errorf("%s is not that of %s: %v", svc.Spec.ClusterIP, svc.Name, held)
+			if err == nil { // not deleted meanwhile
+				t.Errorf("%s is not allocated to %s: %v", svc.Spec.ClusterIP, svc.Name, held)
 			}
 		}
 		port := int(svc.Spec.Ports[0].NodePort)
 		for _, what := range []string{svc.Spec.ClusterIP, fmt.Sprint(port)} {
 			if seen[what] != "" {
-				t.Errorf("%s is that of %s and %s", what, seen[what], svc.Name)
+				t.Errorf("%s belongs to %s and %s", what, seen[what], svc.Name)
 			}
 			seen[what] = svc.Name
 		}
@@ -442,9 +442,9 @@ func TestRepairWakes(t *testing.T) {
 	})
 }
 
-// TestRepairLeavesWhatIsAnothers: an address that one service uses and another one has stays the other one's until it
-// is freed.
-func TestRepairLeavesWhatIsAnothers(t *testing.T) {
+// TestRepairKeepsOwners: an address that one service uses but that is allocated to another stays the
+// other's until it is freed.
+func TestRepairKeepsOwners(t *testing.T) {
 	w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
 	svc := w.create(t, nodePortService("a"))
 	at := registry.ObjectKey{Resource: addressResource, Name: svc.Spec.ClusterIP}
@@ -463,7 +463,7 @@ func TestRepairLeavesWhatIsAnothers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if owner := obj.(*networkingv1.IPAddress).Spec.ParentRef.Name; owner != "b" {
-		t.Errorf("the address is %s's", owner)
+		t.Errorf("the address belongs to %s", owner)
 	}
 }
 

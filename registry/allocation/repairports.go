@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// tries is how often a look at the ports is repeated when the record changes meanwhile.
+// tries is how often a round for ports is repeated if the record changes meanwhile.
 const tries = 5
 
 func (r *Repair) repairPorts(ctx context.Context) error {
@@ -21,7 +21,7 @@ func (r *Repair) repairPorts(ctx context.Context) error {
 		return nil
 	}
 	for range tries {
-		err := r.lookAtPorts(ctx)
+		err := r.checkPorts(ctx)
 		switch {
 		case errors.Is(err, ErrNotReady):
 			services, err := r.services(ctx)
@@ -35,12 +35,12 @@ func (r *Repair) repairPorts(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil // the next look has better luck; what is missing was seen, not lost
+	return nil // missing allocations were only seen, not lost: the next round tries again
 }
 
-// lookAtPorts reads the record before the services: a port that a service got in between makes
-// the record another one, and then nothing is changed by this look.
-func (r *Repair) lookAtPorts(ctx context.Context) error {
+// checkPorts reads the record before the services: a service that gets a port in between changes the record,
+// and then this round changes nothing.
+func (r *Repair) checkPorts(ctx context.Context) error {
 	record, err := r.ports.read(ctx)
 	if err != nil {
 		return err
@@ -76,18 +76,18 @@ func (r *Repair) lookAtPorts(ctx context.Context) error {
 	if len(take)+len(free) == 0 {
 		return nil
 	}
-	if err := r.ports.mend(ctx, record.revision, take, free); err != nil {
+	if err := r.ports.repair(ctx, record.revision, take, free); err != nil {
 		return err
 	}
 	for _, port := range free {
 		delete(r.unusedPorts, port)
-		r.log.Warn("node port had leaked, freed it", "port", port)
+		r.log.Warn("freed a leaked node port", "port", port)
 	}
 	return nil
 }
 
-// forgetFreed forgets of the unused ports those that were free at some moment since the last
-// look: who has them now may be about to use them.
+// forgetFreed removes from the unused ports those that were free at some moment since the last round: a new
+// owner may be about to use them.
 func (r *Repair) forgetFreed(ctx context.Context, revision int64) error {
 	if len(r.unusedPorts) == 0 || revision == r.seen {
 		return nil
@@ -132,7 +132,7 @@ func (r *Repair) forgetFreed(ctx context.Context, revision int64) error {
 	}
 }
 
-// usedPorts are the ports that services use, and reports what is wrong with them.
+// usedPorts returns the ports that services use, and reports problems with them.
 func (r *Repair) usedPorts(services []*corev1.Service, record *record) map[int]bool {
 	used := map[int]bool{}
 	for _, svc := range services {
@@ -151,8 +151,8 @@ func (r *Repair) usedPorts(services []*corev1.Service, record *record) map[int]b
 	return used
 }
 
-// mend sets and clears bits of the record if it is still the one of that revision.
-func (p *Ports) mend(ctx context.Context, revision int64, take, free []int) error {
+// repair sets and clears bits of the record if it is still at that revision.
+func (p *Ports) repair(ctx context.Context, revision int64, take, free []int) error {
 	return p.change(ctx, func(r *record) error {
 		if r.revision != revision {
 			return errPreempted
@@ -167,8 +167,8 @@ func (p *Ports) mend(ctx context.Context, revision int64, take, free []int) erro
 	})
 }
 
-// ServicePorts are the node ports of a service of a type that has some. One that serves several
-// protocols counts once, one that is there twice for the same protocol counts twice.
+// ServicePorts returns the node ports of a service whose type has them. A port that serves several protocols
+// counts once; one that appears twice for the same protocol counts twice.
 func ServicePorts(svc *corev1.Service) []int {
 	if svc.Spec.Type != corev1.ServiceTypeNodePort && svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
@@ -193,7 +193,7 @@ func ServicePorts(svc *corev1.Service) []int {
 	return ports
 }
 
-// UsedPorts are the node ports of all services.
+// UsedPorts returns the node ports of all services.
 func UsedPorts(services []*corev1.Service) []int {
 	var ports []int
 	for _, svc := range services {

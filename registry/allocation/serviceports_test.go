@@ -9,7 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/registry/allocation"
 )
 
-// TestServicePorts: a node port that serves several protocols counts once, one that is there twice for the same protocol twice.
+// TestServicePorts: a node port for several protocols counts once; one that appears twice for the same protocol
+// counts twice.
 func TestServicePorts(t *testing.T) {
 	port := func(n int32, protocol corev1.Protocol) corev1.ServicePort {
 		return corev1.ServicePort{NodePort: n, Protocol: protocol}
@@ -37,7 +38,7 @@ func TestServicePorts(t *testing.T) {
 	}
 }
 
-func TestPortRangesThatAreNone(t *testing.T) {
+func TestInvalidPortRanges(t *testing.T) {
 	for _, text := range []string{"", "1", "1-", "-1", "a-2", "1-b", "0-1", "2-1", "1-65536"} {
 		if r, err := allocation.ParsePortRange(text); err == nil {
 			t.Errorf("%q is %v", text, r)

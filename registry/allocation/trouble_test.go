@@ -22,7 +22,7 @@ import (
 
 var errBroken = errors.New("broken")
 
-// troubled is access of which single calls fail, and are counted: "list services", say.
+// troubled is access whose calls can be made to fail, and are counted: "list services", say.
 type troubled struct {
 	registry.Access
 	fail   map[string]error
@@ -74,7 +74,8 @@ func (a *troubled) Delete(ctx context.Context, key registry.ObjectKey, o metav1.
 	return a.Access.Delete(ctx, key, o)
 }
 
-// TestAddressFailures: what goes wrong on the way to an address is told, and is no word about the address.
+// TestAddressFailures: a failure while allocating an address is returned, and does not say that the address is
+// taken.
 func TestAddressFailures(t *testing.T) {
 	w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/28", "30000-30099")
 	owner := allocation.Owner{Namespace: "ns", Name: "a"}
@@ -121,14 +122,14 @@ func TestAddressFailures(t *testing.T) {
 		}
 	}
 	if got := w.addresses(t); len(got) != 1 {
-		t.Errorf("taken are %v", got)
+		t.Errorf("taken: %v", got)
 	}
 	if _, found, err := allocation.FindAddress(t.Context(), w, owner, wish.Addr); found || err != nil {
 		t.Errorf("found %v, %v", found, err)
 	}
 }
 
-// TestAddressOfTheNextNetwork: what one network has no more of the next one gives, and those that are known to be taken
+// TestAddressOfTheNextNetwork: when one network is full, the next one serves, and addresses known to be taken
 // are not tried one by one.
 func TestAddressOfTheNextNetwork(t *testing.T) {
 	w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/28", "30000-30099")
@@ -156,7 +157,7 @@ func TestAddressOfTheNextNetwork(t *testing.T) {
 	}
 }
 
-// TestNoWishes: who wants no port gets none, also where there is no record yet.
+// TestNoWishes: no wishes yield no ports, even without a record.
 func TestNoWishes(t *testing.T) {
 	p, err := allocation.NewPorts(memory.New(memory.Options{}), allocation.NodePorts())
 	if err != nil {
@@ -167,8 +168,8 @@ func TestNoWishes(t *testing.T) {
 	}
 }
 
-// TestRecordThatWent: a record that is gone when it is to be written is read again, as one that has changed is.
-func TestRecordThatWent(t *testing.T) {
+// TestRecordDisappears: a record that is missing when it is written is read again, like one that has changed.
+func TestRecordDisappears(t *testing.T) {
 	for _, err := range []error{storage.ErrNotFound, storage.ErrConflict} {
 		store := &breaking{Store: memory.New(memory.Options{})}
 		p := newPorts(t, store, "30000-30009")
@@ -179,7 +180,7 @@ func TestRecordThatWent(t *testing.T) {
 	}
 }
 
-// TestRepairFailures: what cannot be looked at is told, and the other half is looked at nonetheless.
+// TestRepairFailures: a failure is returned, and the other half of the round runs nonetheless.
 func TestRepairFailures(t *testing.T) {
 	for fails, want := range map[string]string{
 		"list ipaddresses":   "list IP addresses: broken",
@@ -206,7 +207,7 @@ func TestRepairFailures(t *testing.T) {
 			t.Errorf("%s: ports %v", fails, got)
 		}
 	}
-	// Where IPAddresses are not served there are ports to look at.
+	// Where IPAddresses are not served, ports are still repaired.
 	w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
 	w.create(t, nodePortService("a"))
 	for ready, want := range map[bool]error{true: nil, false: errBroken} {
@@ -224,14 +225,14 @@ func TestRepairFailures(t *testing.T) {
 			t.Errorf("ports alone: %v", err)
 		}
 		if ready && len(taken(t, ports)) != 1 {
-			t.Errorf("of a new record %v are taken", taken(t, ports))
+			t.Errorf("taken in a new record: %v", taken(t, ports))
 		}
 	}
 }
 
-// TestRepairKeepsWhatIsUsed: an address that a service uses is not freed, though its reference is wrong and cannot be put
-// right for long.
-func TestRepairKeepsWhatIsUsed(t *testing.T) {
+// TestRepairKeepsUsed: an address that a service uses is not freed, even if its wrong reference cannot be
+// corrected for long.
+func TestRepairKeepsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
 		svc := w.create(t, nodePortService("a"))
@@ -246,18 +247,18 @@ func TestRepairKeepsWhatIsUsed(t *testing.T) {
 		r := allocation.NewRepair(a, w.ports, allocation.RepairOptions{})
 		for range 4 {
 			if err := r.Once(t.Context()); !errors.Is(err, errBroken) {
-				t.Errorf("a look: %v", err)
+				t.Errorf("a round: %v", err)
 			}
 			time.Sleep(time.Minute)
 		}
 		if got := w.addresses(t); !slices.Equal(got, []string{svc.Spec.ClusterIP}) {
-			t.Errorf("taken are %v", got)
+			t.Errorf("taken: %v", got)
 		}
 	})
 }
 
-// TestRepairEndsBetweenLooks: a context that ends while a look is about to come ends it without one.
-func TestRepairEndsBetweenLooks(t *testing.T) {
+// TestRepairEndsBetweenRounds: if the context ends before a due round, Run ends without it.
+func TestRepairEndsBetweenRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
 		a := trouble(w)
@@ -270,7 +271,7 @@ func TestRepairEndsBetweenLooks(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		cancel()
 		if err := <-ended; err != nil || a.called["list ipaddresses"] != 1 {
-			t.Errorf("after %d looks: %v", a.called["list ipaddresses"], err)
+			t.Errorf("after %d rounds: %v", a.called["list ipaddresses"], err)
 		}
 	})
 }
@@ -302,13 +303,13 @@ func (s forgetfulStream) Next(ctx context.Context) ([]storage.Event, error) {
 	return s.Stream.Next(ctx)
 }
 
-// TestRepairWithoutHistory: where it is not known what happened to a port, it counts as not seen unused before; where the
-// store fails, nothing is freed. The history is only read for ports that may be freed.
+// TestRepairWithoutHistory: a port whose history is unknown counts as newly unused; if the store fails, nothing
+// is freed. The history is only read for ports that may be freed.
 func TestRepairWithoutHistory(t *testing.T) {
 	for name, c := range map[string]struct {
 		watch, next error
 		fails       bool
-		freedAt     int // the look, 90 seconds apart
+		freedAt     int // round number; rounds are 90 seconds apart
 	}{
 		"known":           {freedAt: 2},
 		"compacted":       {watch: storage.ErrCompacted, freedAt: 3},
@@ -326,7 +327,7 @@ func TestRepairWithoutHistory(t *testing.T) {
 				t.Helper()
 				err := r.Once(t.Context())
 				if fails := c.fails && n == 2; errors.Is(err, errBroken) != fails || !fails && err != nil || fails && !strings.HasPrefix(err.Error(), "read what happened to node ports: ") {
-					t.Errorf("%s, look %d: %v", name, n, err)
+					t.Errorf("%s, round %d: %v", name, n, err)
 				}
 				time.Sleep(90 * time.Second)
 			}
@@ -354,14 +355,14 @@ func TestRepairWithoutHistory(t *testing.T) {
 				look(n)
 				store.watch, store.next = nil, nil
 				if freed := !slices.Contains(taken(t, ports), 30001); freed != (n >= c.freedAt) {
-					t.Errorf("%s: freed at look %d: %v", name, n, freed)
+					t.Errorf("%s: freed in round %d: %v", name, n, freed)
 				}
 			}
 		})
 	}
 }
 
-// TestPortsOutOfRange: a port outside of the range is told of each service, and leads to nothing else.
+// TestPortsOutOfRange: a port out of range is reported for each service, and has no other effect.
 func TestPortsOutOfRange(t *testing.T) {
 	w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
 	for _, name := range []string{"a", "b"} {

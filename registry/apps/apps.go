@@ -16,7 +16,7 @@ func Kinds() []registry.Kind {
 	return []registry.Kind{controllerRevisions(), deployments(), replicaSets()}
 }
 
-// validateSelected judges a selector and the template of the pods that it must select.
+// validateSelected validates a selector and the template of the pods that it must select.
 func validateSelected(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, o podspec.Options, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	selectorPath := path.Child("selector")
@@ -46,7 +46,7 @@ func validateSelected(selector *metav1.LabelSelector, template *corev1.PodTempla
 	return errs
 }
 
-// scaleSelector is a selector in the words of the scale subresource.
+// scaleSelector formats a selector for the scale subresource.
 func scaleSelector(selector *metav1.LabelSelector) string {
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil { // never stored
@@ -68,7 +68,7 @@ type count struct {
 	value int32
 }
 
-// validateCounts wants every part of the replicas to be no more than all of them.
+// validateCounts requires that no part exceeds the total number of replicas.
 func validateCounts(path *field.Path, replicas int32, parts []count) field.ErrorList {
 	var errs field.ErrorList
 	for _, c := range parts {

@@ -81,7 +81,7 @@ func revisionColumns() registry.Columns[*appsv1.ControllerRevision] {
 	}
 }
 
-// templateColumns are those of kinds that make pods from a template.
+// templateColumns returns the columns of kinds that make pods from a template.
 func templateColumns(selector string) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		registry.WideColumn("Containers", "Names of each container in the template."),

@@ -35,7 +35,7 @@ func controllerRevisions() registry.Kind {
 	}.Kind()
 }
 
-// validateData wants a JSON object.
+// validateData requires a JSON object.
 func validateData(raw []byte, path *field.Path) field.ErrorList {
 	const mandatory = "data is mandatory"
 	if raw == nil {

@@ -2,10 +2,10 @@ package apps
 
 import (
 	"context"
+	"maps"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,6 +16,10 @@ import (
 )
 
 func deployments() registry.Kind {
+	parts := deploymentParts{registry.Parts[*appsv1.Deployment]{
+		Spec:   registry.PartOf(func(d *appsv1.Deployment) *appsv1.DeploymentSpec { return &d.Spec }),
+		Status: registry.PartOf(func(d *appsv1.Deployment) *appsv1.DeploymentStatus { return &d.Status }),
+	}}
 	return registry.Definition[*appsv1.Deployment]{
 		Names: registry.Names{
 			Kind: "Deployment", Plural: "deployments", Singular: "deployment",
@@ -27,12 +31,11 @@ func deployments() registry.Kind {
 		NewList:      func() runtime.Object { return &appsv1.DeploymentList{} },
 		Rules: registry.Rules[*appsv1.Deployment]{
 			Default: defaultDeployment,
-			PrepareCreate: func(_ context.Context, d *appsv1.Deployment) {
-				d.Status = appsv1.DeploymentStatus{}
-				d.Generation = 1
+			PrepareCreate: func(ctx context.Context, d *appsv1.Deployment) {
+				parts.PrepareCreate(ctx, d)
 				podspec.DropTemplate(&d.Spec.Template, nil)
 			},
-			PrepareUpdate: prepareDeploymentUpdate,
+			PrepareUpdate: parts.prepareUpdate,
 			Validate: func(d *appsv1.Deployment) field.ErrorList {
 				return validateDeployment(d, podspec.Options{})
 			},
@@ -43,7 +46,7 @@ func deployments() registry.Kind {
 		},
 		Sub: registry.Subresources[*appsv1.Deployment]{
 			Views: map[string]registry.View[*appsv1.Deployment]{"status": {
-				PrepareUpdate:  prepareDeploymentStatus,
+				PrepareUpdate:  parts.prepareStatus,
 				ValidateUpdate: validateDeploymentStatus,
 				Resets:         []string{"spec", "metadata.labels"},
 			}},
@@ -86,28 +89,30 @@ func defaultDeployment(d *appsv1.Deployment) {
 		spec.ProgressDeadlineSeconds = new(int32(600))
 	}
 	podspec.Default(&spec.Template.Spec)
-	if d.Annotations[appsv1.DeprecatedRollbackTo] == "" { // says nothing
+	if d.Annotations[appsv1.DeprecatedRollbackTo] == "" { // means no rollback
 		delete(d.Annotations, appsv1.DeprecatedRollbackTo)
 	}
 }
 
-// prepareDeploymentUpdate raises the generation with the annotations too: they are copied to
-// the replica sets.
-func prepareDeploymentUpdate(_ context.Context, d, old *appsv1.Deployment) {
-	d.Status = *old.Status.DeepCopy()
+type deploymentParts struct {
+	registry.Parts[*appsv1.Deployment]
+}
+
+// prepareUpdate also raises the generation when annotations change: they are copied to the replica sets.
+func (p deploymentParts) prepareUpdate(ctx context.Context, d, old *appsv1.Deployment) {
 	podspec.DropTemplate(&d.Spec.Template, &old.Spec.Template)
-	if !equality.Semantic.DeepEqual(d.Spec, old.Spec) || !equality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
+	p.PrepareUpdate(ctx, d, old)
+	if !maps.Equal(d.Annotations, old.Annotations) {
 		d.Generation = old.Generation + 1
 	}
 }
 
-// prepareDeploymentStatus also keeps the rollback annotation, which once was a field of the
-// spec.
-func prepareDeploymentStatus(_ context.Context, d, old *appsv1.Deployment) {
-	before := old.DeepCopy()
-	d.Spec, d.Labels = before.Spec, before.Labels
+// prepareStatus also keeps the labels, and the rollback annotation, which was once a field of the spec.
+func (p deploymentParts) prepareStatus(ctx context.Context, d, old *appsv1.Deployment) {
+	p.PrepareStatus(ctx, d, old)
+	d.Labels = maps.Clone(old.Labels)
 	delete(d.Annotations, appsv1.DeprecatedRollbackTo)
-	if revision := before.Annotations[appsv1.DeprecatedRollbackTo]; revision != "" {
+	if revision := old.Annotations[appsv1.DeprecatedRollbackTo]; revision != "" {
 		if d.Annotations == nil {
 			d.Annotations = map[string]string{}
 		}
@@ -132,7 +137,7 @@ func validateDeployment(d *appsv1.Deployment, o podspec.Options) field.ErrorList
 	return errs
 }
 
-// shownStrategy is how the server shows a strategy in an error.
+// shownStrategy is the form of a strategy in errors.
 type shownStrategy struct {
 	Type          appsv1.DeploymentStrategyType
 	RollingUpdate *shownRollingUpdate

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -14,6 +13,10 @@ import (
 )
 
 func replicaSets() registry.Kind {
+	parts := registry.Parts[*appsv1.ReplicaSet]{
+		Spec:   registry.PartOf(func(rs *appsv1.ReplicaSet) *appsv1.ReplicaSetSpec { return &rs.Spec }),
+		Status: registry.PartOf(func(rs *appsv1.ReplicaSet) *appsv1.ReplicaSetStatus { return &rs.Status }),
+	}
 	return registry.Definition[*appsv1.ReplicaSet]{
 		Names: registry.Names{
 			Kind: "ReplicaSet", Plural: "replicasets", Singular: "replicaset",
@@ -30,17 +33,13 @@ func replicaSets() registry.Kind {
 				}
 				podspec.Default(&rs.Spec.Template.Spec)
 			},
-			PrepareCreate: func(_ context.Context, rs *appsv1.ReplicaSet) {
-				rs.Status = appsv1.ReplicaSetStatus{}
-				rs.Generation = 1
+			PrepareCreate: func(ctx context.Context, rs *appsv1.ReplicaSet) {
+				parts.PrepareCreate(ctx, rs)
 				podspec.DropTemplate(&rs.Spec.Template, nil)
 			},
-			PrepareUpdate: func(_ context.Context, rs, old *appsv1.ReplicaSet) {
-				rs.Status = *old.Status.DeepCopy()
+			PrepareUpdate: func(ctx context.Context, rs, old *appsv1.ReplicaSet) {
 				podspec.DropTemplate(&rs.Spec.Template, &old.Spec.Template)
-				if !equality.Semantic.DeepEqual(rs.Spec, old.Spec) {
-					rs.Generation = old.Generation + 1
-				}
+				parts.PrepareUpdate(ctx, rs, old)
 			},
 			Validate: func(rs *appsv1.ReplicaSet) field.ErrorList {
 				return validateReplicaSet(rs, podspec.Options{})
@@ -52,9 +51,7 @@ func replicaSets() registry.Kind {
 		},
 		Sub: registry.Subresources[*appsv1.ReplicaSet]{
 			Views: map[string]registry.View[*appsv1.ReplicaSet]{"status": {
-				PrepareUpdate: func(_ context.Context, rs, old *appsv1.ReplicaSet) {
-					rs.Spec = *old.Spec.DeepCopy()
-				},
+				PrepareUpdate: parts.PrepareStatus,
 				ValidateUpdate: func(rs, _ *appsv1.ReplicaSet) field.ErrorList {
 					return validateReplicaSetStatus(&rs.Status, field.NewPath("status"))
 				},

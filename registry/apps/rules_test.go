@@ -31,7 +31,7 @@ func replicaSet() *appsv1.ReplicaSet {
 	}
 }
 
-// TestStatusCounts: each count of a status is judged by itself, and against those that it is part of.
+// TestStatusCounts: each count of a status is validated by itself, and against the count that includes it.
 func TestStatusCounts(t *testing.T) {
 	const nonnegative = ": must be greater than or equal to 0"
 	d := deployment()
@@ -87,7 +87,7 @@ func TestStatusCounts(t *testing.T) {
 	})
 }
 
-// TestUndefaulted: what skips the defaults is told so instead of being taken for anything.
+// TestUndefaulted: an object that bypassed the defaults is refused.
 func TestUndefaulted(t *testing.T) {
 	d := deployment()
 	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
@@ -117,7 +117,7 @@ func TestSurge(t *testing.T) {
 	})
 }
 
-// TestDefaultsKeep: defaults fill what is missing only.
+// TestDefaultsKeep: defaults fill only missing fields.
 func TestDefaultsKeep(t *testing.T) {
 	k := registrytest.Find(t, apps.Kinds(), "deployments")
 	d := deployment()
@@ -131,7 +131,7 @@ func TestDefaultsKeep(t *testing.T) {
 		t.Errorf("defaults overwrote: %+v", s)
 	}
 	if !reflect.DeepEqual(d.Annotations, map[string]string{"a": "b"}) {
-		t.Errorf("annotations %v: a rollback to nowhere says nothing", d.Annotations)
+		t.Errorf("annotations %v: an empty rollback annotation means none", d.Annotations)
 	}
 	d.Annotations = map[string]string{appsv1.DeprecatedRollbackTo: "3"}
 	if k.Rules.Default(d); d.Annotations[appsv1.DeprecatedRollbackTo] != "3" {
@@ -140,7 +140,7 @@ func TestDefaultsKeep(t *testing.T) {
 	recreate := deployment()
 	recreate.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 	if k.Rules.Default(recreate); recreate.Spec.Strategy.RollingUpdate != nil {
-		t.Errorf("steps for what is made anew: %+v", recreate.Spec.Strategy)
+		t.Errorf("rolling update parameters with Recreate: %+v", recreate.Spec.Strategy)
 	}
 
 	k = registrytest.Find(t, apps.Kinds(), "replicasets")
@@ -153,8 +153,9 @@ func TestDefaultsKeep(t *testing.T) {
 	}
 }
 
-// TestFeaturesThatAreOff: fields of templates whose features are off by default go, unless the stored template uses them.
-func TestFeaturesThatAreOff(t *testing.T) {
+// TestDisabledFeatures: template fields of disabled features are dropped unless the stored template uses
+// them.
+func TestDisabledFeatures(t *testing.T) {
 	responders := []corev1.EvictionResponder{{Name: "example.com/x"}}
 	d, rs := deployment(), replicaSet()
 	d.Spec.Template.Spec.EvictionResponders, rs.Spec.Template.Spec.EvictionResponders = responders, responders
@@ -175,7 +176,7 @@ func TestFeaturesThatAreOff(t *testing.T) {
 		}
 		registrytest.Replace(k, "", kept, old)
 		if left := tt.template(kept).Spec.EvictionResponders; len(left) != 1 {
-			t.Errorf("%s: an update dropped what was stored", tt.plural)
+			t.Errorf("%s: an update dropped stored fields", tt.plural)
 		}
 		tt.template(old).Spec.EvictionResponders = nil
 		registrytest.Replace(k, "", updated, old)
@@ -185,7 +186,7 @@ func TestFeaturesThatAreOff(t *testing.T) {
 	}
 }
 
-// TestStatusAndSpecApart: an update leaves the status alone, an update of the status all else.
+// TestStatusAndSpecApart: an update changes all but the status, an update of the status nothing else.
 func TestStatusAndSpecApart(t *testing.T) {
 	k := registrytest.Find(t, apps.Kinds(), "deployments")
 	old := deployment()
@@ -201,11 +202,11 @@ func TestStatusAndSpecApart(t *testing.T) {
 		t.Errorf("the view of the status wrote %+v", next)
 	}
 	for name, tt := range map[string]struct{ stored, written, want map[string]string }{
-		"a rollback that is new":   {nil, map[string]string{appsv1.DeprecatedRollbackTo: "1", "a": "b"}, map[string]string{"a": "b"}},
-		"a rollback that is other": {map[string]string{appsv1.DeprecatedRollbackTo: "2"}, map[string]string{appsv1.DeprecatedRollbackTo: "1"}, map[string]string{appsv1.DeprecatedRollbackTo: "2"}},
-		"a rollback that is gone":  {map[string]string{appsv1.DeprecatedRollbackTo: "2"}, nil, map[string]string{appsv1.DeprecatedRollbackTo: "2"}},
-		"an empty one":             {map[string]string{appsv1.DeprecatedRollbackTo: ""}, nil, nil},
-		"none":                     {map[string]string{"a": "b"}, map[string]string{"c": "d"}, map[string]string{"c": "d"}},
+		"a new rollback":     {nil, map[string]string{appsv1.DeprecatedRollbackTo: "1", "a": "b"}, map[string]string{"a": "b"}},
+		"a changed rollback": {map[string]string{appsv1.DeprecatedRollbackTo: "2"}, map[string]string{appsv1.DeprecatedRollbackTo: "1"}, map[string]string{appsv1.DeprecatedRollbackTo: "2"}},
+		"a removed rollback": {map[string]string{appsv1.DeprecatedRollbackTo: "2"}, nil, map[string]string{appsv1.DeprecatedRollbackTo: "2"}},
+		"an empty one":       {map[string]string{appsv1.DeprecatedRollbackTo: ""}, nil, nil},
+		"none":               {map[string]string{"a": "b"}, map[string]string{"c": "d"}, map[string]string{"c": "d"}},
 	} {
 		old, next := deployment(), deployment()
 		old.Annotations, next.Annotations = tt.stored, tt.written

@@ -16,15 +16,15 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// Options of Kinds; the zero value works.
+// Options are the options of Kinds; the zero value is valid.
 type Options struct {
-	// Audiences are those the server identifies with: what tokens that name none are meant for.
+	// Audiences are those of this server: the audiences of tokens that name none.
 	Audiences []string
 }
 
-// Kinds returns the kinds of the group in discovery order. Token reviews are answered by what
-// auth says of a request that carries the token and asks for the review's audiences
-// (authn.WithAudiences); without auth nobody is authenticated.
+// Kinds returns the kinds of the group in discovery order. For a TokenReview, auth authenticates a request that
+// carries the token and asks for the review's audiences (authn.WithAudiences); if auth is nil, nobody is
+// authenticated.
 func Kinds(auth authn.Authenticator, o Options) []registry.Kind {
 	return []registry.Kind{selfSubjectReviews(), tokenReviews(auth, o)}
 }
@@ -65,11 +65,11 @@ func tokenReviews(auth authn.Authenticator, o Options) registry.Kind {
 	}.Kind()
 }
 
-// errInvalidToken is what a review says of a token that nobody knows.
+// errInvalidToken is the error of a review of an unknown token.
 const errInvalidToken = "invalid bearer token"
 
-// reviewToken asks auth about a request that carries the token and nothing else: not even the
-// context of the review, whose caller would be taken for the token's owner.
+// reviewToken authenticates a request that carries the token and nothing else, not even the context of the
+// review: its caller would be taken for the token's owner.
 func reviewToken(auth authn.Authenticator, audiences []string, review *authenticationv1.TokenReview) authenticationv1.TokenReviewStatus {
 	asked := review.Spec.Audiences
 	if len(asked) == 0 {

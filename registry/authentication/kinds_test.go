@@ -71,7 +71,7 @@ func TestTokenReview(t *testing.T) {
 	}
 }
 
-// Tokens that name their audience are good for those who ask for it.
+// Tokens that name their audience are valid for reviews that ask for it.
 func TestTokenReviewAudiences(t *testing.T) {
 	vault := authn.Func(func(r *http.Request) (*authn.Identity, error) {
 		asked, ok := authn.Audiences(r.Context())
@@ -103,8 +103,8 @@ func TestTokenReviewAudiences(t *testing.T) {
 	}
 }
 
-// The asker's own identity travels in the context; a token that is nobody's must not become it.
-func TestTokenReviewIsNotTheAskers(t *testing.T) {
+// The caller's own identity travels in the context; it must not become the owner of an unknown token.
+func TestTokenReviewIgnoresCaller(t *testing.T) {
 	var seen *http.Request
 	auth := authn.Func(func(r *http.Request) (*authn.Identity, error) {
 		seen = r
@@ -115,7 +115,7 @@ func TestTokenReviewIsNotTheAskers(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if asked, ok := authn.Audiences(seen.Context()); ok {
-		t.Errorf("asked for audiences %q where nobody names any", asked)
+		t.Errorf("asked for audiences %q though the review names none", asked)
 	}
 	if authn.FromContext(seen.Context()) != nil || seen.Header.Get("Authorization") != "Bearer guess" {
 		t.Errorf("asked about %+v", seen)

@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/authz/selector"
 )
 
-// request is what a review asks about. Selectors that could not be read, wholly or in part,
-// are left out and reported.
+// request is the subject of a review. Selectors that could not be parsed, wholly or in part, are omitted and
+// reported.
 type request struct {
 	attributes           authz.Attributes
 	fieldsErr, labelsErr error
@@ -35,7 +35,7 @@ func requestOf(spec authorizationv1.SubjectAccessReviewSpec) request {
 	return newRequest(user, spec.ResourceAttributes, spec.NonResourceAttributes)
 }
 
-// newRequest takes one of resource and path; exactly one is there after validation.
+// newRequest takes resource or path; validation ensures that exactly one is set.
 func newRequest(user *authn.Identity, resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) request {
 	if resource == nil {
 		return request{attributes: authz.Attributes{User: user, Verb: path.Verb, Path: path.Path}}
@@ -64,7 +64,7 @@ func newRequest(user *authn.Identity, resource *authorizationv1.ResourceAttribut
 	return r
 }
 
-// fieldTerms takes the requirements that field selectors of the API can express.
+// fieldTerms returns the requirements that the API's field selectors can express.
 func fieldTerms(requirements []metav1.FieldSelectorRequirement) ([]authz.Requirement, error) {
 	var (
 		terms []authz.Requirement
@@ -79,7 +79,7 @@ func fieldTerms(requirements []metav1.FieldSelectorRequirement) ([]authz.Require
 			operator = string(selection.NotEquals)
 		}
 		if operator == "" || len(r.Values) != 1 {
-			errs = append(errs, fmt.Errorf("%s %s %q is no field selector", r.Key, r.Operator, r.Values))
+			errs = append(errs, fmt.Errorf("%s %s %q is not a field selector", r.Key, r.Operator, r.Values))
 			continue
 		}
 		terms = append(terms, authz.Requirement{Key: r.Key, Operator: operator, Values: r.Values})

@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/authorization"
 )
 
-// What `kubectl auth can-i list endpoints` asks the server.
+// This is what `kubectl auth can-i list endpoints` asks the server.
 func ExampleKinds() {
 	rules := rbac.New(bootstrap.Policy().Sources())
 	ctx := authn.NewContext(context.Background(), &authn.Identity{Name: "system:kube-proxy"})

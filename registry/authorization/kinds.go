@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// Kinds returns the kinds of the group in discovery order. Access reviews are answered by z;
-// rules reviews by rules or, without one, with nothing and marked as incomplete.
+// Kinds returns the kinds of the group in discovery order. z answers access reviews, rules answers rules
+// reviews; if rules is nil, these are empty and marked as incomplete.
 func Kinds(z authz.Authorizer, rules authz.RuleResolver) []registry.Kind {
 	return []registry.Kind{localSubjectAccessReviews(z), selfSubjectAccessReviews(z), selfSubjectRulesReviews(rules), subjectAccessReviews(z)}
 }
@@ -129,7 +129,7 @@ func badRequest(resource, message string) error {
 	return &registry.Error{Err: registry.ErrBadRequest, Resource: groupResource(resource), Message: message}
 }
 
-// invalid names no kind, as upstream does not.
+// invalid names no kind; nor does upstream.
 func invalid(errs field.ErrorList) error {
 	return &registry.Error{Err: registry.ErrInvalid, Resource: groupResource(""), Fields: errs}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/authorization"
 )
 
-// mirror allows what ann gets, denies what she deletes, and tells what it was asked.
+// mirror allows ann to get, denies her to delete, and records what it was asked.
 type mirror struct{ asked authz.Attributes }
 
 func (m *mirror) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, error) {
@@ -33,7 +33,7 @@ func (m *mirror) Authorize(_ context.Context, a authz.Attributes) (authz.Decisio
 	}
 }
 
-// question is a review as it comes in.
+// question is a review as it is received.
 type question struct {
 	z         authz.Authorizer
 	rules     authz.RuleResolver
@@ -115,7 +115,7 @@ func TestSelectors(t *testing.T) {
 			fields("", metav1.FieldSelectorRequirement{Key: "a", Operator: "In", Values: []string{"b", "c"}}, metav1.FieldSelectorRequirement{Key: "d", Operator: "DoesNotExist"}),
 			nil, "[] [] spec.resourceAttributes.fieldSelector ignored due to parse error",
 		},
-		"an operator that is none": {
+		"an unknown operator": {
 			fields("", metav1.FieldSelectorRequirement{Key: "a", Operator: "Like", Values: []string{"b"}}), nil, "[] [] spec.resourceAttributes.fieldSelector ignored due to parse error",
 		},
 		"labels in part": {
@@ -142,7 +142,7 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// The messages were taken from upstream v1.37.1's own code, run on the same objects.
+// The messages come from upstream v1.37.1's own code, run on the same objects.
 func TestValidation(t *testing.T) {
 	res := &authorizationv1.ResourceAttributes{Verb: "get"}
 	path := &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/x"}
@@ -216,8 +216,8 @@ func TestLocalSubjectAccessReview(t *testing.T) {
 	}
 }
 
-// TestManagedFieldsSayNothing: a review that was applied is as empty as one that was posted.
-func TestManagedFieldsSayNothing(t *testing.T) {
+// TestManagedFieldsAreIgnored: managed fields do not make a review's metadata non-empty.
+func TestManagedFieldsAreIgnored(t *testing.T) {
 	review := &authorizationv1.SubjectAccessReview{
 		ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}},
 		Spec:       authorizationv1.SubjectAccessReviewSpec{User: "ann", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get"}},

@@ -42,7 +42,8 @@ func validateSpec(spec authorizationv1.SubjectAccessReviewSpec) field.ErrorList 
 	return validateSubject(spec.ResourceAttributes, spec.NonResourceAttributes, errs)
 }
 
-// validateSubject wants one of resource and path; others come in between, as upstream tells them.
+// validateSubject requires exactly one of resource and path; errors of others come between, in upstream's
+// order.
 func validateSubject(resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes, others field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	if (resource == nil) == (path == nil) {
@@ -72,7 +73,7 @@ func validateSubject(resource *authorizationv1.ResourceAttributes, path *authori
 	return errs
 }
 
-// oneForm wants a selector in one of its two forms.
+// oneForm requires exactly one of a selector's two forms.
 func oneForm(at *field.Path, raw string, requirements int) field.ErrorList {
 	switch {
 	case raw != "" && requirements > 0:
@@ -83,7 +84,7 @@ func oneForm(at *field.Path, raw string, requirements int) field.ErrorList {
 	return nil
 }
 
-// shown is a path request as upstream's internal type prints it.
+// shown returns a path request as upstream's internal type prints it.
 func shown(path *authorizationv1.NonResourceAttributes) any {
 	if path == nil {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Canonical brings obj to the form that it has after a way through storage: protobuf cannot tell
-// an empty list or map from none, and knows whole seconds only. Objects without a protobuf form
-// stay as they are. The object must not be shared.
+// Canonical brings obj to the form that it has after storage: protobuf cannot tell an empty list or map from
+// nil, and stores whole seconds only. Objects without a protobuf form stay unchanged. The object must not be
+// shared.
 func Canonical(obj runtime.Object) {
 	if HasProtobuf(obj) {
 		canonical(reflect.ValueOf(obj))
@@ -36,7 +36,7 @@ func canonical(v reflect.Value) {
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return // bytes keep the difference
+			return // for bytes, protobuf keeps the difference
 		}
 		if v.Len() == 0 {
 			v.SetZero()

@@ -1,6 +1,6 @@
-// Package codec turns API objects into bytes and back: JSON, and the protobuf envelope that
-// upstream writes to the wire and to etcd (the prefix "k8s\0", then runtime.Unknown). Objects
-// are encoded and decoded as the versioned Go types they are: there is no conversion.
+// Package codec encodes and decodes API objects: as JSON, and in the protobuf envelope that upstream uses on
+// the wire and in etcd (the prefix "k8s\0", then runtime.Unknown). It encodes and decodes the versioned Go
+// types directly, without conversion.
 //
 // All functions are safe for concurrent use. Decoding never panics: malformed input is an error.
 package codec
@@ -17,24 +17,24 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// ErrNotProtobuf: the type has no protobuf form (it is a custom kind).
+// ErrNotProtobuf means that the type has no protobuf form (it is a custom kind).
 var ErrNotProtobuf = errors.New("type has no protobuf encoding")
 
 const magic = "k8s\x00"
 
-// message is what generated API types with a protobuf form implement.
+// message is implemented by generated API types with a protobuf form.
 type message interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
 }
 
-// HasProtobuf tells whether the object's type has a protobuf form.
+// HasProtobuf reports whether the object's type has a protobuf form.
 func HasProtobuf(obj runtime.Object) bool {
 	_, ok := obj.(message)
 	return ok
 }
 
-// Raw returns the protobuf message of obj without envelope and without type.
+// Raw returns the protobuf message of obj without the envelope and the type.
 func Raw(obj runtime.Object) ([]byte, error) {
 	m, ok := obj.(message)
 	if !ok {
@@ -56,8 +56,8 @@ func Envelope(gvk schema.GroupVersionKind, raw []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Around returns what an envelope has before and after a message of a size, for messages that
-// are written in pieces.
+// Around returns the parts of an envelope before and after a message of the given size, for messages that are
+// written in pieces.
 func Around(gvk schema.GroupVersionKind, size int) (before, after []byte, err error) {
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
 	t := runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}
@@ -80,7 +80,7 @@ func Protobuf(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 	return Envelope(gvk, raw)
 }
 
-// JSON returns obj with its type in front. The object's own TypeMeta must be empty.
+// JSON returns obj in JSON, beginning with its type. The object's own TypeMeta must be empty.
 func JSON(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 	body, err := json.Marshal(obj)
 	if err != nil {
@@ -89,7 +89,7 @@ func JSON(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 	return WithType(gvk, body), nil
 }
 
-// WithType puts kind and apiVersion in front of the fields of a JSON object that has neither.
+// WithType inserts kind and apiVersion before the fields of a JSON object that has neither.
 func WithType(gvk schema.GroupVersionKind, body []byte) []byte {
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
 	out := make([]byte, 0, len(body)+len(apiVersion)+len(kind)+30)
@@ -106,7 +106,7 @@ func WithType(gvk schema.GroupVersionKind, body []byte) []byte {
 	return append(out, body[1:]...)
 }
 
-// Stored encodes obj for a store: protobuf where the type has it, else JSON.
+// Stored encodes obj for a store: in protobuf if the type has it, otherwise in JSON.
 func Stored(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 	if HasProtobuf(obj) {
 		return Protobuf(gvk, obj)
@@ -114,10 +114,10 @@ func Stored(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 	return JSON(gvk, obj)
 }
 
-// IsProtobuf tells whether data starts as the envelope does.
+// IsProtobuf reports whether data begins like the envelope.
 func IsProtobuf(data []byte) bool { return bytes.HasPrefix(data, []byte(magic)) }
 
-// Open returns the type that an envelope names and the message in it.
+// Open returns the type in an envelope and its message.
 func Open(data []byte) (schema.GroupVersionKind, []byte, error) {
 	if !IsProtobuf(data) {
 		return schema.GroupVersionKind{}, nil, fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v", []byte(magic))
@@ -129,7 +129,7 @@ func Open(data []byte) (schema.GroupVersionKind, []byte, error) {
 	return schema.FromAPIVersionAndKind(u.APIVersion, u.Kind), u.Raw, nil
 }
 
-// Type returns the type that an envelope or a JSON object names.
+// Type returns the type in an envelope or a JSON object.
 func Type(data []byte) (schema.GroupVersionKind, error) {
 	if IsProtobuf(data) {
 		gvk, _, err := Open(data)
@@ -142,8 +142,8 @@ func Type(data []byte) (schema.GroupVersionKind, error) {
 	return schema.FromAPIVersionAndKind(t.APIVersion, t.Kind), nil
 }
 
-// Decode fills into from an envelope or from JSON and returns the type that data names. The
-// object's TypeMeta is left empty. Unknown JSON fields are dropped.
+// Decode decodes an envelope or JSON into into and returns the type that data names. It leaves the object's
+// TypeMeta empty and drops unknown JSON fields.
 func Decode(data []byte, into runtime.Object) (schema.GroupVersionKind, error) {
 	if IsProtobuf(data) {
 		gvk, raw, err := Open(data)
@@ -158,8 +158,8 @@ func Decode(data []byte, into runtime.Object) (schema.GroupVersionKind, error) {
 	return takeType(into), nil
 }
 
-// DecodeStrict is Decode for JSON that also returns what a lenient decoding passes over:
-// unknown and duplicate fields.
+// DecodeStrict is Decode for JSON that also returns errors that a lenient decoding ignores: unknown and
+// duplicate fields.
 func DecodeStrict(data []byte, into runtime.Object) (gvk schema.GroupVersionKind, strict []error, err error) {
 	strict, err = kjson.UnmarshalStrict(data, into)
 	if err != nil {
@@ -168,7 +168,7 @@ func DecodeStrict(data []byte, into runtime.Object) (gvk schema.GroupVersionKind
 	return takeType(into), strict, nil
 }
 
-// DecodeRaw fills into from a protobuf message without envelope.
+// DecodeRaw decodes a protobuf message without an envelope into into.
 func DecodeRaw(raw []byte, into runtime.Object) error {
 	m, ok := into.(message)
 	if !ok {
@@ -179,6 +179,11 @@ func DecodeRaw(raw []byte, into runtime.Object) error {
 
 func takeType(obj runtime.Object) schema.GroupVersionKind {
 	gvk := obj.GetObjectKind().GroupVersionKind()
+	if u, ok := obj.(runtime.Unstructured); ok {
+		delete(u.UnstructuredContent(), "apiVersion") // where it would stay as an empty text
+		delete(u.UnstructuredContent(), "kind")
+		return gvk
+	}
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	return gvk
 }

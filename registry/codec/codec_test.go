@@ -3,6 +3,7 @@ package codec_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestNotProtobuf(t *testing.T) {
 	}
 }
 
-// Canonical makes of an object what storage makes of it.
+// Canonical changes an object just as storage does.
 func TestCanonical(t *testing.T) {
 	now := metav1.NewTime(time.Unix(7, 5))
 	for name, test := range map[string]struct{ obj, empty runtime.Object }{
@@ -138,7 +139,7 @@ func FuzzDecode(f *testing.F) {
 		if _, err := codec.Decode(data, obj); err != nil {
 			return
 		}
-		// What was understood is written and read as the same.
+		// A decoded object is encoded and decoded as the same.
 		codec.Canonical(obj)
 		again := &corev1.ConfigMap{}
 		written, err := codec.Protobuf(gvk, obj)
@@ -155,7 +156,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A message written in pieces is the same envelope as one written whole.
+// A message written in pieces has the same envelope as one written whole.
 func TestAround(t *testing.T) {
 	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMapList")
 	for _, size := range []int{1, 127, 128, 1 << 20} {
@@ -171,5 +172,14 @@ func TestAround(t *testing.T) {
 		if got := slices.Concat(before, raw, after); !bytes.Equal(got, want) {
 			t.Errorf("%d bytes: the envelopes differ", size)
 		}
+	}
+}
+
+// An unstructured object is left without a type, too.
+func TestDecodeUnstructured(t *testing.T) {
+	u := &unstructured.Unstructured{}
+	gvk, err := codec.Decode([]byte(`{"kind":"Backup","apiVersion":"example.com/v1","spec":{"n":1}}`), u)
+	if err != nil || gvk.String() != "example.com/v1, Kind=Backup" || fmt.Sprint(u.Object) != "map[spec:map[n:1]]" {
+		t.Errorf("%v, %v, %v", gvk, u.Object, err)
 	}
 }

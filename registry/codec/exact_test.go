@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
-// item is what lists have here: its size is not that of anything else.
+// item is the element of the lists here: no other type has its size.
 type item struct {
 	A, B, C int64
 	More    []item `json:"more" protobuf:"bytes,1,rep,name=more"`
@@ -33,7 +33,7 @@ type inner struct {
 // Many is embedded without being a struct: in JSON it is a field of its name.
 type Many []item
 
-// ofJSON and ofText read themselves.
+// ofJSON and ofText unmarshal themselves.
 type ofJSON struct{ Items []item }
 
 func (*ofJSON) UnmarshalJSON([]byte) error { return nil }
@@ -76,7 +76,7 @@ const (
 	sizeOfAny   = 32
 )
 
-// exactly are texts with what their elements take; of strings the text is what they take.
+// exactly returns texts with the size of their elements; the text itself counts for its strings.
 func exactly(t *testing.T) map[string]struct {
 	text string
 	want int
@@ -111,10 +111,10 @@ func exactly(t *testing.T) map[string]struct {
 		"unknown":                       {`{"nobody":[{},{}],"list":[{}]}`, sizeOfItem},
 		"not in JSON":                   {`{"Hidden":[{}],"private":[{}],"-":[{}]}`, 0},
 		"any":                           {`{"any":[1,{"a":null,"b":[]}]}`, 5*sizeOfAny + 2*48},
-		"what reads itself":             {`{"ofJSON":{"Items":[{}]},"ofText":{"Items":[{}]}}`, 0},
+		"own unmarshalers":              {`{"ofJSON":{"Items":[{}]},"ofText":{"Items":[{}]}}`, 0},
 		"escaped":                       {`{"l\u0069st":[{}]}`, sizeOfItem},
 		"escaped badly":                 {`{"l\xist":[{}]}`, 0},
-		"as deep as is read":            {`{"any":` + deep("[", "", "]", 10000) + `}`, 10000 * sizeOfAny},
+		"as deep as decoded":            {`{"any":` + deep("[", "", "]", 10000) + `}`, 10000 * sizeOfAny},
 		"deeper":                        {`{"any":` + deep("[", "", "]", 10020) + `}`, 10000 * sizeOfAny},
 		"maps, deeper":                  {`{"any":` + deep(`{"a":`, "1", "}", 10020) + `}`, 10000 * (sizeOfAny + 48)},
 		"no colon":                      {`{"list" [{},{}]}`, 0},
@@ -150,8 +150,8 @@ func exactly(t *testing.T) map[string]struct {
 	}
 }
 
-// TestFootprintExactly: elements of lists and maps and what pointers point at are counted beside the text, in JSON as far as it
-// is JSON, and on the wire as far as it is a message.
+// TestFootprintExactly: elements of lists and maps and the targets of pointers are counted in addition to the
+// text: in JSON as far as it is valid JSON, and on the wire as far as it is a valid message.
 func TestFootprintExactly(t *testing.T) {
 	for name, tt := range exactly(t) {
 		var f codec.Footprints
@@ -162,7 +162,7 @@ func TestFootprintExactly(t *testing.T) {
 		if tt.want == 0 {
 			continue
 		}
-		// A limit that the text alone reaches is passed by the first element.
+		// If the text alone reaches the limit, the first element exceeds it.
 		if got := f.Of([]byte(tt.text), &measured{}, len(tt.text)); got <= len(tt.text) {
 			t.Errorf("%s: %d with the limit %d", name, got, len(tt.text))
 		}
@@ -172,7 +172,7 @@ func TestFootprintExactly(t *testing.T) {
 	}
 }
 
-// TestFootprintStops: what is beyond the limit is not looked at.
+// TestFootprintStops: counting stops at the limit.
 func TestFootprintStops(t *testing.T) {
 	for name, text := range map[string]string{
 		"list":       `{"list":[` + strings.Repeat("{},", 99) + `{}]}`,
@@ -187,7 +187,7 @@ func TestFootprintStops(t *testing.T) {
 	}
 }
 
-// TestFootprintStopsInMaps: a map whose value comes again and again is counted as far as the limit, and as far as that.
+// TestFootprintStopsInMaps: a map whose value repeats is counted up to the limit, and not beyond.
 func TestFootprintStopsInMaps(t *testing.T) {
 	var f codec.Footprints
 	wire := enveloped(t, nested(15, slices.Repeat(nested(2, nil), 100)))
@@ -197,7 +197,8 @@ func TestFootprintStopsInMaps(t *testing.T) {
 	}
 }
 
-// TestFootprintOfUnstructured: an object that reads itself is counted as one of any type, unless it comes in an envelope.
+// TestFootprintOfUnstructured: an object that unmarshals itself counts as one of any type, unless it is in an
+// envelope.
 func TestFootprintOfUnstructured(t *testing.T) {
 	var f codec.Footprints
 	const text = `{"a":{"b":1}}`
@@ -228,7 +229,7 @@ func TestType(t *testing.T) {
 	}
 }
 
-// TestMalformed: what cannot be read is an error, whichever way it is read.
+// TestMalformed: malformed data is an error, whichever way it is decoded.
 func TestMalformed(t *testing.T) {
 	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	broken, err := codec.Envelope(gvk, []byte{0xff})
@@ -254,7 +255,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// stubborn has no JSON form, nor one in protobuf.
+// stubborn can be encoded neither in JSON nor in protobuf.
 type stubborn struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -286,7 +287,8 @@ func TestDecodeStrict(t *testing.T) {
 	}
 }
 
-// TestCanonicalKeeps: what has something in it stays, and so do bytes, of which protobuf can tell none from empty.
+// TestCanonicalKeeps: non-empty lists and maps stay, and so do bytes, for which protobuf can tell nil from
+// empty.
 func TestCanonicalKeeps(t *testing.T) {
 	obj := sample()
 	obj.OwnerReferences, obj.Annotations = []metav1.OwnerReference{}, map[string]string{}
@@ -298,6 +300,6 @@ func TestCanonicalKeeps(t *testing.T) {
 	}
 	bytes := &appsv1.ControllerRevision{Data: apiruntime.RawExtension{Raw: []byte{}}}
 	if codec.Canonical(bytes); bytes.Data.Raw == nil {
-		t.Error("empty bytes became none")
+		t.Error("empty bytes became nil")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
-// An object on its way into storage and back.
+// An object is encoded for storage and decoded again.
 func Example() {
 	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	data, err := codec.Stored(gvk, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}})

@@ -11,34 +11,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Footprints tells how much memory objects take, in bytes, before they are decoded. An element of a list that
-// is two or three bytes in a text may be a kilobyte in memory, so that the size of a text bounds nothing. The
-// zero value is good and safe for concurrent use; it remembers what it found out about types.
+// Footprints computes how much memory objects take, in bytes, before they are decoded. A list element of two or
+// three bytes of text may take a kilobyte of memory, so the size of a text bounds nothing. The zero value is
+// ready to use and safe for concurrent use; it caches what it learns about types.
 //
-// What is counted are the elements of lists and maps, what pointers point at, and the text itself for all
-// strings; what decoding allocates for a while comes on top. A text that is malformed may be counted too
-// low: decoding refuses it.
+// It counts the elements of lists and maps, the targets of pointers, and the text itself for all strings;
+// temporary allocations of the decoder come on top. It may count too little for a malformed text, which
+// decoding refuses.
 type Footprints struct{ shapes sync.Map } // *shape by reflect.Type
 
-// shape is what of a type matters for its footprint.
+// shape describes a type as far as it matters for the footprint.
 type shape struct {
-	kind   reflect.Kind // Struct, Map, Slice, Interface, or Invalid for what takes no more than its place
-	size   int          // of one value in its place
-	elem   *shape       // of a list or a map, with pointers followed
-	each   int          // what an element takes, or what the pointer to this points at
+	kind   reflect.Kind // Struct, Map, Slice, Interface, or Invalid for a type without elements
+	size   int          // of one value itself
+	elem   *shape       // of a list or a map, pointers dereferenced
+	each   int          // size of an element, or of the pointer's target
 	names  map[string]*shape
 	fields map[int32]*shape // by protobuf number
 }
 
-// What maps and values of any type take beside what is in them, about.
+// The approximate overhead of maps and of values of any type.
 const (
 	entrySize = 48
 	anySize   = 32
-	// maxDepth is how deep JSON is looked at: decoders refuse what is nested deeper.
+	// maxDepth is the depth up to which JSON is counted: decoders refuse deeper nesting.
 	maxDepth = 10000
 )
 
-// Of returns the footprint of an object that data, as for Decode, is decoded into. It stops counting beyond
+// Of returns the footprint of the object into which data is decoded, as by Decode. It stops counting beyond
 // limit.
 func (f *Footprints) Of(data []byte, into runtime.Object, limit int) int {
 	s := f.of(reflect.TypeOf(into).Elem())
@@ -63,7 +63,7 @@ func (f *Footprints) of(t reflect.Type) *shape {
 	}
 	made := map[reflect.Type]*shape{}
 	s := shapeOf(t, made)
-	for t, s := range made { // whole now: types may contain themselves
+	for t, s := range made { // complete now: types may contain themselves
 		f.shapes.Store(t, s)
 	}
 	return s
@@ -100,13 +100,13 @@ func shapeOf(t reflect.Type, made map[reflect.Type]*shape) *shape {
 	return s
 }
 
-// ownForm tells whether values of a type are read by themselves: times, quantities, raw JSON.
+// ownForm reports whether a type unmarshals itself: times, quantities, raw JSON.
 func ownForm(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// add takes up the fields of a struct. Those of embedded ones are as its own in JSON, unless they have a name.
+// add adds the fields of a struct. In JSON, those of embedded structs are its own unless they have a name.
 func (s *shape) add(t reflect.Type, made map[reflect.Type]*shape) {
 	for i := range t.NumField() {
 		field := t.Field(i)
@@ -136,23 +136,23 @@ func (s *shape) add(t reflect.Type, made map[reflect.Type]*shape) {
 	}
 }
 
-// reader counts what is in a text.
+// reader counts the elements of a text.
 type reader struct {
 	data         []byte
 	at           int
 	total, limit int
 }
 
-// ended tells that there is nothing left to count, or that it is enough.
+// ended reports whether there is nothing left to count, or the limit is exceeded.
 func (r *reader) ended() bool { return r.at >= len(r.data) || r.total > r.limit }
 
-// value counts a JSON value of a shape; nil is one that nobody keeps.
+// value counts a JSON value of a shape; a nil shape is a value that the decoder drops.
 func (r *reader) value(s *shape, depth int) {
 	if r.space(); r.ended() {
 		return
 	}
 	if depth > maxDepth {
-		return // to callers that find no end here, and give up
+		return // the callers find no end here, and stop
 	}
 	c := r.data[r.at]
 	for s != nil && s.kind == reflect.Pointer {
@@ -231,7 +231,7 @@ func (r *reader) array(s *shape, depth int) {
 	r.end(']')
 }
 
-// end passes what closes a value, or gives a malformed text up.
+// end skips the closing delimiter of a value, or abandons a malformed text.
 func (r *reader) end(with byte) {
 	if r.space(); r.at < len(r.data) && r.data[r.at] == with {
 		r.at++
@@ -246,7 +246,7 @@ func (r *reader) space() {
 	}
 }
 
-// text passes a string and returns what is between its quotes.
+// text skips a string and returns its content.
 func (r *reader) text() []byte {
 	r.at++
 	begin := r.at
@@ -262,6 +262,6 @@ func (r *reader) text() []byte {
 
 func unescaped(key []byte) string {
 	var text string
-	_ = json.Unmarshal([]byte(`"`+string(key)+`"`), &text) // what is malformed is no field
+	_ = json.Unmarshal([]byte(`"`+string(key)+`"`), &text) // a malformed one is no field
 	return text
 }

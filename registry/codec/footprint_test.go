@@ -23,9 +23,11 @@ import (
 
 const plenty = 1 << 40
 
-// held is how many bytes of the heap f leaves in use for what it returns.
+// held returns how many bytes of the heap remain in use by the result of f. It runs f once before, because the
+// first object of a type also fills the decoders' caches.
 func held(f func() any) int {
 	var before, after runtime.MemStats
+	f()
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	kept := f()
@@ -48,8 +50,8 @@ func enveloped(t *testing.T, raw []byte) []byte {
 	return data
 }
 
-// TestFootprint: what is little on the wire and much in memory is known to be much. Decoding it really takes
-// what was counted, or up to half as much again, since lists grow in steps.
+// TestFootprint: data that is small on the wire but large in memory is counted as large. Decoding it takes as
+// much as was counted, or up to half as much again, since lists grow in steps.
 func TestFootprint(t *testing.T) {
 	const n = 20000
 	list := func(e string) string { return "[" + strings.TrimSuffix(strings.Repeat(e+",", n), ",") + "]" }
@@ -103,7 +105,7 @@ func TestFootprint(t *testing.T) {
 func newPod() apiruntime.Object        { return &corev1.Pod{} }
 func newDeployment() apiruntime.Object { return &appsv1.Deployment{} }
 
-// custom is a kind of a user, with what the API's types do not have.
+// custom is a third-party kind with forms that the API's types do not have.
 type custom struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta `json:"metadata"`
@@ -115,7 +117,7 @@ type custom struct {
 
 func (c *custom) DeepCopyObject() apiruntime.Object { return c }
 
-// TestFootprintOfCustomKinds: types contain themselves, and values may be of any type.
+// TestFootprintOfCustomKinds: types may contain themselves, and values may be of any type.
 func TestFootprintOfCustomKinds(t *testing.T) {
 	const n = 20000
 	members := func(value string) string {
@@ -146,8 +148,8 @@ func TestFootprintOfCustomKinds(t *testing.T) {
 	}
 }
 
-// TestFootprintOfOrdinaryObjects: objects with something in them are counted as a few times their text, and
-// their JSON and protobuf as about the same.
+// TestFootprintOfOrdinaryObjects: ordinary objects count a few times their text, and their JSON and protobuf
+// forms about the same.
 func TestFootprintOfOrdinaryObjects(t *testing.T) {
 	var f codec.Footprints
 	fill := randfill.NewWithSeed(rand.Int64()).NilChance(0.3).NumElements(1, 5).MaxDepth(12).Funcs(
@@ -172,7 +174,7 @@ func TestFootprintOfOrdinaryObjects(t *testing.T) {
 	}
 }
 
-// FuzzFootprint: it ends, whatever the text is, and what decodes is not much larger than was counted.
+// FuzzFootprint: counting ends for any text, and decoded objects are not much larger than was counted.
 func FuzzFootprint(f *testing.F) {
 	f.Add([]byte(`{"spec":{"containers":[{},{"env":[{}]}],"volumes":[{"emptyDir":{}}]}}`))
 	f.Add(append([]byte("k8s\x00"), nested(2, nested(2, nested(2, nil)))...))

@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// The forms in which protobuf writes a field.
+// The wire types of protobuf fields.
 const (
 	wireVarint = 0
 	wireFixed8 = 1
@@ -39,7 +39,7 @@ func (r *reader) field(s *shape, f part) {
 	case reflect.Slice:
 		n := 1
 		if f.form == wireBytes && s.elem.kind == reflect.Invalid && s.each <= 8 {
-			n = len(f.payload) // numbers, packed: at least a byte each
+			n = len(f.payload) // packed numbers: at least a byte each
 		}
 		r.total += n * s.each
 		r.field(s.elem, f)
@@ -60,8 +60,8 @@ type part struct {
 	payload []byte
 }
 
-// next splits a message behind its first field, as lenient as the generated decoders are: what these read
-// must be counted. rest is nil when there is none, or when they would give it up, too.
+// next splits off the first field of a message, as leniently as the generated decoders: whatever they decode
+// must be counted. rest is nil if there is no field, or if they would fail, too.
 func next(data []byte) (f part, rest []byte) {
 	tag, n := uvarint(data)
 	if n == 0 {
@@ -71,7 +71,7 @@ func next(data []byte) (f part, rest []byte) {
 	begin, size := 0, -1
 	switch tag & 7 {
 	case wireVarint:
-		_, size = uvarint(data) // what is none ends the message the next time
+		_, size = uvarint(data) // a malformed one ends the message at the next call
 	case wireFixed8:
 		size = 8
 	case wireFixed4:
@@ -79,7 +79,7 @@ func next(data []byte) (f part, rest []byte) {
 	case wireBytes:
 		var length uint64
 		length, begin = uvarint(data)
-		size = int(length) // what does not fit is negative, or longer than what is there
+		size = int(length) // an overflow is negative, or longer than the data
 	case wireBegin:
 		size = group(data)
 	}
@@ -90,7 +90,7 @@ func next(data []byte) (f part, rest []byte) {
 	return part{number: int32(tag >> 3), form: tag & 7, payload: data[begin:end:end]}, data[end:]
 }
 
-// group returns how long a group is, whose beginning is behind us; negative when it does not end.
+// group returns the length of the rest of a group whose start tag has been read; negative if it does not end.
 func group(data []byte) int {
 	for at, depth := 0, 1; ; {
 		tag, n := uvarint(data[at:])
@@ -115,7 +115,8 @@ func group(data []byte) int {
 	}
 }
 
-// uvarint is binary.Uvarint that lets numbers overflow, as generated decoders do; n is 0 when there is none.
+// uvarint is binary.Uvarint except that it lets numbers overflow, as generated decoders do; n is 0 if there is
+// no number.
 func uvarint(data []byte) (value uint64, n int) {
 	for i, b := range data {
 		if i == binary.MaxVarintLen64 {

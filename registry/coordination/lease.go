@@ -32,8 +32,8 @@ func leases() registry.Kind {
 	}.Kind()
 }
 
-// dropElection drops the fields of coordinated leader election (KEP-4355), which is off by
-// default, unless the lease had them already.
+// dropElection drops the fields of coordinated leader election (KEP-4355), which is off by default, unless the
+// lease already used them.
 func dropElection(lease, old *coordinationv1.Lease) {
 	if old == nil || old.Spec.Strategy == nil {
 		lease.Spec.Strategy = nil
@@ -61,7 +61,7 @@ func validateLease(lease *coordinationv1.Lease) field.ErrorList {
 	return errs
 }
 
-// validateStrategy wants one of Kubernetes' own strategies or a name with a domain.
+// validateStrategy requires one of Kubernetes' own strategies or a name with a domain.
 func validateStrategy(path *field.Path, strategy coordinationv1.CoordinatedLeaseStrategy) field.ErrorList {
 	if strings.Contains(string(strategy), "/") {
 		errs := check.QualifiedName(path, string(strategy))

@@ -42,7 +42,7 @@ func TestLease(t *testing.T) {
 	registrytest.Update(t, k, "", elected, []registrytest.Change[*coordinationv1.Lease]{
 		{Name: "unknown strategy", To: func(l *coordinationv1.Lease) { l.Spec.Strategy = new(coordinationv1.CoordinatedLeaseStrategy("bad")) }, Refused: []string{
 			`spec.strategy.strategy: Unsupported value: "bad": supported values: "OldestEmulationVersion"`}},
-		{Name: "strategy of somebody else", To: func(l *coordinationv1.Lease) {
+		{Name: "third-party strategy", To: func(l *coordinationv1.Lease) {
 			l.Spec.Strategy = new(coordinationv1.CoordinatedLeaseStrategy("example.com/mine"))
 		}},
 		{Name: "no strategy", To: func(l *coordinationv1.Lease) { l.Spec.Strategy = nil }, Refused: []string{
@@ -50,7 +50,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestUpdateKeepsElection: the fields of coordinated leader election stay where they are in use; a strategy is Kubernetes' or has a domain.
+// TestUpdateKeepsElection: fields of coordinated leader election stay if in use; a strategy is Kubernetes' or
+// has a domain.
 func TestUpdateKeepsElection(t *testing.T) {
 	k := registrytest.Find(t, coordination.Kinds(), "leases")
 	old := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// binding is the subresource by which a scheduler gives a pod its node.
+// binding is the subresource by which a scheduler assigns a pod to a node.
 func binding() registry.Action {
 	return registry.Action{
 		GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Binding"),
@@ -27,7 +27,7 @@ func binding() registry.Action {
 	}
 }
 
-// bindings is the kind Binding: a create binds the pod of its name.
+// bindings is the kind Binding: a create binds the pod of the same name.
 func bindings() registry.Kind {
 	return registry.Review[*corev1.Binding]{
 		Names:        registry.Names{Kind: "Binding", Plural: "bindings", Singular: "binding"},
@@ -41,14 +41,14 @@ func bindings() registry.Kind {
 	}.Kind()
 }
 
-// bind assigns a pod that has no node to b's target. The binding's UID and resource version,
-// where given, must be the pod's; its annotations and labels go over to the pod.
+// bind assigns a pod without a node to b's target. The binding's UID and resource version, if set, must be the
+// pod's; its annotations and labels are copied to the pod.
 func bind(ctx context.Context, a registry.Access, at registry.ObjectKey, b *corev1.Binding, dryRun bool) (runtime.Object, error) {
 	if b.Name != at.Name {
 		return nil, registry.Errorf(registry.ErrBadRequest, at, "name in URL does not match name in Binding object")
 	}
 	if errs := validateBinding(b); len(errs) > 0 {
-		// The API server does not say of what these are, and so answers them as its own failure.
+		// Upstream's errors name no kind here, and so become internal errors.
 		return nil, errs.ToAggregate()
 	}
 	_, err := a.Modify(ctx, at, func(obj registry.Object) error {
@@ -82,7 +82,7 @@ func validateBinding(b *corev1.Binding) field.ErrorList {
 	return errs
 }
 
-// samePod sees to it that the pod is the one that was scheduled.
+// samePod checks that the pod is the one that was scheduled.
 func samePod(at registry.ObjectKey, pod *corev1.Pod, b *corev1.Binding) error {
 	const format = "StorageError: invalid object, Code: 4, Key: /registry/pods/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: %s"
 	if b.UID != "" && b.UID != pod.UID {

@@ -78,7 +78,7 @@ func endpointsColumns() registry.Columns[*corev1.Endpoints] {
 	}
 }
 
-// endpointList shows the first three addresses with their ports, and how many more there are.
+// endpointList returns the first three addresses with their ports, and the number of the others.
 func endpointList(subsets []corev1.EndpointSubset) string {
 	const most = 3
 	if len(subsets) == 0 {
@@ -141,7 +141,7 @@ func eventCells(e *corev1.Event, now time.Time) []any {
 	if e.Series != nil {
 		last, count = registry.Age(metav1.Time(e.Series.LastObservedTime), now), e.Series.Count
 	} else if count == 0 {
-		count = 1 // events.k8s.io does not count what happened once
+		count = 1 // events.k8s.io does not count a single occurrence
 	}
 	object := strings.ToLower(e.InvolvedObject.Kind)
 	if e.InvolvedObject.Name != "" {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/podspec/restart"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -31,7 +32,7 @@ func podColumns() registry.Columns[*corev1.Pod] {
 	}
 }
 
-// podConditions mark the pods that have ended.
+// podConditions marks pods that have ended.
 func podConditions(pod *corev1.Pod) []metav1.TableRowCondition {
 	var message string
 	switch pod.Status.Phase {
@@ -54,7 +55,7 @@ func podCells(pod *corev1.Pod, now time.Time) []any {
 	if s.restarts.count != 0 && !s.restarts.last.IsZero() {
 		restarts += " (" + registry.Age(s.restarts.last, now) + " ago)"
 	}
-	ip := "" // defaults have made podIP the first of these
+	ip := "" // the defaults make podIP the first of these
 	if len(pod.Status.PodIPs) > 0 {
 		ip = pod.Status.PodIPs[0].IP
 	}
@@ -65,7 +66,7 @@ func podCells(pod *corev1.Pod, now time.Time) []any {
 	}
 }
 
-// readinessGates tells how many of the pod's gates are open.
+// readinessGates returns how many of the pod's readiness gates have passed.
 func readinessGates(pod *corev1.Pod) string {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return "<none>"
@@ -79,7 +80,7 @@ func readinessGates(pod *corev1.Pod) string {
 	return fmt.Sprintf("%d/%d", open, len(pod.Spec.ReadinessGates))
 }
 
-// conditionTrue reads the first condition of a type.
+// conditionTrue reports whether the first condition of a type is true.
 func conditionTrue(pod *corev1.Pod, of corev1.PodConditionType) bool {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == of {
@@ -89,14 +90,14 @@ func conditionTrue(pod *corev1.Pod, of corev1.PodConditionType) bool {
 	return false
 }
 
-// summary is a pod in a word and a few numbers.
+// summary describes a pod by its readiness, state and restarts.
 type summary struct {
-	ready, total int // containers, sidecars among them
+	ready, total int // containers, including sidecars
 	state        string
 	restarts     restarts
 }
 
-// restarts are how often containers were started anew, and when one last was.
+// restarts is the number of container restarts and the time of the last one.
 type restarts struct {
 	count int
 	last  metav1.Time
@@ -109,7 +110,7 @@ func (r *restarts) add(c *corev1.ContainerStatus) {
 	}
 }
 
-// summarize finds what keeps the pod from running, or else that it runs or has ended.
+// summarize finds what keeps the pod from running, or that it runs or has ended.
 func summarize(pod *corev1.Pod) summary {
 	s := summary{total: len(pod.Spec.Containers), state: cmp.Or(pod.Status.Reason, string(pod.Status.Phase))}
 	for i := range pod.Status.Conditions {
@@ -118,7 +119,7 @@ func summarize(pod *corev1.Pod) summary {
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if isSidecar(&pod.Spec.InitContainers[i]) {
+		if restart.Sidecar(&pod.Spec.InitContainers[i]) {
 			s.total++
 		}
 	}
@@ -137,8 +138,8 @@ func summarize(pod *corev1.Pod) summary {
 	return s
 }
 
-// initContainers looks for the first init container that has yet to do its part and tells
-// whether there is one. Once all have, only restarts of sidecars count.
+// initContainers finds the first unfinished init container and reports whether there is one. Once all have
+// finished, only restarts of sidecars count.
 func (s *summary) initContainers(pod *corev1.Pod) (initializing bool) {
 	var all, sidecars restarts
 	for i := range pod.Status.InitContainerStatuses {
@@ -168,7 +169,7 @@ func (s *summary) initContainers(pod *corev1.Pod) (initializing bool) {
 	return initializing
 }
 
-// initState is what holds up the pod's i-th init container.
+// initState returns why the pod's i-th init container is not finished.
 func initState(pod *corev1.Pod, i int) string {
 	c := &pod.Status.InitContainerStatuses[i].State
 	switch {
@@ -180,7 +181,7 @@ func initState(pod *corev1.Pod, i int) string {
 	return fmt.Sprintf("Init:%d/%d", i, len(pod.Spec.InitContainers))
 }
 
-// ended is why a container is no longer there.
+// ended returns why a container ended.
 func ended(t *corev1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason != "":
@@ -191,7 +192,7 @@ func ended(t *corev1.ContainerStateTerminated) string {
 	return fmt.Sprintf("ExitCode:%d", t.ExitCode)
 }
 
-// containers looks at the main containers, the first of which has the last word.
+// containers evaluates the main containers; the first one decides.
 func (s *summary) containers(pod *corev1.Pod) {
 	running, failed := false, ""
 	for i := len(pod.Status.ContainerStatuses) - 1; i >= 0; i-- {
@@ -213,7 +214,7 @@ func (s *summary) containers(pod *corev1.Pod) {
 	if s.state != "Completed" {
 		return
 	}
-	// Some have completed; the pod has only when none runs and none failed.
+	// Some have completed; the pod has only if none runs and none failed.
 	switch {
 	case running && anyReady(pod):
 		s.state = "Running"
@@ -224,7 +225,7 @@ func (s *summary) containers(pod *corev1.Pod) {
 	}
 }
 
-// anyReady tells whether a condition says that the pod is ready.
+// anyReady reports whether a condition says that the pod is ready.
 func anyReady(pod *corev1.Pod) bool {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
@@ -234,15 +235,11 @@ func anyReady(pod *corev1.Pod) bool {
 	return false
 }
 
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
-
-// sidecarNamed tells whether the last init container of that name is a sidecar.
+// sidecarNamed reports whether the last init container of that name is a sidecar.
 func sidecarNamed(pod *corev1.Pod, name string) bool {
 	for i := len(pod.Spec.InitContainers) - 1; i >= 0; i-- {
 		if c := &pod.Spec.InitContainers[i]; c.Name == name {
-			return isSidecar(c)
+			return restart.Sidecar(c)
 		}
 	}
 	return false

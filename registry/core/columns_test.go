@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
 
-// TestAllKinds: but for pods, which are tried elsewhere.
+// TestAllKinds covers all kinds except pods, which have tests of their own.
 func TestAllKinds(t *testing.T) {
 	kinds := slices.DeleteFunc(core.Kinds(core.Options{}), func(k registry.Kind) bool { return k.Plural == "pods" || k.Plural == "podtemplates" })
 	registrytest.Kinds(t, kinds)
@@ -149,7 +149,7 @@ func TestNodeCells(t *testing.T) {
 		},
 		"cordoned, not ready": {labels: map[string]string{"kubernetes.io/role": ""}, spec: corev1.NodeSpec{Unschedulable: true}, status: corev1.NodeStatus{Conditions: ready("Unknown")},
 			want: []any{"n", "NotReady,SchedulingDisabled", "<none>", "60m", "", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"}},
-		"a role of old": {labels: map[string]string{"kubernetes.io/role": "master"}, want: []any{"n", "Unknown", "master", "60m", "", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"}},
+		"deprecated role label": {labels: map[string]string{"kubernetes.io/role": "master"}, want: []any{"n", "Unknown", "master", "60m", "", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"}},
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: tt.labels, CreationTimestamp: ago(time.Hour)}, Spec: tt.spec, Status: tt.status}
 		if got := cellsOf(t, "nodes", node); !reflect.DeepEqual(got, tt.want) {
@@ -158,7 +158,7 @@ func TestNodeCells(t *testing.T) {
 	}
 }
 
-// printedPod is a pod of an init container i, a sidecar s and the containers a and b.
+// printedPod returns a pod with an init container i, a sidecar s and the containers a and b.
 func printedPod(change func(p *corev1.Pod)) *corev1.Pod {
 	always := corev1.ContainerRestartPolicyAlways
 	p := &corev1.Pod{
@@ -221,8 +221,8 @@ func TestPodCells(t *testing.T) {
 		"sidecar ready":              {phase: "Running", init: []status{restarted(done, 5, time.Hour), restarted(running("s", true), 1, time.Minute)}, main: []status{running("a", true), running("b", false)}, want: "2/3 Running 1 (60s ago)"},
 		"all ready": {phase: "Running", init: []status{done, running("s", true)},
 			main: []status{restarted(running("a", true), 1, time.Minute), restarted(running("b", true), 2, time.Hour)}, want: "3/3 Running 3 (60s ago)"},
-		"restarted, nobody knows when":  {phase: "Running", main: []status{restarted(running("a", true), 1, 0)}, want: "1/3 Running 1"},
-		"the first has the last word":   {phase: "Running", main: []status{waiting("a", "CrashLoopBackOff"), ended("b", "Error", 1, 0)}, want: "0/3 CrashLoopBackOff 0"},
+		"restarted, time unknown":       {phase: "Running", main: []status{restarted(running("a", true), 1, 0)}, want: "1/3 Running 1"},
+		"the first one decides":         {phase: "Running", main: []status{waiting("a", "CrashLoopBackOff"), ended("b", "Error", 1, 0)}, want: "0/3 CrashLoopBackOff 0"},
 		"waits without a reason":        {phase: "Running", main: []status{waiting("a", ""), ended("b", "Error", 1, 0)}, want: "0/3 Error 0"},
 		"killed":                        {phase: "Failed", main: []status{ended("a", "", 1, 9)}, want: "0/3 Signal:9 0"},
 		"ended badly":                   {phase: "Failed", main: []status{ended("a", "", 3, 0)}, want: "0/3 ExitCode:3 0"},
@@ -231,7 +231,7 @@ func TestPodCells(t *testing.T) {
 		"one completed, none runs":      {phase: "Running", main: []status{ended("a", "Completed", 0, 0), running("b", false)}, want: "0/3 Completed 0"},
 		"one completed, one failed":     {phase: "Failed", main: []status{ended("a", "Completed", 0, 0), ended("b", "Error", 1, 0)}, want: "0/3 Error 0"},
 		"completed":                     {phase: "Succeeded", main: []status{ended("a", "Completed", 0, 0), ended("b", "Completed", 0, 0)}, want: "0/3 Completed 0"},
-		"initialized, but init is told": {conditions: []corev1.PodCondition{is("Initialized", "True")}, init: []status{restarted(running("i", false), 4, 0)}, main: []status{waiting("a", "X")}, want: "0/3 X 0"},
+		"initialized, but init running": {conditions: []corev1.PodCondition{is("Initialized", "True")}, init: []status{restarted(running("i", false), 4, 0)}, main: []status{waiting("a", "X")}, want: "0/3 X 0"},
 		"not initialized":               {conditions: []corev1.PodCondition{is("Initialized", "False")}, init: []status{restarted(running("i", false), 4, 0)}, main: []status{waiting("a", "X")}, want: "0/3 Init:0/2 4"},
 		"terminating":                   {phase: "Running", deleted: true, main: []status{running("a", true)}, want: "1/3 Terminating 0"},
 		"deleted, but ended":            {phase: "Succeeded", deleted: true, want: "0/3 Succeeded 0"},
@@ -268,7 +268,7 @@ func TestPodPlaceCells(t *testing.T) {
 	if got, want := cellsOf(t, "pods", placed)[5:], []any{"10.0.0.1", "n", "m", "1/3"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	placed.Status.PodIP, placed.Status.PodIPs = "10.0.0.9", nil // defaults let none be like that
+	placed.Status.PodIP, placed.Status.PodIPs = "10.0.0.9", nil // the defaults prevent this
 	if got := cellsOf(t, "pods", placed)[5]; got != "<none>" {
 		t.Errorf("address %q", got)
 	}

@@ -47,7 +47,7 @@ func TestConfigMap(t *testing.T) {
 	if registrytest.Prepare(k, empty); empty.Data == nil {
 		t.Error("data is nil")
 	}
-	// What was just stored has no empty maps.
+	// An object that was just stored has no empty maps.
 	bare := &corev1.ConfigMap{ObjectMeta: named(), Immutable: new(true)}
 	if errs := k.Rules.ValidateUpdate(empty, bare); len(errs) > 0 {
 		t.Errorf("no data against empty data: %v", errs)
@@ -87,7 +87,7 @@ func TestSecret(t *testing.T) {
 			`data[tls.key]: Required value`}},
 	})
 	registrytest.Update(t, k, "", good, []change{
-		{Name: "no type is the old type", To: func(s *corev1.Secret) { s.Type = "" }},
+		{Name: "no type keeps the old type", To: func(s *corev1.Secret) { s.Type = "" }},
 		{Name: "type", To: func(s *corev1.Secret) { s.Type = "mine" }, Refused: []string{
 			`type: Invalid value: "mine": field is immutable`}},
 	})

@@ -64,7 +64,7 @@ func validateConfigMapUpdate(cm, old *corev1.ConfigMap) field.ErrorList {
 	return append(errs, validateConfigMap(cm)...)
 }
 
-// validateFrozen refuses to thaw an immutable object or to change its data.
+// validateFrozen refuses to unset immutable or to change the data of an immutable object.
 func validateFrozen(immutable *bool, data, binaryData bool) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(changed bool, name string) {

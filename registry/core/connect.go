@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// podConnects are the ways to the containers of a pod.
+// podConnects returns the subresources that connect to a pod's containers.
 func podConnects() map[string]registry.Connect {
 	upgraded := []string{http.MethodGet, http.MethodPost}
 	return map[string]registry.Connect{
@@ -68,7 +68,7 @@ func serviceConnects() map[string]registry.Connect {
 	}
 }
 
-// proxy passes requests on to a port. Without a path below it the query may name one.
+// proxy passes requests on to a port. Without a path below the subresource, the query may name one.
 func proxy(kind string, options func(path string) runtime.Object) registry.Connect {
 	return registry.Connect{
 		GroupVersionKind: corev1.SchemeGroupVersion.WithKind(kind), Below: true,
@@ -102,7 +102,7 @@ func podLogOptions(q url.Values, _ string) (runtime.Object, error) {
 	return o, p.err
 }
 
-// validatePodLogOptions judges what is asked of a log.
+// validatePodLogOptions validates the options of a log request.
 func validatePodLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 	var errs field.ErrorList
 	if o.TailLines != nil && *o.TailLines < 0 {
@@ -130,13 +130,13 @@ func validatePodLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 	return errs
 }
 
-// parameters reads values of a query and keeps the first error.
+// parameters parses values of a query and keeps the first error.
 type parameters struct {
 	values url.Values
 	err    error
 }
 
-// flag is true for any value that does not deny it, also for none.
+// flag is true for any value that does not mean false, even an empty one.
 func (p *parameters) flag(name string) bool {
 	v, ok := p.values[name]
 	return ok && len(v) > 0 && v[0] != "0" && !strings.EqualFold(v[0], "false")

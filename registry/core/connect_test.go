@@ -26,7 +26,7 @@ func connection(t *testing.T, plural, name string) registry.Connect {
 	return c
 }
 
-// TestParameters: what stands in the query of a connection is what its options say.
+// TestParameters: the options of a connection are those in its query.
 func TestParameters(t *testing.T) {
 	since := metav1.NewTime(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).Local())
 	for name, tt := range map[string]struct {

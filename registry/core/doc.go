@@ -1,14 +1,10 @@
-// Package core has the kinds of the core API group: namespaces, nodes, pods and their
-// bindings, configmaps, secrets, serviceaccounts, services, endpoints and events (which
-// events.k8s.io serves too). Their names, defaults and rules are those of Kubernetes 1.37 with
-// its default feature gates, and refusals are in its words.
+// Package core has the kinds of the core API group: namespaces, nodes, pods and their bindings, podtemplates,
+// configmaps, secrets, serviceaccounts, resourcequotas, services, endpoints and events (which events.k8s.io
+// serves, too). Their names, defaults, rules and messages are those of Kubernetes 1.37 with its default feature
+// gates.
 //
-// What a service has from a pool of the cluster (cluster IPs, node ports, a health check node
-// port) is not handed out here: it stays as the client left it, and empty is allowed. Whoever
-// hands it out fills it into the service before these rules judge it.
+// Services get cluster IPs, node ports and health check node ports only if Options.Services has pools for them.
+// Service accounts have tokens only if Options.Tokens has an issuer.
 //
-// Service accounts hand out tokens if Options.Tokens has somebody who signs them.
-//
-// A Kind is data without state, safe for concurrent use. Nothing here fails other than by the
-// field errors of a validation.
+// A Kind is data without state, safe for concurrent use.
 package core

@@ -39,7 +39,7 @@ func defaultEndpoints(e *corev1.Endpoints) {
 	}
 }
 
-// validateEndpointsUpdate lets subsets be that were once accepted.
+// validateEndpointsUpdate accepts subsets that were accepted before.
 func validateEndpointsUpdate(e, old *corev1.Endpoints) field.ErrorList {
 	errs := validateEndpoints(e)
 	if len(errs) > 0 && equality.Semantic.DeepEqual(e.Subsets, old.Subsets) {

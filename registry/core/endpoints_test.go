@@ -15,7 +15,7 @@ func TestEndpoints(t *testing.T) {
 		Addresses: []corev1.EndpointAddress{{IP: "10.0.0.1"}}, Ports: []corev1.EndpointPort{{Name: "a", Port: 80}},
 	}}}
 	changes := []registrytest.Change[*corev1.Endpoints]{
-		{Name: "nothing in them", To: func(e *corev1.Endpoints) { e.Subsets = nil }},
+		{Name: "no subsets", To: func(e *corev1.Endpoints) { e.Subsets = nil }},
 		{Name: "none ready", To: func(e *corev1.Endpoints) {
 			e.Subsets[0].NotReadyAddresses, e.Subsets[0].Addresses = e.Subsets[0].Addresses, nil
 		}},

@@ -16,7 +16,7 @@ import (
 // eventTTL is how long an event is kept after its last write.
 const eventTTL = time.Hour
 
-// events is the kind Event of core/v1, which events.k8s.io/v1 serves under stricter rules.
+// events is the kind Event of core/v1, which events.k8s.io/v1 serves with stricter rules.
 func events() registry.Kind {
 	names := registry.Names{Kind: "Event", Plural: "events", Singular: "event", Short: []string{"ev"}}
 	return registry.Definition[*corev1.Event]{

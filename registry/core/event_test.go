@@ -30,7 +30,7 @@ func newEvent() *corev1.Event {
 	return e
 }
 
-// strict is the events kind under the rules of events.k8s.io/v1.
+// strict returns the events kind with the rules of events.k8s.io/v1.
 func strict(t *testing.T) registry.Kind {
 	k := registrytest.Find(t, core.Kinds(core.Options{}), "events")
 	k.Rules.Validate, k.Rules.ValidateUpdate = k.Also[0].Validate, k.Also[0].ValidateUpdate
@@ -61,7 +61,7 @@ func TestEvent(t *testing.T) {
 			`reportingComponent: Invalid value: "": name part must be non-empty`,
 			`reportingComponent: Invalid value: "": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 			`reportingInstance: Required value`, `action: Required value`, `reason: Required value`}},
-		{Name: "too much said", To: func(e *corev1.Event) {
+		{Name: "too many bytes", To: func(e *corev1.Event) {
 			e.ReportingInstance, e.Action, e.Reason, e.Message = long, long, long, strings.Repeat("x", 1025)
 		}, Refused: []string{
 			`reportingInstance: Invalid value: "": can have at most 128 characters`,

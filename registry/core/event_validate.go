@@ -19,8 +19,8 @@ const (
 	maxEventNote = 1024
 )
 
-// validateEvent is what every event must be. Those with an eventTime, which the newer clients
-// send, must be more. controller is what the request's version calls the reporting controller.
+// validateEvent validates any event. Those with an eventTime, which newer clients send, must meet more rules.
+// controller is the name of the field reportingController in the request's version.
 func validateEvent(e *corev1.Event, controller string) field.ErrorList {
 	var errs field.ErrorList
 	about := e.InvolvedObject.Namespace
@@ -59,7 +59,7 @@ func validateEventWord(path *field.Path, value string) field.ErrorList {
 	return nil
 }
 
-// validateNewEvent judges an event that events.k8s.io/v1 creates.
+// validateNewEvent validates an event that is created in events.k8s.io/v1.
 func validateNewEvent(e *corev1.Event) field.ErrorList {
 	errs := validateEvent(e, "reportingController")
 	if e.Name != "" {
@@ -98,7 +98,7 @@ func validateEventSeries(s *corev1.EventSeries) field.ErrorList {
 	return errs
 }
 
-// shownReference and shownSource are how the server shows these in an error.
+// shownReference and shownSource are the forms of these in errors.
 type shownReference struct {
 	Kind, Namespace, Name                  string
 	UID                                    types.UID
@@ -107,8 +107,7 @@ type shownReference struct {
 
 type shownSource struct{ Component, Host string }
 
-// validateChangedEvent judges an event that events.k8s.io/v1 updates: only its series may
-// change.
+// validateChangedEvent validates an event that is updated in events.k8s.io/v1: only its series may change.
 func validateChangedEvent(e, old *corev1.Event) field.ErrorList {
 	errs := validateEvent(e, "reportingController")
 	if !reflect.DeepEqual(e.Series, old.Series) {

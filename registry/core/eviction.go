@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxDisruptedPods is how many evictions may wait for the disruption controller to see them.
+	// maxDisruptedPods is how many evictions may be unconfirmed by the disruption controller.
 	maxDisruptedPods = 2000
 	evictionTries    = 20
 	evictionPause    = 500 * time.Millisecond
@@ -37,7 +37,7 @@ func eviction() registry.Action {
 	}
 }
 
-// evicting is one eviction on its way.
+// evicting is one eviction in progress.
 type evicting struct {
 	registry.Access
 	pod     registry.ObjectKey
@@ -78,7 +78,7 @@ func done(err error) (runtime.Object, error) {
 	return &metav1.Status{Status: metav1.StatusSuccess}, nil
 }
 
-// unprotected deletes a pod that no budget counts on, and returns any other.
+// unprotected deletes a pod that no budget protects, and returns any other.
 func (e evicting) unprotected(ctx context.Context) (*corev1.Pod, error) {
 	for try := 1; ; try++ {
 		obj, err := e.Get(ctx, e.pod)
@@ -92,7 +92,7 @@ func (e evicting) unprotected(ctx context.Context) (*corev1.Pod, error) {
 		}
 		options := e.options
 		if !ended && !e.asksVersion() {
-			// It must not have become ready in between.
+			// The pod must not have become ready in between.
 			options = withVersion(options, pod.ResourceVersion)
 		}
 		err = e.remove(ctx, options)
@@ -107,7 +107,7 @@ func (e evicting) unprotected(ctx context.Context) (*corev1.Pod, error) {
 	}
 }
 
-// protected evicts a pod that runs, if the budget over it allows.
+// protected evicts a running pod if its budget allows.
 func (e evicting) protected(ctx context.Context, pod *corev1.Pod) (runtime.Object, error) {
 	budgets, err := e.budgets(ctx, pod)
 	if err != nil {
@@ -136,7 +136,7 @@ func (e evicting) protected(ctx context.Context, pod *corev1.Pod) (runtime.Objec
 	return done(e.remove(ctx, e.options))
 }
 
-// budgets returns those that select the pod.
+// budgets returns the budgets that select the pod.
 func (e evicting) budgets(ctx context.Context, pod *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
 	objs, err := e.List(ctx, policyv1.Resource("poddisruptionbudgets"), pod.Namespace)
 	if err != nil {
@@ -163,7 +163,7 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// unhealthyMayGo tells whether a pod that is not ready may go without a disruption allowed
+// unhealthyMayGo reports whether a pod that is not ready may be evicted without an allowed disruption
 // (KEP-3017).
 func unhealthyMayGo(pdb *policyv1.PodDisruptionBudget) bool {
 	if p := pdb.Spec.UnhealthyPodEvictionPolicy; p != nil && *p == policyv1.AlwaysAllow {
@@ -172,8 +172,8 @@ func unhealthyMayGo(pdb *policyv1.PodDisruptionBudget) bool {
 	return pdb.Status.CurrentHealthy >= pdb.Status.DesiredHealthy && pdb.Status.DesiredHealthy > 0
 }
 
-// spend takes one of the disruptions that the budget allows, and notes the pod in it so that
-// the disruption controller counts it as gone.
+// spend consumes one allowed disruption of the budget, and records the pod in it so that the disruption
+// controller counts the pod as disrupted.
 func (e evicting) spend(ctx context.Context, pdb *policyv1.PodDisruptionBudget) error {
 	at := registry.ObjectKey{Resource: policyv1.Resource("poddisruptionbudgets"), Namespace: pdb.Namespace, Name: pdb.Name}
 	_, err := e.Modify(ctx, at, func(obj registry.Object) error {
@@ -194,7 +194,7 @@ func (e evicting) spend(ctx context.Context, pdb *policyv1.PodDisruptionBudget) 
 	return err
 }
 
-// refusal is why a budget does not allow a disruption, nil when it does.
+// refusal returns why a budget does not allow a disruption, or nil if it does.
 func refusal(pdb *policyv1.PodDisruptionBudget) error {
 	switch {
 	case pdb.Status.ObservedGeneration < pdb.Generation:
@@ -210,7 +210,7 @@ func refusal(pdb *policyv1.PodDisruptionBudget) error {
 	return nil
 }
 
-// exhaustion says why no disruption is allowed now.
+// exhaustion returns the message of a budget that allows no disruption now.
 func exhaustion(pdb *policyv1.PodDisruptionBudget) string {
 	s := &pdb.Status
 	c := meta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
@@ -285,7 +285,7 @@ func (e evicting) remove(ctx context.Context, options metav1.DeleteOptions) erro
 	return e.Delete(ctx, e.pod, options)
 }
 
-// unchanged checks the preconditions before the pod is marked; these conflicts name the kind.
+// unchanged checks the preconditions before the pod is marked; the conflicts name the kind.
 func (e evicting) unchanged(obj registry.Object, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil

@@ -22,7 +22,7 @@ func evictionOf(name string) *policyv1.Eviction {
 	return &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
 }
 
-// podIn makes a pod on a node in a phase, ready or not.
+// podIn creates a pod on a node in a phase, ready or not.
 func podIn(t *testing.T, r *registry.Registry, phase corev1.PodPhase, ready bool) *corev1.Pod {
 	p := pod("web")
 	p.Spec.NodeName = "node-1"
@@ -64,7 +64,7 @@ func TestEvictionWithoutBudget(t *testing.T) {
 				}
 				p, there := stored(t, r, p)
 				if there != (phase != corev1.PodSucceeded) {
-					t.Fatal("only a pod that has ended goes at once")
+					t.Fatal("only a pod that has ended is removed at once")
 				}
 				if there && (*p.DeletionGracePeriodSeconds != 30 || podCondition(p, corev1.DisruptionTarget) != "True EvictionByEvictionAPI Eviction API: evicting") {
 					t.Errorf("got %+v", p)
@@ -89,7 +89,7 @@ func TestEvictionOptions(t *testing.T) {
 		t.Errorf("another UID: %v", err)
 	}
 	if now, _ := stored(t, r, p); len(now.Status.Conditions) != len(p.Status.Conditions) {
-		t.Errorf("a pod that stays is marked: %+v", now.Status.Conditions)
+		t.Errorf("a pod that was not evicted is marked: %+v", now.Status.Conditions)
 	}
 	e.DeleteOptions = &metav1.DeleteOptions{GracePeriodSeconds: &grace, Preconditions: &metav1.Preconditions{UID: &p.UID, ResourceVersion: &p.ResourceVersion}}
 	if _, err := act(t, r, "eviction", "web", e, false); err != nil {
@@ -132,7 +132,7 @@ func TestEvictionSpendsTheBudget(t *testing.T) {
 		}
 		near(t, "the disruption", at)
 		if p, _ = stored(t, r, p); p.DeletionTimestamp == nil {
-			t.Error("the pod stays")
+			t.Error("the pod was not removed")
 		}
 	})
 }
@@ -194,8 +194,8 @@ func TestEvictionRefused(t *testing.T) {
 	}
 }
 
-// TestEvictionWithManyOnTheirWay: as many as may be, and this one.
-func TestEvictionWithManyOnTheirWay(t *testing.T) {
+// TestEvictionWithManyUnconfirmed: with the maximum number of unconfirmed evictions, another one is allowed.
+func TestEvictionWithManyUnconfirmed(t *testing.T) {
 	r := running(t)
 	p := podIn(t, r, corev1.PodRunning, true)
 	going := map[string]metav1.Time{}
@@ -207,7 +207,7 @@ func TestEvictionWithManyOnTheirWay(t *testing.T) {
 		t.Error(err)
 	}
 	if p, _ = stored(t, r, p); p.DeletionTimestamp == nil {
-		t.Error("the pod stays")
+		t.Error("the pod was not removed")
 	}
 }
 
@@ -254,7 +254,7 @@ func TestEvictionOfUnhealthyPods(t *testing.T) {
 	}
 }
 
-// racing is an Access in which another write comes after each of the first reads.
+// racing is an Access in which another write follows each of the first reads.
 type racing struct {
 	registry.Access
 	t     *testing.T
@@ -273,7 +273,7 @@ func (a *racing) Get(ctx context.Context, key registry.ObjectKey) (registry.Obje
 
 func TestEvictionAgainstOtherWrites(t *testing.T) {
 	evict := registrytest.Find(t, core.Kinds(core.Options{}), "pods").Sub.Actions["eviction"].Run
-	t.Run("a pending pod is tried again", func(t *testing.T) {
+	t.Run("a pending pod is retried", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := running(t)
 			p := podIn(t, r, corev1.PodPending, false)
@@ -285,11 +285,11 @@ func TestEvictionAgainstOtherWrites(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			if p, _ = stored(t, r, p); p.DeletionTimestamp == nil {
-				t.Error("the pod stays")
+				t.Error("the pod was not removed")
 			}
 		})
 	})
-	t.Run("not for ever", func(t *testing.T) {
+	t.Run("not forever", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := running(t)
 			podIn(t, r, corev1.PodPending, false)
@@ -298,7 +298,7 @@ func TestEvictionAgainstOtherWrites(t *testing.T) {
 			}
 		})
 	})
-	t.Run("not when the client goes", func(t *testing.T) {
+	t.Run("not after the context ended", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := running(t)
 			podIn(t, r, corev1.PodPending, false)

@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// namespaces is the kind Namespace. It stays, terminating, until whoever empties it takes its
-// spec.finalizers away by the subresource finalize.
+// namespaces is the kind Namespace. A deleted namespace stays, terminating, until a controller has emptied it
+// and removes its spec.finalizers by the subresource finalize.
 func namespaces() registry.Kind {
 	return registry.Definition[*corev1.Namespace]{
 		Names:        registry.Names{Kind: "Namespace", Plural: "namespaces", Singular: "namespace", Short: []string{"ns"}},
@@ -68,7 +68,7 @@ func defaultNamespace(ns *corev1.Namespace) {
 	}
 }
 
-// labelNamespace lets label selectors select by name (KEP-2161).
+// labelNamespace makes the name available to label selectors (KEP-2161).
 func labelNamespace(ns *corev1.Namespace) {
 	if ns.Name == "" {
 		return
@@ -80,7 +80,7 @@ func labelNamespace(ns *corev1.Namespace) {
 }
 
 func prepareNamespaceCreate(_ context.Context, ns *corev1.Namespace) {
-	labelNamespace(ns) // a generated name was not known to the defaults
+	labelNamespace(ns) // the defaults do not know a generated name
 	ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
 	if !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		ns.Spec.Finalizers = append(ns.Spec.Finalizers, corev1.FinalizerKubernetes)
@@ -103,7 +103,7 @@ func validateNamespaceFinalize(ns, _ *corev1.Namespace) field.ErrorList {
 	return errs
 }
 
-// validateFinalizer wants a qualified name, with a domain unless it is one of Kubernetes' own.
+// validateFinalizer requires a qualified name, with a domain unless it is one of Kubernetes' own.
 func validateFinalizer(name corev1.FinalizerName, path *field.Path) field.ErrorList {
 	errs := apivalidation.ValidateFinalizerName(string(name), path)
 	own := []string{string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
@@ -113,7 +113,7 @@ func validateFinalizer(name corev1.FinalizerName, path *field.Path) field.ErrorL
 	return errs
 }
 
-// validateNamespaceStatus wants the phase that the deletion timestamp tells.
+// validateNamespaceStatus requires the phase that matches the deletion timestamp.
 func validateNamespaceStatus(ns, _ *corev1.Namespace) field.ErrorList {
 	path := field.NewPath("status", "Phase")
 	switch {

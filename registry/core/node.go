@@ -23,7 +23,7 @@ func nodes() registry.Kind {
 		NewList:      func() runtime.Object { return &corev1.NodeList{} },
 		Rules: registry.Rules[*corev1.Node]{
 			Default: defaultNode,
-			// A node is created with its status: kubelets register so.
+			// A node is created with its status, since kubelets register it so.
 			PrepareCreate: func(_ context.Context, node *corev1.Node) {
 				node.Spec.ConfigSource, node.Status.Config = nil, nil
 				node.Spec.PodPreemptionPolicy = nil
@@ -50,8 +50,7 @@ func nodes() registry.Kind {
 	}.Kind()
 }
 
-// defaultNode takes all capacity to be allocatable unless told otherwise, and keeps podCIDR the
-// first of podCIDRs.
+// defaultNode makes all capacity allocatable unless set otherwise, and podCIDR the first of podCIDRs.
 func defaultNode(node *corev1.Node) {
 	status := &node.Status
 	if status.Allocatable == nil {
@@ -68,7 +67,7 @@ func defaultNode(node *corev1.Node) {
 	}
 }
 
-// roundUp rounds quantities to thousandths, the finest that the API has.
+// roundUp rounds quantities to thousandths, the finest unit of the API.
 func roundUp(list corev1.ResourceList) {
 	for name, quantity := range list {
 		quantity.RoundUp(resource.Milli)
@@ -76,8 +75,8 @@ func roundUp(list corev1.ResourceList) {
 	}
 }
 
-// prepareNodeUpdate keeps the fields of features that are gone, or off by default, only where
-// they were.
+// prepareNodeUpdate keeps the fields of removed features, or of those off by default, only if they were set
+// before.
 func prepareNodeUpdate(_ context.Context, node, old *corev1.Node) {
 	node.Status = *old.Status.DeepCopy()
 	if old.Spec.ConfigSource == nil {

@@ -21,8 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/internal/check"
 )
 
-// validateNode judges a node as it is. The paths of taints and swap are upstream's, odd as
-// they are.
+// validateNode validates a node by itself. The paths of taints and swap are upstream's, odd as they are.
 func validateNode(node *corev1.Node) field.ErrorList {
 	meta := field.NewPath("metadata")
 	errs := validateNodeAnnotations(node.Annotations, meta.Child("annotations"))
@@ -35,8 +34,8 @@ func validateNode(node *corev1.Node) field.ErrorList {
 	return append(errs, validatePodCIDRs(node.Spec.PodCIDRs, field.NewPath("spec", "podCIDRs"))...)
 }
 
-// validateNodeStatus judges an update of the status. Taints are judged again, although they
-// cannot change by it.
+// validateNodeStatus validates an update of the status. It validates the taints again, although they cannot
+// have changed.
 func validateNodeStatus(node, old *corev1.Node) field.ErrorList {
 	meta := field.NewPath("metadata")
 	errs := validateNodeAnnotations(node.Annotations, meta.Child("annotations"))
@@ -46,7 +45,7 @@ func validateNodeStatus(node, old *corev1.Node) field.ErrorList {
 	return append(errs, validateTaints(node.Spec.Taints, meta.Child("taints"))...)
 }
 
-// validateNodeChange judges what may change, and what updates may bring.
+// validateNodeChange validates the changes of an update.
 func validateNodeChange(node, old *corev1.Node) field.ErrorList {
 	spec, status := field.NewPath("spec"), field.NewPath("status")
 	errs := validateAddresses(node.Status.Addresses, status.Child("addresses"))
@@ -70,14 +69,14 @@ func validateNodeChange(node, old *corev1.Node) field.ErrorList {
 	if node.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(spec.Child("externalID"), "may not be updated"))
 	}
-	// The feature is off by default: what is there may only go.
+	// The feature is off by default: a stored policy can only be removed.
 	if policy := node.Spec.PodPreemptionPolicy; policy != nil && !equality.Semantic.DeepEqual(policy, old.Spec.PodPreemptionPolicy) {
 		errs = append(errs, field.Forbidden(spec.Child("podPreemptionPolicy"), ""))
 	}
 	return errs
 }
 
-// taintsAnnotation is where taints once stood.
+// taintsAnnotation is the former place of taints.
 const taintsAnnotation = "scheduler.alpha.kubernetes.io/taints"
 
 func validateNodeAnnotations(annotations map[string]string, path *field.Path) field.ErrorList {
@@ -115,7 +114,7 @@ func validateAvoided(entry *corev1.PreferAvoidPodsEntry, path *field.Path) field
 	return nil
 }
 
-// shownTaint is how the server shows a taint in an error.
+// shownTaint is the form of a taint in errors.
 type shownTaint struct {
 	Key, Value string
 	Effect     corev1.TaintEffect
@@ -167,7 +166,7 @@ func validateQuantities(list corev1.ResourceList, path *field.Path) field.ErrorL
 	return errs
 }
 
-// isInteger tells whether there is no half of a resource: of countable objects and of extended
+// isInteger reports whether quantities of a resource must be integers: those of countable objects and extended
 // resources.
 func isInteger(name corev1.ResourceName) bool {
 	switch name {
@@ -212,7 +211,7 @@ func validateDeclaredFeatures(features []string, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// validatePodCIDRs wants networks, one for each IP family at most.
+// validatePodCIDRs requires networks, at most one per IP family.
 func validatePodCIDRs(cidrs []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, cidr := range cidrs {
@@ -231,7 +230,7 @@ func validatePodCIDRs(cidrs []string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validatePodCIDRsKept lets the networks of a node be set once.
+// validatePodCIDRsKept allows setting the networks of a node once.
 func validatePodCIDRsKept(cidrs, old []string, path *field.Path) field.ErrorList {
 	refusal := field.Forbidden(path, `node updates may not change podCIDR except from "" to valid`)
 	if len(old) > 0 && len(old) != len(cidrs) {
@@ -246,7 +245,7 @@ func validatePodCIDRsKept(cidrs, old []string, path *field.Path) field.ErrorList
 	return errs
 }
 
-// shownAddress is how the server shows a node's address in an error.
+// shownAddress is the form of a node's address in errors.
 type shownAddress struct {
 	Type    corev1.NodeAddressType
 	Address string
@@ -271,8 +270,8 @@ func validateConfigStatus(source *corev1.NodeConfigSource, path *field.Path) fie
 	return validateConfigSource(source, path, true)
 }
 
-// validateConfigSource judges the reference to a kubelet's configuration, a removed feature:
-// in a spec it names a configmap, in a status a very version of one.
+// validateConfigSource validates the reference to a kubelet's configuration, a removed feature: in a spec it
+// names a configmap, in a status a certain version of one.
 func validateConfigSource(source *corev1.NodeConfigSource, path *field.Path, observed bool) field.ErrorList {
 	ref := source.ConfigMap
 	if ref == nil {

@@ -7,28 +7,27 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 )
 
-// Options of Kinds; the zero value works.
+// Options are the options of Kinds; the zero value is valid.
 type Options struct {
-	// Tokens are how service accounts come by their tokens.
+	// Tokens configures the tokens of service accounts.
 	Tokens Tokens
-	// Services are what services may have.
+	// Services configures the addresses and ports of services.
 	Services Services
 }
 
-// Tokens are how the token subresource of service accounts answers (KEP-1205).
+// Tokens configures the token subresource of service accounts (KEP-1205).
 type Tokens struct {
-	// Issuer signs the tokens. Without it there is no such subresource.
+	// Issuer signs the tokens. Without it, the subresource does not exist.
 	Issuer authn.Issuer
-	// Audiences are those the server identifies with: whom tokens are meant for when the
-	// request names nobody.
+	// Audiences are those of this server: the audiences of a token whose request names none.
 	Audiences []string
-	// MaxExpiration is the longest life of a token; who asks for more gets this, and a warning.
-	// 0 is what a request may ask for, 2^32 seconds.
+	// MaxExpiration is the longest lifetime of a token; longer requests are shortened to it, with a warning. 0
+	// is the maximum of a request, 2^32 seconds.
 	MaxExpiration time.Duration
-	// Strict lets the token that a pod's volume asks for by default, one of 3607 s for the
-	// server, expire then. Otherwise it lives for a year, as upstream's, for the sake of
-	// programs that do not read it again, and only its use after that is told (KEP-1205).
+	// Strict lets the token that a pod's volume requests by default, with a lifetime of 3607 s, expire after
+	// that time. Otherwise it lives for a year, like upstream's, for programs that do not reread it; its later
+	// use is only reported (KEP-1205).
 	Strict bool
-	// Annotate, if set, adds the ID of a token that was issued to the request's audit record.
+	// Annotate, if set, adds the ID of an issued token to the request's audit record.
 	Annotate func(ctx context.Context, key, value string)
 }

@@ -37,7 +37,7 @@ func pods() registry.Kind {
 					PrepareUpdate: preparePodStatus, ValidateUpdate: podspec.ValidateStatusUpdate,
 					Resets: []string{"spec", "metadata.deletionTimestamp", "metadata.ownerReferences"},
 				},
-				// Upstream does not say of these two what they reset.
+				// Upstream does not declare what these two reset.
 				"ephemeralcontainers": {
 					PrepareUpdate: prepareEphemeralContainers, ValidateUpdate: podspec.ValidateEphemeralContainersUpdate,
 					Resets: []string{},
@@ -71,8 +71,8 @@ func podFields(pod *corev1.Pod) fields.Set {
 	return set
 }
 
-// podGrace is how many seconds a deleted pod may take to end. Only one that a node runs needs
-// any; a negative wish means at once, but after its node has let go of it.
+// podGrace returns the grace period of a pod in seconds. Only a pod that runs on a node needs one; a negative
+// request means at once, but after its node has released it.
 func podGrace(pod *corev1.Pod, asked *int64) int64 {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return 0

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/keelson-dev/keelson/podspec/qos"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/podspec"
 )
 
+// Pods do not use registry.Parts: three views change the spec and raise the generation, and the status view
+// keeps more than the spec.
 func preparePodCreate(_ context.Context, pod *corev1.Pod) {
 	pod.Generation = 1
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
@@ -24,7 +28,7 @@ func preparePodCreate(_ context.Context, pod *corev1.Pod) {
 	podspec.MergeLabelKeys(pod)
 	podspec.AppArmorFromAnnotations(pod)
 	podspec.DefaultPodResources(pod)
-	pod.Status.QOSClass = podspec.QOS(pod)
+	pod.Status.QOSClass = qos.Class(pod)
 }
 
 func preparePodUpdate(_ context.Context, pod, old *corev1.Pod) {
@@ -34,15 +38,14 @@ func preparePodUpdate(_ context.Context, pod, old *corev1.Pod) {
 	bumpPodGeneration(pod, old)
 }
 
-// keepPodResources restores the resources of the pod as a whole for clients that do not know
-// the field and leave it out.
+// keepPodResources restores the pod-level resources for clients that do not know the field and omit it.
 func keepPodResources(pod, old *corev1.Pod) {
 	if pod.Spec.Resources == nil {
 		pod.Spec.Resources = old.Spec.Resources.DeepCopy()
 	}
 }
 
-// bumpPodGeneration counts the versions of the spec (KEP-5067).
+// bumpPodGeneration raises the generation when the spec changes (KEP-5067).
 func bumpPodGeneration(pod, old *corev1.Pod) {
 	pod.Generation = old.Generation
 	if !equality.Semantic.DeepEqual(pod.Spec, old.Spec) {
@@ -72,8 +75,8 @@ func preparePodStatus(_ context.Context, pod, old *corev1.Pod) {
 	podspec.DropPod(pod, old)
 }
 
-// keepObservedGenerations restores the generations that a client left out. There may be
-// several conditions of a type; they are told apart by their order.
+// keepObservedGenerations restores the generations that a client omitted. There may be several conditions of a
+// type; their order distinguishes them.
 func keepObservedGenerations(s, old *corev1.PodStatus) {
 	if s.ObservedGeneration == 0 {
 		s.ObservedGeneration = old.ObservedGeneration
@@ -113,8 +116,8 @@ func preparePodResize(_ context.Context, pod, old *corev1.Pod) {
 	bumpPodGeneration(pod, old)
 }
 
-// onlyResize restores everything of old but resources and resize policies. When the containers
-// are not the same ones it leaves that for validation to refuse.
+// onlyResize restores everything of old except resources and resize policies. If the containers differ,
+// validation refuses the update.
 func onlyResize(pod, old *corev1.Pod) {
 	if len(pod.Spec.Containers) != len(old.Spec.Containers) || len(pod.Spec.InitContainers) != len(old.Spec.InitContainers) {
 		return
@@ -127,8 +130,8 @@ func onlyResize(pod, old *corev1.Pod) {
 	pod.Spec.Resources, pod.Spec.Containers, pod.Spec.InitContainers = resources, containers, initContainers
 }
 
-// resized returns old, which it may change, with the new resources, or wanted itself when it is
-// not a list of the same containers.
+// resized returns old, which it may change, with the new resources, or wanted itself if it does not have the
+// same containers.
 func resized(wanted, old []corev1.Container) []corev1.Container {
 	for i := range wanted {
 		if wanted[i].Name != old[i].Name {
@@ -141,8 +144,8 @@ func resized(wanted, old []corev1.Container) []corev1.Container {
 	return old
 }
 
-// setPodCondition adds a condition or replaces the one of its type, whose time of transition
-// stays as long as the status does.
+// setPodCondition adds a condition or replaces the one of its type, whose transition time stays as long as the
+// status does.
 func setPodCondition(s *corev1.PodStatus, c corev1.PodCondition, now time.Time) {
 	c.LastTransitionTime = metav1.NewTime(now)
 	for i := range s.Conditions {

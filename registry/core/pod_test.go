@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// running returns a registry of the kinds that pods meet, which ends with the test.
+// running returns a registry of the kinds that pods depend on, which ends with the test.
 func running(t *testing.T) *registry.Registry { return runningOn(t, memory.New(memory.Options{})) }
 
 func runningOn(t *testing.T, store storage.Store) *registry.Registry {
@@ -81,7 +81,7 @@ func change[T registry.Object](t *testing.T, r *registry.Registry, view string, 
 	return item.Object.(T)
 }
 
-// stored returns the object as it is now, or false when it is gone.
+// stored returns the current object, or false if it does not exist.
 func stored[T registry.Object](t *testing.T, r *registry.Registry, obj T) (T, bool) {
 	item, err := resourceOf(t, r, obj).Get(t.Context(), obj.GetNamespace(), obj.GetName(), "")
 	if errors.Is(err, registry.ErrNotFound) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +17,9 @@ import (
 
 func podTemplates() registry.Kind {
 	path := field.NewPath("template")
+	parts := registry.Parts[*corev1.PodTemplate]{ // the template plays the part of the spec
+		Spec: registry.PartOf(func(t *corev1.PodTemplate) *corev1.PodTemplateSpec { return &t.Template }),
+	}
 	return registry.Definition[*corev1.PodTemplate]{
 		Names:        registry.Names{Kind: "PodTemplate", Plural: "podtemplates", Singular: "podtemplate"},
 		GroupVersion: corev1.SchemeGroupVersion,
@@ -26,15 +28,13 @@ func podTemplates() registry.Kind {
 		NewList:      func() runtime.Object { return &corev1.PodTemplateList{} },
 		Rules: registry.Rules[*corev1.PodTemplate]{
 			Default: func(t *corev1.PodTemplate) { podspec.Default(&t.Template.Spec) },
-			PrepareCreate: func(_ context.Context, t *corev1.PodTemplate) {
-				t.Generation = 1
+			PrepareCreate: func(ctx context.Context, t *corev1.PodTemplate) {
+				parts.PrepareCreate(ctx, t)
 				podspec.DropTemplate(&t.Template, nil)
 			},
-			PrepareUpdate: func(_ context.Context, t, old *corev1.PodTemplate) {
+			PrepareUpdate: func(ctx context.Context, t, old *corev1.PodTemplate) {
 				podspec.DropTemplate(&t.Template, &old.Template)
-				if !equality.Semantic.DeepEqual(t.Template, old.Template) {
-					t.Generation = old.Generation + 1
-				}
+				parts.PrepareUpdate(ctx, t, old)
 			},
 			Validate: func(t *corev1.PodTemplate) field.ErrorList {
 				return podspec.ValidateTemplate(&t.Template, path, podspec.Options{})

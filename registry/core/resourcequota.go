@@ -16,6 +16,11 @@ import (
 )
 
 func resourceQuotas() registry.Kind {
+	parts := registry.Parts[*corev1.ResourceQuota]{
+		Spec:      registry.PartOf(func(q *corev1.ResourceQuota) *corev1.ResourceQuotaSpec { return &q.Spec }),
+		Status:    registry.PartOf(func(q *corev1.ResourceQuota) *corev1.ResourceQuotaStatus { return &q.Status }),
+		Uncounted: true,
+	}
 	return registry.Definition[*corev1.ResourceQuota]{
 		Names: registry.Names{
 			Kind: "ResourceQuota", Plural: "resourcequotas", Singular: "resourcequota", Short: []string{"quota"},
@@ -31,10 +36,10 @@ func resourceQuotas() registry.Kind {
 				roundUp(q.Status.Used)
 			},
 			PrepareCreate: func(ctx context.Context, q *corev1.ResourceQuota) {
-				q.Status = corev1.ResourceQuotaStatus{}
+				parts.PrepareCreate(ctx, q)
 				warnQuota(ctx, q.Spec.Hard)
 			},
-			PrepareUpdate: func(_ context.Context, q, old *corev1.ResourceQuota) { q.Status = *old.Status.DeepCopy() },
+			PrepareUpdate: parts.PrepareUpdate,
 			Validate: func(q *corev1.ResourceQuota) field.ErrorList {
 				return validateQuotaSpec(&q.Spec, field.NewPath("spec"))
 			},
@@ -44,14 +49,14 @@ func resourceQuotas() registry.Kind {
 			Deletion: registry.Deletion[*corev1.ResourceQuota]{ReturnsObject: true},
 		},
 		Sub: registry.Subresources[*corev1.ResourceQuota]{Views: map[string]registry.View[*corev1.ResourceQuota]{"status": {
-			PrepareUpdate:  func(_ context.Context, q, old *corev1.ResourceQuota) { q.Spec = *old.Spec.DeepCopy() },
+			PrepareUpdate:  parts.PrepareStatus,
 			ValidateUpdate: validateQuotaStatusUpdate,
 		}}},
 		Columns: quotaColumns(),
 	}.Kind()
 }
 
-// warnQuota tells of limits below the requests that they belong to.
+// warnQuota warns of limits below the corresponding requests.
 func warnQuota(ctx context.Context, hard corev1.ResourceList) {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceStorage, corev1.ResourceEphemeralStorage} {
 		requests, limits := "requests."+name, "limits."+name

@@ -89,7 +89,7 @@ func TestResourceQuota(t *testing.T) {
 	}
 }
 
-// TestResourceQuotaWarnings: limits below requests are allowed, and told.
+// TestResourceQuotaWarnings: limits below requests are allowed, with a warning.
 func TestResourceQuotaWarnings(t *testing.T) {
 	k := registrytest.Find(t, core.Kinds(core.Options{}), "resourcequotas")
 	var told []string

@@ -26,7 +26,7 @@ func validateQuotaStatusUpdate(q, _ *corev1.ResourceQuota) field.ErrorList {
 	return append(validateQuotaList(q.Status.Hard, path.Child("hard")), validateQuotaList(q.Status.Used, path.Child("used"))...)
 }
 
-// validateQuotaChange keeps the set of scopes: what was counted under one is not recounted.
+// validateQuotaChange keeps the set of scopes: usage is not recounted for new ones.
 func validateQuotaChange(q, old *corev1.ResourceQuota) field.ErrorList {
 	set := func(scopes []corev1.ResourceQuotaScope) []corev1.ResourceQuotaScope {
 		return slices.Compact(slices.Sorted(slices.Values(scopes)))
@@ -63,7 +63,7 @@ func validateQuotaResource(name corev1.ResourceName, path *field.Path) field.Err
 	return append(errs, field.Invalid(path, name, "must be a standard resource for quota"))
 }
 
-// quotaResource tells whether quotas know a name without a slash.
+// quotaResource reports whether quotas support a name without a slash.
 func quotaResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
@@ -90,7 +90,7 @@ func quotaScopeKnown(scope corev1.ResourceQuotaScope) bool {
 	return false
 }
 
-// scopeFits tells whether what a quota limits can be counted within a scope.
+// scopeFits reports whether a resource can be counted within a scope.
 func scopeFits(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 	switch scope {
 	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeNotBestEffort,
@@ -109,20 +109,20 @@ func scopeFits(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 	return true
 }
 
-// misfits tells how many of a quota's resources do not fit a scope. It looks at them once for each scope.
-type misfits struct {
+// unfitResources counts a quota's resources that do not fit a scope, once per scope.
+type unfitResources struct {
 	hard  corev1.ResourceList
 	known map[corev1.ResourceQuotaScope]int
 }
 
-func misfitsOf(spec *corev1.ResourceQuotaSpec) misfits {
-	return misfits{hard: spec.Hard, known: map[corev1.ResourceQuotaScope]int{}}
+func unfitResourcesOf(spec *corev1.ResourceQuotaSpec) unfitResources {
+	return unfitResources{hard: spec.Hard, known: map[corev1.ResourceQuotaScope]int{}}
 }
 
-// validate judges one scope; value is what is shown as wrong when it does not fit.
-func (m misfits) validate(scope corev1.ResourceQuotaScope, path *field.Path, value any) field.ErrorList {
+// validate validates one scope; value is the value in the error if it does not fit.
+func (m unfitResources) validate(scope corev1.ResourceQuotaScope, path *field.Path, value any) field.ErrorList {
 	n, ok := m.known[scope]
-	if !ok && quotaScopeKnown(scope) { // to others everything fits
+	if !ok && quotaScopeKnown(scope) { // other scopes fit every resource
 		for name := range m.hard {
 			if quotaResource(name) && !scopeFits(scope, name) {
 				n++
@@ -139,7 +139,7 @@ func (m misfits) validate(scope corev1.ResourceQuotaScope, path *field.Path, val
 
 func validateQuotaScopes(spec *corev1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	fit := misfitsOf(spec)
+	fit := unfitResourcesOf(spec)
 	for _, scope := range spec.Scopes {
 		if !quotaScopeKnown(scope) {
 			errs = append(errs, field.Invalid(path, spec.Scopes, "unsupported scope"))
@@ -166,7 +166,7 @@ func validateScopeSelector(spec *corev1.ResourceQuotaSpec, path *field.Path) fie
 	var errs field.ErrorList
 	var scopes []corev1.ResourceQuotaScope
 	path = path.Child("matchExpressions")
-	fit, shown := misfitsOf(spec), internalSelector(spec.ScopeSelector)
+	fit, shown := unfitResourcesOf(spec), internalSelector(spec.ScopeSelector)
 	for _, r := range spec.ScopeSelector.MatchExpressions {
 		if !quotaScopeKnown(r.ScopeName) {
 			errs = append(errs, field.Invalid(path.Child("scopeName"), r.ScopeName, "unsupported scope"))
@@ -178,8 +178,8 @@ func validateScopeSelector(spec *corev1.ResourceQuotaSpec, path *field.Path) fie
 	return append(errs, conflictingScopes(scopes, path, spec.Scopes)...)
 }
 
-// internalSelector is a selector as the API server's own type shows it in messages, whose fields
-// have no names for JSON.
+// internalSelector returns a selector as upstream's internal type, whose fields have no JSON names, shows it in
+// messages.
 func internalSelector(s *corev1.ScopeSelector) any {
 	type requirement struct {
 		ScopeName corev1.ResourceQuotaScope

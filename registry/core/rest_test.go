@@ -23,8 +23,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// TestDeletesThatAnswerWithObjects: upstream answers deletes of these kinds with the object, of all others with a status.
-func TestDeletesThatAnswerWithObjects(t *testing.T) {
+// TestDeletesReturningObjects: as upstream, deletes of these kinds return the object, all others a status.
+func TestDeletesReturningObjects(t *testing.T) {
 	var got []string
 	for _, k := range core.Kinds(core.Options{}) {
 		if k.Rules.Deletion.ReturnsObject {
@@ -36,7 +36,7 @@ func TestDeletesThatAnswerWithObjects(t *testing.T) {
 	}
 }
 
-// TestPodLevelResources: the resources of a pod as a whole are completed from those of its containers, and count for its class.
+// TestPodLevelResources: pod-level resources are completed from the containers', and determine the QoS class.
 func TestPodLevelResources(t *testing.T) {
 	r := running(t)
 	for name, c := range map[string]struct {
@@ -65,8 +65,8 @@ func TestPodLevelResources(t *testing.T) {
 	}
 }
 
-// TestEvictionUnderSpentBudget: a budget that allows no more holds only pods that run: what has ended, goes already or has
-// not begun is evicted.
+// TestEvictionUnderSpentBudget: an exhausted budget protects only running pods; a pod that has ended, is being
+// deleted or has not started is evicted.
 func TestEvictionUnderSpentBudget(t *testing.T) {
 	for name, c := range map[string]struct {
 		phase corev1.PodPhase
@@ -96,7 +96,8 @@ func TestEvictionUnderSpentBudget(t *testing.T) {
 	}
 }
 
-// TestEvictionOfAVersion: who asks for a version is told at once when there is another; who asks for a UID is not.
+// TestEvictionOfAVersion: after another write, an eviction of a certain version fails at once; one of a UID is
+// retried.
 func TestEvictionOfAVersion(t *testing.T) {
 	evict := registrytest.Find(t, core.Kinds(core.Options{}), "pods").Sub.Actions["eviction"].Run
 	for name, c := range map[string]struct {
@@ -126,7 +127,7 @@ func TestEvictionOfAVersion(t *testing.T) {
 	}
 }
 
-// TestOldServices: a service that was stored before there were lists of addresses and families gets them when it is read.
+// TestOldServices: a service from before the lists of addresses and families gets them when it is read.
 func TestOldServices(t *testing.T) {
 	const single, dual = corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyRequireDualStack
 	chosen := map[string]string{"app": "web"}
@@ -172,7 +173,7 @@ func TestOldServices(t *testing.T) {
 	}
 }
 
-// crippled is a store that fails to tell its revision, or to make addresses.
+// crippled is a store that fails to report its revision, or to create addresses.
 type crippled struct {
 	*memory.Store
 	revision, addresses atomic.Bool
@@ -194,9 +195,9 @@ func (c *crippled) Create(ctx context.Context, key string, value []byte) (int64,
 	return c.Store.Create(ctx, key, value)
 }
 
-// TestAddressesThatCannotBeKnown: a service whose addresses cannot be looked up keeps them, whatever it was to become; one
-// for which none can be stored is not made, and its client is not to blame.
-func TestAddressesThatCannotBeKnown(t *testing.T) {
+// TestUnknownAddresses: a service whose addresses cannot be looked up keeps them, whatever its new
+// type; one whose addresses cannot be stored is not created, with an internal error.
+func TestUnknownAddresses(t *testing.T) {
 	for name, change := range map[string]func(*server) error{
 		"one family": func(s *server) error {
 			_, err := s.update("a", families(corev1.IPFamilyPolicySingleStack), false)

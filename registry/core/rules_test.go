@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
 
-// TestQuotaScopes: what a quota limits must be something that can be counted within its scopes.
+// TestQuotaScopes: a quota may only limit resources that can be counted within its scopes.
 func TestQuotaScopes(t *testing.T) {
 	k := registrytest.Find(t, core.Kinds(core.Options{}), "resourcequotas")
 	quota := func(scope corev1.ResourceQuotaScope, names ...corev1.ResourceName) *corev1.ResourceQuota {
@@ -33,7 +33,7 @@ func TestQuotaScopes(t *testing.T) {
 	compute := []corev1.ResourceName{"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
 	for name, tt := range map[string]struct {
 		quota *corev1.ResourceQuota
-		want  string // what each error says
+		want  string // the message of each error
 	}{
 		"no scope":              {quota("", append(compute, "services")...), ""},
 		"terminating":           {quota("Terminating", compute...), ""},
@@ -72,7 +72,7 @@ func TestSecretSize(t *testing.T) {
 	if errs := k.Rules.Validate(secret(1<<19, 1<<19+1)); len(errs) != 1 || errs[0].Error() != "data: Too long: may not be more than 1048576 bytes" {
 		t.Errorf("one more: %v", errs)
 	}
-	// What an update leaves out is the type that was.
+	// An update without a type keeps the old one.
 	old := secret(1)
 	old.Type = "example.com/x"
 	next := secret(1)
@@ -91,13 +91,13 @@ func TestAffinityDefaults(t *testing.T) {
 		affinity, want corev1.ServiceAffinity
 		config, left   *corev1.SessionAffinityConfig
 	}{
-		"nothing":                {"", "None", nil, nil},
-		"a timeout of nothing":   {"", "None", config(new(int32(5))), nil},
-		"none":                   {"None", "None", config(new(int32(5))), nil},
-		"clients":                {"ClientIP", "ClientIP", config(new(int32(5))), config(new(int32(5)))},
-		"clients, by default":    {"ClientIP", "ClientIP", nil, config(new(int32(10800)))},
-		"clients, half said":     {"ClientIP", "ClientIP", &corev1.SessionAffinityConfig{}, config(new(int32(10800)))},
-		"clients, three quarter": {"ClientIP", "ClientIP", config(nil), config(new(int32(10800)))},
+		"nothing":               {"", "None", nil, nil},
+		"a timeout of nothing":  {"", "None", config(new(int32(5))), nil},
+		"none":                  {"None", "None", config(new(int32(5))), nil},
+		"clients":               {"ClientIP", "ClientIP", config(new(int32(5))), config(new(int32(5)))},
+		"clients, by default":   {"ClientIP", "ClientIP", nil, config(new(int32(10800)))},
+		"clients, empty config": {"ClientIP", "ClientIP", &corev1.SessionAffinityConfig{}, config(new(int32(10800)))},
+		"clients, no timeout":   {"ClientIP", "ClientIP", config(nil), config(new(int32(10800)))},
 	} {
 		svc := &corev1.Service{Spec: corev1.ServiceSpec{SessionAffinity: tt.affinity, SessionAffinityConfig: tt.config}}
 		k.Rules.Default(svc)
@@ -179,7 +179,8 @@ func TestEventSeries(t *testing.T) {
 	}
 }
 
-// TestNodeConfigSource: a reference to a configuration names a config map, in a status a very version of one.
+// TestNodeConfigSource: a reference to a configuration names a config map, in a status a certain version of
+// one.
 func TestNodeConfigSource(t *testing.T) {
 	k := registrytest.Find(t, core.Kinds(core.Options{}), "nodes")
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Config: &corev1.NodeConfigStatus{}}}

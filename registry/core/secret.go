@@ -39,7 +39,7 @@ func secrets() registry.Kind {
 	}.Kind()
 }
 
-// defaultSecret also moves stringData, which is never stored, over to data.
+// defaultSecret also moves stringData, which is never stored, to data.
 func defaultSecret(secret *corev1.Secret) {
 	if secret.Type == "" {
 		secret.Type = corev1.SecretTypeOpaque
@@ -67,7 +67,7 @@ func validateSecret(secret *corev1.Secret) field.ErrorList {
 	return append(errs, validateSecretType(secret, path)...)
 }
 
-// validateSecretType wants what a secret of its type must have.
+// validateSecretType requires the data that a secret of its type must have.
 func validateSecretType(secret *corev1.Secret, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	require := func(key string) {
@@ -84,7 +84,7 @@ func validateSecretType(secret *corev1.Secret, path *field.Path) field.ErrorList
 		errs = validateJSONKey(secret, corev1.DockerConfigKey, path)
 	case corev1.SecretTypeDockerConfigJson:
 		errs = validateJSONKey(secret, corev1.DockerConfigJsonKey, path)
-	case corev1.SecretTypeBasicAuth: // either will do
+	case corev1.SecretTypeBasicAuth: // either suffices
 		_, user := secret.Data[corev1.BasicAuthUsernameKey]
 		_, password := secret.Data[corev1.BasicAuthPasswordKey]
 		if !user && !password {

@@ -16,11 +16,12 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// late is a store whose streams tell nothing while it is held: its server's cache is behind another server's writes.
+// late is a store whose streams deliver nothing while it is held: its server's cache lags behind another
+// server's writes.
 type late struct {
 	*memory.Store
 	mu   sync.Mutex
-	gate chan struct{} // closed when open; nil when it always was
+	gate chan struct{} // closed when open; nil when never held
 }
 
 func (l *late) hold() { l.mu.Lock(); defer l.mu.Unlock(); l.gate = make(chan struct{}) }
@@ -51,19 +52,19 @@ func (s lateStream) Next(ctx context.Context) ([]storage.Event, error) {
 	}
 }
 
-// TestActionsOfTwoServers: what is decided about a pod holds for what is stored, also when all that was needed to
-// decide it stands in a cache that has yet to hear of another server's writes.
+// TestActionsOfTwoServers: an action on a pod is correct for the stored state, even if everything needed to
+// decide it is in a cache that lags behind another server's writes.
 func TestActionsOfTwoServers(t *testing.T) {
-	type servers struct{ here, there *registry.Registry } // there is behind
+	type servers struct{ here, there *registry.Registry } // there's cache lags
 	spent := func(n int32) policyv1.PodDisruptionBudgetStatus {
 		return policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: n, CurrentHealthy: 1 + n, DesiredHealthy: 1, ExpectedPods: 3}
 	}
 	tests := map[string]struct {
-		both, here func(t *testing.T, s servers) // what both know, and only here is known
+		both, here func(t *testing.T, s servers) // writes that both see, and writes that only here sees
 		there      func(t *testing.T, s servers) error
 		want       error
 	}{
-		"bind what was bound": {
+		"bind a bound pod": {
 			func(t *testing.T, s servers) { create(t, s.here, pod("web")) },
 			func(t *testing.T, s servers) {
 				if _, err := act(t, s.here, "binding", "web", bindTo("web", "a"), false); err != nil {
@@ -75,7 +76,7 @@ func TestActionsOfTwoServers(t *testing.T) {
 				return err
 			}, registry.ErrConflict,
 		},
-		"bind, dry, what was bound": {
+		"bind a bound pod, dry run": {
 			func(t *testing.T, s servers) { create(t, s.here, pod("web")) },
 			func(t *testing.T, s servers) {
 				if _, err := act(t, s.here, "binding", "web", bindTo("web", "a"), false); err != nil {
@@ -87,7 +88,7 @@ func TestActionsOfTwoServers(t *testing.T) {
 				return err
 			}, registry.ErrConflict,
 		},
-		"bind what was made anew": {
+		"bind a recreated pod": {
 			func(t *testing.T, s servers) {
 				create(t, s.here, pod("web"))
 				if _, err := act(t, s.here, "binding", "web", bindTo("web", "a"), false); err != nil {
@@ -107,7 +108,7 @@ func TestActionsOfTwoServers(t *testing.T) {
 				return err
 			}, nil,
 		},
-		"delete again what was made anew": {
+		"delete a recreated pod again": {
 			func(t *testing.T, s servers) {
 				podIn(t, s.here, corev1.PodRunning, true)
 				if err := s.here.Access().Delete(t.Context(), podKey("web"), metav1.DeleteOptions{}); err != nil {
@@ -132,14 +133,14 @@ func TestActionsOfTwoServers(t *testing.T) {
 				return nil
 			}, nil,
 		},
-		"delete what only the other has": {
+		"delete a pod that only the other server knows": {
 			func(*testing.T, servers) {},
 			func(t *testing.T, s servers) { create(t, s.here, pod("web")) },
 			func(t *testing.T, s servers) error {
 				return s.there.Access().Delete(t.Context(), podKey("web"), metav1.DeleteOptions{})
 			}, nil,
 		},
-		"evict by a budget that is spent": {
+		"evict by an exhausted budget": {
 			func(t *testing.T, s servers) {
 				podIn(t, s.here, corev1.PodRunning, true)
 				budget(t, s.here, "b", spent(1))
@@ -153,7 +154,7 @@ func TestActionsOfTwoServers(t *testing.T) {
 				return err
 			}, registry.ErrTooManyRequests,
 		},
-		"evict by a budget that allows again": {
+		"evict by a replenished budget": {
 			func(t *testing.T, s servers) {
 				podIn(t, s.here, corev1.PodRunning, true)
 				budget(t, s.here, "b", spent(0))
@@ -167,7 +168,7 @@ func TestActionsOfTwoServers(t *testing.T) {
 				return err
 			}, nil,
 		},
-		"evict under a budget that is new": {
+		"evict under a new budget": {
 			func(t *testing.T, s servers) { podIn(t, s.here, corev1.PodRunning, true) },
 			func(t *testing.T, s servers) { budget(t, s.here, "b", spent(0)) },
 			func(t *testing.T, s servers) error {
@@ -175,7 +176,7 @@ func TestActionsOfTwoServers(t *testing.T) {
 				return err
 			}, registry.ErrTooManyRequests,
 		},
-		"evict what runs by now": {
+		"evict a pod that runs by now": {
 			func(t *testing.T, s servers) {
 				podIn(t, s.here, corev1.PodPending, false)
 				budget(t, s.here, "b", spent(0))

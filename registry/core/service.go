@@ -103,7 +103,7 @@ func defaultAffinity(spec *corev1.ServiceSpec) {
 	}
 }
 
-// reachableFromOutside tells whether traffic may come from outside of the cluster.
+// reachableFromOutside reports whether traffic may come from outside the cluster.
 func reachableFromOutside(svc *corev1.Service) bool {
 	switch svc.Spec.Type {
 	case corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort:
@@ -114,7 +114,7 @@ func reachableFromOutside(svc *corev1.Service) bool {
 	return false
 }
 
-// proxied tells whether the type is one whose traffic a proxy forwards.
+// proxied reports whether a proxy forwards traffic to services of this type.
 func proxied(svc *corev1.Service) bool {
 	switch svc.Spec.Type {
 	case corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeClusterIP:
@@ -123,20 +123,20 @@ func proxied(svc *corev1.Service) bool {
 	return false
 }
 
-// headless tells whether clients ask for the endpoints themselves.
+// headless reports whether clients look up the endpoints themselves.
 func headless(svc *corev1.Service) bool {
 	return len(svc.Spec.ClusterIPs) == 1 && svc.Spec.ClusterIPs[0] == corev1.ClusterIPNone
 }
 
-// hasClusterIP tells whether the type has a cluster IP, "None" included.
+// hasClusterIP reports whether the type has a cluster IP, "None" included.
 func hasClusterIP(svc *corev1.Service) bool { return svc.Spec.Type != corev1.ServiceTypeExternalName }
 
-// hasNodePorts tells whether the type may have node ports.
+// hasNodePorts reports whether the type may have node ports.
 func hasNodePorts(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeNodePort || svc.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// getsNodePorts tells whether node ports are handed out to it.
+// getsNodePorts reports whether node ports are allocated to the service.
 func getsNodePorts(svc *corev1.Service) bool {
 	switch svc.Spec.Type {
 	case corev1.ServiceTypeNodePort:
@@ -147,7 +147,7 @@ func getsNodePorts(svc *corev1.Service) bool {
 	return false
 }
 
-// hasHealthPort tells whether load balancers must ask nodes for local endpoints.
+// hasHealthPort reports whether load balancers must ask nodes for local endpoints.
 func hasHealthPort(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer &&
 		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal

@@ -11,8 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/allocation"
 )
 
-// addresses gives the service the cluster IPs that it does not have yet, and notes those that
-// it will not need any more.
+// addresses allocates missing cluster IPs to the service, and records those that it will no longer need.
 func (t *transfer) addresses(ctx context.Context) error {
 	svc, old := t.svc, t.old
 	if len(t.Networks) == 0 {
@@ -30,7 +29,7 @@ func (t *transfer) addresses(ctx context.Context) error {
 		return t.leaveAddresses(ctx, old.Spec.ClusterIPs)
 	case before == 1 && now == 2:
 		if !slices.Contains(t.families(), svc.Spec.IPFamilies[1]) {
-			return nil // only "None" has such families, and it is refused as a change
+			return nil // only "None" has such families, and changing it is refused
 		}
 		if len(svc.Spec.ClusterIPs) < 2 {
 			svc.Spec.ClusterIPs = append(svc.Spec.ClusterIPs, "")
@@ -42,7 +41,7 @@ func (t *transfer) addresses(ctx context.Context) error {
 	return nil
 }
 
-// takeAddresses takes a cluster IP for each family: that asked for, or any.
+// takeAddresses allocates a cluster IP for each family: the requested one, or any.
 func (t *transfer) takeAddresses(ctx context.Context) error {
 	spec := &t.svc.Spec
 	if !hasClusterIP(t.svc) || headless(t.svc) {
@@ -62,7 +61,7 @@ func (t *transfer) takeAddresses(ctx context.Context) error {
 	return nil
 }
 
-// takeAddress takes the cluster IP of one family.
+// takeAddress allocates the cluster IP of one family.
 func (t *transfer) takeAddress(ctx context.Context, i int) error {
 	spec := &t.svc.Spec
 	asked, family := spec.ClusterIPs[i], spec.IPFamilies[i]
@@ -95,13 +94,13 @@ func (t *transfer) takeAddress(ctx context.Context, i int) error {
 	return invalidService(t.svc, field.Invalid(path, spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %v: %v", asked, err)))
 }
 
-// refused tells whether an error is about what can be given out, and not about storing who has it.
+// refused reports whether an error is about the address itself, not about storing its allocation.
 func refused(err error) bool {
 	return errors.Is(err, allocation.ErrNoRange) || errors.Is(err, allocation.ErrNotInRange) ||
 		errors.Is(err, allocation.ErrAddressTaken) || errors.Is(err, allocation.ErrNotReady)
 }
 
-// leaveAddresses notes that the service will not need some of its cluster IPs.
+// leaveAddresses records cluster IPs that the service will no longer need.
 func (t *transfer) leaveAddresses(ctx context.Context, ips []string) error {
 	if len(t.Networks) == 0 || t.dryRun {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// BenchmarkServiceCreate creates services without addresses, with a cluster IP, and with a node
-// port too, by one client and by many, in memory and on disk.
+// BenchmarkServiceCreate creates services without addresses, with a cluster IP, and with a node port, too, from
+// one client and from many, in memory and on disk.
 func BenchmarkServiceCreate(b *testing.B) {
 	stores := map[string]func(b *testing.B) storage.Store{
 		"memory": func(*testing.B) storage.Store { return memory.New(memory.Options{}) },
@@ -73,7 +73,7 @@ func benchmarkServiceCreate(b *testing.B, store storage.Store, what string, clie
 	create := func() {
 		i := n.Add(1)
 		if kind == corev1.ServiceTypeNodePort && i > 60000 {
-			return // there are no more ports
+			return // no ports are left
 		}
 		svc := withType(fmt.Sprintf("s%d", i), kind)
 		svc.Spec.Ports = svc.Spec.Ports[:1]

@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// kinds of services to change into each other.
+// varieties returns services of different types to change into each other.
 func varieties() map[string]*corev1.Service {
 	const prefer = corev1.IPFamilyPolicyPreferDualStack
 	return map[string]*corev1.Service{
@@ -37,8 +37,8 @@ func varieties() map[string]*corev1.Service {
 	}
 }
 
-// TestServiceBecomes changes every variety into every other by its manifest, as kubectl replace
-// does, and back: what both have is kept, what is missing is taken, what is too much is freed.
+// TestServiceBecomes replaces every variety with every other, as kubectl replace does, and back: common
+// allocations are kept, missing ones are made, and others are freed.
 func TestServiceBecomes(t *testing.T) {
 	want := map[string]string{
 		"ClusterIP": "v4 [IPv4]", "Dual": "v4 v6 [IPv4 IPv6]", "ExternalName": "", "NodePort": "v4 2 ports [IPv4]",
@@ -140,7 +140,7 @@ func TestServiceKeeps(t *testing.T) {
 	}
 }
 
-func TestServiceIsRefusedWhatIsTaken(t *testing.T) {
+func TestServiceConflicts(t *testing.T) {
 	s := serve(t, memory.New(memory.Options{}), v4)
 	first, err := s.create(withType("a", corev1.ServiceTypeLoadBalancer, local), false)
 	if err != nil {
@@ -160,7 +160,7 @@ func TestServiceIsRefusedWhatIsTaken(t *testing.T) {
 		} {
 			_, err := s.create(svc, dry)
 			if dry && strings.HasPrefix(want, "spec.clusterIPs") {
-				want = "<nil>" // as upstream, a dry run looks at ranges only
+				want = "<nil>" // as upstream, a dry run checks ranges only
 			}
 			if fields(err) != want {
 				t.Errorf("dry run %v: %s, want %s", dry, fields(err), want)
@@ -174,7 +174,7 @@ func TestServiceIsRefusedWhatIsTaken(t *testing.T) {
 	if want := `spec.clusterIPs: Invalid value: ["10.97.0.1"]: failed to allocate IP 10.97.0.1: provided IP 10.97.0.1 is not in the valid range`; fields(err) != want {
 		t.Errorf("%s, want %s", fields(err), want)
 	}
-	// A name that is taken costs nothing either.
+	// A name conflict allocates nothing either.
 	if _, err = s.create(withType("a", corev1.ServiceTypeNodePort), false); !errors.Is(err, registry.ErrExists) {
 		t.Errorf("created again: %v", err)
 	}
@@ -183,7 +183,7 @@ func TestServiceIsRefusedWhatIsTaken(t *testing.T) {
 	}
 }
 
-// TestServicesAtOnce has many creators, changers and deleters on two servers over one store.
+// TestServicesAtOnce: many clients create, change and delete services on two servers over one store.
 func TestServicesAtOnce(t *testing.T) {
 	store := memory.New(memory.Options{})
 	servers := []*server{serve(t, store, v4, v6), serve(t, store, v4, v6)}
@@ -226,7 +226,7 @@ func TestServicesAtOnce(t *testing.T) {
 	}
 }
 
-// unique wants no address and no port to be that of two services.
+// unique checks that no two services have the same address or port.
 func unique(t *testing.T, s *server) {
 	t.Helper()
 	l, err := s.services.List(t.Context(), registry.ListOptions{})
@@ -238,13 +238,13 @@ func unique(t *testing.T, s *server) {
 		svc := item.Object.(*corev1.Service)
 		for _, addr := range allocation.ClusterIPs(svc) {
 			if other, twice := of[addr]; twice {
-				t.Errorf("%s is that of %s and %s", addr, other, svc.Name)
+				t.Errorf("%s belongs to %s and %s", addr, other, svc.Name)
 			}
 			of[addr] = svc.Name
 		}
 		for _, port := range allocation.ServicePorts(svc) {
 			if other, twice := of[port]; twice {
-				t.Errorf("%d is that of %s and %s", port, other, svc.Name)
+				t.Errorf("%d belongs to %s and %s", port, other, svc.Name)
 			}
 			of[port] = svc.Name
 		}
@@ -305,7 +305,7 @@ func TestServicesUseAllNetworks(t *testing.T) {
 	s.consistent()
 }
 
-// TestServicesWithoutNetworks says what upstream does as long as there is no ServiceCIDR.
+// TestServicesWithoutNetworks: without a ServiceCIDR, errors are upstream's.
 func TestServicesWithoutNetworks(t *testing.T) {
 	s := serve(t, memory.New(memory.Options{}), v4)
 	if err := s.registry.Access().Delete(t.Context(), registry.ObjectKey{Resource: cidrs(), Name: "kubernetes"}, metav1.DeleteOptions{}); err != nil {
@@ -334,8 +334,8 @@ func TestServicesWithoutNetworks(t *testing.T) {
 	}
 }
 
-// TestServiceWriteOfUnknownOutcome keeps what a write took of which nobody knows whether it was
-// made, and what it would have given up.
+// TestServiceWriteOfUnknownOutcome: a write of unknown outcome keeps both what it allocated and what it would
+// have freed.
 func TestServiceWriteOfUnknownOutcome(t *testing.T) {
 	broken := &brokenStore{Store: memory.New(memory.Options{})}
 	s := serve(t, broken, v4)
@@ -361,7 +361,7 @@ func TestServiceWriteOfUnknownOutcome(t *testing.T) {
 
 var errBroken = errors.New("the store is broken")
 
-// brokenStore fails writes of services in a way that leaves their outcome open.
+// brokenStore fails writes of services and leaves their outcome unknown.
 type brokenStore struct {
 	storage.Store
 	writes bool
@@ -381,7 +381,7 @@ func (b *brokenStore) Delete(ctx context.Context, key string, expected int64) (i
 	return b.Store.Delete(ctx, key, expected)
 }
 
-// TestServiceAddressesRepeat gives the same services the same addresses and ports in every run.
+// TestServiceAddressesRepeat: the same services get the same addresses and ports in every run.
 func TestServiceAddressesRepeat(t *testing.T) {
 	var runs [2][]string
 	for i := range runs {

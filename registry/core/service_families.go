@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/registry/internal/check"
 )
 
-// validateClusterIPs judges cluster IPs, IP families and their policy by themselves and
-// against each other (KEP-563).
+// validateClusterIPs validates cluster IPs, IP families and their policy, each by itself and against each other
+// (KEP-563).
 func validateClusterIPs(svc, old *corev1.Service) field.ErrorList {
 	if !hasClusterIP(svc) {
 		return nil
@@ -40,7 +40,7 @@ func validateClusterIPs(svc, old *corev1.Service) field.ErrorList {
 	if len(spec.ClusterIPs) > 2 {
 		errs = append(errs, field.Invalid(path, spec.ClusterIPs, "may only hold up to 2 values"))
 	}
-	if invalid { // the rest would only confuse
+	if invalid { // further errors would only confuse
 		return errs
 	}
 	if len(spec.ClusterIPs) > 1 {
@@ -66,7 +66,7 @@ func validateClusterIPs(svc, old *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// validateAgreement wants clusterIP to be the first of clusterIPs.
+// validateAgreement requires clusterIP to be the first of clusterIPs.
 func validateAgreement(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
 	switch {
 	case spec.ClusterIP == "" && len(spec.ClusterIPs) > 0:
@@ -97,11 +97,11 @@ func validateFamilies(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// families are the IP families of a cluster's services, the first the one by default.
+// families are the IP families of a cluster's services, the default one first.
 type families []corev1.IPFamily
 
-// errors says what of a service the cluster cannot give it, or what its policy does not let it
-// have.
+// errors returns the errors about families that the cluster does not have, or that the service's policy does
+// not allow.
 func (f families) errors(svc, old *corev1.Service) field.ErrorList {
 	if !hasClusterIP(svc) || keepsPreference(svc, old) || len(validateClusterIPs(svc, old)) > 0 {
 		return nil
@@ -146,8 +146,8 @@ func (f families) errors(svc, old *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// fewer tells whether an update leaves a service fewer families because those that it had by its
-// endpoints being made by hand are not those of the cluster.
+// fewer reports whether an update reduces a service's families because its manually managed endpoints gave it
+// families that the cluster does not have.
 func (f families) fewer(svc, old *corev1.Service) bool {
 	return familyPolicy(svc) == corev1.IPFamilyPolicyPreferDualStack && endpointsByHand(old) && headless(svc) && !endpointsByHand(svc) &&
 		len(f) == 1 && slices.Equal(svc.Spec.IPFamilies, f)
@@ -160,7 +160,7 @@ func familyOf(ip string) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// validateClusterIPsChange lets a second cluster IP come and go; the first one stays.
+// validateClusterIPsChange allows adding and removing a second cluster IP; the first one stays.
 func validateClusterIPsChange(svc, old *corev1.Service) field.ErrorList {
 	if !hasClusterIP(svc) || !hasClusterIP(old) || headless(svc) && headless(old) {
 		return nil
@@ -189,7 +189,7 @@ func validateClusterIPsChange(svc, old *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// validateFamiliesChange lets a second IP family come and go; the first one stays.
+// validateFamiliesChange allows adding and removing a second IP family; the first one stays.
 func validateFamiliesChange(svc, old *corev1.Service) field.ErrorList {
 	if !hasClusterIP(svc) || !hasClusterIP(old) || headless(svc) || headless(old) {
 		return nil

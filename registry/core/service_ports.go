@@ -12,21 +12,20 @@ import (
 	"github.com/keelson-dev/keelson/registry/allocation"
 )
 
-// portPlan is which node ports a service wants and where they go.
+// portPlan is the node ports that a service needs and where they go.
 type portPlan struct {
 	wishes []allocation.PortWish
-	// places are the indexes in spec.ports of the wishes, healthPort for that of health checks.
+	// places are the indexes in spec.ports of the wishes; healthPort stands for the health check port.
 	places []int
 	// same are ports that get the node port of an earlier one.
 	same map[int]int // index in spec.ports → index of the wish
-	// wrong is what is wrong behind the wishes, for when they can be fulfilled.
+	// wrong is an error to return after the wishes, if these can be fulfilled.
 	wrong error
 }
 
 const healthPort = -1
 
-// nodePorts gives the service the node ports that it does not have yet, and notes those that it
-// will not need any more.
+// nodePorts allocates missing node ports to the service, and records those that it will no longer need.
 func (t *transfer) nodePorts(ctx context.Context) error {
 	if t.NodePorts == nil {
 		return nil
@@ -45,8 +44,8 @@ func (t *transfer) nodePorts(ctx context.Context) error {
 	return t.takePorts(ctx, plan)
 }
 
-// planNew wants a node port for each port of a new service that has none. Ports of one number,
-// for TCP and for UDP say, share theirs.
+// planNew plans a node port for each port of a new service that has none. Ports of the same number, for TCP and
+// UDP, say, share a node port.
 func (t *transfer) planNew(plan *portPlan) {
 	ports := t.svc.Spec.Ports
 	first := map[int32]int{} // port number → index of its wish
@@ -67,7 +66,7 @@ func (t *transfer) planNew(plan *portPlan) {
 	}
 }
 
-// askedFor is the node port that somebody wants for a port number, or 0.
+// askedFor returns the node port requested for a port number, or 0.
 func askedFor(port int32, ports []corev1.ServicePort) int {
 	for _, p := range ports {
 		if p.Port == port && p.NodePort != 0 {
@@ -77,8 +76,8 @@ func askedFor(port int32, ports []corev1.ServicePort) int {
 	return 0
 }
 
-// planUpdate wants node ports for what is new, and leaves what is gone. What clients put into
-// services of types without node ports was never theirs.
+// planUpdate plans node ports for new ports, and frees those of removed ones. Node ports that clients set in
+// services of types without node ports were never allocated.
 func (t *transfer) planUpdate(plan *portPlan) {
 	had := nodePortList(t.old)
 	if !hasNodePorts(t.svc) {
@@ -120,7 +119,7 @@ func (t *transfer) planUpdate(plan *portPlan) {
 	}
 }
 
-// planHealth wants the port of health checks when it begins to be needed.
+// planHealth plans the health check port when the service begins to need it.
 func (t *transfer) planHealth(plan *portPlan) {
 	needed, needs := t.old != nil && hasHealthPort(t.old), hasHealthPort(t.svc)
 	switch {
@@ -136,7 +135,7 @@ func (p *portPlan) add(place int, wish allocation.PortWish) {
 	p.wishes = append(p.wishes, wish)
 }
 
-// takePorts takes what is wanted, all or nothing, and puts it in place.
+// takePorts allocates the planned ports, all or none, and sets them.
 func (t *transfer) takePorts(ctx context.Context, plan *portPlan) error {
 	got, err := t.takeOrTry(ctx, plan.wishes)
 	if err != nil {
@@ -166,7 +165,7 @@ func (t *transfer) takeOrTry(ctx context.Context, wishes []allocation.PortWish) 
 	if !errors.Is(err, allocation.ErrNotReady) {
 		return got, err
 	}
-	// Nobody has made the record on this store yet.
+	// The record does not exist on this store yet.
 	list, err := t.access.List(ctx, schema.GroupResource{Resource: "services"}, "")
 	if err != nil {
 		return nil, err
@@ -181,7 +180,7 @@ func (t *transfer) takeOrTry(ctx context.Context, wishes []allocation.PortWish) 
 	return t.NodePorts.Take(ctx, wishes)
 }
 
-// portError says which wish could not be fulfilled as the API server does.
+// portError returns upstream's error for a wish that could not be fulfilled.
 func (t *transfer) portError(plan *portPlan, err error) error {
 	var failed *allocation.PortError
 	if !errors.As(err, &failed) {
@@ -199,7 +198,7 @@ func (t *transfer) portError(plan *portPlan, err error) error {
 	return invalidService(t.svc, field.Invalid(field.NewPath("spec", "ports").Index(place).Child("nodePort"), failed.Port, err.Error()))
 }
 
-// nodePortList are the node ports that a service has, as often as they are there.
+// nodePortList returns a service's node ports, duplicates included.
 func nodePortList(svc *corev1.Service) []int {
 	if !hasNodePorts(svc) {
 		return nil

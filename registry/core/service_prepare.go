@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A service has fields that depend on each other and that clients set partly. What follows
-// infers what they mean, in the order of the API server: values once given stay, the cluster
-// IP and its list agree, the families follow the IPs, and what the type no longer has goes.
+// Fields of a service depend on each other, and clients set only some of them. The functions below infer the
+// others, in upstream's order: existing values stay, the cluster IP and its list agree, the families follow the
+// IPs, and fields that the type no longer has are dropped.
 
-// complete completes a new service.
+// complete fills in the fields of a new service.
 func (f families) complete(svc *corev1.Service) {
 	if svc.Spec.ClusterIP != "" && len(svc.Spec.ClusterIPs) == 0 {
 		svc.Spec.ClusterIPs = []string{svc.Spec.ClusterIP}
@@ -29,8 +29,8 @@ func (f families) prepareUpdate(_ context.Context, svc, shared *corev1.Service) 
 	dropOfType(svc, old)
 }
 
-// keepGiven restores what was handed out to a service and is missing in its update, so that
-// clients may send the same manifest twice.
+// keepGiven restores allocations that are missing in an update, so that clients may send the same manifest
+// twice.
 func keepGiven(svc, old *corev1.Service) {
 	if hasClusterIP(old) && hasClusterIP(svc) {
 		if svc.Spec.ClusterIP == "" {
@@ -68,8 +68,7 @@ func nodePorts(svc *corev1.Service) map[int32]bool {
 	return ports
 }
 
-// alignClusterIPs lets clients that know only clusterIP, or leave clusterIPs as it was, set or
-// clear both.
+// alignClusterIPs lets clients that know only clusterIP, or that leave clusterIPs unchanged, set or clear both.
 func alignClusterIPs(svc, old *corev1.Service) {
 	s, o := &svc.Spec, &old.Spec
 	if s.ClusterIP == o.ClusterIP {
@@ -79,7 +78,7 @@ func alignClusterIPs(svc, old *corev1.Service) {
 		return
 	}
 	if !slices.Equal(s.ClusterIPs, o.ClusterIPs) {
-		return // validation wants them to agree
+		return // validation requires them to agree
 	}
 	s.ClusterIPs = nil
 	if s.ClusterIP != "" {
@@ -87,8 +86,7 @@ func alignClusterIPs(svc, old *corev1.Service) {
 	}
 }
 
-// fill sets the IP families of a service and their policy. It gives up where the service will be
-// refused.
+// fill sets the IP families of a service and their policy. It does nothing if the service will be refused.
 func (f families) fill(svc, old *corev1.Service) {
 	if !hasClusterIP(svc) || keepsPreference(svc, old) {
 		return
@@ -135,14 +133,14 @@ func (f families) fill(svc, old *corev1.Service) {
 	}
 }
 
-// restore completes a service that was stored before there were lists of IPs and families.
+// restore completes a service from before the lists of IPs and families.
 func (f families) restore(svc *corev1.Service) {
 	s := &svc.Spec
 	if s.ClusterIP != "" && len(s.ClusterIPs) == 0 {
 		s.ClusterIPs = []string{s.ClusterIP}
 	}
 	if !hasClusterIP(svc) {
-		s.InternalTrafficPolicy = nil // servers once set it though the type has no use for it
+		s.InternalTrafficPolicy = nil // servers once set it though the type does not use it
 		return
 	}
 	switch {
@@ -172,14 +170,14 @@ func otherFamily(family corev1.IPFamily) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// endpointsByHand tells whether a service has no selector and no IP: its endpoints may be of
+// endpointsByHand reports whether a service has no selector and no IP: its manually managed endpoints may be of
 // any family, whatever the cluster has.
 func endpointsByHand(svc *corev1.Service) bool {
 	return svc.Spec.ClusterIP == corev1.ClusterIPNone && len(svc.Spec.Selector) == 0
 }
 
-// keepsPreference tells whether an update leaves a service alone that prefers two families: it
-// keeps those that it has even when the cluster's have changed.
+// keepsPreference reports whether an update leaves a service unchanged that prefers two families: it keeps its
+// families even when the cluster's have changed.
 func keepsPreference(svc, old *corev1.Service) bool {
 	return old != nil && svc.Spec.Type == old.Spec.Type && proxied(svc) &&
 		familyPolicy(svc) == corev1.IPFamilyPolicyPreferDualStack &&
@@ -198,8 +196,8 @@ func sameClusterIPs(svc, old *corev1.Service) bool {
 	return svc.Spec.ClusterIP == old.Spec.ClusterIP && slices.Equal(svc.Spec.ClusterIPs, old.Spec.ClusterIPs)
 }
 
-// dropOfType drops what a service had by its old type, does not have by its new one, and the
-// client left as it was. What a client did change, validation refuses.
+// dropOfType drops values of the old type that the new type does not have and the client left unchanged.
+// Validation refuses those that the client changed.
 func dropOfType(svc, old *corev1.Service) {
 	s, o := &svc.Spec, &old.Spec
 	if hasClusterIP(old) && !hasClusterIP(svc) {

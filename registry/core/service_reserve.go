@@ -17,14 +17,14 @@ import (
 	"github.com/keelson-dev/keelson/registry/allocation"
 )
 
-// Services say what services are given; the zero value gives them nothing and takes them for
-// those of a cluster with IPv4 services.
+// Services configures the addresses and ports of services; the zero value allocates none, and treats the
+// cluster as having IPv4 services.
 type Services struct {
-	// Networks are those of cluster IPs, one or one of each family, the one of the default family
-	// first. They say which families there are; addresses come from the ServiceCIDRs, which must
-	// be served then. Without networks, services get no cluster IPs.
+	// Networks are those of cluster IPs, one or one of each family, the default family's first. They only
+	// define the families; addresses come from the ServiceCIDRs, which must be served then. Without networks,
+	// services get no cluster IPs.
 	Networks []netip.Prefix
-	// NodePorts gives out node ports. Without it, services get none.
+	// NodePorts allocates node ports. Without it, services get none.
 	NodePorts *allocation.Ports
 }
 
@@ -43,11 +43,11 @@ func (s Services) families() families {
 	return f
 }
 
-// undoTime bounds how long what was taken is given back after the client is gone.
+// undoTime bounds the release of allocations after the client is gone.
 const undoTime = 10 * time.Second
 
-// allocator gives services cluster IPs and node ports when they are written, in the order and
-// with the errors of the API server.
+// allocator allocates cluster IPs and node ports to services when they are written, in upstream's order and
+// with upstream's errors.
 type allocator struct{ Services }
 
 // reserve is the Rules.Reserve of services.
@@ -56,7 +56,7 @@ func (a *allocator) reserve(ctx context.Context, r registry.Reservation[*corev1.
 	if r.Object == nil {
 		return t.removal(ctx)
 	}
-	// What the cluster does not have is refused before all else, and alone.
+	// Families that the cluster does not have are refused first, and alone.
 	if errs := a.families().refuse(r.Object, r.Old); len(errs) > 0 {
 		return nil, invalidService(r.Object, errs...)
 	}
@@ -76,7 +76,7 @@ func (a *allocator) reserve(ctx context.Context, r registry.Reservation[*corev1.
 	return t.settle, nil
 }
 
-// refuse is what of a service's addresses and families can be judged before any are given out.
+// refuse validates addresses and families as far as possible before allocation.
 func (f families) refuse(svc, old *corev1.Service) field.ErrorList {
 	if !hasClusterIP(svc) || keepsPreference(svc, old) {
 		return nil
@@ -87,7 +87,7 @@ func (f families) refuse(svc, old *corev1.Service) field.ErrorList {
 	return f.errors(svc, old)
 }
 
-// transfer is what changes hands in one write of a service.
+// transfer is the allocations and releases of one write of a service.
 type transfer struct {
 	*allocator
 	access   registry.Access
@@ -111,7 +111,7 @@ func (t *transfer) owner() allocation.Owner {
 	return allocation.Owner{Namespace: of.Namespace, Name: of.Name}
 }
 
-// settle gives back what is nobody's now. What it cannot give back, Repair does.
+// settle releases what nobody owns now. Repair releases the rest if it fails.
 func (t *transfer) settle(ctx context.Context, o registry.Outcome) {
 	back, ports := t.took, t.tookPorts
 	switch o {
@@ -128,8 +128,8 @@ func (t *transfer) settle(ctx context.Context, o registry.Outcome) {
 	}
 }
 
-// removal gives back everything, and deletes the endpoints at once, so that a new service of the
-// name does not begin with those of the old one.
+// removal releases everything, and deletes the endpoints at once, so that a new service of the same name does
+// not begin with the old one's.
 func (t *transfer) removal(ctx context.Context) (registry.Settle, error) {
 	if err := t.leaveAddresses(ctx, t.old.Spec.ClusterIPs); err != nil {
 		return nil, err
@@ -143,13 +143,13 @@ func (t *transfer) removal(ctx context.Context) (registry.Settle, error) {
 	return func(ctx context.Context, o registry.Outcome) {
 		if o == registry.Written {
 			key := registry.ObjectKey{Resource: schema.GroupResource{Resource: "endpoints"}, Namespace: t.old.Namespace, Name: t.old.Name}
-			_ = t.access.Delete(ctx, key, metav1.DeleteOptions{}) // most often there are none any more
+			_ = t.access.Delete(ctx, key, metav1.DeleteOptions{}) // usually there are none any more
 		}
 		t.settle(ctx, o)
 	}, nil
 }
 
-// seed makes choices that follow from the service's UID: as random, or as repeatable, as that is.
+// seed derives choices from the service's UID: they are as random, or as repeatable, as the UID.
 func (t *transfer) seed(what string) uint64 {
 	sum := sha256.Sum256([]byte(string(t.svc.UID) + "/" + what))
 	return binary.LittleEndian.Uint64(sum[:8])

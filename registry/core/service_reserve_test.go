@@ -23,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// server is a registry whose services get addresses and ports.
+// server is a registry with services that get addresses and ports.
 type server struct {
 	t        testing.TB
 	registry *registry.Registry
@@ -95,7 +95,7 @@ func (s *server) create(svc *corev1.Service, dry bool) (*corev1.Service, error) 
 	return item.Object.(*corev1.Service), nil
 }
 
-// update replaces the service by what change makes of a copy.
+// update applies change to a copy of the service and stores it.
 func (s *server) update(name string, change func(*corev1.Service), dry bool) (*corev1.Service, error) {
 	item, _, err := s.services.Update(s.t.Context(), "ns", name, func(_ context.Context, current registry.Object) (registry.Object, error) {
 		svc := current.DeepCopyObject().(*corev1.Service)
@@ -116,7 +116,7 @@ func (s *server) remove(name string) {
 	}
 }
 
-// taken lists which addresses and ports are taken, addresses with whom they are for.
+// taken lists the allocated addresses and ports, addresses with their owners.
 func (s *server) taken() []string {
 	s.t.Helper()
 	list, err := s.registry.Access().List(s.t.Context(), schema.GroupResource{Group: "networking.k8s.io", Resource: "ipaddresses"}, "")
@@ -139,7 +139,7 @@ func (s *server) taken() []string {
 	return taken
 }
 
-// used is what taken must be for what the services have.
+// used returns what taken should return, given the services.
 func (s *server) used() []string {
 	s.t.Helper()
 	l, err := s.services.List(s.t.Context(), registry.ListOptions{})
@@ -166,7 +166,7 @@ func (s *server) consistent() {
 	}
 }
 
-// withType makes a service of a type with ports; what else it has is up to more.
+// withType returns a service of a type with ports, modified by more.
 func withType(name string, kind corev1.ServiceType, more ...func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
@@ -196,7 +196,7 @@ func local(svc *corev1.Service) {
 	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// shape is what a service got: kinds of addresses and how many node ports.
+// shape summarizes what a service got: families of addresses and the number of node ports.
 func shape(svc *corev1.Service) string {
 	var parts []string
 	for i, ip := range svc.Spec.ClusterIPs {
@@ -264,7 +264,7 @@ func TestServiceCreateAllocates(t *testing.T) {
 		name     string
 		networks []string
 		svc      *corev1.Service
-		want     string // what it got, or how it was refused
+		want     string // what it got, or the error
 	}{
 		{"default", []string{v4}, withType("a", cluster), "v4 [IPv4]"},
 		{"default of IPv6", []string{v6}, withType("a", cluster), "v6 [IPv6]"},

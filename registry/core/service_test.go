@@ -19,7 +19,7 @@ func service() *corev1.Service {
 	}}
 }
 
-// balanced is a service with everything that its type has.
+// balanced returns a service with everything that its type has.
 func balanced() *corev1.Service {
 	svc := service()
 	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
@@ -115,7 +115,7 @@ func TestServiceSpec(t *testing.T) {
 		{Name: "another name", To: func(s *corev1.Service) {
 			s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "foo.bar."}
 		}},
-		{Name: "another name that is none", To: func(s *corev1.Service) {
+		{Name: "an invalid other name", To: func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeExternalName, "10.0.0.1"
 		}, Refused: []string{
 			`spec.clusterIPs: Forbidden: may not be set for ExternalName services`, `spec.externalName: Required value`}},
@@ -199,13 +199,13 @@ func TestServiceUpdate(t *testing.T) {
 			`spec.healthCheckNodePort: Forbidden: field is immutable`}},
 		{Name: "type with new node port", To: func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 30009 }, Refused: []string{
 			"spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"}},
-		{Name: "manifest without what was given", To: func(s *corev1.Service) { s.Spec = *balanced().Spec.DeepCopy(); s.Spec.Ports[0].NodePort = 0 }},
+		{Name: "manifest without allocations", To: func(s *corev1.Service) { s.Spec = *balanced().Spec.DeepCopy(); s.Spec.Ports[0].NodePort = 0 }},
 	})
 	next := stored.DeepCopy()
 	next.Spec.Ports[0].NodePort, next.Spec.HealthCheckNodePort, next.Spec.ClusterIP, next.Spec.ClusterIPs = 0, 0, "", nil
 	registrytest.Replace(k, "", next, stored)
 	if s := next.Spec; s.Ports[0].NodePort != 30000 || s.HealthCheckNodePort != 30001 || s.ClusterIP != "10.0.0.1" || !slices.Equal(s.ClusterIPs, []string{"10.0.0.1"}) {
-		t.Errorf("what was given is gone: %+v", s)
+		t.Errorf("allocations are gone: %+v", s)
 	}
 	next = stored.DeepCopy()
 	next.Spec.Type = corev1.ServiceTypeClusterIP

@@ -26,8 +26,8 @@ import (
 
 var upstreamServices = flag.String("services", "testdata/services.json", "file of the sequences that upstream's code answered")
 
-// sequence is what upstream's code did with random requests; the module conformance/services
-// records it. Addresses and ports that were chosen are called by tokens.
+// sequence is the answers of upstream's code to random requests, recorded by the module conformance/services.
+// Tokens stand for chosen addresses and ports.
 type sequence struct {
 	Networks []string
 	Ports    string
@@ -40,11 +40,11 @@ type sequence struct {
 	}
 }
 
-// chosen are addresses and ports of the upper bands in a text.
+// chosen matches addresses and ports of the upper bands in a text.
 var chosen = regexp.MustCompile(`\b(30(0(1[6-9]|[2-9]\d)|1\d\d)|10\.96\.0\.(1[7-9]|[2-9]\d|\d\d\d)|fd00::[1-9a-f][0-9a-f])\b`)
 
-// TestServicesAsUpstream plays recorded sequences of requests: every answer is upstream's, and as
-// much is taken after every step.
+// TestServicesAsUpstream replays recorded sequences of requests: every answer is upstream's, and the same
+// number is allocated after every step.
 func TestServicesAsUpstream(t *testing.T) {
 	file, err := os.Open(*upstreamServices)
 	if err != nil {
@@ -110,7 +110,7 @@ func (q *sequence) play(t *testing.T) {
 			}
 		}
 		if got := s.count(q.Networks); !reflect.DeepEqual(got, step.Taken) {
-			t.Errorf("taken are %v, upstream %v: %v", got, step.Taken, s.taken())
+			t.Errorf("taken: %v, upstream %v: %v", got, step.Taken, s.taken())
 		}
 		if t.Failed() {
 			t.Fatalf("at step %d: %s %s, dry run %v, %s", i, step.Do, step.Name, step.DryRun, step.Spec)
@@ -126,7 +126,7 @@ func (s *server) send(do, name string, spec corev1.ServiceSpec, dry bool) (*core
 	return s.update(name, func(svc *corev1.Service) { svc.Spec = spec }, dry)
 }
 
-// count is how many addresses of each network, and how many ports, are taken.
+// count returns how many addresses of each network, and how many ports, are allocated.
 func (s *server) count(networks []string) []int {
 	s.t.Helper()
 	list, err := s.registry.Access().List(s.t.Context(), schema.GroupResource{Group: networkingv1.GroupName, Resource: "ipaddresses"}, "")
@@ -164,7 +164,7 @@ func compareSpec(t *testing.T, got *corev1.ServiceSpec, want json.RawMessage) {
 	}
 }
 
-// upstreamError is an error as upstream's registry words it.
+// upstreamError returns an error in the words of upstream's registry.
 func upstreamError(name string, err error) string {
 	var e *registry.Error
 	switch {
@@ -180,7 +180,7 @@ func upstreamError(name string, err error) string {
 	return err.Error()
 }
 
-// called knows the tokens of what was chosen for a service.
+// called knows the tokens of the values chosen for a service.
 type called struct {
 	tokens map[string]string // value → token
 	next   int
@@ -194,7 +194,7 @@ func (c *called) token(value string, name func(int) string) string {
 	return c.tokens[value]
 }
 
-// mask replaces addresses and ports of the upper bands by tokens.
+// mask replaces addresses and ports of the upper bands with tokens.
 func (c *called) mask(spec *corev1.ServiceSpec) {
 	address := func(ip string) string {
 		addr, err := netip.ParseAddr(ip)
@@ -218,7 +218,7 @@ func (c *called) mask(spec *corev1.ServiceSpec) {
 	c.each(spec, address, port)
 }
 
-// unmask replaces tokens by values; of a service that there is not, there are no tokens.
+// unmask replaces tokens with values; a missing service has no tokens.
 func (c *called) unmask(spec *corev1.ServiceSpec) {
 	if c == nil {
 		return
@@ -249,7 +249,7 @@ func (c *called) each(spec *corev1.ServiceSpec, address func(string) string, por
 	spec.HealthCheckNodePort = port(spec.HealthCheckNodePort)
 }
 
-// forget drops the tokens of values that the service does not have any more.
+// forget drops the tokens of values that the service no longer has.
 func (c *called) forget(spec *corev1.ServiceSpec) {
 	has := map[string]bool{}
 	(&called{}).each(spec.DeepCopy(), func(ip string) string { has[ip] = true; return ip }, func(p int32) int32 {
@@ -259,7 +259,7 @@ func (c *called) forget(spec *corev1.ServiceSpec) {
 	maps.DeleteFunc(c.tokens, func(value, _ string) bool { return !has[value] })
 }
 
-// replace puts tokens into a text.
+// replace inserts tokens into a text.
 func (c *called) replace(text string) string {
 	if c == nil {
 		return text

@@ -19,7 +19,7 @@ const (
 	maxAffinity      = 86400 // seconds
 )
 
-// validate judges a service; old is what it was before an update, or nil.
+// validate validates a service; old is the stored object of an update, or nil.
 func (f families) validate(svc, old *corev1.Service) field.ErrorList {
 	spec, path := &svc.Spec, field.NewPath("spec")
 	errs := validateTopologyMode(svc.Annotations)
@@ -67,7 +67,7 @@ func validateTopologyMode(annotations map[string]string) field.ErrorList {
 		fmt.Sprintf("must match annotations[%s] when both are specified", corev1.DeprecatedAnnotationTopologyAwareHints))}
 }
 
-// validateServiceType wants what a type needs and not what it cannot have.
+// validateServiceType requires the fields that a type needs, and refuses those that it cannot have.
 func validateServiceType(svc *corev1.Service, path *field.Path) field.ErrorList {
 	spec := &svc.Spec
 	var errs field.ErrorList
@@ -160,7 +160,7 @@ func validateExternalIPs(svc, old *corev1.Service, path *field.Path) field.Error
 	return errs
 }
 
-// shownPort is how the server shows a port in an error.
+// shownPort is the form of a port in errors.
 type shownPort struct {
 	Name        string
 	Protocol    corev1.Protocol
@@ -170,7 +170,7 @@ type shownPort struct {
 	NodePort    int32
 }
 
-// validatePortsTogether wants each port, and each node port, once by protocol.
+// validatePortsTogether requires each port, and each node port, to be unique by protocol.
 func validatePortsTogether(spec *corev1.ServiceSpec, path *field.Path) field.ErrorList {
 	type key struct {
 		protocol corev1.Protocol
@@ -199,8 +199,8 @@ func validatePortsTogether(spec *corev1.ServiceSpec, path *field.Path) field.Err
 	return append(append(errs, dupNode...), dup...)
 }
 
-// validateSourceRanges judges who may use a load balancer, said by the field or, without it,
-// by the annotation that it replaced.
+// validateSourceRanges validates who may use a load balancer, given by the field or, without it, by the
+// annotation that it replaced.
 func validateSourceRanges(svc, old *corev1.Service, path *field.Path) field.ErrorList {
 	ranges := svc.Spec.LoadBalancerSourceRanges
 	annotation, annotated := svc.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]
@@ -265,7 +265,7 @@ func validateTraffic(svc *corev1.Service, path *field.Path) field.ErrorList {
 	} else if spec.ExternalTrafficPolicy != "" {
 		errs = append(errs, field.Invalid(external, spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 	}
-	if spec.HealthCheckNodePort != 0 { // without one, it is still to be handed out
+	if spec.HealthCheckNodePort != 0 { // without one, it is still to be allocated
 		health := path.Child("healthCheckNodePort")
 		if hasHealthPort(svc) {
 			errs = append(errs, check.PortNumber(health, spec.HealthCheckNodePort)...)

@@ -28,7 +28,7 @@ func serviceAccounts(o Options) registry.Kind {
 	}.Kind()
 }
 
-// keepSecretNames drops all of the references to secrets but the names.
+// keepSecretNames drops everything from the references to secrets except the names.
 func keepSecretNames(account *corev1.ServiceAccount) {
 	for i, secret := range account.Secrets {
 		account.Secrets[i] = corev1.ObjectReference{Name: secret.Name}

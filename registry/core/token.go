@@ -20,8 +20,8 @@ import (
 
 const (
 	defaultTokenSeconds = 60 * 60
-	// extendableSeconds is what the service account admission plugin asks for in a pod's volume:
-	// the odd number tells it from what somebody chose.
+	// extendableSeconds is the lifetime that the service account admission plugin requests for a pod's volume:
+	// the odd number distinguishes it from one that a user chose.
 	extendableSeconds = 60*60 + 7
 	extendedSeconds   = 365 * 24 * 60 * 60
 )
@@ -30,8 +30,7 @@ func tokenRequestGVK() schema.GroupVersionKind {
 	return authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 }
 
-// tokenActions are the subresource by which a service account gets a token, if there is somebody
-// who signs.
+// tokenActions returns the subresource that issues tokens for a service account, if there is an issuer.
 func tokenActions(t Tokens) map[string]registry.Action {
 	if t.Issuer == nil {
 		return nil
@@ -44,7 +43,7 @@ func tokenActions(t Tokens) map[string]registry.Action {
 				request.Spec.ExpirationSeconds = new(int64(defaultTokenSeconds))
 			}
 		},
-		// Nothing is stored, so a dry run is like any other, as upstream has it.
+		// Nothing is stored, so a dry run is like any other request, as upstream.
 		Run: func(ctx context.Context, a registry.Access, at registry.ObjectKey, body runtime.Object, _ bool) (runtime.Object, error) {
 			run := requesting{Tokens: t, Access: a, at: at, request: body.(*authenticationv1.TokenRequest), now: time.Now()}
 			return run.answer(ctx)
@@ -52,7 +51,7 @@ func tokenActions(t Tokens) map[string]registry.Action {
 	}}
 }
 
-// requesting is one request for a token on its way.
+// requesting is one request for a token in progress.
 type requesting struct {
 	Tokens
 	registry.Access
@@ -88,7 +87,7 @@ func (r *requesting) answer(ctx context.Context) (runtime.Object, error) {
 	return r.request, nil
 }
 
-// complete finds the account and fills in what the request leaves out.
+// complete finds the account and fills in omitted fields.
 func (r *requesting) complete(ctx context.Context) error {
 	q := r.request
 	meta := field.NewPath("metadata")
@@ -121,7 +120,7 @@ func (r *requesting) complete(ctx context.Context) error {
 	return nil
 }
 
-// bind finds the object that the token is to end with.
+// bind finds the object to which the token is bound.
 func (r *requesting) bind(ctx context.Context, ref *authenticationv1.BoundObjectReference) error {
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	at := registry.ObjectKey{Namespace: r.at.Namespace, Name: ref.Name}
@@ -161,7 +160,7 @@ func (r *requesting) bind(ctx context.Context, ref *authenticationv1.BoundObject
 	return nil
 }
 
-// nodeOf is the node that a pod is on, without a UID when the node is not there.
+// nodeOf returns a pod's node, without a UID if the node does not exist.
 func (r *requesting) nodeOf(ctx context.Context, pod *corev1.Pod) *authn.Ref {
 	name := pod.Spec.NodeName
 	if name == "" {
@@ -174,7 +173,7 @@ func (r *requesting) nodeOf(ctx context.Context, pod *corev1.Pod) *authn.Ref {
 	return new(refTo(node))
 }
 
-// expire sets when the token ends, and returns after how many seconds its holder is told.
+// expire sets when the token expires, and returns after how many seconds its holder should be warned.
 func (r *requesting) expire(ctx context.Context) int64 {
 	asked := *r.request.Spec.ExpirationSeconds
 	if most := int64(r.MaxExpiration / time.Second); most > 0 && asked > most {
@@ -191,7 +190,7 @@ func (r *requesting) expire(ctx context.Context) int64 {
 	return asked
 }
 
-// forServer tells whether the token is for nobody but the server.
+// forServer reports whether the token is for the server only.
 func (r *requesting) forServer() bool {
 	for _, audience := range r.request.Spec.Audiences {
 		if !slices.Contains(r.Audiences, audience) {

@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
 
-// signer signs nothing, and remembers what it was to sign.
+// signer signs nothing, and records what it was asked to sign.
 type signer struct {
 	claims authn.Claims
 	err    error
@@ -60,7 +60,7 @@ func newTokenWorld(t *testing.T) *tokenWorld {
 	return w
 }
 
-// ask requests a token for an account as a client does.
+// ask requests a token for an account as a client would.
 func (w *tokenWorld) ask(t *testing.T, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	t.Helper()
 	w.warned, w.noted, w.signer.claims = nil, nil, authn.Claims{}
@@ -75,7 +75,7 @@ func (w *tokenWorld) ask(t *testing.T, account string, request *authenticationv1
 	return answer.(*authenticationv1.TokenRequest), nil
 }
 
-// requestFor is a request for a token, bound to an object unless kind is empty.
+// requestFor returns a request for a token, bound to an object unless kind is empty.
 func requestFor(apiVersion, kind, name, uid string) *authenticationv1.TokenRequest {
 	r := &authenticationv1.TokenRequest{}
 	if kind != "" {
@@ -143,7 +143,7 @@ func TestTokenRequestBound(t *testing.T) {
 	}
 }
 
-// A pod's token for the server lives on after its time, unless it is told not to.
+// A pod's token for the server remains valid after its time, unless Strict is set.
 func TestTokenRequestExpiration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTokenWorld(t)
@@ -153,8 +153,8 @@ func TestTokenRequestExpiration(t *testing.T) {
 			asked     int64
 			audiences []string
 			change    func(*core.Tokens)
-			told      time.Duration // what the answer says
-			life      time.Duration // what the token says, if that is another
+			told      time.Duration // in the response
+			life      time.Duration // in the token, if different
 			warned    string
 		}{
 			"as asked":              {asked: 600, told: 10 * time.Minute},

@@ -32,8 +32,8 @@ func validateTokenRequest(r *authenticationv1.TokenRequest) field.ErrorList {
 	return append(errs, validateAttestations(r.Spec.Attestations, attestations)...)
 }
 
-// boundToWebhook tells of a token for an admission webhook, which upstream has as an alpha
-// feature that is off (KEP-6060): such a request is validated, and then refused.
+// boundToWebhook reports whether a token is for an admission webhook, an alpha feature of upstream that is off
+// (KEP-6060): such a request is validated, and then refused.
 func boundToWebhook(ref *authenticationv1.BoundObjectReference) bool {
 	return ref != nil && ref.APIVersion == admissionv1.SchemeGroupVersion.String() &&
 		(ref.Kind == "ValidatingWebhookConfiguration" || ref.Kind == "MutatingWebhookConfiguration")

@@ -44,7 +44,7 @@ func sliceColumns() registry.Columns[*discoveryv1.EndpointSlice] {
 	}
 }
 
-// first shows the first three of a list, and how many more there are.
+// first formats the first three elements of a list, and the number of the others.
 type first struct {
 	shown []string
 	more  int
@@ -58,7 +58,7 @@ func (f *first) add(s string) {
 	}
 }
 
-// String is the cell.
+// String returns the cell.
 func (f *first) String() string {
 	list := strings.Join(f.shown, ",")
 	switch {

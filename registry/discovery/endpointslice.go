@@ -46,7 +46,7 @@ func defaultPorts(slice *discoveryv1.EndpointSlice) {
 	}
 }
 
-// prepareUpdate raises the generation with every change but that of annotations.
+// prepareUpdate raises the generation with every change except to annotations.
 func prepareUpdate(_ context.Context, slice, old *discoveryv1.EndpointSlice) {
 	if slice.AddressType != old.AddressType ||
 		!equality.Semantic.DeepEqual(slice.Endpoints, old.Endpoints) ||
@@ -57,8 +57,8 @@ func prepareUpdate(_ context.Context, slice, old *discoveryv1.EndpointSlice) {
 	dropTopology(slice, old)
 }
 
-// dropTopology drops deprecatedTopology, which this API version does not write. A node name
-// that was only there moves to its field.
+// dropTopology drops deprecatedTopology, which this API version does not write. A node name that was only there
+// moves to its field.
 func dropTopology(slice, old *discoveryv1.EndpointSlice) {
 	before := map[string]bool{}
 	if old != nil {

@@ -123,7 +123,7 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("created as %+v", obj)
 	}
 	if e := obj.Endpoints[1]; e.DeprecatedTopology != nil || e.NodeName != nil {
-		t.Errorf("topology was taken: %+v", e)
+		t.Errorf("topology was kept: %+v", e)
 	}
 	for name, change := range map[string]func(*slice){
 		"":           func(*slice) {},
@@ -139,7 +139,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("%q: generation %d", name, next.Generation)
 		}
 	}
-	// A node that was known by the old field only moves to the new one.
+	// A node name that was only in the old field moves to the new one.
 	old := obj.DeepCopy()
 	old.Endpoints[1].DeprecatedTopology = map[string]string{corev1.LabelHostname: "there"}
 	next := old.DeepCopy()

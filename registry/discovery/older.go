@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// olderSlices is the version that servers stored until 1.21.
+// olderSlices returns the version that servers stored until 1.21.
 func olderSlices() []registry.Older {
 	return []registry.Older{{
 		GroupVersion: v1beta1.SchemeGroupVersion,
@@ -37,7 +37,7 @@ func sliceFromV1beta1(old *v1beta1.EndpointSlice) *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// moveTopology takes zone and node out of what were labels once.
+// moveTopology moves zone and node from the former labels to their fields.
 func moveTopology(e *discoveryv1.Endpoint, topology map[string]string) {
 	topology = maps.Clone(topology)
 	if zone, ok := topology[corev1.LabelTopologyZone]; ok {

@@ -25,7 +25,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestLimits: as much as is allowed is accepted, one more is not.
+// TestLimits: the maximum is accepted, one more is not.
 func TestLimits(t *testing.T) {
 	k := registrytest.Find(t, discovery.Kinds(), "endpointslices")
 	ports := func(n int) func(*slice) {
@@ -80,13 +80,13 @@ func TestHintsAndPorts(t *testing.T) {
 		{Name: "no hints", To: hints(nil)},
 		{Name: "node twice", To: hints(&discoveryv1.EndpointHints{ForNodes: []discoveryv1.ForNode{{Name: "a"}, {Name: "b"}, {Name: "a"}}}), Refused: []string{
 			`endpoints[0].hints.forNodes[2].name: Duplicate value: "a"`}},
-		{Name: "a node called as a zone", To: hints(&discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "a"}}, ForNodes: []discoveryv1.ForNode{{Name: "a"}}})},
+		{Name: "a node with a zone's name", To: hints(&discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "a"}}, ForNodes: []discoveryv1.ForNode{{Name: "a"}}})},
 		{Name: "no zone", To: hints(&discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "-"}}, ForNodes: []discoveryv1.ForNode{{Name: "-"}}}), Refused: []string{
 			`endpoints[0].hints.forZones[0].name: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`,
 			`endpoints[0].hints.forNodes[0].name: Invalid value: "-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`}},
 		{Name: "hints, host and node", To: func(s *slice) { s.Endpoints[1].Hostname, s.Endpoints[1].NodeName = new("a"), new("a.b") }},
 		{Name: "application's protocol", To: func(s *slice) { s.Ports[0].AppProtocol = new("kubernetes.io/h2c") }},
-		{Name: "no protocol of an application", To: func(s *slice) { s.Ports[0].AppProtocol = new("/h2c") }, Refused: []string{
+		{Name: "invalid application protocol", To: func(s *slice) { s.Ports[0].AppProtocol = new("/h2c") }, Refused: []string{
 			`ports[0].appProtocol: Invalid value: "/h2c": prefix part must be non-empty`}},
 		{Name: "two ports without a name", To: func(s *slice) { s.Ports = []discoveryv1.EndpointPort{{}, {}} }, Refused: []string{
 			`ports[1].name: Duplicate value: ""`}},
@@ -106,7 +106,7 @@ func TestHintsAndPorts(t *testing.T) {
 	}
 	registrytest.Create(t, k, six, changes)
 	registrytest.Update(t, k, "", six, changes)
-	// The version's field that only objects of the past have. What a user writes is dropped before it is judged.
+	// Only old objects have this field of the version. One that a user writes is dropped before validation.
 	labels := map[string]string{corev1.LabelTopologyZone: "z"}
 	for i := range 16 {
 		labels[fmt.Sprintf("l%d", i)] = "x"
@@ -141,7 +141,7 @@ func without(m map[string]string, key string) map[string]string {
 	return m
 }
 
-// TestTypeInUpdates: the type of an address never changes, and of a missing one is told when one was there.
+// TestTypeInUpdates: the address type is immutable; removing it reports both errors.
 func TestTypeInUpdates(t *testing.T) {
 	k := registrytest.Find(t, discovery.Kinds(), "endpointslices")
 	typed := func(name discoveryv1.AddressType) *slice {
@@ -168,7 +168,7 @@ func TestTypeInUpdates(t *testing.T) {
 	}
 }
 
-// TestMissingProtocol: a port is defaulted before it is judged; what skips that is told.
+// TestMissingProtocol: a port gets its default before validation; one without it is refused.
 func TestMissingProtocol(t *testing.T) {
 	k := registrytest.Find(t, discovery.Kinds(), "endpointslices")
 	s := good()
@@ -183,7 +183,8 @@ func TestMissingProtocol(t *testing.T) {
 	}
 }
 
-// TestTopologyBecomesNode: of the old field only a node that was stored and may be one is taken over, and never over a node.
+// TestTopologyBecomesNode: of the old field, only a stored, valid node name is taken over, and never over
+// another.
 func TestTopologyBecomesNode(t *testing.T) {
 	k := registrytest.Find(t, discovery.Kinds(), "endpointslices")
 	host := func(name string) map[string]string { return map[string]string{corev1.LabelHostname: name, "x": "y"} }
@@ -192,14 +193,14 @@ func TestTopologyBecomesNode(t *testing.T) {
 		node            *string
 		want            string
 	}{
-		"stored":            {host("a"), host("a"), nil, "a"},
-		"new":               {host("a"), host("b"), nil, ""},
-		"no name":           {host("A_b"), host("A_b"), nil, ""},
-		"no whole name":     {host("a-"), host("a-"), nil, ""},
-		"empty":             {host(""), host(""), nil, ""},
-		"beside a node":     {host("a"), host("a"), new("n"), "n"},
-		"nothing is stored": {nil, host("a"), nil, ""},
-		"nothing written":   {host("a"), nil, nil, ""},
+		"stored":          {host("a"), host("a"), nil, "a"},
+		"new":             {host("a"), host("b"), nil, ""},
+		"no name":         {host("A_b"), host("A_b"), nil, ""},
+		"no whole name":   {host("a-"), host("a-"), nil, ""},
+		"empty":           {host(""), host(""), nil, ""},
+		"beside a node":   {host("a"), host("a"), new("n"), "n"},
+		"nothing stored":  {nil, host("a"), nil, ""},
+		"nothing written": {host("a"), nil, nil, ""},
 	} {
 		old := good()
 		old.Endpoints[1].DeprecatedTopology = tt.stored
@@ -214,7 +215,7 @@ func TestTopologyBecomesNode(t *testing.T) {
 			t.Errorf("%s: node %q, topology %v", name, got, next.Endpoints[1].DeprecatedTopology)
 		}
 	}
-	// What nobody touches keeps what is stored.
+	// An untouched endpoint keeps its stored fields.
 	old := good()
 	old.Endpoints[1].DeprecatedTopology = host("a")
 	next := old.DeepCopy()
@@ -261,7 +262,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestFromV1beta1: the zone and the node of the topology have fields of their own in v1; the rest stays as it was.
+// TestFromV1beta1: zone and node in the topology become fields in v1; the rest stays unchanged.
 func TestFromV1beta1(t *testing.T) {
 	older := registrytest.Find(t, discovery.Kinds(), "endpointslices").Older[0]
 	if older.GroupVersion != v1beta1.SchemeGroupVersion {

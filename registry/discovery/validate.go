@@ -22,8 +22,8 @@ const (
 	maxHints     = 8
 )
 
-// The rules of a field that the server states in its API's own declarations come last, whatever
-// their place in the object; hence an endpoint's addresses and the address type at the end.
+// Rules that upstream states as declarations on the API types come last, whatever their place in the object;
+// hence an endpoint's addresses and the address type are at the end.
 
 func validateCreate(slice *discoveryv1.EndpointSlice) field.ErrorList {
 	errs := validatePorts(slice.Ports, field.NewPath("ports"))
@@ -44,7 +44,7 @@ func validateUpdate(slice, old *discoveryv1.EndpointSlice) field.ErrorList {
 		last = append(last, field.Invalid(field.NewPath("addressType"), nil, "field is immutable"))
 	}
 	errs = append(errs, validatePorts(slice.Ports, field.NewPath("ports"))...)
-	// Endpoints that were once accepted stay so.
+	// Endpoints that were once accepted stay valid.
 	if !equality.Semantic.DeepEqual(old.Endpoints, slice.Endpoints) {
 		errs = append(errs, validateEndpoints(slice, field.NewPath("endpoints"))...)
 		last = append(last, countAddresses(slice.Endpoints, field.NewPath("endpoints"))...)
@@ -113,7 +113,7 @@ func validateEndpoints(slice *discoveryv1.EndpointSlice, path *field.Path) field
 	return errs
 }
 
-// validateAddress judges one address by its type; of an unknown type, all are fine.
+// validateAddress validates an address by its type; any address is valid for an unknown type.
 func validateAddress(t discoveryv1.AddressType, address string, path *field.Path, index int) field.ErrorList {
 	var errs field.ErrorList
 	switch t {
@@ -182,7 +182,7 @@ func validateHints(hints *discoveryv1.EndpointHints, path *field.Path) field.Err
 	return errs
 }
 
-// countAddresses wants 1 to 100 addresses in every endpoint.
+// countAddresses requires 1 to 100 addresses in every endpoint.
 func countAddresses(endpoints []discoveryv1.Endpoint, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range endpoints {

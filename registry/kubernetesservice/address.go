@@ -5,9 +5,9 @@ import (
 	"net/netip"
 )
 
-// Advertised picks the address to advertise by a server that listens on listen, for services of
-// a network: listen itself where others can reach it, else the first address of this host that
-// they can, of the network's family. It fails, with false, on a host that has none.
+// Advertised returns the address that a server listening on listen should advertise for services of a network:
+// listen itself if others can reach it, otherwise this host's first reachable address of the network's family.
+// It returns false if there is none.
 func Advertised(listen netip.Addr, network netip.Prefix) (netip.Addr, bool) {
 	good := func(a netip.Addr) bool { return a.IsGlobalUnicast() && a.Is4() == network.Addr().Is4() }
 	if listen = listen.Unmap(); good(listen) {

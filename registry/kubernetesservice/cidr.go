@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/registry/networking"
 )
 
-// keepCIDR makes the ServiceCIDR if it is not there, adds a network of the second family, and
-// says that it is ready where nobody says anything. One that is of other networks stays.
+// keepCIDR creates a missing ServiceCIDR, adds a network of the second family, and sets the condition Ready if
+// nobody has set it. A ServiceCIDR of other networks stays unchanged.
 func (s *Service) keepCIDR(ctx context.Context) error {
 	cidrs, ok := s.registry.Resource(schema.GroupResource{Group: networkingv1.GroupName, Resource: "servicecidrs"})
 	if !ok {
@@ -71,7 +71,7 @@ func (s *Service) changeCIDR(ctx context.Context, cidrs *registry.Resource, view
 	return err
 }
 
-// tell reports a thing once.
+// tell reports a problem once.
 func (s *Service) tell(about registry.Object, reason, message string) {
 	if !s.told[reason] {
 		s.told[reason] = true

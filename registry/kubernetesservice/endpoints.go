@@ -14,8 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// keepEndpoints makes the endpoints those of the servers that live; ports tells to correct their
-// ports too.
+// keepEndpoints makes the endpoints those of the live servers; with ports set, it corrects their ports, too.
 func (s *Service) keepEndpoints(ctx context.Context, ports bool) error {
 	addresses, err := s.live(ctx)
 	if err != nil {
@@ -28,20 +27,20 @@ func (s *Service) keepEndpoints(ctx context.Context, ports bool) error {
 		return s.endpoints(current, addresses, ports)
 	})
 	if err != nil {
-		return fmt.Errorf("as Endpoints: %w", err)
+		return fmt.Errorf("write Endpoints: %w", err)
 	}
 	slices := schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}
 	if err := s.dropSlice(ctx, slices); err != nil {
-		return fmt.Errorf("as a slice of another family: %w", err)
+		return fmt.Errorf("delete EndpointSlice of another family: %w", err)
 	}
 	err = s.put(ctx, slices, func(current registry.Object) registry.Object { return s.slice(current, addresses, ports) })
 	if err != nil {
-		return fmt.Errorf("as a slice: %w", err)
+		return fmt.Errorf("write EndpointSlice: %w", err)
 	}
 	return nil
 }
 
-// put creates or updates the object of the service's name to what wanted makes of it.
+// put creates or updates the object with the service's name to the result of wanted.
 func (s *Service) put(ctx context.Context, gr schema.GroupResource, wanted func(current registry.Object) registry.Object) error {
 	res, ok := s.registry.Resource(gr)
 	if !ok {
@@ -69,13 +68,13 @@ func (s *Service) put(ctx context.Context, gr schema.GroupResource, wanted func(
 	}
 }
 
-// endpoints is what the Endpoints should be, for what they are; current may be nil.
+// endpoints returns the desired Endpoints, given the current ones; current may be nil.
 func (s *Service) endpoints(current registry.Object, addresses []string, ports bool) *corev1.Endpoints {
 	e := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}
 	if current != nil {
 		e = current.DeepCopyObject().(*corev1.Endpoints)
 	}
-	// They are in the slice already, which the mirror of Endpoints need not make.
+	// The EndpointSlice exists already, so the controller need not mirror the Endpoints.
 	metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelSkipMirror, "true")
 	if len(addresses) == 0 {
 		e.Subsets = nil
@@ -95,7 +94,7 @@ func (s *Service) endpoints(current registry.Object, addresses []string, ports b
 	return e
 }
 
-// slice is what the EndpointSlice should be, for what it is; current may be nil.
+// slice returns the desired EndpointSlice, given the current one; current may be nil.
 func (s *Service) slice(current registry.Object, addresses []string, ports bool) *discoveryv1.EndpointSlice {
 	e := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}, AddressType: s.addressType()}
 	if current != nil {
@@ -125,8 +124,7 @@ func (s *Service) addressType() discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv6
 }
 
-// dropSlice deletes the slice of the service's name if it is of the other family, which cannot be
-// changed.
+// dropSlice deletes the slice with the service's name if it is of the other family, which is immutable.
 func (s *Service) dropSlice(ctx context.Context, gr schema.GroupResource) error {
 	res, ok := s.registry.Resource(gr)
 	if !ok {

@@ -14,21 +14,21 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// leases is where upstream's servers keep theirs.
+// leases is the prefix under which upstream's servers keep their leases.
 const leases = "/registry/masterleases/"
 
-// errNone: there is no server's lease, so the endpoints are left as they are.
+// errNone: no server has a lease, so the endpoints stay unchanged.
 var errNone = errors.New("no API server IP addresses were listed in storage, refusing to erase all endpoints for the kubernetes Service")
 
-// peer is a server as seen from here.
+// peer is a server as seen by this one.
 type peer struct {
 	revision int64     // of its lease
-	heard    time.Time // when that was seen to change, by this server's clock
+	heard    time.Time // when this server saw the lease change, by its own clock
 }
 
 func (s *Service) leaseKey() string { return leases + s.options.Address.String() }
 
-// renew writes this server's lease. What changes in it is a number, so that others see it live.
+// renew writes this server's lease. It changes a number in it, so that others see that the server is alive.
 func (s *Service) renew(ctx context.Context) error {
 	for {
 		lease := &corev1.Endpoints{}
@@ -54,10 +54,10 @@ func (s *Service) renew(ctx context.Context) error {
 	}
 }
 
-// putLease writes the lease over that of a revision, or with 0 over none: for as long as it is good,
-// where the store sees to that.
+// putLease replaces the lease at a revision, or creates it with 0. It sets the lease's time to live if the
+// store supports that.
 func (s *Service) putLease(ctx context.Context, value []byte, revision int64) (err error) {
-	lessor, ends := s.store.(storage.Lessor)
+	lessor, ends := storage.As[storage.Lessor](s.store)
 	switch {
 	case ends && revision == 0:
 		_, err = lessor.CreateFor(ctx, s.leaseKey(), value, s.leaseTime())
@@ -71,10 +71,10 @@ func (s *Service) putLease(ctx context.Context, value []byte, revision int64) (e
 	return err
 }
 
-// leaseTime is how long a lease is good for: upstream's servers renew theirs every 10 seconds, for 15.
+// leaseTime is the time to live of a lease: upstream's servers renew theirs every 10 seconds, for 15.
 func (s *Service) leaseTime() time.Duration { return s.options.Interval * 3 / 2 }
 
-// release takes this server's lease away. It tells whether there was one.
+// release deletes this server's lease and reports whether there was one.
 func (s *Service) release(ctx context.Context) (bool, error) {
 	for {
 		stored, err := s.store.Get(ctx, s.leaseKey())
@@ -91,8 +91,8 @@ func (s *Service) release(ctx context.Context) (bool, error) {
 	}
 }
 
-// live are the addresses of the servers whose leases are renewed, in order. Leases that are not
-// any more are taken away, where the store has not done that.
+// live returns the sorted addresses of the servers with current leases. It deletes expired leases unless the
+// store does so.
 func (s *Service) live(ctx context.Context) ([]string, error) {
 	page, err := s.store.List(ctx, leases, storage.ListOptions{})
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Service) live(ctx context.Context) ([]string, error) {
 			p = peer{record.Revision, now}
 		}
 		if address != s.options.Address.String() && now.Sub(p.heard) >= s.leaseTime() {
-			s.log.Info("an API server has not been heard of for long, its endpoint goes", "address", address)
+			s.log.Info("an API server's lease has expired; removing its endpoint", "address", address)
 			_, err := s.store.Delete(ctx, record.Key, record.Revision)
 			if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 				return nil, fmt.Errorf("lease of %s: %w", address, err)
@@ -126,7 +126,7 @@ func (s *Service) live(ctx context.Context) ([]string, error) {
 	return addresses, nil
 }
 
-// serverOf is the address that a lease is for.
+// serverOf returns the address of the server whose lease a record holds.
 func serverOf(record storage.Record) (string, bool) {
 	var lease corev1.Endpoints
 	if _, err := codec.Decode(record.Value, &lease); record.Err != nil || err != nil {

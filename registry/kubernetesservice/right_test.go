@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// change writes an object as an administrator does.
+// change updates an object as an administrator would.
 func change[T registry.Object](t *testing.T, r *registry.Registry, resource string, f func(T)) {
 	t.Helper()
 	res, ok := r.Resource(core.Kinds(core.Options{})[0].GroupVersion.WithResource(resource).GroupResource())
@@ -33,11 +33,12 @@ func change[T registry.Object](t *testing.T, r *registry.Registry, resource stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctest.Wait() // until it is seen
+	synctest.Wait() // until the change is seen
 }
 
-// TestPortsArePutRightOnce: what another configuration left a server puts right when it starts; what an administrator changes later stays.
-func TestPortsArePutRightOnce(t *testing.T) {
+// TestPortsAreCorrectedOnce: a starting server corrects the ports left by another configuration; later changes
+// by an administrator stay.
+func TestPortsAreCorrectedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		r := open(t, store, networks("10.96.0.0/12")...)
@@ -74,9 +75,9 @@ func TestPortsArePutRightOnce(t *testing.T) {
 		synctest.Wait()
 		e, _ := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes")
 		if port := service().Spec.Ports[0].Port; port != 444 || e.Subsets[0].Ports[0].Port != 1 {
-			t.Errorf("port %d, endpoints %+v: what an administrator changed was undone", port, e.Subsets)
+			t.Errorf("port %d, endpoints %+v: an administrator's change was undone", port, e.Subsets)
 		}
-		// It starts anew, as a node port and with a port more there.
+		// It restarts, as a node port and with an extra port.
 		change(t, r, "services", func(svc *corev1.Service) {
 			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "more", Port: 9, TargetPort: intstr.FromInt32(9), Protocol: corev1.ProtocolTCP})
 		})
@@ -84,20 +85,20 @@ func TestPortsArePutRightOnce(t *testing.T) {
 		o.NodePort = 30443
 		start(o)
 		if svc := service(); svc.Spec.Type != corev1.ServiceTypeNodePort || len(svc.Spec.Ports) != 1 || svc.Spec.Ports[0].Port != 443 || svc.Spec.Ports[0].NodePort != 30443 {
-			t.Errorf("put right to %+v", svc.Spec)
+			t.Errorf("corrected to %+v", svc.Spec)
 		}
 		if got := endpoints(t, r); got != "192.0.2.1 https=6444/TCP" {
 			t.Errorf("endpoints %s", got)
 		}
-		// What is right already is not written again.
+		// A correct service is not written again.
 		version := service().ResourceVersion
 		if start(o); service().ResourceVersion != version {
-			t.Error("a service that was right was written")
+			t.Error("a correct service was written")
 		}
 	})
 }
 
-// TestNotServed: a registry that lacks a kind is told, and what can be done is done.
+// TestNotServed: the missing kinds of a registry are reported, and the rest is done.
 func TestNotServed(t *testing.T) {
 	store := memory.New(memory.Options{})
 	r, err := registry.New(store, core.Kinds(core.Options{}), registry.Options{})
@@ -115,7 +116,7 @@ func TestNotServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.Once(ctx)
-	if err == nil || !strings.Contains(err.Error(), "ServiceCIDR: not served") || !strings.Contains(err.Error(), "endpoints: as a slice of another family: not served") {
+	if err == nil || !strings.Contains(err.Error(), "ServiceCIDR: not served") || !strings.Contains(err.Error(), "endpoints: delete EndpointSlice of another family: not served") {
 		t.Errorf("told %v", err)
 	}
 	if e, ok := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes"); !ok || len(e.Subsets) != 1 || e.Subsets[0].Addresses[0].IP != "192.0.2.1" {
@@ -127,8 +128,8 @@ func TestNotServed(t *testing.T) {
 	}
 }
 
-// TestEndOfTheLast: a server that ends takes its endpoint away, also when it is the last, and within a while.
-func TestEndOfTheLast(t *testing.T) {
+// TestLastServerEnds: a server that ends removes its endpoint promptly, even if it is the last.
+func TestLastServerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		r := open(t, store, networks("10.96.0.0/12")...)
@@ -138,7 +139,7 @@ func TestEndOfTheLast(t *testing.T) {
 			t.Errorf("two servers: %s", got)
 		}
 		one()
-		synctest.Wait() // until it is seen
+		synctest.Wait() // until the change is seen
 		if got := endpoints(t, r); got != "192.0.2.2 https=6443/TCP" {
 			t.Errorf("one server: %s", got)
 		}
@@ -158,7 +159,7 @@ func TestAdvertisedOfFamily(t *testing.T) {
 			t.Errorf("%s: %s, %t", listen, got, ok)
 		}
 	}
-	// What others cannot reach is never advertised.
+	// An unreachable address is never advertised.
 	for _, listen := range []string{"127.0.0.1", "0.0.0.0", "2001:db8::1", "169.254.0.1"} {
 		if got, ok := kubernetesservice.Advertised(netip.MustParseAddr(listen), v4); ok != got.IsValid() || ok && (!got.IsGlobalUnicast() || !got.Is4()) {
 			t.Errorf("%s: %s, %t", listen, got, ok)

@@ -27,50 +27,50 @@ const (
 
 const (
 	portName = "https"
-	// endTime bounds how long the end of a server is worked on.
+	// endTime bounds the cleanup of a server that ends.
 	endTime = 5 * time.Second
 )
 
-// Options of a Service.
+// Options are the options of a Service.
 type Options struct {
 	// Networks are those of cluster IPs: one, or one of each family.
 	Networks []netip.Prefix
-	// Address and Port are where this server is reached, an address of the family of the first
-	// network. Without an address, only the ServiceCIDR is kept.
+	// Address and Port are where clients reach this server; the address is of the first network's family.
+	// Without an address, only the ServiceCIDR is maintained.
 	Address netip.Addr
 	Port    int
 	// ServicePort is the service's port; 0 is 443.
 	ServicePort int
-	// NodePort, if not 0, makes the service one that every node answers for at this port.
+	// NodePort, if not 0, makes it a NodePort service with this port.
 	NodePort int
-	// Interval between looks; 0 is 10 seconds. A server that has not been heard of for one and a
-	// half of them is gone.
+	// Interval is the time between rounds; 0 is 10 seconds. A server whose lease was not renewed for one and a
+	// half intervals is considered dead.
 	Interval time.Duration
-	// Report, if set, is told what is wrong with the ServiceCIDR, to make a warning event of.
+	// Report, if set, receives problems with the ServiceCIDR, for warning events.
 	Report func(about registry.Object, reason, message string)
 	Logger *slog.Logger
 }
 
-// Store is what a Service needs of a storage.Store.
+// Store is the part of a storage.Store that a Service needs.
 type Store interface {
 	storage.Reader
 	storage.Writer
 }
 
-// Service keeps the objects. Make one with New.
+// Service maintains the objects. Make one with New.
 type Service struct {
 	registry *registry.Registry
 	store    Store
 	options  Options
 	log      *slog.Logger
 	ip       netip.Addr // the service's
-	started  bool       // the objects have been set right once
+	started  bool       // the objects have been corrected once
 	ending   bool
 	told     map[string]bool
 	peers    map[string]peer
 }
 
-// New returns the keeper of a registry's objects; the leases are kept in the registry's store.
+// New returns a Service for a registry's objects; the leases are kept in the registry's store.
 func New(r *registry.Registry, store Store, o Options) (*Service, error) {
 	if len(o.Networks) == 0 {
 		return nil, errors.New("kubernetes service: no network for cluster IPs: set Networks, to 10.96.0.0/12 for example")
@@ -82,13 +82,13 @@ func New(r *registry.Registry, store Store, o Options) (*Service, error) {
 	ip := first.First()
 	switch {
 	case !first.Contains(ip):
-		return nil, fmt.Errorf("kubernetes service: network %s has no address to give out", o.Networks[0])
+		return nil, fmt.Errorf("kubernetes service: network %s has no address to assign", o.Networks[0])
 	case o.Address.IsValid() && o.Address.Is4() != ip.Is4():
 		return nil, fmt.Errorf("kubernetes service: address %s is of another family than the network %s", o.Address, o.Networks[0])
 	case o.Address.IsValid() && (o.Port < 1 || o.Port > 65535):
-		return nil, fmt.Errorf("kubernetes service: port %d of address %s is none", o.Port, o.Address)
+		return nil, fmt.Errorf("kubernetes service: port %d of address %s is invalid", o.Port, o.Address)
 	case o.Address.IsValid() && len(check.EndpointIP(nil, o.Address.String())) > 0:
-		return nil, fmt.Errorf("kubernetes service: address %s cannot be that of endpoints: advertise one that others reach this host by", o.Address)
+		return nil, fmt.Errorf("kubernetes service: address %s cannot be an endpoint's: advertise one at which others can reach this host", o.Address)
 	}
 	if o.ServicePort == 0 {
 		o.ServicePort = 443
@@ -108,18 +108,17 @@ func New(r *registry.Registry, store Store, o Options) (*Service, error) {
 	}, nil
 }
 
-// Run keeps the objects until the context ends, then takes this server out of them, and returns
-// nil. The registry must run until it has returned, and the namespace must be there. It is called
-// once.
+// Run maintains the objects until the context ends, then removes this server from them and returns nil. The
+// registry must run until Run has returned, and the namespace must exist. Run is called once.
 func (s *Service) Run(ctx context.Context) error {
 	if s.options.Address.IsValid() && !s.started {
-		s.leave(ctx) // what a crash left behind
+		s.leave(ctx) // left by a crash
 	}
 	tick := time.NewTicker(s.options.Interval)
 	defer tick.Stop()
 	for {
 		if err := s.keep(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("the service kubernetes is not as it should be", "error", err)
+			s.log.Warn("cannot reconcile the service kubernetes", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -135,11 +134,10 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Once sets the objects right once, for a start that waits for them. It must not be called while
-// Run runs.
+// Once reconciles the objects once, for a start that waits for them. It must not be called while Run runs.
 func (s *Service) Once(ctx context.Context) error { return s.keep(ctx) }
 
-// keep sets everything right once.
+// keep reconciles everything once.
 func (s *Service) keep(ctx context.Context) error {
 	var errs []error
 	do := func(what string, err error) {
@@ -157,19 +155,19 @@ func (s *Service) keep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leave takes this server's lease away, and its endpoint: in the end also if it is the last one.
+// leave deletes this server's lease and its endpoint, at the end even if it is the last one.
 func (s *Service) leave(ctx context.Context) {
 	had, err := s.release(ctx)
 	if err == nil && had {
 		err = s.keepEndpoints(ctx, true)
 	}
 	if err != nil && !errors.Is(err, errNone) {
-		s.log.Warn("this server's endpoint of the service kubernetes may stay", "error", err)
+		s.log.Warn("cannot remove this server's endpoint of the service kubernetes", "error", err)
 	}
 }
 
-// keepService makes the service if it is not there. At its start, the server also corrects its
-// ports and type, which may have been those of another configuration.
+// keepService creates a missing service. At its start, the server also corrects the service's ports and type,
+// which may be left from another configuration.
 func (s *Service) keepService(ctx context.Context) error {
 	services, ok := s.registry.Resource(schema.GroupResource{Resource: "services"})
 	if !ok {

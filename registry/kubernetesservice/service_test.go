@@ -56,7 +56,7 @@ func open(t testing.TB, store storage.Store, networks ...netip.Prefix) *registry
 	return r
 }
 
-// begin runs a keeper and returns what ends it as a clean shutdown does.
+// begin runs a Service and returns a function that shuts it down cleanly.
 func begin(t *testing.T, r *registry.Registry, store storage.Store, o kubernetesservice.Options) (end func()) {
 	t.Helper()
 	o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -102,7 +102,7 @@ func get[T registry.Object](t testing.TB, r *registry.Registry, group, resource,
 	return obj.(T), true
 }
 
-// endpoints is what both forms of the endpoints say.
+// endpoints returns what both forms of the endpoints contain.
 func endpoints(t testing.TB, r *registry.Registry) string {
 	t.Helper()
 	e, ok1 := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes")
@@ -161,7 +161,7 @@ func TestService(t *testing.T) {
 		if after, err := store.Revision(t.Context()); after != before+6 || err != nil {
 			t.Errorf("%d writes in a minute, want 6 of the lease: %v", after-before, err)
 		}
-		// What somebody takes away comes back.
+		// Deleted objects come back.
 		for _, key := range []registry.ObjectKey{
 			{Resource: schema.GroupResource{Resource: "services"}, Namespace: "default", Name: "kubernetes"},
 			{Resource: schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, Namespace: "default", Name: "kubernetes"},
@@ -173,7 +173,7 @@ func TestService(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if _, ok := get[*corev1.Service](t, r, "", "services", "default", "kubernetes"); !ok || endpoints(t, r) != "192.0.2.1 https=6443/TCP" {
-			t.Error("what was deleted is gone for good")
+			t.Error("deleted objects did not come back")
 		}
 		end()
 		e, _ := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes")
@@ -207,7 +207,7 @@ func TestServersOnOneStore(t *testing.T) {
 		if got := endpoints(t, one); got != "192.0.2.1 https=6443/TCP" {
 			t.Errorf("when one has ended, %s", got)
 		}
-		// A third one crashes: nobody takes its lease away.
+		// A third one crashes: nobody deletes its lease.
 		third := &silent{Store: store}
 		crash := begin(t, two, third, at("192.0.2.3", 6443))
 		if got := endpoints(t, one); got != "192.0.2.1,192.0.2.3 https=6443/TCP" {
@@ -221,13 +221,13 @@ func TestServersOnOneStore(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 		if got := endpoints(t, one); got != "192.0.2.1 https=6443/TCP" {
-			t.Errorf("the dead stays: %s", got)
+			t.Errorf("the dead server stays: %s", got)
 		}
 		endOne()
 	})
 }
 
-// lessor is a store that deletes records when their time is over.
+// lessor is a store that deletes expired records.
 type lessor struct {
 	storage.Store
 	mu   sync.Mutex
@@ -274,21 +274,21 @@ func (l *lessor) Delete(ctx context.Context, key string, expected int64) (int64,
 	return l.Store.Delete(ctx, key, expected)
 }
 
-// goodFor is how long the last lease is good for.
+// goodFor returns the time to live of the last lease.
 func (l *lessor) goodFor() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ttl
 }
 
-// die lets nothing be deleted any more.
+// die makes all further deletes fail.
 func (l *lessor) die() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = true
 }
 
-// TestLeasesThatEnd leaves the end of a crashed server's lease to a store that sees to it.
+// TestLeasesThatEnd: a store that expires leases removes a crashed server's lease.
 func TestLeasesThatEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lessor{Store: memory.New(memory.Options{}), ends: map[string]*time.Timer{}}
@@ -311,7 +311,7 @@ func TestLeasesThatEnd(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if got := endpoints(t, one); got != "192.0.2.1 https=6443/TCP" {
-			t.Errorf("the dead stays: %s", got)
+			t.Errorf("the dead server stays: %s", got)
 		}
 		endOne()
 		page, err := store.List(t.Context(), "/registry/masterleases/", storage.ListOptions{})
@@ -321,8 +321,8 @@ func TestLeasesThatEnd(t *testing.T) {
 	})
 }
 
-// TestOthersLeases takes what upstream's servers write, and passes over what nobody can read.
-func TestOthersLeases(t *testing.T) {
+// TestUpstreamLeases: leases of upstream's servers count, and malformed ones are ignored.
+func TestUpstreamLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		r := open(t, store, networks("10.96.0.0/12")...)
@@ -355,7 +355,7 @@ func TestOthersLeases(t *testing.T) {
 		if err != nil || gvk != corev1.SchemeGroupVersion.WithKind("Endpoints") || len(mine.Subsets) != 1 || mine.Generation != 1 {
 			t.Errorf("%v %v %+v", gvk, err, mine)
 		}
-		// What others put on the Endpoints and into slices of their own is theirs.
+		// Others' metadata on the Endpoints and their own slices stay unchanged.
 		_, err = r.Access().Modify(t.Context(), registry.ObjectKey{Resource: schema.GroupResource{Resource: "endpoints"}, Namespace: "default", Name: "kubernetes"},
 			func(obj registry.Object) error {
 				obj.SetLabels(map[string]string{"mine": "yes"})
@@ -372,7 +372,7 @@ func TestOthersLeases(t *testing.T) {
 	})
 }
 
-// silent stops writing at some point.
+// silent can be made to stop writing.
 type silent struct {
 	storage.Store
 	dead bool
@@ -385,8 +385,8 @@ func (s *silent) Delete(ctx context.Context, key string, expected int64) (int64,
 	return s.Store.Delete(ctx, key, expected)
 }
 
-// TestServerReturnsElsewhere corrects what an earlier run, of another configuration, left.
-func TestServerReturnsElsewhere(t *testing.T) {
+// TestServerReturnsReconfigured: a server corrects what an earlier run left, with another configuration.
+func TestServerReturnsReconfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		r := open(t, store, networks("10.96.0.0/12", "fd00::/112")...)
@@ -427,7 +427,7 @@ func TestServerReturnsElsewhere(t *testing.T) {
 	})
 }
 
-func TestServiceCIDRThatDiffers(t *testing.T) {
+func TestDifferentServiceCIDR(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		r := open(t, store, networks("10.96.0.0/12")...)
@@ -456,7 +456,7 @@ func TestServiceCIDRThatDiffers(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		if _, ok := get[*corev1.Service](t, r, "", "services", "default", "kubernetes"); ok {
-			t.Error("without an address there is a service")
+			t.Error("a service exists without an address")
 		}
 		end()
 		o.Networks = networks("10.97.0.0/16")
@@ -479,12 +479,12 @@ func TestServiceCIDRThatDiffers(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for want, o := range map[string]kubernetesservice.Options{
-		"set Networks":                        {},
-		"shortest allowed prefix length":      {Networks: networks("fd00::/16")},
-		"has no address to give out":          {Networks: networks("10.0.0.0/31")},
-		"is of another family":                {Networks: networks("fd00::/112"), Address: netip.MustParseAddr("192.0.2.1"), Port: 1},
-		"port 0 of address 192.0.2.1 is none": {Networks: networks("10.0.0.0/24"), Address: netip.MustParseAddr("192.0.2.1")},
-		"cannot be that of endpoints":         {Networks: networks("10.0.0.0/24"), Address: netip.MustParseAddr("127.0.0.1"), Port: 1},
+		"set Networks":                           {},
+		"shortest allowed prefix length":         {Networks: networks("fd00::/16")},
+		"has no address to assign":               {Networks: networks("10.0.0.0/31")},
+		"is of another family":                   {Networks: networks("fd00::/112"), Address: netip.MustParseAddr("192.0.2.1"), Port: 1},
+		"port 0 of address 192.0.2.1 is invalid": {Networks: networks("10.0.0.0/24"), Address: netip.MustParseAddr("192.0.2.1")},
+		"cannot be an endpoint's":                {Networks: networks("10.0.0.0/24"), Address: netip.MustParseAddr("127.0.0.1"), Port: 1},
 	} {
 		if _, err := kubernetesservice.New(nil, nil, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -505,7 +505,7 @@ func TestAdvertised(t *testing.T) {
 	}
 }
 
-// A server keeps the service while it runs.
+// A server maintains the service while it runs.
 func Example() {
 	store := memory.New(memory.Options{})
 	networks := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}

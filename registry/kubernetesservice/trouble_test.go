@@ -23,13 +23,13 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// errRefused is certain: nothing was written.
+// errRefused means that certainly nothing was written.
 var errRefused = fmt.Errorf("refused: %w", storage.ErrTooLarge)
 
-// refusing is a store that refuses to make some records, to tell its revision, or to delete in time.
+// refusing is a store that refuses to create some records, to report its revision, or to delete in time.
 type refusing struct {
 	*memory.Store
-	create   string // what begins so
+	create   string // key prefix of refused creates
 	revision bool
 	delete   bool
 }
@@ -56,7 +56,7 @@ func (r *refusing) Delete(ctx context.Context, key string, expected int64) (int6
 	return r.Store.Delete(ctx, key, expected)
 }
 
-// Places of the objects in the store.
+// Keys of the objects in the store.
 const (
 	cidrPlace      = "/registry/servicecidrs/kubernetes"
 	leasePlace     = "/registry/masterleases/192.0.2.1"
@@ -65,11 +65,11 @@ const (
 	slicePlace     = "/registry/endpointslices/default/kubernetes"
 )
 
-// TestRefusals: what cannot be made is told, and all else is made nonetheless.
+// TestRefusals: a failure is reported, and everything else is done nonetheless.
 func TestRefusals(t *testing.T) {
 	places := map[string]string{
 		cidrPlace: "ServiceCIDR: ", leasePlace: "lease: ", servicePlace: "service: ",
-		endpointsPlace: "endpoints: as Endpoints: ", slicePlace: "endpoints: as a slice: ",
+		endpointsPlace: "endpoints: write Endpoints: ", slicePlace: "endpoints: write EndpointSlice: ",
 	}
 	for refused, want := range places {
 		store := &refusing{Store: memory.New(memory.Options{})}
@@ -115,9 +115,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestUnreadableObjects: an object that cannot be read is told, and not written over.
+// TestUnreadableObjects: an unreadable object is reported, and not overwritten.
 func TestUnreadableObjects(t *testing.T) {
-	for place, want := range map[string]string{cidrPlace: "ServiceCIDR: ", servicePlace: "service: ", endpointsPlace: "endpoints: as Endpoints: ", slicePlace: "endpoints: as a slice of another family: "} {
+	for place, want := range map[string]string{cidrPlace: "ServiceCIDR: ", servicePlace: "service: ", endpointsPlace: "endpoints: write Endpoints: ", slicePlace: "endpoints: delete EndpointSlice of another family: "} {
 		store := memory.New(memory.Options{})
 		if _, err := store.Create(t.Context(), place, []byte("k8s\x00\xff")); err != nil {
 			t.Fatal(err)
@@ -148,7 +148,8 @@ func errString(err error) string {
 	return err.Error()
 }
 
-// TestLeaseCounts: each renewal counts one up, from what is there where that can be read, and what else is in the lease goes.
+// TestLeaseCounts: each renewal increments the count, starting from a readable lease's, and drops all else in
+// the lease.
 func TestLeaseCounts(t *testing.T) {
 	good, err := codec.Stored(corev1.SchemeGroupVersion.WithKind("Endpoints"), &corev1.Endpoints{
 		ObjectMeta: metav1.ObjectMeta{Generation: 7},
@@ -193,7 +194,7 @@ func TestLeaseCounts(t *testing.T) {
 	}
 }
 
-// TestLeavingIsBounded: a server's end waits five seconds for a store that hangs, and no more.
+// TestLeavingIsBounded: a server that ends waits five seconds for a hanging store, and no longer.
 func TestLeavingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &refusing{Store: memory.New(memory.Options{})}
@@ -207,8 +208,8 @@ func TestLeavingIsBounded(t *testing.T) {
 	})
 }
 
-// TestLeavingPutsPortsRight: as upstream's, a server that leaves puts the ports of the others' endpoints right.
-func TestLeavingPutsPortsRight(t *testing.T) {
+// TestLeavingCorrectsPorts: like upstream's, a server that ends corrects the ports of the others' endpoints.
+func TestLeavingCorrectsPorts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		r := open(t, store, networks("10.96.0.0/12")...)
@@ -224,7 +225,7 @@ func TestLeavingPutsPortsRight(t *testing.T) {
 	})
 }
 
-// TestMorePorts: a server that starts takes away a port too many, whatever else is right.
+// TestMorePorts: a starting server removes an extra port even if everything else is correct.
 func TestMorePorts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
@@ -249,7 +250,7 @@ func TestMorePorts(t *testing.T) {
 				synctest.Wait()
 				svc, _ := get[*corev1.Service](t, r, "", "services", "default", "kubernetes")
 				if len(svc.Spec.Ports) != 1 || svc.Spec.Ports[0].Port != 443 || svc.Spec.Type != corev1.ServiceTypeClusterIP {
-					t.Errorf("put right to %+v", svc.Spec)
+					t.Errorf("corrected to %+v", svc.Spec)
 				}
 				change(t, r, "services", f)
 			}
@@ -257,8 +258,8 @@ func TestMorePorts(t *testing.T) {
 	})
 }
 
-// TestOthersCIDRIsLeftAlone: a ServiceCIDR of other networks, or one that goes, is not said to be ready.
-func TestOthersCIDRIsLeftAlone(t *testing.T) {
+// TestForeignCIDRIsKept: a ServiceCIDR of other networks, or one being deleted, is not marked ready.
+func TestForeignCIDRIsKept(t *testing.T) {
 	gr := schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}
 	for name, c := range map[string]struct {
 		network string

@@ -16,38 +16,38 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// Source knows what nodes and pods use.
+// Source provides the resource usage of nodes and pods.
 type Source interface {
-	// Nodes returns what is known of nodes, in any order.
+	// Nodes returns the known usage of nodes, in any order.
 	Nodes(ctx context.Context) ([]NodeUsage, error)
-	// Pods returns what is known of the pods of a namespace, or with "" of all, in any order.
+	// Pods returns the known usage of the pods of a namespace, or of all namespaces with "", in any order.
 	Pods(ctx context.Context, namespace string) ([]PodUsage, error)
 }
 
-// Usage is what is used: CPU in billionths of a core on average over the window that ended at a
-// time, and the memory of the working set in bytes at that time.
+// Usage is CPU usage in nanocores, averaged over the window that ended at a time, and the memory of the working
+// set in bytes at that time.
 type Usage struct {
-	At          time.Time
-	Window      time.Duration
-	CPU, Memory uint64
+	At          time.Time     // the end of the window
+	Window      time.Duration // over which CPU was measured
+	CPU, Memory uint64        // nanocores, and bytes of the working set
 }
 
-// NodeUsage is what a node uses.
+// NodeUsage is the usage of a node.
 type NodeUsage struct {
 	Name   string
 	Labels map[string]string
 	Usage
 }
 
-// PodUsage is what the containers of a pod use.
+// PodUsage is the usage of a pod's containers.
 type PodUsage struct {
 	Namespace, Name string
 	Labels          map[string]string
-	// Containers are those that run.
+	// Containers are the running ones.
 	Containers []ContainerUsage
 }
 
-// ContainerUsage is what a container uses.
+// ContainerUsage is the usage of a container.
 type ContainerUsage struct {
 	Name string
 	Usage
@@ -156,7 +156,7 @@ func nodeObject(n NodeUsage) registry.Object {
 	}
 }
 
-// podObject has the time of the container that was looked at first, as upstream's has.
+// podObject sets the time of the container that was measured first, as upstream does.
 func podObject(p PodUsage) registry.Object {
 	out := &v1beta1.PodMetrics{
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels, CreationTimestamp: metav1.Now()},

@@ -77,7 +77,7 @@ func serve(t testing.TB, s metrics.Source) (string, *registry.Registry) {
 	return server.URL, reg
 }
 
-// ask makes a request and decodes the answer.
+// ask makes a request and decodes the response.
 func ask(t *testing.T, method, url, accept string, into any) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
@@ -150,7 +150,7 @@ func TestServed(t *testing.T) {
 	}
 	var status metav1.Status
 	if code := ask(t, "GET", url+group+"/nodes/none", asJSON, &status); code != 404 || status.Message != `nodes.metrics.k8s.io "none" not found` {
-		t.Errorf("a node that nobody knows: %d %+v", code, status)
+		t.Errorf("an unknown node: %d %+v", code, status)
 	}
 	for method, path := range map[string]string{
 		"POST": "/nodes", "DELETE": "/nodes/node-0", "PUT": "/namespaces/default/pods/web", "PATCH": "/nodes/node-1",
@@ -172,7 +172,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestOpenAPI: the documents tell of what can be done, and of nothing else.
+// TestOpenAPI: the documents describe exactly the supported operations.
 func TestOpenAPI(t *testing.T) {
 	w := httptest.NewRecorder()
 	openapi.New(metrics.Kinds(fixed{}), openapi.Options{}).Paths()["/openapi/v3/"].ServeHTTP(

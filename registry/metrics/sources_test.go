@@ -22,7 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/metrics"
 )
 
-// twins is a Source of pods with the same names in two namespaces, which it does not tell apart.
+// twins is a Source of pods with the same names in two namespaces that ignores the namespace asked for.
 type twins struct{ fixed }
 
 func (twins) Pods(context.Context, string) ([]metrics.PodUsage, error) {
@@ -50,7 +50,7 @@ func kindOf(t *testing.T, s metrics.Source, plural string) registry.Kind {
 	return registry.Kind{}
 }
 
-// TestReadOne: what is asked for by name is that, in its namespace, whatever else the source knows.
+// TestReadOne: a read returns exactly the named object in its namespace, whatever else the source returns.
 func TestReadOne(t *testing.T) {
 	for _, tt := range []struct{ plural, namespace, name, want string }{
 		{"nodes", "", "node-0", "/node-0"}, {"nodes", "", "node-1", "/node-1"}, {"nodes", "", "node-2", ""},
@@ -77,7 +77,7 @@ func TestReadOne(t *testing.T) {
 	}
 }
 
-// TestTimeOfPod: a pod's metrics are of the time and the window of the container that was looked at first.
+// TestTimeOfPod: a pod's metrics have the time and the window of the container that was measured first.
 func TestTimeOfPod(t *testing.T) {
 	obj, err := kindOf(t, twins{}, "pods").Read.Get(t.Context(), "a", "x")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestTimeOfPod(t *testing.T) {
 	}
 }
 
-// nodesOf returns nodes of these names.
+// nodesOf returns nodes with these names.
 func nodesOf(names ...string) func() []*corev1.Node {
 	return func() []*corev1.Node {
 		var out []*corev1.Node
@@ -100,7 +100,7 @@ func nodesOf(names ...string) func() []*corev1.Node {
 	}
 }
 
-func TestNobodyToAsk(t *testing.T) {
+func TestNoNodesToAsk(t *testing.T) {
 	summary := func(context.Context, string) (*v1alpha1.Summary, error) { return &v1alpha1.Summary{}, nil }
 	for name, s := range map[string]*metrics.Summaries{"no nodes": {Summary: summary}, "no summaries": {AllNodes: nodesOf("a")}} {
 		if nodes, err := s.Nodes(t.Context()); err == nil {
@@ -112,15 +112,16 @@ func TestNobodyToAsk(t *testing.T) {
 	}
 }
 
-// TestAskedAgain: an answer is good for so long and no longer, and a kubelet that does not answer is waited for so long.
-func TestAskedAgain(t *testing.T) {
+// TestResponseCache: a response is cached for Age and no longer, and a silent kubelet is waited for no longer than
+// Timeout.
+func TestResponseCache(t *testing.T) {
 	for _, tt := range []struct {
 		name              string
 		age, timeout      time.Duration
 		goodFor, waitsFor time.Duration
 	}{
 		{name: "by default", goodFor: 2 * time.Second, waitsFor: 5 * time.Second},
-		{name: "as told", age: time.Minute, timeout: time.Hour, goodFor: time.Minute, waitsFor: time.Hour},
+		{name: "as set", age: time.Minute, timeout: time.Hour, goodFor: time.Minute, waitsFor: time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -174,7 +175,7 @@ func TestManyNodes(t *testing.T) {
 	})
 }
 
-// TestSilentKubelets: who does not answer is told to the logger, unless nobody waits for an answer any more.
+// TestSilentKubelets: a kubelet without a response is logged, unless the caller has gone.
 func TestSilentKubelets(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
@@ -201,7 +202,7 @@ func TestSilentKubelets(t *testing.T) {
 	}
 }
 
-// TestPartsOfUsage: without CPU or memory nothing is known, and of a pod nothing when a container's is not known.
+// TestPartsOfUsage: without CPU or memory the usage is unknown, and a pod's is unknown if a container's is.
 func TestPartsOfUsage(t *testing.T) {
 	at, n := metav1.NewTime(now), func(v uint64) *uint64 { return &v }
 	cpu, memory := &v1alpha1.CPUStats{Time: at, UsageNanoCores: n(1)}, &v1alpha1.MemoryStats{WorkingSetBytes: n(2)}

@@ -13,18 +13,18 @@ import (
 	"k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// Summaries is a Source that asks kubelets for their summaries when somebody wants to know.
+// Summaries is a Source that asks kubelets for their summaries on demand.
 type Summaries struct {
-	// AllNodes are the nodes to ask, and Pod a pod by its namespace and name or nil, both for their
-	// labels. What they return is not changed.
+	// AllNodes returns the nodes to ask, and Pod returns a pod by namespace and name, or nil; both serve for
+	// labels. Their results are not changed.
 	AllNodes func() []*corev1.Node
 	Pod      func(namespace, name string) *corev1.Pod
 	// Summary asks the kubelet of a node; CPU and memory are enough.
 	Summary func(ctx context.Context, node string) (*v1alpha1.Summary, error)
-	// Window is how long kubelets measure CPU; 0 is 10 s. Age is how long an answer is good; 0 is
-	// 2 s. Timeout is how long to wait for one; 0 is 5 s.
+	// Window is the period over which kubelets measure CPU; 0 is 10 s. Age is how long a response is cached; 0
+	// is 2 s. Timeout is how long to wait for one; 0 is 5 s.
 	Window, Age, Timeout time.Duration
-	// Logger is told of kubelets that do not answer; nil discards.
+	// Logger logs kubelets that do not respond; nil discards.
 	Logger *slog.Logger
 
 	mu     sync.Mutex
@@ -32,10 +32,10 @@ type Summaries struct {
 	answer map[string]*v1alpha1.Summary
 }
 
-// all asks every kubelet at once, unless that was done a moment ago.
+// all asks every kubelet at once, unless the last responses are recent.
 func (s *Summaries) all(ctx context.Context) (map[string]*v1alpha1.Summary, error) {
 	if s.AllNodes == nil || s.Summary == nil {
-		return nil, errors.New("there is nobody to ask for metrics")
+		return nil, errors.New("no source of metrics is configured")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Summaries) all(ctx context.Context) (map[string]*v1alpha1.Summary, erro
 			summary, err := s.Summary(limited, node.Name)
 			if err != nil {
 				if s.Logger != nil && ctx.Err() == nil {
-					s.Logger.Warn("a kubelet does not tell its metrics", "node", node.Name, "error", err)
+					s.Logger.Warn("cannot get a kubelet's metrics", "node", node.Name, "error", err)
 				}
 				return
 			}
@@ -106,8 +106,8 @@ func (s *Summaries) Nodes(ctx context.Context) ([]NodeUsage, error) {
 	return out, nil
 }
 
-// Pods implements Source. Pods that the API does not know any more are left out, and so are those of
-// which not every container's use is known.
+// Pods implements Source. It omits pods that no longer exist in the API, and pods with a container of unknown
+// usage.
 func (s *Summaries) Pods(ctx context.Context, namespace string) ([]PodUsage, error) {
 	all, err := s.all(ctx)
 	if err != nil {

@@ -40,7 +40,7 @@ func addressColumns() registry.Columns[*networkingv1.IPAddress] {
 	}
 }
 
-// parentName is what an address is for, such as "services/default/web".
+// parentName returns what an address belongs to, such as "services/default/web".
 func parentName(p *networkingv1.ParentReference) string {
 	if p == nil {
 		return "<none>"
@@ -83,7 +83,7 @@ func ingressColumns() registry.Columns[*networkingv1.Ingress] {
 	}
 }
 
-// hostNames are the first three hosts of rules, and that there are more rules.
+// hostNames returns the first three hosts of rules, and how many more rules there are.
 func hostNames(rules []networkingv1.IngressRule) string {
 	const shown = 3
 	var hosts []string

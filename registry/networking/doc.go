@@ -1,5 +1,4 @@
-// Package networking has the kinds of the API group networking.k8s.io: Ingress, IngressClass and
-// NetworkPolicy, and IPAddress and ServiceCIDR, by which cluster IPs are given out (KEP-1880), with
-// the ServiceCIDR that every cluster has. Their rules are those of Kubernetes 1.37, in its words. A
-// Kind is data without state, safe for concurrent use.
+// Package networking has the kinds of the API group networking.k8s.io: Ingress, IngressClass and NetworkPolicy,
+// and IPAddress and ServiceCIDR, by which cluster IPs are allocated (KEP-1880), with the default ServiceCIDR.
+// Their rules and messages are those of Kubernetes 1.37. A Kind is data without state, safe for concurrent use.
 package networking

@@ -1,11 +1,9 @@
 package networking
 
 import (
-	"context"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,10 +14,14 @@ import (
 	"github.com/keelson-dev/keelson/registry/internal/check"
 )
 
-// classAnnotation is how ingresses named their class before there was a field.
+// classAnnotation is how ingresses named their class before the field existed.
 const classAnnotation = "kubernetes.io/ingress.class"
 
 func ingresses() registry.Kind {
+	parts := registry.Parts[*networkingv1.Ingress]{
+		Spec:   registry.PartOf(func(in *networkingv1.Ingress) *networkingv1.IngressSpec { return &in.Spec }),
+		Status: registry.PartOf(func(in *networkingv1.Ingress) *networkingv1.IngressStatus { return &in.Status }),
+	}
 	return registry.Definition[*networkingv1.Ingress]{
 		Names:        registry.Names{Kind: "Ingress", Plural: "ingresses", Singular: "ingress", Short: []string{"ing"}},
 		GroupVersion: networkingv1.SchemeGroupVersion,
@@ -30,20 +32,13 @@ func ingresses() registry.Kind {
 		NewList:      func() runtime.Object { return &networkingv1.IngressList{} },
 		Columns:      ingressColumns(),
 		Rules: registry.Rules[*networkingv1.Ingress]{
-			PrepareCreate: func(_ context.Context, in *networkingv1.Ingress) {
-				in.Generation, in.Status = 1, networkingv1.IngressStatus{}
-			},
-			PrepareUpdate: func(_ context.Context, in, old *networkingv1.Ingress) {
-				in.Status = *old.Status.DeepCopy()
-				if !equality.Semantic.DeepEqual(in.Spec, old.Spec) {
-					in.Generation = old.Generation + 1
-				}
-			},
+			PrepareCreate:  parts.PrepareCreate,
+			PrepareUpdate:  parts.PrepareUpdate,
 			Validate:       validateIngress,
 			ValidateUpdate: func(in, old *networkingv1.Ingress) field.ErrorList { return leniencyOf(old).spec(&in.Spec) },
 		},
 		Sub: registry.Subresources[*networkingv1.Ingress]{Views: map[string]registry.View[*networkingv1.Ingress]{"status": {
-			PrepareUpdate:  func(_ context.Context, in, old *networkingv1.Ingress) { in.Spec = *old.Spec.DeepCopy() },
+			PrepareUpdate:  parts.PrepareStatus,
 			ValidateUpdate: validateIngressStatus,
 		}}},
 	}.Kind()
@@ -59,7 +54,7 @@ func validateIngress(in *networkingv1.Ingress) field.ErrorList {
 	return errs
 }
 
-// leniency is what an ingress may have because it was once accepted with it.
+// leniency says which invalid values an ingress may keep because it was once accepted with them.
 type leniency struct{ anySecretName, anyWildcardRule bool }
 
 func leniencyOf(old *networkingv1.Ingress) leniency {
@@ -110,7 +105,7 @@ func (l leniency) spec(spec *networkingv1.IngressSpec) field.ErrorList {
 	return errs
 }
 
-// hostName wants the name of a host, or of all below a name.
+// hostName requires the name of a host, or a wildcard for all names below one.
 func hostName(path *field.Path, host string) field.ErrorList {
 	if strings.Contains(host, "*") {
 		return check.Messages(path, host, validation.IsWildcardDNS1123Subdomain(host))

@@ -1,10 +1,7 @@
 package networking
 
 import (
-	"context"
-
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,10 +11,13 @@ import (
 	"github.com/keelson-dev/keelson/registry/internal/check"
 )
 
-// maxController is how long the name of an ingress controller may be, in bytes.
+// maxController is the maximum length of an ingress controller's name, in bytes.
 const maxController = 250
 
 func ingressClasses() registry.Kind {
+	parts := registry.Parts[*networkingv1.IngressClass]{
+		Spec: registry.PartOf(func(class *networkingv1.IngressClass) *networkingv1.IngressClassSpec { return &class.Spec }),
+	}
 	return registry.Definition[*networkingv1.IngressClass]{
 		Names:        registry.Names{Kind: "IngressClass", Plural: "ingressclasses", Singular: "ingressclass"},
 		GroupVersion: networkingv1.SchemeGroupVersion,
@@ -30,13 +30,9 @@ func ingressClasses() registry.Kind {
 					p.Scope = new(networkingv1.IngressClassParametersReferenceScopeCluster)
 				}
 			},
-			PrepareCreate: func(_ context.Context, class *networkingv1.IngressClass) { class.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, class, old *networkingv1.IngressClass) {
-				if !equality.Semantic.DeepEqual(class.Spec, old.Spec) {
-					class.Generation = old.Generation + 1
-				}
-			},
-			Validate: validateClass,
+			PrepareCreate: parts.PrepareCreate,
+			PrepareUpdate: parts.PrepareUpdate,
+			Validate:      validateClass,
 			ValidateUpdate: func(class, old *networkingv1.IngressClass) field.ErrorList {
 				errs := check.Immutable(field.NewPath("spec", "controller"), class.Spec.Controller, old.Spec.Controller)
 				return append(errs, validateClass(class)...)
@@ -45,8 +41,7 @@ func ingressClasses() registry.Kind {
 	}.Kind()
 }
 
-// validateClass judges a class. The rules that the server states in its API's own declarations
-// come last.
+// validateClass validates a class. Rules that upstream states as declarations on the API types come last.
 func validateClass(class *networkingv1.IngressClass) field.ErrorList {
 	path := field.NewPath("spec", "controller")
 	var errs, last field.ErrorList

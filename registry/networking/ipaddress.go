@@ -28,7 +28,7 @@ func ipAddresses() registry.Kind {
 	}.Kind()
 }
 
-// addressName wants the one way to write an address.
+// addressName requires the canonical form of an address.
 func addressName(name string, _ bool) []string {
 	var messages []string
 	for _, err := range validation.IsValidIP(nil, name) {
@@ -37,8 +37,8 @@ func addressName(name string, _ bool) []string {
 	return messages
 }
 
-// validateAddress judges what the address is for; old is what it was before an update, or nil.
-// The rules that the server states in its API's own declarations come last.
+// validateAddress validates the reference of an address; old is the stored object of an update, or nil. Rules
+// that upstream states as declarations on the API types come last.
 func validateAddress(ip, old *networkingv1.IPAddress) field.ErrorList {
 	path := field.NewPath("spec", "parentRef")
 	parent := ip.Spec.ParentRef
@@ -64,7 +64,7 @@ func validateAddress(ip, old *networkingv1.IPAddress) field.ErrorList {
 		changed := field.Invalid(path, nil, immutable)
 		if parent == nil {
 			last = append(last, changed)
-		} else { // what it became is not looked at any more
+		} else { // a changed reference is not validated any further
 			last = field.ErrorList{changed}
 		}
 	}

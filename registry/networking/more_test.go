@@ -143,8 +143,9 @@ func TestIngressHosts(t *testing.T) {
 	})
 }
 
-// TestIngressStaysAsItWas: what an older server accepted may stay, each thing by itself, and nothing new of the kind comes.
-func TestIngressStaysAsItWas(t *testing.T) {
+// TestIngressKeepsInvalidValues: values that an older server accepted may stay, each by itself, but no new ones are
+// accepted.
+func TestIngressKeepsInvalidValues(t *testing.T) {
 	k := registrytest.Find(t, networking.Kinds(), "ingresses")
 	secret := func(names ...string) func(*networkingv1.Ingress) {
 		return func(in *networkingv1.Ingress) {
@@ -204,7 +205,7 @@ func TestIngressClassRules(t *testing.T) {
 	}
 	type reference = networkingv1.IngressClassParametersReference
 	changes := []registrytest.Change[*networkingv1.IngressClass]{
-		{Name: "as long as may be", To: func(class *networkingv1.IngressClass) {}},
+		{Name: "maximum length", To: func(class *networkingv1.IngressClass) {}},
 		{Name: "of a namespace", To: parameters(func(p *reference) { p.Scope, p.Namespace = new("Namespace"), new("ns") })},
 		{Name: "of a bad namespace", To: parameters(func(p *reference) { p.Scope, p.Namespace = new("Namespace"), new("a-") }), Refused: []string{
 			`spec.parameters.namespace: Invalid value: "a-": ` + notLabel}},
@@ -292,7 +293,7 @@ func TestNetworkPolicyRules(t *testing.T) {
 	}
 	registrytest.Create(t, k, good, changes)
 	registrytest.Update(t, k, "", good, changes)
-	// What was accepted once stays, wherever it is now.
+	// Values that were once accepted stay valid, wherever they move.
 	old := good.DeepCopy()
 	old.Spec.Egress[0].To = block("010.1.0.0/16", "010.1.2.0/24")
 	old.Spec.PodSelector = *labels("b c")
@@ -359,7 +360,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestFromV1beta1: an ingress of old says the same in the words of v1, where a path has a type and a backend is a service or a resource.
+// TestFromV1beta1: an old ingress keeps its meaning in v1, where a path has a type and a backend is a service
+// or a resource.
 func TestFromV1beta1(t *testing.T) {
 	resource := &corev1.TypedLocalObjectReference{Kind: "Bucket", Name: "b"}
 	exact := v1beta1.PathTypeExact

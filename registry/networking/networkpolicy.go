@@ -1,11 +1,8 @@
 package networking
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -18,6 +15,9 @@ import (
 )
 
 func networkPolicies() registry.Kind {
+	parts := registry.Parts[*networkingv1.NetworkPolicy]{
+		Spec: registry.PartOf(func(policy *networkingv1.NetworkPolicy) *networkingv1.NetworkPolicySpec { return &policy.Spec }),
+	}
 	return registry.Definition[*networkingv1.NetworkPolicy]{
 		Names: registry.Names{
 			Kind: "NetworkPolicy", Plural: "networkpolicies", Singular: "networkpolicy", Short: []string{"netpol"},
@@ -28,13 +28,9 @@ func networkPolicies() registry.Kind {
 		NewList:      func() runtime.Object { return &networkingv1.NetworkPolicyList{} },
 		Columns:      policyColumns(),
 		Rules: registry.Rules[*networkingv1.NetworkPolicy]{
-			Default:       defaultPolicy,
-			PrepareCreate: func(_ context.Context, policy *networkingv1.NetworkPolicy) { policy.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, policy, old *networkingv1.NetworkPolicy) {
-				if !equality.Semantic.DeepEqual(policy.Spec, old.Spec) {
-					policy.Generation = old.Generation + 1
-				}
-			},
+			Default:        defaultPolicy,
+			PrepareCreate:  parts.PrepareCreate,
+			PrepareUpdate:  parts.PrepareUpdate,
 			Validate:       func(policy *networkingv1.NetworkPolicy) field.ErrorList { return validatePolicy(policy, nil) },
 			ValidateUpdate: validatePolicy,
 		},
@@ -65,14 +61,14 @@ func defaultPolicy(policy *networkingv1.NetworkPolicy) {
 	}
 }
 
-// judge judges what the parts of a policy share.
+// judge validates the common parts of a policy.
 type judge struct {
 	selectors metavalidation.LabelSelectorValidationOptions
-	networks  []string        // those that the policy had before
-	last      field.ErrorList // by the rules that the server states in its API's own declarations
+	networks  []string        // networks that the policy had before
+	last      field.ErrorList // errors of rules that upstream states as declarations on the API types
 }
 
-// validatePolicy judges a policy; old is what it was before an update, or nil.
+// validatePolicy validates a policy; old is the stored object of an update, or nil.
 func validatePolicy(policy, old *networkingv1.NetworkPolicy) field.ErrorList {
 	j := &judge{}
 	if old != nil {
@@ -105,7 +101,7 @@ func validatePolicy(policy, old *networkingv1.NetworkPolicy) field.ErrorList {
 	return append(errs, j.last...)
 }
 
-// networksOf are all networks that a policy names.
+// networksOf returns all networks in a policy.
 func networksOf(spec *networkingv1.NetworkPolicySpec) []string {
 	var networks []string
 	add := func(peers []networkingv1.NetworkPolicyPeer) {
@@ -180,8 +176,8 @@ func (j *judge) peers(peers []networkingv1.NetworkPolicyPeer, path *field.Path) 
 	return errs
 }
 
-// block judges a network and what is taken out of it. Networks that the policy had stay allowed
-// wherever they are now.
+// block validates a network and its exceptions. Networks that the policy had before stay valid, wherever they
+// are now.
 func (j *judge) block(b *networkingv1.IPBlock, path *field.Path) field.ErrorList {
 	if b.CIDR == "" {
 		j.last = append(j.last, field.Required(path.Child("cidr"), ""))

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// olderIngresses are the versions that servers stored until 1.21; both look the same.
+// olderIngresses returns the versions that servers stored until 1.21; both have the same format.
 func olderIngresses() []registry.Older {
 	var out []registry.Older
 	for _, gv := range []schema.GroupVersion{v1beta1.SchemeGroupVersion, {Group: "extensions", Version: "v1beta1"}} {

@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
 
-// These are the rules that people meet; TestAsUpstream has all of them.
+// These are the most common rules; TestAsUpstream covers all of them.
 
 func TestIngress(t *testing.T) {
 	type change = registrytest.Change[*networkingv1.Ingress]

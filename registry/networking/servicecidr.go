@@ -15,13 +15,13 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// DefaultServiceCIDR is the name of the ServiceCIDR that every cluster has.
+// DefaultServiceCIDR is the name of the default ServiceCIDR of every cluster.
 const DefaultServiceCIDR = "kubernetes"
 
 const immutable = "field is immutable"
 
-// Default returns the ServiceCIDR that a cluster has from its start: one network, or one of
-// each family with that of the default family first.
+// Default returns the default ServiceCIDR: one network, or one of each family with that of the primary family
+// first.
 func Default(networks []netip.Prefix) *networkingv1.ServiceCIDR {
 	cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: DefaultServiceCIDR}}
 	for _, network := range networks {
@@ -30,8 +30,8 @@ func Default(networks []netip.Prefix) *networkingv1.ServiceCIDR {
 	return cidr
 }
 
-// Ready is the condition by which the server says, by the status, that the default ServiceCIDR is
-// ready from now on. A ServiceCIDR of which nobody says whether it is, is ready too.
+// Ready is the condition by which the server declares the default ServiceCIDR ready. A ServiceCIDR without a
+// condition Ready counts as ready, too.
 func Ready() metav1.Condition {
 	return metav1.Condition{
 		Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue,
@@ -41,6 +41,11 @@ func Ready() metav1.Condition {
 }
 
 func serviceCIDRs() registry.Kind {
+	parts := registry.Parts[*networkingv1.ServiceCIDR]{
+		Spec:      registry.PartOf(func(cidr *networkingv1.ServiceCIDR) *networkingv1.ServiceCIDRSpec { return &cidr.Spec }),
+		Status:    registry.PartOf(func(cidr *networkingv1.ServiceCIDR) *networkingv1.ServiceCIDRStatus { return &cidr.Status }),
+		Uncounted: true,
+	}
 	return registry.Definition[*networkingv1.ServiceCIDR]{
 		Names:        registry.Names{Kind: "ServiceCIDR", Plural: "servicecidrs", Singular: "servicecidr"},
 		GroupVersion: networkingv1.SchemeGroupVersion,
@@ -48,27 +53,22 @@ func serviceCIDRs() registry.Kind {
 		NewList:      func() runtime.Object { return &networkingv1.ServiceCIDRList{} },
 		Columns:      cidrColumns(),
 		Rules: registry.Rules[*networkingv1.ServiceCIDR]{
-			PrepareCreate: func(_ context.Context, cidr *networkingv1.ServiceCIDR) {
-				cidr.Status = networkingv1.ServiceCIDRStatus{}
-			},
-			PrepareUpdate: func(_ context.Context, cidr, old *networkingv1.ServiceCIDR) {
-				cidr.Status = *old.Status.DeepCopy()
-			},
+			PrepareCreate:  parts.PrepareCreate,
+			PrepareUpdate:  parts.PrepareUpdate,
 			Validate:       func(cidr *networkingv1.ServiceCIDR) field.ErrorList { return validateNetworks(cidr.Spec.CIDRs) },
 			ValidateUpdate: validateNetworksChange,
 		},
 		Sub: registry.Subresources[*networkingv1.ServiceCIDR]{Views: map[string]registry.View[*networkingv1.ServiceCIDR]{"status": {
-			PrepareUpdate: func(_ context.Context, cidr, old *networkingv1.ServiceCIDR) {
-				before := old.DeepCopy()
-				cidr.Spec = before.Spec
-				metav1.ResetObjectMetaForStatus(&cidr.ObjectMeta, &before.ObjectMeta)
+			PrepareUpdate: func(ctx context.Context, cidr, old *networkingv1.ServiceCIDR) {
+				parts.PrepareStatus(ctx, cidr, old)
+				metav1.ResetObjectMetaForStatus(&cidr.ObjectMeta, old.ObjectMeta.DeepCopy())
 			},
 			Resets: []string{"metadata", "spec"},
 		}}},
 	}.Kind()
 }
 
-// shownSpec is how the server shows a spec in an error.
+// shownSpec is the form of a spec in errors.
 type shownSpec struct{ CIDRs []string }
 
 func validateNetworks(networks []string) field.ErrorList {
@@ -93,7 +93,7 @@ func validateNetworks(networks []string) field.ErrorList {
 	return errs
 }
 
-// validateNetworksChange lets a network of the other family come; nothing else changes.
+// validateNetworksChange allows adding a network of the other family; nothing else may change.
 func validateNetworksChange(cidr, old *networkingv1.ServiceCIDR) field.ErrorList {
 	path := field.NewPath("spec", "cidrs")
 	networks, before := cidr.Spec.CIDRs, old.Spec.CIDRs

@@ -19,11 +19,11 @@ import (
 
 var upstreamCases = flag.String("upstream", "testdata/upstream.json", "file of the cases that upstream's code judged")
 
-// immutableValue is what a field was to become that may not: some minor versions do not say.
+// immutableValue matches the value in the message, which some minor versions omit.
 var immutableValue = regexp.MustCompile(`Invalid value: .*: field is immutable`)
 
-// TestAsUpstream holds what is stored of objects, and what is wrong with them, to what upstream's
-// strategies say; the module conformance/networking records it.
+// TestAsUpstream compares stored objects and validation errors with those of upstream's strategies, which the
+// module conformance/networking records.
 func TestAsUpstream(t *testing.T) {
 	file, err := os.Open(*upstreamCases)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// olderBudgets is the version that servers stored until 1.24.
+// olderBudgets returns the version that servers stored until 1.24.
 func olderBudgets() []registry.Older {
 	return []registry.Older{{
 		GroupVersion: v1beta1.SchemeGroupVersion,
@@ -30,8 +30,8 @@ func budgetFromV1beta1(old *v1beta1.PodDisruptionBudget) *policyv1.PodDisruption
 	return out
 }
 
-// selectorFromV1beta1 returns what selects the same in v1, where an empty selector selects everything. Without the
-// reserved key the selector that selected everything is empty.
+// selectorFromV1beta1 returns the equivalent selector in v1, where an empty selector selects everything.
+// Removing the reserved key leaves an empty selector where the old one selected everything.
 func selectorFromV1beta1(old *metav1.LabelSelector) *metav1.LabelSelector {
 	switch {
 	case old == nil:

@@ -17,6 +17,10 @@ import (
 )
 
 func podDisruptionBudgets() registry.Kind {
+	parts := registry.Parts[*policyv1.PodDisruptionBudget]{
+		Spec:   registry.PartOf(func(budget *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudgetSpec { return &budget.Spec }),
+		Status: registry.PartOf(func(budget *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudgetStatus { return &budget.Status }),
+	}
 	return registry.Definition[*policyv1.PodDisruptionBudget]{
 		Names: registry.Names{
 			Kind: "PodDisruptionBudget", Plural: "poddisruptionbudgets", Singular: "poddisruptionbudget",
@@ -29,12 +33,14 @@ func podDisruptionBudgets() registry.Kind {
 		NewList:      func() runtime.Object { return &policyv1.PodDisruptionBudgetList{} },
 		Rules: registry.Rules[*policyv1.PodDisruptionBudget]{
 			AnyFinalizer: true,
-			PrepareCreate: func(_ context.Context, budget *policyv1.PodDisruptionBudget) {
-				budget.Status = policyv1.PodDisruptionBudgetStatus{}
-				budget.Generation = 1
+			PrepareCreate: func(ctx context.Context, budget *policyv1.PodDisruptionBudget) {
+				parts.PrepareCreate(ctx, budget)
 				stripNewReservedKey(budget, nil)
 			},
-			PrepareUpdate:     prepareUpdate,
+			PrepareUpdate: func(ctx context.Context, budget, old *policyv1.PodDisruptionBudget) {
+				parts.PrepareUpdate(ctx, budget, old)
+				stripNewReservedKey(budget, old)
+			},
 			Validate:          func(budget *policyv1.PodDisruptionBudget) field.ErrorList { return validateSpec(&budget.Spec, false) },
 			ValidateUpdate:    validateUpdate,
 			ValidateName:      registry.PathSegmentName,
@@ -42,9 +48,7 @@ func podDisruptionBudgets() registry.Kind {
 		},
 		Sub: registry.Subresources[*policyv1.PodDisruptionBudget]{
 			Views: map[string]registry.View[*policyv1.PodDisruptionBudget]{"status": {
-				PrepareUpdate: func(_ context.Context, budget, old *policyv1.PodDisruptionBudget) {
-					budget.Spec = *old.Spec.DeepCopy()
-				},
+				PrepareUpdate: parts.PrepareStatus,
 				ValidateUpdate: func(budget, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 					return validateStatus(&budget.Status, field.NewPath("status"))
 				},
@@ -54,26 +58,18 @@ func podDisruptionBudgets() registry.Kind {
 	}.Kind()
 }
 
-func prepareUpdate(_ context.Context, budget, old *policyv1.PodDisruptionBudget) {
-	budget.Status = *old.Status.DeepCopy()
-	if !equality.Semantic.DeepEqual(old.Spec, budget.Spec) {
-		budget.Generation = old.Generation + 1
-	}
-	stripNewReservedKey(budget, old)
-}
-
-// reservedKey is what upstream put into selectors so that they mean the same in both versions: in v1beta1 an empty
-// selector selects nothing, in v1 everything.
+// reservedKey is what upstream puts into selectors so that they mean the same in both versions: in v1beta1 an
+// empty selector selects nothing, in v1 everything.
 const reservedKey = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 
-// matchNone is the selector of nothing, as it is stored.
+// matchNone returns the stored form of a selector that selects nothing.
 func matchNone() *metav1.LabelSelector {
 	return &metav1.LabelSelector{
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: reservedKey, Operator: metav1.LabelSelectorOpExists}},
 	}
 }
 
-// stripNewReservedKey keeps the reserved key out of selectors that users write.
+// stripNewReservedKey removes the reserved key from selectors that users write.
 func stripNewReservedKey(budget, old *policyv1.PodDisruptionBudget) {
 	selector := budget.Spec.Selector
 	switch {
@@ -95,7 +91,7 @@ func validateUpdate(budget, old *policyv1.PodDisruptionBudget) field.ErrorList {
 	return validateSpec(&budget.Spec, hadInvalid)
 }
 
-// shownSpec is how the server shows a spec in an error.
+// shownSpec is the form of a spec in errors.
 type shownSpec struct {
 	MinAvailable               *intstr.IntOrString
 	Selector                   *metav1.LabelSelector

@@ -33,7 +33,7 @@ func TestBudget(t *testing.T) {
 		t.Errorf("name refused: %v", messages)
 	}
 	changes := []registrytest.Change[*policyv1.PodDisruptionBudget]{
-		{Name: "nothing said", To: func(b *policyv1.PodDisruptionBudget) { b.Spec = policyv1.PodDisruptionBudgetSpec{} }},
+		{Name: "empty spec", To: func(b *policyv1.PodDisruptionBudget) { b.Spec = policyv1.PodDisruptionBudgetSpec{} }},
 		{Name: "both", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(1)) }, Refused: []string{
 			`spec: Invalid value: {"MinAvailable":"50%","Selector":{"matchLabels":{"a":"b"}},"MaxUnavailable":1,"UnhealthyPodEvictionPolicy":null}: minAvailable and maxUnavailable cannot be both set`}},
 		{Name: "negative", To: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.FromInt32(-1)) }, Refused: []string{
@@ -99,7 +99,7 @@ func TestGenerationAndReservedKey(t *testing.T) {
 	none.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: reserved, Operator: "Exists"}}}
 	registrytest.Prepare(k, none)
 	if len(none.Spec.Selector.MatchExpressions) != 1 {
-		t.Errorf("a selector of nothing became one of everything")
+		t.Errorf("a selector that selects nothing now selects everything")
 	}
 
 	old := budget()

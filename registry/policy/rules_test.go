@@ -46,7 +46,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestStatusConditions: conditions are judged as those of all kinds, and the view of the status leaves the spec alone.
+// TestStatusConditions: conditions are validated as for all kinds, and the view of the status leaves the spec
+// unchanged.
 func TestStatusConditions(t *testing.T) {
 	k := registrytest.Find(t, policy.Kinds(), "poddisruptionbudgets")
 	good := metav1.Condition{Type: "DisruptionAllowed", Status: "True", Reason: "SufficientPods", LastTransitionTime: metav1.Now()}
@@ -67,7 +68,7 @@ func TestStatusConditions(t *testing.T) {
 	}
 }
 
-// TestReservedKeyInUpdates: users may not mix the reserved key into a selector, but what is stored stays.
+// TestReservedKeyInUpdates: users cannot add the reserved key to a selector, but a stored one stays.
 func TestReservedKeyInUpdates(t *testing.T) {
 	k := registrytest.Find(t, policy.Kinds(), "poddisruptionbudgets")
 	selector := func(keys ...string) *metav1.LabelSelector {
@@ -81,14 +82,14 @@ func TestReservedKeyInUpdates(t *testing.T) {
 		old, next *metav1.LabelSelector
 		want      int // expressions left
 	}{
-		"none":                    {nil, nil, 0},
-		"to none":                 {selector(reserved), nil, 0},
-		"from none":               {nil, selector(reserved, "x"), 1},
-		"added":                   {selector("x"), selector("x", reserved), 1},
-		"as stored":               {selector("x", reserved), selector("x", reserved), 2},
-		"stored, more is added":   {selector(reserved), selector(reserved, "y"), 1},
-		"stored, less remains":    {selector("x", reserved), selector(reserved), 0},
-		"nothing that is strange": {selector("x"), selector("x", "y"), 2},
+		"none":                  {nil, nil, 0},
+		"to none":               {selector(reserved), nil, 0},
+		"from none":             {nil, selector(reserved, "x"), 1},
+		"added":                 {selector("x"), selector("x", reserved), 1},
+		"as stored":             {selector("x", reserved), selector("x", reserved), 2},
+		"stored, more is added": {selector(reserved), selector(reserved, "y"), 1},
+		"stored, less remains":  {selector("x", reserved), selector(reserved), 0},
+		"nothing reserved":      {selector("x"), selector("x", "y"), 2},
 	} {
 		old := budget()
 		old.Spec.Selector = tt.old
@@ -105,7 +106,7 @@ func TestReservedKeyInUpdates(t *testing.T) {
 	}
 }
 
-// TestInvalidSelectorsStayOnly: an update may keep a selector that older rules accepted, not introduce one.
+// TestInvalidSelectorsStayOnly: an update may keep a selector that older rules accepted, but not introduce one.
 func TestInvalidSelectorsStayOnly(t *testing.T) {
 	k := registrytest.Find(t, policy.Kinds(), "poddisruptionbudgets")
 	registrytest.Update(t, k, "", budget(), []registrytest.Change[*policyv1.PodDisruptionBudget]{
@@ -117,7 +118,7 @@ func TestInvalidSelectorsStayOnly(t *testing.T) {
 	})
 }
 
-// TestFromV1beta1: a selector selects in v1 what it selected in v1beta1, where an empty one selects nothing.
+// TestFromV1beta1: a selector selects the same in v1 as in v1beta1, where an empty one selects nothing.
 func TestFromV1beta1(t *testing.T) {
 	older := registrytest.Find(t, policy.Kinds(), "poddisruptionbudgets").Older
 	if len(older) != 1 || older[0].GroupVersion != v1beta1.SchemeGroupVersion {
@@ -129,16 +130,16 @@ func TestFromV1beta1(t *testing.T) {
 	valued, other := requirement{Key: reserved, Operator: "In", Values: []string{"x"}}, requirement{Key: "x", Operator: "DoesNotExist"}
 	odd := requirement{Key: reserved, Operator: "DoesNotExist", Values: []string{"x"}}
 	for name, tt := range map[string]struct{ old, want *metav1.LabelSelector }{
-		"none":                      {nil, nil},
-		"empty selects nothing":     {&metav1.LabelSelector{}, &metav1.LabelSelector{MatchExpressions: []requirement{exists}}},
-		"what selected everything":  {&metav1.LabelSelector{MatchExpressions: []requirement{lacks}}, &metav1.LabelSelector{}},
-		"labels":                    {&metav1.LabelSelector{MatchLabels: labels}, &metav1.LabelSelector{MatchLabels: labels}},
-		"an expression":             {&metav1.LabelSelector{MatchExpressions: []requirement{other}}, &metav1.LabelSelector{MatchExpressions: []requirement{other}}},
-		"the key beside labels":     {&metav1.LabelSelector{MatchLabels: labels, MatchExpressions: []requirement{lacks}}, &metav1.LabelSelector{MatchLabels: labels}},
-		"the key among expressions": {&metav1.LabelSelector{MatchExpressions: []requirement{exists, other}}, &metav1.LabelSelector{MatchExpressions: []requirement{other}}},
-		"the key twice":             {&metav1.LabelSelector{MatchLabels: labels, MatchExpressions: []requirement{lacks, lacks}}, &metav1.LabelSelector{MatchLabels: labels}},
-		"the key with a value":      {&metav1.LabelSelector{MatchExpressions: []requirement{other, valued}}, &metav1.LabelSelector{MatchExpressions: []requirement{other}}},
-		"the key with odd values":   {&metav1.LabelSelector{MatchLabels: labels, MatchExpressions: []requirement{odd}}, &metav1.LabelSelector{MatchLabels: labels}},
+		"none":                         {nil, nil},
+		"empty selects nothing":        {&metav1.LabelSelector{}, &metav1.LabelSelector{MatchExpressions: []requirement{exists}}},
+		"one that selected everything": {&metav1.LabelSelector{MatchExpressions: []requirement{lacks}}, &metav1.LabelSelector{}},
+		"labels":                       {&metav1.LabelSelector{MatchLabels: labels}, &metav1.LabelSelector{MatchLabels: labels}},
+		"an expression":                {&metav1.LabelSelector{MatchExpressions: []requirement{other}}, &metav1.LabelSelector{MatchExpressions: []requirement{other}}},
+		"the key beside labels":        {&metav1.LabelSelector{MatchLabels: labels, MatchExpressions: []requirement{lacks}}, &metav1.LabelSelector{MatchLabels: labels}},
+		"the key among expressions":    {&metav1.LabelSelector{MatchExpressions: []requirement{exists, other}}, &metav1.LabelSelector{MatchExpressions: []requirement{other}}},
+		"the key twice":                {&metav1.LabelSelector{MatchLabels: labels, MatchExpressions: []requirement{lacks, lacks}}, &metav1.LabelSelector{MatchLabels: labels}},
+		"the key with a value":         {&metav1.LabelSelector{MatchExpressions: []requirement{other, valued}}, &metav1.LabelSelector{MatchExpressions: []requirement{other}}},
+		"the key with odd values":      {&metav1.LabelSelector{MatchLabels: labels, MatchExpressions: []requirement{odd}}, &metav1.LabelSelector{MatchLabels: labels}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := older[0].New().(*v1beta1.PodDisruptionBudget)
@@ -166,7 +167,7 @@ func TestFromV1beta1(t *testing.T) {
 	}
 }
 
-// equal takes no expressions and an empty list of them for the same, but not no selector and an empty one.
+// equal treats no expressions and an empty list of them as equal, but not a nil selector and an empty one.
 func equal(got registry.Object, want *policyv1.PodDisruptionBudget) bool {
 	b := got.DeepCopyObject().(*policyv1.PodDisruptionBudget)
 	if b.Spec.Selector != nil && len(b.Spec.Selector.MatchExpressions) == 0 {

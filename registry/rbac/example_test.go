@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/rbac"
 )
 
-// A server's kinds, guarded by the rules in force; here those of the default policy.
+// A server's kinds are guarded by the current rules; here, those of the default policy.
 func ExampleKinds() {
 	rules := authzrbac.New(bootstrap.Policy().Sources())
 	for _, kind := range rbac.Kinds(authzrbac.NewEscalation(rules, rules)) {

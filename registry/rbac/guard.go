@@ -59,7 +59,7 @@ func guardClusterRoleBinding(e Escalation) func(context.Context, *rbacv1.Cluster
 	}
 }
 
-// nameInUpdate is the name in the request's path, which a create has none in.
+// nameInUpdate returns the name in the request's path, which is empty in a create.
 func nameInUpdate(obj registry.Object, update bool) string {
 	if update {
 		return obj.GetName()
@@ -71,8 +71,8 @@ func aggregates(role *rbacv1.ClusterRole) bool {
 	return role != nil && role.AggregationRule != nil && len(role.AggregationRule.ClusterRoleSelectors) > 0
 }
 
-// onlyForGC tells whether an update touches only what the garbage collector changes in order
-// to delete: it holds none of the permissions it cleans up.
+// onlyForGC reports whether an update changes only what the garbage collector changes in order to delete: it
+// does not hold the permissions of the roles it cleans up.
 func onlyForGC(obj, old registry.Object) bool {
 	same := obj.DeepCopyObject().(registry.Object)
 	same.SetOwnerReferences(old.GetOwnerReferences())

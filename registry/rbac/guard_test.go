@@ -15,7 +15,7 @@ import (
 
 var errGuarded = errors.New("guarded")
 
-// notary refuses every write and notes what it was asked.
+// notary refuses every write and records what it was asked.
 type notary struct{ asked []string }
 
 func (n *notary) CheckRole(_ context.Context, namespace, name string, rules []rbacv1.PolicyRule, aggregates bool) error {
@@ -28,8 +28,8 @@ func (n *notary) CheckBinding(_ context.Context, namespace string, ref rbacv1.Ro
 	return errGuarded
 }
 
-// TestGuardAsksAboutEveryWrite: of each kind every create and every update is judged, and by what it is; only what the garbage
-// collector changes in order to delete is not.
+// TestGuardAsksAboutEveryWrite: every create and update of each kind is checked with the right arguments,
+// except for the garbage collector's changes before a delete.
 func TestGuardAsksAboutEveryWrite(t *testing.T) {
 	local, global := metav1.ObjectMeta{Namespace: "dev", Name: "x"}, metav1.ObjectMeta{Name: "x"}
 	rules := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}
@@ -37,7 +37,7 @@ func TestGuardAsksAboutEveryWrite(t *testing.T) {
 	for plural, tt := range map[string]struct {
 		obj            registry.Object
 		grant          func(registry.Object) // changes what is granted
-		create, update string                // what is asked
+		create, update string                // the expected question
 	}{
 		"roles": {
 			&rbacv1.Role{ObjectMeta: local, Rules: rules},
@@ -78,7 +78,7 @@ func TestGuardAsksAboutEveryWrite(t *testing.T) {
 				return tt.update
 			}
 			for name, write := range map[string]struct {
-				change func(registry.Object) // nil is a create
+				change func(registry.Object) // nil for a create
 				asked  string
 			}{
 				"create":            {nil, tt.create},
@@ -111,7 +111,7 @@ func TestGuardAsksAboutEveryWrite(t *testing.T) {
 	}
 }
 
-// TestGuardOfAggregation: who writes a role that gathers others, or did before, is asked for everything.
+// TestGuardOfAggregation: writing a role that aggregates others, or did before, requires all permissions.
 func TestGuardOfAggregation(t *testing.T) {
 	plain := func() *rbacv1.ClusterRole { return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}} }
 	gathering := plain()

@@ -12,23 +12,22 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// Escalation judges whether whoever writes a role or a binding, as the context tells, may give
-// away what it grants. An error refuses the write; one with a method
+// Escalation checks whether the writer of a role or a binding, which the context identifies, may grant its
+// permissions. An error refuses the write; one with a method
 //
 //	MissingRole() (resource, name string)
 //
-// says that the role of a binding does not exist. The package authz/rbac has an implementation.
+// means that the role of a binding does not exist. Package authz/rbac has an implementation.
 type Escalation interface {
-	// CheckRole judges the write of a Role or, without a namespace, of a ClusterRole. name is
-	// empty in a create; aggregates tells that the role has, or had, an aggregation rule.
+	// CheckRole checks the write of a Role or, without a namespace, of a ClusterRole. name is empty in a
+	// create; aggregates means that the role has, or had, an aggregation rule.
 	CheckRole(ctx context.Context, namespace, name string, rules []rbacv1.PolicyRule, aggregates bool) error
-	// CheckBinding judges the write of a binding of a role; namespace is empty for a
-	// ClusterRoleBinding.
+	// CheckBinding checks the write of a binding of a role; namespace is empty for a ClusterRoleBinding.
 	CheckBinding(ctx context.Context, namespace string, role rbacv1.RoleRef) error
 }
 
-// Kinds returns the kinds of the group in discovery order. Without an Escalation anybody who
-// may write roles and bindings may write any.
+// Kinds returns the kinds of the group in discovery order. Without an Escalation, whoever may write roles and
+// bindings may write any.
 func Kinds(e Escalation) []registry.Kind {
 	return []registry.Kind{clusterRoleBindings(e), clusterRoles(e), roleBindings(e), roles(e)}
 }
@@ -115,10 +114,10 @@ func defaultBinding(ref *rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	}
 }
 
-// validateName allows whatever is one segment of a path: upstream's roles have colons.
+// validateName accepts any path segment: upstream's roles have colons.
 func validateName(name string, _ bool) []string { return content.IsPathSegmentName(name) }
 
-// refused turns what an Escalation says into what the client is told.
+// refused translates an error of an Escalation for the client.
 func refused(err error, resource, name string) error {
 	if err == nil {
 		return nil

@@ -43,7 +43,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s is %+v", plural, k)
 		}
 		if k.Rules.Guard != nil {
-			t.Errorf("%s is guarded by nobody", plural)
+			t.Errorf("%s has no guard", plural)
 		}
 		if msgs := k.Rules.ValidateName("system:controller:x", false); len(msgs) != 0 {
 			t.Errorf("%s: name refused: %v", plural, msgs)
@@ -88,7 +88,7 @@ const (
 	badSubdomain = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 )
 
-// The messages were taken from upstream v1.37.1's own code, run on the same objects.
+// The messages come from upstream v1.37.1's own code, run on the same objects.
 func TestValidate(t *testing.T) {
 	rules := []rbacv1.PolicyRule{
 		{},
@@ -249,11 +249,11 @@ func TestGuard(t *testing.T) {
 {APIGroups:[""], Resources:["nodes"], Verbs:["get" "list" "watch"]}
 {APIGroups:["events.k8s.io"], Resources:["events"], Verbs:["create" "patch" "update"]}
 {APIGroups:["networking.k8s.io"], Resources:["servicecidrs"], Verbs:["list" "watch"]}`},
-		"binding what is not":        {viewer, "rolebindings", &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref("gone")}, nil, registry.ErrNotFound, ""},
-		"binding what is not, root":  {root, "rolebindings", &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref("gone")}, nil, nil, ""},
-		"cluster binding":            {viewer, "clusterrolebindings", &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: ref("view")}, nil, nil, ""},
-		"cluster binding of more":    {viewer, "clusterrolebindings", &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: ref("cluster-admin")}, nil, registry.ErrForbidden, attempt + "{APIGroups:[\"*\"], Resources:[\"*\"], Verbs:[\"*\"]}\n{NonResourceURLs:[\"*\"], Verbs:[\"*\"]}"},
-		"nobody writes cluster role": {t.Context(), "clusterroles", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: pods}, nil, registry.ErrForbidden, "no user on context"},
+		"binding a missing role":      {viewer, "rolebindings", &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref("gone")}, nil, registry.ErrNotFound, ""},
+		"binding a missing one, root": {root, "rolebindings", &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref("gone")}, nil, nil, ""},
+		"cluster binding":             {viewer, "clusterrolebindings", &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: ref("view")}, nil, nil, ""},
+		"cluster binding of more":     {viewer, "clusterrolebindings", &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: ref("cluster-admin")}, nil, registry.ErrForbidden, attempt + "{APIGroups:[\"*\"], Resources:[\"*\"], Verbs:[\"*\"]}\n{NonResourceURLs:[\"*\"], Verbs:[\"*\"]}"},
+		"nobody writes cluster role":  {t.Context(), "clusterroles", &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: pods}, nil, registry.ErrForbidden, "no user on context"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := kind(t, e, c.plural).Rules.Guard(c.ctx, c.obj, c.old)
@@ -279,7 +279,7 @@ func TestGuard(t *testing.T) {
 
 func equal(a, b any) bool { return reflect.DeepEqual(a, b) }
 
-// TestBindingCells: subjects are shown by what they are, each kind in a column of its own.
+// TestBindingCells: subjects are shown by kind, each in a column of its own.
 func TestBindingCells(t *testing.T) {
 	now := time.Now()
 	meta := metav1.ObjectMeta{Name: "b", Namespace: "dev", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}
@@ -313,7 +313,8 @@ func TestBindingCells(t *testing.T) {
 	}
 }
 
-// TestUpdates: what a create refuses an update refuses, too; of the labels that a cluster role selects by it is as lax as what is stored.
+// TestUpdates: an update refuses what a create refuses, except that the label selectors of a cluster role may
+// stay as invalid as the stored ones.
 func TestUpdates(t *testing.T) {
 	selecting := func(value string) *rbacv1.ClusterRole {
 		return &rbacv1.ClusterRole{AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{

@@ -19,7 +19,7 @@ func validateClusterRole(role *rbacv1.ClusterRole) field.ErrorList {
 	return validateRules(role.Rules, false, validateAggregation(role, false))
 }
 
-// validateClusterRoleUpdate keeps roles that got in before label values were checked usable.
+// validateClusterRoleUpdate accepts updates of roles from before label values were checked.
 func validateClusterRoleUpdate(role, old *rbacv1.ClusterRole) field.ErrorList {
 	lax := false
 	if old.AggregationRule != nil {
@@ -49,8 +49,8 @@ func validateAggregation(role *rbacv1.ClusterRole, lax bool) field.ErrorList {
 	return errs
 }
 
-// validateRules returns what is wrong with rules, then others, then the verbs that are missing:
-// the order in which upstream's two ways of validation tell them.
+// validateRules returns the errors of rules, then others, then missing verbs: the order of upstream's two ways
+// of validation.
 func validateRules(rules []rbacv1.PolicyRule, namespaced bool, others field.ErrorList) field.ErrorList {
 	var errs, required field.ErrorList
 	for i, rule := range rules {
@@ -96,7 +96,7 @@ func validateClusterRoleBindingUpdate(b, old *rbacv1.ClusterRoleBinding) field.E
 	return append(validateClusterRoleBinding(b), immutableRef(b.RoleRef, old.RoleRef)...)
 }
 
-// immutableRef shows the reference as upstream's internal type has it.
+// immutableRef shows the reference as upstream's internal type does.
 func immutableRef(ref, old rbacv1.RoleRef) field.ErrorList {
 	return check.ImmutableAs(field.NewPath("roleRef"), ref, old, struct{ APIGroup, Kind, Name string }{ref.APIGroup, ref.Kind, ref.Name})
 }
@@ -123,7 +123,7 @@ func validateBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, kinds ...str
 	return append(errs, required...)
 }
 
-// validateSubject judges all but a missing name.
+// validateSubject validates all but a missing name.
 func validateSubject(s rbacv1.Subject, namespaced bool, path *field.Path) field.ErrorList {
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:

@@ -7,8 +7,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
 
-// How the test of a package that defines kinds holds them to what a registry relies on; t is the
-// test's.
+// The test of a package that defines kinds calls Kinds with its own t.
 func ExampleKinds() {
 	contract := func(t *testing.T) {
 		registrytest.Kinds(t, coordination.Kinds())

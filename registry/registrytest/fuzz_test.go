@@ -7,7 +7,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
 
-// FuzzRules tries the rules of every kind on whatever decodes as an object of it.
+// FuzzRules runs the rules of every kind on whatever decodes as an object of it.
 func FuzzRules(f *testing.F) {
 	for _, seed := range []string{
 		`{"metadata":{"name":"x","namespace":"ns","labels":{"a":"b"}}}`,

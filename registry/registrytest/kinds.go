@@ -17,11 +17,11 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// rounds is how many random objects each kind is tried on.
+// rounds is how many random objects are tried per kind.
 const rounds = 100
 
-// Kinds fails the test when one of the kinds breaks what a registry relies on, or when two of
-// them cannot live in one registry. Its random objects are the same in every run.
+// Kinds fails the test if one of the kinds breaks the contract of a registry, or if two of them conflict. Its
+// random objects are the same in every run.
 func Kinds(t *testing.T, kinds []registry.Kind) {
 	t.Helper()
 	t.Run("Names", func(t *testing.T) { testNames(t, kinds) })
@@ -60,7 +60,7 @@ func testNames(t *testing.T, kinds []registry.Kind) {
 			t.Errorf("a kind lacks a name or version: %+v %s", k.Names, k.GroupVersion)
 		}
 		if k.Plural != strings.ToLower(k.Plural) || k.Singular != strings.ToLower(k.Singular) {
-			t.Errorf("%s: resource names are in lower case", resource)
+			t.Errorf("%s: resource names must be in lower case", resource)
 		}
 		once("resource", resource, resource)
 		once("kind", k.GroupVersion.WithKind(k.Names.Kind).String(), resource)
@@ -76,7 +76,7 @@ func testNames(t *testing.T, kinds []registry.Kind) {
 	}
 }
 
-// testTypes wants new objects to be new, and lists to be of them.
+// testTypes checks that New returns new objects, and that lists have items of their type.
 func testTypes(t *testing.T, k registry.Kind) {
 	type version struct {
 		of      string
@@ -93,7 +93,7 @@ func testTypes(t *testing.T, k registry.Kind) {
 			t.Errorf("%s: New returns one object twice", v.of)
 		}
 		if err := meta.SetList(list, []runtime.Object{obj}); err != nil {
-			t.Errorf("%s: %T is no list of %T: %v", v.of, list, obj, err)
+			t.Errorf("%s: %T is not a list of %T: %v", v.of, list, obj, err)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func testDefaults(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 	same(t, "Default twice", obj, once)
 }
 
-// testCreate wants validation to change nothing, and selectable fields to be always the same.
+// testCreate checks that validation changes nothing, and that the set of selectable fields never varies.
 func testCreate(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 	obj := stored(k, fill)
 	before := obj.DeepCopyObject()
@@ -151,7 +151,7 @@ func testCreate(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 	}
 }
 
-// testUpdate wants the old object untouched, and unshared with the new one.
+// testUpdate checks that the old object stays unchanged, and shares nothing with the new one.
 func testUpdate(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 	views := map[string]registry.View[registry.Object]{
 		"": {PrepareUpdate: k.Rules.PrepareUpdate, ValidateUpdate: k.Rules.ValidateUpdate},
@@ -175,25 +175,25 @@ func testUpdate(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 		}
 		same(t, fmt.Sprintf("object validated in update %q", name), obj, prepared)
 		same(t, fmt.Sprintf("old object in update %q", name), old, was)
-		scribble(reflect.ValueOf(obj))
+		overwrite(reflect.ValueOf(obj))
 		same(t, fmt.Sprintf("old object after changing the new one of update %q", name), old, was)
 	}
 }
 
-// testVersions wants conversions to lose nothing and to leave alone what they are given.
+// testVersions checks that conversions lose nothing and do not change their arguments.
 func testVersions(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 	for _, v := range k.Also {
 		served := random(v.New, fill)
 		was := served.DeepCopyObject()
 		obj := v.ToStored(served)
 		same(t, "converted "+v.GroupVersion.String(), v.FromStored(obj), was)
-		scribble(reflect.ValueOf(obj))
+		overwrite(reflect.ValueOf(obj))
 		same(t, "argument of ToStored", served, was)
 
 		obj = random(k.New, fill)
 		was = obj.DeepCopyObject()
 		served = v.FromStored(obj)
-		scribble(reflect.ValueOf(served))
+		overwrite(reflect.ValueOf(served))
 		same(t, "argument of FromStored", obj, was)
 
 		obj, old := stored(k, fill), stored(k, fill)
@@ -209,7 +209,7 @@ func testVersions(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 	}
 }
 
-// testColumns wants a cell for each column, made of nothing but the object and the time.
+// testColumns checks that there is a cell for each column, and that it depends on the object and the time only.
 func testColumns(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 	if k.Columns.Cells == nil {
 		return

@@ -14,18 +14,19 @@ import (
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 	"github.com/keelson-dev/keelson/registry/scheduling"
+	"github.com/keelson-dev/keelson/registry/storage"
 )
 
 func builtin() []registry.Kind {
 	return slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
-		networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds())
+		networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(), storage.Kinds())
 }
 
 func TestBuiltinKinds(t *testing.T) {
 	registrytest.Kinds(t, builtin())
 }
 
-// TestDeletion pins what a delete answers with.
+// TestDeletion pins whether a delete returns the object.
 func TestDeletion(t *testing.T) {
 	var got []string
 	for _, k := range builtin() {
@@ -33,12 +34,12 @@ func TestDeletion(t *testing.T) {
 			got = append(got, k.Plural)
 		}
 	}
-	if want := []string{"namespaces", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services"}; !slices.Equal(got, want) {
+	if want := []string{"namespaces", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services", "csinodes"}; !slices.Equal(got, want) {
 		t.Errorf("objects are returned by %v, want %v", got, want)
 	}
 }
 
-// TestUpdates pins which kinds PUT creates, and which it updates only with a version.
+// TestUpdates pins which kinds a PUT creates, and which it updates only with a version.
 func TestUpdates(t *testing.T) {
 	var creates, conditional []string
 	for _, k := range builtin() {
@@ -53,12 +54,12 @@ func TestUpdates(t *testing.T) {
 	if want := []string{"clusterrolebindings", "clusterroles", "endpoints", "events", "leases", "rolebindings", "roles", "services"}; !slices.Equal(creates, want) {
 		t.Errorf("created by update: %v, want %v", creates, want)
 	}
-	if want := []string{"leases", "poddisruptionbudgets"}; !slices.Equal(conditional, want) {
+	if want := []string{"leases", "poddisruptionbudgets", "csinodes"}; !slices.Equal(conditional, want) {
 		t.Errorf("updated with a version only: %v, want %v", conditional, want)
 	}
 }
 
-// TestNames pins what discovery and storage show to the outside.
+// TestNames pins the names in discovery and storage.
 func TestNames(t *testing.T) {
 	want := map[string]string{
 		"bindings":             "",
@@ -85,6 +86,7 @@ func TestNames(t *testing.T) {
 		"servicecidrs":         "/servicecidrs",
 		"poddisruptionbudgets": "pdb /poddisruptionbudgets",
 		"priorityclasses":      "pc /priorityclasses",
+		"csinodes":             "/csinodes",
 		"roles":                "/roles",
 		"rolebindings":         "/rolebindings",
 		"clusterroles":         "/clusterroles",

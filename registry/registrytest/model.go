@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// model is what a registry of ConfigMaps should be: the state after every revision.
+// model is the expected content of a registry of ConfigMaps: the state after every revision.
 type model struct {
 	revisions []int64
 	states    map[int64]map[string]string // revision → key → "value@revision tier"
@@ -51,7 +51,7 @@ func renderAll(items []*registry.Item) map[string]string {
 	return all
 }
 
-// step makes one random write and tells the model.
+// step makes one random write and updates the model.
 func (m *model) step(t testing.TB, r *rand.Rand, res *registry.Resource) {
 	t.Helper()
 	ctx := t.Context()
@@ -123,7 +123,7 @@ func (m *model) checkLists(t testing.TB, r *rand.Rand, res *registry.Resource) {
 				got[k] = v
 			}
 			if l.Remaining != nil && int(*l.Remaining)+len(got) != len(m.states[revision]) {
-				t.Errorf("at %d: %d told, %d remaining, %d in all", revision, len(got), *l.Remaining, len(m.states[revision]))
+				t.Errorf("at %d: %d listed, %d remaining, %d in all", revision, len(got), *l.Remaining, len(m.states[revision]))
 			}
 			if l.Continue == "" {
 				break
@@ -160,8 +160,7 @@ func (m *model) selected(state map[string]string, s registry.Selection) map[stri
 	return out
 }
 
-// checkWatch follows a watch from a random revision and compares the state it adds up to after
-// every revision.
+// checkWatch follows a watch from a random revision and checks the accumulated state after every revision.
 func (m *model) checkWatch(t testing.TB, r *rand.Rand, res *registry.Resource, s registry.Selection) {
 	t.Helper()
 	at := r.IntN(len(m.revisions) - 1)
@@ -190,7 +189,7 @@ func (m *model) checkWatch(t testing.TB, r *rand.Rand, res *registry.Resource, s
 		}
 		for _, e := range events {
 			if e.Revision <= told {
-				t.Fatalf("revision %d told after %d", e.Revision, told)
+				t.Fatalf("revision %d delivered after %d", e.Revision, told)
 			}
 			told = e.Revision
 			k, v := render(e.Item.Object)
@@ -213,7 +212,7 @@ func (m *model) checkWatch(t testing.TB, r *rand.Rand, res *registry.Resource, s
 	}
 }
 
-// lastChange is the last revision at which the selected state differs from the one before.
+// lastChange returns the last revision at which the selected state differs from the one before.
 func (m *model) lastChange(s registry.Selection) int64 {
 	for i := len(m.revisions) - 1; i > 0; i-- {
 		if !maps.Equal(m.selected(m.states[m.revisions[i]], s), m.selected(m.states[m.revisions[i-1]], s)) {

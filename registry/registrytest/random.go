@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// word returns a string that some rule of some kind has an opinion on.
+// word returns a string that matters to some rule of some kind.
 func word(c randfill.Continue) string {
 	words := []string{
 		"", "a", "A", "-", "a b", "foo.bar", "example.com/x", "0", "-1", "10%", "101%", "%", "{}", "[]", "{",
@@ -25,7 +25,7 @@ func word(c randfill.Continue) string {
 	return words[c.Intn(len(words))]
 }
 
-// fillers returns the functions for types whose values are not free.
+// fillers returns the functions for types with restricted values.
 func fillers() []any {
 	return []any{
 		func(s *string, c randfill.Continue) { *s = word(c) },
@@ -56,22 +56,22 @@ func fillers() []any {
 	}
 }
 
-// scribble changes every value that can be reached.
-func scribble(v reflect.Value) {
+// overwrite changes every value that it can reach.
+func overwrite(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			scribble(v.Elem())
+			overwrite(v.Elem())
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				scribble(v.Field(i))
+				overwrite(v.Field(i))
 			}
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			scribble(v.Index(i))
+			overwrite(v.Index(i))
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {

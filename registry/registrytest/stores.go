@@ -22,8 +22,8 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// Stores holds what a registry promises about lists and watches to a store: open returns an empty one
-// that nobody else uses, and arranges with t.Cleanup for its end. Run storagetest first.
+// Stores tests a registry's contract for lists and watches over a store: open returns an empty store of its
+// own, and closes it with t.Cleanup. Run storagetest first.
 func Stores(t *testing.T, open func(t testing.TB) storage.Store) {
 	t.Helper()
 	for _, check := range []struct {
@@ -106,8 +106,8 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 }
 
-// testModel writes by two servers in turn; each, and one that is started afterwards, lists every state and
-// tells every change, through any selection.
+// testModel writes through two servers in turn; each of them, and one that is started afterwards, lists every
+// state and delivers every change, with any selection.
 func testModel(t *testing.T, store storage.Store) {
 	r := rand.New(rand.NewPCG(7, 7))
 	servers := []server{serve(t, store, registry.Options{}), serve(t, store, registry.Options{})}
@@ -130,13 +130,13 @@ func testModel(t *testing.T, store storage.Store) {
 	}
 	check(servers[0].configMaps)
 	check(servers[1].configMaps)
-	if _, ok := store.(storage.Historian); ok {
+	if _, ok := storage.As[storage.Historian](store); ok {
 		check(serve(t, store, registry.Options{}).configMaps)
 	}
 }
 
-// testLive: an index over the cache shows every write as soon as it is acknowledged, also when more happened
-// than the history keeps.
+// testLive: an index over the cache shows every write as soon as it is acknowledged, even after more changes
+// than the history holds.
 func testLive(t *testing.T, store storage.Store) {
 	s := serve(t, store, registry.Options{History: 4})
 	live, err := registry.NewLive[*corev1.ConfigMap](s.registry, s.configMaps.GroupResource())
@@ -169,7 +169,7 @@ func testLive(t *testing.T, store storage.Store) {
 	}
 }
 
-// testPages reads a list in pages while somebody writes: all pages are of the first one's state.
+// testPages reads a paged list during writes: all pages belong to the first one's state.
 func testPages(t *testing.T, store storage.Store) {
 	s, other := serve(t, store, registry.Options{}), serve(t, store, registry.Options{})
 	var want []string
@@ -212,7 +212,7 @@ func testPages(t *testing.T, store storage.Store) {
 	}
 }
 
-// testExpired: what is older than the history is refused, and a list can be gone on with all the same.
+// testExpired: reads from before the history fail, but a list can still be continued.
 func testExpired(t *testing.T, store storage.Store) {
 	s := serve(t, store, registry.Options{History: 8})
 	var first *registry.Item
@@ -251,7 +251,7 @@ func testExpired(t *testing.T, store storage.Store) {
 	}
 }
 
-// testOneOrder: the revisions of all kinds are one order, the order in which the writes were made.
+// testOneOrder: the revisions of all kinds are totally ordered, in the order of the writes.
 func testOneOrder(t *testing.T, store storage.Store) {
 	s, other := serve(t, store, registry.Options{}), serve(t, store, registry.Options{})
 	l, err := s.configMaps.List(t.Context(), registry.ListOptions{})
@@ -273,7 +273,7 @@ func testOneOrder(t *testing.T, store storage.Store) {
 	}
 	slices.Sort(told)
 	if !slices.Equal(told, written) {
-		t.Errorf("told %v\nwritten %v", told, written)
+		t.Errorf("delivered %v\nwritten %v", told, written)
 	}
 }
 
@@ -295,12 +295,12 @@ func revisions(t testing.TB, res *registry.Resource, after int64, n int) []int64
 		}
 	}
 	if !slices.IsSorted(all) {
-		t.Errorf("told in the order %v", all)
+		t.Errorf("delivered in the order %v", all)
 	}
 	return all
 }
 
-// testSlowWatch: a watch that is not read is cut off; others are not held up.
+// testSlowWatch: a watch that is not read is cut off; others are not affected.
 func testSlowWatch(t *testing.T, store storage.Store) {
 	s := serve(t, store, registry.Options{History: 16})
 	l, err := s.configMaps.List(t.Context(), registry.ListOptions{})
@@ -327,7 +327,7 @@ func testSlowWatch(t *testing.T, store storage.Store) {
 	}
 }
 
-// testProgress: a watch knows how far it has come though nothing changes that it shows.
+// testProgress: a watch makes progress even when no change is selected.
 func testProgress(t *testing.T, store storage.Store) {
 	s, other := serve(t, store, registry.Options{}), serve(t, store, registry.Options{})
 	w, err := s.configMaps.Watch(t.Context(), registry.Selection{}, 0)
@@ -342,7 +342,7 @@ func testProgress(t *testing.T, store storage.Store) {
 	if revision, ok := w.Progress(); !ok || revision < item.Revision {
 		t.Errorf("the watch has come to %d, %t, after a write at %d", revision, ok, item.Revision)
 	}
-	// What is in the store beside the registry's keys moves the revision on as well.
+	// Records outside the registry's kinds advance the revision, too.
 	if _, err := store.Create(t.Context(), registry.Root+"unknown/x", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func testProgress(t *testing.T, store storage.Store) {
 	}
 }
 
-// testFuture: reads at versions that are not there.
+// testFuture: reads at future versions wait or fail.
 func testFuture(t *testing.T, store storage.Store) {
 	s := serve(t, store, registry.Options{})
 	item := create(t, s.configMaps, configMap("a"))
@@ -361,7 +361,7 @@ func testFuture(t *testing.T, store storage.Store) {
 		t.Errorf("a read of the future: %v", err)
 	}
 	if time.Since(began) < time.Second {
-		t.Error("nobody waited for the future to come")
+		t.Error("a read did not wait for a future version")
 	}
 	if got, err := s.configMaps.Get(t.Context(), "ns", "a", item.Object.GetResourceVersion()); err != nil || got.Revision != item.Revision {
 		t.Errorf("a read not older than the object: %v, %v", got, err)
@@ -373,7 +373,7 @@ func testFuture(t *testing.T, store storage.Store) {
 	}
 }
 
-// testTwoWriters counts up one object from two registries on one store: no update is lost.
+// testTwoWriters increments one object from two registries on one store: no update is lost.
 func testTwoWriters(t *testing.T, store storage.Store) {
 	servers := []server{serve(t, store, registry.Options{}), serve(t, store, registry.Options{})}
 	create(t, servers[0].configMaps, configMap("n"))

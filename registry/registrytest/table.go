@@ -11,16 +11,16 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// Change is one case of a table: something done to a good object, and how it is refused.
+// Change is one case of a table: a change to a valid object, and the expected errors.
 type Change[T registry.Object] struct {
 	Name string
-	// To changes the good object, which in an update is a copy of the stored one.
+	// To changes the valid object, which in an update is a copy of the stored one.
 	To func(obj T)
-	// Refused lists the errors as a client reads them; empty means accepted.
+	// Refused lists the expected errors as a client reads them; empty means accepted.
 	Refused []string
 }
 
-// Create tries changes on creates of a kind. good must be accepted as it is.
+// Create tests changes in creates of a kind. good must be accepted unchanged.
 func Create[T registry.Object](t *testing.T, k registry.Kind, good T, changes []Change[T]) {
 	t.Helper()
 	for _, change := range append([]Change[T]{{Name: "good", To: func(T) {}}}, changes...) {
@@ -37,7 +37,7 @@ func Create[T registry.Object](t *testing.T, k registry.Kind, good T, changes []
 	}
 }
 
-// Update tries changes on updates of a stored object, or of the view of it that is named.
+// Update tests changes in updates of a stored object, or of the named view of it.
 func Update[T registry.Object](t *testing.T, k registry.Kind, view string, stored T, changes []Change[T]) {
 	t.Helper()
 	for _, change := range append([]Change[T]{{Name: "nothing", To: func(T) {}}}, changes...) {
@@ -53,7 +53,7 @@ func Update[T registry.Object](t *testing.T, k registry.Kind, view string, store
 	}
 }
 
-// Prepare does to obj what happens in a create before it is judged.
+// Prepare applies to obj the steps of a create that precede validation.
 func Prepare(k registry.Kind, obj registry.Object) {
 	if k.Rules.Default != nil {
 		k.Rules.Default(obj)
@@ -63,8 +63,8 @@ func Prepare(k registry.Kind, obj registry.Object) {
 	}
 }
 
-// Replace does to obj what happens in an update of old, by itself or by a view, and returns
-// how it is judged.
+// Replace applies to obj the steps of an update of old, directly or by a view, and returns the validation
+// errors.
 func Replace(k registry.Kind, view string, obj, old registry.Object) field.ErrorList {
 	if k.Rules.Default != nil {
 		k.Rules.Default(obj)
@@ -83,7 +83,7 @@ func Replace(k registry.Kind, view string, obj, old registry.Object) field.Error
 	return rules.ValidateUpdate(obj, old)
 }
 
-// Find returns the kind with a plural name.
+// Find returns the kind with the given plural name.
 func Find(t *testing.T, kinds []registry.Kind, plural string) registry.Kind {
 	t.Helper()
 	i := slices.IndexFunc(kinds, func(k registry.Kind) bool { return k.Plural == plural })
@@ -97,7 +97,7 @@ func refused(t *testing.T, errs field.ErrorList, want []string) {
 	t.Helper()
 	var got []string
 	for _, e := range errs {
-		if s := e.Error(); !slices.Contains(got, s) { // an update may judge a field twice
+		if s := e.Error(); !slices.Contains(got, s) { // an update may validate a field twice
 			got = append(got, s)
 		}
 	}

@@ -31,7 +31,7 @@ type upstreamTable struct {
 	} `json:"rows"`
 }
 
-// TestTables holds the columns of every kind to what upstream's API server prints.
+// TestTables compares the columns of every kind with those of upstream's API server.
 func TestTables(t *testing.T) {
 	r, err := registry.New(memory.New(memory.Options{}), builtin(), registry.Options{})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestTables(t *testing.T) {
 func compareTable(t *testing.T, k registry.Kind, want upstreamTable) {
 	same := slices.EqualFunc(k.Columns.Definitions, want.Definitions, func(a, b metav1.TableColumnDefinition) bool {
 		if strings.EqualFold(a.Description, b.Description) {
-			a.Description = b.Description // some minor versions begin with the field's name as Go has it
+			a.Description = b.Description // some minor versions begin with the field's Go name
 		}
 		return a == b
 	})
@@ -75,7 +75,7 @@ func compareTable(t *testing.T, k registry.Kind, want upstreamTable) {
 			t.Fatal(err)
 		}
 		before := obj.DeepCopyObject()
-		// Upstream's IPAddress has one cell more than columns, which no client shows.
+		// Upstream's IPAddress has one more cell than columns, which no client shows.
 		row.Cells = row.Cells[:min(len(row.Cells), len(want.Definitions))]
 		cells := plainly(t, k.Columns.Cells(obj, want.Now))
 		var conditions []metav1.TableRowCondition
@@ -94,7 +94,7 @@ func compareTable(t *testing.T, k registry.Kind, want upstreamTable) {
 	}
 }
 
-// plainly are cells as they come out of JSON.
+// plainly returns cells as they are after decoding from JSON.
 func plainly(t *testing.T, cells []any) []any {
 	data, err := json.Marshal(cells)
 	if err != nil {

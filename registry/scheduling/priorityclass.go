@@ -12,36 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-dev/keelson/podspec/critical"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/internal/check"
 )
 
-// The priority classes of the system, and the limits of everyone else's.
-const (
-	// SystemPrefix opens the names that only the system's own classes may have.
-	SystemPrefix = "system-"
-	// HighestUserPriority is the highest value of a class that is not the system's.
-	HighestUserPriority int32 = 1_000_000_000
-	// ClusterCritical is for pods that a cluster needs somewhere.
-	ClusterCritical = SystemPrefix + "cluster-critical"
-	// NodeCritical is for pods that a node needs where they are.
-	NodeCritical = SystemPrefix + "node-critical"
-)
-
-// Defaults returns the classes that a cluster has from its start, new objects at each call.
+// Defaults returns the system classes, as new objects at each call.
 func Defaults() []*schedulingv1.PriorityClass {
-	return []*schedulingv1.PriorityClass{
-		{
-			ObjectMeta:  metav1.ObjectMeta{Name: NodeCritical},
-			Value:       2*HighestUserPriority + 1000,
-			Description: "Used for system critical pods that must not be moved from their current node.",
-		},
-		{
-			ObjectMeta:  metav1.ObjectMeta{Name: ClusterCritical},
-			Value:       2 * HighestUserPriority,
-			Description: "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-		},
+	var list []*schedulingv1.PriorityClass
+	for _, class := range critical.Classes() {
+		list = append(list, &schedulingv1.PriorityClass{
+			ObjectMeta: metav1.ObjectMeta{Name: class.Name}, Value: class.Value, Description: class.Description,
+		})
 	}
+	return list
 }
 
 func priorityClasses() registry.Kind {
@@ -63,8 +47,8 @@ func priorityClasses() registry.Kind {
 	}.Kind()
 }
 
-// keepSystemClass refuses to delete what the system's own pods need to be created again. Upstream's
-// deletion of a collection passes its rule over; this one does not.
+// keepSystemClass refuses to delete the system classes, without which the system's own pods cannot be created.
+// Upstream's deletion of a collection bypasses this rule; this one does not.
 func keepSystemClass(name string) error {
 	for _, known := range Defaults() {
 		if known.Name == name {
@@ -83,14 +67,14 @@ func defaultPriorityClass(class *schedulingv1.PriorityClass) {
 
 func validatePriorityClass(class *schedulingv1.PriorityClass) field.ErrorList {
 	var errs field.ErrorList
-	if strings.HasPrefix(class.Name, SystemPrefix) {
+	if strings.HasPrefix(class.Name, critical.SystemPrefix) {
 		if err := knownSystemClass(class); err != nil {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "name"),
-				"priority class names with '"+SystemPrefix+"' prefix are reserved for system use only. error: "+err.Error()))
+				"priority class names with '"+critical.SystemPrefix+"' prefix are reserved for system use only. error: "+err.Error()))
 		}
-	} else if class.Value > HighestUserPriority {
+	} else if class.Value > critical.HighestUserPriority {
 		errs = append(errs, field.Forbidden(field.NewPath("value"),
-			fmt.Sprintf("maximum allowed value of a user defined priority is %v", HighestUserPriority)))
+			fmt.Sprintf("maximum allowed value of a user defined priority is %v", critical.HighestUserPriority)))
 	}
 	if class.PreemptionPolicy != nil {
 		errs = append(errs, check.RequiredOneOf(field.NewPath("preemptionPolicy"), *class.PreemptionPolicy,
@@ -99,7 +83,7 @@ func validatePriorityClass(class *schedulingv1.PriorityClass) field.ErrorList {
 	return errs
 }
 
-// knownSystemClass says what keeps a class with a system name from being the system's.
+// knownSystemClass returns an error if a class with a system name is not the system's.
 func knownSystemClass(class *schedulingv1.PriorityClass) error {
 	for _, known := range Defaults() {
 		if known.Name != class.Name {
@@ -116,7 +100,7 @@ func knownSystemClass(class *schedulingv1.PriorityClass) error {
 	return fmt.Errorf("%v is not a known system priority class", class.Name)
 }
 
-// validatePriorityClassUpdate keeps what pods were given their priority by.
+// validatePriorityClassUpdate keeps the fields from which pods took their priority.
 func validatePriorityClassUpdate(class, old *schedulingv1.PriorityClass) field.ErrorList {
 	var errs field.ErrorList
 	if class.Value != old.Value {

@@ -11,6 +11,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/podspec/critical"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 	"github.com/keelson-dev/keelson/registry/scheduling"
@@ -25,10 +26,10 @@ func TestPriorityClass(t *testing.T) {
 			`value: Forbidden: maximum allowed value of a user defined priority is 1000000000`}},
 		{Name: "a system name", To: func(c *schedulingv1.PriorityClass) { c.Name = "system-x" }, Refused: []string{
 			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class`}},
-		{Name: "a system class of another value", To: func(c *schedulingv1.PriorityClass) { c.Name = scheduling.NodeCritical }, Refused: []string{
+		{Name: "a system class of another value", To: func(c *schedulingv1.PriorityClass) { c.Name = critical.NodeClass }, Refused: []string{
 			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: value of system-node-critical PriorityClass must be 2000001000`}},
 		{Name: "a system class as default", To: func(c *schedulingv1.PriorityClass) {
-			c.Name, c.Value, c.GlobalDefault = scheduling.ClusterCritical, 2_000_000_000, true
+			c.Name, c.Value, c.GlobalDefault = critical.ClusterClass, 2_000_000_000, true
 		}, Refused: []string{
 			`metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: globalDefault of system-cluster-critical PriorityClass must be false`}},
 		{Name: "preemption never", To: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptNever) }},

@@ -1,11 +1,11 @@
-// Package queue holds the pods that wait for a node: those to try now, those that back off,
-// those that wait for something to happen in the cluster, and those that gates hold.
+// Package queue holds pending pods: those to try now, those in back-off, those that wait for an event in the
+// cluster, and those held by gates.
 //
-// A Queue is a data structure without goroutines, timers or a clock: every method that needs
-// the time takes it, and Next tells when to look again. It is for one goroutine at a time. The
-// order in which pods come out depends on nothing but the calls made.
+// A Queue is a data structure without goroutines, timers or a clock: methods take the time as an argument, and
+// Next returns when to call Pop again. It must be used by one goroutine at a time. The order in which pods are
+// popped depends only on the calls made.
 //
-// It follows upstream's scheduling queue with its defaults: 1 s to 10 s of back-off in windows of
-// whole seconds, pods that were refused popped early when nothing else waits (KEP-5142), and
-// another try after five minutes, looked for every 30 s, for whatever no event helped.
+// It follows upstream's scheduling queue with its defaults: 1 s to 10 s of back-off in windows of whole
+// seconds, refused pods popped early if nothing else is active (KEP-5142), and a retry after five minutes,
+// checked every 30 s, for pods that no event helped.
 package queue

@@ -2,7 +2,7 @@ package queue
 
 import "container/heap"
 
-// list is a heap of items that know where they are.
+// list is a heap of items that know their index.
 type list struct {
 	items []*Item
 	less  func(a, b *Item) int

@@ -11,20 +11,20 @@ import (
 
 const (
 	window     = time.Second      // back-offs end together at whole seconds
-	sweepEvery = 30 * time.Second // how often pods that waited too long are looked for
+	sweepEvery = 30 * time.Second // how often to look for pods that waited too long
 )
 
-// Options of a Queue of events of type E. The zero value is ready to use.
+// Options are the options of a Queue with events of type E. The zero value is valid.
 type Options[E any] struct {
-	// InitialBackoff is how long a pod backs off after its first failure, doubled with each
-	// one up to MaxBackoff. 0 means 1 s and 10 s.
+	// InitialBackoff is the back-off after a pod's first failure, doubled with each failure up to MaxBackoff; 0
+	// means 1 s and 10 s.
 	InitialBackoff, MaxBackoff time.Duration
-	// MaxWait is how long a pod that was refused waits for an event; 0 means 5 minutes.
+	// MaxWait is how long a refused pod waits for an event; 0 means 5 minutes.
 	MaxWait time.Duration
-	// Gate returns the name of what holds a pod back, or "". nil holds none.
+	// Gate returns the name of the gate that holds a pod back, or "". nil holds none.
 	Gate func(pod *corev1.Pod) string
-	// MayHelp says whether an event is a reason to try a pod again that was refused by those
-	// named. It depends on nothing else. nil says it always is.
+	// MayHelp reports whether an event is a reason to retry a pod that the named plugins refused. It must
+	// depend on nothing else. nil means always.
 	MayHelp func(pod *corev1.Pod, refusedBy []string, event E) bool
 }
 
@@ -33,19 +33,19 @@ type Item struct {
 	Pod *corev1.Pod
 	// Attempts is how often the pod was popped.
 	Attempts int
-	// RefusedBy names who refused it the last time, or holds it now; empty after an error.
+	// RefusedBy names the plugins that last refused the pod, or hold it now; empty after an error.
 	RefusedBy []string
 
 	refusals int // attempts that ended in a refusal
 	errors   int // errors since the last refusal
-	// since is when the pod came, or came back; ties are in the order of seq.
+	// since is when the pod was added, or returned; ties are in the order of seq.
 	since   time.Time
 	seq     uint64
-	until   time.Time // of the back-off, zero when not known yet
+	until   time.Time // end of the back-off, zero if not known yet
 	flushed time.Time // when it last waited too long
 	gated   bool
 
-	list  *list // where it is, nil when it is out of the queue or waits
+	list  *list // its list, nil if it is out of the queue or waits
 	index int
 }
 
@@ -53,7 +53,7 @@ type key struct{ namespace, name string }
 
 func keyOf(pod *corev1.Pod) key { return key{pod.Namespace, pod.Name} }
 
-// Queue holds pods that wait for a node. Make one with New.
+// Queue holds pending pods. Make one with New.
 type Queue[E any] struct {
 	o     Options[E]
 	start time.Time
@@ -67,7 +67,7 @@ type Queue[E any] struct {
 	waiting map[key]*Item
 }
 
-// New makes an empty queue.
+// New returns an empty queue.
 func New[E any](now time.Time, o Options[E]) *Queue[E] {
 	if o.InitialBackoff <= 0 {
 		o.InitialBackoff = time.Second
@@ -92,7 +92,7 @@ func New[E any](now time.Time, o Options[E]) *Queue[E] {
 	}
 }
 
-// byPriority is the order of trying: higher spec.priority first, then earlier.
+// byPriority orders the attempts: higher spec.priority first, then earlier.
 func byPriority(a, b *Item) int {
 	return cmp.Or(
 		cmp.Compare(priority(b.Pod), priority(a.Pod)),
@@ -110,7 +110,7 @@ func priority(pod *corev1.Pod) int32 {
 
 func byEnd(a, b *Item) int { return cmp.Or(a.until.Compare(b.until), byPriority(a, b)) }
 
-// Add takes in a pod that is new. One of this name that is there already is replaced.
+// Add adds a new pod. It replaces one of the same name.
 func (q *Queue[E]) Add(pod *corev1.Pod, now time.Time) {
 	q.Delete(pod)
 	item := &Item{Pod: pod}
@@ -118,14 +118,14 @@ func (q *Queue[E]) Add(pod *corev1.Pod, now time.Time) {
 	q.activate(item)
 }
 
-// enter makes an item one of the queue's that came now.
+// enter adds an item that arrives now.
 func (q *Queue[E]) enter(item *Item, now time.Time) {
 	q.seq++
 	item.since, item.seq = now, q.seq
 	q.items[keyOf(item.Pod)] = item
 }
 
-// Delete takes a pod out, if it is there.
+// Delete removes a pod, if it is there.
 func (q *Queue[E]) Delete(pod *corev1.Pod) {
 	k := keyOf(pod)
 	if item := q.items[k]; item != nil {
@@ -134,7 +134,7 @@ func (q *Queue[E]) Delete(pod *corev1.Pod) {
 	}
 }
 
-// remove takes an item out of its list.
+// remove removes an item from its list.
 func (q *Queue[E]) remove(item *Item) {
 	if item.list != nil {
 		item.list.remove(item)
@@ -142,8 +142,8 @@ func (q *Queue[E]) remove(item *Item) {
 	delete(q.waiting, keyOf(item.Pod))
 }
 
-// Update takes in the new state of a pod; the event is about this change. A pod that waits is
-// tried again if that may help. One that is not in the queue is added.
+// Update replaces the state of a pod; the event is about this change. A waiting pod is retried if that may
+// help. A pod that is not in the queue is added.
 func (q *Queue[E]) Update(pod *corev1.Pod, event E, now time.Time) {
 	item := q.items[keyOf(pod)]
 	if item == nil {
@@ -160,7 +160,7 @@ func (q *Queue[E]) Update(pod *corev1.Pod, event E, now time.Time) {
 	}
 }
 
-// Event has those pods tried again that it may help.
+// Event makes the pods active that the event may help, or lets them back off.
 func (q *Queue[E]) Event(event E, now time.Time) {
 	for _, item := range q.waitingThat(func(item *Item) bool {
 		refusedBy := item.RefusedBy
@@ -173,8 +173,8 @@ func (q *Queue[E]) Event(event E, now time.Time) {
 	}
 }
 
-// waitingThat returns the items that wait for an event and meet a condition, in any order: where
-// they are tried next keeps them by priority.
+// waitingThat returns the items that wait for an event and meet a condition, in any order: their next list
+// sorts them by priority.
 func (q *Queue[E]) waitingThat(meets func(*Item) bool) []*Item {
 	var some []*Item
 	for _, item := range q.waiting {
@@ -185,13 +185,13 @@ func (q *Queue[E]) waitingThat(meets func(*Item) bool) []*Item {
 	return some
 }
 
-// Pop takes out the pod to try now. It returns nil when there is none. The caller gives the
-// item back with Return when the attempt fails.
+// Pop removes and returns the pod to try now, or nil if there is none. If the attempt fails, the caller returns
+// the item with Return.
 func (q *Queue[E]) Pop(now time.Time) *Item {
 	q.Flush(now)
 	item := q.active.first()
 	if item == nil {
-		// Nothing better to do: the back-off spares time, which there is.
+		// Back-offs save time for other pods, and there are none.
 		item = q.backoff.first()
 	}
 	if item == nil {
@@ -203,10 +203,10 @@ func (q *Queue[E]) Pop(now time.Time) *Item {
 	return item
 }
 
-// Return gives back an item after an attempt that failed: because predicates of these names
-// refused the pod, so that it waits for an event, or, with none, because of an error, so that it
-// is tried again after its back-off. The pod may be a newer state of the item's. If the queue
-// has a pod of this name again, that one stays and the item is dropped.
+// Return returns an item after a failed attempt: with the names of the predicates that refused the pod, so that
+// it waits for an event, or without names after an error, so that it is retried after its back-off. The pod may
+// be a newer state of the item's. If the queue has a new pod of this name, that one stays and the item is
+// dropped.
 func (q *Queue[E]) Return(item *Item, pod *corev1.Pod, refusedBy []string, now time.Time) {
 	if q.items[keyOf(pod)] != nil {
 		return
@@ -227,7 +227,7 @@ func (q *Queue[E]) Return(item *Item, pod *corev1.Pod, refusedBy []string, now t
 	q.waiting[keyOf(pod)] = item
 }
 
-// requeue moves an item to where it is tried again, now or after its back-off.
+// requeue moves an item to where it is retried, now or after its back-off.
 func (q *Queue[E]) requeue(item *Item, now time.Time) {
 	if !q.backsOff(item, now) {
 		q.activate(item)
@@ -252,8 +252,7 @@ func (q *Queue[E]) activate(item *Item) {
 	q.active.add(item)
 }
 
-// hold puts an item that is in no list and that a gate holds to those that wait, and says whether
-// it did.
+// hold makes an unlisted item wait if a gate holds it, and reports whether it did.
 func (q *Queue[E]) hold(item *Item) bool {
 	gate := q.o.Gate(item.Pod)
 	if item.gated {
@@ -267,7 +266,7 @@ func (q *Queue[E]) hold(item *Item) bool {
 	return true
 }
 
-// backsOff says whether the back-off since the last failure lasts, and notes until when.
+// backsOff reports whether the back-off since the last failure lasts, and records its end.
 func (q *Queue[E]) backsOff(item *Item, now time.Time) bool {
 	n := item.refusals
 	if item.errors > 0 {
@@ -286,8 +285,7 @@ func (q *Queue[E]) backsOff(item *Item, now time.Time) bool {
 	return !item.until.Before(now.Truncate(window))
 }
 
-// Flush moves the pods whose back-off has ended, and those that waited too long, to where
-// they are tried now. Pop does so too.
+// Flush activates the pods whose back-off has ended, and those that waited too long. Pop does so, too.
 func (q *Queue[E]) Flush(now time.Time) {
 	for _, l := range []*list{&q.backoff, &q.errors} {
 		for item := l.first(); item != nil && !q.backsOff(item, now); item = l.first() {
@@ -315,8 +313,7 @@ func (q *Queue[E]) lastTried(item *Item) time.Time {
 	return item.since
 }
 
-// Next returns when Pop may return something although nothing else was called, or false when
-// it never will.
+// Next returns when Pop may return something even if nothing else is called, or false if it never will.
 func (q *Queue[E]) Next(now time.Time) (time.Time, bool) {
 	if q.active.Len() > 0 || q.backoff.Len() > 0 {
 		return now, true
@@ -336,15 +333,15 @@ func (q *Queue[E]) Next(now time.Time) (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-// Counts are how many pods a queue holds.
+// Counts are the numbers of pods in a queue.
 type Counts struct {
 	Active  int // to be tried now
-	Backoff int
+	Backoff int // in back-off
 	Waiting int // for an event, without the gated
-	Gated   int
+	Gated   int // held by a Gate
 }
 
-// Counts returns how many pods the queue holds.
+// Counts returns the numbers of pods in the queue.
 func (q *Queue[E]) Counts() Counts {
 	c := Counts{Active: q.active.Len(), Backoff: q.backoff.Len() + q.errors.Len()}
 	for _, item := range q.waiting {

@@ -9,12 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/scheduler/queue"
 )
 
-// clock is a time that tests turn.
+// clock is a time that tests set.
 type clock struct{ time.Time }
 
 func newClock() *clock { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
@@ -22,10 +21,6 @@ func newClock() *clock { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UT
 func (c *clock) after(d time.Duration) time.Time {
 	c.Time = c.Add(d)
 	return c.Time
-}
-
-func pod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
 func important(name string, priority int32) *corev1.Pod {
@@ -50,7 +45,7 @@ func want[T any](t *testing.T, got, want T) {
 	}
 }
 
-// events help by the name of who refused.
+// byName lets an event help the pods that the plugin of its name refused.
 func byName() queue.Options[string] {
 	return queue.Options[string]{MayHelp: func(_ *corev1.Pod, refusedBy []string, event string) bool {
 		return slices.Contains(refusedBy, event)
@@ -111,8 +106,7 @@ func TestRefusedWaitsForItsEvent(t *testing.T) {
 	want(t, item.Attempts, 2)
 }
 
-// While other pods are to be tried, one that was refused a moment ago backs off; alone, it
-// need not.
+// While other pods are active, one that was refused a moment ago backs off; alone, it need not.
 func TestRefusedBacksOff(t *testing.T) {
 	now := newClock()
 	q := queue.New(now.Time, byName())
@@ -165,8 +159,24 @@ func TestErrorsBackOffLongerEachTime(t *testing.T) {
 		}
 		now.Time = next
 	}
-	// A back-off lasts until the second in which it ends is over.
+	// A back-off lasts until the end of the second in which it expires.
 	want(t, waits, []time.Duration{2e9, 3e9, 5e9, 9e9, 11e9, 11e9, 11e9})
+}
+
+// A back-off that doubles to no more than the longest is what it doubles to.
+func TestBackOffBelowTheLongest(t *testing.T) {
+	now := newClock()
+	start := now.Time
+	o := byName()
+	o.InitialBackoff, o.MaxBackoff = time.Second, 2*time.Second+time.Nanosecond
+	q := queue.New(now.Time, o)
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), nil, now.Time)
+	// It fails again in the last nanosecond of a second: one more and its back-off would end in the next.
+	q.Return(q.Pop(now.after(3*time.Second)), pod("a"), nil, now.after(time.Second-time.Nanosecond))
+	next, ok := q.Next(now.Time)
+	want(t, next.Sub(start), 6*time.Second)
+	want(t, ok, true)
 }
 
 func TestErrorsAreForgottenByRefusals(t *testing.T) {
@@ -185,7 +195,7 @@ func TestErrorsAreForgottenByRefusals(t *testing.T) {
 	want(t, q.Counts(), queue.Counts{Active: 1})
 }
 
-func TestForgottenPodsAreTriedAgain(t *testing.T) {
+func TestWaitingPodsAreRetried(t *testing.T) {
 	now := newClock()
 	start := now.Time
 	q := queue.New(now.Time, byName())
@@ -231,8 +241,8 @@ func TestGated(t *testing.T) {
 	want(t, popAll(q, now.Time), []string{"a"})
 }
 
-// TestGatedAfterRefusal: of a pod that was refused before a gate came to hold it, only the gate counts: what would have helped
-// otherwise does not wake it, and is what counts again once the gate is open.
+// TestGatedAfterRefusal: if a gate holds a pod that was refused before, only the gate counts: other events do
+// not wake the pod, but count again once the gate is open.
 func TestGatedAfterRefusal(t *testing.T) {
 	now := newClock()
 	o := byName()
@@ -295,7 +305,7 @@ func TestReturnOfAnOldPod(t *testing.T) {
 	}
 }
 
-// Whatever is done, no pod is lost or doubled, and what Next says comes true.
+// In any sequence of calls, no pod is lost or duplicated, and Next keeps its promise.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -356,7 +366,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestGatedWhileBackingOff: what a gate holds is not among those that back off, which are tried when there is nothing better to do.
+// TestGatedWhileBackingOff: a gated pod is not among those in back-off, which are tried when nothing is active.
 func TestGatedWhileBackingOff(t *testing.T) {
 	now := newClock()
 	o := byName()
@@ -386,7 +396,7 @@ func TestSweepsAreRare(t *testing.T) {
 	want(t, asked, 10) // once in 5 min and a half
 }
 
-// TestOrderOfArrival: of equal pods that came at the same time the first is tried first.
+// TestOrderOfArrival: of equal pods that arrived at the same time, the first is tried first.
 func TestOrderOfArrival(t *testing.T) {
 	now := newClock()
 	q := queue.New(now.Time, byName())
@@ -398,7 +408,7 @@ func TestOrderOfArrival(t *testing.T) {
 	want(t, popAll(q, now.Time), names)
 }
 
-// Without options every event is a reason to try a pod again.
+// Without options, every event is a reason to retry a pod.
 func TestEveryEventHelpsByDefault(t *testing.T) {
 	now := newClock()
 	q := queue.New(now.Time, queue.Options[string]{})
@@ -408,7 +418,7 @@ func TestEveryEventHelpsByDefault(t *testing.T) {
 	want(t, q.Counts(), queue.Counts{Active: 1})
 }
 
-// A pod without a priority is one of priority 0.
+// A pod without a priority has priority 0.
 func TestNoPriorityIsZero(t *testing.T) {
 	now := newClock()
 	q := queue.New(now.Time, byName())
@@ -418,7 +428,7 @@ func TestNoPriorityIsZero(t *testing.T) {
 	want(t, popAll(q, now.Time), []string{"most", "first", "second", "third", "least"})
 }
 
-// A pod that was deleted is a new one when it is updated afterwards.
+// A deleted pod that is updated afterwards is a new one.
 func TestUpdateOfADeletedPod(t *testing.T) {
 	now := newClock()
 	q := queue.New(now.Time, byName())
@@ -430,8 +440,8 @@ func TestUpdateOfADeletedPod(t *testing.T) {
 	want(t, q.Pop(now.Time).Attempts, 1)
 }
 
-// A pod that is to be tried anyway needs no event, and no gate takes it back.
-func TestUpdateOfAPodThatIsToBeTried(t *testing.T) {
+// An active pod needs no event, and no gate takes it back.
+func TestUpdateOfActivePod(t *testing.T) {
 	now := newClock()
 	gate := ""
 	q := queue.New(now.Time, queue.Options[string]{
@@ -445,8 +455,8 @@ func TestUpdateOfAPodThatIsToBeTried(t *testing.T) {
 	want(t, *q.Pop(now.Time).Pod.Spec.Priority, 3)
 }
 
-// What a pod backs off for counts its refusals, however many errors came between; an error after refusals counts
-// for itself.
+// The back-off of refusals counts refusals, however many errors came between; that of an error after refusals
+// counts errors only.
 func TestRefusalsAndErrorsCountApart(t *testing.T) {
 	now := newClock()
 	q := queue.New(now.Time, byName())
@@ -483,11 +493,11 @@ func TestRefusalsAndErrorsCountApart(t *testing.T) {
 	want(t, wait(), time.Second)
 }
 
-// The next thing to happen is the first: the end of a back-off or the sweep.
+// Next returns the earlier of the end of a back-off and the sweep.
 func TestNextIsTheFirst(t *testing.T) {
 	for _, tt := range []struct{ at, want time.Duration }{
 		{27 * time.Second, 29 * time.Second}, // the back-off of an error ends
-		{29 * time.Second, 30 * time.Second}, // the sweep comes before it does
+		{29 * time.Second, 30 * time.Second}, // the sweep comes before it
 	} {
 		now := newClock()
 		start := now.Time

@@ -1,8 +1,8 @@
-// Package schedulertest holds predicates and priorities to what package scheduler demands of
-// them: the same answer each time, from any goroutine; nothing changed; no panic on pods and
-// nodes that leave out what can be left out; scores in range; hints that let no pod wait in
-// vain; and, for scheduler.Local, equal answers for pods of equal signature.
+// Package schedulertest tests plugins against the contracts of package scheduler: deterministic results, from
+// any goroutine; no changes to arguments; no panic on pods and nodes without optional fields; scores in range;
+// hints that let no pod wait in vain; for scheduler.Local, equal results for pods with equal signatures;
+// reservations that can be undone; pods that are bound when their Binder says so.
 //
-// TestPredicate and TestPriority try them on generated clusters. RandomPod and RandomNode make
-// the pods and nodes, for tests of one's own.
+// There is a test for each of the plugins' roles; it tries them on generated clusters. RandomPod and RandomNode
+// generate the pods and nodes, for custom tests, too.
 package schedulertest

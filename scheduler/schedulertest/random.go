@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// oneIn is true once in n times.
+// oneIn is true once in n times on average.
 func oneIn(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
@@ -20,8 +20,8 @@ func images() []string {
 	return []string{"nginx", "redis:7", "example.com/app", "example.com:5000/db:1"}
 }
 
-// RandomNode makes the node of a number. Its labels, taints, resources and images are few of
-// few, so that they match those of RandomPod now and then; some are missing.
+// RandomNode generates a node with the given number. Its labels, taints, resources and images come from small
+// sets, so that they sometimes match those of RandomPod; some are missing.
 func RandomNode(r *rand.Rand, number int) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%02d", number)}}
 	if !oneIn(r, 8) {
@@ -70,7 +70,7 @@ func randomTaint(r *rand.Rand) corev1.Taint {
 	}
 }
 
-// RandomPod makes the pod of a number, without a node. Most of it is missing most of the time.
+// RandomPod generates a pod with the given number, without a node. Most fields are missing most of the time.
 func RandomPod(r *rand.Rand, number int) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pick(r, "default", "prod"), Name: fmt.Sprintf("pod-%03d", number),
@@ -188,8 +188,8 @@ func randomTerm(r *rand.Rand) corev1.NodeSelectorTerm {
 	return t
 }
 
-// RandomCluster makes nodes with pods on them, and pods without a node. A twin of each of
-// those follows it, alike in all but its name.
+// RandomCluster generates nodes with pods on them, and pods without a node. Each of the latter is followed by a
+// twin that differs only in its name.
 func RandomCluster(r *rand.Rand, nodes, pods int) (on []*corev1.Node, bound, unbound []*corev1.Pod) {
 	for i := range nodes {
 		on = append(on, RandomNode(r, i))

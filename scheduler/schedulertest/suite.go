@@ -13,21 +13,19 @@ import (
 	"github.com/keelson-dev/keelson/scheduler"
 )
 
-// rounds is how many clusters are made.
+// rounds is how many clusters are generated.
 const rounds = 40
 
-// T is as much of testing.TB as the tests need.
+// T is the part of testing.TB that the tests need.
 type T interface {
-	Helper()
-	Errorf(format string, args ...any)
+	Helper()                           // as in testing.TB
+	Errorf(format string, args ...any) // as in testing.TB
 }
 
-// TestPredicate holds a predicate to its contract.
+// TestPredicate tests a predicate's contract.
 func TestPredicate(t T, p scheduler.Predicate) {
 	t.Helper()
-	if first, again := p.Name(), p.Name(); first == "" || first != again {
-		t.Errorf("Name is %q, then %q", first, again)
-	}
+	name(t, p)
 	rounds := newRounds(t)
 	for c := rounds.next(); c != nil; c = rounds.next() {
 		c.checks(rounds, p)
@@ -38,30 +36,30 @@ func TestPredicate(t T, p scheduler.Predicate) {
 			c.hints(rounds, p, h)
 		}
 		if c.unchanged(rounds) && !rounds.failed {
-			c.planner(rounds, scheduler.Profile{Predicates: []scheduler.Predicate{p}})
+			c.planner(rounds, scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: p}}})
 		}
 	}
 }
 
-// TestPriority holds a priority to its contract.
+// TestPriority tests a priority's contract.
 func TestPriority(t T, p scheduler.Priority) {
 	t.Helper()
-	if first, again := p.Name(), p.Name(); first == "" || first != again {
-		t.Errorf("Name is %q, then %q", first, again)
-	}
+	name(t, p)
 	rounds := newRounds(t)
 	for c := rounds.next(); c != nil; c = rounds.next() {
 		c.scores(rounds, p)
 		if c.unchanged(rounds) && !rounds.failed {
-			c.planner(rounds, scheduler.Profile{Priorities: []scheduler.Weighted{{Priority: p, Weight: 1}}})
+			c.planner(rounds, scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: p, Weight: 1, PriorityOnly: true}}})
 		}
 	}
 }
 
-// counted is a T that stops making clusters after one on which something failed.
+// counted is a T that stops generating clusters after one on which something failed.
 type counted struct {
 	T
-	seed   uint64
+	seed uint64
+
+	mu     sync.Mutex // for findings from several goroutines
 	failed bool
 }
 
@@ -69,11 +67,13 @@ func newRounds(t T) *counted { return &counted{T: t} }
 
 func (r *counted) Errorf(format string, args ...any) {
 	r.T.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.T.Errorf("cluster %d: "+format, append([]any{r.seed}, args...)...)
 	r.failed = true
 }
 
-// next is nil after the last round.
+// next returns nil after the last round.
 func (r *counted) next() *cluster {
 	if r.failed || r.seed == rounds {
 		return nil
@@ -82,7 +82,7 @@ func (r *counted) next() *cluster {
 	return newCluster(r.seed)
 }
 
-// cluster is what one round tries things on, and copies of it all to see changes by.
+// cluster is the objects of one round, with copies of all of them to detect changes.
 type cluster struct {
 	snapshot        *scheduler.Snapshot
 	nodes, nodesWas []*corev1.Node
@@ -107,11 +107,11 @@ func copies[T interface{ DeepCopy() T }](objects []T) []T {
 	return out
 }
 
-// same takes nil and empty for the same.
+// same treats nil and empty as equal.
 func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// unchanged fails the test when the objects were changed, or the sums about them, and says
-// whether they were not.
+// unchanged fails the test if the objects were changed, or the sums about them, and reports whether they are
+// unchanged.
 func (c *cluster) unchanged(t T) bool {
 	t.Helper()
 	if !same(c.nodes, c.nodesWas) || !same(c.pods, c.podsWas) || !same(c.bound, c.boundWas) {
@@ -175,7 +175,7 @@ func checkRefusal(t T, r *scheduler.Refusal) {
 	}
 }
 
-// prepared holds Prepare to saying what Check says without it.
+// prepared checks that Prepare gives the same results as Check without it.
 func (c *cluster) prepared(t T, p scheduler.Predicate, preparer scheduler.Preparer, pod *corev1.Pod) {
 	t.Helper()
 	prepared, err := preparer.Prepare(pod, c.snapshot)
@@ -208,8 +208,7 @@ func (c *cluster) gate(t T, g scheduler.Gate) {
 	}
 }
 
-// hints looks for events after which a pod that was refused passes, although MayHelp said that
-// they do not help.
+// hints looks for events after which a refused pod passes, although MayHelp said that they do not help.
 func (c *cluster) hints(t T, p scheduler.Predicate, h scheduler.Hinter) {
 	try := func(pod *corev1.Pod, before, after *scheduler.NodeInfo, e scheduler.Event) {
 		t.Helper()
@@ -250,7 +249,7 @@ func (c *cluster) hints(t T, p scheduler.Predicate, h scheduler.Hinter) {
 	}
 }
 
-// planner holds what is remembered to what would be said, and Local signatures to their word.
+// planner checks that cached results equal fresh ones, and that Local signatures are right.
 func (c *cluster) planner(t T, profile scheduler.Profile) {
 	planner := scheduler.NewPlanner(&profile)
 	state := c.snapshot.State()
@@ -299,7 +298,7 @@ func (c *cluster) scores(t T, p scheduler.Priority) {
 	}
 }
 
-// score is what the scheduler does with a priority; nil when it fails or has no opinion.
+// score calls a priority like the scheduler; it returns nil if the priority fails or skips the pod.
 func score(pod *corev1.Pod, p scheduler.Priority, s *scheduler.Snapshot, feasible []*scheduler.NodeInfo) []int64 {
 	call := func(n *scheduler.NodeInfo) int64 { return p.Score(pod, n) }
 	if preparer, ok := p.(scheduler.ScorePreparer); ok {

@@ -8,25 +8,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/scheduler"
-	"github.com/keelson-dev/keelson/scheduler/predicates"
-	"github.com/keelson-dev/keelson/scheduler/priorities"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
 	"github.com/keelson-dev/keelson/scheduler/schedulertest"
 )
 
-func TestDefaultPredicates(t *testing.T) {
-	for _, p := range predicates.Default() {
-		t.Run(p.Name(), func(t *testing.T) { schedulertest.TestPredicate(t, p) })
+func TestDefaults(t *testing.T) {
+	tested := 0
+	for _, e := range plugins.Default() {
+		if p, ok := e.Plugin.(scheduler.Predicate); ok {
+			tested++
+			t.Run("predicate "+p.Name(), func(t *testing.T) { schedulertest.TestPredicate(t, p) })
+		}
+		if p, ok := e.Plugin.(scheduler.Priority); ok {
+			tested++
+			t.Run("priority "+p.Name(), func(t *testing.T) { schedulertest.TestPriority(t, p) })
+		}
 	}
-}
-
-func TestDefaultPriorities(t *testing.T) {
-	for _, w := range priorities.Default() {
-		t.Run(w.Priority.Name(), func(t *testing.T) { schedulertest.TestPriority(t, w.Priority) })
+	if tested != 14 {
+		t.Errorf("there are %d predicates and priorities", tested)
 	}
 }
 
 func TestMostAllocated(t *testing.T) {
-	schedulertest.TestPriority(t, priorities.NodeResourcesFit{Most: true})
+	schedulertest.TestPriority(t, plugins.NodeResourcesFit{Most: true})
 }
 
 func TestFuncs(t *testing.T) {
@@ -41,7 +45,7 @@ func TestFuncs(t *testing.T) {
 	}))
 }
 
-// recorder notes what the suite finds.
+// recorder records the findings of the suite.
 type recorder struct{ found []string }
 
 func (*recorder) Helper() {}

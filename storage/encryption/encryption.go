@@ -61,7 +61,7 @@ func (Identity) Open(_ context.Context, _ string, stored []byte) ([]byte, bool, 
 // Choice is one of several transformers: stored forms start with Prefix, which the transformer
 // does not see.
 type Choice struct {
-	Prefix      string
+	Prefix      string // of stored values, by which the transformer is found
 	Transformer Transformer
 }
 

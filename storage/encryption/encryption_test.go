@@ -276,10 +276,10 @@ func TestOptional(t *testing.T) {
 		}{bare, lease, compacts{}, recalls{}}, lease: true, compact: true, historic: true},
 	} {
 		s := encryption.New(c.inner, all(named(t, "a")))
-		_, lease := s.(storage.Lessor)
-		_, compact := s.(storage.Compactor)
-		past, historic := s.(storage.Historian)
-		_, refresh := s.(storage.Refresher)
+		_, lease := storage.As[storage.Lessor](s)
+		_, compact := storage.As[storage.Compactor](s)
+		past, historic := storage.As[storage.Historian](s)
+		_, refresh := storage.As[storage.Refresher](s)
 		if lease != c.lease || compact != c.compact || historic != c.historic || !refresh {
 			t.Errorf("%s: lease %v, compact %v, historic %v, refresh %v", name, lease, compact, historic, refresh)
 		}

@@ -32,7 +32,7 @@ func TestContractOverEtcd(t *testing.T) {
 				}
 			})
 			s := encryption.New(inner, all(named(t, "a")))
-			if _, ok := s.(storage.Lessor); !ok {
+			if _, ok := storage.As[storage.Lessor](s); !ok {
 				t.Fatal("the layer over etcd is no Lessor")
 			}
 			return s
@@ -43,7 +43,11 @@ func TestContractOverEtcd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.(storage.Compactor).Compact(t.Context(), revision); err != nil {
+			compactor, ok := storage.As[storage.Compactor](s)
+			if !ok {
+				t.Fatal("the layer over etcd is no Compactor")
+			}
+			if err := compactor.Compact(t.Context(), revision); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -36,7 +36,7 @@ var ErrNotRefresher = errors.New("store cannot tell what is stale")
 // be a storage.Refresher, as those that New returns are.
 func Rewrite(ctx context.Context, store storage.Store, prefix string, options RewriteOptions) (Rewritten, error) {
 	var done Rewritten
-	refresher, ok := store.(storage.Refresher)
+	refresher, ok := storage.As[storage.Refresher](store)
 	if !ok {
 		return done, ErrNotRefresher
 	}
@@ -105,7 +105,7 @@ func (r *rewriter) record(ctx context.Context, record storage.Record) error {
 }
 
 func (r *rewriter) write(ctx context.Context, record storage.Record) error {
-	if lessor, ok := r.store.(storage.Lessor); ok && r.lifetime != nil {
+	if lessor, ok := storage.As[storage.Lessor](r.store); ok && r.lifetime != nil {
 		if ttl := r.lifetime(record.Key, record.Value); ttl > 0 {
 			_, err := lessor.UpdateFor(ctx, record.Key, record.Value, record.Revision, ttl)
 			return err

@@ -10,14 +10,18 @@ import (
 )
 
 // New returns a store that keeps its values in inner in the form that transformers choose. It is a
-// storage.Refresher, and a Lessor, Compactor and Historian where inner is one. Closing inner remains
-// the caller's; the layer has nothing to close.
+// storage.Refresher and a storage.Wrapper, and a storage.Lessor where inner is one. Closing inner
+// remains the caller's; the layer has nothing to close.
 //
 // Writes whose value cannot be sealed fail with the transformer's error and change nothing. A value
 // that cannot be opened is told as storage.ErrUnreadable, see the package. Seal and Open run in the caller's
 // goroutine.
 func New(inner storage.Store, transformers Transformers) storage.Store {
-	return compose(&layer{inner: inner, transformers: transformers})
+	l := &layer{inner: inner, transformers: transformers}
+	if able, ok := storage.As[storage.Lessor](inner); ok {
+		return lessor{l, able}
+	}
+	return l
 }
 
 type layer struct {
@@ -25,11 +29,9 @@ type layer struct {
 	transformers Transformers
 }
 
-// Err tells what inner does.
-func (l *layer) Err() error { return storage.Err(l.inner) }
-
-// Ready tells what inner does.
-func (l *layer) Ready(ctx context.Context) error { return storage.Ready(ctx, l.inner) }
+// Unwrap returns the store in which values are sealed: what it can do without reading or writing values,
+// it does for the layer.
+func (l *layer) Unwrap() storage.Store { return l.inner }
 
 func (l *layer) transformer(key string) Transformer {
 	if t := l.transformers.For(key); t != nil {
@@ -150,7 +152,7 @@ func (l *layer) Stale(ctx context.Context, key string) (bool, error) {
 	if err != nil || stale {
 		return stale, err
 	}
-	if inner, ok := l.inner.(storage.Refresher); ok {
+	if inner, ok := storage.As[storage.Refresher](l.inner); ok {
 		return inner.Stale(ctx, key)
 	}
 	return false, nil
@@ -199,77 +201,26 @@ func (l *layer) event(ctx context.Context, e *storage.Event) error {
 	return nil
 }
 
-// lessor is the part of a layer whose inner store is a Lessor.
+// lessor is a layer whose inner store is a Lessor.
 type lessor struct {
-	layer *layer
-	inner storage.Lessor
+	*layer
+	able storage.Lessor
 }
 
 // CreateFor is as the contract says.
 func (l lessor) CreateFor(ctx context.Context, key string, value []byte, ttl time.Duration) (int64, error) {
-	sealed, err := l.layer.seal(ctx, key, value)
+	sealed, err := l.seal(ctx, key, value)
 	if err != nil {
 		return 0, err
 	}
-	return l.inner.CreateFor(ctx, key, sealed, ttl)
+	return l.able.CreateFor(ctx, key, sealed, ttl)
 }
 
 // UpdateFor is as the contract says.
 func (l lessor) UpdateFor(ctx context.Context, key string, value []byte, expected int64, ttl time.Duration) (int64, error) {
-	sealed, err := l.layer.seal(ctx, key, value)
+	sealed, err := l.seal(ctx, key, value)
 	if err != nil {
 		return 0, err
 	}
-	return l.inner.UpdateFor(ctx, key, sealed, expected, ttl)
-}
-
-// compose gives a layer the optional interfaces that its inner store has, and no others.
-func compose(l *layer) storage.Store {
-	inner, lease := l.inner.(storage.Lessor)
-	cut, compact := l.inner.(storage.Compactor)
-	past, historic := l.inner.(storage.Historian)
-	less := lessor{l, inner}
-	switch {
-	case lease && compact && historic:
-		return struct {
-			*layer
-			storage.Lessor
-			storage.Compactor
-			storage.Historian
-		}{l, less, cut, past}
-	case lease && compact:
-		return struct {
-			*layer
-			storage.Lessor
-			storage.Compactor
-		}{l, less, cut}
-	case lease && historic:
-		return struct {
-			*layer
-			storage.Lessor
-			storage.Historian
-		}{l, less, past}
-	case compact && historic:
-		return struct {
-			*layer
-			storage.Compactor
-			storage.Historian
-		}{l, cut, past}
-	case lease:
-		return struct {
-			*layer
-			storage.Lessor
-		}{l, less}
-	case compact:
-		return struct {
-			*layer
-			storage.Compactor
-		}{l, cut}
-	case historic:
-		return struct {
-			*layer
-			storage.Historian
-		}{l, past}
-	}
-	return l
+	return l.able.UpdateFor(ctx, key, sealed, expected, ttl)
 }

@@ -37,7 +37,7 @@ func TestLeaseGoesFirst(t *testing.T) {
 	for i, c := range []struct {
 		ttl  time.Duration
 		lost int
-		used int64 // the lease, 0 when it fails
+		used int64 // the lease, 0 to fail
 	}{{time.Hour, 0, 1}, {time.Hour, 0, 1}, {time.Hour, 1, 2}, {time.Hour, 0, 2}, {time.Hour, 2, 0}, {time.Hour, 0, 3}, {100 * time.Second, 0, 4}, {10 * time.Second, 0, 5}} {
 		m.locked(func() { lost = c.lost })
 		_, err := s.CreateFor(ctx, "k", nil, c.ttl)
@@ -53,7 +53,7 @@ func TestLeaseGoesFirst(t *testing.T) {
 			t.Errorf("granted for %v seconds", m.grants)
 		}
 	})
-	// Who does not wait for a lease leaves the turn to others.
+	// A caller that does not wait for a lease leaves the turn to others.
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := s.CreateFor(ended, "k", nil, time.Minute); !errors.Is(err, context.Canceled) {
@@ -64,7 +64,7 @@ func TestLeaseGoesFirst(t *testing.T) {
 	}
 }
 
-// TestWatchGivenUp: a watch that etcd does not begin ends with its context, and leaves nothing behind.
+// TestWatchGivenUp: a watch that etcd does not begin ends with its context and leaks nothing.
 func TestWatchGivenUp(t *testing.T) {
 	m := newMember(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -88,13 +88,13 @@ func TestWatchGivenUp(t *testing.T) {
 	until(t, stream, 12)
 }
 
-// TestReopened: a watch that etcd ends goes on where it was, once a member answers, and says so; where etcd has gone back,
-// or refuses for good, the stream ends.
+// TestReopened: a watch that etcd ends continues where it was once a member answers, and logs it. If etcd has gone back
+// or refuses permanently, the stream ends.
 func TestReopened(t *testing.T) {
 	for name, c := range map[string]struct {
-		now     int64 // the revision when it is asked for again
-		refuses int   // so often
-		reads   error // how, if not in passing
+		now     int64 // the revision at the second attempt
+		refuses int   // number of refusals
+		reads   error // the stream's error, if it ends
 		forGood bool
 		want    error
 		says    string
@@ -190,7 +190,7 @@ func TestClosedWhileReopened(t *testing.T) {
 	}
 }
 
-// TestCloseEndsRequests: who asks for the revision when the store is closed is told so.
+// TestCloseEndsRequests: a pending request for the revision fails when the store is closed.
 func TestCloseEndsRequests(t *testing.T) {
 	m := newMember(t)
 	m.hangs = make(chan struct{})
@@ -209,7 +209,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	}
 }
 
-// TestLoginGivenUp: a login that hangs ends with the context of Open, and the client with it.
+// TestLoginGivenUp: a login that hangs ends with the context of Open, and so does the client.
 func TestLoginGivenUp(t *testing.T) {
 	m := newMember(t)
 	m.hangs = make(chan struct{})
@@ -224,8 +224,8 @@ func TestLoginGivenUp(t *testing.T) {
 	}
 }
 
-// TestWatchesComeToTheRevision: a stream comes to each revision that was told, also to one that was told before it began;
-// one from now on asks for no history, and one that cannot know it is refused.
+// TestWatchesComeToTheRevision: a stream reaches each revision that was returned, even before it began. A stream from
+// the newest revision asks for no history; one that cannot know its start is refused.
 func TestWatchesComeToTheRevision(t *testing.T) {
 	m := newMember(t)
 	s := m.open(t, etcd.Options{})
@@ -253,7 +253,7 @@ func TestWatchesComeToTheRevision(t *testing.T) {
 	}
 }
 
-// TestLimits: what is not set is as documented.
+// TestLimits: the defaults are as documented.
 func TestLimits(t *testing.T) {
 	m := newMember(t)
 	for _, c := range []struct {
@@ -285,7 +285,7 @@ func (l *lines) text() string {
 	return l.data.String()
 }
 
-// TestNothingToWatch: a stream of what cannot be in the store follows the revision, and etcd is not asked to watch.
+// TestNothingToWatch: a stream of keys that cannot be in the store follows the revision without a watch in etcd.
 func TestNothingToWatch(t *testing.T) {
 	m := newMember(t)
 	s := m.open(t, etcd.Options{Trim: "/registry/", Prefix: "/r/"})
@@ -318,7 +318,7 @@ func TestNothingToWatch(t *testing.T) {
 	}
 }
 
-// TestProgress: a stream whose keys do not change comes to the revision that was told, since etcd is asked how far it is.
+// TestProgress: a stream whose keys do not change reaches the returned revision, because it asks etcd for progress.
 func TestProgress(t *testing.T) {
 	m := newMember(t)
 	s := m.open(t, etcd.Options{})
@@ -335,7 +335,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestOldest: what etcd has compacted it tells when a watch asks for more; what else ends that watch is an error.
+// TestOldest: etcd reports what it has compacted when a watch asks for more; any other end of that watch is an error.
 func TestOldest(t *testing.T) {
 	for name, c := range map[string]struct {
 		compacted bool
@@ -378,8 +378,8 @@ func TestOldest(t *testing.T) {
 	}
 }
 
-// TestCompactionsTurns: a turn is taken under the number of the one before; one that somebody else took, or that failed, is
-// none. It compacts to what was the newest a turn ago.
+// TestCompactionsTurns: a turn is taken under the number of the previous one; a turn that another server took, or that
+// failed, does not count. Each compacts to the newest revision of one turn ago.
 func TestCompactionsTurns(t *testing.T) {
 	m := newMember(t)
 	ctx, cancel := context.WithCancel(patient(t))
@@ -392,7 +392,7 @@ func TestCompactionsTurns(t *testing.T) {
 		turns = append(turns, turn{fmt.Sprint(r.Compare[0].GetVersion()), string(r.Success[0].GetRequestPut().Value)})
 		m.revision = int64(100 * (n + 1))
 		switch n {
-		case 2: // somebody else's
+		case 2: // another server's
 			return &pb.TxnResponse{Header: m.header(), Responses: []*pb.ResponseOp{{Response: &pb.ResponseOp_ResponseRange{ResponseRange: &pb.RangeResponse{
 				Kvs: []*mvccpb.KeyValue{{Version: 42}},
 			}}}}}, nil
@@ -419,18 +419,18 @@ func TestCompactionsTurns(t *testing.T) {
 		if !slices.Equal(turns[:last+1], want) {
 			t.Errorf("turns %v", turns)
 		}
-		// The last one may be given up with the context.
+		// The last one may be interrupted by the context.
 		if cuts := m.cuts; len(cuts) < 4 || !slices.Equal(cuts[:4], []int64{100, 300, 400, 400}) {
 			t.Errorf("compacted to %v", cuts)
 		}
 	})
 	text := log.text()
-	if strings.Count(text, "etcd keeps more history than it should") != 2 || !strings.Contains(text, "take the turn to compact: ") || !strings.Contains(text, "compact to 400: ") {
+	if strings.Count(text, "compacting etcd's history failed") != 2 || !strings.Contains(text, "take the turn to compact: ") || !strings.Contains(text, "compact to 400: ") {
 		t.Errorf("told: %s", text)
 	}
 }
 
-// TestOpenGivenUp: a store that nobody waits for is not opened, and leaves nothing behind.
+// TestOpenGivenUp: a store whose context ends is not opened, and leaks nothing.
 func TestOpenGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -441,7 +441,7 @@ func TestOpenGivenUp(t *testing.T) {
 	}
 }
 
-// TestWatchRefused: a watch that etcd refuses to begin is an error of Watch, under its name.
+// TestWatchRefused: if etcd refuses to begin a watch, Watch fails and says so.
 func TestWatchRefused(t *testing.T) {
 	m := newMember(t)
 	m.watch = func(int, *pb.WatchCreateRequest) []*pb.WatchResponse {

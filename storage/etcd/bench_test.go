@@ -92,7 +92,7 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// BenchmarkWatch measures from before a write to when a stream tells it.
+// BenchmarkWatch measures from before a write until a stream delivers it.
 func BenchmarkWatch(b *testing.B) {
 	for name, start := range backends() {
 		b.Run(name, func(b *testing.B) {
@@ -112,8 +112,8 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// BenchmarkProgress measures a consistent read through a stream that no write concerns: the revision, and the stream
-// come to it.
+// BenchmarkProgress measures a consistent read through a stream that no write affects: the revision, and the stream
+// reaching it.
 func BenchmarkProgress(b *testing.B) {
 	s := backends()["etcd"](b)
 	stream := watch(b, s, "none/", revision(b, s))

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// caller makes the requests of a client, each attempt of those that clientv3 repeats.
+// caller makes a client's requests, and each attempt of those that clientv3 repeats.
 type caller struct {
-	patience time.Duration // with members to which there is no connection
+	patience time.Duration // how long to wait while no member is connected
 }
 
 const (
@@ -22,9 +22,8 @@ const (
 	methodRange = "/etcdserverpb.KV/Range"
 )
 
-// call makes a request once there is a connection. It keeps clientv3 from repeating a write that a member gave up,
-// which it does although the write may have happened: the repetition would find its own change and be told that
-// somebody else was faster.
+// call makes a request once there is a connection. It keeps clientv3 from repeating a write that a member gave up on.
+// That write may have happened: the repetition would then find its own change and report a conflict.
 //
 //nolint:revive // the parameters are gRPC's
 func (c caller) call(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
@@ -41,7 +40,7 @@ func (c caller) call(ctx context.Context, method string, request, reply any, con
 	return err
 }
 
-// connected waits for a connection to a member; clientv3 would do so without end, and not tell why there is none.
+// connected waits for a connection to a member. clientv3 would wait forever, without saying why there is none.
 func (c caller) connected(ctx context.Context, conn *grpc.ClientConn, invoke grpc.UnaryInvoker) error {
 	limit, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
@@ -54,13 +53,13 @@ func (c caller) connected(ctx context.Context, conn *grpc.ClientConn, invoke grp
 			conn.Connect()
 		}
 		if !conn.WaitForStateChange(limit, state) {
-			// A code that clientv3 takes for final.
+			// clientv3 does not repeat a request that failed with this code.
 			return status.Error(codes.Aborted, "no connection: "+whyNot(ctx, conn, invoke))
 		}
 	}
 }
 
-// whyNot asks gRPC why there is no connection by a request that does no harm should there be one by now.
+// whyNot asks gRPC why there is no connection, by a request that does no harm if there is one by now.
 func whyNot(ctx context.Context, conn *grpc.ClientConn, invoke grpc.UnaryInvoker) string {
 	const moment = 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), moment)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// clock reads the revision for many callers with few requests: one request runs at a time, and who asks meanwhile
-// shares the next one, which begins later than all of them asked.
+// clock reads the revision for many callers with few requests. One request runs at a time; calls made while it runs
+// share the next one, which begins after all of them.
 type clock struct {
 	request func(context.Context) (int64, error)
 
@@ -18,10 +18,10 @@ type clock struct {
 	wg      sync.WaitGroup
 }
 
-// reading is one request and those who wait for it.
+// reading is one request and its waiters.
 type reading struct {
 	waiting  int
-	ctx      context.Context // ends when nobody waits
+	ctx      context.Context // ends when the last waiter gives up
 	cancel   context.CancelFunc
 	done     chan struct{}
 	revision int64
@@ -71,7 +71,7 @@ func (c *clock) leave(r *reading) {
 	}
 }
 
-// run makes requests as long as somebody waits for one.
+// run makes requests as long as there are waiters.
 func (c *clock) run() {
 	for {
 		c.mu.Lock()
@@ -89,7 +89,7 @@ func (c *clock) run() {
 	}
 }
 
-// close ends the request that runs, and those that come.
+// close ends the running request and fails later ones.
 func (c *clock) close() {
 	c.mu.Lock()
 	c.closed = true

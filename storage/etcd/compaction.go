@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// Compaction cuts etcd's history from time to time, as API servers do, lest etcd fills up. Several of them, those of
-// kube-apiserver included, take turns by a key of etcd's that upstream uses for it.
+// Compaction compacts etcd's history periodically, as API servers do, so that etcd does not fill up. Several of them,
+// including those of kube-apiserver, take turns through the key that upstream uses for it.
 type Compaction struct {
 	store *Store
 	every time.Duration
@@ -20,11 +20,12 @@ type Compaction struct {
 
 const (
 	compactEvery = 5 * time.Minute // as upstream
-	// compactKey has the revision that was compacted to last; how often it was written is the number of the turn.
+	// compactKey holds the revision compacted to last; its version is the number of the turn.
 	compactKey = "compact_rev_key"
 )
 
-// NewCompaction returns a compaction to the revision of one interval ago, each interval; 0 means five minutes.
+// NewCompaction returns a compaction that runs once per interval and compacts to the revision of one interval ago. 0
+// means five minutes.
 func NewCompaction(store *Store, every time.Duration) *Compaction {
 	if every <= 0 {
 		every = compactEvery
@@ -32,16 +33,15 @@ func NewCompaction(store *Store, every time.Duration) *Compaction {
 	return &Compaction{store: store, every: every}
 }
 
-// Run compacts until the context ends, and returns nil then. What fails it tells the store's logger and tries again an
-// interval later.
+// Run compacts until the context ends, then returns nil. Failures are logged and retried one interval later.
 func (c *Compaction) Run(ctx context.Context) error {
-	var turn, revision int64 // what to expect, and where to compact to
+	var turn, revision int64 // the expected turn, and the revision to compact to
 	for pause.For(ctx, c.every) == nil {
 		next, now, err := c.step(ctx, turn, revision)
 		switch {
-		case ctx.Err() != nil: // the regular end, whatever it broke off
+		case ctx.Err() != nil: // a regular end, even if it interrupted a request
 		case err != nil:
-			c.store.log.Warn("etcd keeps more history than it should", "error", err)
+			c.store.log.Warn("compacting etcd's history failed", "error", err)
 		default:
 			turn, revision = next, now
 		}
@@ -49,7 +49,7 @@ func (c *Compaction) Run(ctx context.Context) error {
 	return nil
 }
 
-// step compacts if nobody else has taken the turn, and returns the next one and the newest revision.
+// step compacts unless another server has taken the turn, and returns the next turn and the newest revision.
 func (c *Compaction) step(ctx context.Context, turn, revision int64) (next, now int64, err error) {
 	done, err := c.store.client.Txn(clientv3.WithRequireLeader(ctx)).
 		If(clientv3.Compare(clientv3.Version(compactKey), "=", turn)).

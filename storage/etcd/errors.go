@@ -13,11 +13,11 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// Error is a failure of etcd or of the way there. Of a write it leaves open whether it happened.
+// Error is a failure of etcd or of the connection to it. It leaves open whether a write happened.
 type Error struct {
 	// Endpoints are etcd's, as configured.
 	Endpoints []string
-	// Op says what was to be done, with the store's key.
+	// Op is the operation that failed, with the store's key.
 	Op string
 	// Err is the cause.
 	Err error
@@ -37,7 +37,7 @@ func (s *Store) failed(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("%s: %w", op, storage.ErrClosed)
 	}
 	if ended := ctx.Err(); ended != nil {
-		if code := status.Code(err); code == codes.Aborted { // what it waited for
+		if code := status.Code(err); code == codes.Aborted { // the code of caller.connected
 			ended = fmt.Errorf("%w: %s", ended, status.Convert(err).Message())
 		}
 		return &Error{s.client.Endpoints(), op, ended}
@@ -48,7 +48,7 @@ func (s *Store) failed(ctx context.Context, op string, err error) error {
 	return &Error{s.client.Endpoints(), op, err}
 }
 
-// meaning is the sentinel that says the same, nil if there is none.
+// meaning returns the sentinel with the same meaning, nil if there is none.
 func meaning(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted):
@@ -63,7 +63,7 @@ func meaning(err error) error {
 	return nil
 }
 
-// isTooLargeMessage recognizes gRPC's own limits, on either side, which lie above etcd's.
+// isTooLargeMessage recognizes the limits of gRPC, on either side, which lie above etcd's.
 func isTooLargeMessage(err error) bool {
 	var etcd rpctypes.EtcdError
 	code, text := status.Code(err), err.Error()

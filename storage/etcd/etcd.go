@@ -18,17 +18,17 @@ import (
 
 // Options tunes a Store; the zero value is ready to use.
 type Options struct {
-	// Trim is what all keys of the store begin with and etcd's do not have. A key that does not is refused.
+	// Trim is a prefix of all keys of the store that is cut off in etcd. A key without it is refused.
 	Trim string
-	// Prefix is put in front of all keys, in place of Trim. It ends with a slash as a rule: what others keep
-	// below the same prefix is part of the store.
+	// Prefix is put in front of all keys, in place of Trim. It should end with a slash: everything else below the same
+	// prefix is part of the store.
 	Prefix string
-	// Buffer is how many changes a stream keeps for its reader; 0 means 16,384.
+	// Buffer is how many changes a stream buffers for its reader; 0 means 16,384.
 	Buffer int
-	// BufferBytes bounds the keys and values among them, before and after; 0 means 64 MiB. One Next's worth of
-	// changes from etcd is always taken.
+	// BufferBytes bounds the keys and values in the buffer, old and new; 0 means 64 MiB. One batch of changes from etcd
+	// is always taken.
 	BufferBytes int64
-	// Logger hears of streams that are opened anew; nil discards.
+	// Logger logs streams that are reopened; nil discards.
 	Logger *slog.Logger
 }
 
@@ -46,7 +46,7 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	streams map[*stream]struct{}
-	newest  int64 // what Revision returned: all streams come to it
+	newest  int64 // what Revision returned last: all streams must reach it
 }
 
 var (
@@ -56,8 +56,8 @@ var (
 	_ storage.Historian = (*Store)(nil)
 )
 
-// New returns a store on a client, which the caller closes after the store. Open's clients are better: clientv3 alone
-// waits for connections without end, and repeats writes that a member gave up, which may have happened.
+// New returns a store on a client, which the caller closes after the store. Prefer Open: a plain clientv3 client waits
+// for connections forever, and repeats writes that a member gave up on although they may have happened.
 func New(client *clientv3.Client, options Options) *Store {
 	s := &Store{
 		client:  client,
@@ -81,8 +81,8 @@ func New(client *clientv3.Client, options Options) *Store {
 	return s
 }
 
-// Close ends all streams; every later call fails with storage.ErrClosed. It closes a client that Open made.
-// Closing twice does nothing.
+// Close ends all streams; every later call fails with storage.ErrClosed. It closes a client made by Open. Closing twice
+// does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -117,12 +117,12 @@ func (s *Store) isClosed() bool {
 	}
 }
 
-// healthKey need not exist: to read it takes a majority of members, and the right to read below the prefix.
+// healthKey need not exist: reading it takes a majority of members, and the right to read below the prefix.
 const healthKey = "health"
 
 func (s *Store) probeKey() string { return s.keys.prefix + healthKey }
 
-// Ready tells whether etcd answers: it reads what takes a majority of its members.
+// Ready reports whether etcd answers: it makes a read that needs a majority of the members.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.isClosed() {
 		return storage.ErrClosed
@@ -133,7 +133,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Revision is storage.Reader's. Calls at the same time share a request.
+// Revision implements storage.Reader. Concurrent calls share a request.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
 	if s.isClosed() {
 		return 0, storage.ErrClosed
@@ -161,14 +161,14 @@ func (s *Store) readRevision(ctx context.Context) (int64, error) {
 	return got.Header.Revision, nil
 }
 
-// Get is storage.Reader's.
+// Get implements storage.Reader.
 func (s *Store) Get(ctx context.Context, key string) (storage.Record, error) {
 	if s.isClosed() {
 		return storage.Record{}, storage.ErrClosed
 	}
 	at, err := s.keys.encode(key)
 	if err != nil {
-		return storage.Record{}, fmt.Errorf("get %q: %w", key, storage.ErrNotFound) // no such key can be there
+		return storage.Record{}, fmt.Errorf("get %q: %w", key, storage.ErrNotFound) // no such key can exist
 	}
 	got, err := s.client.Get(clientv3.WithRequireLeader(ctx), at)
 	if err != nil {
@@ -180,18 +180,18 @@ func (s *Store) Get(ctx context.Context, key string) (storage.Record, error) {
 	return storage.Record{Key: key, Value: value(got.Kvs[0].Value), Revision: got.Kvs[0].ModRevision}, nil
 }
 
-// List is storage.Reader's. All of the answer is in memory at once, in etcd as well: large lists take a Limit.
+// List implements storage.Reader. The whole answer is held in memory, in etcd as well: use a Limit for large lists.
 func (s *Store) List(ctx context.Context, prefix string, options storage.ListOptions) (storage.Page, error) {
 	op := fmt.Sprintf("list %q", prefix)
 	switch {
 	case s.isClosed():
 		return storage.Page{}, storage.ErrClosed
-	case options.Revision < 0: // which etcd would take for the newest
+	case options.Revision < 0: // etcd would read the newest
 		return storage.Page{}, fmt.Errorf("%s at %d: %w", op, options.Revision, storage.ErrCompacted)
 	}
 	where := s.keys.span(prefix, options.After)
 	if where.nothing() {
-		where = span{s.probeKey(), s.probeKey()} // for the revision, and whether it can be read
+		where = span{s.probeKey(), s.probeKey()} // for the revision, and to see whether it can be read
 	}
 	got, err := s.client.Get(clientv3.WithRequireLeader(ctx), where.from, clientv3.WithRange(where.end),
 		clientv3.WithRev(options.Revision), clientv3.WithLimit(int64(max(options.Limit, 0))))
@@ -208,7 +208,7 @@ func (s *Store) List(ctx context.Context, prefix string, options storage.ListOpt
 	return page, nil
 }
 
-// value tells no bytes from no value.
+// value turns nil into an empty value.
 func value(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -216,33 +216,33 @@ func value(b []byte) []byte {
 	return b
 }
 
-// Create is storage.Writer's.
+// Create implements storage.Writer.
 func (s *Store) Create(ctx context.Context, key string, value []byte) (int64, error) {
 	return s.write(ctx, change{verb: "create", key: key, value: value})
 }
 
-// Update is storage.Writer's.
+// Update implements storage.Writer.
 func (s *Store) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
 	return s.write(ctx, change{verb: "update", key: key, value: value, expected: expected})
 }
 
-// Delete is storage.Writer's.
+// Delete implements storage.Writer.
 func (s *Store) Delete(ctx context.Context, key string, expected int64) (int64, error) {
 	return s.write(ctx, change{verb: "delete", key: key, remove: true, expected: expected})
 }
 
-// CreateFor is storage.Lessor's. Records that are to live equally long share leases: they may stay for a twentieth
-// of their time longer, a minute at most.
+// CreateFor implements storage.Lessor. Records with similar times to live share leases: they may stay for a twentieth
+// of that time longer, a minute at most.
 func (s *Store) CreateFor(ctx context.Context, key string, value []byte, ttl time.Duration) (int64, error) {
 	return s.writeFor(ctx, change{verb: "create", key: key, value: value}, ttl)
 }
 
-// UpdateFor is storage.Lessor's, as CreateFor.
+// UpdateFor implements storage.Lessor, as CreateFor.
 func (s *Store) UpdateFor(ctx context.Context, key string, value []byte, expected int64, ttl time.Duration) (int64, error) {
 	return s.writeFor(ctx, change{verb: "update", key: key, value: value, expected: expected}, ttl)
 }
 
-// writeFor takes a new lease when the one at hand is gone, which etcd tells before it writes anything.
+// writeFor takes a new lease when the shared one has expired, which etcd reports before it writes anything.
 func (s *Store) writeFor(ctx context.Context, c change, ttl time.Duration) (int64, error) {
 	for {
 		if s.isClosed() {
@@ -269,7 +269,7 @@ func (s *Store) grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 	return granted.ID, nil
 }
 
-// change is one write under the condition that the key's revision is expected, 0 for a key that is not there.
+// change is one write, on condition that the key has the expected revision, 0 for a key that does not exist.
 type change struct {
 	verb, key string
 	value     []byte
@@ -280,7 +280,7 @@ type change struct {
 
 func (c change) op() string { return fmt.Sprintf("%s %q", c.verb, c.key) }
 
-// noLeaderPatience is how long a write waits for a member that knows a leader, where etcd refuses it without one.
+// noLeaderPatience is how long a write waits for a member that knows a leader when etcd refuses it for lack of one.
 const (
 	noLeaderPatience = 10 * time.Second
 	noLeaderInterval = 50 * time.Millisecond
@@ -295,7 +295,7 @@ func (s *Store) write(ctx context.Context, c change) (int64, error) {
 		return 0, fmt.Errorf("%s: %w", c.op(), err)
 	}
 	create := c.verb == "create"
-	if !create && c.expected <= 0 { // no record has such a revision, but to etcd 0 says that there is none
+	if !create && c.expected <= 0 { // no record has such a revision, but to etcd 0 means that there is no record
 		_, err := s.Get(ctx, c.key)
 		if err == nil {
 			err = storage.ErrConflict
@@ -312,7 +312,7 @@ func (s *Store) write(ctx context.Context, c change) (int64, error) {
 		done, err := s.client.Txn(clientv3.WithRequireLeader(ctx)).If(condition).Then(do).
 			Else(clientv3.OpGet(at, clientv3.WithKeysOnly())).Commit()
 		switch {
-		// A member says so before it looks at the request.
+		// A member reports this before it looks at the request.
 		case errors.Is(err, rpctypes.ErrNoLeader) && time.Now().Before(deadline) && pause.For(ctx, noLeaderInterval) == nil:
 			continue
 		case err != nil:

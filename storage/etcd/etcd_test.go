@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// buffer is small, so that Forget comes past it.
+// buffer is small, so that Forget exceeds it.
 const buffer = 300
 
 func open(t testing.TB, c *etcdtest.Cluster, options etcd.Options) *etcd.Store {
@@ -58,7 +58,7 @@ func wipe(t testing.TB, client *clientv3.Client) {
 }
 
 // TestStore runs the suite over all keys of an etcd, and over those below a prefix. Everything is deleted before each
-// check: an etcd of its own for each would take longer.
+// check: a separate etcd for each would take longer.
 func TestStore(t *testing.T) {
 	for name, options := range map[string]etcd.Options{"all": {Buffer: buffer}, "prefix": {Buffer: buffer, Prefix: "/suite/"}} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func NewLeases(grant func(context.Context, time.Duration) (clientv3.LeaseID, err
 	return l.take, l.drop
 }
 
-// Mapped tells what becomes of a key, and whether a list finds it.
+// Mapped returns the etcd key of a key, the key made of it again, and whether a list finds it.
 func Mapped(options Options, key, prefix, after string) (inEtcd, back string, listed bool, err error) {
 	k := keys{trim: options.Trim, prefix: options.Prefix}
 	if inEtcd, err = k.encode(key); err != nil {
@@ -31,19 +31,19 @@ func Mapped(options Options, key, prefix, after string) (inEtcd, back string, li
 	return inEtcd, k.decode([]byte(inEtcd)), !s.nothing() && inEtcd >= s.from && (s.end == toEnd || inEtcd < s.end), nil
 }
 
-// ClientConfig is what a Config makes of clientv3's.
+// ClientConfig returns the clientv3 configuration for a Config.
 func ClientConfig(c Config) (clientv3.Config, error) { return c.client() }
 
-// TooLarge tells whether an error says that a request or an answer is too large for gRPC.
+// TooLarge reports whether an error says that a request or an answer is too large for gRPC.
 var TooLarge = isTooLargeMessage
 
 // Limits are those of a store's streams.
 func Limits(s *Store) (events int, bytes int64) { return s.limits.events, s.limits.bytes }
 
-// Interval is a compaction's.
+// Interval is the interval of a compaction.
 func Interval(c *Compaction) time.Duration { return c.every }
 
-// Stream is a stream that nobody fills.
+// Stream is a stream that nothing fills.
 type Stream struct{ s *stream }
 
 // NewStream returns a stream after a revision, with its limits.
@@ -58,7 +58,7 @@ func (s Stream) Want(revision int64)                               { s.s.want(re
 func (s Stream) Fail(err error)                                    { s.s.fail(err) }
 func (s Stream) Standing() (at, wanted int64)                      { return s.s.standing() }
 
-// Behind takes the token that tells that the stream is behind what is wanted.
+// Behind takes the token that says that the stream has not reached the wanted revision.
 func (s Stream) Behind() bool {
 	select {
 	case <-s.s.behind:
@@ -68,7 +68,7 @@ func (s Stream) Behind() bool {
 	}
 }
 
-// Asker is an asker whose timer a test looks after.
+// Asker is an asker whose timer is driven by the test.
 type Asker struct{ a *asker }
 
 // NewAsker returns an asker for a stream.

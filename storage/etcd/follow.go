@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// Watch is storage.Watcher's. The context only counts until it returns.
+// Watch implements storage.Watcher. The context counts only until Watch returns.
 func (s *Store) Watch(ctx context.Context, prefix string, after int64) (storage.Stream, error) {
 	op := fmt.Sprintf("watch %q after %d", prefix, after)
 	if s.isClosed() {
@@ -58,8 +58,8 @@ func (s *Store) Watch(ctx context.Context, prefix string, after int64) (storage.
 	}
 }
 
-// checkHistory fails if the history after a revision is gone or not there yet: etcd would tell the former late and
-// wait for the latter.
+// checkHistory fails if the history after a revision is compacted or still to come: etcd would report the former late
+// and wait for the latter.
 func (s *Store) checkHistory(ctx context.Context, op string, after int64) error {
 	if after < 0 {
 		return fmt.Errorf("%s: %w", op, storage.ErrCompacted)
@@ -73,8 +73,8 @@ func (s *Store) checkHistory(ctx context.Context, op string, after int64) error 
 	case after == now:
 		return nil
 	}
-	// Of what was compacted to a revision etcd still has the changes of this one; to have no more than it says in
-	// Oldest, the store asks for the revision before them.
+	// After compaction to a revision, etcd still has the changes of that one. To agree with Oldest, the store asks for
+	// the revision before them.
 	_, err = s.client.Get(clientv3.WithRequireLeader(ctx), s.probeKey(), clientv3.WithRev(max(after, first)), clientv3.WithCountOnly())
 	if err != nil {
 		return s.failed(ctx, op, err)
@@ -82,14 +82,14 @@ func (s *Store) checkHistory(ctx context.Context, op string, after int64) error 
 	return nil
 }
 
-// follower brings a stream what happens in a span.
+// follower feeds a stream with the changes in a span of keys.
 type follower struct {
 	store  *Store
 	stream *stream
 	span   span
 	op     string
-	opened chan<- error // receives how the first watch began
-	ready  bool         // whether it did
+	opened chan<- error // receives the outcome of the first watch
+	ready  bool         // whether it was sent
 }
 
 const (
@@ -97,8 +97,8 @@ const (
 	reopenMost  = 2 * time.Second
 )
 
-// run watches until the context ends or the stream cannot go on. clientv3 comes over lost connections by itself;
-// what ends a watch is a member without a leader, for example, which another one replaces.
+// run watches until the context ends or the stream cannot go on. clientv3 handles lost connections by itself; this loop
+// handles watches that end, because a member has lost its leader for example.
 func (f *follower) run(ctx context.Context) {
 	wait := reopenFirst
 	for {
@@ -106,7 +106,7 @@ func (f *follower) run(ctx context.Context) {
 		err := f.watch(ctx)
 		switch {
 		case ctx.Err() != nil:
-			f.tell(ctx.Err()) // who ended it has told the stream
+			f.tell(ctx.Err()) // the canceller has set the stream's error
 			return
 		case !isPassing(err):
 			f.tell(err)
@@ -122,7 +122,7 @@ func (f *follower) run(ctx context.Context) {
 				break
 			}
 			wait = min(2*wait, reopenMost)
-			now, err := f.store.readRevision(ctx) // on a member that works, with a token that is valid
+			now, err := f.store.readRevision(ctx) // from a working member, with a valid token
 			if err == nil && now+1 < f.stream.next() {
 				f.stream.fail(fmt.Errorf("%s: etcd went back to %d: %w", f.op, now, storage.ErrCompacted))
 				return
@@ -134,7 +134,7 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// tell lets Watch return.
+// tell lets Watch return, with the outcome.
 func (f *follower) tell(err error) {
 	if !f.ready {
 		f.ready = true
@@ -142,7 +142,7 @@ func (f *follower) tell(err error) {
 	}
 }
 
-// isPassing tells whether another try may do better. Everything may but what etcd refuses for good.
+// isPassing reports whether a retry may succeed. It may, unless etcd refuses for good.
 func isPassing(err error) bool {
 	switch {
 	case errors.Is(err, storage.ErrCompacted), errors.Is(err, rpctypes.ErrCompacted),
@@ -154,8 +154,8 @@ func isPassing(err error) bool {
 
 var errWatchEnded = errors.New("the watch ended")
 
-// watch opens a watch, with a connection's stream of its own: progress is asked for by such a stream, and what
-// disturbs another one does not matter.
+// watch opens a watch on a gRPC stream of its own: progress is requested per gRPC stream, and trouble with one does not
+// affect another.
 func (f *follower) watch(ctx context.Context) error {
 	watcher := clientv3.NewWatcher(f.store.client)
 	defer func() { _ = watcher.Close() }() // its error is why the watch ended, which is known
@@ -165,7 +165,7 @@ func (f *follower) watch(ctx context.Context) error {
 		f.tell(nil)
 		return f.idle(ctx)
 	}
-	// It returns when etcd has the watch.
+	// Watch returns once etcd has registered the watch.
 	responses := watcher.Watch(ctx, f.span.from, clientv3.WithRange(f.span.end), clientv3.WithRev(f.stream.next()),
 		clientv3.WithPrevKV(), clientv3.WithFragment(), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify())
 	ask := newAsker(f.stream, watcher.RequestProgress)
@@ -190,7 +190,7 @@ func (f *follower) watch(ctx context.Context) error {
 	}
 }
 
-// idle serves a stream that no key belongs to.
+// idle serves a stream to which no key belongs.
 func (f *follower) idle(ctx context.Context) error {
 	for {
 		select {

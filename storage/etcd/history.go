@@ -11,11 +11,11 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// first is the revision of an etcd that nobody has written to.
+// first is the revision of an empty etcd.
 const first = 1
 
-// Compact is storage.Compactor's. It counts for all that etcd keeps, not only for this store's keys; where etcd has
-// authentication on it takes the root role.
+// Compact implements storage.Compactor. It applies to everything in etcd, not only to this store's keys. With
+// authentication on, etcd requires the root role for it.
 func (s *Store) Compact(ctx context.Context, revision int64) error {
 	if s.isClosed() {
 		return storage.ErrClosed
@@ -30,7 +30,7 @@ func (s *Store) Compact(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// Oldest is storage.Historian's.
+// Oldest implements storage.Historian.
 func (s *Store) Oldest(ctx context.Context) (int64, error) {
 	const op = "find the oldest revision"
 	if s.isClosed() {
@@ -44,7 +44,7 @@ func (s *Store) Oldest(ctx context.Context) (int64, error) {
 		return 0, s.failed(ctx, op, err)
 	}
 	watcher := clientv3.NewWatcher(s.client)
-	defer func() { _ = watcher.Close() }() // what it says was read already
+	defer func() { _ = watcher.Close() }() // its responses have been read
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	for response := range watcher.Watch(watching, s.probeKey(), clientv3.WithRev(first)) {

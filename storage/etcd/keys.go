@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// keys translates between the store's keys and etcd's: trim is cut off in front, prefix put there.
+// keys translates between the store's keys and etcd's: it replaces the leading trim by prefix.
 type keys struct {
 	trim, prefix string
 }
@@ -29,7 +29,7 @@ func (k keys) encode(key string) (string, error) {
 	return k.prefix + rest, nil
 }
 
-// decode returns the store's key of one that lies in a span.
+// decode returns the store's key for one of etcd's within a span.
 func (k keys) decode(key []byte) string { return k.trim + string(key[len(k.prefix):]) }
 
 // span is a range of etcd's keys, from the first to before end. Its zero value has no keys.
@@ -37,12 +37,12 @@ type span struct {
 	from, end string
 }
 
-// nothing tells whether no key can be in it.
+// nothing reports whether the span is empty.
 func (s span) nothing() bool { return s.end != toEnd && s.from >= s.end }
 
-const toEnd = "\x00" // how etcd writes that a range has no end
+const toEnd = "\x00" // etcd's notation for a range without end
 
-// span returns where the keys are that begin with prefix and follow after.
+// span returns the range of the keys that begin with prefix and sort after the given key.
 func (k keys) span(prefix, after string) span {
 	var s span
 	switch rest, ok := strings.CutPrefix(prefix, k.trim); {

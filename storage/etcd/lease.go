@@ -8,18 +8,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// leases hands out a lease for a time to live, the same one to many writers: to etcd a lease is more work than a
-// record.
+// leases shares a lease among many writes with the same time to live: to etcd a lease costs more than a record.
 type leases struct {
 	grant func(context.Context, time.Duration) (clientv3.LeaseID, error)
 	now   func() time.Time
 
-	turn chan struct{} // holds one token: who has it may look, and ask for a lease
+	turn chan struct{} // holds one token: its holder may read the fields, and ask for a lease
 	mu   sync.Mutex
 	last map[time.Duration]lease
 }
 
-// lease ends at a time that is no later than etcd's.
+// lease ends no later than etcd's own end of it.
 type lease struct {
 	id    clientv3.LeaseID
 	until time.Time
@@ -27,19 +26,19 @@ type lease struct {
 }
 
 const (
-	leaseUses   = 1000 // more make an end of the lease one huge change
+	leaseUses   = 1000 // more would make the lease's end one huge change
 	leaseSpare  = time.Minute
-	leaseKinds  = 64 // of times to live
+	leaseKinds  = 64 // distinct times to live
 	sparePart   = 20
 	shortestTTL = time.Second
-	longestTTL  = 100 * 365 * 24 * time.Hour // etcd takes some more
+	longestTTL  = 100 * 365 * 24 * time.Hour // etcd takes a little more
 )
 
 func newLeases(grant func(context.Context, time.Duration) (clientv3.LeaseID, error), now func() time.Time) *leases {
 	return &leases{grant: grant, now: now, turn: make(chan struct{}, 1), last: map[time.Duration]lease{}}
 }
 
-// take returns a lease that lasts for ttl or a little longer, and whether it was granted just now.
+// take returns a lease that lasts for ttl or a little longer, and whether it is new.
 func (l *leases) take(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, bool, error) {
 	ttl = (min(max(ttl, shortestTTL), longestTTL) + time.Second - 1).Truncate(time.Second)
 	select {
@@ -60,7 +59,7 @@ func (l *leases) take(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(now)
-	l.last[ttl] = lease{id: id, until: now.Add(long), uses: 1} // etcd counts from later than now
+	l.last[ttl] = lease{id: id, until: now.Add(long), uses: 1} // etcd counts from a later moment than now
 	return id, true, nil
 }
 
@@ -76,7 +75,7 @@ func (l *leases) reuse(ttl time.Duration, now time.Time) (clientv3.LeaseID, bool
 	return last.id, true
 }
 
-// forget makes room: of the leases that are of no more use, or if there are too many of all.
+// forget makes room: it drops used-up leases or, if too many are left, all of them.
 func (l *leases) forget(now time.Time) {
 	if len(l.last) < leaseKinds {
 		return
@@ -91,7 +90,7 @@ func (l *leases) forget(now time.Time) {
 	}
 }
 
-// drop forgets a lease that etcd does not know any more.
+// drop forgets a lease that etcd no longer knows.
 func (l *leases) drop(id clientv3.LeaseID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

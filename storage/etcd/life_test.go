@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/etcd"
 )
 
-// patience is for what must come; a busy machine is slow.
+// patience is the limit for events that must come; a busy machine is slow.
 const patience = 2 * time.Minute
 
 func patient(t testing.TB) context.Context {
@@ -70,7 +70,7 @@ func revision(t testing.TB, s storage.Store) int64 {
 	return revision
 }
 
-// until reads changes until the stream has come to a revision.
+// until reads changes until the stream has reached a revision.
 func until(t testing.TB, stream storage.Stream, revision int64) []storage.Event {
 	t.Helper()
 	ctx := patient(t)
@@ -101,7 +101,7 @@ func TestTLSAndPassword(t *testing.T) {
 	if events := until(t, stream, at); len(events) != 1 || events[0].Key != "a" {
 		t.Errorf("events: %+v", events)
 	}
-	c.Kill(t, 0) // etcd keeps its tokens in memory: all that were given out are void
+	c.Kill(t, 0) // etcd keeps its tokens in memory: all are void now
 	c.Restart(t, 0)
 	at = create(t, s, "b", "2")
 	if events := until(t, stream, at); len(events) != 1 || events[0].Key != "b" {
@@ -166,7 +166,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: an etcd that is not there is an error with its name and none of the sentinels.
+// TestNobodyThere: without an etcd, the error names it and is none of the sentinels.
 func TestNobodyThere(t *testing.T) {
 	const endpoint = "http://127.0.0.1:1"
 	s := openConfig(t, etcd.Config{Endpoints: []string{endpoint}, DialTimeout: time.Second}, etcd.Options{})
@@ -205,7 +205,7 @@ func TestSizes(t *testing.T) {
 	start := revision(t, s)
 	stream := watch(t, s, "", start)
 	var at int64
-	for i := range 6 { // 1 MiB with 1 MiB before it is more than a message may have
+	for i := range 6 { // 1 MiB plus its previous 1 MiB exceed a message
 		value := bytes.Repeat([]byte{byte('a' + i)}, 1<<20)
 		var err error
 		if i == 0 {
@@ -273,7 +273,7 @@ func TestLeases(t *testing.T) {
 		t.Error("a plain update did not make the record stay")
 	}
 
-	// Many records of one time share few leases.
+	// Many records with the same time to live share few leases.
 	const many = 2500
 	for i := range many {
 		if _, err := s.CreateFor(ctx, fmt.Sprint("long/", i), nil, time.Hour); err != nil {
@@ -287,7 +287,7 @@ func TestLeases(t *testing.T) {
 	if n := len(all.Leases); n < 1 || n > 5 {
 		t.Errorf("%d records took %d leases", many, n)
 	}
-	// What somebody revokes, another lease replaces.
+	// A revoked lease is replaced.
 	for _, lease := range all.Leases {
 		if _, err := client.Revoke(ctx, lease.ID); err != nil {
 			t.Fatal(err)
@@ -352,12 +352,12 @@ func TestHistory(t *testing.T) {
 	if err := s.Compact(ctx, last+1); !errors.Is(err, storage.ErrFutureRevision) {
 		t.Errorf("Compact to the future: %v", err)
 	}
-	if events := until(t, stream, last); len(events) != 10 { // it was told before
+	if events := until(t, stream, last); len(events) != 10 { // it was returned before
 		t.Errorf("%d events", len(events))
 	}
 }
 
-// TestCompactedWhileAway: a stream whose etcd comes back without the history it needs says so.
+// TestCompactedWhileAway: a stream ends with an error if its etcd comes back without the history it needs.
 func TestCompactedWhileAway(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{Proxies: true})
 	s := open(t, c, etcd.Options{})
@@ -388,7 +388,7 @@ func TestCompactedWhileAway(t *testing.T) {
 	}
 }
 
-// TestSlowReader: what nobody reads is bounded, by changes and by bytes.
+// TestSlowReader: unread changes are bounded by number and by bytes.
 func TestSlowReader(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	for name, options := range map[string]etcd.Options{"changes": {Buffer: 10}, "bytes": {BufferBytes: 10 << 10}} {
@@ -404,7 +404,7 @@ func TestSlowReader(t *testing.T) {
 				}
 				until(t, quick, at)
 			}
-			// etcd tells one watch before the other: wait until the slow one was cut off, or has all.
+			// etcd serves one watch before the other: wait until the slow one was cut off or has everything.
 			ctx := patient(t)
 			var last int64
 			for {
@@ -454,7 +454,7 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// TestForeignTransaction: changes of one revision come together.
+// TestForeignTransaction: changes of one revision are delivered together.
 func TestForeignTransaction(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	s := open(t, c, etcd.Options{})

@@ -23,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/etcd"
 )
 
-// member is a member of an etcd whose answers a test decides.
+// member is a member of an etcd whose answers the test controls.
 type member struct {
 	pb.UnimplementedKVServer
 	pb.UnimplementedWatchServer
@@ -33,7 +33,7 @@ type member struct {
 	endpoint string
 
 	mu       sync.Mutex
-	revision int64 // of answers that nobody decides
+	revision int64 // of answers without a handler
 	reads    []*pb.RangeRequest
 	writes   []*pb.TxnRequest
 	grants   []int64 // times to live
@@ -44,10 +44,10 @@ type member struct {
 	write func(*pb.TxnRequest) (*pb.TxnResponse, error)
 	grant func() error
 	cut   func() error
-	// watch answers the n-th request for a watch, from 0. Without an answer the watch begins; of an empty one it hangs.
+	// watch answers the n-th request for a watch, from 0. With nil the watch begins; with an empty answer it hangs.
 	watch func(n int, request *pb.WatchCreateRequest) []*pb.WatchResponse
 
-	hangs chan struct{} // if set, reads and logins hang, each after it was told here
+	hangs chan struct{} // if set, reads and logins hang after a send here
 
 	sending sync.Mutex
 	newest  pb.Watch_WatchServer // of the watches
@@ -91,7 +91,7 @@ func (m *member) open(t *testing.T, options etcd.Options) *etcd.Store {
 	return openConfig(t, etcd.Config{Endpoints: []string{m.endpoint}}, options)
 }
 
-// locked calls f while nobody else looks at the member.
+// locked calls f with the member locked.
 func (m *member) locked(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +100,7 @@ func (m *member) locked(f func()) {
 
 func (m *member) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: m.revision} }
 
-// hang tells of a request and waits until its client has gone.
+// hang announces a request and waits until its client is gone.
 func (m *member) hang(ctx context.Context) error {
 	select {
 	case m.hangs <- struct{}{}:
@@ -211,7 +211,7 @@ func (m *member) began() *pb.WatchResponse {
 	return &pb.WatchResponse{Header: m.header(), Created: true}
 }
 
-// refused is the answer to a request for a watch that etcd does not begin.
+// refused is the answer to a request for a watch that etcd refuses.
 func (m *member) refused(reason string) *pb.WatchResponse {
 	return &pb.WatchResponse{Header: m.header(), Created: true, Canceled: true, CancelReason: reason, WatchId: clientv3.InvalidWatchID}
 }
@@ -220,7 +220,7 @@ func (m *member) ended(reason string) *pb.WatchResponse {
 	return &pb.WatchResponse{Header: m.header(), Canceled: true, CancelReason: reason}
 }
 
-// operations are all that a store can be asked for.
+// operations are all operations of a store.
 func operations(ctx context.Context, s *etcd.Store) map[string]func() error {
 	return map[string]func() error{
 		"health check":             func() error { return s.Ready(ctx) },
@@ -244,8 +244,8 @@ func operations(ctx context.Context, s *etcd.Store) map[string]func() error {
 	}
 }
 
-// TestRefused: whatever etcd refuses is an error that says what was to be done, where and why, and no word of the store's
-// own about it.
+// TestRefused: every refusal by etcd is an error that names the operation, the endpoint and the reason, and wraps no
+// sentinel of the store.
 func TestRefused(t *testing.T) {
 	m := newMember(t)
 	s := m.open(t, etcd.Options{})
@@ -261,7 +261,7 @@ func TestRefused(t *testing.T) {
 		m.grant, m.cut = func() error { return refusal }, func() error { return refusal }
 	})
 	all := operations(patient(t), s)
-	order := []string{`watch "k" after 3`} // while the revision can be read
+	order := []string{`watch "k" after 3`} // the revision can still be read
 	for op := range all {
 		if op != order[0] {
 			order = append(order, op)
@@ -278,7 +278,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestClosedStore: a store that was closed says so, whatever it is asked for, and a client that was not its own lives on.
+// TestClosedStore: every operation of a closed store fails with ErrClosed, and a client that the store did not make
+// stays open.
 func TestClosedStore(t *testing.T) {
 	m := newMember(t)
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.endpoint}})
@@ -310,8 +311,8 @@ func TestClosedStore(t *testing.T) {
 	}
 }
 
-// TestWritesOnce: a write is asked for once, whatever the answer is, but of a member that knows no leader: that says so
-// before it looks.
+// TestWritesOnce: a write is sent once, whatever the answer, unless the member knows no leader: it reports that before
+// it looks at the write.
 func TestWritesOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
@@ -355,7 +356,7 @@ func TestWritesOnce(t *testing.T) {
 			noSentinel(t, name, err)
 		}
 	}
-	// Who gives up is told so, also where no leader is known.
+	// A caller that gives up gets its context's error, also while no leader is known.
 	m := newMember(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	m.write = func(*pb.TxnRequest) (*pb.TxnResponse, error) {
@@ -369,7 +370,7 @@ func TestWritesOnce(t *testing.T) {
 	}
 }
 
-// TestConditions: a write is under the condition that the key is as expected, and what is there instead is told.
+// TestConditions: a write is conditional on the key's revision, and reports what it finds instead.
 func TestConditions(t *testing.T) {
 	m := newMember(t)
 	s := m.open(t, etcd.Options{Trim: "/a/", Prefix: "/b/"})

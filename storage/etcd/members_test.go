@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/etcd"
 )
 
-// traffic writes through stores while a test disturbs their etcd, and keeps what was acknowledged.
+// traffic writes through stores while a test disturbs their etcd, and records what was acknowledged.
 type traffic struct {
 	t      *testing.T
 	wg     sync.WaitGroup
@@ -30,7 +30,7 @@ type traffic struct {
 	writes map[int64]string // revision to key=value; deleted keys have no value
 }
 
-// attempt is how long one write may take: longer than an election.
+// attempt bounds one write: longer than an election.
 const attempt = 20 * time.Second
 
 func disturb(t *testing.T, stores ...*etcd.Store) *traffic {
@@ -43,8 +43,8 @@ func disturb(t *testing.T, stores ...*etcd.Store) *traffic {
 	return d
 }
 
-// write creates, updates and deletes keys that nobody else writes. After a write of unknown outcome it goes on to the
-// next key; any sentinel means that the store repeated a write, or lost one.
+// write creates, updates and deletes keys that no other goroutine writes. After a write of unknown outcome it goes on
+// to the next key; any sentinel means that the store repeated a write, or lost one.
 func (d *traffic) write(s *etcd.Store, prefix string) {
 	for n := 0; ; n++ {
 		key := fmt.Sprintf("%s/%d", prefix, n)
@@ -100,7 +100,7 @@ func (d *traffic) end() {
 	d.t.Logf("%d writes acknowledged, %d of unknown outcome", d.acked.Load(), d.failed.Load())
 }
 
-// check compares what streams told that were open all the time with history and with what was acknowledged.
+// check compares streams that were open all the time with history and with what was acknowledged.
 func (d *traffic) check(s *etcd.Store, start int64, streams []storage.Stream) {
 	d.t.Helper()
 	now := revision(d.t, s)
@@ -133,12 +133,12 @@ func difference(a, b []storage.Event) string {
 	return "one goes on"
 }
 
-// TestMembersFail: whatever happens to members and the network between them, streams have neither gap nor duplicate,
-// no acknowledged write is lost, and no write happens twice.
+// TestMembersFail: whatever fails among members and their network, streams have neither gap nor duplicate, no
+// acknowledged write is lost, and no write happens twice.
 func TestMembersFail(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
 	stores := []*etcd.Store{open(t, c, etcd.Options{})}
-	for i := range c.Members() { // one client each that knows one member first
+	for i := range c.Members() { // one client per member, which it prefers
 		endpoints := append(c.Endpoints()[i:], c.Endpoints()[:i]...)
 		stores = append(stores, openConfig(t, etcd.Config{Endpoints: endpoints}, etcd.Options{}))
 	}
@@ -175,7 +175,7 @@ func TestMembersFail(t *testing.T) {
 	d.check(stores[0], start, streams)
 }
 
-// TestNoMajority: without a majority reads and writes fail, in time, and the streams go on when it is back.
+// TestNoMajority: without a majority reads and writes fail, in time; streams continue when it is back.
 func TestNoMajority(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
 	s := open(t, c, etcd.Options{})
@@ -184,7 +184,7 @@ func TestNoMajority(t *testing.T) {
 	for i := range 3 {
 		c.Isolate(i, etcdtest.Refuse)
 	}
-	// Members find out after a while; a write until then may wait for one to come.
+	// Members notice only after a while; until then, a write may wait for a majority.
 	for {
 		err := s.Ready(patient(t))
 		if err != nil {
@@ -212,7 +212,7 @@ func TestNoMajority(t *testing.T) {
 	}
 }
 
-// TestKilledAndRestarted: a single member that dies and comes back is waited for.
+// TestKilledAndRestarted: requests wait for a single member that dies and comes back.
 func TestKilledAndRestarted(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	s := open(t, c, etcd.Options{})
@@ -229,7 +229,7 @@ func TestKilledAndRestarted(t *testing.T) {
 	d.check(s, start, streams)
 }
 
-// TestFrozenMember: a member that is there and says nothing is left when its connection proves dead.
+// TestFrozenMember: a member that stops answering is abandoned when its keepalive fails.
 func TestFrozenMember(t *testing.T) {
 	if testing.Short() {
 		t.Skip("gRPC gives a silent connection ten seconds")
@@ -238,7 +238,7 @@ func TestFrozenMember(t *testing.T) {
 	s := openConfig(t, etcd.Config{Endpoints: c.Endpoints(), KeepaliveTime: 10 * time.Second, KeepaliveTimeout: time.Second}, etcd.Options{})
 	start := revision(t, s)
 	var streams []storage.Stream
-	for range c.Members() { // round-robin: one of them is at each member
+	for range c.Members() { // round-robin: one for each member
 		streams = append(streams, watch(t, s, "k/", start))
 	}
 	d := disturb(t, s)
@@ -255,7 +255,7 @@ func TestFrozenMember(t *testing.T) {
 	d.end()
 }
 
-// TestCompaction: two servers compact the same etcd, one at a time, and not what is one interval old or newer.
+// TestCompaction: two servers compact the same etcd, one at a time, and keep the history of one interval.
 func TestCompaction(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	ctx, cancel := context.WithCancel(patient(t))
@@ -294,7 +294,7 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestLimitedUser: rights for its prefix are all that a store takes, except to compact.
+// TestLimitedUser: rights for its prefix are all that a store needs, except for compaction.
 func TestLimitedUser(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{Password: "r00t-word"})
 	client, ctx := c.Client(t), patient(t)

@@ -17,9 +17,9 @@ import (
 
 // Config says where etcd is and how to reach it.
 type Config struct {
-	// Endpoints are URLs such as https://10.0.0.1:2379, of as many members as are known.
+	// Endpoints are URLs such as https://10.0.0.1:2379, for as many members as are known.
 	Endpoints []string
-	// CAFile has the authorities, in PEM, that sign the members' certificates; empty means the system's.
+	// CAFile holds the CA certificates, in PEM, that sign the members' certificates; empty means the system's.
 	CAFile string
 	// CertFile and KeyFile are the client's certificate and its key in PEM, both or none. They are read again
 	// for every connection.
@@ -28,16 +28,16 @@ type Config struct {
 	User, Password string
 	// DialTimeout bounds how long a request waits for a connection to any member; 0 means 20 seconds.
 	DialTimeout time.Duration
-	// KeepaliveTime is after what silence a member is asked whether it is still there, and KeepaliveTimeout how
-	// long it may take to answer. 0 means 30 and 10 seconds; gRPC takes no KeepaliveTime under 10 seconds.
+	// KeepaliveTime is after how much silence a member is pinged, KeepaliveTimeout how long it may take to answer. 0
+	// means 30 and 10 seconds; gRPC takes no KeepaliveTime under 10 seconds.
 	KeepaliveTime, KeepaliveTimeout time.Duration
 }
 
-// ErrConfig: a Config that cannot be meant.
+// ErrConfig: the Config is invalid.
 var ErrConfig = errors.New("bad etcd configuration")
 
-// Open returns a store with a client of its own, which Close closes. It waits for etcd only to log in, until the
-// context ends or DialTimeout is over; whether it answers is what Ready tells.
+// Open returns a store with a client of its own, which Close closes. It contacts etcd only to log in, until the context
+// ends or DialTimeout is over. Use Ready to see whether etcd answers.
 func Open(ctx context.Context, config Config, options Options) (*Store, error) {
 	c, err := config.client()
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/keelson-dev/keelson/storage/etcd"
 )
 
-// TestClock: who asks while a request runs shares the next one, and nobody gets the answer of one that began before.
+// TestClock: calls made while a request runs share the next one, and no call gets the answer of an earlier request.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var newest, requests atomic.Int64
 		read, end := etcd.NewClock(func(ctx context.Context) (int64, error) {
 			requests.Add(1)
-			at := newest.Load() // the worst: all that is written later is missing
+			at := newest.Load() // the worst case: it misses all later writes
 			select {
 			case <-time.After(time.Second):
 				return at, nil
@@ -56,7 +56,7 @@ func TestClock(t *testing.T) {
 		if n := requests.Load(); n != 2 {
 			t.Errorf("50 callers took %d requests", n)
 		}
-		// One who gives up takes the request away from nobody; the last one ends it.
+		// One waiter that gives up does not end the request; the last one does.
 		impatient, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 1)
 		go func() { _, err := read(impatient); gone <- err }()
@@ -80,7 +80,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// TestClockIsShared: who leaves takes the answer away from nobody, and the last one to leave ends the request.
+// TestClockIsShared: a waiter that gives up does not affect the others; the last one to give up ends the request.
 func TestClockIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := 0
@@ -103,7 +103,7 @@ func TestClockIsShared(t *testing.T) {
 				answers <- at
 			}()
 		}
-		ask(time.Hour) // has the first request for itself
+		ask(time.Hour) // has the first request to itself
 		synctest.Wait()
 		ask(1200 * time.Millisecond) // these share the second
 		ask(1300 * time.Millisecond)
@@ -128,7 +128,7 @@ func TestClockIsShared(t *testing.T) {
 	})
 }
 
-// TestLeaseReuse: no lease ends before what was asked for, few are granted, and none serves too many.
+// TestLeaseReuse: no lease ends early, few are granted, and none serves too many records.
 func TestLeaseReuse(t *testing.T) {
 	now := time.Unix(0, 0)
 	ends, uses := map[clientv3.LeaseID]time.Time{}, map[clientv3.LeaseID]int{}
@@ -183,7 +183,7 @@ func TestLeaseReuse(t *testing.T) {
 	}
 }
 
-// TestLeaseUses: a lease serves a thousand records, and is forgotten by name only.
+// TestLeaseUses: a lease serves a thousand records, and only the named lease is forgotten.
 func TestLeaseUses(t *testing.T) {
 	now, granted := time.Unix(0, 0), 0
 	take, drop := etcd.NewLeases(func(context.Context, time.Duration) (clientv3.LeaseID, error) {
@@ -191,12 +191,12 @@ func TestLeaseUses(t *testing.T) {
 		return clientv3.LeaseID(granted), nil
 	}, func() time.Time { return now })
 	for i := range 2500 {
-		drop(clientv3.LeaseID(5000)) // of somebody else
+		drop(clientv3.LeaseID(5000)) // an unknown lease
 		if id, fresh, err := take(t.Context(), time.Hour); err != nil || int(id) != i/1000+1 || fresh != (i%1000 == 0) {
 			t.Fatalf("record %d gets lease %d, granted now: %v, %v", i, id, fresh, err)
 		}
 	}
-	// Of 64 kinds all are remembered, with one more none but that; those that are of no use any more make room first.
+	// 64 times to live are remembered; with one more all others are dropped. Used-up leases are dropped first.
 	kind := func(i int) (fresh bool) {
 		_, fresh, err := take(t.Context(), time.Hour+time.Duration(i)*time.Second)
 		if err != nil {
@@ -221,13 +221,13 @@ func TestLeaseUses(t *testing.T) {
 	for i := range 62 {
 		kind(i)
 	}
-	now = now.Add(45 * time.Second) // the first two have no minute left
+	now = now.Add(45 * time.Second) // less than a minute is left for the first two
 	if !kind(100) || kind(0) || kind(61) || !kind(63) {
 		t.Error("what was of use was forgotten before what was of none")
 	}
 }
 
-// TestTimeouts: what is not set is as documented.
+// TestTimeouts: the defaults are as documented.
 func TestTimeouts(t *testing.T) {
 	endpoints := []string{"http://127.0.0.1:1"}
 	for _, c := range []struct {
@@ -247,7 +247,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestTooLargeForGRPC: gRPC says by a code and a text that something is too large; neither alone says so.
+// TestTooLargeForGRPC: gRPC reports excess size by a code and a text; neither alone suffices.
 func TestTooLargeForGRPC(t *testing.T) {
 	const text = "trying to send message larger than max (3 vs. 2)"
 	for err, want := range map[error]bool{
@@ -265,7 +265,8 @@ func TestTooLargeForGRPC(t *testing.T) {
 	}
 }
 
-// FuzzKeys: a list finds what begins with its prefix and follows, whatever is trimmed and put in front.
+// FuzzKeys: a list finds the keys that begin with its prefix and sort after the given one, whatever Trim and Prefix
+// are.
 func FuzzKeys(f *testing.F) {
 	for _, seed := range [][5]string{
 		{"", "", "a", "", ""}, {"/registry/", "/r/", "/registry/pods/a", "/registry/pods/", "/registry/pods/Z"},

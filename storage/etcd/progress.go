@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// asker asks etcd how far a watch is, if the stream does not come to the wanted revision by itself: changes of its
-// own keys do that, mostly. etcd does not answer while the watch is behind, so it asks again, less and less often.
+// asker asks etcd for progress of a watch if the stream does not reach the wanted revision by itself; changes of its
+// own keys usually bring it there. etcd does not answer while the watch lags, so the asker repeats with growing
+// intervals.
 type asker struct {
 	stream  *stream
 	request func(context.Context) error
 	timer   *time.Timer
 	due     time.Time     // when the timer fires
-	wait    time.Duration // until then, from when it was set; 0 when nothing is wanted
-	target  int64         // what was wanted when it asked last
+	wait    time.Duration // how long it was set for; 0 when nothing is wanted
+	target  int64         // the wanted revision at the last request
 }
 
 const (
@@ -24,7 +25,7 @@ const (
 
 func newAsker(s *stream, request func(context.Context) error) *asker {
 	a := &asker{stream: s, request: request, timer: time.NewTimer(askFirst)}
-	a.set(askFirst) // for what was wanted before the watch began
+	a.set(askFirst) // what was wanted before the watch began
 	return a
 }
 
@@ -35,8 +36,8 @@ func (a *asker) set(wait time.Duration) {
 	a.timer.Reset(wait)
 }
 
-// soon has the timer look after a short time, also if it was slowed down by what has been answered since. It never
-// puts off a look: who asks all the time would wait for ever.
+// soon lets the timer fire shortly, even if it was slowed down by earlier answers. It never postpones it: a caller that
+// asks all the time would wait forever.
 func (a *asker) soon() {
 	at, _ := a.stream.standing()
 	if a.wait == 0 || at >= a.target && time.Until(a.due) > askFirst {
@@ -44,7 +45,7 @@ func (a *asker) soon() {
 	}
 }
 
-// now asks if there still is something to ask for.
+// now sends a request if the stream is still behind.
 func (a *asker) now(ctx context.Context) error {
 	at, wanted := a.stream.standing()
 	if at >= wanted {

@@ -8,52 +8,52 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// limits bound what a stream keeps.
+// limits bounds what a stream buffers.
 type limits struct {
 	events int
 	bytes  int64
 }
 
-// stream is the storage.Stream between a goroutine that follows etcd and the reader.
+// stream is the storage.Stream between the goroutine that watches etcd and the reader.
 type stream struct {
 	limits limits
 	cancel context.CancelFunc // ends the goroutine
 	done   chan struct{}      // closed when it has ended
-	leave  func()             // takes the stream out of the store
+	leave  func()             // removes the stream from the store
 
-	news   chan struct{} // holds a token when there is something for the reader
-	behind chan struct{} // holds a token when the stream is behind what is wanted
+	ready  chan struct{} // holds a token when there is something for the reader
+	behind chan struct{} // holds a token when the stream has not reached the wanted revision
 
 	mu       sync.Mutex
 	events   []storage.Event
 	bytes    int64
 	at       int64 // everything up to it is in events or was read
-	told     int64 // the last revision that the reader was told
-	progress bool  // whether at is to be told by an event of its own
-	wanted   int64 // the newest revision that the store's reader was told
-	err      error // why there will be no more
+	told     int64 // the last revision that the reader has seen
+	progress bool  // whether at needs an event of its own
+	wanted   int64 // the newest revision returned by the store's Revision
+	err      error // why the stream has ended
 }
 
 func newStream(l limits, after int64) *stream {
-	return &stream{limits: l, done: make(chan struct{}), news: make(chan struct{}, 1), behind: make(chan struct{}, 1),
+	return &stream{limits: l, done: make(chan struct{}), ready: make(chan struct{}, 1), behind: make(chan struct{}, 1),
 		at: after, told: after, wanted: after}
 }
 
-// Next is storage.Stream's.
+// Next implements storage.Stream.
 func (s *stream) Next(ctx context.Context) ([]storage.Event, error) {
 	for {
 		if events, err := s.take(); events != nil || err != nil {
 			return events, err
 		}
 		select {
-		case <-s.news:
+		case <-s.ready:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// take returns what there is, nothing if there is nothing yet.
+// take returns what is buffered, possibly nothing.
 func (s *stream) take() ([]storage.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,14 +69,14 @@ func (s *stream) take() ([]storage.Event, error) {
 	return nil, s.err
 }
 
-// put adds the changes of whole revisions, and tells whether the stream can go on.
+// put adds the changes of whole revisions, and reports whether the stream can go on.
 func (s *stream) put(events []storage.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return false
 	}
-	s.progress = false // the events tell
+	s.progress = false // the events carry it
 	for _, e := range events {
 		s.bytes += int64(len(e.Key) + len(e.Value) + len(e.Prev))
 	}
@@ -86,11 +86,11 @@ func (s *stream) put(events []storage.Event) bool {
 	}
 	s.events = append(s.events, events...)
 	s.at = events[len(events)-1].Revision
-	s.signal(s.news)
+	s.signal(s.ready)
 	return true
 }
 
-// pass notes that there is no more up to revision.
+// pass records that nothing more follows up to revision.
 func (s *stream) pass(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *stream) pass(revision int64) {
 		return
 	}
 	s.at, s.progress = revision, true
-	s.signal(s.news)
+	s.signal(s.ready)
 }
 
 // want asks the goroutine to bring the stream to revision.
@@ -111,7 +111,7 @@ func (s *stream) want(revision int64) {
 	}
 }
 
-// standing is up to where the stream has everything, and up to where it is to have it.
+// standing returns the revision up to which the stream is complete, and the one it must reach.
 func (s *stream) standing() (at, wanted int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,10 +133,10 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// finish drops what was not read: who starts again needs none of it.
+// finish drops unread events: a reader that starts again needs none of them.
 func (s *stream) finish(err error) {
 	s.err, s.events, s.progress = err, nil, false
-	s.signal(s.news)
+	s.signal(s.ready)
 }
 
 func (s *stream) signal(c chan struct{}) {
@@ -146,7 +146,7 @@ func (s *stream) signal(c chan struct{}) {
 	}
 }
 
-// Close is storage.Stream's. It waits for the goroutine.
+// Close implements storage.Stream. It waits for the goroutine.
 func (s *stream) Close() {
 	s.fail(storage.ErrClosed)
 	s.cancel()

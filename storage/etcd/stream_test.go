@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/etcd"
 )
 
-// changes are events of one revision, with values of a size.
+// changes returns events of one revision, with values of the given sizes.
 func changes(revision int64, sizes ...int) []storage.Event {
 	var events []storage.Event
 	for _, size := range sizes {
@@ -21,7 +21,7 @@ func changes(revision int64, sizes ...int) []storage.Event {
 	return events
 }
 
-// revisions are those of events, that of progress as a negative number.
+// revisions returns the revisions of events, negative for progress.
 func revisions(events []storage.Event) []int64 {
 	var all []int64
 	for _, e := range events {
@@ -34,8 +34,8 @@ func revisions(events []storage.Event) []int64 {
 	return all
 }
 
-// TestStreamIsBounded: a stream keeps as many changes and bytes as it may, and at least what comes at once; what was read
-// counts no more. One that was cut off tells so, and nothing else.
+// TestStreamIsBounded: a stream buffers changes and bytes up to its limits, and always one whole batch; read changes no
+// longer count. One that was cut off returns only the error.
 func TestStreamIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		puts [][]storage.Event
@@ -93,7 +93,7 @@ func TestStreamIsBounded(t *testing.T) {
 	}
 }
 
-// TestStreamsProgress: progress is told once, behind the changes, and only where no change tells as much.
+// TestStreamsProgress: progress is delivered once, after the changes, and only where no change implies it.
 func TestStreamsProgress(t *testing.T) {
 	s := etcd.NewStream(10, 1000, 10)
 	for i, step := range []struct {
@@ -142,8 +142,8 @@ func TestStreamsProgress(t *testing.T) {
 	}
 }
 
-// TestAsksLessAndLess: progress is asked for five milliseconds after it was wanted, then at intervals that double up to
-// half a second, until it comes; what is wanted anew after that is asked for soon.
+// TestAsksLessAndLess: the first progress request goes out five milliseconds after a revision is wanted; then intervals
+// double up to half a second, until it is reached. A newer wanted revision is asked for soon.
 func TestAsksLessAndLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := etcd.NewStream(10, 1000, 10)
@@ -181,7 +181,7 @@ func TestAsksLessAndLess(t *testing.T) {
 		run(2200 * time.Millisecond)
 		expect("nothing comes", 5, 15, 35, 75, 155, 315, 635, 1135, 1635, 2135)
 		s.Want(13)
-		a.Soon() // what was asked for has not come: more of the same puts off nothing
+		a.Soon() // the answer has not come: asking again postpones nothing
 		run(436 * time.Millisecond)
 		expect("more is wanted", 435)
 		s.Pass(13)
@@ -189,7 +189,7 @@ func TestAsksLessAndLess(t *testing.T) {
 		a.Soon()
 		run(20 * time.Millisecond)
 		expect("what was wanted came", 5, 15)
-		for range 10 { // who asks all the time does not wait for ever
+		for range 10 { // a caller that asks all the time does not wait forever
 			s.Pass(14)
 			s.Want(15)
 			a.Soon()
@@ -212,7 +212,7 @@ func TestAsksLessAndLess(t *testing.T) {
 	}
 }
 
-// TestKeysOfNothing: a key that would be none in etcd is refused.
+// TestKeysOfNothing: a key that would be empty in etcd is refused.
 func TestKeysOfNothing(t *testing.T) {
 	for _, c := range []struct {
 		trim, prefix, key string
@@ -224,7 +224,7 @@ func TestKeysOfNothing(t *testing.T) {
 	}
 }
 
-// TestCompactionInterval: five minutes, as upstream's, where none is asked for.
+// TestCompactionInterval: the default is five minutes, as upstream's.
 func TestCompactionInterval(t *testing.T) {
 	for every, want := range map[time.Duration]time.Duration{0: 5 * time.Minute, -1: 5 * time.Minute, 1: 1} {
 		if got := etcd.Interval(etcd.NewCompaction(nil, every)); got != want {

@@ -139,7 +139,7 @@ func BenchmarkWatch(b *testing.B) {
 				b.Fatal(err)
 			}
 			var wg sync.WaitGroup
-			var round sync.WaitGroup // so that the writer does not outrun history
+			var round sync.WaitGroup // keeps the writer from outrunning history
 			ctx := b.Context()
 			for range watchers {
 				stream, err := s.Watch(ctx, "/registry/", start)

@@ -8,7 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// Reads a list page by page, at the revision of its first page, while somebody deletes.
+// Reads a list page by page, at the revision of its first page, during deletions.
 func ExampleStore_List() {
 	ctx := context.Background()
 	store := memory.New(memory.Options{})

@@ -33,8 +33,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// In a bubble, time passes only while everybody waits: a stream that polled, or waited on
-// anything from outside, would show.
+// In a bubble, time passes only while all goroutines wait: polling, or waiting on anything outside, would show.
 func TestVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})
@@ -65,7 +64,7 @@ func TestVirtualTime(t *testing.T) {
 	})
 }
 
-// Streams and pages that nobody goes on reading must not keep old values alive.
+// Abandoned streams and pages must not keep old values alive.
 func TestMemoryIsBounded(t *testing.T) {
 	const size = 16 << 10
 	s := memory.New(memory.Options{History: 100})
@@ -125,7 +124,7 @@ func TestHistoryKeepsTheNewestChange(t *testing.T) {
 	}
 }
 
-// A store that takes the place of another begins above it: whoever followed that one lists again.
+// A store that replaces another begins above it: watchers of that one list again.
 func TestFirstRevision(t *testing.T) {
 	for first, oldest := range map[int64]int64{-1: 1, 0: 1, 1: 1, 2: 2, 1_000_000: 1_000_000} {
 		s := memory.New(memory.Options{FirstRevision: first})

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/snapshot"
 )
 
-// Keeps the state of a store in a file, and begins another with it.
+// Writes the state of a store to a file, and begins another with it.
 func Example() {
 	ctx := context.Background()
 	source := memory.New(memory.Options{})

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 )
 
-// Repair makes the checksums of a file right, as far as it looks like one.
+// Repair corrects the checksums of a file, as far as it looks like a snapshot.
 func Repair(file []byte) []byte {
 	b := bytes.Clone(file)
 	if len(b) < headBytes {

@@ -10,16 +10,16 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// A snapshot is a head, chunks of records in ascending order of keys, and an end. All integers are
-// little-endian, checksums are CRC-32C.
+// A snapshot is a head, chunks of records in ascending order of keys, and an end. All integers are little-endian;
+// checksums are CRC-32C.
 //
 //	head:   magic 8 | version 4 | revision 8 | checksum of the head 4
 //	chunk:  'c' 1 | length of the payload 4 | records in it 4 | checksum 4 | payload
 //	record: revision 8 | length of the key 4 | length of the value 4 | key | value
 //	end:    'e' 1 | records 8 | bytes of keys and values 8 | SHA-256 of all that is before it 32
 //
-// A chunk's checksum covers the head's checksum, the chunk's offset, the nine bytes before the checksum and the payload. Every content has one
-// encoding, given where chunks begin; nothing follows the end.
+// A chunk's checksum covers the head's checksum, the chunk's offset, the nine bytes before the checksum and the
+// payload. Given where chunks begin, every content has one encoding; nothing follows the end.
 const (
 	magic   = "keelsnap"
 	version = 1
@@ -31,29 +31,29 @@ const (
 
 	chunkTag, endTag = 'c', 'e'
 
-	// chunkSize is the payload after which a chunk is complete.
+	// chunkSize is the payload size at which a chunk is complete.
 	chunkSize = 1 << 20
-	// maxRecord is the largest key with its value; maxPayload is what a chunk may then hold.
+	// maxRecord is the largest key with its value; maxPayload is the largest payload of a chunk.
 	maxRecord  = 64 << 20
 	maxPayload = chunkSize + maxRecord + recordBytes
 )
 
 // Errors of files; a *FileError is one of them.
 var (
-	// ErrDamaged: the file is cut off, or its content is not what was written.
+	// ErrDamaged: the file is truncated, or its content is not what was written.
 	ErrDamaged = errors.New("snapshot is damaged")
-	// ErrForeign: the file is no snapshot.
+	// ErrForeign: the file is not a snapshot.
 	ErrForeign = errors.New("not a snapshot")
 	// ErrVersion: the snapshot was written in a format that this version of the package does not know.
 	ErrVersion = errors.New("unknown version of the snapshot format")
-	// ErrNotEmpty: the store that was to be filled holds records already.
+	// ErrNotEmpty: the store to restore into already holds records.
 	ErrNotEmpty = errors.New("store is not empty")
 )
 
-// FileError says why a file is no snapshot that can be used. Nothing was done with it.
+// FileError says why a file cannot be used as a snapshot. Nothing was written.
 type FileError struct {
-	Offset int64  // of what is wrong
-	Reason string // what is
+	Offset int64  // of the error in the file
+	Reason string // what is wrong
 	Err    error  // ErrDamaged, ErrForeign or ErrVersion
 }
 
@@ -62,14 +62,14 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%v: at byte %d: %s", e.Err, e.Offset, e.Reason)
 }
 
-// Unwrap returns which error it is.
+// Unwrap returns Err.
 func (e *FileError) Unwrap() error { return e.Err }
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
 
-// encodeHead also returns the checksum that the chunks' begin with.
+// encodeHead also returns the head's checksum, which seeds those of the chunks.
 func encodeHead(revision int64) ([]byte, uint32) {
 	b := append(make([]byte, 0, headBytes), magic...)
 	b = binary.LittleEndian.AppendUint32(b, version)
@@ -99,7 +99,7 @@ func decodeHead(b []byte) (revision int64, seed uint32, err error) {
 	return revision, seed, nil
 }
 
-// chunkHead is what stands before a chunk's payload.
+// chunkHead is the part of a chunk before its payload.
 type chunkHead struct {
 	length, count, sum uint32
 }
@@ -129,8 +129,8 @@ func appendRecord(b []byte, r storage.Record) []byte {
 	return append(append(b, r.Key...), r.Value...)
 }
 
-// decodeRecord reads the record that b begins with, and its length; ok is false if there is none. The value is
-// part of b.
+// decodeRecord reads the first record of b and returns its encoded length; ok is false if there is none. The value
+// aliases b.
 func decodeRecord(b []byte) (r storage.Record, length int, ok bool) {
 	if len(b) < recordBytes {
 		return r, 0, false
@@ -145,7 +145,7 @@ func decodeRecord(b []byte) (r storage.Record, length int, ok bool) {
 	return r, recordBytes + int(keyLength+valueLength), true
 }
 
-// encodeEnd leaves out the digest, which covers it.
+// encodeEnd omits the digest, which covers it.
 func encodeEnd(records, bytes int64) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{endTag}, uint64(records))
 	return binary.LittleEndian.AppendUint64(b, uint64(bytes))

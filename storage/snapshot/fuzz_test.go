@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/snapshot"
 )
 
-// FuzzFile reads arbitrary bytes: a file is refused with its reason and nothing is written, or it can be
-// restored and written again. Checksums keep the fuzzer out, so it may have them repaired.
+// FuzzFile reads arbitrary bytes: either the file is refused with a reason and nothing is written, or it can be
+// restored and written again. Checksums would stop the fuzzer, so it may have them repaired.
 func FuzzFile(f *testing.F) {
 	for _, n := range []int{0, 1, 5, 300} {
 		file, _ := write(f, filled(f, n, 20))

@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// Check reads a snapshot to its end and says what is in it, or as a *FileError why it cannot be used.
+// Check reads a snapshot to its end and describes it, or returns a *FileError that says why it cannot be used.
 func Check(ctx context.Context, file io.ReaderAt, size int64) (Info, error) {
 	return read(ctx, file, size, func(storage.Record, place) error { return nil })
 }
@@ -25,8 +25,8 @@ type place struct {
 	sum    uint32
 }
 
-// read has use called for every record in order. Nothing of a record is kept. The end of
-// the file has been seen only when read returns: whoever needs it whole reads it twice.
+// read calls use for every record in order. Nothing of a record is kept. The end of the file has been checked only when
+// read returns: callers that need a complete file read it twice.
 func read(ctx context.Context, file io.ReaderAt, size int64, use func(storage.Record, place) error) (Info, error) {
 	digest := sha256.New()
 	source := bufio.NewReaderSize(io.NewSectionReader(file, 0, size), 256<<10)

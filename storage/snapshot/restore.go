@@ -17,29 +17,30 @@ import (
 
 // RestoreOptions tunes Restore; the zero value is ready to use.
 type RestoreOptions struct {
-	// Writers is how many records are written at the same time; 0 means one, which gives the records
-	// revisions in the order that they had. More are faster on a store that commits in groups, as wal and
-	// etcd do, and may swap records that were written shortly after each other.
+	// Writers is how many records are written at the same time; 0 means one, which keeps the order of revisions. More
+	// are faster on a store that commits in groups, such as wal and etcd, but may swap records that were written
+	// shortly after each other.
 	Writers int
-	// TTL, if not nil, says how long a record shall live from now on; 0 lets it stay. It counts in a storage.Lessor.
+	// TTL, if not nil, returns a record's time to live from now on; 0 makes it permanent. It takes effect in a
+	// storage.Lessor.
 	TTL func(storage.Record) time.Duration
-	// Progress, if not nil, is called now and then with what has been written so far, one call at a time.
+	// Progress, if not nil, is called from time to time with what has been written so far, one call at a time.
 	Progress func(Info)
 }
 
-// Restored is what Restore has done.
+// Restored is the outcome of Restore.
 type Restored struct {
 	Info         // of the snapshot
 	Newest int64 // revision of the store with all records
-	// Behind: the store began at a lower revision than the snapshot's, so that who followed the old
-	// store may go on wrongly.
+	// Behind: the store began at a lower revision than the snapshot's, so clients that followed the old store may miss
+	// changes.
 	Behind bool
 }
 
-// Restore fills an empty store with the records of a snapshot, and compares them at the end. It reads the
-// whole file first: one that cannot be used is a *FileError, and nothing was written. A store that is
-// not empty is refused with ErrNotEmpty. When Restore fails later, the store holds a part of the records: empty
-// it before another attempt. It keeps 24 bytes per record in memory.
+// Restore fills an empty store with the records of a snapshot, and compares them at the end. It reads the whole file
+// first: if the file cannot be used, it returns a *FileError and has written nothing. It refuses a store that is not
+// empty with ErrNotEmpty. After a later failure, the store holds a part of the records: empty it before another
+// attempt. Restore keeps 24 bytes per record in memory.
 func Restore(ctx context.Context, to storage.Store, file io.ReaderAt, size int64, options RestoreOptions) (Restored, error) {
 	var places []placed
 	info, err := read(ctx, file, size, func(r storage.Record, p place) error {
@@ -53,7 +54,7 @@ func Restore(ctx context.Context, to storage.Store, file io.ReaderAt, size int64
 	if err != nil {
 		return Restored{}, err
 	}
-	// Keys ascend in the file: those of one revision stay in order.
+	// Keys ascend in the file, so a stable sort keeps the order of records with the same revision.
 	slices.SortStableFunc(places, func(a, b placed) int { return cmp.Compare(a.revision, b.revision) })
 	done := Info{Revision: info.Revision}
 	filler := bulk.Filler{To: to, Writers: options.Writers, TTL: options.TTL, Done: func(r storage.Record) {
@@ -76,7 +77,7 @@ func Restore(ctx context.Context, to storage.Store, file io.ReaderAt, size int64
 	return Restored{info, newest, began < info.Revision}, nil
 }
 
-// progressEvery is how many records pass between two calls of Progress.
+// progressEvery is the number of records between two calls of Progress.
 const progressEvery = 256
 
 // prepare checks that a store is empty and returns its revision.
@@ -95,14 +96,14 @@ type placed struct {
 	place
 }
 
-// records reads records again, which were checked before.
+// records reads records that were checked before.
 func records(file io.ReaderAt, places []placed) iter.Seq2[storage.Record, error] {
 	return func(yield func(storage.Record, error) bool) {
 		for _, p := range places {
 			b := make([]byte, p.length) // the store keeps the value
 			_, err := file.ReadAt(b, p.offset)
 			if errors.Is(err, io.EOF) {
-				err = nil // it may come with the last byte; the checksum tells
+				err = nil // io.EOF may come with the last byte; the checksum decides
 			}
 			r, length, ok := decodeRecord(b)
 			if err == nil && (!ok || length != len(b) || checksum(b) != p.sum) {
@@ -115,7 +116,7 @@ func records(file io.ReaderAt, places []placed) iter.Seq2[storage.Record, error]
 	}
 }
 
-// compare holds a store to a snapshot. Records with a time to live may be gone.
+// compare compares a store with a snapshot. Records with a time to live may be gone.
 func compare(ctx context.Context, s storage.Reader, file io.ReaderAt, size int64, ttl func(storage.Record) time.Duration) error {
 	next, stop := iter.Pull2(bulk.Records(ctx, s, "", 0))
 	defer stop()

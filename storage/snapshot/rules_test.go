@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/snapshot"
 )
 
-// Parts of a file as the format describes it, without right checksums, which snapshot.Repair makes.
+// Parts of a file in the documented format, with checksums left to snapshot.Repair.
 
 func head(revision uint64) []byte {
 	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64([]byte("keelsnap\x01\x00\x00\x00"), revision), 0)
@@ -44,14 +44,14 @@ func end(records, size uint64) []byte {
 
 func file(parts ...[]byte) []byte { return snapshot.Repair(slices.Concat(parts...)) }
 
-// change changes bytes of a file that was right.
+// change changes bytes of a valid file.
 func change(b []byte, at int, to ...byte) []byte {
 	b = bytes.Clone(b)
 	copy(b[at:], to)
 	return b
 }
 
-// TestReasons: a file that cannot be used is refused with the place and the reason.
+// TestReasons: a file that cannot be used is refused with the offset and the reason.
 func TestReasons(t *testing.T) {
 	one, two := record(5, "a", "x"), record(4, "b", "yy") // 18 and 19 bytes
 	good := file(head(5), chunk(2, slices.Concat(one, two)...), end(2, 5))
@@ -64,7 +64,7 @@ func TestReasons(t *testing.T) {
 	damaged, noRecord := snapshot.ErrDamaged, func(after string) string { return fmt.Sprintf("what follows %q is no record", after) }
 	for name, c := range map[string]struct {
 		file   []byte
-		offset int64 // -1: it is good
+		offset int64 // -1 for a valid file
 		reason string
 		err    error
 	}{
@@ -121,10 +121,10 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// tornFile reads as another file, or fails, from some read or some byte on.
+// tornFile changes its content, or fails, from a given read or byte on.
 type tornFile struct {
 	io.ReaderAt
-	reads int   // before it is as follows
+	reads int   // before the change
 	from  int64 // bytes
 	err   error
 	other io.ReaderAt
@@ -147,7 +147,7 @@ func (f *tornFile) ReadAt(b []byte, at int64) (int, error) {
 	return f.ReaderAt.ReadAt(b, at)
 }
 
-// TestDiskFails: a file that cannot be read is none that is damaged; one that is shorter than was said is.
+// TestDiskFails: a file that cannot be read does not count as damaged; one shorter than stated does.
 func TestDiskFails(t *testing.T) {
 	whole, _ := write(t, filled(t, 12, 10))
 	for at := range int64(len(whole)) {
@@ -167,7 +167,7 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// full takes so many bytes and no more.
+// full takes a limited number of bytes.
 type full struct{ left int }
 
 func (f *full) Write(b []byte) (int, error) {
@@ -178,7 +178,7 @@ func (f *full) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestFull: wherever the writer fails, Write does.
+// TestFull: Write fails wherever the writer does.
 func TestFull(t *testing.T) {
 	source := memory.New(memory.Options{})
 	for _, key := range []string{"a", "b", "c"} {
@@ -199,7 +199,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// moody fails one write, the n-th.
+// moody fails its n-th write only.
 type moody struct{ n int }
 
 func (m *moody) Write(b []byte) (int, error) {
@@ -209,7 +209,7 @@ func (m *moody) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestFailsOnce: what was not written once is not made good by what was written after it.
+// TestFailsOnce: a failed write is not made good by later ones.
 func TestFailsOnce(t *testing.T) {
 	source := memory.New(memory.Options{})
 	for _, key := range []string{"a", "b", "c"} {
@@ -225,7 +225,7 @@ func TestFailsOnce(t *testing.T) {
 	}
 }
 
-// sized has one record of a size.
+// sized has one record of the given size.
 type sized struct {
 	storage.Reader
 	value []byte
@@ -235,7 +235,7 @@ func (s sized) List(context.Context, string, storage.ListOptions) (storage.Page,
 	return storage.Page{Revision: 1, Records: []storage.Record{{Key: "k", Value: s.value, Revision: 1}}}, nil
 }
 
-// TestLargestRecord: 64 MiB of key and value go into a snapshot, a byte more does not.
+// TestLargestRecord: 64 MiB of key and value fit into a snapshot, one byte more does not.
 func TestLargestRecord(t *testing.T) {
 	value := make([]byte, 64<<20)
 	if _, err := snapshot.Write(t.Context(), discard{}, sized{value: value[1:]}, snapshot.WriteOptions{}); err != nil {
@@ -246,7 +246,7 @@ func TestLargestRecord(t *testing.T) {
 	}
 }
 
-// TestChunks: a chunk is complete with the record that makes it a MiB.
+// TestChunks: a chunk ends with the record that fills a MiB.
 func TestChunks(t *testing.T) {
 	source := memory.New(memory.Options{})
 	for i := range 40 {
@@ -264,7 +264,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestOldRevision: a revision that is gone was not lost while it was written.
+// TestOldRevision: a revision that was compacted beforehand is not reported as overtaken during the write.
 func TestOldRevision(t *testing.T) {
 	source := memory.New(memory.Options{History: 10})
 	for i := range 100 {
@@ -283,7 +283,7 @@ func TestOldRevision(t *testing.T) {
 	}
 }
 
-// TestWriteFileFails: nothing is left and nothing is said of what is not there.
+// TestWriteFileFails: after a failure, no file is left and no success reported.
 func TestWriteFileFails(t *testing.T) {
 	dir, source := t.TempDir(), filled(t, 10, 10)
 	if info, err := snapshot.WriteFile(t.Context(), filepath.Join(dir, "none", "state"), source, snapshot.WriteOptions{}); !errors.Is(err, os.ErrNotExist) || info != (snapshot.Info{}) {
@@ -301,10 +301,10 @@ func TestWriteFileFails(t *testing.T) {
 	}
 }
 
-// refusing fails what it is told to.
+// refusing fails chosen calls.
 type refusing struct {
 	*memory.Store
-	empty, revisions int // fails the n-th
+	empty, revisions int // the call that fails, counted from 1
 	after            string
 	err              error
 	create           func(key string) (string, bool)
@@ -337,7 +337,8 @@ func (r *refusing) Create(ctx context.Context, key string, value []byte) (int64,
 	return r.Store.Create(ctx, key, value)
 }
 
-// TestRestoreFails: what a store or the file does while it is filled is told; a record that could not be compared is not said to be right.
+// TestRestoreFails: failures of the store or the file during Restore are reported; a record that could not be compared
+// is not reported as equal.
 func TestRestoreFails(t *testing.T) {
 	source := memory.New(memory.Options{})
 	for i := range 20 {
@@ -398,7 +399,7 @@ func TestRestoreFails(t *testing.T) {
 	}
 }
 
-// TestRestoreTells: of each 256 records, and of the last; and whether it is behind.
+// TestRestoreTells: progress comes every 256 records and after the last; Behind is reported.
 func TestRestoreTells(t *testing.T) {
 	source := filled(t, 600, 0)
 	whole, info := write(t, source)

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// filled returns a store whose keys were written in another order than theirs.
+// filled returns a store whose keys were not written in their order.
 func filled(t testing.TB, n, size int) *memory.Store {
 	t.Helper()
 	s := memory.New(memory.Options{})
@@ -106,7 +106,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// compareOrder checks that records are the same but for their revisions, whose order is.
+// compareOrder checks that records are equal except for their revisions, and those in the same order.
 func compareOrder(t *testing.T, got, want []storage.Record) {
 	t.Helper()
 	byRevision := func(a, b storage.Record) int { return int(a.Revision - b.Revision) }
@@ -117,7 +117,7 @@ func compareOrder(t *testing.T, got, want []storage.Record) {
 	}
 }
 
-// A snapshot is of one revision, whatever happens while it is written.
+// A snapshot shows one revision, whatever is written meanwhile.
 func TestWhileWriting(t *testing.T) {
 	source := filled(t, 3000, 100)
 	var want []storage.Record
@@ -127,7 +127,7 @@ func TestWhileWriting(t *testing.T) {
 		if calls++; calls == 1 {
 			want = records(t, source, storage.ListOptions{Revision: i.Revision})
 		}
-		for _, r := range want[i.Records-1 : min(int(i.Records)+5, len(want))] { // what was written and what comes
+		for _, r := range want[i.Records-1 : min(int(i.Records)+5, len(want))] { // the next records to write, and later ones
 			if record, err := source.Get(t.Context(), r.Key); err == nil {
 				if _, err := source.Delete(t.Context(), r.Key, record.Revision); err != nil {
 					t.Error(err)
@@ -170,7 +170,7 @@ func TestWhileWriting(t *testing.T) {
 	}
 }
 
-// Whatever byte of a file is changed, and wherever it is cut, it is refused before anything is written.
+// A file with any byte changed, or cut anywhere, is refused before anything is written.
 func TestDamage(t *testing.T) {
 	file, _ := write(t, filled(t, 12, 10))
 	refuse := func(what string, damaged []byte) {
@@ -215,7 +215,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// dying fails after some lists.
+// dying fails after a number of lists.
 type dying struct {
 	*memory.Store
 	lists int
@@ -230,7 +230,7 @@ func (d *dying) List(ctx context.Context, prefix string, o storage.ListOptions) 
 	return d.Store.List(ctx, prefix, o)
 }
 
-// At its name there is either a whole file or what was there before.
+// The name always holds a complete file: the new one or the previous one.
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state.snapshot")
@@ -280,7 +280,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// lossy is a store that does not keep what it is given.
+// lossy is a store that loses or changes what is written to it.
 type lossy struct {
 	*memory.Store
 	create func(s *memory.Store, key string, value []byte) (int64, error)
@@ -290,7 +290,7 @@ func (l lossy) Create(_ context.Context, key string, value []byte) (int64, error
 	return l.create(l.Store, key, value)
 }
 
-// What a store makes of the records is compared with the file.
+// What the store holds after Restore is compared with the file.
 func TestRestoreCompares(t *testing.T) {
 	source := filled(t, 300, 10)
 	file, _ := write(t, source)
@@ -323,7 +323,7 @@ func TestRestoreCompares(t *testing.T) {
 			t.Errorf("Restore into a store that loses = %v, want %q", err, name)
 		}
 	}
-	// A time to live excuses who is gone.
+	// Records with a time to live may be gone.
 	_, err := restore(ctx, lossy{memory.New(memory.Options{}), func(*memory.Store, string, []byte) (int64, error) { return 1, nil }}, file,
 		snapshot.RestoreOptions{TTL: func(storage.Record) time.Duration { return time.Second }})
 	if err != nil {
@@ -352,7 +352,7 @@ func TestFirstRevision(t *testing.T) {
 	}
 }
 
-// Memory stays a page's, however much there is.
+// Memory stays at a page's size, however large the store is.
 func TestMemoryIsBounded(t *testing.T) {
 	const size, n = 256 << 10, 400 // 100 MiB in all
 	s := synthetic{n: n, value: make([]byte, size)}

@@ -15,19 +15,18 @@ import (
 	"github.com/keelson-dev/keelson/storage/internal/bulk"
 )
 
-// Info describes a snapshot, or as much of it as is written or read.
+// Info describes a snapshot, or the part of it that is written or read so far.
 type Info struct {
 	Revision int64 // of the store that it was taken from
-	Records  int64
+	Records  int64 // number of records
 	Bytes    int64 // of keys and values
 }
 
-// ahead is how many revisions a store may have gone on after its snapshot. Whoever takes its place
-// begins above them.
+// ahead is how many revisions a store may have advanced after its snapshot. Its replacement begins above them.
 const ahead = 1_000_000_000
 
-// FirstRevision is where a store begins that takes the place of the one that the snapshot is of: above
-// every revision that this one can have reached since.
+// FirstRevision is where a store must begin that replaces the original one: above every revision that the original can
+// have reached since.
 func (i Info) FirstRevision() int64 {
 	if i.Revision > math.MaxInt64-ahead {
 		return math.MaxInt64
@@ -41,11 +40,11 @@ type WriteOptions struct {
 	Prefix string
 	// Revision is the state to write; 0 is the newest.
 	Revision int64
-	// Progress, if not nil, is called now and then with what has been written so far.
+	// Progress, if not nil, is called from time to time with what has been written so far.
 	Progress func(Info)
 }
 
-// Write writes a snapshot of a store at one revision. What it has written when it fails is of no use.
+// Write writes a snapshot of a store at one revision. After a failure, what it has written is useless.
 func Write(ctx context.Context, w io.Writer, from storage.Reader, options WriteOptions) (Info, error) {
 	out := &writer{out: w, digest: sha256.New()}
 	begun := false
@@ -143,9 +142,9 @@ func (w *writer) end() error {
 	return w.write(w.digest.Sum(nil))
 }
 
-// WriteFile is Write into a file, which is readable by its owner alone. The file is there when WriteFile returns
-// without an error, and survives a crash then; else what was at path before is. A crash may leave a
-// file beside it whose name begins with that of path and ends with .tmp.
+// WriteFile is Write into a file, which is readable by its owner only. The file is replaced atomically: after an error,
+// the previous one is still there; after success it survives a crash. A crash may leave a file beside it whose name
+// begins with that of path and ends with .tmp.
 func WriteFile(ctx context.Context, path string, from storage.Reader, options WriteOptions) (info Info, err error) {
 	err = atomicfile.Fill(path, 0o600, func(file *os.File) error {
 		var err error

@@ -156,7 +156,7 @@ func (s *store) oldestAbove(ctx context.Context) (int64, error) {
 // next is a stream's method.
 type next func(ctx context.Context) ([]storage.Event, error)
 
-// brokenStream is a stream whose Next is another one.
+// brokenStream is a stream with a different Next.
 type brokenStream struct {
 	storage.Stream
 	next next
@@ -176,7 +176,7 @@ func (s *store) streams(wrap func(storage.Stream) next) {
 	}
 }
 
-// events breaks what every stream tells, batch by batch.
+// events breaks what every stream delivers, batch by batch.
 func (s *store) events(change func([]storage.Event) []storage.Event) {
 	s.streams(func(stream storage.Stream) next {
 		return func(ctx context.Context) ([]storage.Event, error) {
@@ -190,7 +190,7 @@ func (s *store) events(change func([]storage.Event) []storage.Event) {
 	})
 }
 
-// each breaks every event of every stream; false leaves it out.
+// each breaks every event of every stream; false drops it.
 func (s *store) each(change func(e *storage.Event) bool) {
 	s.events(func(events []storage.Event) []storage.Event {
 		kept := events[:0]
@@ -215,8 +215,8 @@ func (s *store) pages(change func(prefix string, o storage.ListOptions, page *st
 	}
 }
 
-// onDemand makes streams tell progress only when Revision has returned a revision since: a stream
-// that nobody waits for sleeps on. A forgetful one does not tell it of a later revision.
+// onDemand makes streams deliver progress only when Revision has returned a revision since: a stream without requests
+// stays idle. A forgetful one does not report a later revision.
 func (s *store) onDemand(forgetful bool) {
 	var mu sync.Mutex
 	var asked int64
@@ -234,7 +234,7 @@ func (s *store) onDemand(forgetful bool) {
 		return now, err
 	}
 	s.streams(func(stream storage.Stream) next {
-		var held, told int64 // progress that is not told yet, and that is
+		var held, told int64 // progress held back, and progress delivered
 		return func(ctx context.Context) ([]storage.Event, error) {
 			for {
 				mu.Lock()
@@ -265,7 +265,7 @@ func (s *store) onDemand(forgetful bool) {
 	})
 }
 
-// nextOr is Next, which returns nothing when the bell rings first.
+// nextOr is Next, but returns nothing if bell is closed first.
 func nextOr(ctx context.Context, stream storage.Stream, bell <-chan struct{}) ([]storage.Event, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

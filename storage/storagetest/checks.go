@@ -1,6 +1,6 @@
 package storagetest
 
-// check is one part of the suite with the sentence of the contract that it is about.
+// check is one part of the suite, with the sentence of the contract that it checks.
 type check struct {
 	name     string
 	sentence string
@@ -59,7 +59,7 @@ func watchChecks() []check {
 	}
 }
 
-// optionalChecks are about what a store need not be.
+// optionalChecks cover optional interfaces.
 func optionalChecks() []check {
 	return []check{
 		{"Historian", "Oldest returns the oldest revision that List and Watch still answer.", testHistorian},

@@ -26,7 +26,7 @@ type call struct {
 	err           error
 }
 
-// client makes random calls and keeps a diary.
+// client makes random calls and records them.
 type client struct {
 	store  storage.Store
 	random *rand.Rand
@@ -35,10 +35,10 @@ type client struct {
 	diary  []call
 }
 
-// testConcurrentModel lets clients loose on a few keys and then checks every answer against the
-// model that the whole history makes.
+// testConcurrentModel runs clients on a few keys and then checks every answer against the model derived from the whole
+// history.
 func testConcurrentModel(s *suite) {
-	const clients, calls = 4, 90 // about half of them write: inside any history
+	const clients, calls = 4, 90 // about half of them writes: within any history
 	for seed := range uint64(6) {
 		one := s
 		if seed > 0 {
@@ -72,7 +72,7 @@ func testConcurrentModel(s *suite) {
 	}
 }
 
-// call makes one call. What it returns is an answer that is wrong at any time.
+// call makes one call. It returns an error for an answer that is wrong under any history.
 func (c *client) call(ctx context.Context, start int64) error {
 	before, err := c.store.Revision(ctx)
 	if err != nil {
@@ -134,16 +134,16 @@ func (c *client) write(ctx context.Context, made *call) {
 	case made.err == nil || errors.Is(made.err, storage.ErrNotFound):
 		delete(c.known, made.key)
 	case made.expected != 0:
-		// Somebody else was first: read the record before the next attempt.
+		// Another client was first: read the record before the next attempt.
 		if record, err := c.store.Get(ctx, made.key); err == nil {
 			c.known[made.key] = record.Revision
 		}
 	default:
-		c.known[made.key] = -1 // there is one; expect wrongly until a Get tells
+		c.known[made.key] = -1 // a record exists; expect a wrong revision until a Get
 	}
 }
 
-// readUntil watches from one revision until the stream has come to another.
+// readUntil watches from one revision until the stream has reached another.
 func readUntil(ctx context.Context, store storage.Watcher, prefix string, after, upTo int64) ([]storage.Event, error) {
 	stream, err := store.Watch(ctx, prefix, after)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *suite) judge(start int64, diaries [][]call) {
 	}
 }
 
-// judge says what is wrong with an answer, if anything is.
+// judge says what is wrong with an answer, if anything.
 func (c call) judge(m *model) string {
 	switch c.what {
 	case "List":
@@ -222,7 +222,7 @@ func (c call) judge(m *model) string {
 	if c.err == nil && c.what != "Get" {
 		return c.judgeWrite(m)
 	}
-	for i, revision := range m.revisions { // some state that was there during the call explains the answer
+	for i, revision := range m.revisions { // the answer must match some state during the call
 		last := i+1 == len(m.revisions) || m.revisions[i+1] > c.before
 		if record, there := m.states[revision][c.key]; last && revision <= c.until && c.explained(record, there) {
 			return ""
@@ -231,7 +231,7 @@ func (c call) judge(m *model) string {
 	return fmt.Sprintf("no state in between explains %s, %v", showRecord(c.record), c.err)
 }
 
-// explained reports whether a record, or that there is none, is a reason for a read's answer or a refusal.
+// explained reports whether a record, or its absence, explains a read's answer or a refusal.
 func (c call) explained(record storage.Record, there bool) bool {
 	switch {
 	case c.err == nil:
@@ -263,5 +263,5 @@ func (c call) judgeWrite(m *model) string {
 		}
 		return ""
 	}
-	return "" // suite.judge has told that it never came
+	return "" // suite.judge reports that it never came
 }

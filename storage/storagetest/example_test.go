@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/storagetest"
 )
 
-// How the test of a backend, here the one in memory, holds it to the contract; t is the test's.
+// The test of a backend, here the one in memory, against the contract; t is the test's.
 func ExampleRun() {
 	contract := func(t *testing.T) {
 		storagetest.Run(t, storagetest.Backend{
@@ -29,19 +29,19 @@ func ExampleRun() {
 	_ = contract
 }
 
-// forgetful loses a deletion now and then.
+// forgetful sometimes loses a deletion.
 type forgetful struct{ *memory.Store }
 
 func (forgetful) Delete(_ context.Context, _ string, expected int64) (int64, error) {
 	return expected + 1, nil
 }
 
-// TestForgetful shows what the suite says of a store that is wrong.
+// TestForgetful shows what the suite reports for a faulty store.
 func TestForgetful(t *testing.T) {
 	failures := storagetest.Failures(t, storagetest.Backend{
 		Open:     func(testing.TB) storage.Store { return forgetful{memory.New(memory.Options{History: 500})} },
 		Forget:   storagetest.ForgetByWriting(500),
-		Patience: 1, // what does not come at once never comes from this store
+		Patience: 1, // this store delivers at once or never
 	})
 	for _, f := range failures {
 		if f.Check == "Delete" {

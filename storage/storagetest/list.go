@@ -66,7 +66,7 @@ func testListPages(s *suite) {
 		s.wantPage(fmt.Sprintf("List(%q, %+v)", c.prefix, c.ListOptions), s.list(c.prefix, c.ListOptions), last, c.more, c.keys...)
 	}
 
-	// The pages of one list stay what they were while others write.
+	// The pages of one list do not change during writes.
 	for limit := 1; limit <= 5; limit++ {
 		first := s.list("a/", storage.ListOptions{Limit: limit})
 		page, records := first, first.Records
@@ -224,7 +224,7 @@ func testPagesWhileWriting(s *suite) {
 			s.Fatalf("the pages at %d hold %v, the whole list %v", revision, records, whole.Records)
 		}
 	}
-	// Each of these states can be made of the history, too.
+	// Each of these states can also be derived from the history.
 	state := map[string]storage.Record{}
 	for _, r := range s.list("", storage.ListOptions{Revision: start}).Records {
 		state[r.Key] = r
@@ -239,7 +239,7 @@ func testPagesWhileWriting(s *suite) {
 	}
 }
 
-// transfer replaces the key x by y and y by x, so that one of them is always there.
+// transfer replaces the key x by y and y by x, so that one of them always exists.
 func transfer(ctx context.Context, store storage.Store, times int) error {
 	from, to := "x", "y"
 	x, err := store.Get(ctx, from)

@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// model is the contract in its plainest form: every state there was, and every event.
+// model is the contract in its plainest form: all states and all events.
 type model struct {
 	states    map[int64]map[string]storage.Record // by revision
 	revisions []int64                             // of the states, ascending
@@ -95,7 +95,7 @@ func testModel(s *suite) {
 		}
 		run := &modelRun{suite: one, random: rand.New(rand.NewPCG(seed, 0))}
 		run.model = newModel(run.revision())
-		for range 180 { // changes: inside any history
+		for range 180 { // number of changes, within any history
 			run.step()
 		}
 		for _, w := range run.watches {
@@ -219,9 +219,9 @@ func (r *modelRun) checkList() {
 	}
 }
 
-// drain reads what a watch has to deliver and compares it with the model.
+// drain reads what a watch must deliver and compares it with the model.
 func (r *modelRun) drain(w *modelWatch) {
 	want := r.model.after(w.prefix, w.position)
-	w.position = r.revision() // streams need only come to a revision that was asked for
+	w.position = r.revision() // streams need only reach a revision that was asked for
 	r.wantEvents(r.until(w.stream, w.position), want...)
 }

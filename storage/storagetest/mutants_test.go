@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/storagetest"
 )
 
-// failures runs the suite over a store that was broken on purpose, in a bubble: there, what never
-// comes is waited for in no time, and nothing else is.
+// failures runs the suite over a store that was broken on purpose, in a bubble, where waiting for what never comes
+// takes no time.
 func failures(t *testing.T, broke func(*store)) (failed []storagetest.Failure) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,8 +34,7 @@ func failures(t *testing.T, broke func(*store)) (failed []storagetest.Failure) {
 	return failed
 }
 
-// The store that is broken below is in order as long as it is not, and so are others: what the
-// contract leaves open is a backend's to choose.
+// The unbroken store passes, and so do others that use the freedom the contract leaves.
 func TestSound(t *testing.T) {
 	for name, choose := range map[string]func(*store){
 		"as it is": func(*store) {},
@@ -85,8 +84,8 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestMutants breaks a store in every way that a sentence of the contract is about: the suite must
-// refuse each, by the check that quotes the sentence at least.
+// TestMutants breaks a store in every way that a sentence of the contract forbids: the suite must refuse each, at least
+// by the check that quotes the sentence.
 func TestMutants(t *testing.T) {
 	for _, group := range []map[string]mutant{brokenWrites(), brokenLists(), brokenStreams(), brokenProgress(), brokenOptions()} {
 		for name, m := range group {

@@ -9,7 +9,7 @@ import (
 )
 
 func testHistorian(s *suite) {
-	historian, ok := s.store.(storage.Historian)
+	historian, ok := storage.As[storage.Historian](s.store)
 	if !ok {
 		return
 	}
@@ -42,7 +42,7 @@ func testHistorian(s *suite) {
 		}
 		s.sameState(first, s.until(s.watch("", first), now))
 		if first == 1 {
-			continue // before it there is nothing to ask for
+			continue // there is nothing older to ask for
 		}
 		_, err := s.store.List(s.Context(), "", storage.ListOptions{Revision: first - 1})
 		s.wantError("List before Oldest", err, storage.ErrCompacted)
@@ -69,7 +69,7 @@ func (s *suite) sameState(revision int64, changes []storage.Event) {
 }
 
 func testCompactor(s *suite) {
-	compactor, ok := s.store.(storage.Compactor)
+	compactor, ok := storage.As[storage.Compactor](s.store)
 	if !ok {
 		return
 	}
@@ -100,7 +100,7 @@ func testCompactor(s *suite) {
 	_, err = s.store.Watch(ctx, "", at[9])
 	s.wantError("Watch from before the revision of Compact", err, storage.ErrCompacted)
 
-	// A stream that was behind tells everything, or that it cannot.
+	// A stream that was behind delivers everything, or fails.
 	patient, cancel := s.patient()
 	defer cancel()
 	var told []storage.Event
@@ -122,7 +122,7 @@ func testCompactor(s *suite) {
 }
 
 func testLessorExpires(s *suite) {
-	lessor, ok := s.store.(storage.Lessor)
+	lessor, ok := storage.As[storage.Lessor](s.store)
 	if !ok {
 		return
 	}
@@ -172,7 +172,7 @@ func testLessorExpires(s *suite) {
 }
 
 func testLessorStays(s *suite) {
-	lessor, ok := s.store.(storage.Lessor)
+	lessor, ok := storage.As[storage.Lessor](s.store)
 	if !ok {
 		return
 	}
@@ -188,7 +188,7 @@ func testLessorStays(s *suite) {
 	s.wantError("CreateFor of the empty key", err, storage.ErrEmptyKey)
 	s.wantRecord("live", "1", live)
 
-	// One record's end tells that the time of the other, which began earlier, is over, too.
+	// The end of one record shows that the time of the other, which began earlier, is over, too.
 	stays, err := lessor.CreateFor(ctx, "stays", []byte("1"), ttl)
 	if err != nil {
 		s.Fatalf("CreateFor: %v", err)
@@ -222,7 +222,7 @@ func (s *suite) deleted(key string, expected int64) error {
 }
 
 func testRefresher(s *suite) {
-	refresher, ok := s.store.(storage.Refresher)
+	refresher, ok := storage.As[storage.Refresher](s.store)
 	if !ok {
 		return
 	}

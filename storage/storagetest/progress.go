@@ -8,7 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// testProgress waits for revisions through streams that most writes do not concern.
+// testProgress waits for revisions through streams that most writes do not affect.
 func testProgress(s *suite) {
 	start := s.revision()
 	mine, other := s.watch("mine/", start), s.watch("none/", start)
@@ -28,7 +28,7 @@ func testProgress(s *suite) {
 		want = nil
 	}
 	s.quiet(other)
-	// What was asked for is owed also when more was written since.
+	// A requested revision must be reached even if more has been written since.
 	s.create("theirs/owed", "")
 	owed := s.revision()
 	s.create("theirs/more", "")
@@ -38,7 +38,7 @@ func testProgress(s *suite) {
 	if other.position > asked {
 		s.Errorf("a stream tells of progress to %d, the newest revision is %d", other.position, asked)
 	}
-	// A stream that begins in the past, and one that waits already.
+	// A stream that begins in the past, and one that already waits.
 	now := s.revision()
 	s.wantEvents(s.until(s.watch("none/", start), now))
 	arrived := make(chan error, 1)
@@ -58,8 +58,8 @@ func testProgress(s *suite) {
 	s.wantError("Next that waits while others write", s.wait(arrived), nil)
 }
 
-// testProgressWhileWriting has readers wait for revisions while writers are at work: when a stream
-// has come to a revision, the changes it has told must make up the state at that revision.
+// testProgressWhileWriting has readers wait for revisions during writes: when a stream has reached a revision, the
+// changes it has delivered must make up the state at that revision.
 func testProgressWhileWriting(s *suite) {
 	const writers, writes = 4, 36 // 144 changes: inside any history
 	start := s.revision()
@@ -86,7 +86,7 @@ func testProgressWhileWriting(s *suite) {
 	writing.Wait()
 }
 
-// keepUp asks for the revision some times, waits until the stream has come to it, and compares.
+// keepUp repeatedly asks for the revision, waits until the stream has reached it, and compares.
 func (s *suite) keepUp(ctx context.Context, stream *tracked, times int) error {
 	state := map[string]storage.Record{}
 	for range times {

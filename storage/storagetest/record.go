@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that keeps failures to itself.
+// recorder is a testing.TB that records failures instead of reporting them.
 type recorder struct {
 	testing.TB
 	ctx context.Context //nolint:containedctx // it is what Context returns
@@ -20,7 +20,7 @@ type recorder struct {
 	cleanups []func()
 }
 
-// record runs a test, which may end its goroutine, and returns what it complained about.
+// record runs a test, which may end its goroutine, and returns its failures.
 func record(t testing.TB, test func(testing.TB)) []string {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &recorder{TB: t, ctx: ctx}
@@ -57,7 +57,7 @@ func (r *recorder) fail(message string) {
 	for skip := 2; ; skip++ {
 		_, file, line, ok := runtime.Caller(skip)
 		if ok && filepath.Base(file) == "suite.go" {
-			continue // a check shared by cases; who called it says more
+			continue // a check shared by cases; its caller is more specific
 		}
 		if ok {
 			message = fmt.Sprintf("%s:%d: %s", filepath.Base(file), line, message)

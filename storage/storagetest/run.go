@@ -10,11 +10,11 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// Backend is what the suite needs to know of an implementation.
+// Backend is what the suite needs to know about an implementation.
 type Backend struct {
-	// Open returns a store without records that nobody else uses, and arranges with t.Cleanup for
-	// its end. It must keep a history of 200 changes or more. If the store has a method
-	// Close() error, the suite checks what the contract says about closed stores.
+	// Open returns a store without records for the suite's exclusive use, and arranges with t.Cleanup for its end. It
+	// must keep a history of 200 changes or more. If the store, or one that it wraps, has a method Close() error, the suite
+	// checks what the contract says about closed stores.
 	Open func(t testing.TB) storage.Store
 	// Forget makes the store forget all history before its newest revision at the time of the
 	// call, by whatever means it has. It may write keys under ForgetPrefix.
@@ -22,10 +22,10 @@ type Backend struct {
 	// Patience is how long a stream may take to deliver what it must; 0 means 30 seconds. The suite
 	// waits that long only where the backend fails.
 	Patience time.Duration
-	// StreamBytes bounds the memory of this process that history and streams nobody reads may hold
-	// when four times as much has been written; 0 leaves that unmeasured. It is at least 8 MiB.
+	// StreamBytes bounds the memory of this process that history and unread streams may hold when four times as much
+	// has been written; 0 skips the check. It is at least 8 MiB.
 	StreamBytes int64
-	// ShortestTTL is what a Lessor's records live at least; 0 means a second.
+	// ShortestTTL is the shortest time that a Lessor keeps a record; 0 means a second.
 	ShortestTTL time.Duration
 }
 
@@ -56,8 +56,8 @@ func ForgetByWriting(changes int) func(testing.TB, storage.Store) {
 	}
 }
 
-// Run holds a backend to the contract of package storage. Every check is a subtest; one that fails
-// quotes the sentence that the backend does not obey.
+// Run checks a backend against the contract of package storage. Every check is a subtest; a failing one quotes the
+// sentence that the backend violates.
 func Run(t *testing.T, b Backend) {
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,18 +73,18 @@ func Run(t *testing.T, b Backend) {
 
 // Failure is a check that a backend did not pass.
 type Failure struct {
-	Check    string // name
-	Sentence string // of the contract
-	Messages []string
+	Check    string   // name
+	Sentence string   // of the contract
+	Messages []string // one for each failed assertion
 }
 
-// Error tells all of it.
+// Error returns all parts in one text.
 func (f Failure) Error() string {
 	return fmt.Sprintf("%s: %s; the contract says: %s", f.Check, strings.Join(f.Messages, "; "), f.Sentence)
 }
 
-// Failures is Run for who wants to judge a failure, as does a test that breaks a store on purpose:
-// t fails only if the calling code says so. It runs inside a testing/synctest bubble, too.
+// Failures is Run for callers that judge failures themselves, such as a test that breaks a store on purpose: only the
+// caller fails t. It may run inside a testing/synctest bubble.
 func Failures(t testing.TB, b Backend) []Failure {
 	t.Helper()
 	var failures []Failure

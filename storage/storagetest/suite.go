@@ -12,14 +12,14 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// suite is one case's store with the checks that cases share.
+// suite is the store of one case, with the checks that cases share.
 type suite struct {
 	testing.TB
 	backend Backend
 	store   storage.Store
 }
 
-// silence is how long a case listens to make sure that a stream which has nothing to tell blocks.
+// silence is how long a case waits to see that a stream with nothing to deliver blocks.
 const silence = 20 * time.Millisecond
 
 // patience is how long a stream may take to deliver.
@@ -95,7 +95,7 @@ func (s *suite) watch(prefix string, after int64) *tracked {
 	return &tracked{Stream: stream, suite: s, prefix: prefix, position: after}
 }
 
-// tracked is a stream whose events are held to what every stream promises.
+// tracked is a stream whose events are checked against what every stream promises.
 type tracked struct {
 	storage.Stream
 	suite    *suite
@@ -103,7 +103,7 @@ type tracked struct {
 	position int64
 }
 
-// Next is storage.Stream's.
+// Next implements storage.Stream.
 func (s *tracked) Next(ctx context.Context) ([]storage.Event, error) {
 	events, err := s.Stream.Next(ctx)
 	if err == nil && len(events) == 0 {
@@ -150,8 +150,8 @@ func (s *suite) next(stream storage.Stream, n int) []storage.Event {
 	return events
 }
 
-// until reads a stream up to a revision, which Revision has returned or a change to tell has, and
-// returns the changes.
+// until reads a stream up to a revision that was returned by Revision or belongs to an expected change, and returns the
+// changes.
 func (s *suite) until(stream *tracked, revision int64) []storage.Event {
 	s.Helper()
 	ctx, cancel := s.patient()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
@@ -101,7 +102,7 @@ func testWatchRefused(s *suite) {
 func testWatchBlocks(s *suite) {
 	stream := s.watch("a", s.revision())
 	s.quiet(stream)
-	// A Next that waits is woken by a write, and by its context, and the stream lives on.
+	// A blocked Next is woken by a write and by its context, after which the stream stays usable.
 	for i := range 10 {
 		ctx, cancel := context.WithCancel(s.Context())
 		result := make(chan error, 1)
@@ -149,8 +150,8 @@ func (s *suite) wait(result <-chan error) error {
 	}
 }
 
-// testWatchSlow leaves a stream unread while history moves past it. It may still deliver what it
-// has, without gap, but must then say that it was cut off, for good.
+// testWatchSlow leaves a stream unread while history moves past it. It may still deliver what it has, without gap, but
+// must then fail for good.
 func testWatchSlow(s *suite) {
 	at := s.create("a", "0")
 	stream := s.watch("", at)
@@ -194,7 +195,7 @@ func testWatchSlow(s *suite) {
 func testUnreadStreams(s *suite) {
 	bound := s.backend.StreamBytes
 	if bound <= 0 {
-		return // the backend does not say
+		return // the backend gives no bound
 	}
 	const size = 64 << 10
 	at := s.create("a", "")
@@ -249,9 +250,9 @@ func testStreamClose(s *suite) {
 }
 
 func testStoreClose(s *suite) {
-	closer, ok := s.store.(interface{ Close() error })
+	closer, ok := storage.As[io.Closer](s.store)
 	if !ok {
-		return // the store's end is not its own to decide
+		return // the suite cannot close this store
 	}
 	at := s.create("a", "1")
 	stream := s.watch("", at)
@@ -283,8 +284,8 @@ func testStoreClose(s *suite) {
 	}
 }
 
-// testWatchWhileWriting has writers race with watchers that start at different moments; each must
-// see exactly the events that a watch of the whole history shows afterwards.
+// testWatchWhileWriting runs writers against watchers that start at different moments; each must see exactly the events
+// that a watch of the whole history shows afterwards.
 func testWatchWhileWriting(s *suite) {
 	const writers, writes, watchers = 4, 30, 6 // 121 changes: inside any history
 	start := s.revision()

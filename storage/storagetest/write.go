@@ -174,7 +174,7 @@ func keysOf(records []storage.Record) []string {
 	return keys
 }
 
-// testLimits writes what every backend takes, and more: that is taken whole or refused.
+// testLimits writes what every backend takes, and more, which must be stored completely or refused.
 func testLimits(s *suite) {
 	for _, size := range []int{1 << 20, 1<<20 + 1, 3 << 20, 20 << 20} {
 		key := fmt.Sprintf("%08d", size)
@@ -245,7 +245,7 @@ func testEndedContext(s *suite) {
 			s.Errorf("%s under an ended context: %v, want success or the context's error", name, err)
 		}
 	}
-	// A write under an ended context may or may not happen; what it says must be true.
+	// A write under an ended context may or may not happen; its answer must be true.
 	revision, err := s.store.Update(ctx, "a", []byte("2"), first)
 	switch {
 	case err == nil:
@@ -260,7 +260,7 @@ func testEndedContext(s *suite) {
 	}
 }
 
-// testCompareAndSwap has writers replace one record of one revision: one of them wins.
+// testCompareAndSwap has writers replace one record at one revision: exactly one wins.
 func testCompareAndSwap(s *suite) {
 	const writers, rounds = 8, 10
 	at := s.create("a", "first")

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/transfer"
 )
 
-// mute fails its n-th question for the revision, and lists that ask for a single record.
+// mute fails its n-th call of Revision, and lists of a single record.
 type mute struct {
 	*memory.Store
 	revisions  int
@@ -41,7 +41,8 @@ func (m *mute) List(ctx context.Context, prefix string, o storage.ListOptions) (
 	return m.Store.List(ctx, prefix, o)
 }
 
-// TestCopyAsksFirst: a copy whose end or beginning cannot be told is no copy, and nothing is written before all is known.
+// TestCopyAsksFirst: Copy fails if the revision of either store cannot be read, and writes nothing before both are
+// known.
 func TestCopyAsksFirst(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -70,7 +71,7 @@ func TestCopyAsksFirst(t *testing.T) {
 	}
 }
 
-// slow takes a second for each record that it creates.
+// slow takes a second per record that it creates.
 type slow struct{ *memory.Store }
 
 func (s slow) Create(ctx context.Context, key string, value []byte) (int64, error) {
@@ -78,7 +79,7 @@ func (s slow) Create(ctx context.Context, key string, value []byte) (int64, erro
 	return s.Store.Create(ctx, key, value)
 }
 
-// TestWriters: so many records are written at the same time, 32 unless another number is wanted.
+// TestWriters: the given number of records are written at the same time, 32 by default.
 func TestWriters(t *testing.T) {
 	for writers, want := range map[int]time.Duration{0: 4 * time.Second, -1: 4 * time.Second, 1: 128 * time.Second, 64: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("a copy of %d told of %d, want %d", n, told, want)
 		}
 		if want[0] == 0 {
-			want = nil // there is nothing to compare
+			want = nil // nothing to compare
 		} else if n == 256 {
 			want = want[:1]
 		}
@@ -123,7 +124,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestVerifyWhereOneEnds: what one store has beyond the end of the other is only there.
+// TestVerifyWhereOneEnds: records beyond the end of the other store are in one only.
 func TestVerifyWhereOneEnds(t *testing.T) {
 	long, short, none := memory.New(memory.Options{}), memory.New(memory.Options{}), memory.New(memory.Options{})
 	fill(t, long, 9)
@@ -152,7 +153,7 @@ func TestVerifyWhereOneEnds(t *testing.T) {
 	}
 }
 
-// TestMostDifferences: a hundred are named, or as many as were asked for; a message names three.
+// TestMostDifferences: a hundred are listed, or as many as requested; a message names three.
 func TestMostDifferences(t *testing.T) {
 	many, none := memory.New(memory.Options{}), memory.New(memory.Options{})
 	fill(t, many, 150)

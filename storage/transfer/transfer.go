@@ -12,17 +12,17 @@ import (
 	"github.com/keelson-dev/keelson/storage/internal/bulk"
 )
 
-// ErrNotEmpty: the store that was to be filled holds records already.
+// ErrNotEmpty: the target already holds records.
 var ErrNotEmpty = errors.New("store is not empty")
 
-// Copied is what Copy has done so far, or in all.
+// Copied is the progress of Copy, or its outcome.
 type Copied struct {
 	Revision int64 // of the source
-	Records  int64
+	Records  int64 // number of records
 	Bytes    int64 // of keys and values
 	Newest   int64 // revision of the target at the end
-	// Behind: the target began at a lower revision than the source's, so that who followed the source
-	// may go on wrongly.
+	// Behind: the target began at a lower revision than the source's, so clients that followed the source may miss
+	// changes.
 	Behind bool
 }
 
@@ -34,22 +34,21 @@ type CopyOptions struct {
 	Revision int64
 	// Writers is how many records are written at the same time; 0 means 32.
 	Writers int
-	// TTL, if not nil, says how long a record shall live from now on; 0 lets it stay. It counts where the
-	// target is a storage.Lessor.
+	// TTL, if not nil, returns a record's time to live from now on; 0 makes it permanent. It takes effect if the target
+	// is a storage.Lessor.
 	TTL func(storage.Record) time.Duration
-	// Progress, if not nil, is called now and then with what has been written, one call at a time.
+	// Progress, if not nil, is called from time to time with what has been written, one call at a time.
 	Progress func(Copied)
 }
 
 const (
 	defaultWriters = 32
-	// progressEvery is how many records pass between two calls of Progress.
+	// progressEvery is the number of records between two calls of Progress.
 	progressEvery = 256
 )
 
 // Copy fills an empty store with the records of another. When it fails, the target holds a part of them: empty it
-// before another attempt. A source that is written to faster than it is read ends Copy with
-// storage.ErrCompacted.
+// before another attempt. If writes overtake the history of the source, Copy fails with storage.ErrCompacted.
 func Copy(ctx context.Context, to storage.Store, from storage.Reader, options CopyOptions) (Copied, error) {
 	if err := bulk.Empty(ctx, to); errors.Is(err, storage.ErrExists) {
 		return Copied{}, fmt.Errorf("%w: %w", ErrNotEmpty, err)
@@ -90,19 +89,19 @@ func Copy(ctx context.Context, to storage.Store, from storage.Reader, options Co
 	return done, nil
 }
 
-// Side is a store at a revision, 0 being the newest.
+// Side is one side of a comparison.
 type Side struct {
-	Store    storage.Reader
-	Revision int64
+	Store    storage.Reader // to compare
+	Revision int64          // to read it at; 0 means the newest
 }
 
-// Difference is a key that two stores do not have in common, or not with the same value.
+// Difference is a key that is in one of two stores only, or in both with different values.
 type Difference struct {
-	Key  string
+	Key  string // that differs
 	Kind Kind
 }
 
-// Kind says how a key differs.
+// Kind is how a key differs.
 type Kind string
 
 // The ways in which a key differs.
@@ -116,24 +115,24 @@ const (
 type VerifyOptions struct {
 	// Prefix narrows the comparison to keys that start with it.
 	Prefix string
-	// Most is how many differences are named; 0 means 100. All are counted.
+	// Most is how many differences are listed; 0 means 100. All are counted.
 	Most int
-	// Progress, if not nil, is called now and then with what has been compared.
+	// Progress, if not nil, is called from time to time with what has been compared.
 	Progress func(Verified)
 }
 
-// Verified is what Verify has seen so far, or in all.
+// Verified is the progress of Verify, or its outcome.
 type Verified struct {
-	First, Second int64 // records
-	Bytes         int64 // of keys and values that both have
-	Different     int64
+	First, Second int64        // records
+	Bytes         int64        // of keys and values that both have
+	Different     int64        // number of differences
 	Differences   []Difference // the first of them, in the order of keys
 }
 
 // Equal reports whether there are no differences.
 func (v Verified) Equal() bool { return v.Different == 0 }
 
-// Err is a *DifferentError if there are differences.
+// Err returns a *DifferentError if there are differences.
 func (v Verified) Err() error {
 	if v.Equal() {
 		return nil
@@ -141,10 +140,10 @@ func (v Verified) Err() error {
 	return &DifferentError{v}
 }
 
-// DifferentError says in what two stores differ.
+// DifferentError says how two stores differ.
 type DifferentError struct{ Verified Verified }
 
-// Error names the first differences.
+// Error lists the first differences.
 func (e *DifferentError) Error() string {
 	v := e.Verified
 	message := fmt.Sprintf("%d differences between %d and %d records", v.Different, v.First, v.Second)
@@ -157,8 +156,8 @@ func (e *DifferentError) Error() string {
 	return message
 }
 
-// Verify compares keys and values of two stores; revisions are not compared. Differences are no error of
-// Verify.
+// Verify compares keys and values of two stores, but not revisions. Differences are not an error of Verify: see
+// Verified.Err.
 func Verify(ctx context.Context, first, second Side, options VerifyOptions) (Verified, error) {
 	if options.Most <= 0 {
 		options.Most = 100
@@ -193,7 +192,7 @@ func Verify(ctx context.Context, first, second Side, options VerifyOptions) (Ver
 	return v, nil
 }
 
-// see takes note of a key, which is in one of the stores or in both.
+// see records a key that is in one of the stores or in both.
 func (v *Verified) see(x, y storage.Record, inFirst, inSecond bool, most int) {
 	difference := Difference{Key: x.Key}
 	switch {

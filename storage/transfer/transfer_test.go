@@ -41,7 +41,7 @@ func openWal(t *testing.T, o wal.Options) *wal.Store {
 	return s
 }
 
-// Between the backends of this module, in every direction, while others write to the source.
+// Between the backends of this module, in every direction, during writes to the source.
 func TestCopy(t *testing.T) {
 	const first = 1_000_000
 	kinds := map[string]func(*testing.T, int64) storage.Store{
@@ -171,14 +171,14 @@ func TestCopyFails(t *testing.T) {
 	})
 }
 
-// unreadable holds one record that cannot be told.
+// unreadable holds one record whose value cannot be read.
 type unreadable struct{ *memory.Store }
 
 func (unreadable) List(context.Context, string, storage.ListOptions) (storage.Page, error) {
 	return storage.Page{Records: []storage.Record{{Key: "secret", Revision: 1, Err: storage.ErrUnreadable}}, Revision: 1}, nil
 }
 
-// lessor notes who was to live for how long.
+// lessor records the times to live it was given.
 type lessor struct {
 	*memory.Store
 	lives map[string]time.Duration
@@ -221,7 +221,7 @@ func (f torn) List(ctx context.Context, prefix string, o storage.ListOptions) (s
 	return f.Reader.List(ctx, prefix, o)
 }
 
-// TestVerifyOfWhatCannotBeRead: what was not seen is not said to be the same, or another.
+// TestVerifyOfWhatCannotBeRead: unread records count neither as equal nor as different.
 func TestVerifyOfWhatCannotBeRead(t *testing.T) {
 	whole := memory.New(memory.Options{})
 	fill(t, whole, 10)

@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/internal/timeline"
 )
 
-// maxBatchBytes is when a batch takes no further write. A batch is one frame.
+// maxBatchBytes is the size at which a batch takes no further write. A batch is one frame.
 const maxBatchBytes = 4 << 20
 
 // request is one write on its way to the log.
@@ -30,7 +30,7 @@ type answer struct {
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request
-	closed  error         // why no more are taken
+	closed  error         // why requests are refused
 	ready   chan struct{} // capacity 1: something changed
 }
 
@@ -45,7 +45,7 @@ func (q *queue) put(r *request) error {
 	return nil
 }
 
-// withdraw takes a write back whose caller has gone, unless the committer has it already.
+// withdraw removes a request whose caller has gone, unless the committer already has it.
 func (q *queue) withdraw(r *request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,7 +54,7 @@ func (q *queue) withdraw(r *request) {
 	}
 }
 
-// refuse makes every later put fail; the first reason stays.
+// refuse fails every later put; the first reason is kept.
 func (q *queue) refuse(why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,7 +64,7 @@ func (q *queue) refuse(why error) {
 	q.signal()
 }
 
-// failure is ErrFailed with its cause, if that is why puts fail.
+// failure returns ErrFailed with its cause, if that is why puts fail.
 func (q *queue) failure() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,9 +81,8 @@ func (q *queue) signal() {
 	}
 }
 
-// take blocks until there are writes and returns the next batch; none when no more will come.
-// First it lets those run who have just been answered: their next writes share this sync instead
-// of waiting for it.
+// take blocks until there are requests and returns the next batch, or nothing once the queue is closed and empty. It
+// yields first: writers that were just answered can then add their next writes to this sync instead of waiting for it.
 func (q *queue) take() []*request {
 	for before, now := -1, q.length(); now > before; before, now = now, q.length() {
 		runtime.Gosched()
@@ -118,7 +117,7 @@ func (q *queue) poll() (batch []*request, more bool) {
 	return batch, q.closed == nil || len(batch) > 0
 }
 
-// write hands a write to the committer and waits for its outcome.
+// write passes a write to the committer and waits for its outcome.
 func (s *Store) write(ctx context.Context, w timeline.Write) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -139,8 +138,8 @@ func (s *Store) write(ctx context.Context, w timeline.Write) (int64, error) {
 	}
 }
 
-// commitAll is the committer: the one goroutine that writes to the log. While it waits for the
-// disk, the next batch gathers in the queue. It ends after Close has been called.
+// commitAll is the committer: the one goroutine that writes to the log. While it waits for the disk, the next batch
+// gathers in the queue. It ends after Close.
 func (s *Store) commitAll() {
 	defer close(s.committed)
 	for {
@@ -150,14 +149,13 @@ func (s *Store) commitAll() {
 		}
 		s.commit(batch)
 		if err := s.compact(); err != nil {
-			_ = s.fail(err) // what was acknowledged is safe
+			_ = s.fail(err) // acknowledged writes are safe
 		}
 	}
 	s.closeErr = errors.Join(s.compactor.stop(), s.endLog())
 }
 
-// commit decides the writes of a batch, logs those it accepts with one sync, makes them visible
-// and answers all.
+// commit decides the writes of a batch, logs the accepted ones with one sync, makes them visible and answers all.
 func (s *Store) commit(batch []*request) {
 	answers := make([]answer, len(batch))
 	draft := s.timeline.Draft()
@@ -170,7 +168,7 @@ func (s *Store) commit(batch []*request) {
 	}
 	for i, r := range batch {
 		if err != nil {
-			answers[i] = answer{err: err} // refusals, too, may rest on changes that never came to be
+			answers[i] = answer{err: err} // even refusals may rest on changes that were not committed
 		}
 		r.answer <- answers[i]
 	}
@@ -187,7 +185,7 @@ func (s *Store) commitDraft(draft *timeline.Draft) error {
 	return nil
 }
 
-// fail makes the store refuse writes from now on.
+// fail makes the store refuse further writes.
 func (s *Store) fail(err error) error {
 	err = fmt.Errorf("%w: %w", ErrFailed, err)
 	s.logger.Error("the store takes no more writes", "error", err)
@@ -196,8 +194,7 @@ func (s *Store) fail(err error) error {
 	return err
 }
 
-// endLog marks the log as closed in good order, so that the next Open can tell damage to its end
-// from a crash.
+// endLog marks the log as closed properly, so that the next Open can distinguish damage at its end from a crash.
 func (s *Store) endLog() error {
 	if s.compactor.failure != nil {
 		_ = s.log.file.Close() // the first error counts
@@ -234,8 +231,8 @@ func (s *segment) appendFrame(payload func([]byte) []byte) error {
 		err = s.file.Sync()
 	}
 	if err != nil {
-		// Nobody was told of these bytes. Where the disk still lets us, take them back, lest the
-		// operating system's cache shows them to the next Open although they never reached the disk.
+		// These bytes were not acknowledged. Remove them if the disk lets us: otherwise the next Open may find them in
+		// the operating system's cache although they never reached the disk.
 		_ = s.file.Truncate(s.size)
 		return err
 	}

@@ -14,28 +14,28 @@ const (
 	// snapshotFrameBytes is about how much of a snapshot one frame holds.
 	snapshotFrameBytes = 1 << 20
 
-	// backlog is how many times the size that is due for compaction the new log may reach before
-	// writers wait for the snapshot in the making.
+	// backlog is how many times the compaction threshold the new log may reach before writers wait for the running
+	// snapshot.
 	backlog = 2
 )
 
 var errStopped = errors.New("stopped")
 
-// compactor replaces old logs by snapshots. All but the snapshot's writing, which has a goroutine
-// of its own, is the committer's.
+// compactor replaces old logs by snapshots. It belongs to the committer, except for writing the snapshot, which has a
+// goroutine of its own.
 type compactor struct {
 	minimum       int64
-	logBytes      int64 // of complete logs since the last snapshot, the current one left out
+	logBytes      int64 // of complete logs since the last snapshot, without the current one
 	snapshotBytes int64
 	running       *snapshotting
 	failure       error // after which nothing is written any more
 }
 
-// snapshotting is one snapshot in the making.
+// snapshotting is one running snapshot.
 type snapshotting struct {
 	replaces int64 // bytes of log
 	cancel   chan struct{}
-	done     chan struct{} // closed when it has ended; then the rest may be read
+	done     chan struct{} // closed when it has ended; then the other fields may be read
 	size     int64
 	err      error
 }
@@ -47,11 +47,11 @@ func newCompactor(r recovery, minimum int64) compactor {
 	return compactor{minimum: minimum, logBytes: r.logBytes - r.lastSize, snapshotBytes: r.snapshotBytes}
 }
 
-// compact starts a snapshot when the log has grown enough, and takes note when one is complete.
+// compact starts a snapshot when the log has grown enough, and finishes one that is complete.
 func (s *Store) compact() error {
 	c := &s.compactor
 	if c.failure != nil {
-		return nil //nolint:nilerr // whoever writes is told
+		return nil //nolint:nilerr // writers get the error
 	}
 	due := max(c.minimum, c.snapshotBytes)
 	if c.running != nil {
@@ -88,7 +88,7 @@ func (s *Store) compact() error {
 	return nil
 }
 
-// finish takes note of a snapshot that is done.
+// finish takes over the outcome of a completed snapshot.
 func (c *compactor) finish() error {
 	done := c.running
 	c.running = nil
@@ -100,7 +100,7 @@ func (c *compactor) finish() error {
 	return nil
 }
 
-// stop ends the snapshot in the making, if there is one, and waits for it.
+// stop ends the running snapshot, if there is one, and waits for it.
 func (c *compactor) stop() error {
 	if c.running == nil {
 		return nil
@@ -113,8 +113,8 @@ func (c *compactor) stop() error {
 	return nil
 }
 
-// rotate starts a new log after a revision. The old log says so as soon as the new one is durable,
-// and before anything is written to it: neither can be lost unnoticed.
+// rotate starts a new log after a revision. The old log records it after the new one is durable and before anything is
+// written to it: so the loss of either is noticed.
 func (s *Store) rotate(revision int64) error {
 	h := header{logKind(), revision, s.identity}
 	file, err := createFile(s.dir, logName(revision), h.encode())
@@ -217,7 +217,7 @@ func removeBefore(dir disk.Dir, snapshot int64) error {
 	if err != nil {
 		return err
 	}
-	l.temporary = nil // the committer may be making a log
+	l.temporary = nil // the committer may be creating a log
 	for _, name := range stale(l, snapshot) {
 		if err := dir.Remove(name); err != nil {
 			return err

@@ -17,10 +17,10 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// A crash point is one life of a store: it opens what the last crash left, is compared with what
-// was acknowledged, writes, and crashes in the middle of an arbitrary disk operation, be it
-// of a write, of compaction, of closing, or of opening itself. Sometimes it is only the process
-// that dies, and what was not synced is at risk until the next crash of the machine.
+// A crash point is one life of a store: it opens what the last crash left, compares it with what was acknowledged,
+// writes, and crashes in the middle of an arbitrary disk operation: of a write, of compaction, of closing, or of
+// opening itself. Sometimes only the process dies, and what was not synced is at risk until the next crash of the
+// machine.
 const (
 	seeds        = 400
 	livesPerSeed = 25
@@ -81,12 +81,12 @@ type crashHistory struct {
 	ctx    context.Context
 	random *rand.Rand
 	disk   *crashdisk.Disk
-	first  int64 // revision that the store begins at
+	first  int64 // first revision of the store
 
 	mu       sync.Mutex
 	state    map[string]storage.Record // acknowledged
 	log      map[int64]storage.Event   // acknowledged, by revision, Prev left out
-	inFlight map[string]storage.Event  // by key: not answered when the crash came; Revision unknown
+	inFlight map[string]storage.Event  // by key: unanswered at the crash; Revision unknown
 	revision int64                     // the highest seen
 	snapshot string                    // the name of the last seen
 
@@ -108,7 +108,7 @@ func newCrashHistory(ctx context.Context, seed uint64, faults crashdisk.Faults) 
 // live runs one life, up to and including the crash.
 func (h *crashHistory) live() error {
 	before := 60
-	if h.revision == 0 { // there is more to go wrong at the beginning than there are beginnings
+	if h.revision == 0 { // more can go wrong at the beginning than there are beginnings
 		before = 20
 	}
 	h.disk.CrashAfter(h.random.IntN(before))
@@ -167,14 +167,13 @@ func (h *crashHistory) check(store *wal.Store) error {
 	return h.checkHistory(store)
 }
 
-// adopt takes what a reopened store shows of the writes in flight as acknowledged: whoever reads
-// it may rely on it.
+// adopt treats in-flight writes that a reopened store shows as acknowledged, because readers may rely on them.
 func (h *crashHistory) adopt(found map[string]storage.Record) error {
 	for key, e := range h.inFlight {
 		before, was := h.state[key]
 		now, is := found[key]
 		switch {
-		case was == is && before.Revision == now.Revision: // it did not happen
+		case was == is && before.Revision == now.Revision: // the write did not happen
 		case e.Type == storage.Delete && !is:
 			delete(h.state, key)
 		case e.Type == storage.Put && is && bytes.Equal(e.Value, now.Value) && now.Revision > before.Revision:
@@ -190,8 +189,7 @@ func (h *crashHistory) adopt(found map[string]storage.Record) error {
 	return nil
 }
 
-// checkHistory watches a reopened store from some revision: what the store still knows must be
-// what happened, whole and in order.
+// checkHistory watches a reopened store from some revision: the history it still has must be complete and in order.
 func (h *crashHistory) checkHistory(store *wal.Store) error {
 	if names, err := h.disk.Names(); err == nil {
 		for _, name := range names {
@@ -231,8 +229,8 @@ func (h *crashHistory) checkHistory(store *wal.Store) error {
 	return nil
 }
 
-// work has a few writers write until they have had enough or the disk crashes. Every writer has
-// keys of its own, so that it knows what to expect.
+// work runs a few writers until they are done or the disk crashes. Every writer has keys of its own, so that it knows
+// what to expect.
 func (h *crashHistory) work(store *wal.Store) error {
 	errs := make([]error, 1+h.random.IntN(4))
 	var wg sync.WaitGroup
@@ -255,7 +253,7 @@ func (h *crashHistory) work(store *wal.Store) error {
 	return errors.Join(errs...)
 }
 
-// write makes one write and keeps account of it.
+// write makes one write and records it.
 func (h *crashHistory) write(store *wal.Store, random *rand.Rand, key string) error {
 	h.mu.Lock()
 	before, there := h.state[key]
@@ -296,7 +294,7 @@ func (h *crashHistory) write(store *wal.Store, random *rand.Rand, key string) er
 	return nil
 }
 
-// someBytes returns a value, at times of several sectors.
+// someBytes returns a value, sometimes of several sectors.
 func someBytes(random *rand.Rand) []byte {
 	sizes := []int{0, 1, 20, 200, 600, 3000}
 	b := make([]byte, random.IntN(sizes[random.IntN(len(sizes))]+1))

@@ -1,42 +1,41 @@
-// Package wal is a storage.Store in a directory: a checksummed write-ahead log with snapshots,
-// under an index in memory. The records must fit into memory, as a control plane's do.
+// Package wal is a storage.Store in a directory: a checksummed write-ahead log with snapshots, and an index in memory.
+// All records must fit into memory, as those of a control plane do.
 //
-// # What it promises
+// # Durability
 //
-// A write is acknowledged, and visible to readers, only after it was synced to the log. However
-// the process or the machine ends, every acknowledged write is there at the next Open, and of the
-// others each is there whole or not at all. Writers that wait at the same time share one sync.
+// A write is acknowledged, and visible to readers, only after it was synced to the log. However the process or the
+// machine ends, every acknowledged write is there at the next Open, and every other write is there completely or not at
+// all. Concurrent writers share one sync.
 //
-// Open cuts off what a crash left of a write that nobody was told about, and logs that it did.
-// Any other damage (in the middle of a log, in a snapshot, a missing or foreign file, also the end of
-// a log that had been closed in good order) is a *CorruptError that names the file, the
-// offset and what to do; Open then changes nothing. Only damage that leaves nothing intact up to the end
-// of a log that was not closed cannot be told from a torn write, and is cut off as one. A directory that is open already answers ErrInUse, one that
-// holds something else ErrForeign, one written in another format ErrVersion.
+// Open truncates what a crash left of an unacknowledged write, and logs that. Any other damage (in the middle of a log,
+// in a snapshot, a missing or foreign file, also at the end of a log that was closed properly) is a *CorruptError that
+// names the file, the offset and what to do; Open then changes nothing. One kind of damage cannot be distinguished from
+// a torn write, and is truncated like one: damage that leaves nothing intact up to the end of a log that was not
+// closed. Open fails with ErrInUse for a directory that is already open, with ErrForeign for one that holds something
+// else, and with ErrVersion for one in another format.
 //
-// When the disk fails a write, that write and all later ones fail with ErrFailed, while reads and
-// watches go on. A failed write may or may not be there after the next Open.
+// When the disk fails a write, that write and all later ones fail with ErrFailed, while reads and watches go on. A
+// failed write may or may not be there after the next Open.
 //
 // # History
 //
-// While open, the newest changes can be watched and listed from within Options.History and
-// Options.HistoryBytes. A restart keeps of that what the log holds: all changes since the newest
-// snapshot, previous values included. Revisions before it answer storage.ErrCompacted, and so does a
-// watcher's revision when compaction has overtaken it: list again.
+// While the store is open, Options.History and Options.HistoryBytes bound how far back changes can be listed and
+// watched from. After a restart, history goes back as far as the log: to the newest snapshot, previous values included.
+// Older revisions fail with storage.ErrCompacted, and so does a watch that compaction has overtaken: list again.
 //
 // # Space
 //
-// When the log has outgrown both Options.CompactBytes and the last snapshot, a new log is begun,
-// a snapshot is written in the background, and the old log is removed. Writers who
-// fill the new log twice over wait for the snapshot, so the directory never holds more than two
-// snapshots and about four times the larger of the two sizes in logs.
+// When the log has outgrown both Options.CompactBytes and the last snapshot, the store begins a new log, writes a
+// snapshot in the background, and removes the old log. Writers that fill the new log twice over wait for the snapshot,
+// so the directory never holds more than two snapshots and about four times the larger of the two sizes in logs.
 //
 // # Concurrency
 //
-// A Store is safe for concurrent use. Open starts one goroutine, and compaction one more for a
-// while; Close waits for both. One process at a time has the directory, guarded by a file lock; file
-// systems without working locks and syncs (some network ones) are not for it. It runs on Linux,
-// macOS and the BSDs.
+// A Store is safe for concurrent use. Open starts one goroutine, and compaction a temporary one; Close waits for both.
+// A file lock keeps the directory to one process at a time. File systems without working locks and syncs (some network
+// ones) are unsuitable. The package runs on Linux, macOS and the BSDs.
+//
+// Package waltest is a disk for tests whose power can fail.
 //
 // # Why a log of its own
 //

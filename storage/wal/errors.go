@@ -11,12 +11,12 @@ var (
 	ErrInUse = errors.New("directory in use by another store")
 	// ErrForeign: the directory holds files, but no store of this package.
 	ErrForeign = errors.New("directory does not hold a keelson store")
-	// ErrVersion: the store was written in a format this version of the package does not know.
+	// ErrVersion: the store was written in a format that this version of the package does not know.
 	ErrVersion = errors.New("unknown format version")
 	// ErrCorrupt: a file of the store is damaged or missing. The error is a *CorruptError.
 	ErrCorrupt = errors.New("store is damaged")
-	// ErrFailed: the disk failed a write, so the store takes no more of them, though it still
-	// serves reads. The writes in flight may or may not be there after the next Open.
+	// ErrFailed: the disk failed a write, so the store takes no more of them; it still serves reads. Writes in flight
+	// may or may not be there after the next Open.
 	ErrFailed = errors.New("store takes no more writes after a disk error; free space or repair the disk, then open it again")
 )
 
@@ -24,7 +24,7 @@ var (
 type CorruptError struct {
 	File   string // path
 	Offset int64  // of the first byte that cannot be trusted
-	Reason string
+	Reason string // what is wrong there
 }
 
 // Error names the damage and what to do about it.

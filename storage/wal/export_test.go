@@ -42,7 +42,7 @@ func decodeSnapshotAgain(payload []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Repair makes the checksums of a log or a snapshot right, as far as the file looks like one.
+// Repair corrects the checksums of a log or a snapshot, as far as the file looks like one.
 func Repair(file []byte) []byte {
 	b := bytes.Clone(file)
 	if len(b) < headerSize {

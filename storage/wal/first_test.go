@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// Where a store begins is chosen once, and kept.
+// The first revision of a store is chosen once, and kept.
 func TestFirstRevision(t *testing.T) {
 	const first = 5_000
 	ctx := t.Context()
@@ -35,7 +35,7 @@ func TestFirstRevision(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The first log is not optional because the store begins late.
+	// The first log is required even if the store begins at a late revision.
 	names, err := d.Names()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestFirstRevision(t *testing.T) {
 	}
 }
 
-// A crash at any moment of the beginning leaves a directory that can be begun again.
+// A crash at any moment of initialization leaves a directory that can be initialized again.
 func TestFirstRevisionCrash(t *testing.T) {
 	crashes := 0
 	for at := range 40 {

@@ -16,16 +16,15 @@ import (
 //	header:  kind 8 | revision 8 | identity 8 | checksum 4
 //	frame:   mark 4 | length 4 | checksum of the length 4 | checksum of the payload 4 | payload
 //
-// All integers are little-endian. The identity is the store's own random number, and a frame's
-// checksums also cover the file's header and the frame's offset: a frame is valid in one place of
-// one file only, so neither a file of another store, nor an old copy of a log kept as a value,
-// can pass for a part of this one.
+// All integers are little-endian. The identity is the store's own random number. A frame's checksums also cover the
+// file's header and the frame's offset, so a frame is valid at one place of one file only: neither a file of another
+// store, nor an old copy of a log stored as a value, can pass for a part of this one.
 const (
 	headerSize      = 28
 	frameHeaderSize = 16
 	frameMark       = 0x6b6c7346
 
-	// maxPayload bounds a frame and with it what a torn write can leave behind.
+	// maxPayload bounds a frame, and so what a torn write can leave behind.
 	maxPayload = MaxRecordBytes + 1<<20
 )
 
@@ -37,8 +36,8 @@ func snapshotKind() kind { return kind([]byte("klsnsnp\x01")) }
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// header identifies a file: what it is, the revision it starts after (a log) or holds (a
-// snapshot), and whose it is.
+// header identifies a file: its kind, the revision it starts after (a log) or holds (a snapshot), and the store it
+// belongs to.
 type header struct {
 	kind     kind
 	revision int64
@@ -55,7 +54,7 @@ func (h header) encode() []byte {
 // seed starts the checksums of the file's frames.
 func (h header) seed() uint32 { return crc32.Checksum(h.encode(), castagnoli()) }
 
-// frameHeader returns what stands before a payload at an offset.
+// frameHeader returns the header of a frame with a payload at an offset.
 func frameHeader(seed uint32, offset int64, payload []byte) [frameHeaderSize]byte {
 	var h [frameHeaderSize]byte
 	binary.LittleEndian.PutUint32(h[0:], frameMark)
@@ -73,8 +72,7 @@ func lengthChecksum(seed uint32, offset int64, length uint32) uint32 {
 	return crc32.Update(seed, castagnoli(), place[:])
 }
 
-// openFrame starts a frame in an empty buffer, closeFrame completes it when the payload stands
-// behind.
+// openFrame starts a frame in an empty buffer; closeFrame completes it after the payload was appended.
 func openFrame(buffer []byte) []byte {
 	var blank [frameHeaderSize]byte
 	return append(buffer[:0], blank[:]...)
@@ -97,7 +95,7 @@ type frameReader struct {
 // badFrame says why no frame can be read at the reader's offset.
 type badFrame struct {
 	reason string
-	// torn is false when this cannot be a frame that was being written when the store crashed.
+	// torn is false if a crash during a write cannot explain it.
 	torn bool
 }
 
@@ -152,7 +150,7 @@ func (r *frameReader) next() ([]byte, error) {
 		return nil, err
 	}
 	if head != frameHeader(r.seed, r.offset, payload) {
-		// A frame behind this one was written after this one was synced.
+		// A later frame would have been written after this one was synced.
 		return nil, &badFrame{reason: "checksum mismatch", torn: length == left-frameHeaderSize}
 	}
 	r.offset += frameHeaderSize + length
@@ -167,8 +165,8 @@ func (r *frameReader) length(head []byte, offset int64) (length int64, ok bool) 
 	return int64(n), ok
 }
 
-// resumes looks for a frame behind the bad one at the reader's offset. What a crash tears is the
-// last thing written, so a frame behind it means that something else happened.
+// resumes looks for a frame after the bad one at the reader's offset. A crash tears the last thing written, so a later
+// frame means some other damage.
 func (r *frameReader) resumes() (bool, error) {
 	tail := make([]byte, r.source.Size()-r.offset)
 	if _, err := r.source.ReadAt(tail, r.offset); err != nil && !errors.Is(err, io.EOF) {

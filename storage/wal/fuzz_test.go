@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// FuzzDamagedFile damages a file of a store at one place: Open must refuse it, or show exactly a
-// state that the store was in, and then only one that a crash can leave.
+// FuzzDamagedFile damages a file of a store at one place: Open must refuse it, or show exactly a state that the store
+// was in, and only one that a crash can leave.
 func FuzzDamagedFile(f *testing.F) {
 	f.Add(byte(0), uint16(30), []byte{1}, uint16(0))
 	f.Add(byte(0), uint16(600), []byte("xx"), uint16(0))
@@ -34,8 +34,8 @@ func FuzzDamagedFile(f *testing.F) {
 		files[name] = disk.Contents(name)
 	}
 	f.Fuzz(func(t *testing.T, which byte, at uint16, xor []byte, cut uint16) {
-		// Shorter than a frame: who destroys everything from the header of one write to the end of
-		// the log has left nothing that could tell.
+		// Shorter than a frame: if everything from the header of one write to the end of the log is destroyed, nothing
+		// reveals it.
 		xor = xor[:min(len(xor), 64)]
 		d := crashdisk.New(crashdisk.Faults{})
 		target := names[int(which)%len(names)]
@@ -68,8 +68,8 @@ func FuzzDamagedFile(f *testing.F) {
 		if got, want := fmt.Sprint(page.Records), states[page.Revision]; got != want {
 			t.Errorf("damage to %s was accepted: revision %d shows\n%s, not\n%s", target, page.Revision, got, want)
 		}
-		// Bytes changed in place can at most look like a torn last write. (A file cut at the end
-		// of a frame cannot be told from one that was never longer.)
+		// Bytes changed in place can at most look like a torn last write. (A file cut at the end of a frame cannot be
+		// distinguished from one that was never longer.)
 		newest := slices.Max(slices.Collect(maps.Keys(states)))
 		if cut == 0 && page.Revision < newest-1 {
 			t.Errorf("damage to %s took the store back from revision %d to %d", target, newest, page.Revision)
@@ -154,9 +154,8 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// FuzzRepairedFile has Open read arbitrary bytes whose checksums are right: heads, frames and
-// what is in them may contradict each other and the other files. What Open accepts, it
-// accepts again, and shows the same.
+// FuzzRepairedFile has Open read arbitrary bytes with correct checksums: headers, frames and their content may
+// contradict each other and the other files. If Open accepts them, it accepts them again and shows the same.
 func FuzzRepairedFile(f *testing.F) {
 	disk, _ := damageable(f)
 	names, err := disk.Names()
@@ -206,7 +205,7 @@ func FuzzRepairedFile(f *testing.F) {
 	})
 }
 
-// The payloads behind the checksums: what is accepted has one encoding.
+// The payloads behind the checksums: accepted content has one encoding.
 func fuzzPayload(f *testing.F, again func([]byte) ([]byte, error)) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		encoded, err := again(payload)

@@ -33,20 +33,20 @@ func logName(revision int64) string { return fmt.Sprintf("%020d%s", revision, lo
 
 func snapshotName(revision int64) string { return fmt.Sprintf("%020d%s", revision, snapshotSuffix) }
 
-// revisionOf reads a file's name; ok is false when it is not the name of such a file.
+// revisionOf parses a file's name; ok is false if it is not such a name.
 func revisionOf(name, suffix string) (revision int64, ok bool) {
 	digits, found := strings.CutSuffix(name, suffix)
 	revision, err := strconv.ParseInt(digits, 10, 64)
 	return revision, found && err == nil && revision > 0 && len(digits) == 20 && digits[0] == '0'
 }
 
-// layout is what a directory holds.
+// layout is the content of a directory.
 type layout struct {
-	format    bool
-	logs      []int64 // ascending
-	snapshots []int64
-	temporary []string
-	strangers []string
+	format     bool
+	logs       []int64 // ascending
+	snapshots  []int64
+	temporary  []string
+	otherFiles []string
 }
 
 func readLayout(dir disk.Reader) (layout, error) {
@@ -62,7 +62,7 @@ func readLayout(dir disk.Reader) (layout, error) {
 		switch {
 		case name == disk.LockName:
 		case made != formatName && !isLog && !isSnapshot:
-			l.strangers = append(l.strangers, name)
+			l.otherFiles = append(l.otherFiles, name)
 		case made != name:
 			l.temporary = append(l.temporary, name)
 		case isLog:
@@ -80,8 +80,8 @@ func readLayout(dir disk.Reader) (layout, error) {
 
 // foreign says why a directory without a FORMAT is not the start of a store.
 func (l layout) foreign(path string) error {
-	if !l.format && len(l.strangers) > 0 {
-		return fmt.Errorf("%w: %s holds %q; choose an empty directory", ErrForeign, path, l.strangers[0])
+	if !l.format && len(l.otherFiles) > 0 {
+		return fmt.Errorf("%w: %s holds %q; choose an empty directory", ErrForeign, path, l.otherFiles[0])
 	}
 	return nil
 }
@@ -92,8 +92,7 @@ func formatFile(identity uint64) []byte {
 	return fmt.Appendf(nil, "%s %08x\n", line, crc32.Checksum([]byte(line), castagnoli()))
 }
 
-// readIdentity reads FORMAT. It is the only file whose layout no version may change, up to and
-// including the version number.
+// readIdentity reads FORMAT. No version may change the layout of this file up to and including the version number.
 func readIdentity(dir disk.Reader, path string) (uint64, error) {
 	content, err := readFile(dir, formatName)
 	if err != nil {
@@ -131,8 +130,8 @@ func readFile(dir disk.Reader, name string) ([]byte, error) {
 	return content, err
 }
 
-// createFile makes a file with its first bytes, so that it is either whole or not there after a
-// crash, and returns it open. The caller owes the directory a Sync.
+// createFile makes a file with its first bytes, so that after a crash it is either complete or absent, and returns it
+// open. The caller must Sync the directory.
 func createFile(dir disk.Dir, name string, content []byte) (disk.File, error) {
 	file, err := dir.Create(name + tmpSuffix)
 	if err != nil {
@@ -156,8 +155,8 @@ func begin(identity [8]byte, first int64) header {
 	return header{logKind(), max(first, genesis), binary.LittleEndian.Uint64(identity[:])}
 }
 
-// initialize makes an empty store of an empty directory. FORMAT comes last: with it, the first log
-// is there. A log whose revision is not genesis follows a snapshot, here one of nothing.
+// initialize makes an empty store in an empty directory. FORMAT comes last: when it exists, the first log does. A log
+// whose revision is not genesis follows a snapshot, here an empty one.
 func initialize(dir disk.Dir, l layout, path string, first header) error {
 	leftover, err := unfinished(dir, l, first.revision)
 	if err != nil {
@@ -182,8 +181,8 @@ func initialize(dir disk.Dir, l layout, path string, first header) error {
 	return create(dir, formatName, formatFile(first.identity))
 }
 
-// unfinished lists what an initialize that crashed may have left of a store that was to begin at a
-// revision. It is nil, and not just empty, when anything else is there.
+// unfinished lists what an interrupted initialize may have left of a store that was to begin at a revision. It is nil,
+// not just empty, if anything else is there.
 func unfinished(dir disk.Reader, l layout, first int64) ([]string, error) {
 	leftover := append([]string{}, l.temporary...)
 	add := func(revision int64, name string, size int) (bool, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// TestNonsense: what makes no sense is refused even where all checksums are right.
+// TestNonsense: contradictory content is refused even if all checksums are correct.
 func TestNonsense(t *testing.T) {
 	const header, frame = 28, 16 // bytes of a file's, and of a frame's
 	put := func(at int, value uint64) func([]byte) []byte {

@@ -79,7 +79,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// What of the history survives: everything since the newest snapshot, within the limits.
+// A restart keeps the history since the newest snapshot, within the limits.
 func TestHistoryAfterReopen(t *testing.T) {
 	ctx := t.Context()
 	reopen := func(d *crashdisk.Disk, o wal.Options) *wal.Store {
@@ -146,7 +146,7 @@ func TestHistoryAfterReopen(t *testing.T) {
 	}
 }
 
-// waitForSnapshot writes nothing; it yields until the snapshot at a revision has its name.
+// waitForSnapshot writes nothing; it yields until the snapshot at a revision has its final name.
 func waitForSnapshot(t testing.TB, d *crashdisk.Disk, revision int64) {
 	t.Helper()
 	for {
@@ -209,8 +209,7 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// stopped returns a disk with a store on it that has a snapshot and a log after it, closed in
-// good order, and their names.
+// stopped returns a disk with a properly closed store, which has a snapshot and a log after it, and their names.
 func stopped(t *testing.T) (d *crashdisk.Disk, snapshot, log string) {
 	t.Helper()
 	d = crashdisk.New(crashdisk.Faults{})
@@ -469,7 +468,7 @@ func TestDiskErrorInCompaction(t *testing.T) {
 	}
 }
 
-// The directory stays within a few times the size of what is alive.
+// The directory stays within a few times the size of the live records.
 func TestSpaceIsBounded(t *testing.T) {
 	d := crashdisk.New(crashdisk.Faults{})
 	s, err := wal.OpenIn(d, "dir", wal.Options{CompactBytes: 10_000})
@@ -519,8 +518,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// A caller who gives up gets away while the disk hangs, and his write is taken back if it was
-// still waiting.
+// A caller can give up while the disk hangs, and its write is withdrawn if it was still waiting.
 func TestEndedContextWhileDiskHangs(t *testing.T) {
 	d := crashdisk.New(crashdisk.Faults{})
 	s, err := wal.OpenIn(d, "dir", wal.Options{})

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/internal/timeline"
 )
 
-// The payload of a frame starts with what it is.
+// The payload of a frame starts with its type.
 const (
 	batchFrame   = 'b' // a log: first revision 8 | operations, with consecutive revisions
 	closedFrame  = 'c' // a log: next revision 8; the store was closed in good order
@@ -32,7 +32,7 @@ type operation struct {
 	value []byte
 }
 
-// errPayload: a payload whose checksum is right does not make sense.
+// errPayload: a payload with a correct checksum does not make sense.
 var errPayload = errors.New("the frame's content is not valid")
 
 func appendBatch(b []byte, changes []timeline.Change) []byte {
@@ -71,7 +71,7 @@ func appendPair(b []byte, key string, value []byte) []byte {
 	return append(append(b, key...), value...)
 }
 
-// decoder takes a payload apart. After the first failure it returns zero values.
+// decoder decodes a payload. After the first failure it returns zero values.
 type decoder struct {
 	rest   []byte
 	failed bool
@@ -148,7 +148,7 @@ func decodeEntry(payload []byte) (entry, error) {
 	return e, nil
 }
 
-// decodeSnapshot takes a snapshot's payload apart: records, or the end with their total.
+// decodeSnapshot decodes a snapshot's payload: records, or the end with their total.
 func decodeSnapshot(payload []byte) (records []storage.Record, total int64, end bool, err error) {
 	d := decoder{rest: payload}
 	switch d.byte() {
@@ -170,7 +170,7 @@ func decodeSnapshot(payload []byte) (records []storage.Record, total int64, end 
 	return records, total, end, nil
 }
 
-// checkSize refuses a write that no frame has room for.
+// checkSize refuses a write too large for a frame.
 func checkSize(key string, value []byte) error {
 	if size := len(key) + len(value); size > MaxRecordBytes {
 		return fmt.Errorf("%w: %d bytes at %.100q, at most %d", storage.ErrTooLarge, size, key, MaxRecordBytes)

@@ -29,7 +29,7 @@ type recovery struct {
 	lastSize      int64    // of the last log, torn tail excluded
 	torn          int64    // bytes of the torn tail
 	goesOn        bool     // the last log read says that another follows
-	unused        []string // logs that were begun when the store crashed
+	unused        []string // logs created but not used before the crash
 }
 
 func (r *recovery) run(l layout) error {
@@ -100,7 +100,7 @@ func (r *recovery) corrupt(name string, offset int64, reason string) error {
 	return &CorruptError{File: filepath.Join(r.path, name), Offset: offset, Reason: reason}
 }
 
-// read opens a file and makes damage found in it an error that says where.
+// read opens a file and wraps damage found in it with its place.
 func (r *recovery) read(h header, name string, use func(*frameReader) error) error {
 	source, err := r.dir.Open(name)
 	if err != nil {
@@ -154,8 +154,8 @@ func (r *recovery) load(f *frameReader) error {
 	}
 }
 
-// replay applies a log to the timeline. In the last log, one unreadable frame at the end is what
-// a crash leaves of a write that was not acknowledged.
+// replay applies a log to the timeline. One unreadable frame at the end of the last log is what a crash leaves of an
+// unacknowledged write.
 func (r *recovery) replay(f *frameReader, last bool) error {
 	for {
 		offset := f.offset
@@ -174,7 +174,7 @@ func (r *recovery) replay(f *frameReader, last bool) error {
 		e, err := decodeEntry(payload)
 		switch {
 		case err == nil && r.goesOn:
-			err = errors.New("a frame follows the last one")
+			err = errors.New("frames follow the last one")
 		case err == nil && e.revision != r.revision+1:
 			err = fmt.Errorf("revision %d follows %d", e.revision, r.revision)
 		}
@@ -206,7 +206,7 @@ func (r *recovery) cut(f *frameReader, bad *badFrame) error {
 	return err
 }
 
-// stale lists the files that the snapshot has made superfluous.
+// stale lists the files that the snapshot has made obsolete.
 func stale(l layout, snapshot int64) []string {
 	names := l.temporary
 	for _, revision := range l.snapshots {

@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// pair is a key and a value as a payload has them.
+// pair encodes a key and a value as in a payload.
 func pair(key, value string) string {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(key)))
 	return string(binary.LittleEndian.AppendUint32(b, uint32(len(value)))) + key + value
@@ -28,7 +28,7 @@ func pair(key, value string) string {
 
 func number(n uint64) string { return string(binary.LittleEndian.AppendUint64(nil, n)) }
 
-// TestPayloads: a frame has one meaning or none, whatever its checksum says.
+// TestPayloads: a payload has one meaning or none, even with a correct checksum.
 func TestPayloads(t *testing.T) {
 	const most = 1<<63 - 1
 	put, del := "\x01"+pair("key", "value"), "\x02"+pair("key", "")
@@ -83,7 +83,7 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// TestFormat: FORMAT is what this package wrote, or of another version.
+// TestFormat: FORMAT is either what this package wrote, or of another version.
 func TestFormat(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(string) string
@@ -124,7 +124,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestNames: what only looks like a file of a store is none.
+// TestNames: a name that only resembles a store's file is not one.
 func TestNames(t *testing.T) {
 	for _, name := range []string{"+0000000000000000001.log", "-0000000000000000001.log", "00000000000000000000.log", "000000000000000000001.log", "0000000000000000001.log", "00000000000000000001.log.tmp.tmp", "FORMAT.log"} {
 		dir := t.TempDir()
@@ -171,11 +171,11 @@ func (s flakySource) ReadAt(b []byte, at int64) (int, error) {
 	return s.Source.ReadAt(b, at)
 }
 
-// TestEveryDiskError: whichever operation on the disk fails, and if only once, somebody is told, and nothing is lost that was
-// acknowledged.
+// TestEveryDiskError: whichever operation on the disk fails, even only once, some call reports it and no acknowledged
+// write is lost.
 func TestEveryDiskError(t *testing.T) {
 	errDisk := errors.New("input/output error")
-	for n, quiet := 1, 0; quiet < 20; n++ { // how many operations there are is not always the same
+	for n, quiet := 1, 0; quiet < 20; n++ { // the number of operations varies
 		d := crashdisk.New(crashdisk.Faults{})
 		var mu sync.Mutex // a snapshot is made beside the writes
 		count, what := 0, ""
@@ -250,8 +250,8 @@ func liveOn(t *testing.T, d disk.Dir, o wal.Options, life string, acknowledged m
 	return errors.Join(append(told, s.Close())...)
 }
 
-// TestSnapshotOfSeveralFrames: whichever write of a snapshot fails, the store says so, and has all records when it is opened again;
-// so it does when none fails.
+// TestSnapshotOfSeveralFrames: whichever write of a snapshot fails, the store reports it, and has all records when
+// reopened; so it does when none fails.
 func TestSnapshotOfSeveralFrames(t *testing.T) {
 	errDisk := errors.New("no space left on device")
 	for n, fired := 1, true; fired; n++ {
@@ -285,7 +285,7 @@ func TestSnapshotOfSeveralFrames(t *testing.T) {
 				t.Fatal(err)
 			}
 			told := []error{}
-			for i := range 200 { // until the snapshot is made, or is not
+			for i := range 200 { // until the snapshot is complete or has failed
 				if _, err := s.Create(t.Context(), fmt.Sprint("more/", i), nil); err != nil {
 					told = append(told, err)
 					break
@@ -315,7 +315,7 @@ func TestSnapshotOfSeveralFrames(t *testing.T) {
 	}
 }
 
-// TestLogIsCountedOnce: a log that was there before is as large as it is when it is asked whether a snapshot is due.
+// TestLogIsCountedOnce: the size of an existing log counts once towards the next snapshot.
 func TestLogIsCountedOnce(t *testing.T) {
 	d := crashdisk.New(crashdisk.Faults{})
 	for life, want := range []bool{false, false, true} {
@@ -339,7 +339,7 @@ func TestLogIsCountedOnce(t *testing.T) {
 	}
 }
 
-// TestTornCopy: a write that a crash tore is cut off, also when its value holds what was a frame of the same log elsewhere.
+// TestTornCopy: a torn write is truncated even if its value holds a valid frame of the same log.
 func TestTornCopy(t *testing.T) {
 	const log, header = "00000000000000000001.log", 28
 	d := crashdisk.New(crashdisk.Faults{})
@@ -368,7 +368,7 @@ func TestTornCopy(t *testing.T) {
 	}
 }
 
-// TestWithdrawn: of the writes that wait for the disk, those whose callers have gone are taken back, and no others.
+// TestWithdrawn: of the writes that wait for the disk, exactly those whose callers have gone are withdrawn.
 func TestWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := crashdisk.New(crashdisk.Faults{})
@@ -415,7 +415,7 @@ func TestWithdrawn(t *testing.T) {
 	})
 }
 
-// TestLargeFramesAreRead: whichever read of a large log fails, Open does, and does not take what it has read for all.
+// TestLargeFramesAreRead: Open fails if any read of a large log does, and does not take a part for the whole.
 func TestLargeFramesAreRead(t *testing.T) {
 	errDisk := errors.New("input/output error")
 	d := crashdisk.New(crashdisk.Faults{})

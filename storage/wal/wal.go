@@ -14,26 +14,25 @@ import (
 	"github.com/keelson-dev/keelson/storage/internal/timeline"
 )
 
-// MaxRecordBytes is how large a key and its value may be together; larger ones are refused with
+// MaxRecordBytes is the largest size of a key together with its value; larger ones are refused with
 // storage.ErrTooLarge.
 const MaxRecordBytes = 16 << 20
 
 // Options tunes a Store; the zero value is ready to use.
 type Options struct {
-	// History is how many of the newest changes can be watched and listed from; 0 means 16,384.
+	// History is how many of the newest changes can be listed and watched from; 0 means 16,384.
 	History int
 	// HistoryBytes bounds the bytes of keys and values that history keeps alive; 0 means 64 MiB.
 	// The newest change is kept whatever its size.
 	HistoryBytes int64
-	// CompactBytes is how large the log must have grown, at least, before it is replaced by a
-	// snapshot; 0 means 16 MiB. It also must have grown larger than the last snapshot.
+	// CompactBytes is the log's minimum size for compaction; 0 means 16 MiB. It must also have outgrown the last
+	// snapshot.
 	CompactBytes int64
-	// FirstRevision is the revision of a store begun in an empty directory; 0 means 1. One that takes the place of
-	// another must begin above every revision of that, so that whoever followed the old one gets
-	// storage.ErrCompacted and lists again, instead of going on in another history.
-	// A store that is there goes on from where it is.
+	// FirstRevision is the revision of a store begun in an empty directory; 0 means 1. A store that replaces another
+	// must begin above every revision of that one, so that its watchers get storage.ErrCompacted and list again,
+	// instead of continuing in a different history. An existing store ignores it.
 	FirstRevision int64
-	// Logger hears of recovery and compaction. Nil discards.
+	// Logger logs recovery and compaction; nil discards.
 	Logger *slog.Logger
 }
 
@@ -54,9 +53,9 @@ type Store struct {
 	closeErr error
 }
 
-// Open opens the store in a directory, which it makes if need be, and takes it until Close. Its
-// errors are ErrInUse, ErrForeign, ErrVersion, ErrCorrupt and those of the file system; none of
-// them leaves the directory changed, except that a store may have been begun in an empty one.
+// Open opens the store in a directory, which it creates if need be, and locks it until Close. It fails with ErrInUse,
+// ErrForeign, ErrVersion, ErrCorrupt or an error of the file system. A failed Open leaves the directory unchanged,
+// except that it may have begun a store in an empty one.
 func Open(dir string, options Options) (*Store, error) {
 	files := disk.At(dir)
 	if l, err := readLayout(files); err != nil {
@@ -79,7 +78,7 @@ func Open(dir string, options Options) (*Store, error) {
 	return s, nil
 }
 
-// open opens the store in a directory that nobody else uses; path is for messages.
+// open opens the store in a directory that is not in use; path is for messages.
 func open(dir disk.Dir, path string, options Options) (*Store, error) {
 	l, err := readLayout(dir)
 	if err != nil {
@@ -109,7 +108,7 @@ func open(dir disk.Dir, path string, options Options) (*Store, error) {
 	return start(r, l, options)
 }
 
-// start makes what was recovered durable and begins to take writes.
+// start makes the recovered state durable and begins to take writes.
 func start(r recovery, l layout, options Options) (*Store, error) {
 	logger := options.Logger
 	if logger == nil {
@@ -139,8 +138,8 @@ func start(r recovery, l layout, options Options) (*Store, error) {
 	return s, nil
 }
 
-// resume opens the last log for appending. A process that died may have left bytes in the
-// operating system's cache alone, so everything is synced before anybody reads it.
+// resume opens the last log for appending. A process that died may have left bytes only in the operating system's
+// cache, so everything is synced before it can be read.
 func resume(r recovery, logger *slog.Logger) (segment, error) {
 	if err := r.dir.Sync(); err != nil {
 		return segment{}, err
@@ -177,48 +176,47 @@ func syncFile(dir disk.Dir, name string) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
-// Get is storage.Reader's.
+// Get implements storage.Reader.
 func (s *Store) Get(ctx context.Context, key string) (storage.Record, error) {
 	return s.timeline.Get(ctx, key)
 }
 
-// List is storage.Reader's.
+// List implements storage.Reader.
 func (s *Store) List(ctx context.Context, prefix string, options storage.ListOptions) (storage.Page, error) {
 	return s.timeline.List(ctx, prefix, options)
 }
 
-// Revision is storage.Reader's.
+// Revision implements storage.Reader.
 func (s *Store) Revision(ctx context.Context) (int64, error) { return s.timeline.Revision(ctx) }
 
-// Oldest is storage.Historian's.
+// Oldest implements storage.Historian.
 func (s *Store) Oldest(ctx context.Context) (int64, error) { return s.timeline.Oldest(ctx) }
 
-// Create is storage.Writer's.
+// Create implements storage.Writer.
 func (s *Store) Create(ctx context.Context, key string, value []byte) (int64, error) {
 	return s.write(ctx, timeline.Write{Verb: timeline.Create, Key: key, Value: value})
 }
 
-// Update is storage.Writer's.
+// Update implements storage.Writer.
 func (s *Store) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
 	return s.write(ctx, timeline.Write{Verb: timeline.Update, Key: key, Value: value, Expected: expected})
 }
 
-// Delete is storage.Writer's.
+// Delete implements storage.Writer.
 func (s *Store) Delete(ctx context.Context, key string, expected int64) (int64, error) {
 	return s.write(ctx, timeline.Write{Verb: timeline.Delete, Key: key, Expected: expected})
 }
 
-// Watch is storage.Watcher's.
+// Watch implements storage.Watcher.
 func (s *Store) Watch(ctx context.Context, prefix string, after int64) (storage.Stream, error) {
 	return s.timeline.Watch(ctx, prefix, after)
 }
 
-// Err is ErrFailed with its cause once the disk has failed a write, until then nil.
+// Err returns ErrFailed with its cause after the disk has failed a write, nil before.
 func (s *Store) Err() error { return s.queue.failure() }
 
-// Close completes the writes that were asked for, stops taking more, ends all streams and gives
-// the directory free. It returns the error of the disk after which writes failed, if there was
-// one. Closing again returns the same.
+// Close completes pending writes, refuses new ones, ends all streams and unlocks the directory. It returns the disk
+// error after which writes failed, if there was one. Closing again returns the same.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.queue.refuse(storage.ErrClosed)

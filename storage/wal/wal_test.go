@@ -45,7 +45,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// The store may live inside a bubble of virtual time, as a control plane under test does.
+// The store works inside a bubble of virtual time, as in tests of a control plane.
 func TestVirtualTime(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

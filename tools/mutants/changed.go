@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// changed are the packages of the areas, in the repository at root, with files that differ from a commit, committed or
-// not. Without a commit it is the last one that the main branch has, too, or on the main branch the one before.
+// changed returns the packages of the areas, in the repository at root, with files that differ from a commit, committed
+// or not. Without a commit it uses the merge base with the main branch or, on the main branch, the previous commit.
 func changed(ctx context.Context, root, commit string) ([]string, error) {
 	if commit == "" {
 		var err error

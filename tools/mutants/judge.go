@@ -13,10 +13,10 @@ import (
 	"github.com/keelson-dev/keelson/tools/mutants/trial"
 )
 
-// least is how many of a hundred sensible mutants the tests of an area have to kill.
+// least is the percentage of sensible mutants that the tests of an area must kill.
 const least = 95
 
-// judgement is what a run says of the areas and of the list of survivors.
+// judgement is the result of a run for the areas and for the list of survivors.
 type judgement struct {
 	areas    []evidence.Mutants
 	unlisted []string // rows of survivors without a reason, and where they are
@@ -25,7 +25,7 @@ type judgement struct {
 	failed   []string // packages
 }
 
-// judge counts, and compares the survivors with the list.
+// judge counts the outcomes, and compares the survivors with the list.
 func judge(outcomes []*tried, listed map[identity]string) *judgement {
 	j := &judgement{}
 	byArea := map[string]*evidence.Mutants{}
@@ -80,7 +80,7 @@ func (j *judgement) count(t *tried, a *evidence.Mutants, listed map[identity]str
 	}
 }
 
-// compare finds what the list says of a package and is no longer so.
+// compare finds entries for a package in the list that are no longer true.
 func (j *judgement) compare(t *tried, listed map[identity]string) {
 	exists, killed := map[identity]bool{}, map[identity]bool{}
 	for _, m := range t.all {
@@ -116,7 +116,7 @@ func (j *judgement) print(w io.Writer) {
 	}
 }
 
-// err says what has to be done.
+// err returns what has to be done.
 func (j *judgement) err() error {
 	var all []error
 	for _, a := range j.areas {

@@ -11,10 +11,10 @@ import (
 	"github.com/keelson-dev/keelson/tools/mutants/schemata"
 )
 
-// module is what import paths begin with, and lists leave away.
+// module is the prefix of import paths that lists omit.
 const module = "github.com/keelson-dev/keelson/"
 
-// identity is what a mutant is called in the list of survivors.
+// identity is a mutant's name in the list of survivors.
 type identity struct{ pkg, file, function, change string }
 
 func identityOf(m schemata.Mutant) identity {
@@ -25,9 +25,9 @@ func (i identity) String() string {
 	return strings.Join([]string{i.pkg, i.file, i.function, i.change}, "\t")
 }
 
-// Words that a reason begins with when it means more than that the survivor is known.
+// Words with which a reason begins if it says more than that the survivor is known.
 const (
-	equivalent = "equivalent" // the change changes nothing that can be seen: it is not counted
+	equivalent = "equivalent" // the change has no observable effect: it is not counted
 	sometimes  = "sometimes"  // chance decides whether a test notices
 )
 
@@ -48,7 +48,7 @@ func parseSurvivors(r io.Reader) (map[identity]string, error) {
 	return listed, err
 }
 
-// setting is what to know about a package.
+// setting holds the settings of a package.
 type setting struct {
 	leftOut string // why its mutants are not tried
 	short   bool
@@ -91,7 +91,7 @@ func parseSettings(r io.Reader) (map[string]setting, error) {
 	return settings, err
 }
 
-// rows reads lines of so many columns; those that begin with # say something to people.
+// rows reads lines with that many columns; lines that begin with # are comments.
 func rows(r io.Reader, columns int, row func([]string) error) error {
 	scanner := bufio.NewScanner(r)
 	for n := 1; scanner.Scan(); n++ {

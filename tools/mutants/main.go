@@ -1,14 +1,16 @@
-// Mutants changes packages of the repository in the ways that people err, and runs their tests against each change. What
-// no test notices is a survivor. It fails when a survivor is not listed with a reason in survivors.tsv, when the list
-// names what no longer survives, and when the tests of an area notice fewer than 95 of 100 sensible changes.
+// Mutants changes packages of the repository by typical mistakes and runs their tests against each change. A change
+// that no test notices is a survivor. Mutants fails if a survivor is not listed with a reason in survivors.tsv, if the
+// list names something that no longer survives, and if the tests of an area notice fewer than 95 of 100 sensible
+// changes.
 //
 //	mutants                                       the packages that differ from the main branch, or from the last commit
 //	mutants -changed v1.2.0                       those that differ from another one
 //	mutants -packages ./authn/...,./authz/rbac    these
-//	mutants -packages all -sample 30 -seed 2      thirty mutants of each package of the eight areas, by chance
+//	mutants -packages all -sample 30 -seed 2      a random sample of thirty mutants of each package of all areas
 //
-// It runs in the repository's root, and writes to no file there but, with -results, results/mutants.json. The changed
-// code runs as a user of its own when this runs as root, in bounds of memory, time and files, and leaves nothing behind.
+// It runs in the repository's root, and writes no file there except, with -results, results/mutants.json. If this runs
+// as root, the changed code runs as a user of its own. Its memory, time and files are limited, and it leaves nothing
+// behind.
 //
 // Known mutation testers for Go compile a package and link its tests for each mutant, which for a package whose tests
 // run a whole API server takes ten times as long as the tests. Here all mutants are compiled in at once: see schemata.
@@ -100,7 +102,7 @@ func run(ctx context.Context, f flags) error {
 	return errors.Join(err, judged.err())
 }
 
-// patterns are those of the packages to try.
+// patterns returns those of the packages to try.
 func patterns(ctx context.Context, f flags) ([]string, error) {
 	switch {
 	case f.packages == "all":
@@ -115,7 +117,7 @@ func patterns(ctx context.Context, f flags) ([]string, error) {
 	return changed(ctx, ".", f.changed)
 }
 
-// areas are the directories with the packages that must be tested well.
+// areas are the directories whose packages must be well tested.
 func areas() []string {
-	return []string{"authn", "authz", "admission", "registry", "storage", "scheduler", "controllers", "kubelet"}
+	return []string{"authn", "authz", "admission", "registry", "storage", "scheduler", "controllers", "kubelet", "podspec"}
 }

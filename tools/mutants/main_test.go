@@ -39,7 +39,7 @@ func TestSample(t *testing.T) {
 	if other := sample(all, 20, 2); slices.Equal(first, other) {
 		t.Error("another seed chooses the same")
 	}
-	// Where others come and go, those that stay are chosen as before.
+	// When mutants are added or removed, the choice among the others does not change.
 	moved := slices.Clone(all[50:])
 	for i := range moved {
 		moved[i].ID, moved[i].Line = i, 7
@@ -56,7 +56,7 @@ func TestSample(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	// Of 40: 36 killed, one by its time, and four that live.
+	// Of 40 mutants 36 are killed, one of them by timeout, and four survive.
 	var all []schemata.Mutant
 	var results []trial.Result
 	for i := range 40 {
@@ -105,7 +105,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A package whose tests cannot be run does not go unnoticed.
+// A package whose tests cannot be run is reported.
 func TestJudgeFailed(t *testing.T) {
 	j := judge([]*tried{{path: "authn/token", failed: io.ErrUnexpectedEOF}, {path: "authn"}}, nil)
 	if err := j.err(); err == nil || !strings.Contains(err.Error(), "authn/token") || j.areas[0].Packages != 1 {
@@ -113,7 +113,7 @@ func TestJudgeFailed(t *testing.T) {
 	}
 }
 
-// What is printed of a survivor can be pasted into the list, once it has a reason.
+// The printed row of a survivor can be pasted into the list, once it has a reason.
 func TestPrintedRows(t *testing.T) {
 	m := mutant("authz/rbac", "(*T).F", "negate: a == b")
 	m.Line = 12
@@ -154,30 +154,6 @@ func TestListsRefuse(t *testing.T) {
 	if err != nil || !got["a"].short || got["a"].skip != "^TestX$" || !slices.Equal(got["a"].also, []string{module + "cluster", module + "b"}) ||
 		got["b"].leftOut != "no time" || got["a"].files["x.go"] != "r" {
 		t.Errorf("got %+v, %v", got, err)
-	}
-}
-
-// The lists of the repository can be read, and each entry is of a file that is there.
-func TestListsOfTheRepository(t *testing.T) {
-	listed, err := readFile("survivors.tsv", parseSurvivors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for id := range listed {
-		if _, err := os.Stat(filepath.Join("../..", id.pkg, id.file)); err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
-	}
-	settings, err := readFile("packages.tsv", parseSettings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, s := range settings {
-		for _, dir := range append([]string{module + name}, s.also...) {
-			if _, err := os.Stat(filepath.Join("../..", strings.TrimPrefix(dir, module))); err != nil {
-				t.Error(err)
-			}
-		}
 	}
 }
 
@@ -227,7 +203,7 @@ func TestChanged(t *testing.T) {
 	run("commit", "-q", "-m", "2")
 	want("", "./authz/rbac")
 	run("checkout", "-q", "-b", "feature")
-	want("", "./authz/rbac") // its branch has nothing of its own yet
+	want("", "./authz/rbac") // the branch has no commits of its own yet
 	write("authn/a.go")
 	run("commit", "-q", "-a", "-m", "3")
 	write("kubelet/b/b.go")

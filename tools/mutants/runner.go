@@ -18,19 +18,19 @@ import (
 	"github.com/keelson-dev/keelson/tools/mutants/trial"
 )
 
-// tried is what became of the mutants of one package.
+// tried is the outcome of the mutants of one package.
 type tried struct {
 	path string // without the module
-	// leftOut is why none was tried.
+	// leftOut is the reason why none was tried.
 	leftOut string
-	// all are the sensible mutants, and results those of the ones that were tried.
+	// all are the sensible mutants, and results the outcomes of those that were tried.
 	all     []schemata.Mutant
 	results []trial.Result
-	// failed is why its tests could not be run.
+	// failed is the reason why its tests could not be run.
 	failed error
 }
 
-// runner tries the mutants of packages, two packages at a time so that one compiles while another's tests run.
+// runner tries the mutants of packages, two packages at a time: one compiles while the other's tests run.
 type runner struct {
 	flags    flags
 	settings map[string]setting
@@ -44,7 +44,7 @@ type runner struct {
 	done     int
 }
 
-// job is a package with the mutants that were chosen.
+// job is a package with its chosen mutants.
 type job struct {
 	pkg    *schemata.Package
 	chosen []schemata.Mutant
@@ -84,7 +84,7 @@ func (r *runner) run(ctx context.Context, patterns []string) (err error) {
 	return ctx.Err()
 }
 
-// giveUp goes on without a package whose tests cannot be run.
+// giveUp records that a package's tests cannot be run, and continues.
 func (r *runner) giveUp(j job, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +127,7 @@ func (r *runner) plan(patterns []string) ([]job, error) {
 	return jobs, nil
 }
 
-// sample chooses n mutants by chance, or all when n is 0. What is chosen changes as little as the code does.
+// sample chooses n mutants at random, or all if n is 0. Small changes of the code change the choice little.
 func sample(all []schemata.Mutant, n int, seed uint64) []schemata.Mutant {
 	if n == 0 || len(all) <= n {
 		return all
@@ -136,7 +136,7 @@ func sample(all []schemata.Mutant, n int, seed uint64) []schemata.Mutant {
 		h := fnv.New64a()
 		_ = binary.Write(h, binary.LittleEndian, seed)
 		_, _ = io.WriteString(h, identityOf(m).String())
-		// FNV's high bits say little about a last character.
+		// FNV's high bits depend little on the last character.
 		x := h.Sum64()
 		x = (x ^ x>>33) * 0xff51afd7ed558ccd
 		return x ^ x>>33
@@ -148,7 +148,7 @@ func sample(all []schemata.Mutant, n int, seed uint64) []schemata.Mutant {
 	return chosen
 }
 
-// try tries one package and prints what became of it.
+// try tries one package and prints the outcome.
 func (r *runner) try(ctx context.Context, w *trial.Workshop, j job) error {
 	start := time.Now()
 	s := r.settings[j.tried.path]

@@ -1,11 +1,10 @@
-// Command openapi writes the archive of definitions that package apiserver/openapi embeds: one
-// entry for each Go package of API types, in the forms of OpenAPI v2 and v3, made from the Go
-// types and their comments by upstream's generator and builders.
+// Command openapi writes the archive of definitions that package apiserver/openapi embeds: one entry for each Go
+// package of API types, as OpenAPI v2 and v3, made from the Go types and their comments by upstream's generator and
+// builders.
 //
 //	go run . ARCHIVE
 //
-// The generator writes Go code, which is compiled and run once and then thrown away. The versions
-// of the API types are those that go.mod names.
+// The generator writes Go code, which is compiled, run once and discarded. go.mod pins the versions of the API types.
 package main
 
 import (

@@ -1,22 +1,22 @@
-// Package fair decides who is served next when not all can be served at once: how many seats a user may take, and
-// what is kept for those without whom a cluster stops.
+// Package fair shares a limited number of seats, places among the requests being served, fairly among users, and reserves
+// some for the components that a cluster cannot do without.
 //
-// It stands in for API Priority and Fairness, whose default levels it has, without the queues: who gets no seat is told
-// so at once. A Seats is safe for concurrent use.
+// It takes the place of API Priority and Fairness. It has the same default levels, but no queues: a request that gets no
+// seat is refused at once. A Seats is safe for concurrent use.
 //
 // Source: https://kubernetes.io/docs/concepts/cluster-administration/flow-control/
 package fair
 
 import "sync"
 
-// Level is a class of requests. Each keeps some seats that no other can take.
+// Level is a priority level: a class of requests with some seats that no other level can take.
 type Level int
 
-// The levels, upstream's priority levels of these names but for the last.
+// The levels. They are upstream's priority levels of these names, except for the last.
 const (
-	// System is for what nodes ask, but for NodeHigh.
+	// System is for requests of nodes other than those of NodeHigh.
 	System Level = iota
-	// NodeHigh is for what nodes tell of themselves: without it they count as lost.
+	// NodeHigh is for the status and the leases of nodes: without them a node counts as lost.
 	NodeHigh
 	// LeaderElection is for the leases of controllers and schedulers.
 	LeaderElection
@@ -26,17 +26,17 @@ const (
 	WorkloadLow
 	// GlobalDefault is for people.
 	GlobalDefault
-	// Strangers is for who has not authenticated. They take nothing but what is kept for them, which is upstream's
-	// catch-all.
+	// Strangers is for users who have not authenticated. They have no seats but those reserved for them, which are those of
+	// upstream's catch-all.
 	Strangers
 
 	levels = int(Strangers) + 1
 )
 
-// allShares is what the shares of upstream's levels sum up to.
+// allShares is the sum of the shares of upstream's levels.
 const allShares = 245
 
-// Kept is how many of so many seats no other level can take: upstream's shares, less what the level lends.
+// Kept is how many of so many seats are reserved for the level: upstream's shares, less what the level lends.
 func (l Level) Kept(seats int) int {
 	shares := [levels]int{
 		System: 20, NodeHigh: 30, LeaderElection: 10, WorkloadHigh: 20, WorkloadLow: 10, GlobalDefault: 10, Strangers: 5,
@@ -44,23 +44,24 @@ func (l Level) Kept(seats int) int {
 	return seats * shares[l] / allShares
 }
 
-// Flow is whose request it is; those of a flow compete with each other, not with others'.
+// Flow is what gets a fair share of a level's seats, such as the requests of one user.
 type Flow struct {
+	// Level is the priority level of its requests.
 	Level Level
-	// Name is the user, or what else a fair share is for.
+	// Name tells it from other flows of the level: a user, or a namespace of service accounts.
 	Name string
 }
 
-// Holdings is who has seats.
+// Holdings are the seats that are taken.
 type Holdings struct {
-	Max    int         // how many seats there are
-	Levels [levels]int // how many of them each level has
-	Own    int         // of these, the flow's that asks
+	Max    int         // all seats, taken or free
+	Levels [levels]int // taken, by level
+	Own    int         // taken by the flow that asks for one more
 }
 
-// Admits tells whether a flow of level l may take one more seat: only as long as it has fewer than it leaves for others
-// who come. So one alone gets half of what is free for its level, two a third each, and there is always some left
-// for who comes new.
+// Admits tells whether a flow of level l may take one more seat: only as long as it has fewer seats than it leaves free. So a
+// single flow gets half of what is free for its level, two get a third each, and there is always something left for a new
+// one.
 func (h *Holdings) Admits(l Level) bool {
 	room := h.Max
 	for i, n := range h.Levels {
@@ -75,7 +76,7 @@ func (h *Holdings) Admits(l Level) bool {
 	return h.Own < room
 }
 
-// Seats are what is given out. Make one with New.
+// Seats are a number of seats, some of them taken. Make one with New.
 type Seats struct {
 	max int
 
@@ -84,10 +85,10 @@ type Seats struct {
 	flows map[Flow]int // without zeros
 }
 
-// New returns so many seats, all free; below 0 there is no end of them.
+// New returns so many seats, all of them free; below 0 their number is not limited.
 func New(seats int) *Seats { return &Seats{max: seats, flows: map[Flow]int{}} }
 
-// Take takes a seat for a flow, or tells that it gets none now. Whoever got one gives it back with Leave.
+// Take takes a seat for a flow, or returns false if it can have none now. A seat that was taken must be given back by Leave.
 func (s *Seats) Take(f Flow) bool {
 	if s.max < 0 {
 		return true

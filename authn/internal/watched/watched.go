@@ -1,4 +1,4 @@
-// Package watched keeps what a file says, and reads it again when the file changes.
+// Package watched keeps the parsed content of a file, and reads it again when the file changes.
 package watched
 
 import (
@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// maxSize bounds what is read of a file, in bytes: far more than files of credentials hold.
+// maxSize bounds how much of a file is read, in bytes: far more than files of credentials need.
 const maxSize = 16 << 20
 
-// Options of Open; the zero value works.
+// Options of Open; the zero value is ready to use.
 type Options struct {
-	// Interval is how often Run looks whether the file changed; 0 means 10 s.
+	// Interval is how often Run checks whether the file changed; 0 means 10 s.
 	Interval time.Duration
-	// Log is told when the file cannot be read again; nil discards.
+	// Log receives the errors of reading the file again; nil discards.
 	Log *slog.Logger
 }
 
-// File is a file and what it said when it was last good. It is safe for concurrent use.
+// File is a file and its last good content. It is safe for concurrent use.
 type File[T any] struct {
 	path     string
 	parse    func([]byte) (T, error)
@@ -49,11 +49,11 @@ func Open[T any](path string, parse func([]byte) (T, error), o Options) (*File[T
 	return f, f.read()
 }
 
-// Value is what the file said when it was last good.
+// Value returns the last good content.
 func (f *File[T]) Value() T { return f.current.Load().value }
 
-// Run reads the file again whenever it changes, until ctx ends. While it cannot be read or
-// makes no sense, what it said before stays in force; the log is told once of each cause.
+// Run reads the file again whenever it changes, until ctx ends. While it is unreadable or malformed, the previous
+// content stays in force; each cause is logged once.
 func (f *File[T]) Run(ctx context.Context) error {
 	tick := time.NewTicker(f.interval)
 	defer tick.Stop()
@@ -74,8 +74,8 @@ func (f *File[T]) Run(ctx context.Context) error {
 	}
 }
 
-// read goes by content, not by modification time: a file of this size is cheap to read, and a
-// replaced mount or a restored backup need not have a newer time.
+// read compares content, not modification times: a file of this size is cheap to read, and a replaced mount or a
+// restored backup need not have a newer time.
 func (f *File[T]) read() error {
 	data, err := load(f.path)
 	if err != nil {

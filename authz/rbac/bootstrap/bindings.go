@@ -14,8 +14,8 @@ const (
 	scheduler         = "system:kube-scheduler"
 )
 
-// bindings are those of cluster roles but for the controllers'. Nobody has system:node by
-// default: the Node authorizer gives each node what it needs.
+// bindings are those of cluster roles except the controllers'. system:node has no subjects by default: the Node
+// authorizer gives each node what it needs.
 func bindings() []*rbacv1.ClusterRoleBinding {
 	return []*rbacv1.ClusterRoleBinding{
 		bind("cluster-admin", group(authn.GroupMasters)),
@@ -34,7 +34,7 @@ func bindings() []*rbacv1.ClusterRoleBinding {
 	}
 }
 
-// controllerBindings give each controller's role to the service account it runs as.
+// controllerBindings bind each controller's role to the service account it runs as.
 func controllerBindings(controllers []*rbacv1.ClusterRole) []*rbacv1.ClusterRoleBinding {
 	all := make([]*rbacv1.ClusterRoleBinding, 0, len(controllers))
 	for _, role := range controllers {

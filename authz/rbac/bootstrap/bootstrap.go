@@ -20,14 +20,14 @@ const (
 
 const controllerPrefix = "system:controller:"
 
-// Policy returns the default policy, sorted by name. It is the caller's.
+// Policy returns the default policy, sorted by name. The caller owns it.
 func Policy() rbac.Policy {
 	controllers := slices.Concat(workloadControllers(), jobControllers(), clusterControllers(), networkControllers(),
 		identityControllers(), storageControllers(), protectionControllers(), deviceControllers())
 	roles := slices.Concat(general(), aggregated(), nodes(), controlPlane(), scheduling(), certificates(), controllers, people())
 	for _, role := range roles {
 		if role.AggregationRule != nil {
-			// The tables are ours and their selectors parse.
+			// The tables are our own, so their selectors parse.
 			role.Rules, _ = rbac.Aggregate(role, roles)
 		}
 	}
@@ -44,14 +44,13 @@ func Policy() rbac.Policy {
 	return policy
 }
 
-// NodeRules returns the rules of the role system:node, which upstream's Node authorizer grants
-// to every node for what it does not judge itself. They are the caller's.
+// NodeRules returns the rules of the role system:node, which upstream's Node authorizer grants to every node for what
+// does not depend on the node. The caller owns them.
 func NodeRules() []rbacv1.PolicyRule {
 	return nodes()[0].Rules
 }
 
-// people are the roles meant for people. The order is that of their inclusion: each is
-// complete before the next one gathers it.
+// people are the roles for human users, in the order of inclusion: each is complete before the next one aggregates it.
 func people() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		gathering("view", "edit"),
@@ -60,8 +59,8 @@ func people() []*rbacv1.ClusterRole {
 	}
 }
 
-// gathering returns a role that gathers what is labelled for it; the role named into, if any,
-// gathers it in turn.
+// gathering returns a role that aggregates the roles labelled for it; the role named into, if any, aggregates it in
+// turn.
 func gathering(name, into string) *rbacv1.ClusterRole {
 	r := role(name)
 	r.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{
@@ -95,8 +94,8 @@ func meta(namespace, name string) metav1.ObjectMeta {
 	}
 }
 
-// on returns the rule that allows verbs on resources of groups. Each is a list separated by
-// blanks; the group without a name is written "core".
+// on returns the rule that allows verbs on resources of groups. Each is a list separated by blanks; the core group is
+// written "core".
 func on(verbs, groups, resources string) rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{
 		Verbs:     strings.Fields(verbs),
@@ -111,7 +110,7 @@ func on(verbs, groups, resources string) rbacv1.PolicyRule {
 	return rule
 }
 
-// named is on, for resources of these names only.
+// named is on, limited to resources with these names.
 func named(verbs, groups, resources, names string) rbacv1.PolicyRule {
 	rule := on(verbs, groups, resources)
 	rule.ResourceNames = strings.Fields(names)
@@ -123,7 +122,7 @@ func paths(verbs, urls string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: strings.Fields(verbs), NonResourceURLs: strings.Fields(urls)}
 }
 
-// recordEvents is in nearly every component's role.
+// recordEvents is part of nearly every component's role.
 func recordEvents() rbacv1.PolicyRule {
 	return on("create patch update", "core events.k8s.io", "events")
 }

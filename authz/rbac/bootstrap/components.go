@@ -2,7 +2,7 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// nodes are the roles of kubelets and what runs beside them.
+// nodes are the roles of kubelets and of other programs on nodes.
 func nodes() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		role("system:node",

@@ -62,7 +62,7 @@ func workloadControllers() []*rbacv1.ClusterRole {
 	}
 }
 
-// jobControllers are the roles of the controllers of work that ends.
+// jobControllers are the roles of the controllers of jobs.
 func jobControllers() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		controller("cronjob-controller",
@@ -87,7 +87,7 @@ func jobControllers() []*rbacv1.ClusterRole {
 	}
 }
 
-// clusterControllers are the roles of the controllers that look after nodes, namespaces and what is left over.
+// clusterControllers are the roles of the controllers of nodes, namespaces and cleanup.
 func clusterControllers() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		controller("clusterrole-aggregation-controller",
@@ -272,7 +272,7 @@ func storageControllers() []*rbacv1.ClusterRole {
 	}
 }
 
-// protectionControllers are the roles of the controllers that keep what is in use.
+// protectionControllers are the roles of the controllers that protect objects in use.
 func protectionControllers() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		controller("pv-protection-controller",

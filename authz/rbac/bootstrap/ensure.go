@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// Access is what Ensure needs of a cluster, as somebody who may grant everything.
+// Access is the client that Ensure needs, for a user who may grant everything.
 //
 //nolint:interfacebloat // composed of the narrow ones that it asks for
 type Access interface {
@@ -24,11 +24,11 @@ type Access interface {
 	client.Deleter
 }
 
-// attempts is how often Ensure starts an object again when another writer comes between.
+// attempts is how often Ensure tries an object when other writers interfere.
 const attempts = 5
 
-// Ensure brings a cluster up to policy: it creates what is missing and adds to what is there
-// (see ReconcileClusterRole). It does as much as it can and fails with every failure joined.
+// Ensure updates a cluster to policy: it creates missing objects and adds to existing ones (see ReconcileClusterRole).
+// It does as much as it can and fails with every failure joined.
 func Ensure(ctx context.Context, a Access, policy rbac.Policy) error {
 	var failures []error
 	for _, s := range steps(policy) {
@@ -46,7 +46,7 @@ type step struct {
 	reconcile func(have runtime.Object) (runtime.Object, Change, error)
 }
 
-// steps has roles before the bindings that refer to them.
+// steps puts roles before the bindings that refer to them.
 func steps(p rbac.Policy) []step {
 	var all []step
 	for _, o := range p.ClusterRoles {

@@ -2,7 +2,7 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// general are the roles of everybody who can reach the server, and of its master.
+// general are the roles of all users who can reach the server, and of cluster-admin.
 func general() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		role("cluster-admin",
@@ -32,7 +32,7 @@ func general() []*rbacv1.ClusterRole {
 	}
 }
 
-// aggregated are the parts that the roles for people, admin, edit and view, are made of.
+// aggregated are the parts of the aggregated roles for people: admin, edit and view.
 func aggregated() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		role("system:aggregate-to-admin",

@@ -11,21 +11,20 @@ import (
 	"github.com/keelson-dev/keelson/authz/rbac"
 )
 
-// Change is what it takes to bring an object up to the policy.
+// Change is what is needed to update an object to the policy.
 type Change int
 
-// Recreate is for a binding of another role: what a binding refers to can not be changed.
+// Recreate is for a binding of another role: a binding's reference cannot be changed.
 const (
 	Nothing Change = iota
 	Update
 	Recreate
 )
 
-// ReconcileClusterRole compares a cluster role with the one the policy wants and returns it as
-// it should be, without changing either. As upstream does at every start, it adds what is
-// missing and takes nothing away, and leaves alone what is annotated
-// rbac.authorization.kubernetes.io/autoupdate=false. The rules of a role that gathers others are
-// left to the controller that gathers them.
+// ReconcileClusterRole compares a cluster role with the policy's and returns the updated role, without changing either.
+// As upstream does at every start, it adds what is missing, removes nothing, and leaves alone roles annotated
+// rbac.authorization.kubernetes.io/autoupdate=false. The rules of an aggregated role are left to the aggregation
+// controller.
 func ReconcileClusterRole(have, want *rbacv1.ClusterRole) (*rbacv1.ClusterRole, Change) {
 	if protected(have) {
 		return have, Nothing
@@ -62,8 +61,8 @@ func ReconcileRole(have, want *rbacv1.Role) (*rbacv1.Role, Change) {
 	return next, update(changed)
 }
 
-// ReconcileClusterRoleBinding is ReconcileClusterRole for a binding, whose missing subjects it
-// adds. A binding of another role is Recreate and the answer is want.
+// ReconcileClusterRoleBinding is ReconcileClusterRole for a binding, to which it adds missing subjects. For a binding
+// of another role it returns Recreate and want.
 func ReconcileClusterRoleBinding(have, want *rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, Change) {
 	switch {
 	case protected(have):
@@ -102,7 +101,7 @@ func update(changed bool) Change {
 	return Nothing
 }
 
-// reconcileMeta adds missing labels and annotations; those that are there keep their values.
+// reconcileMeta adds missing labels and annotations; existing ones keep their values.
 func reconcileMeta(obj, want metav1.Object) bool {
 	labels, moreLabels := merged(obj.GetLabels(), want.GetLabels())
 	annotations, moreAnnotations := merged(obj.GetAnnotations(), want.GetAnnotations())

@@ -17,8 +17,9 @@ import (
 	"github.com/keelson-dev/keelson/authz/rbac"
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 func rule(verbs ...string) rbacv1.PolicyRule {
@@ -153,7 +154,7 @@ func TestReconcileMore(t *testing.T) {
 func TestEnsureAmongOthers(t *testing.T) {
 	gr := rbacv1.Resource("clusterrolebindings")
 	binding := func(role string) *rbacv1.ClusterRoleBinding {
-		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: role}}
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}}
 	}
 	labelled := binding("a")
 	labelled.Labels = map[string]string{"a": "1"}
@@ -166,18 +167,18 @@ func TestEnsureAmongOthers(t *testing.T) {
 	}{
 		"nothing to do":         {have: binding("a"), want: binding("a"), did: "get x"},
 		"missing":               {want: binding("a"), did: "get x, create "},
-		"missing no longer":     {want: binding("a"), fails: map[string][]error{fakeapi.Create: {apierrors.NewAlreadyExists(gr, "x")}}, did: "get x, create , get x, create "},
-		"cannot be made":        {want: binding("a"), fails: map[string][]error{fakeapi.Create: {down}}, did: "get x, create ", err: down},
+		"missing no longer":     {want: binding("a"), fails: map[string][]error{faults.Create: {apierrors.NewAlreadyExists(gr, "x")}}, did: "get x, create , get x, create "},
+		"cannot be made":        {want: binding("a"), fails: map[string][]error{faults.Create: {down}}, did: "get x, create ", err: down},
 		"changed":               {have: binding("a"), want: labelled, did: "get x, update x"},
-		"gone before an update": {have: binding("a"), want: labelled, fails: map[string][]error{fakeapi.Update: {apierrors.NewNotFound(gr, "x")}}, did: "get x, update x, get x, update x"},
+		"gone before an update": {have: binding("a"), want: labelled, fails: map[string][]error{faults.Update: {apierrors.NewNotFound(gr, "x")}}, did: "get x, update x, get x, update x"},
 		"of another role":       {have: binding("b"), want: binding("a"), did: "get x, delete x, create "},
-		"gone before a delete":  {have: binding("b"), want: binding("a"), fails: map[string][]error{fakeapi.Delete: {apierrors.NewNotFound(gr, "x")}}, did: "get x, delete x, create , get x, delete x, create "},
-		"cannot be deleted":     {have: binding("b"), want: binding("a"), fails: map[string][]error{fakeapi.Delete: {down}}, did: "get x, delete x", err: down},
-		"cannot be made again":  {have: binding("b"), want: binding("a"), fails: map[string][]error{fakeapi.Create: {down}}, did: "get x, delete x, create ", err: down},
+		"gone before a delete":  {have: binding("b"), want: binding("a"), fails: map[string][]error{faults.Delete: {apierrors.NewNotFound(gr, "x")}}, did: "get x, delete x, create , get x, delete x, create "},
+		"cannot be deleted":     {have: binding("b"), want: binding("a"), fails: map[string][]error{faults.Delete: {down}}, did: "get x, delete x", err: down},
+		"cannot be made again":  {have: binding("b"), want: binding("a"), fails: map[string][]error{faults.Create: {down}}, did: "get x, delete x, create ", err: down},
 	} {
 		var did []string
 		watching := false
-		api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
+		api := controllerstest.Start(t, controllerstest.Options{Before: func(a faults.Request) error {
 			if !watching {
 				return nil
 			}
@@ -223,9 +224,9 @@ func TestNodeRules(t *testing.T) {
 	}
 }
 
-func stored[T informer.Object](t *testing.T, api *fakeapi.Server, resource string) []T {
+func stored[T informer.Object](t *testing.T, api *controllerstest.API, resource string) []T {
 	t.Helper()
-	items, _, err := fakeapi.Source[T](api, rbacv1.SchemeGroupVersion.WithResource(resource)).List(t.Context())
+	items, _, err := controllerstest.Source[T](api, rbacv1.SchemeGroupVersion.WithResource(resource)).List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func stored[T informer.Object](t *testing.T, api *fakeapi.Server, resource strin
 }
 
 func TestEnsure(t *testing.T) {
-	api := fakeapi.New(fakeapi.Options{})
+	api := controllerstest.Start(t, controllerstest.Options{})
 	policy := bootstrap.Policy()
 	if err := bootstrap.Ensure(t.Context(), api, policy); err != nil {
 		t.Fatal(err)
@@ -286,11 +287,11 @@ func TestEnsureMeetsTrouble(t *testing.T) {
 		conflicts int
 		broken    string
 	)
-	api := fakeapi.New(fakeapi.Options{Before: func(a fakeapi.Action) error {
-		if a.Verb == fakeapi.Get && broken != "" && a.Target.Name == broken {
+	api := controllerstest.Start(t, controllerstest.Options{Before: func(a faults.Request) error {
+		if a.Verb == faults.Get && broken != "" && a.Target.Name == broken {
 			return errors.New("disk on fire")
 		}
-		if a.Verb == fakeapi.Update && conflicts > 0 {
+		if a.Verb == faults.Update && conflicts > 0 {
 			conflicts--
 			return apierrors.NewConflict(a.Target.Resource.GroupResource(), a.Target.Name, errors.New("somebody else was here"))
 		}

@@ -1,5 +1,5 @@
-// Package nettest is what the tests of networks share: plugins, namespaces, and TCP between them
-// whose content is looked at, since a connection alone proves nothing.
+// Package nettest is what the tests of networks share: plugins, namespaces, and TCP connections with known content,
+// since a connection alone proves nothing.
 package nettest
 
 import (
@@ -24,11 +24,11 @@ import (
 	"github.com/keelson-dev/keelson/node/nodetools"
 )
 
-// patience is far more than anything here takes.
+// patience is far more than anything here should take.
 const patience = 20 * time.Second
 
-// Plugins returns the directory of the reference plugins. Where real networks cannot be made the
-// test is skipped, in CI it fails.
+// Plugins returns the directory of the reference plugins. Where real networks cannot be created the test is skipped; in
+// CI it fails.
 func Plugins(t testing.TB) string {
 	t.Helper()
 	lacks := func(what string) {
@@ -53,9 +53,9 @@ func Plugins(t testing.TB) string {
 	return tools.CNI
 }
 
-// Host moves the test into a network namespace that stands in for a host: what the test's own
-// goroutine starts from now on, commands and sockets, is in there, up to the last clean-up
-// function. It needs no thought of what else runs on the machine, and anything left is the test's.
+// Host moves the test into a network namespace that stands in for a host: commands and sockets that the test's own
+// goroutine opens from now on are in it, until the last clean-up function. So tests neither affect nor see the rest of
+// the machine, and leftovers are the test's own.
 func Host(t testing.TB) {
 	t.Helper()
 	runtime.LockOSThread() // and never unlocked: the thread ends with the test's goroutine
@@ -65,11 +65,11 @@ func Host(t testing.TB) {
 	Run(t, "", "ip", "link", "set", "dev", "lo", "up")
 }
 
-// HostPath is the namespace of Host as other goroutines may enter it.
+// HostPath is the path of Host's namespace, for other goroutines.
 func HostPath() string { return fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid()) }
 
-// Outside makes a namespace that stands in for the world beyond the host: it knows the host's
-// address, and no way to the pods behind it. It returns its path and both addresses.
+// Outside creates a namespace that stands in for the world beyond the host: it has a route to the host's address, but
+// none to the pods. It returns its path and both addresses.
 func Outside(t testing.TB, dir string) (ns string, host, outside netip.Addr) {
 	t.Helper()
 	ns = Namespace(t, dir, "outside")
@@ -82,7 +82,7 @@ func Outside(t testing.TB, dir string) (ns string, host, outside netip.Addr) {
 	return ns, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 }
 
-// Census is all that a host has of links, addresses, routes and rules, to be compared.
+// Census returns all links, addresses, routes and rules of a host, for comparison.
 func Census(t testing.TB) string {
 	t.Helper()
 	var all strings.Builder
@@ -94,8 +94,8 @@ func Census(t testing.TB) string {
 	return regexp.MustCompile(`(expires|valid_lft|preferred_lft) \S+`).ReplaceAllString(all.String(), "")
 }
 
-// Dir is a directory for namespaces that is outside of what the test framework removes by itself:
-// it would trip over what is still mounted.
+// Dir is a directory for namespaces that the test framework does not remove by itself: it would fail on what is still
+// mounted.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "keelson-cni-")
@@ -110,7 +110,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Namespace makes a namespace that is gone at the end of the test.
+// Namespace creates a namespace that is removed at the end of the test.
 func Namespace(t testing.TB, dir, name string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -138,8 +138,8 @@ func Run(t testing.TB, ns string, command ...string) string {
 	return string(out)
 }
 
-// Serve listens at the address inside the namespace until the test ends and tells whoever connects
-// its name and from which address it is reached. It returns the address.
+// Serve listens at the address inside the namespace until the test ends and sends every client its name and the
+// client's address. It returns the address.
 func Serve(t testing.TB, ns, address, name string) string {
 	t.Helper()
 	var l net.Listener
@@ -163,12 +163,12 @@ func Serve(t testing.TB, ns, address, name string) string {
 	return l.Addr().String()
 }
 
-// Greeting is what a server says to whom it sees as coming from the address.
+// Greeting is what a server sends to a client with the address.
 func Greeting(name string, from netip.Addr) string {
 	return fmt.Sprintf("%s to %s", name, from)
 }
 
-// Fetch returns what the server at the address says to the namespace.
+// Fetch returns what the server at the address sends to the namespace.
 func Fetch(t testing.TB, ns, address string) (string, error) {
 	t.Helper()
 	var c net.Conn
@@ -193,7 +193,7 @@ func Fetch(t testing.TB, ns, address string) (string, error) {
 	return string(said), err
 }
 
-// Hears fails the test unless the namespace hears this from the address.
+// Hears fails the test unless the server at the address sends this to the namespace.
 func Hears(t testing.TB, ns, address, want string) {
 	t.Helper()
 	if got, err := Fetch(t, ns, address); err != nil || got != want {

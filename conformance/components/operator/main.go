@@ -1,6 +1,6 @@
-// Operator is a program as one writes it with controller-runtime for any cluster: every Service that names an
-// image in its annotation gets a Deployment that runs it, and a condition that says whether that is available.
-// It knows nothing of keelson.
+// Operator is an ordinary controller-runtime program for any cluster: every Service with an image in its annotation
+// gets a Deployment that runs the image, and a condition that says whether it is available. It does not depend on
+// keelson.
 package main
 
 import (
@@ -63,7 +63,7 @@ type reconciler struct {
 	events events.EventRecorder
 }
 
-// Reconcile brings one Service's Deployment, and its own status, to what they should be.
+// Reconcile updates one Service's Deployment, and the Service's status.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var service corev1.Service
 	if err := r.Get(ctx, req.NamespacedName, &service); err != nil {
@@ -80,7 +80,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case image == "":
 		return ctrl.Result{}, nil
 	case controllerutil.AddFinalizer(&service, finalizer):
-		return ctrl.Result{}, r.Update(ctx, &service) // and the change brings us back
+		return ctrl.Result{}, r.Update(ctx, &service) // the change triggers another reconciliation
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}}
 	done, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error {
@@ -101,7 +101,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.report(ctx, &service, deployment)
 }
 
-// report writes into the Service's status whether its Deployment is available.
+// report records in the Service's status whether its Deployment is available.
 func (r *reconciler) report(ctx context.Context, service *corev1.Service, deployment *appsv1.Deployment) error {
 	before := service.DeepCopy()
 	condition := metav1.Condition{Type: available, Status: metav1.ConditionFalse, Reason: "Waiting", ObservedGeneration: service.Generation}

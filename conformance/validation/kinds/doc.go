@@ -1,4 +1,4 @@
-// Package kinds compares the kinds of keelson, but for the rules of pod specs, with those of
-// the API server of Kubernetes: what they default, how they prepare a create or an update, and
-// what they refuse in which words and order. It changes good objects at random.
+// Package kinds compares keelson's kinds, except for the rules of pod specs, with those of the Kubernetes API server:
+// their defaults, how they prepare a create or an update, and their errors and the order of these. It makes random
+// changes to valid objects.
 package kinds

@@ -28,11 +28,12 @@ import (
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 	"github.com/keelson-dev/keelson/registry/scheduling"
+	"github.com/keelson-dev/keelson/registry/storage"
 )
 
 var rounds = flag.Int("kinds.rounds", 2000, "random objects made of each good one")
 
-// subject is a good object and who judges it.
+// subject is a valid object and its strategy.
 type subject struct {
 	server
 	kind registry.Kind
@@ -46,7 +47,7 @@ func subjects(t *testing.T) []subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(), policy.Kinds(), scheduling.Kinds())
+	all := slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(), policy.Kinds(), scheduling.Kinds(), storage.Kinds())
 	var out []subject
 	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		var meta struct{ APIVersion, Kind string }
@@ -85,7 +86,7 @@ func subjectOf(t *testing.T, all []registry.Kind, gvk schema.GroupVersionKind) s
 	return subject{}
 }
 
-// ours returns obj as keelson takes it in.
+// ours returns obj as keelson decodes and prepares it.
 func (s subject) ours(obj registry.Object) registry.Object {
 	obj = obj.DeepCopyObject().(registry.Object)
 	if s.via != nil {
@@ -105,8 +106,8 @@ func mutated(r *rand.Rand, obj runtime.Object, times int) registry.Object {
 	return obj.(registry.Object)
 }
 
-// incomparable are objects that are never valid and whose defaults the server's internal types
-// cannot tell apart.
+// incomparable reports whether an object is never valid and its defaults cannot be distinguished in the server's
+// internal types.
 func incomparable(obj registry.Object) bool {
 	d, ok := obj.(*appsv1.Deployment)
 	return ok && d.Spec.Strategy.RollingUpdate != nil && d.Spec.Strategy.Type != "" &&
@@ -139,7 +140,7 @@ func compareCreate(t *testing.T, s subject, obj registry.Object) {
 		return
 	}
 	s.same(t, "defaults", ours, theirs)
-	if s.resource == "services" { // TestServices knows the rest
+	if s.resource == "services" { // TestServices covers the rest
 		return
 	}
 	errs := s.create(theirs)
@@ -208,8 +209,8 @@ func show(obj any) string {
 	return string(data)
 }
 
-// sameErrors compares what a client reads, in order but for maps, which the server walks in
-// any. Pod specs are compared elsewhere.
+// sameErrors compares the errors that a client gets, in order except for maps, which the server iterates in any order.
+// Pod specs are compared elsewhere.
 func sameErrors(t *testing.T, ours, theirs field.ErrorList) {
 	t.Helper()
 	if got, want := words(ours), words(theirs); !slices.Equal(got, want) {
@@ -226,7 +227,7 @@ func words(errs field.ErrorList) []string {
 			out = append(out, s)
 		}
 	}
-	// Neighbours about one map may be in any order.
+	// Adjacent errors about one map may be in any order.
 	for i := range out {
 		j := i
 		for j < len(out) && ofMap(out[j]) && ofMap(out[i]) {

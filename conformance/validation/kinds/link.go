@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service/storage"
 )
 
-// The API server completes services beside its allocators, in functions that it does not
-// export. Bodies of functions declared here are there.
+// The API server completes services in functions beside its allocators that it does not export. The functions declared
+// here have their bodies there.
 
 //go:linkname normalizeClusterIPs k8s.io/kubernetes/pkg/registry/core/service/storage.normalizeClusterIPs
 func normalizeClusterIPs(after storage.After, before storage.Before)
@@ -24,8 +24,8 @@ func makeAlloc(family api.IPFamily, ips map[api.IPFamily]ipallocator.Interface, 
 //go:linkname initIPFamilyFields k8s.io/kubernetes/pkg/registry/core/service/storage.(*Allocators).initIPFamilyFields
 func initIPFamilyFields(al *storage.Allocators, after storage.After, before storage.Before) error
 
-// CompleteService does to a service what the API server of a cluster with IPv4 services does
-// before its strategy; old is nil in a create.
+// CompleteService prepares a service like the API server of a cluster with IPv4 services before its strategy runs; old
+// is nil in a create.
 func CompleteService(svc, old *api.Service) error {
 	after, before := storage.After{Service: svc}, storage.Before{Service: old}
 	if old != nil {

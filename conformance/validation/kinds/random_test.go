@@ -14,7 +14,7 @@ import (
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// word returns a string that some rule has an opinion on.
+// word returns a string that some rule accepts or rejects specially.
 func word(r *rand.Rand) string {
 	return pick(r, "", "a", "A", "foo", "foo.bar", "foo/bar", "example.com/x", "-", "a b", "under_score",
 		strings.Repeat("x", 64), strings.Repeat("x", 129), strings.Repeat("x", 300), strings.Repeat("n", 1025),
@@ -76,7 +76,7 @@ func mutate(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// mutateSpecial changes values whose fields are not free.
+// mutateSpecial changes values whose fields cannot be chosen freely.
 func mutateSpecial(r *rand.Rand, at any) bool {
 	switch x := at.(type) {
 	case *metav1.Time:
@@ -94,7 +94,7 @@ func mutateSpecial(r *rand.Rand, at any) bool {
 		}
 	case *[]byte:
 		*x = []byte(word(r))
-	case *metav1.ObjectMeta: // the rest is the registry's
+	case *metav1.ObjectMeta: // the registry handles the rest
 		mutateMeta(r, x)
 	case *metav1.TypeMeta:
 	default:
@@ -103,7 +103,7 @@ func mutateSpecial(r *rand.Rand, at any) bool {
 	return true
 }
 
-// mutateMeta changes what kinds have rules for.
+// mutateMeta changes metadata that kinds have rules for.
 func mutateMeta(r *rand.Rand, meta *metav1.ObjectMeta) {
 	if meta.Annotations == nil {
 		meta.Annotations = map[string]string{}
@@ -115,7 +115,7 @@ func mutateMeta(r *rand.Rand, meta *metav1.ObjectMeta) {
 	switch {
 	case r.IntN(3) == 0:
 		delete(meta.Annotations, key)
-	case key == "deprecated.deployment.rollback.to": // an empty one counts as a change there, though it is dropped
+	case key == "deprecated.deployment.rollback.to": // upstream counts an empty one as a change, though it is dropped
 		meta.Annotations[key] = pick(r, "-1", "5")
 	default:
 		meta.Annotations[key] = word(r)

@@ -17,9 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
 
-// TestServices compares services as a cluster with IPv4 services takes them in, before it
-// hands out addresses and ports. What the server refuses at that point, it refuses alone;
-// keelson must refuse it among the rest.
+// TestServices compares services as decoded in a cluster with IPv4 services, before addresses and ports are allocated.
+// Errors that the server returns alone at that point must be among keelson's.
 func TestServices(t *testing.T) {
 	var good []subject
 	for _, s := range subjects(t) {
@@ -55,7 +54,7 @@ func randomService(r *rand.Rand, of *corev1.Service) *corev1.Service {
 	return svc
 }
 
-// changedService changes what services are changed by most, or sends another manifest.
+// changedService makes a usual change to a service, or sends another manifest.
 func changedService(r *rand.Rand, stored, other *corev1.Service) *corev1.Service {
 	svc := stored.DeepCopy()
 	if r.IntN(3) == 0 {
@@ -90,7 +89,7 @@ func changedService(r *rand.Rand, stored, other *corev1.Service) *corev1.Service
 	return svc
 }
 
-// compareNewService returns the service as it is stored, or nil when it is refused.
+// compareNewService returns the service as it is stored, or nil if it is refused.
 func compareNewService(t *testing.T, s subject, svc *corev1.Service) *corev1.Service {
 	ours, theirs := s.ours(svc), s.decode(svc).(*api.Service)
 	registrytest.Prepare(s.kind, ours)
@@ -128,14 +127,14 @@ func compareChangedService(t *testing.T, s subject, svc, stored *corev1.Service)
 	}
 }
 
-// withoutHealthPort drops that a health check node port is missing: it is handed out later.
+// withoutHealthPort drops the error about a missing health check node port: it is allocated later.
 func withoutHealthPort(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
 		return e.Type == field.ErrorTypeRequired && e.Field == "spec.healthCheckNodePort"
 	})
 }
 
-// among wants everything of a status error among errs.
+// among checks that all causes of a status error are in errs.
 func among(t *testing.T, errs field.ErrorList, err error) {
 	t.Helper()
 	var status *apierrors.StatusError

@@ -18,6 +18,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/events/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
+	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
@@ -34,9 +35,10 @@ import (
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
 	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
+	"k8s.io/kubernetes/pkg/registry/storage/csinode"
 )
 
-// strategy is what the API server has for a resource or a subresource.
+// strategy is the API server's strategy for a resource or a subresource.
 type strategy interface {
 	rest.RESTUpdateStrategy
 	rest.DeclarativeValidationStrategy
@@ -56,6 +58,7 @@ func strategies() map[string]strategy {
 		"endpointslices":      endpointslice.Strategy, "leases": lease.Strategy,
 		"poddisruptionbudgets": poddisruptionbudget.Strategy, "poddisruptionbudgets/status": poddisruptionbudget.StatusStrategy,
 		"priorityclasses": priorityclass.Strategy,
+		"csinodes":        csinode.Strategy, "csinodes/status": csinode.StatusStrategy,
 	}
 }
 
@@ -72,7 +75,7 @@ func (s server) context(view string) context.Context {
 	})
 }
 
-// decode defaults obj and makes it an internal object; nil when it cannot be decoded.
+// decode defaults obj and makes it an internal object; nil if it cannot be decoded.
 func (s server) decode(obj runtime.Object) runtime.Object {
 	obj = obj.DeepCopyObject()
 	legacyscheme.Scheme.Default(obj)
@@ -94,7 +97,7 @@ func (s server) encode(t *testing.T, obj runtime.Object, version schema.GroupVer
 	return out
 }
 
-// create prepares obj and says what is wrong with it.
+// create prepares obj and returns its errors.
 func (s server) create(obj runtime.Object) field.ErrorList {
 	ctx, up := s.context(""), strategies()[s.resource].(interface {
 		strategy
@@ -105,7 +108,7 @@ func (s server) create(obj runtime.Object) field.ErrorList {
 	return up.ValidateDeclaratively(ctx, obj, nil, errs, operation.Create, up.DeclarativeValidationConfig(ctx, obj, nil))
 }
 
-// update prepares obj to replace old in a view, and says what is wrong with it.
+// update prepares obj to replace old in a view, and returns its errors.
 func (s server) update(view string, obj, old runtime.Object) field.ErrorList {
 	name := s.resource
 	if view != "" {

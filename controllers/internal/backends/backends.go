@@ -1,5 +1,4 @@
-// Package backends says which pods are behind which services: what the controllers that write
-// Endpoints and EndpointSlices have in common.
+// Package backends finds the pods behind services; the controllers of Endpoints and EndpointSlices share it.
 package backends
 
 import (
@@ -16,10 +15,11 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// Selected tells whether endpoints of the service are those of pods it selects. Others are
-// somebody else's to write.
+// Selected reports whether the endpoints of the service are pods that it selects. Other services' endpoints are written
+// by others.
 func Selected(service *corev1.Service) bool {
 	return service.Spec.Type != corev1.ServiceTypeExternalName && service.Spec.Selector != nil
 }
@@ -36,17 +36,17 @@ func Of(service *corev1.Service, in *informer.Informer[*corev1.Pod]) []*corev1.P
 	return selected
 }
 
-// Reachable tells whether a pod can be an endpoint: it has an address and has not ended.
+// Reachable reports whether a pod can be an endpoint: it has an address and has not ended.
 func Reachable(pod *corev1.Pod) bool {
 	return !pods.Terminal(pod) && (pod.Status.PodIP != "" || len(pod.Status.PodIPs) > 0)
 }
 
-// HasIP tells whether the service has a cluster IP; one without is headless.
+// HasIP reports whether the service has a cluster IP; one without is headless.
 func HasIP(service *corev1.Service) bool {
 	return service.Spec.ClusterIP != "" && service.Spec.ClusterIP != corev1.ClusterIPNone
 }
 
-// Hostname is the name that a pod has below the service's, or "".
+// Hostname is the pod's name in the service's subdomain, or "".
 func Hostname(service *corev1.Service, pod *corev1.Pod) string {
 	if pod.Spec.Subdomain == service.Name && pod.Namespace == service.Namespace {
 		return pod.Spec.Hostname
@@ -54,8 +54,8 @@ func Hostname(service *corev1.Service, pod *corev1.Pod) string {
 	return ""
 }
 
-// Port finds the number of the pod's port that a port of a service leads to: by number, or by
-// name among the ports of its containers and sidecars.
+// Port finds the target port of a service's port on a pod: by number, or by name among the ports of its containers and
+// sidecars.
 func Port(pod *corev1.Pod, port *corev1.ServicePort) (int32, bool) {
 	if port.TargetPort.Type == intstr.Int {
 		return int32(port.TargetPort.IntValue()), true
@@ -75,7 +75,7 @@ func Port(pod *corev1.Pod, port *corev1.ServicePort) (int32, bool) {
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		if !restart.Sidecar(c) {
 			continue
 		}
 		if number, ok := named(c); ok {
@@ -85,16 +85,14 @@ func Port(pod *corev1.Pod, port *corev1.ServicePort) (int32, bool) {
 	return 0, false
 }
 
-// Hash orders and tells apart API values as upstream does, so that what is written has the same
-// order.
+// Hash orders and distinguishes API values as upstream does, which makes written objects have the same order.
 func Hash(value any) string {
 	hasher := fnv.New128a()
 	fmt.Fprint(hasher, dump.ForHash(value))
 	return hex.EncodeToString(hasher.Sum(nil))
 }
 
-// Watch is the handler of pods that enqueues, after the delay enqueue has, the services that a
-// change concerns.
+// Watch returns a handler for pods that enqueues the services affected by a change.
 func Watch(services *informer.Informer[*corev1.Service], enqueue func(controllers.Key)) informer.Handler[*corev1.Pod] {
 	all := func(pod *corev1.Pod) {
 		for _, key := range selecting(services, pod.Namespace, pod.Labels) {
@@ -139,7 +137,7 @@ func selecting(services *informer.Informer[*corev1.Service], namespace string, s
 	return keys
 }
 
-// endpointChanged tells whether a pod changed in a way that its endpoint shows.
+// endpointChanged reports whether a pod changed in a way that affects its endpoint.
 func endpointChanged(old, pod *corev1.Pod) bool {
 	if !old.DeletionTimestamp.Equal(pod.DeletionTimestamp) || pods.Ready(old) != pods.Ready(pod) ||
 		pods.Terminal(old) != pods.Terminal(pod) || len(old.Status.PodIPs) != len(pod.Status.PodIPs) {

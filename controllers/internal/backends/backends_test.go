@@ -12,11 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/internal/backends"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 func TestPort(t *testing.T) {
@@ -111,15 +110,12 @@ func TestHash(t *testing.T) {
 // TestWatch: which services hear of a pod that comes, goes or changes.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{})
+		api := controllerstest.Start(t, controllerstest.Options{})
 		resource := corev1.SchemeGroupVersion.WithResource("services")
-		services := informer.New(fakeapi.Source[*corev1.Service](api, resource), informer.Options{})
+		services := informer.New(controllerstest.Source[*corev1.Service](api, resource), informer.Options{})
 		for name, selector := range map[string]map[string]string{"web": {"app": "web"}, "db": {"app": "db"}, "all": {"tier": "x"}, "manual": nil} {
 			for _, namespace := range []string{"ns", "other"} {
-				service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Selector: selector}}
-				if _, err := api.Create(t.Context(), client.Target{Resource: resource, Namespace: namespace}, service, metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				controllerstest.Add(t, api, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{Selector: selector}})
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -10,25 +10,24 @@ import (
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 )
 
-// Triggers finds out which change brought about a change of a service's endpoints, for the
-// annotation endpoints.kubernetes.io/last-change-trigger-time. Make one with NewTriggers. It is
-// safe for concurrent use.
+// Triggers finds the change that caused a change of a service's endpoints, for the annotation
+// endpoints.kubernetes.io/last-change-trigger-time. Make one with NewTriggers. It is safe for concurrent use.
 type Triggers struct {
 	mu       sync.Mutex
 	services map[controllers.Key]trigger
 }
 
-// trigger is what was known of a service at the last look.
+// trigger is the last known state of a service.
 type trigger struct {
 	created time.Time
-	ready   map[string]time.Time // when the readiness of each pod changed last
+	ready   map[string]time.Time // when the readiness of each pod last changed
 }
 
-// NewTriggers returns Triggers that know nothing.
+// NewTriggers returns Triggers without services.
 func NewTriggers() *Triggers { return &Triggers{services: map[controllers.Key]trigger{}} }
 
-// Time returns the earliest change since the last call for the service; for a service that is
-// new, its creation; the zero time when there was none.
+// Time returns the earliest change since the last call for the service; for a new service, its creation; the zero time
+// if there was none.
 func (t *Triggers) Time(service *corev1.Service, selected []*corev1.Pod) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,15 +54,14 @@ func (t *Triggers) Time(service *corev1.Service, selected []*corev1.Pod) time.Ti
 	return first
 }
 
-// Forget drops what is known of a service.
+// Forget drops the state of a service.
 func (t *Triggers) Forget(key controllers.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.services, key)
 }
 
-// Annotate sets or clears the annotation in annotations, which is made if it is nil, and
-// returns them.
+// Annotate sets or clears the annotation in annotations, which is created if nil, and returns them.
 func Annotate(annotations map[string]string, at time.Time) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -76,8 +74,8 @@ func Annotate(annotations map[string]string, at time.Time) map[string]string {
 	return annotations
 }
 
-// Waiting are the services that wait for the cache to show the last write. Make one with
-// NewWaiting. It is safe for concurrent use.
+// Waiting holds the services that wait for the cache to show the last write. Make one with NewWaiting. It is safe for
+// concurrent use.
 type Waiting struct {
 	mu   sync.Mutex
 	keys map[controllers.Key]bool
@@ -93,7 +91,7 @@ func (w *Waiting) Add(key controllers.Key) {
 	w.keys[key] = true
 }
 
-// Take tells whether a service waited; it does so no longer.
+// Take removes a service and reports whether it was waiting.
 func (w *Waiting) Take(key controllers.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 // byNode is upstream's name of the index of pods by the node they are bound to.
 const byNode = "spec.nodeName"
 
-// IndexByNode makes OnNode work. It must be called before the informer runs; again does nothing.
+// IndexByNode adds the index that OnNode reads. It must be called before the informer runs; calling it again does
+// nothing.
 func IndexByNode(in *informer.Informer[*corev1.Pod]) {
 	in.AddIndex(byNode, func(pod *corev1.Pod) []string {
 		if pod.Spec.NodeName == "" {

@@ -1,4 +1,4 @@
-// Package pods has the facts about pods that several controllers go by.
+// Package pods has predicates on pods that several controllers share.
 package pods
 
 import (
@@ -10,25 +10,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/controllers/internal/ownership"
+	"github.com/keelson-dev/keelson/controllers/ownership"
 )
 
-// Kind is the kind of pods.
+// Kind returns the kind of pods.
 func Kind() ownership.Kind {
 	return ownership.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods"}
 }
 
-// Terminal tells that the pod's containers have ended for good.
+// Terminal reports whether the pod's containers have ended for good.
 func Terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Active tells that the pod neither ended nor is being deleted.
+// Active reports whether the pod has not ended and is not being deleted.
 func Active(pod *corev1.Pod) bool {
 	return !Terminal(pod) && pod.DeletionTimestamp == nil
 }
 
-// Terminating tells that the pod is being deleted and has not ended.
+// Terminating reports whether the pod is being deleted and has not ended.
 func Terminating(pod *corev1.Pod) bool {
 	return !Terminal(pod) && pod.DeletionTimestamp != nil
 }
@@ -43,13 +43,13 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-// Ready tells whether the pod's Ready condition is true.
+// Ready reports whether the pod's Ready condition is true.
 func Ready(pod *corev1.Pod) bool {
 	c := Condition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// ReadySince returns when the pod became ready; the zero time when it is not, or does not say.
+// ReadySince returns when the pod became ready; the zero time if it is not ready or the time is unset.
 func ReadySince(pod *corev1.Pod) time.Time {
 	if !Ready(pod) {
 		return time.Time{}
@@ -57,7 +57,7 @@ func ReadySince(pod *corev1.Pod) time.Time {
 	return Condition(pod, corev1.PodReady).LastTransitionTime.Time
 }
 
-// Available tells whether the pod has been ready for minReadySeconds by now.
+// Available reports whether the pod has been ready for minReadySeconds at now.
 func Available(pod *corev1.Pod, minReadySeconds int32, now time.Time) bool {
 	if !Ready(pod) {
 		return false
@@ -67,13 +67,12 @@ func Available(pod *corev1.Pod, minReadySeconds int32, now time.Time) bool {
 	return minReadySeconds == 0 || !since.IsZero() && !since.Add(wait).After(now)
 }
 
-// UntilAvailable returns how long after now the first of the ready pods becomes available that
-// is not yet, and false when there is none.
+// UntilAvailable returns how long after now the next ready pod becomes available, and false if there is none.
 func UntilAvailable(pods []*corev1.Pod, minReadySeconds int32, now time.Time) (time.Duration, bool) {
 	var least time.Duration
 	wait := time.Duration(minReadySeconds) * time.Second
 	for _, pod := range pods {
-		// One that does not say since when it is ready has been so since the year 1.
+		// A pod without a transition time counts as ready since the year 1.
 		if left := ReadySince(pod).Add(wait).Sub(now); left > 0 {
 			least = min(left, cmp.Or(least, left))
 		}

@@ -10,10 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 func TestPhases(t *testing.T) {
@@ -73,18 +72,15 @@ func TestAvailability(t *testing.T) {
 // TestOnNode: the pods of a node are those bound to it; those bound to none are nobody's.
 func TestOnNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := fakeapi.New(fakeapi.Options{})
-		in := informer.New(fakeapi.Source[*corev1.Pod](api, fakeapi.Pods), informer.Options{})
+		api := controllerstest.Start(t, controllerstest.Options{})
+		in := informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{})
 		pods.IndexByNode(in)
 		pods.IndexByNode(in)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- in.Run(ctx) }()
 		for name, node := range map[string]string{"b": "one", "a": "one", "c": "two", "waits": ""} {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}}
-			if _, err := api.Create(ctx, client.Target{Resource: fakeapi.Pods, Namespace: "ns"}, pod, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			controllerstest.Add(t, api, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.PodSpec{NodeName: node}})
 		}
 		synctest.Wait()
 		for node, want := range map[string]string{"one": "a b", "two": "c", "three": "", "": ""} {

@@ -1,4 +1,4 @@
-// Package podstatus changes the status of pods for controllers that end them.
+// Package podstatus changes the status of pods for controllers that terminate them.
 package podstatus
 
 import (
@@ -15,9 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/client"
 )
 
-// SetCondition puts a condition in the place of the one of its type, or at the end. The time of
-// transition is now, or as it was when the condition's status stays. It tells whether anything
-// changed but the observed generation.
+// SetCondition replaces the condition of the same type, or appends one. The transition time is now, unless the
+// condition's status does not change. It reports whether anything but the observed generation changed.
 func SetCondition(status *corev1.PodStatus, c corev1.PodCondition, now time.Time) bool {
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	for i := range status.Conditions {
@@ -35,8 +34,8 @@ func SetCondition(status *corev1.PodStatus, c corev1.PodCondition, now time.Time
 	return true
 }
 
-// Disrupt sets the condition DisruptionTarget (KEP-3329), which tells why a pod is about to be
-// ended, and whether that changed anything.
+// Disrupt sets the condition DisruptionTarget (KEP-3329), which says why a pod is about to be terminated, and reports
+// whether that changed anything.
 func Disrupt(pod *corev1.Pod, status *corev1.PodStatus, reason, message string) bool {
 	return SetCondition(status, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, ObservedGeneration: pod.Generation,
@@ -44,8 +43,8 @@ func Disrupt(pod *corev1.Pod, status *corev1.PodStatus, reason, message string) 
 	}, time.Now())
 }
 
-// Patch brings phase, observed generation and conditions of the pod's status to those of want.
-// The pod's UID is a precondition, its version is not. Nothing is sent when nothing differs.
+// Patch sets phase, observed generation and conditions of the pod's status to those of want. The pod's UID is a
+// precondition, its version is not. If nothing differs, nothing is sent.
 func Patch(ctx context.Context, c client.Patcher, pod *corev1.Pod, want *corev1.PodStatus) error {
 	change := map[string]any{}
 	if want.Phase != pod.Status.Phase {

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/internal/podstatus"
-	"github.com/keelson-dev/keelson/internal/fakeapi"
 )
 
 func TestSetCondition(t *testing.T) {
@@ -50,19 +50,15 @@ func TestSetCondition(t *testing.T) {
 }
 
 func TestPatch(t *testing.T) {
-	api := fakeapi.New(fakeapi.Options{})
-	created, err := api.Create(t.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns"}, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p"},
+	api := controllerstest.Start(t, controllerstest.Options{})
+	pod := controllerstest.Add(t, api, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Message: "kept", Conditions: []corev1.PodCondition{
 			{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod := created.(*corev1.Pod)
-	if err := podstatus.Patch(t.Context(), api, pod, pod.Status.DeepCopy()); err != nil || len(api.Actions()) != 1 {
-		t.Errorf("nothing to change: %v, %v", api.Actions(), err)
+	})
+	if err := podstatus.Patch(t.Context(), api, pod, pod.Status.DeepCopy()); err != nil || len(api.Writes()) != 0 {
+		t.Errorf("nothing to change: %v, %v", api.Writes(), err)
 	}
 
 	want := pod.Status.DeepCopy()
@@ -76,10 +72,10 @@ func TestPatch(t *testing.T) {
 	if err := podstatus.Patch(t.Context(), api, pod, want); err != nil {
 		t.Fatal(err)
 	}
-	if patch := string(api.Actions()[1].Patch); strings.Contains(patch, "Ready") || !strings.Contains(patch, "DisruptionTarget") {
+	if patch := string(api.Writes()[0].Patch); strings.Contains(patch, "Ready") || !strings.Contains(patch, "DisruptionTarget") {
 		t.Errorf("patched more than what changed: %s", patch)
 	}
-	obj, err := api.Get(t.Context(), client.Target{Resource: fakeapi.Pods, Namespace: "ns", Name: "p"})
+	obj, err := api.Get(t.Context(), client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}

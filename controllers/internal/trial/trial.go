@@ -1,10 +1,12 @@
-// Package trial is what tests of several controllers share: a queue that tells what was put into it, a client of which
-// one request fails, a log that counts and one that is read while it is written.
+// Package trial has what tests of several controllers share: a queue that records keys, a client that fails one
+// request, a log that counts failures, one that can be read while it is written, and a source of stored objects that
+// validation would refuse today.
 //
 // All types are safe for concurrent use.
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +21,13 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/informer"
 )
 
-// ErrDown is the answer to the request that fails.
+// ErrDown is the error of the failing request.
 var ErrDown = errors.New("down")
 
-// Queue notes the keys that are put into it. The zero value is ready to use.
+// Queue records the keys added to it. The zero value is ready to use.
 type Queue struct {
 	mu   sync.Mutex
 	keys []string
@@ -44,7 +47,7 @@ func (q *Queue) note(key string) {
 	q.keys = append(q.keys, key)
 }
 
-// Take returns the keys since the last Take, sorted, each once; those for later with "+" and the delay.
+// Take returns the keys since the last Take, sorted and without duplicates; delayed keys have "+" and the delay.
 func (q *Queue) Take() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,7 +57,24 @@ func (q *Queue) Take() string {
 	return out
 }
 
-// Client is a client of which the request number Fail (from 1) fails with ErrDown and is not carried out.
+// Stored is a source whose lists have more Objects: some that were stored under older rules, and that the server would
+// refuse today. They do not change.
+type Stored[T informer.Object] struct {
+	informer.Source[T]
+	Objects []T
+}
+
+// List implements informer.Source.
+func (s Stored[T]) List(ctx context.Context) ([]T, string, error) {
+	all, version, err := s.Source.List(ctx)
+	all = append(all, s.Objects...)
+	slices.SortFunc(all, func(a, b T) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
+	return all, version, err
+}
+
+// Client is a client whose request number Fail (from 1) fails with ErrDown and is not carried out.
 type Client struct {
 	client.Client
 	Fail int
@@ -64,14 +84,14 @@ type Client struct {
 	failed string
 }
 
-// Count is how many requests there were.
+// Count returns the number of requests.
 func (c *Client) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
 }
 
-// Failed is the request that failed, or "".
+// Failed returns the failed request, or "".
 func (c *Client) Failed() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,14 +186,14 @@ func (l *Log) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Count is how many failures with ErrDown there were.
+// Count returns the number of failures with ErrDown.
 func (l *Log) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.n
 }
 
-// Text keeps what a logger writes. The zero value is ready to use.
+// Text collects what a logger writes. The zero value is ready to use.
 type Text struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -186,34 +206,34 @@ func (x *Text) Write(p []byte) (int, error) {
 	return x.text.Write(p)
 }
 
-// String is what was written since the last Reset.
+// String returns what was written since the last Reset.
 func (x *Text) String() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.text.String()
 }
 
-// Reset forgets what was written.
+// Reset drops what was written.
 func (x *Text) Reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.text.Reset()
 }
 
-// T is what of a *testing.T is needed here.
+// T is the part of *testing.T that is needed here.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)
 }
 
-// EveryFailure runs a scenario undisturbed, then once for each of its requests with that one failing. Each time it has
-// to end in the same state, which it returns, and the failure has to be an error of one reconciliation, which a loop
-// with the Log's logger shows; unless it is of a request that swallowed, if given, lets pass.
+// EveryFailure runs a scenario undisturbed, then once for each of its requests with that one failing. Every run must
+// end in the same state, which EveryFailure returns. The failure must be an error of one reconciliation, logged by a
+// loop with the Log's logger, unless swallowed, if given, says that the controller ignores it.
 func EveryFailure(t T, swallowed func(request string) bool, scenario func(*Client, *slog.Logger) string) {
 	t.Helper()
-	calm := &Client{}
-	want := scenario(calm, slog.New(slog.DiscardHandler))
-	for n := 1; n <= calm.Count(); n++ {
+	faultless := &Client{}
+	want := scenario(faultless, slog.New(slog.DiscardHandler))
+	for n := 1; n <= faultless.Count(); n++ {
 		c, log := &Client{Fail: n}, NewLog()
 		got := scenario(c, slog.New(log))
 		if got != want {

@@ -17,8 +17,7 @@ func decodeMetadata(m *v1.ContainerMetadata) cri.ContainerMetadata {
 	return cri.ContainerMetadata{Name: m.GetName(), Attempt: m.GetAttempt()}
 }
 
-// EncodeContainerConfig makes the message, or fails with cri.ErrInvalid for a stop signal that
-// CRI does not know.
+// EncodeContainerConfig makes the message, or fails with cri.ErrInvalid for a stop signal unknown to CRI.
 func EncodeContainerConfig(c cri.ContainerConfig) (*v1.ContainerConfig, error) {
 	stop, err := encodeSignal(c.StopSignal)
 	if err != nil {
@@ -168,16 +167,15 @@ func EncodeContainerFilter(f cri.Filter) *v1.ContainerFilter {
 	return &v1.ContainerFilter{Id: f.ID, PodSandboxId: f.SandboxID, LabelSelector: f.Labels}
 }
 
-// DecodeContainerFilter reads the filter's message, but for a state that may be asked for in it.
+// DecodeContainerFilter reads the filter's message, except a state in it.
 func DecodeContainerFilter(f *v1.ContainerFilter) cri.Filter {
 	return cri.Filter{ID: f.GetId(), SandboxID: f.GetPodSandboxId(), Labels: f.GetLabelSelector()}
 }
 
-// EncodeContainerStatus makes the message of a container's status, which does not tell its
-// sandbox.
+// EncodeContainerStatus makes the message of a container's status, which does not include its sandbox.
 func EncodeContainerStatus(c cri.ContainerStatus) *v1.ContainerStatus {
 	stop, err := encodeSignal(c.StopSignal)
-	if err != nil { // a status is told as well as can be
+	if err != nil { // encode the rest of the status
 		stop = v1.Signal_SIGNAL_RUNTIME_DEFAULT
 	}
 	status := &v1.ContainerStatus{

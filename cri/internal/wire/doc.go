@@ -1,11 +1,10 @@
-// Package wire maps the types of package cri to the messages of CRI (k8s.io/cri-api, runtime.v1)
-// and back, and their errors to gRPC status codes and back. The client in cri/remote and the
-// server in cri/serve are made of it.
+// Package wire maps the types of package cri to the messages of CRI (k8s.io/cri-api, runtime.v1) and back, and errors
+// to gRPC status codes and back, for the client in cri/remote and the server in cri/serve.
 //
-// Functions named Encode… make messages, those named Decode… read them. What a message holds and
-// package cri does not is dropped; the package's test lists those fields.
+// Functions named Encode… make messages, those named Decode… read them. Message fields that package cri does not have
+// are dropped; the package's test lists them.
 //
-// Encoding and decoding share slices and maps with what they are given: whoever calls owns both.
+// Encoding and decoding share slices and maps with their argument: the caller owns both.
 package wire
 
 import (
@@ -22,8 +21,7 @@ func encodeTime(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// decodeTime takes everything before 1970 for a time that was never set: some runtimes send what
-// Go makes of the zero time.
+// decodeTime treats everything before 1970 as unset: some runtimes send Go's zero time.
 func decodeTime(ns int64) time.Time {
 	if ns <= 0 {
 		return time.Time{}

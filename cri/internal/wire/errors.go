@@ -11,11 +11,11 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Error is an error that came over the wire: its text is gRPC's, which tells users code and
-// description, and it is what package cri or package context calls such an error.
+// Error is an error received over the wire: its text is gRPC's, with code and description, and it wraps the matching
+// error of package cri or context.
 type Error struct {
 	status error
-	kind   error // nil where there is no name for it
+	kind   error // nil if there is no matching error
 }
 
 func (e *Error) Error() string { return e.status.Error() }
@@ -23,7 +23,7 @@ func (e *Error) Error() string { return e.status.Error() }
 // Description implements cri.Described.
 func (e *Error) Description() string { return status.Convert(e.status).Message() }
 
-// Named makes an error of a call one of the given kind. Its text stays.
+// Named gives an error of a call the given kind, without changing its text.
 func Named(err, kind error) error { return &Error{status: err, kind: kind} }
 
 // Unwrap returns the status and the sentinel.
@@ -34,10 +34,9 @@ func (e *Error) Unwrap() []error {
 	return []error{e.status, e.kind}
 }
 
-// DecodeError reads an error that a call returned. Its kind is cri.ErrNotFound, ErrUnavailable,
-// ErrInvalid, ErrUnsupported, ErrEventsLost, ErrRegistryUnavailable, ErrSignatureValidation,
-// context.DeadlineExceeded, context.Canceled or none of these. An error that is no status is
-// returned as it came.
+// DecodeError converts an error returned by a call. Its kind is cri.ErrNotFound, ErrUnavailable, ErrInvalid,
+// ErrUnsupported, ErrEventsLost, ErrRegistryUnavailable, ErrSignatureValidation, context.DeadlineExceeded,
+// context.Canceled or none of these. An error that is not a status is returned unchanged.
 func DecodeError(err error) error {
 	if err == nil {
 		return nil

@@ -14,7 +14,7 @@ func decodePodMetadata(m *v1.PodSandboxMetadata) cri.SandboxMetadata {
 	return cri.SandboxMetadata{Name: m.GetName(), UID: m.GetUid(), Namespace: m.GetNamespace(), Attempt: m.GetAttempt()}
 }
 
-// EncodeSandboxConfig makes the message; the runtime handler travels beside it.
+// EncodeSandboxConfig makes the message; the runtime handler is sent beside it.
 func EncodeSandboxConfig(c cri.SandboxConfig) *v1.PodSandboxConfig {
 	return &v1.PodSandboxConfig{
 		Metadata: encodePodMetadata(c.Metadata), Hostname: c.Hostname, LogDirectory: c.LogDirectory,
@@ -47,7 +47,7 @@ func DecodeSandboxConfig(c *v1.PodSandboxConfig, handler string) cri.SandboxConf
 	}
 }
 
-// encodeDNS leaves out a configuration that says nothing, which is how CRI asks for the node's.
+// encodeDNS omits an empty configuration, which in CRI means the node's.
 func encodeDNS(d cri.DNS) *v1.DNSConfig {
 	if len(d.Servers)+len(d.Searches)+len(d.Options) == 0 {
 		return nil
@@ -87,7 +87,7 @@ func DecodeSandbox(s *v1.PodSandbox) cri.Sandbox {
 	}
 }
 
-// decodeSandboxState takes a state that is not known for one that is not ready.
+// decodeSandboxState treats an unknown state as not ready.
 func decodeSandboxState(s v1.PodSandboxState) cri.SandboxState {
 	if s == v1.PodSandboxState_SANDBOX_READY {
 		return cri.SandboxReady
@@ -133,7 +133,7 @@ func EncodeSandboxFilter(f cri.Filter) *v1.PodSandboxFilter {
 	return &v1.PodSandboxFilter{Id: f.ID, LabelSelector: f.Labels}
 }
 
-// DecodeSandboxFilter reads the filter's message, but for a state that may be asked for in it.
+// DecodeSandboxFilter reads the filter's message, except a state in it.
 func DecodeSandboxFilter(f *v1.PodSandboxFilter) cri.Filter {
 	return cri.Filter{ID: f.GetId(), Labels: f.GetLabelSelector()}
 }

@@ -2,13 +2,13 @@
 // code which takes an informers.SharedInformerFactory works on sources of this module: on the
 // registry in process, or on package memory in a test.
 //
-// The factory stays client-go's: its Start, WaitForCacheSync and Shutdown, its groups and its
-// ForResource do what they always do, and give out the informer that was put in for the kind.
-// It has a package of its own because it needs the clientset's interface and all that is behind.
+// The factory remains client-go's: its Start, WaitForCacheSync and Shutdown, its groups and its ForResource work as
+// always, and return the informer that was added for the kind. This is a package of its own because it needs the
+// clientset's interface and everything behind it.
 //
 // # Errors
 //
-// There are none here: what fails is told by the informers.
+// The package has none: failures are reported by the informers.
 //
 // # Concurrency
 //
@@ -27,20 +27,19 @@ import (
 	"github.com/keelson-dev/keelson/informer/clientgo"
 )
 
-// Factory is what Add needs of an informers.SharedInformerFactory. Factories that were generated
-// for custom kinds are fed through clientgo.New and their own InformerFor.
+// Factory is what Add needs of an informers.SharedInformerFactory. For factories generated for custom kinds, use
+// clientgo.New and their own InformerFor.
 type Factory interface {
 	InformerFor(obj runtime.Object, construct internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 }
 
-// Add has the factory give out an informer of source for the kind of example, such as
-// &corev1.Pod{}, and returns that informer. It must come before anybody has asked the factory for
-// the kind: the first informer stays, and is what is returned.
+// Add makes the factory return an informer of source for the kind of example, such as &corev1.Pod{}, and returns that
+// informer. Call it before anything has asked the factory for the kind: otherwise the existing informer stays, and is
+// returned.
 //
-// The resync period is the factory's unless the options have one, and there is an index by
-// namespace, as the factory's listers expect. A factory of which all kinds that are used have been
-// added may have a nil client, and its namespace and its tweaks of list options have no meaning for
-// them: what is shown is what the source shows.
+// The resync period is the factory's unless the options have one, and there is an index by namespace, as the factory's
+// listers expect. If all kinds in use have been added, the factory's client may be nil. Its namespace and its tweaks of
+// list options have no effect on these kinds: they show what the source shows.
 func Add[T informer.Object](f Factory, example T, source informer.Source[T], options clientgo.Options) cache.SharedIndexInformer {
 	return f.InformerFor(example, func(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		if options.ResyncPeriod == 0 {

@@ -26,7 +26,7 @@ func pod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// A program that is written against client-go's factory.
+// A program written against client-go's factory.
 func controller(ctx context.Context, f informers.SharedInformerFactory) ([]string, error) {
 	pods := f.Core().V1().Pods()
 	var seen []string
@@ -109,7 +109,7 @@ func TestGenericInformersAndResync(t *testing.T) {
 	})
 }
 
-// The registry in process stands behind a factory as it would behind the API.
+// The registry in process works behind a factory like the API.
 func TestRegistry(t *testing.T) {
 	_, reg := testserver.Start(t)
 	source, err := registry.Source[*corev1.Namespace](reg, corev1.Resource("namespaces"), registry.Selection{})

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// The table has a line for each result; what makes one worthless makes the check fail, what makes it old does not.
+// The table has a line for each result; an invalid result makes the check fail, an old one does not.
 func TestCheck(t *testing.T) {
 	root, clean := t.TempDir(), false
 	put := func(name string, passed bool) {
@@ -26,7 +26,7 @@ func TestCheck(t *testing.T) {
 		put(s.Name, true)
 	}
 	var out bytes.Buffer
-	if err := run(root, &out); err != nil { // without history, of which it warns
+	if err := run(root, &out); err != nil { // without history, which is a warning
 		t.Error(err)
 	}
 	for _, s := range evidence.Subjects() {

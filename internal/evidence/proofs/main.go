@@ -1,13 +1,13 @@
 // Proofs runs what takes too long for every change: comparisons with upstream's own code, fuzzing, soak, kills,
-// conformance, mutants. It goes on after a step that failed, and writes one page of what came of all of them,
-// docs/proofs.md and results/proofs.json. It fails when a step failed or did not run.
+// conformance, mutants. It continues after a failed step, and writes the outcomes to docs/proofs.md and
+// results/proofs.json. It fails if a step failed or did not run.
 //
 //	go run ./internal/evidence/proofs                  # all steps, within three hours
-//	go run ./internal/evidence/proofs -resume          # those that an earlier run of the same commit has not passed
+//	go run ./internal/evidence/proofs -resume          # those that have not passed since what they are about changed
 //	go run ./internal/evidence/proofs -only 'soak|kills'
 //
-// Each step has a limit of its own, after which it is ended with all that it started, and a log in .cache/proofs. With
-// -only or -skip the page is written there as well, since it proves less.
+// Each step has a time limit, after which it is stopped with everything it started, and a log in .cache/proofs. With
+// -only or -skip the page is written there too, since it proves less.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	skip := flag.String("skip", "", "leave out the steps whose names this regular expression matches")
 	limit := flag.Duration("limit", 3*time.Hour, "for all steps together; those that are left then do not run")
 	fuzz := flag.Duration("fuzztime", 20*time.Second, "for each fuzz target")
-	resume := flag.Bool("resume", false, "leave standing what passed in the last run, if that was of the same commit")
+	resume := flag.Bool("resume", false, "leave standing what passed before, with -only or -skip as well, if nothing that it is about has changed since")
 	list := flag.Bool("list", false, "list the steps and run none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -67,16 +67,19 @@ func run(ctx context.Context, c choice, limit, fuzz time.Duration) error {
 	kept := filepath.Join(".cache", "proofs")
 	p := &proofs{
 		root: ".", logs: kept, limit: limit, grace: 30 * time.Second, out: os.Stdout, resume: c.resume,
-		page: filepath.Join("docs", "proofs.md"), results: "results",
+		page: filepath.Join("docs", "proofs.md"), results: "results", former: []string{kept, "results"},
 	}
 	p.commit, p.dirty = evidence.Tree()
+	p.changed = func(commit string, s step) ([]string, error) {
+		return evidence.Changed(p.root, commit, s.counts, s.about...)
+	}
 	if !c.all() {
 		p.page, p.results = filepath.Join(kept, "proofs.md"), kept
 	}
 	return p.run(ctx, steps)
 }
 
-// mark says which steps are left out.
+// mark marks the steps that are left out.
 func (c choice) mark(steps []step) error {
 	only, err := regexp.Compile(c.only)
 	if err != nil {

@@ -27,45 +27,87 @@ type report struct {
 	page, results string
 }
 
-// done is what came of a step.
+// done is the outcome of a step.
 type done struct {
-	Name    string   `json:"name"`
-	Command string   `json:"command"`
-	Outcome outcome  `json:"outcome"`
+	Name    string  `json:"name"`
+	Command string  `json:"command"`
+	Outcome outcome `json:"outcome"`
+	// Commit is the commit it ran on. Nothing that the step is about has changed between it and the report's commit.
+	Commit  string   `json:"commit,omitempty"`
 	Seconds float64  `json:"seconds,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 	Figures []string `json:"figures,omitempty"`
 	Log     string   `json:"log"`
 }
 
-// newReport is one of steps of which none has run.
+// newReport returns a report in which no step has run.
 func (p *proofs) newReport(steps []step) (*report, error) {
 	w := &report{
 		Name: "proofs", Commit: p.commit, Code: evidence.Code{Dirty: p.dirty, About: []string{"."}}, Machine: evidence.ThisMachine(),
 		page: p.page, results: p.results,
 	}
-	before, err := p.before()
+	before, err := p.before(steps)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range steps {
 		d := done{Name: s.name, Command: s.words(), Outcome: didNotRun, Reason: "it was not its turn yet", Log: p.log(s)}
-		if s.leftOut != "" {
-			d.Outcome, d.Reason = leftOut, s.leftOut
-		} else if b, ok := before[s.name]; ok && b.Command == d.Command {
+		if b, ok := before[s.name]; ok {
 			d = b
+		} else if s.leftOut != "" {
+			d.Outcome, d.Reason = leftOut, s.leftOut
 		}
 		w.Steps = append(w.Steps, d)
 	}
 	return w, os.MkdirAll(filepath.Dir(p.page), 0o755)
 }
 
-// before is what passed on the same commit, unless everything is to run.
-func (p *proofs) before() (map[string]done, error) {
-	if !p.resume {
-		return nil, nil
+// before returns what is still valid from earlier runs, by step name: from runs of all steps, and from runs of some,
+// whose reports are with the logs.
+func (p *proofs) before(steps []step) (map[string]done, error) {
+	all := map[string]done{}
+	if !p.resume || !clean(p.dirty) {
+		return all, nil
 	}
-	data, err := os.ReadFile(filepath.Join(p.results, "proofs.json"))
+	for _, dir := range p.former {
+		passed, err := passedBefore(filepath.Join(dir, "proofs.json"))
+		if err != nil {
+			return nil, fmt.Errorf("resume: %w", err)
+		}
+		for _, s := range steps {
+			d, ok := passed[s.name]
+			if !ok || d.Command != s.words() {
+				continue
+			}
+			if d.Commit != p.commit {
+				changed, err := p.changed(d.Commit, s)
+				if err != nil || len(changed) > 0 {
+					fmt.Fprintf(p.out, "%s passed at %s and runs again: %s\n", s.name, d.Commit, because(changed, err))
+					continue
+				}
+			}
+			all[s.name] = d
+		}
+	}
+	return all, nil
+}
+
+// because says why an earlier success is no longer valid.
+func because(changed []string, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(changed) > 1:
+		return fmt.Sprintf("%s and %d more files changed", changed[0], len(changed)-1)
+	}
+	return changed[0] + " changed"
+}
+
+func clean(dirty *bool) bool { return dirty != nil && !*dirty }
+
+// passedBefore returns the steps that passed in an earlier run on a clean tree, each with its commit.
+func passedBefore(file string) (map[string]done, error) {
+	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -73,23 +115,22 @@ func (p *proofs) before() (map[string]done, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &w)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("resume: %w", err)
-	}
-	clean := func(dirty *bool) bool { return dirty != nil && !*dirty }
-	if w.Commit != p.commit || !clean(w.Dirty) || !clean(p.dirty) {
-		return nil, nil
+	if err != nil || !clean(w.Dirty) {
+		return nil, err
 	}
 	all := map[string]done{}
 	for _, d := range w.Steps {
 		if d.Outcome == passed {
+			if d.Commit == "" {
+				d.Commit = w.Commit
+			}
 			all[d.Name] = d
 		}
 	}
 	return all, nil
 }
 
-// taken is how long the steps that have run took.
+// taken is the total time of the steps that ran.
 func (w *report) taken() time.Duration {
 	var all float64
 	for _, s := range w.Steps {
@@ -98,7 +139,7 @@ func (w *report) taken() time.Duration {
 	return seconds(all)
 }
 
-// failures are the steps that keep everything from being proven.
+// failures returns the steps that failed or did not run.
 func (w *report) failures() []string {
 	var all []string
 	for _, s := range w.Steps {
@@ -129,6 +170,7 @@ func (w *report) markdown() string {
 	}
 	fmt.Fprintf(&b, "At commit %s%s, %s, on %d CPUs (%s, %s/%s, %s).\n\n", w.Commit, dirty, w.Date.Format(time.DateOnly), w.Machine.CPUs, w.Machine.Model,
 		w.Machine.OS, w.Machine.Arch, w.Machine.Go)
+	b.WriteString("A step that ran at another commit says so: nothing that it is about has changed since.\n\n")
 	many := map[outcome]int{}
 	for _, s := range w.Steps {
 		many[s.Outcome]++
@@ -149,6 +191,9 @@ func (w *report) markdown() string {
 		if s.Seconds > 0 {
 			took = seconds(s.Seconds).String()
 		}
+		if s.Outcome == passed && s.Commit != w.Commit {
+			took += ", at " + s.Commit
+		}
 		fmt.Fprintf(&b, "| %s<br>`%s` | %s | %s | %s |\n", s.Name, cell(s.Command), cell(word), took, cell(strings.Join(s.Figures, "; ")))
 	}
 	return b.String()
@@ -158,12 +203,12 @@ func seconds(n float64) time.Duration {
 	return time.Duration(math.Round(n)) * time.Second
 }
 
-// cell keeps a text from ending its place in a table.
+// cell escapes a text for use in a table.
 func cell(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "|", `\|`), "\n", " ")
 }
 
-// figures are what a step has to show: those of its result, or how many packages its log says were tested.
+// figures returns a step's figures: those of its result, or the number of packages tested according to its log.
 func (p *proofs) figures(s step, o outcome) []string {
 	if o == didNotRun {
 		return nil
@@ -200,17 +245,19 @@ var (
 	target        = regexp.MustCompile(`(?m)^\S+ Fuzz\w+$`)
 )
 
-// ofLog counts what go test says.
+// ofLog counts go test's output.
 func ofLog(log string) []string {
 	var all []string
+	what := "packages"
 	if targets := len(target.FindAllString(log, -1)); targets > 0 {
+		what = "runs" // of a target, which is run again if it fails
 		all = append(all, fmt.Sprintf("%d fuzz targets", targets))
 	}
 	if n := len(packageOK.FindAllString(log, -1)); n > 0 {
-		all = append(all, fmt.Sprintf("%d packages passed", n))
+		all = append(all, fmt.Sprintf("%d %s passed", n, what))
 	}
 	if n := len(packageFailed.FindAllString(log, -1)); n > 0 {
-		all = append(all, fmt.Sprintf("%d packages failed", n))
+		all = append(all, fmt.Sprintf("%d %s failed", n, what))
 	}
 	return all
 }

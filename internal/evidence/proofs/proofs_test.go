@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
-// try runs steps in a directory of their own and returns what the file says of them.
+// try runs steps in a directory of their own and returns the report.
 func try(ctx context.Context, t *testing.T, p *proofs, steps []step) (report, error) {
 	t.Helper()
 	if _, err := exec.LookPath("sh"); err != nil {
@@ -31,6 +32,7 @@ func try(ctx context.Context, t *testing.T, p *proofs, steps []step) (report, er
 		p.commit, p.dirty = "here", new(bool)
 	}
 	p.root, p.logs, p.page, p.results, p.out = dir, filepath.Join(dir, "logs"), filepath.Join(dir, "docs", "proofs.md"), filepath.Join(dir, "results"), io.Discard
+	p.former = []string{p.logs, p.results}
 	if p.limit == 0 {
 		p.limit = time.Hour
 	}
@@ -67,8 +69,7 @@ func shell(name, script string) step {
 	return step{name: name, command: []string{"sh", "-c", script}, limit: time.Hour}
 }
 
-// A step that fails, one whose program is missing and one that needs more than there is do not keep the others from
-// running, and make the whole fail.
+// Steps that fail, lack a program or need more than there is do not stop the others, but make the run fail.
 func TestFailingSteps(t *testing.T) {
 	absent := step{name: "absent", command: []string{"no-such-program-anywhere"}, limit: time.Hour}
 	incomplete := shell("incomplete", "exit 0")
@@ -115,42 +116,72 @@ func TestPassingSteps(t *testing.T) {
 	}
 }
 
-// A run goes on where an earlier one of the same commit ended: what passed stands, and its time counts.
+// A run resumes earlier ones: steps that passed stay valid as long as nothing they are about has changed, and their
+// time counts.
 func TestResume(t *testing.T) {
 	steps := func(script string) []step {
 		return []step{shell("standing", "echo >> standing"), shell("other", script), shell("changed", "echo "+script)}
 	}
 	yes := true
 	for name, c := range map[string]struct {
-		resume bool
-		commit string
-		dirty  *bool
-		again  int
+		resume  bool
+		commit  string
+		dirty   *bool
+		changes []string
+		err     error
+		again   int
 	}{
-		"resumed":            {resume: true, commit: "here", dirty: new(bool), again: 1},
-		"from the beginning": {commit: "here", dirty: new(bool), again: 2},
-		"another commit":     {resume: true, commit: "there", dirty: new(bool), again: 2},
-		"with changes":       {resume: true, commit: "here", dirty: &yes, again: 2},
+		"resumed":                {resume: true, commit: "here", dirty: new(bool), changes: []string{"a"}, again: 1},
+		"from the beginning":     {commit: "here", dirty: new(bool), again: 2},
+		"another commit":         {resume: true, commit: "there", dirty: new(bool), again: 1},
+		"with other code":        {resume: true, commit: "there", dirty: new(bool), changes: []string{"a", "b"}, again: 2},
+		"of another history":     {resume: true, commit: "there", dirty: new(bool), err: errors.New("unknown"), again: 2},
+		"with changes":           {resume: true, commit: "here", dirty: &yes, again: 2},
+		"another commit, afresh": {commit: "there", dirty: new(bool), again: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &proofs{}
 			if _, err := try(t.Context(), t, p, steps("exit 1")); !errors.Is(err, errNotProven) {
 				t.Fatal(err)
 			}
-			p = &proofs{root: p.root, resume: c.resume, commit: c.commit, dirty: c.dirty}
+			changed := func(commit string, s step) ([]string, error) {
+				if commit != "here" || s.name != "standing" {
+					t.Errorf("asked what changed since %s for %s", commit, s.name)
+				}
+				return c.changes, c.err
+			}
+			p = &proofs{root: p.root, resume: c.resume, commit: c.commit, dirty: c.dirty, changed: changed}
 			r, err := try(t.Context(), t, p, steps("exit 0"))
-			if err != nil || !r.Passed || r.Commit != c.commit {
+			if err != nil || !r.Passed || r.Commit != c.commit || r.Steps[1].Commit != c.commit {
 				t.Errorf("%+v, %v", r, err)
 			}
 			ran, err := os.ReadFile(filepath.Join(p.root, "standing"))
 			if err != nil || len(ran) != c.again {
 				t.Errorf("ran %d times, %v; want %d", len(ran), err, c.again)
 			}
+			if page, err := os.ReadFile(p.page); err != nil || strings.Contains(string(page), ", at here |") != (c.commit == "there" && c.again == 1) {
+				t.Errorf("the page, %v:\n%s", err, page)
+			}
 			if log, err := os.ReadFile(r.Steps[2].Log); err != nil || string(log) != "exit 0\n" {
 				t.Errorf("a step whose command is another stands: %q, %v", log, err)
 			}
 		})
 	}
+	t.Run("of parts", func(t *testing.T) {
+		p := &proofs{}
+		if _, err := try(t.Context(), t, p, []step{shell("standing", "echo >> standing")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(p.results, "proofs.json"), filepath.Join(p.logs, "proofs.json")); err != nil {
+			t.Fatal(err)
+		}
+		out := shell("standing", "echo >> standing")
+		out.leftOut = "not chosen"
+		p = &proofs{root: p.root, resume: true}
+		if r, err := try(t.Context(), t, p, []step{out, shell("other", "exit 0")}); err != nil || r.Steps[0].Outcome != passed {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 	t.Run("time", func(t *testing.T) {
 		p := &proofs{}
 		if _, err := try(t.Context(), t, p, []step{shell("long", "exit 0")}); err != nil {
@@ -169,7 +200,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// A step whose time is over is ended with all that it started, also what does not listen.
+// A step that exceeds its limit is stopped with everything it started, even processes that ignore signals.
 func TestTimeOut(t *testing.T) {
 	deaf := shell("deaf", `trap '' INT TERM; sh -c 'trap "" INT TERM; echo $$ > child; sleep 1000' & echo begun; wait; sleep 1000`)
 	deaf.limit = 500 * time.Millisecond
@@ -181,7 +212,7 @@ func TestTimeOut(t *testing.T) {
 	gone(t, filepath.Join(p.root, "child"))
 }
 
-// What a step leaves running does not stay.
+// Processes that a step leaves running are killed.
 func TestLeftovers(t *testing.T) {
 	p := &proofs{}
 	r, err := try(t.Context(), t, p, []step{shell("careless", `sleep 1000 >/dev/null 2>&1 & echo $! > child`)})
@@ -191,16 +222,16 @@ func TestLeftovers(t *testing.T) {
 	gone(t, filepath.Join(p.root, "child"))
 }
 
-// gone waits until a process does not run any more.
+// gone waits until a process has ended.
 func gone(t *testing.T, file string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return // it was ended before it could say who it is
+		return // it was killed before it could report its ID
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
 	if err != nil {
-		return // likewise
+		return // as above
 	}
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(5 * time.Millisecond) {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -211,7 +242,7 @@ func gone(t *testing.T, file string) {
 	t.Errorf("process %d still runs", pid)
 }
 
-// Ctrl-C ends the step that runs, as Ctrl-C would, and those behind it do not run. The page says so.
+// Ctrl-C interrupts the running step, and later ones do not run. The page says so.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -241,7 +272,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// When the time for all is over, what is left does not run, and the step that runs then is ended.
+// When the total limit is exceeded, the running step is stopped, and the remaining ones do not run.
 func TestLimitOfAll(t *testing.T) {
 	p := &proofs{limit: 300 * time.Millisecond, grace: time.Millisecond}
 	r, err := try(t.Context(), t, p, []step{shell("long", "sleep 1000"), shell("late", "exit 0")})
@@ -250,7 +281,7 @@ func TestLimitOfAll(t *testing.T) {
 	}
 }
 
-// A run that is killed leaves a page that says which steps did not run.
+// A killed run leaves a page that says which steps did not run.
 func TestPageBeforeTheEnd(t *testing.T) {
 	p := &proofs{}
 	script := `grep -q '"did not run"' results/proofs.json && grep -q '"passed": false' results/proofs.json && grep -q 'did not run' docs/proofs.md`
@@ -259,7 +290,7 @@ func TestPageBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// The table's steps can be run: their commands are there, their results are known, and their names are their own.
+// The steps are consistent: their commands exist, their results are known, and their names are unique.
 func TestSteps(t *testing.T) {
 	all, err := steps(filepath.Join("..", "..", ".."), 3*time.Second)
 	if err != nil {
@@ -275,6 +306,9 @@ func TestSteps(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		names[s.name] = true
+		if len(s.about) == 0 {
+			t.Errorf("%s is about nothing", s.name)
+		}
 		if s.result != "" && !subjects[s.result] {
 			t.Errorf("%s: there is no result %s", s.name, s.result)
 		}
@@ -325,6 +359,28 @@ func TestChoice(t *testing.T) {
 		}
 		if (err != nil) != c.bad || !c.bad && strings.Join(chosen, " ") != c.want {
 			t.Errorf("%+v: %v, %v", c.choice, chosen, err)
+		}
+	}
+}
+
+// A step's proof becomes stale when the code or the tests that it runs change.
+func TestCounts(t *testing.T) {
+	all, err := steps(filepath.Join("..", "..", ".."), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		is := func(names ...string) bool { return slices.Contains(names, s.name) }
+		for path, want := range map[string]bool{
+			"registry/registry.go": true, "bench/kills/main_test.go": true,
+			"registry/codec/codec_test.go":           is("fuzz", "mutants"),
+			"controllers/podgc/podgc_test.go":        is("mutants"),
+			"conformance/validation/pods_test.go":    is("mutants", "modules", "differential-validation"),
+			"conformance/components/kubelet_test.go": is("mutants", "modules", "components"),
+		} {
+			if s.counts(path) != want {
+				t.Errorf("%s: %s counts: %v", s.name, path, !want)
+			}
 		}
 	}
 }

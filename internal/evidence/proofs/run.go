@@ -26,25 +26,29 @@ const (
 	leftOut     outcome = "left out"
 )
 
-// errNotProven: a step failed or did not run.
+// errNotProven means that a step failed or did not run.
 var errNotProven = errors.New("not everything is proven")
 
-// proofs runs steps and writes down what came of them.
+// proofs runs steps and records their outcomes.
 type proofs struct {
 	root, logs string
-	// limit is for all of them; grace is how long one has to end when it is asked to.
+	// limit applies to all steps together; grace is how long a step may take to stop when interrupted.
 	limit, grace  time.Duration
 	out           io.Writer
 	page, results string
-	// commit is what the steps run on; dirty tells that there are changes to it.
+	// commit is the commit that the steps run on; dirty is set if there are uncommitted changes.
 	commit string
 	dirty  *bool
-	// resume leaves standing what passed on the same commit before.
+	// former are the directories with the reports of earlier runs, of all steps and of some.
+	former []string
+	// resume keeps earlier successes if nothing that they are about has changed since.
 	resume bool
+	// changed lists the files that a step is about and that have changed since a commit.
+	changed func(commit string, s step) ([]string, error)
 }
 
-// run runs all steps, whatever becomes of those before. The page is written after each, so that a run that is killed
-// leaves one that says what did not run.
+// run runs all steps, even if earlier ones fail. The page is written after each, so that a killed run leaves a page
+// that says what did not run.
 func (p *proofs) run(ctx context.Context, steps []step) error {
 	w, err := p.newReport(steps)
 	if err != nil {
@@ -62,6 +66,7 @@ func (p *proofs) run(ctx context.Context, steps []step) error {
 		began := time.Now()
 		done := &w.Steps[i]
 		done.Outcome, done.Reason = p.step(ctx, s, ends)
+		done.Commit = p.commit
 		done.Seconds = time.Since(began).Round(time.Second).Seconds()
 		done.Figures = p.figures(s, done.Outcome)
 		fmt.Fprintf(p.out, "%s %-28s %s %s\n", time.Now().Format(time.TimeOnly), s.name, done.Outcome, done.Reason)
@@ -75,7 +80,7 @@ func (p *proofs) run(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// step runs one and returns how it ended and, unless it passed, why.
+// step runs one step and returns its outcome and, unless it passed, the reason.
 func (p *proofs) step(ctx context.Context, s step, ends time.Time) (outcome, string) {
 	if ctx.Err() != nil {
 		return didNotRun, "the run was interrupted before"
@@ -105,7 +110,7 @@ func (p *proofs) step(ctx context.Context, s step, ends time.Time) (outcome, str
 	return failed, err.Error() + lastLine(p.log(s))
 }
 
-// missing is what keeps a step from running.
+// missing returns what prevents a step from running.
 func (p *proofs) missing(s step) string {
 	for _, name := range append([]string{s.command[0]}, s.needs...) {
 		if strings.Contains(name, "/") && name != s.command[0] {
@@ -122,12 +127,12 @@ func (p *proofs) missing(s step) string {
 	return ""
 }
 
-// command runs the step's command. When the context ends, all that the command started is asked to end as Ctrl-C
-// asks, and is killed after the grace. What it leaves running when it ends by itself is killed as well.
+// command runs the step's command. When the context ends, everything that the command started is interrupted like with
+// Ctrl-C, and killed after the grace period. Anything it leaves running when it ends by itself is killed too.
 func (p *proofs) command(ctx context.Context, s step, log *os.File) error {
-	command := exec.Command(s.command[0], s.command[1:]...) // not CommandContext, which would end the command alone
+	command := exec.Command(s.command[0], s.command[1:]...) // CommandContext would kill only the command itself
 	command.Dir = filepath.Join(p.root, s.dir)
-	command.Env = append(os.Environ(), "CI=true") // what cannot run there fails, and is not skipped
+	command.Env = append(os.Environ(), "CI=true") // fail what cannot run instead of skipping it
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := command.Start(); err != nil {
@@ -158,7 +163,7 @@ func (p *proofs) command(ctx context.Context, s step, log *os.File) error {
 
 func (p *proofs) log(s step) string { return filepath.Join(p.logs, s.name+".log") }
 
-// lastLine is the last thing that a log says.
+// lastLine returns the last line of a log.
 func lastLine(log string) string {
 	data, err := os.ReadFile(log)
 	if err != nil {

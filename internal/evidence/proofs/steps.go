@@ -1,30 +1,40 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/evidence"
 )
 
 // step is one proof.
 type step struct {
 	name    string
 	command []string
-	dir     string // where it runs, in the repository
+	dir     string // its working directory in the repository
 	limit   time.Duration
 	// needs are programs and, with a slash, files of the repository without which it cannot run.
 	needs []string
-	// root tells that it takes real containers: root on Linux.
+	// root is set if it needs real containers, and so root on Linux.
 	root bool
-	// result is the file of results/ that it writes, whose figures are shown.
+	// result is the file in results/ that it writes, whose figures are shown.
 	result string
-	// leftOut is why somebody does not want it to run.
+	// about is the code that the step proves something about, as git pathspecs; tests are the directories whose tests are
+	// part of that, besides its own.
+	about, tests []string
+	// leftOut says why it was excluded from the run.
 	leftOut string
 }
 
-// words are the command as a person would type it.
+// words returns the command as typed in a shell.
 func (s step) words() string {
 	text := strings.Join(s.command, " ")
 	if s.command[0] == "sh" {
@@ -36,14 +46,20 @@ func (s step) words() string {
 	return text
 }
 
-// notCompared are modules of conformance/ that compare nothing themselves: they pin programs. components has a
+// counts reports whether a file can change what the step proves.
+func (s step) counts(file string) bool {
+	return evidence.Measured(file) || s.dir != "" && strings.HasPrefix(file, s.dir+"/") ||
+		slices.ContainsFunc(s.tests, func(dir string) bool { return dir == "." || strings.HasPrefix(file, dir+"/") })
+}
+
+// notCompared returns the modules of conformance/ that compare nothing themselves: they pin programs. components has a
 // step of its own.
 func notCompared() []string { return []string{"upstream", "components"} }
 
-// errNoModules: this is not the repository.
+// errNoModules means that this is not the repository.
 var errNoModules = errors.New("no modules are below conformance/: run it in the repository's root")
 
-// steps are all of them, in the order in which they run: what says most about the code first.
+// steps returns all steps in the order in which they run: those that say most about the code first.
 func steps(root string, fuzz time.Duration) ([]step, error) {
 	seconds := int(fuzz.Seconds())
 	all := []step{
@@ -54,7 +70,7 @@ func steps(root string, fuzz time.Duration) ([]step, error) {
 		},
 		{name: "conformance", command: []string{"go", "run", "./conformance/e2e"}, limit: 45 * time.Minute, result: "conformance"},
 		{name: "conformance-pods", command: []string{"go", "run", "./conformance/e2e", "-class", "pods"}, limit: 90 * time.Minute, result: "conformance-pods", root: true},
-		{name: "components", dir: "conformance/components", command: []string{"go", "test", "-count=1", "-timeout=0", "./..."}, limit: 30 * time.Minute},
+		{name: "components", about: everything(), dir: "conformance/components", command: []string{"go", "test", "-count=1", "-timeout=0", "./..."}, limit: 30 * time.Minute},
 	}
 	modules, err := filepath.Glob(filepath.Join(root, "conformance", "*", "go.mod"))
 	if err != nil {
@@ -71,17 +87,60 @@ func steps(root string, fuzz time.Duration) ([]step, error) {
 		}
 		if !other {
 			all = append(all, step{
-				name: "differential-" + name, dir: "conformance/" + name,
+				name: "differential-" + name, dir: "conformance/" + name, about: everything(),
 				command: []string{"go", "test", "-count=1", "-timeout=0", "./..."}, limit: 20 * time.Minute,
 			})
 		}
 	}
-	return append(all,
-		step{name: "fuzz", command: []string{"make", "fuzz", fmt.Sprintf("FUZZTIME=%ds", seconds)}, limit: 60 * time.Minute, needs: []string{"make"}},
+	fuzzed, nested, err := withTests(root)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all,
+		step{name: "fuzz", about: everything(), tests: fuzzed, command: []string{"make", "fuzz", fmt.Sprintf("FUZZTIME=%ds", seconds)}, limit: 60 * time.Minute, needs: []string{"make"}},
 		step{
-			name: "mutants", limit: 45 * time.Minute, result: "mutants", needs: []string{"sh", "tools/mutants/main.go"},
+			name: "mutants", tests: []string{"."}, limit: 45 * time.Minute, result: "mutants", needs: []string{"sh", "tools/mutants/main.go"},
 			command: []string{"sh", "-c", "go build -C tools/mutants -o ../../bin/mutants . && bin/mutants -packages all -sample 2 -results results"},
 		},
-		step{name: "modules", command: []string{"make", "modules"}, limit: 45 * time.Minute, needs: []string{"make"}},
-	), nil
+		step{name: "modules", about: everything(), tests: nested, command: []string{"make", "modules"}, limit: 45 * time.Minute, needs: []string{"make"}},
+	)
+	for i := range all {
+		for _, r := range evidence.Subjects() {
+			if r.Name == all[i].result {
+				all[i].about = r.Paths
+			}
+		}
+	}
+	return all, nil
+}
+
+// everything is the whole repository, except documentation and what only the mutants step reads.
+func everything() []string {
+	return []string{".", ":(exclude)docs", ":(exclude)results", ":(exclude)internal/evidence", ":(exclude)tools/mutants/*.tsv"}
+}
+
+// withTests returns the directories that have fuzz targets, and those of the modules below the root.
+func withTests(root string) (fuzzed, nested []string, err error) {
+	repository := os.DirFS(root)
+	err = fs.WalkDir(repository, ".", func(file string, entry fs.DirEntry, err error) error {
+		name, dir := entry.Name(), path.Dir(file)
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && file != "." && (strings.HasPrefix(name, ".") || name == "bin" || name == "testdata"):
+			return fs.SkipDir
+		case name == "go.mod" && dir != ".":
+			nested = append(nested, dir)
+		case strings.HasSuffix(name, "_test.go") && !slices.Contains(fuzzed, dir):
+			source, err := fs.ReadFile(repository, file)
+			if err != nil {
+				return err
+			}
+			if bytes.Contains(source, []byte("\nfunc Fuzz")) {
+				fuzzed = append(fuzzed, dir)
+			}
+		}
+		return nil
+	})
+	return fuzzed, nested, err
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A program that ends is started again, has another number then, and is given up when it ends again and again.
+// A program that ends is restarted with a new process ID, and given up if it ends repeatedly.
 func TestDaemon(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestDaemon(t *testing.T) {
 	}
 }
 
-// What the arguments name is there, and who the certificates are for is who upstream's roles are bound to.
+// The files in the arguments exist, and the certificates' users are those to which upstream's roles are bound.
 func TestSite(t *testing.T) {
 	s, err := New(filepath.Join(t.TempDir(), "site"))
 	if err != nil {

@@ -15,19 +15,19 @@ import (
 	"github.com/keelson-dev/keelson/internal/pause"
 )
 
-// ErrEnded: a program does not run, or ends by itself again and again.
+// ErrEnded means that a program is not running, or repeatedly ends by itself.
 var ErrEnded = errors.New("it ends by itself")
 
 const (
-	// mostStarts is how often a program is started before it is given up.
+	// mostStarts is how often to start a program before giving up.
 	mostStarts = 20
-	// again is how long after its end it is started again.
+	// again is the delay before a restart.
 	again = 100 * time.Millisecond
-	// leave is how long it has to end when it is asked to.
+	// leave is how long it may take to exit when asked to.
 	leave = 10 * time.Second
 )
 
-// Daemon is a program that is started again when it ends. It is safe for concurrent use.
+// Daemon is a program that is restarted when it ends. It is safe for concurrent use.
 type Daemon struct {
 	program, log string
 	args         []string
@@ -39,7 +39,7 @@ type Daemon struct {
 	err     error
 }
 
-// StartDaemon starts a program that writes to a log. Whoever calls it calls Stop.
+// StartDaemon starts a program that writes to a log. The caller must call Stop.
 func StartDaemon(program string, args []string, log string) *Daemon {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &Daemon{program: program, args: args, log: log, cancel: cancel, done: make(chan struct{})}
@@ -65,7 +65,7 @@ func (d *Daemon) keep(ctx context.Context) {
 	d.set(nil, fmt.Errorf("%s: %w, %d times\n%s", filepath.Base(d.program), ErrEnded, mostStarts, last(d.log)))
 }
 
-// Done is closed when the program was stopped or given up.
+// Done returns a channel that is closed when the program was stopped or given up.
 func (d *Daemon) Done() <-chan struct{} { return d.done }
 
 // run runs the program once.
@@ -91,7 +91,7 @@ func (d *Daemon) set(p *os.Process, err error) {
 	d.process, d.err = p, err
 }
 
-// PID is the number of the process that runs, or ErrEnded.
+// PID returns the ID of the running process, or ErrEnded.
 func (d *Daemon) PID() (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func (d *Daemon) PID() (int, error) {
 	return d.process.Pid, nil
 }
 
-// Stop ends the program and returns why it was given up, if it was.
+// Stop stops the program and returns why it was given up, if it was.
 func (d *Daemon) Stop() error {
 	d.cancel()
 	<-d.done
@@ -110,7 +110,7 @@ func (d *Daemon) Stop() error {
 	return d.err
 }
 
-// last is the end of what a program wrote.
+// last returns the end of a program's output.
 func last(log string) string {
 	text, err := os.ReadFile(log)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// Kubelet are the arguments of a kubelet whose node has the name, on a runtime that is there only for it, with its files in
-// root. It writes what they name, and makes the cgroups.
+// Kubelet returns the arguments of a kubelet for the node of that name, on a runtime of its own, with its files in
+// root. It writes the files that they name, and creates the cgroups.
 func (a *Access) Kubelet(ctx context.Context, node string, runtime *containerd.Daemon, root string) ([]string, error) {
 	serving := pki.Subject{Name: "system:node:" + node, Groups: []string{"system:nodes"}, Hosts: []string{node, "127.0.0.1"}}
 	if _, err := a.Authority.Keep("kubelet", serving, time.Hour); err != nil {
@@ -40,14 +40,14 @@ func (a *Access) Kubelet(ctx context.Context, node string, runtime *containerd.D
 	return []string{"--config=" + settings, "--kubeconfig=" + config, "--hostname-override=" + node, "--root-dir=" + root}, nil
 }
 
-// makeCgroups makes the root of a kubelet's cgroups, which upstream's wants to find, with version 1 in every hierarchy:
-// also in those that limit nothing, as systemd's.
+// makeCgroups creates the root of a kubelet's cgroups, which upstream's kubelet requires, with version 1 in every
+// hierarchy, including those that limit nothing, such as systemd's.
 func makeCgroups(ctx context.Context, root string) error {
 	tree, err := cgroup.New(root, cgroup.Options{})
 	if err != nil {
 		return err
 	}
-	// A pod that never comes has it made with what is inherited.
+	// Creating the cgroup of a fictitious pod creates the root with all its settings.
 	if _, err := tree.Ensure(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "none"}}); err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func makeCgroups(ctx context.Context, root string) error {
 	return nil
 }
 
-// kubeletConfig is upstream's default but for what this machine needs: its cgroups, its swap, and its disk, which is
-// shared with much else.
+// kubeletConfig is upstream's default except for what this machine needs: its cgroups, its swap, and its disk, which is
+// shared.
 func kubeletConfig(a *Access, socket, cgroups string, port int) string {
 	return `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

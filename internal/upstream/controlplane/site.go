@@ -1,5 +1,5 @@
-// Package controlplane runs upstream's programs as a cluster's: etcd, API server, controllers, scheduler and kubelets, for
-// measurements and tests that hold them beside keelson's. Package upstream builds them.
+// Package controlplane runs a cluster of upstream's programs: etcd, API server, controllers, scheduler and kubelets,
+// for measurements and tests that compare it with keelson's. Package upstream builds them.
 package controlplane
 
 import (
@@ -19,19 +19,19 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// Access is how an API server is reached by those whom its authority certifies.
+// Access is how clients with certificates of its authority reach an API server.
 type Access struct {
-	// Dir is where files are put.
+	// Dir is the directory for files.
 	Dir string
-	// URL is the server's.
+	// URL is the server's URL.
 	URL       string
 	Authority *pki.Authority
 }
 
-// File is the path of a file of that name.
+// File returns the path of a file in Dir.
 func (a *Access) File(name string) string { return filepath.Join(a.Dir, name) }
 
-// Config is that of a user, without limits of its own.
+// Config returns a client configuration for a user, without client-side rate limits.
 func (a *Access) Config(user string, groups ...string) (*rest.Config, error) {
 	pair, err := a.Authority.Issue(pki.Subject{Name: user, Groups: groups}, time.Hour)
 	return &rest.Config{
@@ -40,7 +40,7 @@ func (a *Access) Config(user string, groups ...string) (*rest.Config, error) {
 	}, err
 }
 
-// Kubeconfig writes that of a user and returns its path.
+// Kubeconfig writes a kubeconfig for a user and returns its path.
 func (a *Access) Kubeconfig(ctx context.Context, name, user string, groups ...string) (string, error) {
 	c, err := a.Config(user, groups...)
 	if err != nil {
@@ -50,8 +50,8 @@ func (a *Access) Kubeconfig(ctx context.Context, name, user string, groups ...st
 	return path, WriteKubeconfig(ctx, path, c)
 }
 
-// Site is where one of upstream's control planes lives: its files and ports. Its authority and keys are in its directory
-// under kubeadm's names.
+// Site holds the files and ports of one upstream control plane. Its authority and keys are in its directory under
+// kubeadm's names.
 type Site struct {
 	Access
 	client, members, serve int
@@ -78,14 +78,15 @@ func New(dir string) (*Site, error) {
 	return s, errors.Join(serving, accounts)
 }
 
-// WriteKubeconfig makes a kubeconfig of what a client knows.
+// WriteKubeconfig writes a client configuration as a kubeconfig.
 func WriteKubeconfig(ctx context.Context, path string, c *rest.Config) error {
 	return kubeconfig.Add(ctx, path, kubeconfig.Entry{
 		Name: "it", Server: c.Host, CA: c.CAData, Certificate: c.CertData, Key: c.KeyData, Token: c.BearerToken,
 	})
 }
 
-// Arguments are those of the programs, by name: etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
+// Arguments returns the arguments of the programs, by name: etcd, kube-apiserver, kube-controller-manager and
+// kube-scheduler.
 func (s *Site) Arguments(ctx context.Context) (map[string][]string, error) {
 	manager, managers := s.Kubeconfig(ctx, "controller-manager", "system:kube-controller-manager")
 	scheduler, schedulers := s.Kubeconfig(ctx, "scheduler", "system:kube-scheduler")
@@ -109,7 +110,7 @@ func (s *Site) Arguments(ctx context.Context) (map[string][]string, error) {
 	}, errors.Join(managers, schedulers)
 }
 
-// FreePort is one of the loopback interface that nobody listens on.
+// FreePort returns a port of the loopback interface that is free.
 func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

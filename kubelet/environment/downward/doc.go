@@ -1,6 +1,5 @@
-// Package downward reads what a pod may know of itself: its fields and the resources of its
-// containers, as environment variables and downward API volumes give them out.
+// Package downward implements the downward API: it reads the fields of a pod and the resources of its containers, for
+// environment variables and downward API volumes.
 //
-// The functions are pure. Objects are only read. Errors say which field or resource is not
-// known, in upstream's words.
+// The functions are pure. Objects are only read. Errors name the unknown field or resource, in upstream's words.
 package downward

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Field returns a field of the pod's metadata: metadata.name, .namespace, .uid, .labels and
-// .annotations, the latter two also one of them with ['key'].
+// Field returns a field of the pod's metadata: metadata.name, .namespace, .uid, .labels and .annotations, and single
+// labels and annotations as .labels['key'] and .annotations['key'].
 func Field(pod *corev1.Pod, path string) (string, error) {
 	if field, key, ok := subscript(path); ok {
 		switch field {
@@ -48,7 +48,7 @@ func Field(pod *corev1.Pod, path string) (string, error) {
 	}
 }
 
-// subscript takes apart field['key'].
+// subscript splits field['key'].
 func subscript(path string) (field, key string, ok bool) {
 	rest, ok := strings.CutSuffix(path, "']")
 	if !ok {
@@ -58,7 +58,7 @@ func subscript(path string) (field, key string, ok bool) {
 	return field, key, ok && field != ""
 }
 
-// FormatMap writes labels or annotations, one key="value" to a line, sorted by key.
+// FormatMap formats labels or annotations, one key="value" per line, sorted by key.
 func FormatMap(m map[string]string) string {
 	var out []byte
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -72,8 +72,8 @@ func FormatMap(m map[string]string) string {
 	return string(out)
 }
 
-// Limits are what bounds the containers of a pod that have no limits of their own: the pod's
-// limits, or else what the node has for pods.
+// Limits returns the limits for containers that set none of their own: the pod's limits, or else what the node has for
+// pods.
 func Limits(pod *corev1.Pod, allocatable corev1.ResourceList) corev1.ResourceList {
 	if pod.Spec.Resources == nil {
 		return allocatable
@@ -89,7 +89,7 @@ func Limits(pod *corev1.Pod, allocatable corev1.ResourceList) corev1.ResourceLis
 	return out
 }
 
-// Container returns the container of the pod, or init container, of that name.
+// Container returns the pod's container or init container of that name.
 func Container(pod *corev1.Pod, name string) (*corev1.Container, error) {
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
@@ -99,8 +99,8 @@ func Container(pod *corev1.Pod, name string) (*corev1.Container, error) {
 	return nil, fmt.Errorf("container %s not found", name)
 }
 
-// Resource returns a request or limit of a container in units of the selector's divisor, rounded
-// up. Where the container has no limit of CPU, memory or ephemeral storage it is that in bounds.
+// Resource returns a request or limit of a container in units of the selector's divisor, rounded up. If the container
+// has no limit for CPU, memory or ephemeral storage, the one in bounds applies.
 func Resource(selector *corev1.ResourceFieldSelector, c *corev1.Container, bounds corev1.ResourceList) (string, error) {
 	part, name, _ := strings.Cut(selector.Resource, ".")
 	var list corev1.ResourceList

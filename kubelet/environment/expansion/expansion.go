@@ -1,4 +1,4 @@
-// Package expansion resolves references to variables in texts of a pod's spec: $(NAME).
+// Package expansion resolves references to variables, $(NAME), in strings of a pod's spec.
 package expansion
 
 import (
@@ -8,9 +8,8 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
-// Args replaces each $(NAME) in the arguments by the value of that variable, and leaves it as it is
-// where there is no such variable. $$ is a $ that begins no reference. Of no arguments it makes
-// none.
+// Args replaces each $(NAME) in the arguments by the value of that variable, and leaves it unchanged if there is no
+// such variable. $$ stands for a $ that begins no reference. Without arguments it returns none.
 func Args(args []string, env []cri.EnvVar) []string {
 	if len(args) == 0 {
 		return nil
@@ -29,8 +28,8 @@ func Args(args []string, env []cri.EnvVar) []string {
 	return out
 }
 
-// Text replaces each $(NAME) by what lookup returns for it, and leaves it as it is where
-// lookup returns false. $$ is a $ that begins no reference.
+// Text replaces each $(NAME) by what lookup returns for it, and leaves it unchanged if lookup returns false. $$ stands
+// for a $ that begins no reference.
 func Text(s string, lookup func(name string) (value string, ok bool)) string {
 	var out strings.Builder
 	for {
@@ -61,8 +60,7 @@ func Text(s string, lookup func(name string) (value string, ok bool)) string {
 			out.WriteString(value)
 			s = after
 		default:
-			// Upstream takes the character after the $ along with it; what is no character becomes
-			// the one that stands for such.
+			// Upstream copies the character after the $ with it; invalid UTF-8 becomes the replacement character.
 			r, size := utf8.DecodeRuneInString(rest)
 			out.WriteByte('$')
 			out.WriteRune(r)

@@ -1,8 +1,8 @@
-// Package activity is a kubelet's metrics about itself, under upstream's names: how many pods run, how
-// long they took to start, what was asked of the runtime, what was evicted.
+// Package activity provides a kubelet's metrics about itself, under upstream's names: how many pods run, how long they
+// took to start, calls to the runtime, and evictions.
 //
-// A Metrics is told what happens and serves it as text. It is safe for concurrent use and never
-// fails; its methods are quick enough to be called from anywhere.
+// A Metrics counts what it is notified of and serves it as text. It is safe for concurrent use and never fails; its
+// methods are quick enough to be called from anywhere.
 package activity
 
 import (
@@ -14,24 +14,24 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/stats/internal/text"
 )
 
-// Start is how a pod's start went.
+// Start describes a pod's start.
 type Start struct {
-	// Created is the pod's creation, Seen when the kubelet saw it first, Running when all its
-	// containers had been started.
+	// Created is when the pod was created, Seen when the kubelet first saw it, and Running when all its containers had
+	// been started.
 	Created, Seen, Running time.Time
-	// Excluded is the time for pulling images and for init containers.
+	// Excluded is the time spent on image pulls and init containers.
 	Excluded time.Duration
 }
 
-// Counts are how much runs at a moment.
+// Counts is what runs at a moment.
 type Counts struct {
-	// Pods have a sandbox that is ready. Containers are counted by their state: created,
+	// Pods is the number of pods with a ready sandbox. Containers is the number of containers by state: created,
 	// running, exited, unknown.
 	Pods       int
 	Containers map[string]int
 }
 
-// Metrics are a kubelet's. Make them with New.
+// Metrics holds a kubelet's metrics. Make one with New.
 type Metrics struct {
 	counts func() Counts
 
@@ -58,8 +58,8 @@ const (
 	nodeName           = "kubelet_node_name"
 )
 
-// New makes the metrics of a node's kubelet. Counts tells how much runs when somebody reads them; it
-// may be nil.
+// New makes the metrics of a node's kubelet. The function counts is called whenever the metrics are read; it may be
+// nil.
 func New(node string, counts func() Counts) *Metrics {
 	m := &Metrics{counts: counts, byName: map[string]*family{}}
 	starts := []float64{
@@ -94,7 +94,7 @@ func New(node string, counts func() Counts) *Metrics {
 	return m
 }
 
-// PodStarted tells that all containers of a pod have been started.
+// PodStarted records that all containers of a pod have been started.
 func (m *Metrics) PodStarted(s Start) {
 	m.add(startedPods, "", 1)
 	m.add(startDuration, "", seconds(s.Running.Sub(s.Seen)))
@@ -102,8 +102,8 @@ func (m *Metrics) PodStarted(s Start) {
 	m.add(startSLI, "", seconds(s.Running.Sub(s.Created)-s.Excluded))
 }
 
-// ContainerStarted tells that a container, init_container or ephemeral_container was started; code is
-// the reason why it was not, or empty.
+// ContainerStarted records the start of a container; kind is container, init_container or ephemeral_container. Code is
+// the reason of a failure, or empty.
 func (m *Metrics) ContainerStarted(kind, code string) {
 	m.add(startedContainers, kind, 1)
 	if code != "" {
@@ -111,12 +111,12 @@ func (m *Metrics) ContainerStarted(kind, code string) {
 	}
 }
 
-// PodSynced tells how long a worker took for a pod; the operation is create, update or sync.
+// PodSynced records how long a sync of a pod took; the operation is create, update or sync.
 func (m *Metrics) PodSynced(operation string, took time.Duration) {
 	m.add(workerDuration, operation, seconds(took))
 }
 
-// RuntimeOperation tells of a call to the runtime, by upstream's name, such as run_podsandbox.
+// RuntimeOperation records a call to the runtime, by upstream's name, such as run_podsandbox.
 func (m *Metrics) RuntimeOperation(operation string, took time.Duration, err error) {
 	m.add(operations, operation, 1)
 	m.add(operationsDuration, operation, seconds(took))
@@ -125,13 +125,13 @@ func (m *Metrics) RuntimeOperation(operation string, took time.Duration, err err
 	}
 }
 
-// Evicted tells that a pod was evicted because of a signal, such as memory.available.
+// Evicted records the eviction of a pod because of a signal, such as memory.available.
 func (m *Metrics) Evicted(signal string) { m.add(evictions, signal, 1) }
 
-// ImageCollected tells that an image was removed for its age or for space.
+// ImageCollected records that an image was removed; the reason is age or space.
 func (m *Metrics) ImageCollected(reason string) { m.add(collected, reason, 1) }
 
-// Rejected tells that a pod was not admitted.
+// Rejected records that a pod was not admitted.
 func (m *Metrics) Rejected(reason string) { m.add(rejections, reason, 1) }
 
 func seconds(d time.Duration) float64 { return max(d, 0).Seconds() }
@@ -141,5 +141,5 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	var out text.Writer
 	m.write(&out)
 	w.Header().Set("Content-Type", text.ContentType)
-	_, _ = w.Write(out.Bytes()) // the reader has gone
+	_, _ = w.Write(out.Bytes()) // fails only if the client is gone
 }

@@ -82,7 +82,7 @@ func Example() {
 	// Output: kubelet_evictions{eviction_signal="memory.available"} 1
 }
 
-// What is written of what was told, to the letter, but for the help.
+// The exact output after some calls, except for the help texts.
 func TestText(t *testing.T) {
 	created := time.Unix(1000, 0)
 	tests := map[string]struct {
@@ -176,7 +176,7 @@ kubelet_started_pods_total 1
 	}
 }
 
-// starts is the histogram of one start that took so long, which is in the buckets from one on.
+// starts is the histogram of one start of that duration, which is in the buckets from the given one on.
 func starts(name string, took, first float64) string {
 	var b strings.Builder
 	name = "kubelet_pod_start_" + name + "_seconds"
@@ -194,7 +194,7 @@ func starts(name string, took, first float64) string {
 	return b.String()
 }
 
-// What runs is told by its state, under the type that readers go by.
+// Containers are counted by state, with the content type that scrapers expect.
 func TestCounts(t *testing.T) {
 	m := activity.New("n", func() activity.Counts {
 		return activity.Counts{Pods: 3, Containers: map[string]int{"running": 4, "exited": 1}}

@@ -14,11 +14,11 @@ type family struct {
 	values                  map[string]*value // by the label's value
 }
 
-// value is a sum, and of a histogram also how many observations there were, up to each bucket.
+// value is a sum and, for a histogram, also the number of observations per bucket.
 type value struct {
 	sum    float64
 	count  uint64
-	counts []uint64 // without what is above the last bucket
+	counts []uint64 // without those above the last bucket
 }
 
 func (m *Metrics) add(name, label string, amount float64) {

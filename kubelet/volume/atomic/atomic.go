@@ -14,24 +14,23 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume/internal/disk"
 )
 
-// ErrPath: a file's path is empty, absolute, too long, has .. in it or begins with it.
+// ErrPath means that a file's path is empty, absolute or too long, or contains .. or begins with it.
 var ErrPath = errors.New("invalid path")
 
-// File is the content of a file, its mode, and its owner if that is to be another than the
-// writer.
+// File is the content of a file, its mode, and its owner if that is not the writer.
 type File struct {
-	Data  []byte
+	Data  []byte // the content
 	Mode  fs.FileMode
-	Owner *int64
+	Owner *int64 // a user ID; nil is the writer
 }
 
-// Options of Write. The zero value is ready to use.
+// Options configures Write. The zero value is ready to use.
 type Options struct {
-	// Prepare, if set, is called when the new files are there but nobody reads them yet, to give
-	// them a group for example. The directory is the one that is written to.
+	// Prepare, if set, is called when the new files exist but are not yet visible to readers, for example to set their
+	// group. Its argument is the directory that holds them.
 	Prepare func(dir string) error
-	// Step, if set, is called before every change of the file system; its error ends the write
-	// there, as the death of the process would. It is for tests.
+	// Step, if set, is called before every change to the file system; its error stops the write there, like a crash of
+	// the process. It is for tests.
 	Step func(op, path string) error
 }
 
@@ -43,9 +42,8 @@ const (
 	timestamp = "..2006_01_02_15_04_05."
 )
 
-// Write makes the directory, which exists, hold the files, by their paths relative to it, and no
-// others of its own. It reports whether any content changed; modes and owners alone are not
-// looked at.
+// Write makes an existing directory hold exactly the files, given by their paths relative to it, and removes those of
+// earlier writes. It reports whether any content changed; changes of modes or owners alone are ignored.
 func Write(dir string, files map[string]File, o Options) (changed bool, err error) {
 	w := writer{dir: dir, disk: disk.Disk{Step: o.Step}, files: make(map[string]File, len(files)), top: map[string]*int64{}}
 	for p, f := range files {
@@ -75,7 +73,7 @@ func Write(dir string, files map[string]File, o Options) (changed bool, err erro
 	return !same, w.tidy(current)
 }
 
-// CheckPath fails with ErrPath for what Write would not take as a file's path.
+// CheckPath fails with ErrPath for paths that Write would not accept.
 func CheckPath(p string) error {
 	switch {
 	case p == "":
@@ -108,10 +106,10 @@ type writer struct {
 	dir   string
 	disk  disk.Disk
 	files map[string]File   // by clean path
-	top   map[string]*int64 // first parts of the paths, and who owns the links
+	top   map[string]*int64 // first parts of the paths, and the owners of their links
 }
 
-// same reports whether the directory of that name has the files and no others.
+// same reports whether the directory of that name holds exactly the files.
 func (w *writer) same(name string) (bool, error) {
 	root := filepath.Join(w.dir, name)
 	left, other := len(w.files), errors.New("another file")
@@ -153,13 +151,13 @@ func (w *writer) replace(prepare func(string) error) (string, error) {
 		err = w.publish(filepath.Base(next))
 	}
 	if err != nil {
-		_ = w.disk.RemoveTree(next) // or a disk that is full gets fuller with each try
+		_ = w.disk.RemoveTree(next) // otherwise each retry would fill a full disk further
 		return "", err
 	}
 	return filepath.Base(next), nil
 }
 
-// fill writes the files to a directory that nobody looks into yet.
+// fill writes the files to a directory that readers do not see yet.
 func (w *writer) fill(dir string) error {
 	for p, f := range w.files {
 		at := filepath.Join(dir, filepath.FromSlash(p))
@@ -192,8 +190,7 @@ func (w *writer) publish(name string) error {
 	return w.disk.Rename(link, filepath.Join(w.dir, dataLink))
 }
 
-// tidy makes the links that are missing and takes away the ones that lead nowhere any more, and
-// everything of earlier writes.
+// tidy creates missing links, and removes dangling ones and everything else from earlier writes.
 func (w *writer) tidy(current string) error {
 	entries, err := os.ReadDir(w.dir)
 	if err != nil {
@@ -228,7 +225,7 @@ func (w *writer) tidy(current string) error {
 	return nil
 }
 
-// isStale reports whether an entry was made by an earlier write and has no use any more.
+// isStale reports whether an entry was made by an earlier write and is no longer needed.
 func (w *writer) isStale(e fs.DirEntry, current string) bool {
 	name := e.Name()
 	if strings.HasPrefix(name, "..") {
@@ -237,6 +234,6 @@ func (w *writer) isStale(e fs.DirEntry, current string) bool {
 	if _, wanted := w.top[name]; wanted {
 		return false
 	}
-	target, _ := os.Readlink(filepath.Join(w.dir, name)) // empty, where it is no link
+	target, _ := os.Readlink(filepath.Join(w.dir, name)) // empty if it is not a link
 	return filepath.Dir(target) == dataLink
 }

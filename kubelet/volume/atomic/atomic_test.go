@@ -46,7 +46,7 @@ func files(pairs ...string) map[string]atomic.File {
 	return m
 }
 
-// seen is what a reader finds through the names that are for readers.
+// seen returns what a reader finds through the public names.
 func seen(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -88,7 +88,7 @@ func contents(m map[string]atomic.File) map[string]string {
 	return out
 }
 
-// hidden are the writer's own entries.
+// hidden returns the writer's own entries.
 func hidden(t testing.TB, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -183,7 +183,7 @@ func TestModesAndOthersEntries(t *testing.T) {
 	}
 }
 
-// TestPaths has upstream's table of what may be a path.
+// TestPaths has upstream's table of valid paths.
 func TestPaths(t *testing.T) {
 	for p, want := range map[string]bool{
 		"i-am-well-behaved.txt": true, "this/is/deeply/nested": true, "a/..b": true, "a..": true, "..": false, "": false,
@@ -208,7 +208,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestReaders never find files of two writes through one ..data.
+// TestReaders: readers never find files of two writes through one ..data.
 func TestReaders(t *testing.T) {
 	dir := t.TempDir()
 	payload := func(n int) map[string]atomic.File {
@@ -240,7 +240,7 @@ func TestReaders(t *testing.T) {
 				d, errD := root.ReadFile("c/d")
 				root.Close()
 				if err := errors.Join(errA, errB, errD); errors.Is(err, fs.ErrNotExist) {
-					continue // replaced, and taken away since
+					continue // replaced, and removed since
 				} else if err != nil {
 					t.Error(err)
 				}
@@ -259,8 +259,8 @@ func TestReaders(t *testing.T) {
 	readers.Wait()
 }
 
-// FuzzHistories writes one set of files after the other, dies in between, and always finds a
-// complete set: the one before or the one that was written.
+// FuzzHistories writes one set of files after the other, crashes in between, and always finds a complete set: the old
+// one or the new one.
 func FuzzHistories(f *testing.F) {
 	for seed := range uint64(30) {
 		f.Add(seed)
@@ -313,7 +313,7 @@ func FuzzHistories(f *testing.F) {
 	})
 }
 
-// FuzzPath writes to any path that is let in; what it writes is in the directory.
+// FuzzPath writes to any accepted path; the file is always in the directory.
 func FuzzPath(f *testing.F) {
 	for _, p := range []string{"a", "../a", "a/../../b", "..data/x", "./a", "a/./b", "//a", "a\x00", "...", "a/.."} {
 		f.Add(p)

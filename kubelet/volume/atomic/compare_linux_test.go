@@ -14,24 +14,24 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume/atomic"
 )
 
-// TestChanged: what is written is another only when a path or what is in a file is; how many there are is not enough.
+// TestChanged: a set counts as changed only if a path or content differs, even if the number of files is the same.
 func TestChanged(t *testing.T) {
 	for name, test := range map[string]struct {
 		old, next []string
 		want      bool
 	}{
-		"the same":                   {[]string{"a", "1", "d/b", "2"}, []string{"d/b", "2", "a", "1"}, false},
-		"nothing":                    {nil, nil, false},
-		"the first":                  {[]string{"a", "1", "b", "2"}, []string{"a", "x", "b", "2"}, true},
-		"the last":                   {[]string{"a", "1", "b", "2"}, []string{"a", "1", "b", "x"}, true},
-		"another name":               {[]string{"a", "1", "b", "2"}, []string{"a", "1", "c", "2"}, true},
-		"another name, both empty":   {[]string{"a", "1", "b", ""}, []string{"a", "1", "c", ""}, true},
-		"an empty one for a full":    {[]string{"a", "1", "c", ""}, []string{"a", "1", "b", "2"}, true},
-		"one more":                   {[]string{"a", "1"}, []string{"a", "1", "b", ""}, true},
-		"one less":                   {[]string{"a", "1", "b", ""}, []string{"a", "1"}, true},
-		"none left":                  {[]string{"a", ""}, nil, true},
-		"a file that is a directory": {[]string{"a", ""}, []string{"a/b", ""}, true},
-		"a directory that is a file": {[]string{"a/b", ""}, []string{"a", ""}, true},
+		"the same":                     {[]string{"a", "1", "d/b", "2"}, []string{"d/b", "2", "a", "1"}, false},
+		"nothing":                      {nil, nil, false},
+		"the first":                    {[]string{"a", "1", "b", "2"}, []string{"a", "x", "b", "2"}, true},
+		"the last":                     {[]string{"a", "1", "b", "2"}, []string{"a", "1", "b", "x"}, true},
+		"another name":                 {[]string{"a", "1", "b", "2"}, []string{"a", "1", "c", "2"}, true},
+		"another name, both empty":     {[]string{"a", "1", "b", ""}, []string{"a", "1", "c", ""}, true},
+		"an empty file for a full one": {[]string{"a", "1", "c", ""}, []string{"a", "1", "b", "2"}, true},
+		"one more":                     {[]string{"a", "1"}, []string{"a", "1", "b", ""}, true},
+		"one less":                     {[]string{"a", "1", "b", ""}, []string{"a", "1"}, true},
+		"none left":                    {[]string{"a", ""}, nil, true},
+		"a file that is a directory":   {[]string{"a", ""}, []string{"a/b", ""}, true},
+		"a directory that is a file":   {[]string{"a/b", ""}, []string{"a", ""}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what cannot be compared with what is to be there is an error, and stays as it is.
+// TestUnreadable: a file that cannot be compared is an error, and stays as it is.
 func TestUnreadable(t *testing.T) {
 	for name, path := range map[string]string{"a file": "..data/d/b", "a directory": "..data/d"} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestPrepareNothing: what could not be written is not prepared for readers, and they do not see it.
+// TestPrepareNothing: a failed write is not prepared, and readers do not see it.
 func TestPrepareNothing(t *testing.T) {
 	dir := t.TempDir()
 	_, err := atomic.Write(dir, files("a", "1", "b", "2"), atomic.Options{

@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume/atomic"
 )
 
-// owned are files of this user's, so that they have an owner to be given.
+// owned returns files with this user as their explicit owner.
 func owned(pairs ...string) map[string]atomic.File {
 	me := int64(os.Getuid())
 	out := files(pairs...)
@@ -26,8 +26,8 @@ func owned(pairs ...string) map[string]atomic.File {
 
 var errDead = errors.New("dead")
 
-// A write that fails at any change is told of and leaves what was there, or all that is new, and nothing else once
-// the next one is done.
+// A write that fails at any change returns an error and leaves either all old or all new files, and nothing else after
+// the next write.
 func TestFailsAnywhere(t *testing.T) {
 	old, updated := owned("a", "1", "d/b", "2", "gone", "3"), owned("a", "1", "d/b", "two", "new", "4", "e/f/g", "5")
 	for total, n := 1, 0; n < total; n++ {
@@ -81,7 +81,7 @@ func TestFailsAnywhere(t *testing.T) {
 	}
 }
 
-// What is there is compared as it is: with what others made of it, too.
+// The comparison is with the actual files, including changes by others.
 func TestWhatOthersMadeOfIt(t *testing.T) {
 	want := files("a", "1", "d/b", "2")
 	for name, tt := range map[string]struct {
@@ -97,10 +97,10 @@ func TestWhatOthersMadeOfIt(t *testing.T) {
 		"a link instead": {func(_, data string) error {
 			return errors.Join(os.Rename(filepath.Join(data, "a"), filepath.Join(filepath.Dir(data), "kept")), os.Symlink("../kept", filepath.Join(data, "a")))
 		}, true, nil},
-		"all gone":       {func(_, data string) error { return os.RemoveAll(data) }, true, nil},
-		"no name":        {func(dir, _ string) error { return os.Remove(filepath.Join(dir, "a")) }, false, nil},
-		"a file for all": {func(_, data string) error { return errors.Join(os.RemoveAll(data), os.WriteFile(data, nil, 0o600)) }, true, nil},
-		"no link":        {func(dir, _ string) error { return os.Remove(filepath.Join(dir, "..data")) }, true, nil},
+		"all gone":                   {func(_, data string) error { return os.RemoveAll(data) }, true, nil},
+		"no name":                    {func(dir, _ string) error { return os.Remove(filepath.Join(dir, "a")) }, false, nil},
+		"a file instead of the data": {func(_, data string) error { return errors.Join(os.RemoveAll(data), os.WriteFile(data, nil, 0o600)) }, true, nil},
+		"no link":                    {func(dir, _ string) error { return os.Remove(filepath.Join(dir, "..data")) }, true, nil},
 		"a directory link": {func(dir, _ string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "..data")), os.Mkdir(filepath.Join(dir, "..data"), 0o755))
 		}, false, fs.ErrInvalid},
@@ -138,7 +138,7 @@ func TestWhatOthersMadeOfIt(t *testing.T) {
 	}
 }
 
-// What is not of any write stays: links to other places, files and directories.
+// Entries not made by a write stay: links to other places, files and directories.
 func TestOthersStay(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := atomic.Write(dir, files("a", "1"), atomic.Options{}); err != nil {
@@ -172,7 +172,7 @@ func TestOthersStay(t *testing.T) {
 	}
 }
 
-// A path may be as long as 4096 bytes, and says itself why it is not one.
+// A path may have up to 4096 bytes; errors say why a path is invalid.
 func TestWhyPathsAreBad(t *testing.T) {
 	long := strings.Repeat("a/", 2047) + "aa"
 	for p, want := range map[string]string{

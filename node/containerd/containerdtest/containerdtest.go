@@ -1,6 +1,6 @@
-// Package containerdtest gives tests a containerd of their own: tools are installed, the daemon runs in a directory of
-// the test with a bridge network and the images of pods' sandboxes and of busybox, and all of it is gone after the
-// test, which fails when something is left.
+// Package containerdtest gives each test a containerd of its own: tools are installed, and the daemon runs in a
+// directory of the test with a bridge network and the images of pod sandboxes and of busybox. Everything is removed
+// after the test, which fails if something is left.
 package containerdtest
 
 import (
@@ -24,17 +24,16 @@ import (
 	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
-// Options change what Start starts. The zero value serves most tests.
+// Options change what Start starts. The zero value suits most tests.
 type Options struct {
-	// Containerd are the daemon's options. Without a CNIConfDir there is a bridge of the test with a subnet of its
-	// own, without a CgroupRoot one of the test, without a Logger the test's log. NoSync is set: tests survive no power
-	// failure.
+	// Containerd are the daemon's options. By default, CNIConfDir is that of a bridge of the test with its own subnet,
+	// CgroupRoot one of the test, and Logger the test's log. NoSync is set: tests need not survive a power failure.
 	Containerd containerd.Options
 	// Dir is the daemon's directory; empty means one of the test.
 	Dir string
-	// Archives are images to import beside those of the sandboxes and busybox.
+	// Archives are images to import in addition to those of the sandboxes and busybox.
 	Archives []string
-	// NoImages leaves out all images.
+	// NoImages imports no images.
 	NoImages bool
 }
 
@@ -60,8 +59,8 @@ func Tools(t testing.TB) nodetools.Tools {
 	return tools
 }
 
-// Start starts a daemon that answers when Start returns. After the test, and after the cleanups that the test
-// registers later, it is destroyed with all its containers.
+// Start starts a daemon and returns when it answers. It is destroyed with all its containers after the test and any
+// cleanups registered later.
 func Start(t testing.TB, o Options) *containerd.Daemon {
 	t.Helper()
 	tools := Tools(t)
@@ -126,8 +125,8 @@ func destroy(t testing.TB, d *containerd.Daemon) {
 	}
 }
 
-// Bridge writes the configuration of a network of the test's own below dir, a bridge with a subnet that is free, and
-// removes the bridge after the test. All its addresses must have been given back by then.
+// Bridge writes the configuration of a network of the test's own below dir, a bridge with a free subnet, and removes
+// the bridge after the test. All its addresses must be freed by then.
 func Bridge(t testing.TB, dir string) (confDir string) {
 	t.Helper()
 	name := "kt" + unique()
@@ -157,7 +156,7 @@ func Bridge(t testing.TB, dir string) (confDir string) {
 	return confDir
 }
 
-// subnet is one of 10.192.0.0/10 that no interface of this host is in.
+// subnet returns a subnet of 10.192.0.0/10 that no interface of this host is in.
 func subnet(t testing.TB) netip.Prefix {
 	t.Helper()
 	have, err := net.InterfaceAddrs()

@@ -19,12 +19,13 @@ import (
 	"github.com/keelson-dev/keelson/node/bundled"
 )
 
-// Hook is told of calls of a kubelet that change something. A kubelet that it kills is as dead as after kill -9: nothing
-// that it does from then on reaches anything. Once SetHook has replaced a hook, that kills nobody any more.
+// Hook is called for calls of a kubelet that change something. A kubelet that it kills is as dead as after kill -9:
+// nothing it does afterwards has any effect. A hook replaced by SetHook kills no kubelet any more.
 type Hook struct {
-	// Before is called before a call with what kills the kubelet, whether or not the call has taken effect by then.
+	// Before is called before a call, with a function that kills the kubelet, whether or not the call has taken effect
+	// by then.
 	Before func(call string, kill func() (killed bool))
-	// After is called when a call has taken effect. When it returns true the kubelet dies before it hears of it.
+	// After is called when a call has taken effect. If it returns true the kubelet dies before it sees the result.
 	After func(call string) (dead bool)
 }
 
@@ -86,7 +87,7 @@ func (l *life) after(call string) {
 	}
 }
 
-// alive returns at once for the living; the dead wait until somebody has noticed.
+// alive returns at once for a living kubelet; a dead one waits until the test has noticed.
 func (l *life) alive(ctx context.Context) error {
 	if !l.dead.Load() {
 		return nil
@@ -95,7 +96,7 @@ func (l *life) alive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// SetHook sets what is told of calls that change something, in this life and the next.
+// SetHook sets the hook for calls that change something, in this life and the next.
 func (w *World) SetHook(hook Hook) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +106,7 @@ func (w *World) SetHook(hook Hook) {
 	}
 }
 
-// KillKubelet ends the kubelet in the middle of what it does.
+// KillKubelet ends the kubelet in the middle of its work.
 func (w *World) KillKubelet() {
 	w.mu.Lock()
 	if w.life != nil {
@@ -124,7 +125,7 @@ func (w *World) StartKubelet() {
 	n.Start()
 }
 
-// KillContainerd ends containerd as kill -9 does. The node starts it again unless it is held back.
+// KillContainerd ends containerd like kill -9. The node restarts it unless it is held.
 func (w *World) KillContainerd() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.Context, 10*time.Second)
@@ -143,7 +144,7 @@ func (w *World) HoldContainerd() (release func()) {
 	}
 }
 
-// ServerAway makes the API server answer nothing that the node asks for, or answer again.
+// ServerAway makes the API server unavailable to the node, or available again.
 func (w *World) ServerAway(away bool) { w.outage.set(away) }
 
 // gatedRuntime is the node's runtime for one life of its kubelet.

@@ -11,7 +11,7 @@ import (
 // errAway is what reading from a server that is away fails with.
 var errAway = errors.New("connection refused")
 
-// outage is when the API server does not answer the node.
+// outage is a period in which the API server does not answer the node.
 type outage struct {
 	mu    sync.Mutex
 	away  bool
@@ -32,14 +32,14 @@ func (o *outage) set(away bool) {
 	o.away = away
 }
 
-// state tells whether the server is away and, if not, what is closed when it goes.
+// state reports whether the server is away and, if not, returns the channel that is closed when it goes.
 func (o *outage) state() (away bool, began <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.away, o.began
 }
 
-// source is what the node is told of one kind, while the server answers.
+// source is the node's source of one kind, while the server answers.
 type source[T informer.Object] struct {
 	informer.Source[T]
 	outage *outage
@@ -64,7 +64,7 @@ func (s source[T]) Watch(ctx context.Context, version string) (informer.Stream[T
 	return stream[T]{in, began}, nil
 }
 
-// stream breaks off when the server goes.
+// stream breaks when the server goes away.
 type stream[T informer.Object] struct {
 	informer.Stream[T]
 	began <-chan struct{}
@@ -84,7 +84,7 @@ func (s stream[T]) Next(ctx context.Context) ([]informer.Event[T], error) {
 	})
 	list, err := s.Stream.Next(limited)
 	select {
-	case <-s.began: // what came then did not get through
+	case <-s.began: // later events do not arrive
 		return nil, errAway
 	default:
 		return list, err

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Limit is how long anything may take that is waited for.
+// Limit is the limit for everything that a test waits for.
 const Limit = time.Minute
 
 // Create creates a pod for the node in the namespace default.
@@ -31,7 +31,7 @@ func (w *World) Create(pod *corev1.Pod) *corev1.Pod {
 	return made
 }
 
-// Delete asks for a pod's end, with its own grace period or one in seconds.
+// Delete deletes a pod, with its own grace period or one in seconds.
 func (w *World) Delete(name string, grace ...int64) {
 	w.t.Helper()
 	var o metav1.DeleteOptions
@@ -41,7 +41,7 @@ func (w *World) Delete(name string, grace ...int64) {
 	w.Check(w.Clients.CoreV1().Pods("default").Delete(w.Context, name, o))
 }
 
-// Until waits for a pod to be as is wanted and returns it.
+// Until waits until a pod satisfies a condition and returns it.
 func (w *World) Until(name, what string, good func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
 	var last *corev1.Pod
@@ -150,13 +150,12 @@ func (w *World) Ready(name string) *corev1.Pod {
 	return w.Until(name, "ready", IsReady)
 }
 
-// IsReady tells whether a pod runs and is ready.
+// IsReady reports whether a pod runs and is ready.
 func IsReady(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && Condition(pod, corev1.PodReady) == corev1.ConditionTrue
 }
 
-// StartErrors are the containers of a pod whose last instance never ran, because the call that was to start it was given
-// up.
+// StartErrors are the containers of a pod whose last instance never ran, because the call to start it was abandoned.
 func StartErrors(pod *corev1.Pod) (names []string) {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if last := s.LastTerminationState.Terminated; last != nil && last.Reason == "StartError" && s.RestartCount == 1 {
@@ -176,7 +175,7 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionSt
 	return ""
 }
 
-// UntilReady waits until the node is ready, or is not, and returns the condition.
+// UntilReady waits until the node is ready, or not ready, and returns the condition.
 func (w *World) UntilReady(ready bool) corev1.NodeCondition {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.Context, Limit)
@@ -207,7 +206,7 @@ func (w *World) UntilReady(ready bool) corev1.NodeCondition {
 	}
 }
 
-// Events are what was told of a pod: reason and message, oldest first.
+// Events returns the events of a pod: reason and message, oldest first.
 func (w *World) Events(pod string) []corev1.Event {
 	w.t.Helper()
 	list, err := w.Clients.CoreV1().Events("default").List(w.Context, about(pod))
@@ -249,7 +248,7 @@ func (w *World) Event(pod, reason, message string) corev1.Event {
 	}
 }
 
-// told are the events of a pod, for messages.
+// told returns the events of a pod, for messages.
 func (w *World) told(pod string) string {
 	list, err := w.Clients.CoreV1().Events("default").List(w.Context, about(pod))
 	if err != nil {
@@ -262,7 +261,7 @@ func (w *World) told(pod string) string {
 	return b.String()
 }
 
-// text is an object as a person can read it.
+// text formats an object for people.
 func text(obj any) string {
 	if pod, ok := obj.(*corev1.Pod); ok && pod != nil {
 		obj = map[string]any{"deletion": pod.DeletionTimestamp, "status": pod.Status}
@@ -274,14 +273,14 @@ func text(obj any) string {
 	return string(b)
 }
 
-// cleanLimit is how long what pods leave may stay: a little more than the minute between two collections of garbage.
+// cleanLimit is how long leftovers of pods may exist: a little more than the minute between two garbage collections.
 const cleanLimit = 75 * time.Second
 
-// Clean waits until nothing is left on the machine that was not there before the first pod.
+// Clean waits until the machine has nothing that was not there before the first pod.
 func (w *World) Clean() {
 	w.t.Helper()
 	var more []string
-	for end := time.Now().Add(cleanLimit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // nobody tells
+	for end := time.Now().Add(cleanLimit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // there is nothing to watch
 		more = more[:0]
 		for _, name := range w.left() {
 			if !w.baseline[name] {
@@ -295,7 +294,7 @@ func (w *World) Clean() {
 	w.t.Errorf("left behind by pods that are gone:\n%s", strings.Join(more, "\n"))
 }
 
-// left is what pods leave on the machine.
+// left lists what pods have left on the machine.
 func (w *World) left() []string {
 	w.t.Helper()
 	list, err := w.Node().Leftovers(w.Context)
@@ -326,7 +325,7 @@ func (w *World) Sub(t *testing.T) *World {
 	}
 }
 
-// PID is the first process of a pod's container, as the runtime's shims have it: the one whose cgroup has the id.
+// PID returns the first process of a pod's container, by the runtime's shims: the one whose cgroup has the ID.
 func (w *World) PID(pod *corev1.Pod, container string) int {
 	w.t.Helper()
 	for _, s := range pod.Status.ContainerStatuses {

@@ -1,8 +1,8 @@
-// Package nodetest gives tests a cluster in their process with a node of real containers on this machine, and what
-// breaks it: the runtime killed or kept away, the kubelet killed at a chosen call, a server that does not answer. All of
-// it is gone after the test, which fails when pods have left something behind.
+// Package nodetest gives tests a cluster in their process with a node of real containers on this machine, and ways to
+// break it: the runtime killed or held, the kubelet killed at a chosen call, a server that does not answer. Everything
+// is removed after the test, which fails if pods have left something behind.
 //
-// Tests wait for what the API tells, by watches; only what is left on the machine is looked for again and again.
+// Tests wait for the API's state by watches; only leftovers on the machine are polled.
 package nodetest
 
 import (
@@ -44,18 +44,18 @@ const (
 
 // Options change what Start starts. The zero value is a node with the images Busybox and Nginx.
 type Options struct {
-	// Node may change the node's options and tools before each life of it.
+	// Node may change the node's options and tools before each of its lives.
 	Node func(o *bundled.Options, tools *nodetools.Tools)
 	// Started is called in each life after the node was started, before its kubelet is.
 	Started func(n *bundled.Node)
-	// Adapt may exchange parts of the machine as the kubelet has it, in each life.
+	// Adapt may replace parts of the machine as seen by the kubelet, in each life.
 	Adapt func(h *kubelet.Host)
 	// Dir is the node's directory; empty is one of the test.
 	Dir string
 }
 
-// World is a cluster with one node of real containers, node-0, whose kubelet and containerd can be ended and brought
-// back. The namespace is default.
+// World is a cluster with one node of real containers, node-0, whose kubelet and containerd can be ended and restarted.
+// The namespace is default.
 type World struct {
 	t       *testing.T
 	Context context.Context
@@ -66,7 +66,7 @@ type World struct {
 	options  Options
 	tools    nodetools.Tools
 	archives []string
-	held     string // while there is a file of this name, containerd does not start
+	held     string // while a file of this name exists, containerd does not start
 	baseline map[string]bool
 	*shared
 }
@@ -119,7 +119,7 @@ func Start(t *testing.T, o Options) *World {
 	return w
 }
 
-// network is one that no other test of this moment has, by all odds.
+// network returns one that most probably no other running test has.
 func network() netip.Prefix {
 	n := time.Now().UnixNano() ^ int64(os.Getpid())<<8
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 128 | byte(n)&63, byte(n >> 8), 0}), 24)
@@ -136,7 +136,7 @@ func (w *World) Check(err error) {
 // Images is a directory of archives of images.
 func (w *World) Images() string { return w.tools.Images }
 
-// gate makes containerd refuse to start while it is held back.
+// gate makes containerd refuse to start while it is held.
 func (w *World) gate() {
 	dir := w.t.TempDir()
 	w.held = filepath.Join(dir, "held")
@@ -160,7 +160,7 @@ func (w *World) run(ctx context.Context, parts node.Parts) error {
 	w.mu.Lock()
 	w.node = n
 	w.mu.Unlock()
-	// The test may kill containerd just then; whoever runs a node for good starts it again, too.
+	// The test may kill containerd just then; a real node's supervisor would restart it, too.
 	for tries := 0; ; tries++ {
 		err := n.Start(ctx)
 		if ctx.Err() != nil {
@@ -203,7 +203,7 @@ func (w *World) run(ctx context.Context, parts node.Parts) error {
 	})).Run(ctx)
 }
 
-// pods are what the node is told of its pods while the server answers.
+// pods is the source of the node's pods, while the server answers.
 func (w *World) pods(ctx context.Context, node string) (*informer.Informer[*corev1.Pod], error) {
 	select {
 	case <-w.started:
@@ -226,7 +226,7 @@ func (w *World) Node() *bundled.Node {
 	return w.node
 }
 
-// remove removes the node, whether or not the test got anywhere.
+// remove removes the node, however far the test got.
 func (w *World) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -263,7 +263,7 @@ func (l *logTo) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Pod is one with the containers given, to be created in the namespace default.
+// Pod returns one with the given containers, to be created in the namespace default.
 func Pod(name string, containers ...corev1.Container) *corev1.Pod {
 	grace := int64(2)
 	return &corev1.Pod{
@@ -277,7 +277,7 @@ func Shell(name, script string) corev1.Container {
 	return corev1.Container{Name: name, Image: Busybox, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sh", "-c", script}}
 }
 
-// Sleeper is a container that runs until it is asked to end, and ends at once then.
+// Sleeper is a container that runs until it is asked to end, and then ends at once.
 func Sleeper(name string) corev1.Container {
 	return Shell(name, "trap 'exit 0' TERM; while :; do sleep 3600 & wait; done")
 }

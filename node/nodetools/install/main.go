@@ -1,4 +1,4 @@
-// Command install installs what a node of real containers runs into bin/node and prints where the programs are.
+// Command install installs the programs for a node of real containers into bin/node and prints their paths.
 package main
 
 import (
@@ -27,7 +27,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Println(tools.Containerd, tools.Shim, tools.Ctr, tools.Runc, tools.CNI)
-	// The tools are of use elsewhere, too: for an image that is built here, say.
+	// The tools are useful elsewhere, too: for example for an image that is built here.
 	if err := nodetools.Supported(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "note:", err)
 	}

@@ -1,6 +1,6 @@
-// Package debian unpacks packages of the Debian release that the host runs, without installing them, and finds the
-// files that programs in them need to run: their loader and their libraries. It also fetches sources. It needs apt-get
-// and dpkg-deb, no privileges, and sees /bin, /sbin, /lib and /lib64 as parts of /usr.
+// Package debian unpacks packages of the host's Debian release, without installing them, and finds the files that their
+// programs need to run: loader and libraries. It also fetches sources. It needs apt-get and dpkg-deb, no privileges,
+// and treats /bin, /sbin, /lib and /lib64 as parts of /usr.
 package debian
 
 import (
@@ -19,26 +19,26 @@ import (
 
 var (
 	// ErrNoDebian: the host lacks apt-get or dpkg-deb.
-	ErrNoDebian = errors.New("packages of Debian cannot be had on this host")
+	ErrNoDebian = errors.New("no Debian packages are available on this host")
 	// ErrNotFound: no package has the file or the library.
 	ErrNotFound = errors.New("not in the packages")
 )
 
-// File is one of the packages. Its path is relative to the root.
+// File is a file of a package. Its path is relative to the root.
 type File struct {
-	Path string
-	// Host is where it lies unpacked; empty for symbolic links.
+	Path string // below the root, without a leading slash
+	// Host is its path on the host; empty for symbolic links.
 	Host string
 	Mode fs.FileMode
 	// Target is what a symbolic link points to.
 	Target string
 }
 
-// Root is what several packages hold. It may be used from several goroutines.
+// Root is the content of several packages. It may be used from several goroutines.
 type Root struct{ files map[string]File }
 
-// Unpack fetches packages by their names and unpacks them into dir, which has to be empty. Where the lists of packages
-// are missing or old it fetches these first, which takes the rights of root.
+// Unpack fetches packages by name and unpacks them into dir, which must be empty. If the lists of packages are missing
+// or outdated it fetches these first, which requires root.
 func Unpack(ctx context.Context, dir string, packages ...string) (*Root, error) {
 	for _, program := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -51,7 +51,7 @@ func Unpack(ctx context.Context, dir string, packages ...string) (*Root, error) 
 			return nil, err
 		}
 	}
-	// The user whom apt takes for downloads may not write here.
+	// apt's user for downloads may not write here.
 	download := append([]string{"apt-get", "-q", "-o", "APT::Sandbox::User=root", "download"}, packages...)
 	if first := run(ctx, fetched, download); first != nil {
 		if err := run(ctx, fetched, []string{"apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", "update"}); err != nil {
@@ -83,8 +83,8 @@ func run(ctx context.Context, dir string, words []string) error {
 	return nil
 }
 
-// Source fetches what the authors of a package released, without Debian's changes, and unpacks it into dir, which has to
-// be empty. It returns the directory that the source is in.
+// Source fetches the upstream source of a package, without Debian's changes, and unpacks it into dir, which must be
+// empty. It returns the directory that contains the source.
 func Source(ctx context.Context, dir, name string) (string, error) {
 	for _, program := range []string{"apt-get", "tar"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -105,7 +105,7 @@ func Source(ctx context.Context, dir, name string) (string, error) {
 			return "", err
 		}
 	}
-	// Lists of sources are seldom among those of a host: they get a place of their own.
+	// Hosts seldom have lists of sources: they get a directory of their own.
 	list := filepath.Join(dir, "sources.list")
 	line := "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] " + archive + " " + release + " main\n"
 	if err := os.WriteFile(list, []byte(line), 0o644); err != nil {
@@ -131,7 +131,7 @@ func Source(ctx context.Context, dir, name string) (string, error) {
 	return content, nil
 }
 
-// release is the name of the release that the host runs.
+// release is the name of the host's release.
 func release() (string, error) {
 	content, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -145,7 +145,7 @@ func release() (string, error) {
 	return "", fmt.Errorf("%w: /etc/os-release names no release", ErrNoDebian)
 }
 
-// archive is where the host has its packages of a release from.
+// archive is the host's source for packages of a release.
 func archive(ctx context.Context, release string) (string, error) {
 	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)",
 		"Identifier: Packages", "Component: main", "Release: "+release).Output()
@@ -159,7 +159,7 @@ func archive(ctx context.Context, release string) (string, error) {
 	return first, nil
 }
 
-// Open takes a directory into which packages are unpacked already.
+// Open opens a directory of unpacked packages.
 func Open(dir string) (*Root, error) {
 	r := &Root{files: map[string]File{}}
 	err := filepath.WalkDir(dir, func(host string, d fs.DirEntry, err error) error {
@@ -190,7 +190,7 @@ func Open(dir string) (*Root, error) {
 	return r, nil
 }
 
-// merged is the path with what moved below usr.
+// merged returns the path below usr if it moved there.
 func merged(p string) string {
 	p = strings.TrimPrefix(path.Clean("/"+p), "/")
 	top, _, _ := strings.Cut(p, "/")
@@ -200,7 +200,7 @@ func merged(p string) string {
 	return p
 }
 
-// Below returns the files below a path, in the order of their paths.
+// Below returns the files below a path, in path order.
 func (r *Root) Below(dir string) []File {
 	var found []File
 	for p, f := range r.files {
@@ -212,8 +212,8 @@ func (r *Root) Below(dir string) []File {
 	return found
 }
 
-// Need returns the files at the paths and all that these need: what symbolic links lead to, loaders and libraries. It
-// fails with ErrNotFound, and names all that is missing.
+// Need returns the files at the paths and everything they need: targets of symbolic links, loaders and libraries. It
+// fails with ErrNotFound, and lists everything missing.
 func (r *Root) Need(paths ...string) ([]File, error) {
 	got := map[string]File{}
 	var missing []error
@@ -245,7 +245,7 @@ func (r *Root) Need(paths ...string) ([]File, error) {
 	return files, nil
 }
 
-// next is what a file needs at first hand.
+// next returns the direct needs of a file.
 func (r *Root) next(f File) ([]string, error) {
 	if f.Host == "" {
 		if path.IsAbs(f.Target) {
@@ -265,7 +265,7 @@ func (r *Root) next(f File) ([]string, error) {
 	return r.linked(f, program)
 }
 
-// nilIfShort forgives files that are too short to be programs.
+// nilIfShort ignores files that are too short to be programs.
 func nilIfShort(f File, err error) error {
 	if info, statErr := os.Stat(f.Host); statErr == nil && info.Size() < 64 {
 		return nil
@@ -299,7 +299,7 @@ func (r *Root) linked(f File, program *elf.File) ([]string, error) {
 	return need, errors.Join(missing...)
 }
 
-// library finds one in the directories that the loader searches, or in one of its own below these.
+// library finds a library in the loader's directories, or in a package's own below these.
 func (r *Root) library(name string) (string, bool) {
 	found := ""
 	for p := range r.files {

@@ -16,7 +16,7 @@ func TestChecks(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		errs field.ErrorList
-		want string // how the errors read, joined by "; "; of a message only its begin
+		want string // the errors, joined by "; "; of a message only its beginning
 	}{
 		{"label", check.DNSLabel(p, "a"), ""},
 		{"no label", check.DNSLabel(p, "a.b"), `x: Invalid value: "a.b": must not contain dots`},

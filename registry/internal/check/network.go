@@ -10,17 +10,17 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// IP wants an address that everybody reads alike; what the object held before stays allowed (KEP-4858).
+// IP requires an unambiguous address; values that the object held before stay valid (KEP-4858).
 func IP(path *field.Path, value string, before []string) field.ErrorList {
 	return validation.IsValidIPForLegacyField(path, value, true, before)
 }
 
-// CIDR wants a network that everybody reads alike; what the object held before stays allowed (KEP-4858).
+// CIDR requires an unambiguous network; values that the object held before stay valid (KEP-4858).
 func CIDR(path *field.Path, value string, before []string) field.ErrorList {
 	return validation.IsValidCIDRForLegacyField(path, value, true, before)
 }
 
-// EndpointIP wants an address that something else than this very host can be reached at.
+// EndpointIP requires an address that is reachable beyond its own host.
 func EndpointIP(path *field.Path, value string) field.ErrorList {
 	ip := netutils.ParseIPSloppy(value)
 	if ip == nil {
@@ -39,12 +39,12 @@ func EndpointIP(path *field.Path, value string) field.ErrorList {
 	return errs
 }
 
-// Protocol wants a transport protocol.
+// Protocol requires a transport protocol.
 func Protocol(path *field.Path, value corev1.Protocol) field.ErrorList {
 	return RequiredOneOf(path, value, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 }
 
-// PortNumberOrName wants a port's number or its name.
+// PortNumberOrName requires a port's number or its name.
 func PortNumberOrName(path *field.Path, value intstr.IntOrString) field.ErrorList {
 	switch value.Type {
 	case intstr.Int:

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// IntOrPercent wants zero or more, or a percentage.
+// IntOrPercent requires zero or more, or a percentage.
 func IntOrPercent(path *field.Path, value intstr.IntOrString) field.ErrorList {
 	switch value.Type {
 	case intstr.String:
@@ -19,7 +19,7 @@ func IntOrPercent(path *field.Path, value intstr.IntOrString) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, value, "must be an integer or percentage (e.g '5%%')")}
 }
 
-// AtMost100Percent refuses a percentage above the whole.
+// AtMost100Percent refuses a percentage above 100%.
 func AtMost100Percent(path *field.Path, value intstr.IntOrString) field.ErrorList {
 	if p, _ := percent(value); p > 100 {
 		return field.ErrorList{field.Invalid(path, value, "must not be greater than 100%")}
@@ -27,7 +27,7 @@ func AtMost100Percent(path *field.Path, value intstr.IntOrString) field.ErrorLis
 	return nil
 }
 
-// IsZero tells whether value is 0 or 0%.
+// IsZero reports whether value is 0 or 0%.
 func IsZero(value intstr.IntOrString) bool {
 	if p, ok := percent(value); ok {
 		return p == 0
@@ -35,7 +35,7 @@ func IsZero(value intstr.IntOrString) bool {
 	return value.IntValue() == 0
 }
 
-// percent is 0 of what is no percentage, and the largest int of more than that.
+// percent returns 0 and false for a value that is no percentage; a number too large is the largest int.
 func percent(value intstr.IntOrString) (int, bool) {
 	if value.Type != intstr.String || len(validation.IsValidPercent(value.StrVal)) > 0 {
 		return 0, false

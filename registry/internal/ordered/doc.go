@@ -1,5 +1,4 @@
-// Package ordered is a set of values in the order of their keys: a B-tree whose clones share what neither has
-// changed since, and which knows how many values lie before a key. A Tree may be read by many at once; writes need it to
-// themselves. Trees that were cloned from each other are independent of each other, also of what others do at the
-// same time.
+// Package ordered has a set of values sorted by their keys: a B-tree with copy-on-write clones that knows how
+// many values precede a key. A Tree may be read concurrently; a write must be exclusive. Clones are independent
+// of each other, even if they are used concurrently.
 package ordered

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The shape of a tree is nobody's to see from outside, but what it costs depends on it.
+// The shape of a tree is not visible from outside, but its cost depends on it.
 
 type item struct{ key string }
 
@@ -25,8 +25,8 @@ func fill(t *Tree[string, *item], from, to, step int) *Tree[string, *item] {
 	return t
 }
 
-// depth checks a node and all below it: sizes, widths, order, that all leaves are equally deep, and that what was
-// taken away is not held any more. It returns how many levels there are.
+// depth checks a node and all below it: sizes, widths, order, that all leaves are equally deep, and that
+// removed entries are no longer referenced. It returns the number of levels.
 func depth(t *testing.T, n *node[string, *item], least, below string) int {
 	t.Helper()
 	if n.width() > most {
@@ -107,7 +107,7 @@ func leaves(n *node[string, *item]) int {
 	return sum
 }
 
-// TestSplits: a leaf or another node is cut in halves when it would be wider than it may be, and not before.
+// TestSplits: a leaf or inner node is halved when it would become too wide, and not before.
 func TestSplits(t *testing.T) {
 	one := fill(tree(), 0, most, 1)
 	if depth(t, one.root, "", ""); one.root.children != nil {
@@ -127,11 +127,11 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestMerges: a leaf that becomes small joins its neighbour when both have room in one, with space to grow.
+// TestMerges: a small leaf is merged with its neighbour if both fit into one with space to grow.
 func TestMerges(t *testing.T) {
 	for name, tt := range map[string]struct {
-		left, right int // values that the two leaves have
-		last        int // the one to delete, counted from the left
+		left, right int // numbers of values in the two leaves
+		last        int // index of the value to delete, counted from the left
 		want        []int
 	}{
 		"not small, left":         {17, 20, 0, []int{16, 20}},
@@ -209,7 +209,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestShapeAtRandom: so do they when values come and go.
+// TestShapeAtRandom: trees keep their shape through random writes.
 func TestShapeAtRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	tr, want := fill(tree(), 0, 10_000, 2), map[string]bool{}
@@ -245,7 +245,7 @@ func TestShapeAtRandom(t *testing.T) {
 	}
 }
 
-// TestInPlace: what a tree alone has it changes in place; what it shares with a clone it copies, once.
+// TestInPlace: a tree changes its own nodes in place, and copies shared ones once.
 func TestInPlace(t *testing.T) {
 	tr := fill(tree(), 0, 5000, 1)
 	v := &item{text(77)}
@@ -257,7 +257,7 @@ func TestInPlace(t *testing.T) {
 	clone.Put(v)
 	copied := clone.root
 	if copied == before || tr.root != before {
-		t.Error("a write to a clone changed what both have")
+		t.Error("a write to a clone changed a shared node")
 	}
 	if clone.Put(v); clone.root != copied {
 		t.Error("the second write copies again")

@@ -2,27 +2,27 @@ package ordered
 
 import "slices"
 
-// most is how many values a leaf has, and how many children another node.
+// most is the maximum number of values of a leaf, and of children of an inner node.
 const most = 64
 
-// Order says where values belong.
+// Order defines the order of values.
 type Order[K, V any] struct {
 	Key     func(V) K
 	Compare func(a, b K) int
 }
 
-// Tree is the set.
+// Tree is a sorted set; make one with New.
 type Tree[K, V any] struct {
 	order Order[K, V]
 	root  *node[K, V]
 	owner *owner
 }
 
-// owner marks the nodes that a tree alone has, and may change in place.
+// owner marks the nodes that only one tree uses, and may change in place.
 type owner struct{ _ byte }
 
-// node is a leaf, which has values, or has children. The first key under each child but the first is at or after its
-// low, every key under the child before it is smaller.
+// node is a leaf with values, or an inner node with children. low of each child but the first is at most the
+// first key under it, and greater than every key under the child before.
 type node[K, V any] struct {
 	owner    *owner
 	values   []V
@@ -38,14 +38,15 @@ func New[K, V any](order Order[K, V]) *Tree[K, V] {
 	return t
 }
 
-// Clone returns a tree with the same values. It costs nothing; later writes to either copy what they change.
+// Clone returns a tree with the same values. It costs nothing; later writes to either tree copy the nodes they
+// change.
 func (t *Tree[K, V]) Clone() *Tree[K, V] {
 	c := *t
 	t.owner, c.owner = &owner{}, &owner{}
 	return &c
 }
 
-// Len is how many values there are.
+// Len returns the number of values.
 func (t *Tree[K, V]) Len() int { return t.root.size }
 
 // Get returns the value at a key.
@@ -75,7 +76,7 @@ func (t *Tree[K, V]) Rank(key K) int {
 	return rank + at
 }
 
-// Ascend calls visit in order for the values at from and after it, until visit returns false.
+// Ascend calls visit in order for the values from key from on, until visit returns false.
 func (t *Tree[K, V]) Ascend(from K, visit func(V) bool) { t.ascend(t.root, &from, visit) }
 
 // All calls visit in order for all values, until visit returns false.
@@ -109,7 +110,7 @@ func (t *Tree[K, V]) ascend(n *node[K, V], from *K, visit func(V) bool) bool {
 	return true
 }
 
-// Put adds a value, and returns the one with the same key that it replaces.
+// Put adds a value, and returns the value with the same key that it replaced.
 func (t *Tree[K, V]) Put(v V) (replaced V, ok bool) {
 	root := t.mine(t.root)
 	t.root = root
@@ -149,7 +150,7 @@ func (t *Tree[K, V]) put(n *node[K, V], key K, v V) (replaced V, ok bool) {
 	return replaced, ok
 }
 
-// split cuts a node that is too large. low is where the right one begins.
+// split splits a node that is too wide. low is the lower bound of the right one.
 func (t *Tree[K, V]) split(n *node[K, V]) (low K, right *node[K, V]) {
 	switch {
 	case len(n.values) > most:
@@ -189,7 +190,7 @@ func (t *Tree[K, V]) Delete(key K) (removed V, ok bool) {
 	return removed, true
 }
 
-// remove takes out the value at a key, which is there.
+// remove removes the value at an existing key.
 func (t *Tree[K, V]) remove(n *node[K, V], key K) (removed V) {
 	n.size--
 	if n.children == nil {
@@ -214,7 +215,7 @@ func (t *Tree[K, V]) remove(n *node[K, V], key K) (removed V) {
 	return removed
 }
 
-// merge makes one of two neighbours that are small.
+// merge merges two small neighbours.
 func (t *Tree[K, V]) merge(n *node[K, V], at int) {
 	right := n.children[at+1]
 	if n.children[at].width()+right.width() > most*3/4 {
@@ -247,7 +248,7 @@ func (t *Tree[K, V]) mine(n *node[K, V]) *node[K, V] {
 	}
 }
 
-// child returns the place of the child under which a key belongs.
+// child returns the index of the child for a key.
 func (t *Tree[K, V]) child(n *node[K, V], key K) int {
 	low, high := 1, len(n.children)
 	for low < high {
@@ -260,7 +261,7 @@ func (t *Tree[K, V]) child(n *node[K, V], key K) int {
 	return low - 1
 }
 
-// find returns where in a leaf a key is, or belongs.
+// find returns the index of a key in a leaf, or the index at which to insert it.
 func (t *Tree[K, V]) find(n *node[K, V], key K) (int, bool) {
 	return slices.BinarySearchFunc(n.values, key, func(v V, key K) int { return t.order.Compare(t.order.Key(v), key) })
 }

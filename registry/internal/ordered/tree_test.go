@@ -31,7 +31,7 @@ func Example() {
 	// Output: b c 1 2
 }
 
-// TestRandom: trees are like maps, and clones stay as they were.
+// TestRandom: a tree behaves like a map, and clones stay unchanged.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -110,7 +110,7 @@ func compare(t *testing.T, tree *ordered.Tree[int, entry], want map[int]int, fro
 	}
 }
 
-// TestClonesApart: clones can be written at the same time; the race detector looks on.
+// TestClonesApart: clones can be written concurrently, under the race detector.
 func TestClonesApart(t *testing.T) {
 	tree := ordered.New(order())
 	for n := range 10_000 {

@@ -4,7 +4,7 @@ import "strings"
 
 // Resource is a kind of object as configurations name it, with its place in the store.
 type Resource struct {
-	Group, Name string
+	Group, Name string // as in the API; the core group is empty
 	// Prefix is what its records' keys start with, such as "/registry/secrets/".
 	Prefix string
 }

@@ -63,8 +63,8 @@ func setDefaults(c *configuration) {
 	}
 }
 
-// secretive is the shortest run of base64 that may be a key: no one of upstream's is shorter.
-const secretive = `[A-Za-z0-9+/]{16,}={0,2}`
+// keyPattern is the shortest run of base64 that may be a key: no one of upstream's is shorter.
+const keyPattern = `[A-Za-z0-9+/]{16,}={0,2}`
 
 // redacted is a decoder's error without what may be a key: some repeat what they could not read.
 func redacted(err error, data []byte) error {
@@ -75,7 +75,7 @@ func redacted(err error, data []byte) error {
 		return errors.New("Object 'apiVersion' is missing") //nolint:staticcheck // upstream's words
 	}
 	text := []byte(err.Error())
-	for _, word := range regexp.MustCompile(secretive).FindAll(data, -1) {
+	for _, word := range regexp.MustCompile(keyPattern).FindAll(data, -1) {
 		if runtime.IsNotRegisteredError(err) && !bytes.ContainsAny(word, "0123456789+/=") {
 			continue // a kind
 		}

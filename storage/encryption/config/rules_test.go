@@ -135,6 +135,7 @@ func TestFileRules(t *testing.T) {
 		{"another kind, with digits", strings.Replace(head, "EncryptionConfiguration", "Something0Else1Altogether", 1) + rule("secrets", "identity"), `PARSING DECODING no kind "REDACTED" is registered for version "apiserver.config.k8s.io/v1" in scheme "pkg/runtime/scheme.go:111"`, ""},
 		{"a key for a kind", strings.Replace(head, "EncryptionConfiguration", secret('k'), 1) + rule("secrets", "identity"), `PARSING DECODING no kind "REDACTED" is registered for version "apiserver.config.k8s.io/v1" in scheme "pkg/runtime/scheme.go:111"`, ""},
 		{"a key for a field", head + rule("secrets", "identity") + "  " + secret('k') + ": 1\n", `PARSING DECODING strict decoding error: unknown field "resources[0].REDACTED"`, ""},
+		{"a key of letters alone for a field", head + rule("secrets", "identity") + "  " + strings.Repeat("Ab", 12) + ": 1\n", `PARSING DECODING strict decoding error: unknown field "resources[0].REDACTED"`, ""},
 	} {
 		if got := refusal(t, c.content, false); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)

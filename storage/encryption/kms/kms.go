@@ -22,17 +22,17 @@ type Status struct {
 
 // Sealed is something that a plugin encrypted, with what it needs to decrypt it.
 type Sealed struct {
-	Ciphertext  []byte
-	KeyID       string
+	Ciphertext  []byte // what only the service can open
+	KeyID       string // of the key that sealed it
 	Annotations map[string][]byte
 }
 
 // Service is a KMS plugin. Implementations are safe for concurrent use, bound the time of a call, and
 // say ErrUnavailable when there is no answer. The uid names the call, for the plugin's log.
 type Service interface {
-	Status(ctx context.Context) (Status, error)
-	Encrypt(ctx context.Context, uid string, plaintext []byte) (Sealed, error)
-	Decrypt(ctx context.Context, uid string, sealed Sealed) ([]byte, error)
+	Status(ctx context.Context) (Status, error)                                // whether the service works, and its current key
+	Encrypt(ctx context.Context, uid string, plaintext []byte) (Sealed, error) // uid names the request in logs
+	Decrypt(ctx context.Context, uid string, sealed Sealed) ([]byte, error)    // opens what Encrypt returned
 }
 
 // hash tells a key ID in logs and errors, as upstream does.

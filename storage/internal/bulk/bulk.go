@@ -1,4 +1,4 @@
-// Package bulk reads and fills whole stores in bounded memory, for what moves their content.
+// Package bulk reads and fills whole stores in bounded memory, for packages that copy their content.
 package bulk
 
 import (
@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// firstPage is how many records a page has while their size is unknown, and the most it ever has.
+	// firstPage is the size of a page, in records, while their size is unknown, and largestPage the most it ever has.
 	firstPage, largestPage = 16, 4096
-	// pageBytes is about how much a page may hold.
+	// pageBytes is the approximate size of a page.
 	pageBytes = 4 << 20
 )
 
-// Pages reads all records under a prefix in key order, page by page, at one revision: 0 takes the newest one and
-// tells it by each page's. After an error nothing follows.
+// Pages reads all records under a prefix in key order, page by page, at one revision. 0 means the newest, which each
+// page then names. After an error nothing follows.
 func Pages(ctx context.Context, from storage.Reader, prefix string, revision int64) iter.Seq2[storage.Page, error] {
 	return func(yield func(storage.Page, error) bool) {
 		options := storage.ListOptions{Revision: revision, Limit: firstPage}
@@ -72,7 +72,7 @@ func Records(ctx context.Context, from storage.Reader, prefix string, revision i
 	}
 }
 
-// Empty returns an error that names a key when there is one in a store.
+// Empty returns an error that names a key if the store has any.
 func Empty(ctx context.Context, s storage.Reader) error {
 	page, err := s.List(ctx, "", storage.ListOptions{Limit: 1})
 	if err != nil {
@@ -87,9 +87,9 @@ func Empty(ctx context.Context, s storage.Reader) error {
 // Filler writes records into a store.
 type Filler struct {
 	To storage.Store
-	// Writers write at the same time; one keeps the order.
+	// Writers is the number of concurrent writers; one keeps the order.
 	Writers int
-	// TTL may be nil. What it says counts where To is a storage.Lessor.
+	// TTL may be nil. Its result takes effect if To is a storage.Lessor.
 	TTL func(storage.Record) time.Duration
 	// Done is called for every record that was written, one call at a time. It may be nil.
 	Done func(storage.Record)
@@ -123,7 +123,7 @@ func (f Filler) Fill(ctx context.Context, records iter.Seq2[storage.Record, erro
 	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		return cause
 	}
-	return err // also of a source that was canceled by others
+	return err // also when the source was canceled from outside
 }
 
 func hand(ctx context.Context, records iter.Seq2[storage.Record, error], todo chan<- storage.Record) error {
@@ -141,7 +141,7 @@ func hand(ctx context.Context, records iter.Seq2[storage.Record, error], todo ch
 }
 
 func (f Filler) create(ctx context.Context, r storage.Record) error {
-	if lessor, ok := f.To.(storage.Lessor); ok && f.TTL != nil {
+	if lessor, ok := storage.As[storage.Lessor](f.To); ok && f.TTL != nil {
 		if ttl := f.TTL(r); ttl > 0 {
 			_, err := lessor.CreateFor(ctx, r.Key, r.Value, ttl)
 			return err

@@ -23,7 +23,7 @@ var (
 	errSource = errors.New("torn")
 )
 
-// filled holds n records with values of so many bytes.
+// filled returns a store of n records with values of the given size.
 func filled(t *testing.T, n, size int) *memory.Store {
 	t.Helper()
 	s, value := memory.New(memory.Options{}), bytes.Repeat([]byte("x"), size)
@@ -35,11 +35,11 @@ func filled(t *testing.T, n, size int) *memory.Store {
 	return s
 }
 
-// asked notes the lists of a store.
+// asked records the lists of a store.
 type asked struct {
 	storage.Reader
 	options []storage.ListOptions
-	answer  func(storage.Page) (storage.Page, error) // nil leaves it
+	answer  func(storage.Page) (storage.Page, error) // nil passes it through
 }
 
 func (a *asked) List(ctx context.Context, prefix string, o storage.ListOptions) (storage.Page, error) {
@@ -71,7 +71,7 @@ func TestPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := &asked{Reader: source, answer: func(p storage.Page) (storage.Page, error) {
-				if p.More { // between the pages others write
+				if p.More { // other writes happen between pages
 					if _, err := source.Create(t.Context(), fmt.Sprintf("/later/%d", p.Revision*1000+int64(len(p.Records))), nil); err != nil && !errors.Is(err, storage.ErrExists) {
 						return p, err
 					}
@@ -101,7 +101,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPagesEnd: with the last page, with the first error, and when nobody wants more.
+// TestPagesEnd: Pages ends with the last page, with the first error, and when the consumer stops.
 func TestPagesEnd(t *testing.T) {
 	torn := func(fail func(storage.Page) (storage.Page, error)) *asked {
 		a := &asked{Reader: filled(t, 100, 2)}
@@ -155,7 +155,7 @@ func TestPagesEnd(t *testing.T) {
 	}
 }
 
-// TestRecords: at an old revision, under a prefix, up to the record that cannot be read.
+// TestRecords: Records reads at an old revision, under a prefix, up to an unreadable record.
 func TestRecords(t *testing.T) {
 	source := filled(t, 30, 2)
 	a := &asked{Reader: source}
@@ -184,7 +184,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestEmpty: one record is enough to see.
+// TestEmpty: one record suffices.
 func TestEmpty(t *testing.T) {
 	if err := bulk.Empty(t.Context(), memory.New(memory.Options{})); err != nil {
 		t.Errorf("an empty store: %v", err)
@@ -202,7 +202,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// slow takes a second for each write and fails that of a key.
+// slow takes a second per write and fails that of one key.
 type slow struct {
 	*memory.Store
 	fails string
@@ -227,7 +227,7 @@ func (s *slow) Create(ctx context.Context, key string, value []byte) (int64, err
 	return s.Store.Create(ctx, key, value)
 }
 
-// leased is such a store whose records may end.
+// leased is such a store with leases.
 type leased struct{ *slow }
 
 func (l leased) CreateFor(ctx context.Context, key string, value []byte, ttl time.Duration) (int64, error) {
@@ -254,7 +254,7 @@ func records(n int, end error) iter.Seq2[storage.Record, error] {
 	}
 }
 
-// TestFill: so many writers at the same time, and one in order; each record is told once.
+// TestFill: the given number of concurrent writers, and one in order; Done is called once per record.
 func TestFill(t *testing.T) {
 	for writers, want := range map[int]time.Duration{-1: 8 * time.Second, 0: 8 * time.Second, 1: 8 * time.Second, 2: 4 * time.Second, 8: time.Second, 20: time.Second} {
 		for _, told := range []bool{true, false} {
@@ -263,7 +263,7 @@ func TestFill(t *testing.T) {
 				var done []string
 				filler := bulk.Filler{To: to, Writers: writers}
 				if told {
-					filler.Done = func(r storage.Record) { done = append(done, r.Key) } // the race detector would see two calls at a time
+					filler.Done = func(r storage.Record) { done = append(done, r.Key) } // the race detector would see concurrent calls
 				}
 				start := time.Now()
 				if err := filler.Fill(t.Context(), records(8, nil)); err != nil {
@@ -285,7 +285,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestFillFor: records that are to end do so in stores that can do that.
+// TestFillFor: records with a time to live are leased in stores that support it.
 func TestFillFor(t *testing.T) {
 	ttl := func(r storage.Record) time.Duration { return time.Duration(int(r.Value[0])-1) * time.Hour }
 	for name, c := range map[string]struct {
@@ -315,12 +315,12 @@ func TestFillFor(t *testing.T) {
 	}
 }
 
-// TestFillFails: the first error ends it, whoever it comes from, and is never taken for success.
+// TestFillFails: the first error ends it, whatever its source, and is never taken for success.
 func TestFillFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails   string // key
 		source  error
-		ends    error // the cause of the end of the context, after 2.5 s
+		ends    error // the cause that ends the context, after 2.5 s
 		writers int
 		n       int
 		want    error
@@ -354,7 +354,7 @@ func TestFillFails(t *testing.T) {
 			})
 		})
 	}
-	// What the source says of an ended context is less than why it ended.
+	// The cause of the context's end takes precedence over the source's error.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errBroken)
 	err := bulk.Filler{To: memory.New(memory.Options{})}.Fill(ctx, func(yield func(storage.Record, error) bool) {

@@ -35,8 +35,8 @@ type Writer interface {
 	Append(name string) (File, error)
 }
 
-// File is a file open for appending. A failed Write or Sync leaves unknown what of the unsynced
-// bytes is in the file.
+// File is a file open for appending. After a failed Write or Sync it is unknown which of the unsynced bytes are in the
+// file.
 //
 //nolint:interfacebloat // what an os.File is here, which all of a log needs
 type File interface {

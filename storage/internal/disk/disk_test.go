@@ -46,7 +46,7 @@ func content(t *testing.T, d disk.OS, name string) string {
 	return string(data)
 }
 
-// TestFiles: what was written is read, at the end of what was there, under the name it was given last.
+// TestFiles: appended bytes are read back, under the file's last name.
 func TestFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "above", "here")
 	d := disk.At(path)
@@ -124,7 +124,7 @@ func TestLocked(t *testing.T) {
 	_ = again.Close()
 }
 
-// TestErrors: what does not work is said, with its cause.
+// TestErrors: failures are reported with their cause.
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	d := disk.At(dir)
@@ -147,7 +147,7 @@ func TestErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want error  // nil: any
-		says string // with dir in front of each path
+		says string // dir precedes each path
 	}{
 		"lock a file":                  {locked("file"), nil, "$/file is not a directory"},
 		"lock below a file":            {locked("file/below"), nil, "stat $/file/below: "},

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// Without a lock two processes would destroy each other's log, so there is no way on.
+// Without a lock two processes would destroy each other's log, so such a platform is not supported.
 func lock(*os.File) error { return errors.ErrUnsupported }

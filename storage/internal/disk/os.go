@@ -19,14 +19,14 @@ const LockName = "LOCK"
 var ErrLocked = errors.New("locked by another user")
 
 const (
-	// patience is how long a file waits for a descriptor.
+	// patience is how long opening a file waits for a free descriptor.
 	patience = time.Minute
 	pause    = 20 * time.Millisecond
 )
 
-// OS is a directory of the operating system. Files are readable by their owner alone. Where the
-// process or the system has no descriptors left they wait, for a minute at most, until some come back:
-// clients that hold too many connections shall not pass for a disk that failed.
+// OS is a directory of the operating system. Files are readable by their owner only. When the process or the system has
+// no free file descriptor, opening a file waits for up to a minute: clients that hold too many connections must not
+// look like a failing disk.
 type OS struct{ path string }
 
 var _ Dir = OS{}
@@ -34,8 +34,8 @@ var _ Dir = OS{}
 // At returns the directory at a path, which need not exist yet: Lock makes it.
 func At(path string) OS { return OS{path: path} }
 
-// Lock makes the directory if need be and takes it for this user until the returned Closer is
-// closed or the process ends; it fails with ErrLocked when somebody else has it.
+// Lock makes the directory if need be and locks it until the returned Closer is closed or the process ends. It fails
+// with ErrLocked when the directory is locked already.
 func (d OS) Lock() (io.Closer, error) {
 	if err := makeDir(filepath.Clean(d.path)); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (d OS) Lock() (io.Closer, error) {
 	return file, nil
 }
 
-// makeDir makes a directory and those above it, so that they survive a crash.
+// makeDir makes a directory and its parents, so that they survive a crash.
 func makeDir(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
@@ -72,7 +72,7 @@ func makeDir(path string) error {
 
 func (d OS) file(name string) string { return filepath.Join(d.path, name) }
 
-// Names is Reader's.
+// Names implements Reader.
 func (d OS) Names() ([]string, error) {
 	dir, err := open(d.path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ type osSource struct {
 
 func (s osSource) Size() int64 { return s.size }
 
-// Open is Reader's.
+// Open implements Reader.
 func (d OS) Open(name string) (Source, error) {
 	file, err := open(d.file(name), os.O_RDONLY)
 	if err != nil {
@@ -107,12 +107,12 @@ func (d OS) Open(name string) (Source, error) {
 	return osSource{file, info.Size()}, nil
 }
 
-// Create is Writer's.
+// Create implements Writer.
 func (d OS) Create(name string) (File, error) {
 	return d.write(name, os.O_CREATE|os.O_EXCL)
 }
 
-// Append is Writer's.
+// Append implements Writer.
 func (d OS) Append(name string) (File, error) { return d.write(name, 0) }
 
 func (d OS) write(name string, flags int) (File, error) {
@@ -123,7 +123,7 @@ func (d OS) write(name string, flags int) (File, error) {
 	return file, nil
 }
 
-// open opens a file as soon as there is a descriptor for it.
+// open opens a file as soon as a descriptor is free.
 func open(path string, flags int) (*os.File, error) {
 	for end := time.Now().Add(patience); ; time.Sleep(pause) {
 		file, err := os.OpenFile(path, flags, 0o600)
@@ -133,13 +133,13 @@ func open(path string, flags int) (*os.File, error) {
 	}
 }
 
-// Rename is Namer's.
+// Rename implements Namer.
 func (d OS) Rename(from, to string) error { return os.Rename(d.file(from), d.file(to)) }
 
-// Remove is Namer's.
+// Remove implements Namer.
 func (d OS) Remove(name string) error { return os.Remove(d.file(name)) }
 
-// Sync is Namer's.
+// Sync implements Namer.
 func (d OS) Sync() error {
 	dir, err := open(d.path, os.O_RDONLY)
 	if err != nil {

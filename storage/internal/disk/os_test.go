@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/internal/disk"
 )
 
-// TestNoDescriptorsLeft: while clients hold all of the process's descriptors, the files wait for some to come back.
+// TestNoDescriptorsLeft: while clients hold all of the process's descriptors, opening files waits for free ones.
 func TestNoDescriptorsLeft(t *testing.T) {
 	d := disk.At(t.TempDir())
 	lock, err := d.Lock()
@@ -76,7 +76,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	}
 }
 
-// TestPatienceEnds: when none comes back for a minute, that is told.
+// TestPatienceEnds: after a minute without a free descriptor, opening fails.
 func TestPatienceEnds(t *testing.T) {
 	path := t.TempDir()
 	d := disk.At(path)
@@ -87,7 +87,7 @@ func TestPatienceEnds(t *testing.T) {
 		"names":  func() error { _, err := d.Names(); return err },
 		"sync":   d.Sync,
 		"a lock": func() error { _, err := d.Lock(); return err },
-		"a new directory's lock": func() error { // which is not locked before it is known to last
+		"a new directory's lock": func() error { // it is not locked before it is durable
 			_, err := disk.At(filepath.Join(path, "new")).Lock()
 			return err
 		},
@@ -106,7 +106,7 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-// exhaust takes all descriptors that the process may have, until release is called.
+// exhaust takes all descriptors of the process until release is called.
 func exhaust(t *testing.T) (release func()) {
 	t.Helper()
 	var before syscall.Rlimit

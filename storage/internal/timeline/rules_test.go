@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/internal/timeline"
 )
 
-// do makes a change that must be possible.
+// do makes a change that must succeed.
 func do(t *testing.T, tl *timeline.Timeline, w timeline.Write) int64 {
 	t.Helper()
 	revision, err := tl.Do(t.Context(), w)
@@ -23,7 +23,7 @@ func do(t *testing.T, tl *timeline.Timeline, w timeline.Write) int64 {
 	return revision
 }
 
-// TestBegin: a chosen revision is one whose past is forgotten; the first of all has none.
+// TestBegin: history before a chosen first revision counts as compacted; Genesis has none.
 func TestBegin(t *testing.T) {
 	for first, c := range map[int64]struct{ revision, before int64 }{-1: {1, 0}, 0: {1, 0}, 1: {1, 0}, 2: {2, 2}, 1000: {1000, 1000}} {
 		tl := timeline.Begin(first, timeline.Limits{})
@@ -45,7 +45,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestEnded: under a context that ended, and after Close, nothing is told.
+// TestEnded: under an ended context, and after Close, reads and writes fail.
 func TestEnded(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -74,7 +74,8 @@ func TestEnded(t *testing.T) {
 	check(t.Context(), storage.ErrClosed)
 }
 
-// TestBytes: the history keeps as many bytes as it may: keys and values before and after each change, and 64 for each record.
+// TestBytes: the history keeps as many bytes as allowed: keys and values before and after each change, and 64 for each
+// record.
 func TestBytes(t *testing.T) {
 	key := func(i int) string { return fmt.Sprintf("key-%06d", i) } // 10 bytes
 	value := make([]byte, 26)                                       // 100 in all
@@ -130,8 +131,8 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestNextPages: a page of a state that was read from before costs what it has, not what was changed since, for the last eight such
-// states; each is what it was.
+// TestNextPages: a page of a recently read state costs its own size, not that of the changes since; this holds for the
+// last eight states. Each state stays as it was.
 func TestNextPages(t *testing.T) {
 	const records, states = 3000, 8
 	tl := timeline.New(timeline.Limits{})
@@ -184,7 +185,7 @@ func TestNextPages(t *testing.T) {
 	}
 }
 
-// TestWakes: a reader who waits sees what is committed, be it one change or a draft, and hears of the end.
+// TestWakes: a waiting reader sees every commit, be it one change or a draft, and the end.
 func TestWakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, tl *timeline.Timeline, stream storage.Stream)
@@ -235,7 +236,7 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestReplay: what is read back from a log is what was, and a deletion of nothing is refused.
+// TestReplay: replaying a log restores the state, and a deletion of nothing is refused.
 func TestReplay(t *testing.T) {
 	tl := timeline.At(10, timeline.Limits{})
 	tl.Load(storage.Record{Key: "a", Value: []byte("0"), Revision: 7})
@@ -274,7 +275,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("the snapshot is %s at %d", got, now)
 	}
 	for range records {
-		break // whoever has enough need not read on
+		break // a consumer may stop early
 	}
 	stream, err := tl.Watch(t.Context(), "", 10)
 	if err != nil {

@@ -15,13 +15,13 @@ const readAhead = 128
 type stream struct {
 	timeline *Timeline
 	prefix   string
-	position int64 // the last revision passed
-	told     int64 // the last revision that the reader knows to be passed
+	position int64 // the last revision read past
+	told     int64 // the last revision that the reader knows to be complete
 	close    sync.Once
 	closed   chan struct{}
 }
 
-// Watch is storage.Watcher's.
+// Watch implements storage.Watcher.
 func (t *Timeline) Watch(ctx context.Context, prefix string, after int64) (storage.Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (t *Timeline) Watch(ctx context.Context, prefix string, after int64) (stora
 	return &stream{timeline: t, prefix: prefix, position: after, told: after, closed: make(chan struct{})}, nil
 }
 
-// Next is storage.Stream's.
+// Next implements storage.Stream.
 func (s *stream) Next(ctx context.Context) ([]storage.Event, error) {
 	var changes [readAhead]Change
 	for {
@@ -57,7 +57,7 @@ func (s *stream) Next(ctx context.Context) ([]storage.Event, error) {
 			s.told = events[len(events)-1].Revision
 			return events, nil
 		}
-		if s.told < s.position { // whether or not more follow, so that foreign changes keep nobody waiting
+		if s.told < s.position { // even if more changes follow, so that changes of other keys do not delay the reader
 			s.told = s.position
 			return []storage.Event{{Type: storage.Progress, Revision: s.told}}, nil
 		}
@@ -71,11 +71,11 @@ func (s *stream) Next(ctx context.Context) ([]storage.Event, error) {
 	}
 }
 
-// Close is storage.Stream's.
+// Close implements storage.Stream.
 func (s *stream) Close() { s.close.Do(func() { close(s.closed) }) }
 
-// after fills changes with those that follow a revision. When there are none yet, it returns a
-// channel that is closed as soon as there are.
+// after fills changes with those after a revision. If there are none yet, it returns a channel that is closed when
+// there are.
 func (t *Timeline) after(revision int64, changes []Change) (int, <-chan struct{}, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

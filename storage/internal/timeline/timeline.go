@@ -17,9 +17,9 @@ import (
 const Genesis = 1
 
 const (
-	degree = 32 // of the index: nodes of half a kilobyte, which is what a write after a list copies
+	degree = 32 // of the index: nodes of half a kilobyte, which a write after a list copies
 
-	// keptTrees is how many indexes of older revisions are remembered for the next page.
+	// keptTrees is how many indexes of older revisions are kept for later pages of a list.
 	keptTrees = 8
 )
 
@@ -29,7 +29,7 @@ type Limits struct {
 	Bytes  int64 // bytes of keys and values, replaced ones included
 }
 
-// The limits of a backend whose caller names none.
+// The defaults of a backend.
 const (
 	DefaultEvents = 1 << 14
 	DefaultBytes  = 64 << 20
@@ -47,8 +47,8 @@ func (l Limits) withDefaults() Limits {
 
 type index = btree.BTree[*storage.Record]
 
-// Timeline is the state at every revision from a floor to the newest. It is safe for concurrent
-// use; Draft and Commit belong to one writer at a time.
+// Timeline is the state at every revision from a floor to the newest. It is safe for concurrent use, but Draft and
+// Commit are for one writer at a time.
 type Timeline struct {
 	limits Limits
 
@@ -59,7 +59,7 @@ type Timeline struct {
 	history  ring
 	bytes    int64 // of the history
 	kept     []frozen
-	wake     chan struct{} // closed at the next change; nil when nobody waits
+	wake     chan struct{} // closed at the next change; nil without waiters
 	closed   bool
 	probe    storage.Record // for lookup, which would otherwise allocate one
 }
@@ -70,9 +70,8 @@ type frozen struct {
 	tree     *index
 }
 
-// Begin returns an empty timeline for a new store whose first revision is chosen, unless it is at
-// most Genesis. What is before a chosen revision may have happened in another store, so it counts as
-// forgotten.
+// Begin returns an empty timeline for a new store. A first revision above Genesis is kept; what came before it may have
+// happened in another store, so it counts as compacted.
 func Begin(first int64, limits Limits) *Timeline {
 	if first > Genesis {
 		return At(first, limits)
@@ -99,7 +98,7 @@ func At(revision int64, limits Limits) *Timeline {
 	}
 }
 
-// Load puts a record into a timeline that nobody reads yet, without a change of its own.
+// Load puts a record into a timeline that has no readers yet, without a change of its own.
 func (t *Timeline) Load(record storage.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +115,7 @@ func (t *Timeline) Snapshot() (int64, iter.Seq[storage.Record]) {
 	}
 }
 
-// Get is storage.Reader's.
+// Get implements storage.Reader.
 func (t *Timeline) Get(ctx context.Context, key string) (storage.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Record{}, err
@@ -133,7 +132,7 @@ func (t *Timeline) Get(ctx context.Context, key string) (storage.Record, error) 
 	return *record, nil
 }
 
-// Revision is storage.Reader's.
+// Revision implements storage.Reader.
 func (t *Timeline) Revision(ctx context.Context) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -146,7 +145,7 @@ func (t *Timeline) Revision(ctx context.Context) (int64, error) {
 	return t.revision, nil
 }
 
-// Oldest is storage.Historian's.
+// Oldest implements storage.Historian.
 func (t *Timeline) Oldest(ctx context.Context) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -159,7 +158,7 @@ func (t *Timeline) Oldest(ctx context.Context) (int64, error) {
 	return max(t.floor, Genesis), nil
 }
 
-// List is storage.Reader's.
+// List implements storage.Reader.
 func (t *Timeline) List(ctx context.Context, prefix string, options storage.ListOptions) (storage.Page, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Page{}, err
@@ -234,8 +233,8 @@ func (t *Timeline) readable(revision int64) error {
 	return nil
 }
 
-// keep remembers a state for the pages to come. What it holds beyond the live records and the
-// history is the index nodes alone, because states below the floor are dropped.
+// keep remembers a state for later pages. Beyond the live records and the history it holds only index nodes, because
+// states below the floor are dropped.
 func (t *Timeline) keep(state frozen) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -268,7 +267,7 @@ func (t *Timeline) lookup(key string) *storage.Record {
 	return record
 }
 
-// announce wakes whoever waits for a change.
+// announce wakes all waiters.
 func (t *Timeline) announce() {
 	if t.wake != nil {
 		close(t.wake)

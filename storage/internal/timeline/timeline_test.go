@@ -9,10 +9,9 @@ import (
 	"github.com/keelson-dev/keelson/storage/internal/timeline"
 )
 
-// The history is a window that moves: at every place, all of it can be watched and listed, and
-// nothing before it.
+// The history is a moving window: at every moment, all of it can be watched and listed, and nothing before it.
 func TestWindow(t *testing.T) {
-	const history, writes = 70, 300 // so that it starts to turn after having grown
+	const history, writes = 70, 300 // so that the ring wraps around after having grown
 	ctx := t.Context()
 	tl := timeline.New(timeline.Limits{Events: history})
 	at := map[string]int64{}
@@ -79,7 +78,7 @@ func follow(t *testing.T, tl *timeline.Timeline, after, last int64) {
 	}
 }
 
-// A draft decides on top of itself, and is seen only when it is committed.
+// A draft decides on top of itself, and is visible only after its commit.
 func TestDraft(t *testing.T) {
 	ctx := t.Context()
 	tl := timeline.New(timeline.Limits{})

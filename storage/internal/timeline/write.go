@@ -8,8 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// Change is one accepted write: the record before it, nil if there was none, and after it, nil
-// if it was deleted.
+// Change is one accepted write: the record before it, nil if there was none, and after it, nil if it was deleted.
 type Change struct {
 	Before, After *storage.Record
 	Revision      int64
@@ -37,7 +36,7 @@ func (c Change) cost() int64 {
 
 const recordBytes = 64
 
-// Verb is what a write asks for.
+// Verb is the kind of a write.
 type Verb uint8
 
 // The verbs of storage.Writer.
@@ -55,8 +54,8 @@ type Write struct {
 	Expected int64 // the revision to replace or delete
 }
 
-// decide holds the rules of storage.Writer: it returns the change that a write makes to a record
-// (nil if there is none), or why it is refused.
+// decide holds the rules of storage.Writer: it returns the change that a write makes to a record (nil if there is
+// none), or why it is refused.
 func (w Write) decide(before *storage.Record, revision int64) (Change, error) {
 	change := Change{Before: before, Revision: revision}
 	switch {
@@ -103,11 +102,11 @@ func (t *Timeline) Do(ctx context.Context, w Write) (int64, error) {
 	return change.Revision, nil
 }
 
-// Draft is a sequence of writes decided one after the other, which nobody sees before Commit.
+// Draft is a sequence of writes decided one after the other and invisible before Commit.
 type Draft struct {
 	base    *Timeline
 	changes []Change
-	latest  map[string]*storage.Record // what the draft made of a key, nil when it deleted it
+	latest  map[string]*storage.Record // the draft's record of a key, nil when it deleted it
 	next    int64
 }
 

@@ -1,4 +1,4 @@
-// Package waltest has a disk whose power fails, for tests of what stands on a wal store.
+// Package waltest is a disk whose power can fail, for tests of programs on a wal store.
 package waltest
 
 import (
@@ -12,10 +12,9 @@ import (
 // garbled. Crashed may be called at any time, all else by one goroutine.
 type Disk struct{ disk *crashdisk.Disk }
 
-// Options of a Disk; the zero value is an honest one.
+// Options of a Disk; the zero value is a correct disk.
 type Options struct {
-	// IgnoreSync says that bytes are synced which are not, as bad hardware does: a test that does not notice
-	// tests nothing.
+	// IgnoreSync makes syncs do nothing, as on bad hardware: a test that does not notice this tests nothing.
 	IgnoreSync bool
 }
 
@@ -24,17 +23,17 @@ func NewDisk(o Options) *Disk {
 	return &Disk{crashdisk.New(crashdisk.Faults{IgnoreSync: o.IgnoreSync})}
 }
 
-// Open opens the store. One that was opened before must be closed, whatever its Close says.
+// Open opens the store. A previous one must be closed first, whatever its Close returns.
 func (d *Disk) Open(options wal.Options) (*wal.Store, error) { return wal.OpenOn(d.disk, options) }
 
-// CrashAfter plans a crash: so many operations of the disk succeed, the next one is torn, and all after it fail.
+// CrashAfter plans a crash: the given number of operations succeed, the next one is torn, and all later ones fail.
 func (d *Disk) CrashAfter(operations int) { d.disk.CrashAfter(operations) }
 
-// Crashed tells whether it has happened.
+// Crashed reports whether the disk has crashed.
 func (d *Disk) Crashed() bool { return d.disk.Crashed() }
 
-// PowerOn crashes the disk, if that has not happened yet, and starts it again with what is left.
+// PowerOn crashes the disk, unless it has crashed already, and restarts it with what is left.
 func (d *Disk) PowerOn(random *rand.Rand) { d.disk = d.disk.Restart(random) }
 
-// Revive starts again after a crash that only the process had: all it wrote is there, synced or not.
+// Revive restarts after a crash of the process alone: everything it wrote is there, synced or not.
 func (d *Disk) Revive() { d.disk.Revive() }

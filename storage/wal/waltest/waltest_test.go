@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal/waltest"
 )
 
-// What was acknowledged outlives the crash.
+// Acknowledged writes survive the crash.
 func Example() {
 	ctx, disk := context.Background(), waltest.NewDisk(waltest.Options{})
 	store, err := disk.Open(wal.Options{})

@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// Mutant is one change of a package. Its names stay the same while its function and expression do, wherever lines move.
+// Mutant is one change of a package. Its name stays the same as long as its function and expression do, even if lines
+// move.
 type Mutant struct {
 	Package  string // the import path
 	File     string // without its directory
 	Function string // such as "(*T).Method", or "var name"
-	// Change is what is changed: the operator, the text, and a number when a function has the same more than once.
+	// Change describes the change: the operator, the text, and a number if a function has the same one more than once.
 	Change string
 
-	// ID is what the mutant is called in this compilation, and Line where it is.
+	// ID identifies the mutant in this compilation, and Line is its position.
 	ID, Line int
 
 	last int // line
@@ -34,13 +35,13 @@ type finder struct {
 	files   []string // of mutants, by ID
 	seen    map[Mutant]int
 
-	// Of the file and the declaration that is looked at:
+	// The file and the declaration being processed:
 	path     string
 	src      []byte
 	function string
 }
 
-// find looks at all functions and variables of a file.
+// find processes all functions and variables of a file.
 func (f *finder) find(file *ast.File, path string, src []byte) {
 	f.path, f.src = path, src
 	for _, decl := range file.Decls {
@@ -80,7 +81,7 @@ func functionName(d *ast.FuncDecl) string {
 	return fmt.Sprintf("(%s%s).%s", star, types.ExprString(recv), d.Name.Name)
 }
 
-// add makes a mutant of a node, that edits will be added to, and returns its ID.
+// add makes a mutant of a node and returns its ID; the caller adds edits to it.
 func (f *finder) add(n ast.Node, operator, change string) int {
 	m := Mutant{Package: f.pkg.Path, File: filepath.Base(f.path), Function: f.function, Change: operator + ": " + change}
 	f.seen[m]++
@@ -92,24 +93,24 @@ func (f *finder) add(n ast.Node, operator, change string) int {
 	return m.ID
 }
 
-// on is whether a position is on the lines of a mutant.
+// on reports whether a position is on the lines of a mutant.
 func (f *finder) on(m Mutant, pos token.Position) bool {
 	return f.files[m.ID] == pos.Filename && m.Line <= pos.Line && pos.Line <= m.last
 }
 
-// wrap puts text before and after a node; %d in it is the mutant.
+// wrap puts text before and after a node; %d in it is the mutant's ID.
 func (f *finder) wrap(id int, n ast.Node, before, after string) {
 	f.edits = append(f.edits, edit{file: f.path, start: f.offset(n.Pos()), end: f.offset(n.End()), mutant: id,
 		open: strings.ReplaceAll(before, "%d", fmt.Sprint(id)), close: strings.ReplaceAll(after, "%d", fmt.Sprint(id))})
 }
 
-// comma replaces a binary operator, because a function does its work.
+// comma replaces a binary operator by a comma: the operands become arguments of a function.
 func (f *finder) comma(id int, b *ast.BinaryExpr) {
 	start := f.offset(b.OpPos)
 	f.edits = append(f.edits, edit{file: f.path, start: start, end: start + len(b.Op.String()), mutant: id, open: ",", replace: true})
 }
 
-// insert puts text behind a position.
+// insert puts text after a position.
 func (f *finder) insert(id int, pos token.Pos, text string) {
 	at := f.offset(pos)
 	f.edits = append(f.edits, edit{file: f.path, start: at, end: at, mutant: id, open: strings.ReplaceAll(text, "%d", fmt.Sprint(id))})
@@ -117,10 +118,10 @@ func (f *finder) insert(id int, pos token.Pos, text string) {
 
 func (f *finder) offset(pos token.Pos) int { return f.fset.Position(pos).Offset }
 
-// widest is how many characters of a source text are part of a mutant's name.
+// widest is the number of characters of a source text that are part of a mutant's name.
 const widest = 90
 
-// source is the text of a node on one line.
+// source returns the text of a node on one line.
 func (f *finder) source(n ast.Node) string {
 	text := []rune(strings.Join(strings.Fields(string(f.src[f.offset(n.Pos()):f.offset(n.End())])), " "))
 	if len(text) > widest {

@@ -9,19 +9,19 @@ import (
 // The operators, by the word that a mutant's Change begins with:
 //
 //	negate       a condition of if, for or case, or a comparison or negation elsewhere
-//	operand      of && or || is not there
-//	boundary     < for <=, > for >=, and the other way; == and != are negated
-//	nil error    a function returns nil in place of its error
+//	operand      of && or || is removed
+//	boundary     < for <=, > for >=, and vice versa; == and != are negated
+//	nil error    a function returns nil instead of its error
 //	drop         a call without results, an assignment, a send, defer, go, continue, break or early return
 //	empty case   a case of a switch with a tag does nothing
-//	arithmetic   + for - and the other way, of integers
-//	off by one   an integer literal is one more
-//	bool         true for false and the other way
+//	arithmetic   + for - and vice versa, of integers
+//	off by one   an integer literal is incremented
+//	bool         true for false and vice versa
 //	ten times    a duration
 //
-// An operand's own == is not negated: what notices that it is missing notices that, too.
+// The == of an operand is not negated: a test that notices that the operand is missing notices that, too.
 
-// visit makes the mutants of one node, and says whether to look further down.
+// visit makes the mutants of one node, and reports whether to descend.
 func (f *finder) visit(n ast.Node, stack []ast.Node) bool {
 	if f.senseless(n) {
 		return false
@@ -65,7 +65,7 @@ func (f *finder) visit(n ast.Node, stack []ast.Node) bool {
 	return true
 }
 
-// condition negates what decides.
+// condition negates a condition.
 func (f *finder) condition(cond ast.Expr) {
 	if cond == nil || !f.plainBool(cond) {
 		return
@@ -73,7 +73,7 @@ func (f *finder) condition(cond ast.Expr) {
 	f.wrap(f.add(cond, "negate", f.source(cond)), cond, "((", ") != mutants_on(%d))")
 }
 
-// isCondition is whether condition, binary or an outer operand has changed the expression already.
+// isCondition reports whether condition, binary or an outer operand has already changed the expression.
 func (f *finder) isCondition(e ast.Expr, stack []ast.Node) bool {
 	for i := len(stack) - 1; i >= 0; i-- {
 		switch p := stack[i].(type) {
@@ -96,14 +96,14 @@ func (f *finder) isCondition(e ast.Expr, stack []ast.Node) bool {
 	return false
 }
 
-// plainBool is whether an expression is a bool that is not constant, and of no other type than bool.
+// plainBool reports whether an expression is of type bool and not constant.
 func (f *finder) plainBool(e ast.Expr) bool {
 	tv := f.info.Types[e]
 	b, ok := types.Unalias(tv.Type).(*types.Basic)
 	return ok && b.Info()&types.IsBoolean != 0 && tv.Value == nil
 }
 
-// clause is a case: a condition, where there is no tag, or a body that may be missing.
+// clause handles a case: it is a condition if there is no tag, otherwise a body that may be dropped.
 func (f *finder) clause(c *ast.CaseClause, stack []ast.Node) {
 	body := stack[len(stack)-1]
 	if s, ok := stack[len(stack)-2].(*ast.SwitchStmt); ok && s.Tag == nil {
@@ -128,7 +128,7 @@ func (f *finder) clause(c *ast.CaseClause, stack []ast.Node) {
 	f.insert(f.add(c, "empty case", what), c.Colon+1, " if mutants_on(%d) { break }; ")
 }
 
-// binary changes one operator, and leaves operands of && and || away.
+// binary changes an operator, and drops operands of && and ||.
 func (f *finder) binary(b *ast.BinaryExpr, stack []ast.Node) {
 	boundaries := map[token.Token]string{token.LSS: "lt", token.LEQ: "le", token.GTR: "gt", token.GEQ: "ge"}
 	switch b.Op {
@@ -142,7 +142,7 @@ func (f *finder) binary(b *ast.BinaryExpr, stack []ast.Node) {
 		}
 		for _, operand := range []ast.Expr{b.X, b.Y} {
 			if inner, ok := ast.Unparen(operand).(*ast.BinaryExpr); ok && inner.Op == b.Op || f.info.Types[operand].Value != nil {
-				continue // has operands of its own to drop
+				continue // has its own operands to drop
 			}
 			f.wrap(f.add(operand, "operand", f.source(operand)+" of "+f.source(b)), operand, neutral, "))")
 		}
@@ -164,10 +164,10 @@ func (f *finder) binary(b *ast.BinaryExpr, stack []ast.Node) {
 	}
 }
 
-// call makes an operator a call of a function of the runtime.
+// call replaces an operator by a call of a function of the runtime.
 func (f *finder) call(b *ast.BinaryExpr, operator, function string) {
 	id := f.add(b, operator, f.source(b))
-	// Of constants next to variables the type is not always inferred.
+	// The type is not always inferred for constants next to variables.
 	instance := ""
 	if t, ok := types.Unalias(types.Default(f.info.Types[b.X].Type)).(*types.Basic); ok {
 		instance = "[" + t.Name() + "]"
@@ -186,7 +186,7 @@ func (f *finder) isInteger(e ast.Expr) bool {
 	return ok && b.Info()&types.IsInteger != 0
 }
 
-// constant changes true, false, integers and durations where they become values of variables.
+// constant changes true, false, integers and durations that become values of variables.
 func (f *finder) constant(e ast.Expr, tv types.TypeAndValue, stack []ast.Node) {
 	basic, _ := types.Unalias(tv.Type).(*types.Basic)
 	inner := ast.Unparen(e)
@@ -205,7 +205,7 @@ func (f *finder) constant(e ast.Expr, tv types.TypeAndValue, stack []ast.Node) {
 	}
 }
 
-// typed is whether a constant has its type from itself, and not from where it stands.
+// typed reports whether a constant's type is its own, rather than taken from its context.
 func (f *finder) typed(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -219,7 +219,7 @@ func (f *finder) typed(e ast.Expr) bool {
 
 func isDuration(t types.Type) bool { return types.Unalias(t).String() == "time.Duration" }
 
-// within is a constant's text with that of what it is in.
+// within returns a constant's text and that of the expression around it.
 func (f *finder) within(e ast.Expr, stack []ast.Node) string {
 	if len(stack) == 0 {
 		return f.source(e)
@@ -227,7 +227,7 @@ func (f *finder) within(e ast.Expr, stack []ast.Node) string {
 	return f.source(e) + " in " + f.source(stack[len(stack)-1])
 }
 
-// signature is that of the innermost function around a node.
+// signature returns that of the innermost function around a node.
 func (f *finder) signature(stack []ast.Node) *types.Signature {
 	for i := len(stack) - 1; i >= 0; i-- {
 		switch n := stack[i].(type) {
@@ -249,7 +249,7 @@ func results(s *types.Signature) int {
 	return s.Results().Len()
 }
 
-// returnsError is whether the last of a statement's results may be an error.
+// returnsError reports whether the last of a statement's results may be an error.
 func (f *finder) returnsError(r *ast.ReturnStmt, stack []ast.Node) bool {
 	s := f.signature(stack)
 	n := results(s)
@@ -259,7 +259,7 @@ func (f *finder) returnsError(r *ast.ReturnStmt, stack []ast.Node) bool {
 	return !f.info.Types[r.Results[n-1]].IsNil()
 }
 
-// nilError returns no error.
+// nilError returns nil instead of an error.
 func (f *finder) nilError(r *ast.ReturnStmt, stack []ast.Node) bool {
 	if !f.returnsError(r, stack) {
 		return false
@@ -269,7 +269,7 @@ func (f *finder) nilError(r *ast.ReturnStmt, stack []ast.Node) bool {
 	return true
 }
 
-// early goes on where the code leaves.
+// early continues where the code would return, break or continue.
 func (f *finder) early(s ast.Stmt, stack []ast.Node) {
 	if !inList(s, stack) || f.atEnd(s, stack) {
 		return
@@ -277,7 +277,7 @@ func (f *finder) early(s ast.Stmt, stack []ast.Node) {
 	f.wrap(f.add(s, "drop", f.source(s)), s, "if !mutants_on(%d) { ", " }")
 }
 
-// drop leaves a statement away.
+// drop drops a statement.
 func (f *finder) drop(s ast.Stmt, stack []ast.Node) {
 	if a, ok := s.(*ast.AssignStmt); ok && (a.Tok == token.DEFINE || allBlank(a.Lhs)) {
 		return

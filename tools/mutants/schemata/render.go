@@ -12,11 +12,11 @@ import (
 	"strconv"
 )
 
-// runtimeFile is what the file with runtime's text is called in the package.
+// runtimeFile is the name of the runtime's file in the package.
 const runtimeFile = "zz_mutants.go"
 
-// Environment of a test binary: which mutant is active, by its ID, and the file to which the IDs of those that were
-// reached are written, a byte for each.
+// Environment variables of a test binary: the ID of the active mutant, and the file in which the IDs of reached mutants
+// are recorded, one byte each.
 const (
 	ActiveVariable  = "MUTANTS_ACTIVE"
 	ReachedVariable = "MUTANTS_REACHED"
@@ -25,13 +25,13 @@ const (
 //go:embed runtime.txt
 var runtimeText []byte
 
-// runtime is the file that chooses the mutant, for this package.
+// runtime returns the file that selects the mutant, for this package.
 func (p *Package) runtime() []byte {
 	text := bytes.ReplaceAll(runtimeText, []byte("PACKAGE"), []byte(p.Name))
 	return bytes.ReplaceAll(text, []byte("COUNT"), []byte(strconv.Itoa(p.Size())))
 }
 
-// edit is a piece of text before start and one after end, or in place of what is between.
+// edit is text to insert before start and after end, or in place of what is between.
 type edit struct {
 	file        string
 	start, end  int
@@ -40,7 +40,7 @@ type edit struct {
 	mutant      int
 }
 
-// kinds of events, in the order of those at the same offset.
+// kinds of events, in the order in which they are applied at one offset.
 const (
 	closing = iota
 	replacing
@@ -52,7 +52,7 @@ type event struct {
 	text                       string
 }
 
-// render applies the edits of all mutants but the refused.
+// render applies the edits of all mutants except the refused ones.
 func (f *finder) render(sources map[string][]byte, refused map[int]bool) map[string][]byte {
 	events := map[string][]event{}
 	for i, e := range f.edits {
@@ -72,7 +72,7 @@ func (f *finder) render(sources map[string][]byte, refused map[int]bool) map[str
 	return files
 }
 
-// apply nests edits of the same place as their nodes are nested; of those of the same node the first is outside.
+// apply nests edits at the same place like their nodes; of several edits of one node the first is the outermost.
 func apply(src []byte, events []event) []byte {
 	slices.SortFunc(events, func(a, b event) int {
 		if c := cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.kind, b.kind), cmp.Compare(b.other, a.other)); c != 0 {
@@ -97,8 +97,7 @@ func apply(src []byte, events []event) []byte {
 	return out.Bytes()
 }
 
-// WriteOverlay writes the rewritten files into dir and returns the path of the file to be given to the go command's
-// -overlay.
+// WriteOverlay writes the rewritten files into dir and returns the path of the file for the go command's -overlay.
 func (p *Package) WriteOverlay(dir string) (string, error) {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	write := func(original string, src []byte) error {
@@ -122,7 +121,7 @@ func (p *Package) WriteOverlay(dir string) (string, error) {
 	return name, os.WriteFile(name, data, 0o644)
 }
 
-// Reached are the IDs of the mutants that a file written by a test binary names.
+// Reached returns the IDs of the mutants in a file written by a test binary.
 func Reached(data []byte) map[int]bool {
 	ids := map[int]bool{}
 	for id, b := range data {
@@ -133,5 +132,5 @@ func Reached(data []byte) map[int]bool {
 	return ids
 }
 
-// Size is how long the file of the reached mutants has to be before the test binary starts.
+// Size is the required length of the file of reached mutants when the test binary starts.
 func (p *Package) Size() int { return max(p.count, 1) }

@@ -29,7 +29,8 @@ func load(t *testing.T, dir, pattern string) *schemata.Package {
 	return p
 }
 
-// The golden file names each mutant of each operator, and by what it lacks what is not changed; the rewritten source shows how.
+// The golden file has each mutant of each operator; what it lacks is not changed. The rewritten source shows how the
+// changes are made.
 func TestOperators(t *testing.T) {
 	p := load(t, "testdata/module", "./operators")
 	var names bytes.Buffer
@@ -84,7 +85,7 @@ func rewritten(t *testing.T, p *schemata.Package, file string) []byte {
 	return data
 }
 
-// build compiles with the compiler what types alone have accepted.
+// build runs the compiler on code that so far has only been type-checked.
 func build(t *testing.T, p *schemata.Package) {
 	t.Helper()
 	name, _ := overlay(t, p)
@@ -100,7 +101,7 @@ func build(t *testing.T, p *schemata.Package) {
 	}
 }
 
-// Lines stay where they are, so that positions in messages are those of the source.
+// Line numbers do not change: positions in messages are those of the source.
 func TestLinesStay(t *testing.T) {
 	p := load(t, "testdata/module", "./operators")
 	src, err := os.ReadFile("testdata/module/operators/operators.go")
@@ -117,7 +118,7 @@ func TestLinesStay(t *testing.T) {
 	}
 }
 
-// A mutant keeps its name when lines move and other functions change, and two are never called the same.
+// A mutant keeps its name when lines move and other functions change, and names are unique.
 func TestNamesStay(t *testing.T) {
 	const before = "package p\n\nfunc f(a, b int) bool { return a < b }\n\nfunc g(a, b int) bool { return a < b || b < a || a < b }\n"
 	const after = "package p\n\n// More.\nfunc h(a, b int) bool { return a < b }\n\nfunc g(a, b int) bool {\n\treturn a < b ||\n\t\tb < a || a < b\n}\n"
@@ -160,7 +161,7 @@ func module(t *testing.T, src string) *schemata.Package {
 	return p
 }
 
-// What the compiler would refuse is not made, and what stands on other lines is.
+// Mutants that the compiler would refuse are not made; those on other lines are.
 func TestRefused(t *testing.T) {
 	p := module(t, `package p
 

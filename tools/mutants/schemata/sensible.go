@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// What is not changed, because no test should have to notice: texts of errors, logging, metrics, panics, assertions of
-// types, what releases resources at a function's end, locks (the race detector's work), sizes of buffers and bases of
-// numbers.
+// The following is not changed, because no test should have to notice: texts of errors, logging, metrics, panics, type
+// assertions, releasing resources at the end of a function, locks (which the race detector checks), sizes of buffers
+// and bases of numbers.
 
-// generated is whether a file is not written by hand.
+// generated reports whether a file is not written by hand.
 func generated(file *ast.File, name string) bool {
 	return ast.IsGenerated(file) || strings.HasPrefix(path.Base(name), "zz_")
 }
 
-// text is whether a function only makes text for people.
+// text reports whether a function only makes text for people.
 func text(d *ast.FuncDecl) bool {
 	switch d.Name.Name {
 	case "String", "GoString", "Error", "LogValue", "MarshalLog":
@@ -26,7 +26,7 @@ func text(d *ast.FuncDecl) bool {
 	return false
 }
 
-// senseless is whether neither a node nor what is below it should be changed.
+// senseless reports whether neither a node nor anything below it should be changed.
 func (f *finder) senseless(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -52,7 +52,7 @@ func (f *finder) senseless(n ast.Node) bool {
 	return false
 }
 
-// speaks is whether a call makes text, logs, counts for metrics, panics or allocates.
+// speaks reports whether a call makes text, logs, counts for metrics, panics or allocates.
 func (f *finder) speaks(call *ast.CallExpr) bool {
 	switch name := called(call); {
 	case f.builtin(call.Fun, "panic"), f.builtin(call.Fun, "make"), f.builtin(call.Fun, "print"), f.builtin(call.Fun, "println"):
@@ -73,7 +73,7 @@ func (f *finder) speaks(call *ast.CallExpr) bool {
 	}
 }
 
-// housekeeping is whether a call is of a lock or a timer, or a hint for the garbage collector.
+// housekeeping reports whether a call is about a lock or a timer, or a hint for the garbage collector.
 func (f *finder) housekeeping(call *ast.CallExpr) bool {
 	switch pkg := f.packageOf(call.Fun); pkg {
 	case "sync":
@@ -84,7 +84,7 @@ func (f *finder) housekeeping(call *ast.CallExpr) bool {
 	return false
 }
 
-// called is the name of a called function or method.
+// called returns the name of a called function or method.
 func called(call *ast.CallExpr) string {
 	switch fun := ast.Unparen(call.Fun).(type) {
 	case *ast.Ident:
@@ -104,7 +104,7 @@ func (f *finder) builtin(fun ast.Expr, name string) bool {
 	return ok
 }
 
-// packageOf is the package that a called function or method is declared in.
+// packageOf returns the package that declares a called function or method.
 func (f *finder) packageOf(fun ast.Expr) string {
 	var id *ast.Ident
 	switch fun := ast.Unparen(fun).(type) {
@@ -123,21 +123,21 @@ func (f *finder) packageOf(fun ast.Expr) string {
 	return ""
 }
 
-// becomesValue is whether a constant is assigned, passed, returned or compared, in place of being part of a type or a
-// label, or the key of a composite literal.
+// becomesValue reports whether a constant is assigned, passed, returned or compared, rather than being part of a type
+// or label, or the key of a composite literal.
 func (f *finder) becomesValue(e ast.Expr, stack []ast.Node) bool {
 	if len(stack) == 0 {
 		return false
 	}
 	switch p := stack[len(stack)-1].(type) {
 	case *ast.ReturnStmt:
-		// Beside an error, or a false that says that there is nothing, no other value counts.
+		// With an error, or a false that means that there is nothing, no other value matters.
 		last := p.Results[len(p.Results)-1]
 		return !f.returnsError(p, stack[:len(stack)-1]) && (e == last || !f.isFalse(last))
 	case *ast.ValueSpec, *ast.IndexExpr, *ast.SliceExpr, *ast.SendStmt:
 		return true
 	case *ast.AssignStmt:
-		return p.Tok == token.DEFINE || !f.isBool(e) // to drop it is the same
+		return p.Tok == token.DEFINE || !f.isBool(e) // dropping it would be the same
 	case *ast.CallExpr:
 		return p.Fun != e && !f.info.Types[p.Fun].IsType()
 	case *ast.KeyValueExpr:
@@ -159,7 +159,7 @@ func (f *finder) isBool(e ast.Expr) bool {
 	return ok && b.Info()&types.IsBoolean != 0
 }
 
-// asserts is whether statements only report that a value is of a type that it cannot be of.
+// asserts reports whether statements only report a value of an impossible type.
 func (f *finder) asserts(list []ast.Stmt) bool {
 	if len(list) != 1 {
 		return false
@@ -172,7 +172,8 @@ func (f *finder) asserts(list []ast.Stmt) bool {
 	return ok && f.packageOf(call.Fun) == "fmt" && called(call) == "Errorf" && strings.Contains(f.source(call), "%T")
 }
 
-// isCount is whether a constant is written as a decimal number here, so that one more is a slip.
+// isCount reports whether a constant is written as a decimal number here, for which an off-by-one is a plausible
+// mistake.
 func (f *finder) isCount(e ast.Expr) bool {
 	if u, ok := e.(*ast.UnaryExpr); ok && u.Op == token.SUB {
 		e = u.X
@@ -195,7 +196,7 @@ func panics(list []ast.Stmt) bool {
 	return ok && called(call) == "panic"
 }
 
-// inList is whether a statement is one of a list, so that another may stand there.
+// inList reports whether a statement is one of a list and can be replaced by another.
 func inList(s ast.Stmt, stack []ast.Node) bool {
 	switch p := stack[len(stack)-1].(type) {
 	case *ast.BlockStmt, *ast.CaseClause:
@@ -206,8 +207,8 @@ func inList(s ast.Stmt, stack []ast.Node) bool {
 	return false
 }
 
-// atEnd is whether a statement is the last thing done in the innermost function or loop around it: what
-// leaves it changes nothing there, or the compiler wants it.
+// atEnd reports whether a statement is the last one of the innermost function or loop around it: leaving it early
+// changes nothing, or the compiler requires it.
 func (f *finder) atEnd(n ast.Node, stack []ast.Node) bool {
 	branch, isBranch := n.(*ast.BranchStmt)
 	for i := len(stack) - 1; i >= 0; i-- {

@@ -1,9 +1,9 @@
-// Package schemata makes mutants of Go packages: small changes of the kind that a person could make by mistake. All
-// mutants of a package are compiled in at once and one is chosen when the program starts, because compiling a package
-// and linking its tests for each takes seconds on end (mutant schemata, after Untch, Offutt and Harrold, 1993).
+// Package schemata makes mutants of Go packages: small changes like typical programming mistakes. All mutants of a
+// package are compiled in at once and one is selected when the program starts, because compiling a package and linking
+// its tests for each takes seconds (mutant schemata, after Untch, Offutt and Harrold, 1993).
 //
-// A mutant that needs what the compiler would refuse is not made. What is changed on purpose and what is not is in
-// operators.go and sensible.go. Nothing here is safe for concurrent use, unless it says so.
+// Mutants that would not compile are not made. operators.go and sensible.go define which changes are made and which are
+// not. Nothing here is safe for concurrent use, unless its documentation says so.
 package schemata
 
 import (
@@ -24,7 +24,7 @@ import (
 	"slices"
 )
 
-// Source is the packages that are to have mutants, and the types of all that they import.
+// Source holds the packages to mutate, and the types of all packages that they import.
 type Source struct {
 	named    []listed
 	exports  map[string]string
@@ -32,17 +32,17 @@ type Source struct {
 	importer types.Importer
 }
 
-// listed is what the go command says of a package.
+// listed is the go command's description of a package.
 type listed struct {
 	ImportPath, Dir, Name, Export                string
 	GoFiles, CgoFiles, TestGoFiles, XTestGoFiles []string
 	DepOnly, Standard                            bool
 }
 
-// List asks the go command, in dir, for the packages of the patterns, and compiles what they import.
+// List runs the go command, in dir, to find the packages of the patterns and to compile their imports.
 func List(dir string, patterns ...string) (*Source, error) {
 	args := []string{"list", "-deps", "-export", "-json=ImportPath,Dir,Name,Export,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,DepOnly,Standard", "--",
-		"os", "strconv", "syscall"} // which the mutants need, too
+		"os", "strconv", "syscall"} // the mutants import these, too
 	cmd := exec.Command("go", append(args, patterns...)...)
 	cmd.Dir = dir
 	var stderr bytes.Buffer
@@ -74,7 +74,7 @@ func List(dir string, patterns ...string) (*Source, error) {
 	return s, nil
 }
 
-// Packages are the import paths of the packages that the patterns named.
+// Packages returns the import paths of the packages that the patterns named.
 func (s *Source) Packages() []string {
 	paths := make([]string, 0, len(s.named))
 	for _, p := range s.named {
@@ -86,12 +86,12 @@ func (s *Source) Packages() []string {
 // Package is a package with all its mutants compiled in.
 type Package struct {
 	Path, Dir, Name string
-	// Tests is whether it has tests of its own.
+	// Tests reports whether it has tests of its own.
 	Tests   bool
 	Mutants []Mutant
 	// files are the rewritten files, by the path of the original.
 	files map[string][]byte
-	// count is more than every mutant's ID.
+	// count is greater than every mutant's ID.
 	count int
 }
 
@@ -141,7 +141,7 @@ func (s *Source) schemata(l listed) (*Package, error) {
 	return p, s.compile(p, f, sources)
 }
 
-// compile renders the files and removes the mutants that a compiler would refuse, until none is left.
+// compile renders the files and removes mutants that a compiler would refuse, until none is left.
 func (s *Source) compile(p *Package, f *finder, sources map[string][]byte) error {
 	refused := map[int]bool{}
 	for {
@@ -166,7 +166,7 @@ func (s *Source) compile(p *Package, f *finder, sources map[string][]byte) error
 	}
 }
 
-// check compiles the rewritten package as far as its types.
+// check type-checks the rewritten package.
 func (s *Source) check(p *Package, sources map[string][]byte) ([]types.Error, error) {
 	rewritten := map[string][]byte{filepath.Join(p.Dir, runtimeFile): p.runtime()}
 	maps.Copy(rewritten, sources)

@@ -15,17 +15,17 @@ import (
 	"github.com/keelson-dev/keelson/tools/mutants/schemata"
 )
 
-// Bounds of a process with a mutant in it, which may do anything: allocate, loop, write, remove files.
+// Limits of a process with a mutant in it, which may do anything: allocate, loop, write, remove files.
 const (
-	memory   = 6 << 20     // kilobytes of addresses; a Go program that does nothing has reserved 2 GB
+	memory   = 6 << 20     // kilobytes of address space; a Go program that does nothing reserves 2 GB
 	fileSize = 1 << 20     // blocks, of 512 bytes or a kilobyte
-	goMemory = "1GiB"      // from here on the collector spends time instead of memory
-	user     = 64999       // who it runs as, when this runs as root: nobody's files are in its reach
-	output   = 16 << 20    // bytes of output that are kept
-	grace    = time.Second // to close its output, once it is dead
+	goMemory = "1GiB"      // above this the garbage collector spends time instead of memory
+	user     = 64999       // the user it runs as, if this runs as root: one that owns no files
+	output   = 16 << 20    // maximum output in bytes
+	grace    = time.Second // for closing its output after it was killed
 )
 
-// limit is how long a run may take that usually takes d: so much longer that others' work on the machine is no matter.
+// limit is the time limit of a run that usually takes d: large enough for a busy machine.
 func (w *Workshop) limit(d time.Duration) time.Duration { return w.base + 6*d }
 
 // outcome is how a run of a test binary ended.
@@ -40,12 +40,13 @@ type outcome struct {
 type command struct {
 	binary, dir string
 	args        []string
-	active      int    // a mutant, or -1
-	reached     string // a file, or ""
+	active      int    // a mutant's ID, or -1
+	reached     string // a file name, or ""
 	limit       time.Duration
 }
 
-// run runs a test binary in a process group, a temporary directory and a user of its own, and leaves nothing of these.
+// run runs a test binary in its own process group and temporary directory and as its own user, and leaves nothing of
+// these.
 func (w *Workshop) run(ctx context.Context, c command) (o outcome, err error) {
 	tmp, err := os.MkdirTemp(w.dir, "run")
 	if err != nil {
@@ -53,7 +54,8 @@ func (w *Workshop) run(ctx context.Context, c command) (o outcome, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	seconds := strconv.Itoa(int(c.limit/time.Second) + 1)
-	// What a system does not limit (macOS knows no -v) the time does. The processors' time is limited for what escapes.
+	// Where the system does not limit memory (macOS has no -v), time does. CPU time is limited for processes that
+	// escape.
 	script := fmt.Sprintf("ulimit -c 0; ulimit -v %d 2>/dev/null; ulimit -f %d 2>/dev/null; ulimit -t %s; exec \"$@\"", memory, fileSize, seconds)
 	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "sh", c.binary}, c.args...)...)
 	cmd.Dir = c.dir
@@ -96,7 +98,7 @@ func (w *Workshop) run(ctx context.Context, c command) (o outcome, err error) {
 	return o, nil
 }
 
-// tail keeps the beginning of what is written, without an end to what may be written.
+// tail keeps the first bytes of what is written, up to output, and discards the rest.
 type tail struct{ data []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -104,7 +106,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// reachedFile makes the file that a test binary marks the reached mutants in.
+// reachedFile makes the file in which a test binary records the reached mutants.
 func (w *Workshop) reachedFile(size int) (string, error) {
 	file, err := os.CreateTemp(w.dir, "reached")
 	if err != nil {
@@ -117,7 +119,7 @@ func (w *Workshop) reachedFile(size int) (string, error) {
 	return file.Name(), errors.Join(err, file.Close())
 }
 
-// compile builds the test binary of a package, with the overlay's mutants in it.
+// compile builds the test binary of a package, with the overlay's mutants.
 func (w *Workshop) compile(ctx context.Context, pkg, overlay, dir string) (string, error) {
 	binary := filepath.Join(dir, "test-"+strconv.Itoa(int(w.binaries.Add(1))))
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, pkg)
@@ -131,7 +133,7 @@ func (w *Workshop) compile(ctx context.Context, pkg, overlay, dir string) (strin
 	return binary, nil
 }
 
-// directory is that of a package.
+// directory returns that of a package.
 func (w *Workshop) directory(ctx context.Context, pkg string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "--", pkg)
 	cmd.Dir = w.module

@@ -17,10 +17,10 @@ import (
 	"github.com/keelson-dev/keelson/tools/mutants/schemata"
 )
 
-// Verdict is what became of a mutant.
+// Verdict is the outcome of a mutant.
 type Verdict string
 
-// The verdicts. A test that does not end in several times its usual time has noticed something, too.
+// The verdicts. A test that takes several times its usual time has noticed the mutant, too.
 const (
 	Killed     Verdict = "killed"
 	TimedOut   Verdict = "timed out"
@@ -34,28 +34,29 @@ type Plan struct {
 	Short bool
 	// Skip is a regular expression of tests that are not run, or empty.
 	Skip string
-	// Also are further packages whose tests are tried on what the package's own let live.
+	// Also are further packages whose tests are run against mutants that the package's own tests let survive.
 	Also []string
-	// Mutants are those of the package that are tried.
+	// Mutants are those of the package to try.
 	Mutants []schemata.Mutant
 }
 
-// Result is what became of one mutant, and what noticed it: the tests of a package.
+// Result is the outcome of one mutant, and the package whose tests noticed it.
 type Result struct {
 	schemata.Mutant
 	Verdict Verdict
 }
 
-// Report is what became of the mutants of one package.
+// Report is the outcome of the mutants of one package.
 type Report struct {
 	Results []Result
-	// Broken are tests that fail without any mutant: as another user, without go and network, or by themselves.
+	// Broken are tests that fail even without a mutant: as another user, without the go command or network, or for
+	// reasons of their own.
 	Broken []string
-	// Usual is how long the tests take without a mutant.
+	// Usual is the time that the tests take without a mutant.
 	Usual time.Duration
 }
 
-// Workshop is where test binaries are built and run. It is safe for concurrent use.
+// Workshop builds and runs test binaries. It is safe for concurrent use.
 type Workshop struct {
 	module   string
 	dir      string
@@ -64,8 +65,8 @@ type Workshop struct {
 	binaries atomic.Int64
 }
 
-// Open makes a workshop for the packages of the module in a directory, in which so many test binaries run at once.
-// What it needs is in a temporary directory, which Close removes.
+// Open makes a workshop for the packages of the module in a directory; at most jobs test binaries run at once. Its
+// files are in a temporary directory, which Close removes.
 func Open(module string, jobs int) (*Workshop, error) {
 	if jobs < 1 {
 		return nil, fmt.Errorf("%d jobs: at least 1 is needed", jobs)
@@ -74,17 +75,17 @@ func Open(module string, jobs int) (*Workshop, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Others than root have to get at the binaries.
+	// Users other than root have to be able to read the binaries.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
 	return &Workshop{module: module, dir: dir, slots: make(chan struct{}, jobs), base: 5 * time.Second}, nil
 }
 
-// Close removes all that the workshop wrote.
+// Close removes everything that the workshop wrote.
 func (w *Workshop) Close() error { return os.RemoveAll(w.dir) }
 
-// Try tries the plan's mutants. Each result is given to progress as soon as it is known, one at a time.
+// Try tries the plan's mutants. Results are passed to progress as soon as they are known, one at a time.
 func (w *Workshop) Try(ctx context.Context, p *schemata.Package, plan Plan, progress func(Result)) (report *Report, err error) {
 	dir, err := os.MkdirTemp(w.dir, "package")
 	if err != nil {
@@ -142,7 +143,7 @@ func (t *try) done(m schemata.Mutant, v Verdict) {
 	t.progress(r)
 }
 
-// with tries mutants on the tests of one package, and returns those that lived.
+// with tries mutants on the tests of one package, and returns the survivors.
 func (t *try) with(ctx context.Context, pkg string, mutants []schemata.Mutant, reached map[int]bool) ([]schemata.Mutant, error) {
 	if len(mutants) == 0 {
 		return nil, nil
@@ -184,7 +185,7 @@ func (t *try) with(ctx context.Context, pkg string, mutants []schemata.Mutant, r
 	return left, nil
 }
 
-// suite is the tests of a package, in groups that run as one, the quickest first.
+// suite holds the tests of a package in groups that run together, the quickest first.
 type suite struct {
 	t      *try
 	binary string
@@ -235,7 +236,7 @@ func (s *suite) attack(ctx context.Context, id int, groups []group) (Verdict, er
 	return Survived, nil
 }
 
-// run runs tests when there is a slot for it.
+// run runs tests when a slot is free.
 func (s *suite) run(ctx context.Context, tests []string, c command, flags ...string) (outcome, error) {
 	select {
 	case s.t.w.slots <- struct{}{}:
@@ -248,14 +249,14 @@ func (s *suite) run(ctx context.Context, tests []string, c command, flags ...str
 	return s.t.w.run(ctx, c)
 }
 
-// Lengths that decide how tests are grouped.
+// Durations that decide how tests are grouped.
 const (
-	longest   = 10 * time.Minute       // that a suite without mutants may take
-	quick     = 100 * time.Millisecond // what takes less runs together
-	wholesome = 2 * time.Second        // a suite that takes less is not taken apart
+	longest   = 10 * time.Minute       // limit of a suite without mutants
+	quick     = 100 * time.Millisecond // tests that take less run together
+	wholesome = 2 * time.Second        // a suite that takes less is not divided
 )
 
-// prepare compiles the tests of a package, and finds out which pass, how long they take and what they reach.
+// prepare compiles the tests of a package, and finds out which pass, how long they take and which mutants they reach.
 func (t *try) prepare(ctx context.Context, pkg string) (*suite, error) {
 	binary, err := t.w.compile(ctx, pkg, t.overlay, t.dir)
 	if err != nil {
@@ -293,8 +294,8 @@ func (t *try) prepare(ctx context.Context, pkg string) (*suite, error) {
 	return s, nil
 }
 
-// passing leaves those tests out that fail without a mutant, and runs the others once more than it takes, so that what
-// fails now and then does not count as having noticed a mutant.
+// passing drops the tests that fail without a mutant, and runs the others once more than necessary: a flaky failure
+// must not count as noticing a mutant.
 func (s *suite) passing(ctx context.Context, pkg string, tests []string) (group, map[string]time.Duration, error) {
 	for good := 0; ; {
 		m, err := s.measure(ctx, tests)
@@ -315,7 +316,7 @@ func (s *suite) passing(ctx context.Context, pkg string, tests []string) (group,
 	}
 }
 
-// grouped puts the quick tests into one group and each other into one of its own.
+// grouped puts the quick tests into one group and each other test into its own.
 func grouped(tests []string, times map[string]time.Duration) []group {
 	var together group
 	var groups []group
@@ -332,7 +333,7 @@ func grouped(tests []string, times map[string]time.Duration) []group {
 	return groups
 }
 
-// list are the names of the tests that the plan does not skip.
+// list returns the names of the tests that the plan does not skip.
 func (s *suite) list(ctx context.Context) ([]string, error) {
 	o, err := s.t.w.run(ctx, command{binary: s.binary, dir: s.dir, args: []string{"-test.list=."}, active: -1, limit: longest})
 	if err != nil {
@@ -356,7 +357,7 @@ func (s *suite) list(ctx context.Context) ([]string, error) {
 	return tests, nil
 }
 
-// measured is a run without a mutant.
+// measured is the result of a run without a mutant.
 type measured struct {
 	group
 	outcome

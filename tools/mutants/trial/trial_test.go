@@ -96,7 +96,7 @@ func TestOnlyOwnTests(t *testing.T) {
 	}
 }
 
-// What loops, allocates, starts processes and writes files is bounded and leaves nothing behind.
+// Mutants that loop, allocate, start processes and write files are limited and leave nothing behind.
 func TestBounds(t *testing.T) {
 	before := time.Now()
 	got, _ := try(t, "wild", trial.Plan{})
@@ -122,7 +122,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Tests that fail without a mutant notice nothing, and others see little of the host.
+// Tests that fail without a mutant notice nothing, and tests see little of the host.
 func TestBroken(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_HOST", "x")
 	got, report := try(t, "broken", trial.Plan{Skip: "Skipped"})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ContentType is the format's.
+// ContentType is the content type of the format.
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
 // The types of metrics.
@@ -19,22 +19,22 @@ const (
 	Histogram = "histogram"
 )
 
-// Writer collects metrics. All samples of one metric are written in a row.
+// Writer collects metrics. All samples of one metric must be written in a row.
 type Writer struct {
 	buffer bytes.Buffer
 	name   string
 }
 
-// Metric begins a metric, whose samples follow. The help is one line without backslashes.
+// Metric begins a metric; its samples follow. The help text is one line without backslashes.
 func (w *Writer) Metric(name, kind, help string) {
 	w.name = name
 	w.buffer.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
 }
 
-// Sample writes a value of the metric. The labels are names and values in turn.
+// Sample writes a value of the metric. The labels are alternating names and values.
 func (w *Writer) Sample(value float64, labels ...string) { w.write("", value, time.Time{}, labels) }
 
-// SampleAt writes a value that was right at a time.
+// SampleAt writes a value with a timestamp.
 func (w *Writer) SampleAt(at time.Time, value float64, labels ...string) {
 	w.write("", value, at, labels)
 }
@@ -70,10 +70,10 @@ func (w *Writer) write(suffix string, value float64, at time.Time, labels []stri
 	w.buffer.WriteByte('\n')
 }
 
-// Bytes is what has been written.
+// Bytes returns what has been written.
 func (w *Writer) Bytes() []byte { return w.buffer.Bytes() }
 
-// Number is a number as the format has it.
+// Number formats a number.
 func Number(value float64) string {
 	switch {
 	case math.IsInf(value, 1):

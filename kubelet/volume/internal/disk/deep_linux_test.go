@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume/internal/disk"
 )
 
-// deep makes a tree that is deeper than directories are held open.
+// deep makes a tree deeper than maxDepth.
 func deep(t *testing.T) string {
 	t.Helper()
 	tree := filepath.Join(t.TempDir(), "tree")
@@ -23,7 +23,7 @@ func deep(t *testing.T) string {
 	return tree
 }
 
-// TestDeepTreeThatStays: a directory that cannot be moved up is told of, and what is in it stays.
+// TestDeepTreeThatStays: a directory that cannot be moved up is an error, and its contents stay.
 func TestDeepTreeThatStays(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(t *testing.T, tree, path string) error // the move
@@ -31,11 +31,11 @@ func TestDeepTreeThatStays(t *testing.T) {
 		op     string
 	}{
 		"the step fails": {func(*testing.T, string, string) error { return errStep }, errStep, ""},
-		"the tree may not be written to": {func(t *testing.T, tree, _ string) error {
+		"the tree is not writable": {func(t *testing.T, tree, _ string) error {
 			t.Cleanup(func() { _ = os.Chmod(tree, 0o755) })
 			return os.Chmod(tree, 0o500)
 		}, fs.ErrPermission, "rename"},
-		"something is mounted meanwhile": {func(t *testing.T, _, path string) error {
+		"something is mounted in between": {func(t *testing.T, _, path string) error {
 			if os.Getuid() != 0 {
 				if os.Getenv("CI") == "true" {
 					t.Fatal("needs root")
@@ -73,7 +73,7 @@ func TestDeepTreeThatStays(t *testing.T) {
 	}
 }
 
-// TestFilesAreClosed: removing trees costs no open files, whether it succeeds or not.
+// TestFilesAreClosed: removing trees leaks no file descriptors, whether it succeeds or not.
 func TestFilesAreClosed(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would close them, too
 	open := func() int {

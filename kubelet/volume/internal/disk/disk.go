@@ -1,7 +1,7 @@
-// Package disk changes the file system in steps that a test can make fail, so that it can see
-// what a process leaves behind that is killed between any two of them.
+// Package disk changes the file system in steps that tests can make fail, to show what a process leaves behind if it is
+// killed between any two of them.
 //
-// A Disk is safe for concurrent use when its Step is.
+// A Disk is safe for concurrent use if its Step is.
 package disk
 
 import (
@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// ErrCrosses: a tree was not removed because something is mounted in it.
+// ErrCrosses means that a tree was not removed because something is mounted in it.
 var ErrCrosses = errors.New("something is mounted there")
 
 // Disk is the file system. The zero value is ready to use.
@@ -28,7 +28,7 @@ func (d Disk) step(op, path string) error {
 	return d.Step(op, path)
 }
 
-// MkdirAll makes a directory and those above it, those that it makes with exactly the mode.
+// MkdirAll makes a directory and its missing parents, all with exactly the mode.
 func (d Disk) MkdirAll(path string, mode fs.FileMode) error {
 	if info, err := os.Stat(path); err == nil {
 		if info.IsDir() {
@@ -50,7 +50,7 @@ func (d Disk) MkdirAll(path string, mode fs.FileMode) error {
 	return d.Chmod(path, mode)
 }
 
-// Chmod sets the mode of a file if it is another.
+// Chmod sets the mode of a file if it differs.
 func (d Disk) Chmod(path string, mode fs.FileMode) error {
 	const bits = fs.ModePerm | fs.ModeSetgid | fs.ModeSetuid | fs.ModeSticky
 	if info, err := os.Stat(path); err == nil && info.Mode()&bits == mode&bits {
@@ -62,7 +62,7 @@ func (d Disk) Chmod(path string, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// Lchown sets the owner and group of a file or link; -1 leaves one as it is.
+// Lchown sets the owner and group of a file or link; -1 leaves one unchanged.
 func (d Disk) Lchown(path string, uid, gid int) error {
 	if err := d.step("chown", path); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (d Disk) Lchown(path string, uid, gid int) error {
 	return os.Lchown(path, uid, gid)
 }
 
-// WriteFile writes a file in place with exactly the mode, whatever the process' mask. A file that is
-// there is overwritten before it is cut: readers never find it empty, not even on a full disk.
+// WriteFile writes a file in place with exactly the mode, whatever the process's umask. An existing file is overwritten
+// before it is truncated: readers never find it empty, not even on a full disk.
 func (d Disk) WriteFile(path string, data []byte, mode fs.FileMode) error {
 	if err := d.step("write", path); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (d Disk) Symlink(target, path string) error {
 	return os.Symlink(target, path)
 }
 
-// Rename renames a file, replacing what has the name.
+// Rename renames a file, replacing any existing one.
 func (d Disk) Rename(from, to string) error {
 	if err := d.step("rename", to); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (d Disk) Rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// Remove removes a file or an empty directory, or does nothing when there is none.
+// Remove removes a file or an empty directory, or does nothing if there is none.
 func (d Disk) Remove(path string) error {
 	if err := d.step("remove", path); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (d Disk) MkdirTemp(dir, pattern string, mode fs.FileMode) (string, error) {
 		return "", err
 	}
 	if err := d.Chmod(path, mode); err != nil {
-		return "", errors.Join(err, os.Remove(path)) // or each try leaves one
+		return "", errors.Join(err, os.Remove(path)) // otherwise each retry leaves one behind
 	}
 	return path, nil
 }

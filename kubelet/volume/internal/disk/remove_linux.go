@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDepth is how many directories are held open within each other. What is deeper is moved up
-// first, so that nobody can exhaust this process' files by the depth of a tree.
+// maxDepth is how many nested directories are held open. Deeper ones are moved up first, so that a deep tree cannot
+// exhaust this process's file descriptors.
 const maxDepth = 64
 
-// RemoveTree removes a file or directory with all that is in it, or does nothing when there is
-// none. It never follows a link and never goes beyond a mount: where something is mounted it stops
-// with ErrCrosses, and what is mounted there keeps all that it has.
+// RemoveTree removes a file or directory with everything in it, or does nothing if there is none. It never follows a
+// link and never crosses a mount: at a mount point it stops with ErrCrosses, and the mounted file system is not
+// touched.
 func (d Disk) RemoveTree(path string) error {
 	parent, err := openDir(unix.AT_FDCWD, filepath.Dir(path), 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,8 +79,8 @@ func (r *remover) remove(parent *os.File, name, path string) error {
 	return err
 }
 
-// empty removes all that is in a directory. It reads from the beginning until that finds nothing: something may have
-// been moved here.
+// empty removes everything in a directory. It rereads from the beginning until it finds nothing, because something may
+// have been moved here.
 func (r *remover) empty(dir *os.File, path string) error {
 	for {
 		if _, err := dir.Seek(0, io.SeekStart); err != nil {
@@ -101,7 +101,7 @@ func (r *remover) empty(dir *os.File, path string) error {
 	}
 }
 
-// moveUp moves a directory to the root of the tree, where it is found again.
+// moveUp moves a directory to the root of the tree, to be removed there.
 func (r *remover) moveUp(parent *os.File, name, path string) error {
 	if err := r.step("rename", path); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (r *remover) unlink(parent *os.File, name, path string, flags int) error {
 	}
 }
 
-// openDir opens a directory, which is not a link, for reading.
+// openDir opens a directory that is not a link for reading.
 func openDir(at int, path string, resolve uint64) (*os.File, error) {
 	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_RDONLY
 	for {

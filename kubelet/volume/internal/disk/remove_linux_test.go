@@ -74,7 +74,7 @@ func TestRemoveTree(t *testing.T) {
 	there(t, filepath.Join(host, "dir", "file"))
 }
 
-// TestRemoveDeepTree has a tree that is deeper than a process may have files open.
+// TestRemoveDeepTree removes a tree deeper than the process's limit of open files.
 func TestRemoveDeepTree(t *testing.T) {
 	const depth = 2000
 	tree := filepath.Join(t.TempDir(), "tree")
@@ -185,7 +185,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestModes: the process' mask does not count.
+// TestModes: the process's umask does not matter.
 func TestModes(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)

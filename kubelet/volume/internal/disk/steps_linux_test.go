@@ -14,7 +14,7 @@ import (
 
 var errStep = errors.New("no further")
 
-// Every change is announced before it is made, and not made when that fails.
+// Step is called before every change, which is not made if it fails.
 func TestEveryStep(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   func(d disk.Disk, at func(string) string) error

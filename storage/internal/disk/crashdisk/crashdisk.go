@@ -37,7 +37,7 @@ type Disk struct {
 
 var _ disk.Dir = (*Disk)(nil)
 
-// rename is a change of names: an inode gets a name, a name goes, or both.
+// rename is a change of names: an inode gets a name, loses one, or both.
 type rename struct {
 	from, to string
 	inode    *inode
@@ -62,8 +62,8 @@ func (d *Disk) CrashAfter(n int) {
 	d.left = n
 }
 
-// Fail installs a function that may fail an operation (named as the methods are, such as
-// "Write"), which then does nothing. Nil removes it.
+// Fail installs a function that may fail an operation (named like the methods, such as "Write"), which then does
+// nothing. Nil removes it.
 func (d *Disk) Fail(f func(operation, name string) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,8 +108,8 @@ func (d *Disk) Restart(random *rand.Rand) *Disk {
 	return next
 }
 
-// Revive ends a crash that only the program had: the disk goes on with all it was given, synced
-// or not, as an operating system does for a process that was killed.
+// Revive undoes a crash of the program alone: the disk keeps everything it was given, synced or not, as an operating
+// system does when a process is killed.
 func (d *Disk) Revive() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,8 +145,8 @@ func part(data []byte, start, end int) []byte {
 	return data[min(start, len(data)):min(end, len(data))]
 }
 
-// damage makes of an unsynced sector, which holds the old bytes, what a crash may make of it. It
-// leaves alone the bytes that the old and the new version begin with.
+// damage applies to an unsynced sector, which holds the old bytes, what a crash may do to it. It leaves alone the bytes
+// that the old and the new version begin with.
 func damage(image, old, now []byte, random *rand.Rand) {
 	same := 0
 	for same < len(old) && same < len(now) && old[same] == now[same] {
@@ -197,7 +197,7 @@ func (d *Disk) change(operation, name string, do func() error) error {
 	return do()
 }
 
-// Names is disk.Reader's.
+// Names implements disk.Reader.
 func (d *Disk) Names() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,7 +211,7 @@ type source struct{ *bytes.Reader }
 
 func (source) Close() error { return nil }
 
-// Open is disk.Reader's.
+// Open implements disk.Reader.
 func (d *Disk) Open(name string) (disk.Source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -225,7 +225,7 @@ func (d *Disk) Open(name string) (disk.Source, error) {
 	return source{bytes.NewReader(node.data)}, nil
 }
 
-// Create is disk.Writer's.
+// Create implements disk.Writer.
 func (d *Disk) Create(name string) (disk.File, error) {
 	node := &inode{}
 	err := d.change("Create", name, func() error {
@@ -242,7 +242,7 @@ func (d *Disk) Create(name string) (disk.File, error) {
 	return &file{disk: d, name: name, inode: node}, nil
 }
 
-// Append is disk.Writer's.
+// Append implements disk.Writer.
 func (d *Disk) Append(name string) (disk.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -256,7 +256,7 @@ func (d *Disk) Append(name string) (disk.File, error) {
 	return &file{disk: d, name: name, inode: node}, nil
 }
 
-// Rename is disk.Namer's.
+// Rename implements disk.Namer.
 func (d *Disk) Rename(from, to string) error {
 	return d.change("Rename", from, func() error {
 		node := d.names[from]
@@ -270,7 +270,7 @@ func (d *Disk) Rename(from, to string) error {
 	})
 }
 
-// Remove is disk.Namer's.
+// Remove implements disk.Namer.
 func (d *Disk) Remove(name string) error {
 	return d.change("Remove", name, func() error {
 		if d.names[name] == nil {
@@ -282,7 +282,7 @@ func (d *Disk) Remove(name string) error {
 	})
 }
 
-// Sync is disk.Namer's.
+// Sync implements disk.Namer.
 func (d *Disk) Sync() error {
 	return d.change("Sync", "", func() error {
 		if !d.faults.IgnoreDirSync {
@@ -293,7 +293,7 @@ func (d *Disk) Sync() error {
 	})
 }
 
-// Contents returns what programs see in a file, and Replace changes it behind their back.
+// Contents returns what programs see in a file.
 func (d *Disk) Contents(name string) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -26,7 +26,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Synced bytes and names survive every crash; of the rest, everything and nothing does at times.
+// Synced bytes and names survive every crash; of the rest, sometimes everything and sometimes nothing does.
 func TestRestart(t *testing.T) {
 	const synced, unsynced = "synced ", "and not"
 	seen := map[string]bool{}

@@ -9,7 +9,7 @@ import (
 
 const huge = 1 << 34
 
-// Until counts for ever without its condition.
+// Until counts forever without its condition.
 func Until(n int) (steps int) {
 	for n != 0 {
 		n--

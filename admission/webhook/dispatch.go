@@ -1,0 +1,182 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/keelson-dev/keelson/admission"
+)
+
+// dispatcher is what both plugins do: selecting webhooks and calling one.
+type dispatcher struct {
+	namespaces Namespaces
+	caller     Caller
+	options    Options
+}
+
+// selects returns the version in which a webhook gets a request, or false if it does not get it, or on an error.
+func (d *dispatcher) selects(ctx context.Context, h *hook, r *admission.Request) (Version, bool, error) {
+	v, ok := h.version(r, d.options.Versions(r.Resource, r.Subresource))
+	if !ok {
+		return v, false, nil
+	}
+	// That one selector fails does not matter if the other does not select the request.
+	inNamespace, namespaceErr := d.matchesNamespace(ctx, h, r)
+	if !inNamespace && namespaceErr == nil {
+		return v, false, nil
+	}
+	matches, err := h.matchesObject(r)
+	switch {
+	case err == nil && !matches:
+		return v, false, nil
+	case namespaceErr != nil:
+		return v, false, namespaceErr
+	case err != nil:
+		return v, false, admission.Internal(err)
+	}
+	return v, true, nil
+}
+
+// matchesNamespace reports whether a webhook's namespace selector selects the namespace of a request. Cluster-scoped
+// objects are always selected, except that a namespace is in itself.
+func (d *dispatcher) matchesNamespace(ctx context.Context, h *hook, r *admission.Request) (bool, error) {
+	if r.Namespace == "" && r.Resource.Resource != "namespaces" {
+		return true, nil
+	}
+	if h.namespacesErr != nil {
+		return false, admission.Internal(h.namespacesErr)
+	}
+	if h.namespaces.Empty() {
+		return true, nil
+	}
+	if r.Resource.Resource == "namespaces" && r.Subresource == "" && (r.Operation == admission.Create || r.Operation == admission.Update) {
+		return selects(h.namespaces, r.Object), nil // which the caches do not have yet
+	}
+	ns, ok := d.namespaces.Get("", r.Namespace)
+	if !ok && d.options.Live != nil {
+		var err error
+		if ns, ok, err = d.options.Live(ctx, r.Namespace); err != nil {
+			return false, admission.Internal(err)
+		}
+	}
+	if !ok {
+		return false, admission.NotFound(schema.GroupResource{Resource: "namespaces"}, r.Namespace)
+	}
+	return selects(h.namespaces, ns), nil
+}
+
+// passes reports whether a review meets a webhook's match conditions; false on an error.
+func (d *dispatcher) passes(ctx context.Context, h *hook, r *admission.Request, v *review) (bool, error) {
+	if h.conditions == nil {
+		return true, nil
+	}
+	ok, err := h.conditions(ctx, &v.request)
+	if err == nil {
+		return ok, nil
+	}
+	if h.failsOpen() {
+		return false, nil
+	}
+	d.options.Logger.Warn("match conditions failed", "webhook", h.Name, "error", err)
+	return false, &admission.Error{Err: admission.ErrForbidden, Resource: requested(r).Resource.GroupResource(), Name: r.Name, Message: err.Error(), Cause: err}
+}
+
+// call asks a webhook. It returns the response, if there is one, also of a webhook that refuses the request. The
+// error is a *CallError, a *Denial or an *admission.Error.
+func (d *dispatcher) call(ctx context.Context, h *hook, v *review, mutating bool) (*admissionv1.AdmissionResponse, error) {
+	failed := func(format string, args ...any) error {
+		return &CallError{Webhook: h.Name, Reason: fmt.Errorf(format, args...)}
+	}
+	if *v.request.DryRun {
+		switch {
+		case h.SideEffects == nil:
+			return nil, failed("Webhook SideEffects is nil")
+		case *h.SideEffects != registrationv1.SideEffectClassNone && *h.SideEffects != registrationv1.SideEffectClassNoneOnDryRun:
+			return nil, admission.BadRequest("admission webhook %q does not support dry run", h.Name)
+		}
+	}
+	version, err := reviewVersion(h.AdmissionReviewVersions)
+	if err != nil {
+		return nil, failed("could not create admission objects: %w", err)
+	}
+	uid := newUID()
+	message, err := v.message(version, uid)
+	if err != nil {
+		return nil, failed("failed to call webhook: %w", err)
+	}
+	if h.TimeoutSeconds != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(*h.TimeoutSeconds)*time.Second)
+		defer cancel()
+	}
+	body, err := d.caller.Call(ctx, &h.ClientConfig, message)
+	switch {
+	case errors.Is(err, ErrClient):
+		return nil, failed("%w", err)
+	case err != nil:
+		return nil, failed("failed to call webhook: %w", err)
+	}
+	answer, err := decodeAnswer(body, version)
+	if err != nil {
+		return nil, failed("failed to call webhook: %w", err)
+	}
+	response, err := verify(answer, version, uid, mutating)
+	switch {
+	case err != nil:
+		return nil, failed("received invalid webhook response: %w", err)
+	case !response.Allowed:
+		return response, denial(h.Name, response.Result)
+	}
+	return response, nil
+}
+
+// report passes on a response's annotations and warnings.
+func (d *dispatcher) report(ctx context.Context, h *hook, response *admissionv1.AdmissionResponse) {
+	if response == nil {
+		return
+	}
+	for _, k := range sortedKeys(response.AuditAnnotations) {
+		key := h.Name + "/" + k
+		if len(validation.IsQualifiedName(key)) > 0 {
+			d.options.Logger.Warn("a webhook's audit annotation has an invalid key", "webhook", h.Name, "key", k)
+			continue
+		}
+		d.options.Annotate(ctx, Annotation{Key: key, Value: response.AuditAnnotations[k]})
+	}
+	for _, w := range response.Warnings {
+		d.options.Warn(ctx, w)
+	}
+}
+
+// outcome returns what the error of a webhook, if there is one, means for the request: nil if its failure is to be
+// ignored, and then whether that is worth an annotation.
+func (d *dispatcher) outcome(h *hook, err error) (annotate bool, refusal error) {
+	var failure *CallError
+	if !errors.As(err, &failure) {
+		return false, err
+	}
+	if !h.failsOpen() {
+		d.options.Logger.Warn("failed calling webhook, failing closed", "webhook", h.Name, "error", err)
+		return false, admission.Internal(err)
+	}
+	d.options.Logger.Warn("failed calling webhook, failing open", "webhook", h.Name, "error", err)
+	return !errors.Is(err, context.Canceled), nil
+}
+
+// errTimeout is the answer to a request whose time ended in the call of a webhook.
+func errTimeout() error {
+	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
+}
+
+// failedOpen is the annotation of a webhook that was passed over.
+func failedOpen(kind string, round, index int, webhook string) Annotation {
+	return Annotation{Key: fmt.Sprintf("failed-open.%s.webhook.admission.k8s.io/round_%d_index_%d", kind, round, index), Value: webhook}
+}

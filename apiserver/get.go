@@ -1,0 +1,19 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+)
+
+func (c *call) get(ctx context.Context) {
+	if _, err := c.accept(); err != nil {
+		c.fail(err)
+		return
+	}
+	item, err := c.resource.Get(ctx, c.namespace(), c.request.Name, c.r.URL.Query().Get("resourceVersion"))
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.writeItem(http.StatusOK, item)
+}

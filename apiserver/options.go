@@ -1,0 +1,88 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
+)
+
+// Options of a Server. The zero value forbids everything: the caller decides who may do what.
+type Options struct {
+	// Authenticator finds out who makes a request. nil takes everyone for system:anonymous.
+	Authenticator authn.Authenticator
+	// Authorizer decides whether they may make it. nil forbids it.
+	Authorizer authz.Authorizer
+	// Admission mutates and validates writes, in order. nil admits everything.
+	Admission admission.Chain
+	// Version is served at /version; FillVersion completes it.
+	Version version.Info
+	// MaxBody bounds request bodies, in bytes; 0 is 3 MiB.
+	MaxBody int64
+	// Audit records requests. nil records none.
+	Audit *audit.Log
+	// Observer is told of requests, for metrics. nil is none.
+	Observer Observer
+	// RequestTimeout bounds requests that are not long-running, as watches are; 0 is one minute. Clients may ask for less
+	// by the parameter "timeout".
+	RequestTimeout time.Duration
+	// MaxInFlight and MaxMutatingInFlight bound how many reading and writing requests are served at once; 0 is 400 and 200,
+	// below 0 is no limit. Further requests are answered with 429. No user gets more than half of the free seats; service
+	// accounts share by namespace, and if there is an Authenticator, all users who have not authenticated share a few.
+	// Nodes, kube-controller-manager, kube-scheduler and the service accounts of kube-system have seats of their own, as
+	// the priority levels of upstream's default API Priority and Fairness have. Long-running requests and those of this
+	// process (Transport) do not count; system:masters and probes are always let in.
+	MaxInFlight, MaxMutatingInFlight int
+	// Patience bounds how long clients may take to send their requests and to read the answers.
+	Patience Patience
+	// Paths are served besides the API, after authentication and authorization: by exact path, or by prefix if the pattern
+	// ends in a slash. The API's own paths cannot be taken.
+	Paths map[string]http.Handler
+	// Connector connects clients to containers and ports: logs, exec, attach, port-forward and proxy. nil answers such
+	// requests with 501.
+	Connector Connector
+	// Logger gets a line for each request, at debug level unless the server failed, and what goes wrong. nil discards.
+	Logger *slog.Logger
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Authorizer == nil {
+		o.Authorizer = authz.Func(func(context.Context, authz.Attributes) (authz.Decision, error) {
+			return authz.Decision{Reason: "no authorizer is configured"}, nil
+		})
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	o.RequestTimeout = cmp.Or(max(o.RequestTimeout, 0), defaultRequestTimeout)
+	o.Patience = o.Patience.orDefault()
+	return o
+}
+
+// defaultRequestTimeout is upstream's timeout.
+const defaultRequestTimeout = time.Minute
+
+// Patience is how long a request that is not long-running waits for its client: while it waits it holds resources that
+// others need.
+type Patience struct {
+	// Body is how long the body may take, from when it is first read; then the request is answered with 408. 0 is 30 s.
+	Body time.Duration
+	// Answer is how long the client may read nothing of the answer before its connection is closed. 0 is 10 s.
+	Answer time.Duration
+}
+
+func (p Patience) orDefault() Patience {
+	return Patience{Body: cmp.Or(max(p.Body, 0), 30*time.Second), Answer: cmp.Or(max(p.Answer, 0), 10*time.Second)}
+}

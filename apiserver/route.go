@@ -1,0 +1,122 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/keelson-dev/keelson/registry/status"
+)
+
+// router finds what serves a request that has passed the chain: an operation of an endpoint, a discovery document, or one
+// of Options.Paths.
+type router struct {
+	backend *backend
+	paths   *paths
+	version version.Info
+	newest  atomic.Pointer[discovery]
+}
+
+func newRouter(b *backend, o Options) *router {
+	return &router{backend: b, paths: newPaths(o.Paths), version: FillVersion(o.Version)}
+}
+
+// discovery returns the discovery of what is served now. It is made anew when it is wanted after a change.
+func (rt *router) discovery() *discovery {
+	now := rt.backend.catalog.served()
+	if d := rt.newest.Load(); d != nil && d.of == now {
+		return d
+	}
+	d := discover(now)
+	rt.newest.Store(d)
+	return d
+}
+
+// serve answers a request.
+func (rt *router) serve(x *exchange, r *http.Request) {
+	q := &x.request
+	if strings.HasPrefix(r.URL.Path, "//") {
+		http.NotFound(x, r) // authorizers have read it leniently, as upstream's
+		return
+	}
+	if !q.IsResource {
+		if !rt.paths.serve(x, r, rt.discovery) {
+			rt.discovery().serve(x, r, rt.version)
+		}
+		return
+	}
+	e, ok := rt.backend.catalog.served().endpoints[q.gvr()]
+	if !ok || !e.resource.Namespaced && q.Namespace != "" && q.Resource != "namespaces" || q.Verb == "proxy" {
+		rt.discovery().notFound(x, r, q.Group)
+		return
+	}
+	if problem := badName(q); problem != "" {
+		writeError(x, r, apierrors.NewBadRequest(problem))
+		return
+	}
+	op, found := e.operation(q, r.Method)
+	_, connects := e.connects(q)
+	switch {
+	case !found:
+		rt.discovery().notFound(x, r, q.Group)
+		return
+	case connects && op != nil:
+	case op == nil || r.Method == http.MethodHead || q.Verb == "watch" && r.Method != http.MethodGet:
+		writeError(x, r, status.NoRoute(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
+		return
+	default:
+		if err := checkAccept(e, q, r); err != nil {
+			writeError(x, r, err)
+			return
+		}
+	}
+	c := &call{backend: rt.backend, endpoint: e, resource: e.resource, request: *q, exchange: x, r: r}
+	if !connects {
+		c.warn(e.resource.Warning)
+	}
+	op(c, r.Context())
+}
+
+// name is the endpoint that a request is for, if there is such, as in Observation.Endpoint.
+func (rt *router) name(q *Request, method string) string {
+	if !q.IsResource {
+		if _, ok := rt.paths.exact[q.Path]; ok {
+			return q.Path
+		}
+		return ""
+	}
+	if e, ok := rt.backend.catalog.served().endpoints[q.gvr()]; ok {
+		if _, found := e.operation(q, method); found {
+			return ResourceEndpoint
+		}
+	}
+	return ""
+}
+
+// badName says what is wrong with the name in the path, if it cannot be an object's.
+func badName(q *Request) string {
+	if q.Name == "" || q.Selected {
+		return ""
+	}
+	if problems := content.IsPathSegmentName(q.Name); len(problems) > 0 {
+		return fmt.Sprintf("Name parameter invalid: %q: %s", q.Name, strings.Join(problems, ";"))
+	}
+	return ""
+}
+
+// checkAccept refuses what the client could not read, before anything is done.
+func checkAccept(e *endpoint, q *Request, r *http.Request) error {
+	if !e.hasProtobuf() {
+		return nil // upstream's custom resources only negotiate, since their metadata exists in protobuf
+	}
+	types := offered()
+	if r.Method == http.MethodGet && (q.Verb == "list" || q.Verb == "watch") {
+		types = append(types, streamed()...)
+	}
+	return acceptable(r, types)
+}

@@ -1,0 +1,87 @@
+package refusals
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Refusal is something that can be requested but is not implemented.
+type Refusal struct {
+	// Asks is what is requested, worded for the README.
+	Asks string
+	// Fields are the fields that request it, as "Type.Field" of the API's core/v1: only the refusing package reads them
+	// and their contents. None are listed if a value or a pair of fields makes the request.
+	Fields []string
+	// By is the package that refuses it.
+	By string
+	// Shows is where and how the refusal is visible: what the row's test finds, with the names used there.
+	Shows string
+}
+
+// List returns everything that is refused.
+func List() []Refusal {
+	return []Refusal{
+		{"required pod affinity", []string{"PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution"}, "scheduler",
+			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires pod affinity, which this scheduler does not support."},
+		{"required pod anti-affinity", []string{"PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution"}, "scheduler",
+			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires pod anti-affinity, which this scheduler does not support."},
+		{"topology spread constraints that forbid", []string{"PodSpec.TopologySpreadConstraints"}, "scheduler",
+			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires topology spread (zone), which this scheduler does not support."},
+		{"topology spread constraints that wish", []string{"PodSpec.TopologySpreadConstraints"}, "admission/unsupported",
+			"warning: spec.topologySpreadConstraints with whenUnsatisfiable ScheduleAnyway: not supported, pods are placed regardless of it"},
+		{"preferred pod affinity", []string{"PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution"}, "admission/unsupported",
+			"warning: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution: not supported, pods are placed regardless of it"},
+		{"preferred pod anti-affinity", []string{"PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution"}, "admission/unsupported",
+			"warning: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution: not supported, pods are placed regardless of it"},
+		{"preemption", []string{"PodSpec.PreemptionPolicy"}, "scheduler",
+			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. preemption: not supported by this scheduler."},
+		{"persistent volume claims", []string{"VolumeSource.PersistentVolumeClaim", "Container.VolumeDevices"}, "scheduler",
+			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: persistentvolumeclaim "data" not found.`},
+		{"ephemeral volumes", []string{"VolumeSource.Ephemeral"}, "scheduler",
+			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch".`},
+		{"claims of storage in pods that name their node", nil, "kubelet",
+			`phase Failed PodFeatureUnsupported: Pod was rejected: Pod requires node features that are not available: persistentVolumeClaim "data"`},
+		{"volumes of CSI, of NFS and of other servers", servedVolumes(), "kubelet/volume",
+			`event FailedMount: MountVolume.SetUp failed for volume "v" : no volume plugin matched: nfs volumes are not supported`},
+		{"projected certificates of pods", []string{"VolumeProjection.PodCertificate"}, "kubelet/volume",
+			`event FailedMount: MountVolume.SetUp failed for volume "v" : podCertificate projections are not supported`},
+		{"projected trust bundles", []string{"VolumeProjection.ClusterTrustBundle"}, "kubelet/volume",
+			`event FailedMount: MountVolume.SetUp failed for volume "v" : ClusterTrustBundle projection is not supported: there is no source of them`},
+		{"resource claims", []string{"PodSpec.ResourceClaims", "ResourceRequirements.Claims"}, "scheduler",
+			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: resourceclaim.resource.k8s.io "gpu" not found.`},
+		{"resource claims in pods that name their node", nil, "kubelet",
+			`phase Failed PodFeatureUnsupported: Pod was rejected: Pod requires node features that are not available: resourceClaim "gpu"`},
+		{"runtime classes", []string{"PodSpec.RuntimeClassName"}, "admission/runtimeclass",
+			`error: pods "p" is forbidden: pod rejected: RuntimeClass "gvisor" not found`},
+		{"the restart of all containers by a rule", nil, "scheduler",
+			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: 1 node(s) didn't match Pod's required features."},
+		{"the restart of all containers in pods that name their node", nil, "kubelet",
+			"phase Failed PodFeatureUnsupported: Pod was rejected: Pod requires node features that are not available: RestartAllContainersOnContainerExits"},
+		{"resize in place", []string{"Container.ResizePolicy"}, "kubelet",
+			"condition PodResizePending=True Infeasible: In-place pod resize is not supported on this node"},
+	}
+}
+
+// servedVolumes returns the volumes that something other than the node provides.
+func servedVolumes() []string {
+	var fields []string
+	for source := range strings.FieldsSeq(`AWSElasticBlockStore AzureDisk AzureFile CSI CephFS Cinder FC FlexVolume Flocker GCEPersistentDisk GitRepo
+		Glusterfs ISCSI NFS PhotonPersistentDisk PortworxVolume Quobyte RBD ScaleIO StorageOS VsphereVolume`) {
+		fields = append(fields, "VolumeSource."+source)
+	}
+	return fields
+}
+
+// Markdown renders the list for the README.
+func Markdown(list []Refusal) string {
+	if len(list) == 0 {
+		return "Nothing that pods and nodes can ask for.\n"
+	}
+	var b strings.Builder
+	b.WriteString("| asked for | refused by | what shows |\n|---|---|---|\n")
+	for _, r := range list {
+		where, how, _ := strings.Cut(r.Shows, ": ")
+		fmt.Fprintf(&b, "| %s | [`%s`](%s) | %s: `%s` |\n", r.Asks, r.By, r.By, where, how)
+	}
+	return b.String()
+}

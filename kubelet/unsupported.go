@@ -1,0 +1,40 @@
+package kubelet
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/podspec/features"
+)
+
+// unsupported rejects a pod that needs something this kubelet does not implement. The scheduler and the API server
+// reject the same, but a pod may be static, or name its node itself.
+func unsupported(pod *corev1.Pod) *Refusal {
+	lacking := append(features.Needed(&pod.Spec), unsupportedClaims(&pod.Spec)...)
+	if name := pod.Spec.RuntimeClassName; name != nil {
+		lacking = append(lacking, fmt.Sprintf("RuntimeClass %q", *name))
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	return &Refusal{"PodFeatureUnsupported", "Pod requires node features that are not available: " + strings.Join(lacking, ", ")}
+}
+
+// unsupportedClaims returns the claims for storage and devices. Nothing binds either.
+func unsupportedClaims(spec *corev1.PodSpec) []string {
+	var lacking []string
+	for _, v := range spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			lacking = append(lacking, fmt.Sprintf("persistentVolumeClaim %q", v.PersistentVolumeClaim.ClaimName))
+		case v.Ephemeral != nil:
+			lacking = append(lacking, fmt.Sprintf("ephemeral volume %q", v.Name))
+		}
+	}
+	for _, c := range spec.ResourceClaims {
+		lacking = append(lacking, fmt.Sprintf("resourceClaim %q", c.Name))
+	}
+	return lacking
+}

@@ -1,0 +1,142 @@
+package custom
+
+import (
+	"encoding/json"
+	"errors"
+
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+type object = *unstructured.Unstructured
+
+// Decode reads an object from JSON, prunes it and sets its defaults. strict are the errors that a lenient reading
+// ignores, as clients may ask to be told: duplicate fields, then unknown ones. Objects of another type are neither
+// pruned nor given defaults; Validate refuses them.
+func (v *Version) Decode(data []byte) (obj *unstructured.Unstructured, strict []error, err error) {
+	u, strict, err := decode(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	unknown, err := v.resource.coerce(u, coercion{paths: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, path := range unknown {
+		strict = append(strict, errors.New(`unknown field "`+path+`"`))
+	}
+	v.Default(u)
+	return u, strict, nil
+}
+
+// DecodeStored reads a stored object of any version of the kind, prunes it and sets the defaults of its own version.
+// It drops metadata that it cannot read: objects may have been stored before metadata was checked.
+func (r *Resource) DecodeStored(data []byte) (*unstructured.Unstructured, error) {
+	u, _, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.coerce(u, coercion{stored: true}); err != nil {
+		return nil, err
+	}
+	if v := r.of(u); v != nil {
+		v.Default(u)
+	}
+	return u, nil
+}
+
+func decode(data []byte) (*unstructured.Unstructured, []error, error) {
+	content := map[string]any{}
+	strict, err := kjson.UnmarshalStrict(data, &content)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case content == nil:
+		return nil, nil, errNoObject
+	}
+	return &unstructured.Unstructured{Object: content}, strict, nil
+}
+
+// Encode returns an object as JSON, its fields sorted by name.
+func Encode(obj *unstructured.Unstructured) ([]byte, error) { return json.Marshal(obj.Object) }
+
+// Prune drops from an object of this version what the schema does not specify, nulls where they mean nothing, and
+// unknown metadata, also of embedded resources. It returns the paths of the fields that are specified nowhere. It
+// fails if metadata is malformed.
+func (v *Version) Prune(obj *unstructured.Unstructured) (unknown []string, err error) {
+	return v.resource.coerce(obj, coercion{paths: true})
+}
+
+// Default sets the schema's defaults in an object of this version.
+func (v *Version) Default(obj *unstructured.Unstructured) {
+	if obj.GroupVersionKind() == v.GroupVersionKind() {
+		defaulting.Default(obj.Object, v.schema)
+	}
+}
+
+// coercion says how to bring an object into the form that its schema requires.
+type coercion struct {
+	paths  bool // return unknown fields
+	stored bool // drop malformed metadata instead of failing, and repair old objects
+}
+
+// coerce brings an object into the form that the schema of its version requires, if it is one of this kind.
+func (r *Resource) coerce(u *unstructured.Unstructured, how coercion) ([]string, error) {
+	kind, _, err := unstructured.NestedString(u.Object, "kind")
+	if err != nil {
+		return nil, err
+	}
+	apiVersion, _, err := unstructured.NestedString(u.Object, "apiVersion")
+	if err != nil {
+		return nil, err
+	}
+	meta, hasMeta, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
+		DropMalformedFields: how.stored, ReturnUnknownFieldPaths: how.paths,
+	})
+	if err != nil {
+		return nil, err
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil, err
+	}
+	if gv.Group == r.group && kind == r.names.Kind {
+		more, err := r.shape(u, gv.Version, how)
+		if err != nil {
+			return nil, err
+		}
+		unknown = append(unknown, more...)
+		if how.stored && meta != nil && meta.Generation == 0 {
+			meta.Generation = 1
+		}
+	}
+	if hasMeta {
+		err = objectmeta.SetObjectMeta(u.Object, meta)
+	}
+	return unknown, err
+}
+
+// shape prunes an object by the schema of a version, which need not exist, and checks embedded metadata.
+func (r *Resource) shape(u *unstructured.Unstructured, version string, how coercion) ([]string, error) {
+	var s *structural.Structural
+	if v := r.find(func(v *Version) bool { return v.name == version }); v != nil {
+		s = v.schema
+	}
+	var unknown []string
+	if !r.preserve {
+		unknown = pruning.PruneWithOptions(u.Object, s, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: how.paths})
+		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s)
+	}
+	refused, more := objectmeta.CoerceWithOptions(nil, u.Object, s, false, objectmeta.CoerceOptions{
+		DropInvalidFields: how.stored, ReturnUnknownFieldPaths: how.paths,
+	})
+	if refused != nil {
+		return nil, refused
+	}
+	return append(unknown, more...), nil
+}

@@ -1,0 +1,288 @@
+package custom_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/codec"
+	"github.com/keelson-dev/keelson/registry/custom"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+func kindOf(t *testing.T, versions string) registry.Kind {
+	t.Helper()
+	r, err := custom.New(parse(t, versions), custom.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := r.Kind()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// serve runs a registry with the kind until the test ends, or stop is called.
+func serve(t *testing.T, store *memory.Store, k registry.Kind) (resource *registry.Resource, stop func()) {
+	t.Helper()
+	r, err := registry.New(store, []registry.Kind{k}, registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	if err := r.WaitSynced(ctx); err != nil {
+		t.Fatal(err)
+	}
+	resource, _ = r.Resource(schema.GroupResource{Group: "example.com", Resource: "widgets"})
+	return resource, stop
+}
+
+// received returns an object as a server decodes it.
+func received(t *testing.T, k registry.Kind, fields string) registry.Object {
+	t.Helper()
+	obj := k.New()
+	u := widget(t, fields)
+	u.SetResourceVersion("")
+	if _, err := codec.Decode([]byte(jsonOf(t, u)), obj); err != nil {
+		t.Fatal(err)
+	}
+	k.Rules.Default(obj)
+	return obj
+}
+
+const served = `- {name: v1, served: true, storage: true, subresources: {status: {}, scale: {specReplicasPath: .spec.size, statusReplicasPath: .status.size}}, selectableFields: [{jsonPath: .spec.size}],
+  schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer, minimum: 0, default: 1}, max: {type: integer}}, x-kubernetes-validations: [{rule: '!has(self.max) || self.size <= self.max'}]}, status: {type: object, properties: {size: {type: integer}}}}}}}`
+
+// TestKind stores objects of the kind, changes them and reads them again.
+func TestKind(t *testing.T) {
+	k := kindOf(t, served)
+	if k.Prefix != "example.com/widgets" || !k.Namespaced || k.GroupVersion.String() != "example.com/v1" || k.Names.Kind != "Widget" || k.Plural != "widgets" || k.Singular != "widget" ||
+		!k.Rules.ConditionalUpdate || !k.Rules.AnyFinalizer || k.Rules.CreateOnUpdate || !slices.Equal(k.Sub.Views["status"].Resets, []string{"metadata", "spec"}) {
+		t.Errorf("the kind is %+v", k)
+	}
+	store := memory.New(memory.Options{})
+	resource, stop := serve(t, store, k)
+	ctx := t.Context()
+
+	if _, err := resource.Create(ctx, received(t, k, "spec: {size: 2, max: 1}"), registry.CreateOptions{}); !errors.Is(err, registry.ErrInvalid) {
+		t.Errorf("an invalid object: %v", err)
+	}
+	if _, err := resource.Create(ctx, received(t, k, "spec: {max: 5, bogus: 1}\nstatus: {size: 3}"), registry.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	item, err := resource.Get(ctx, "ns", "w", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := item.Object.(object)
+	if jsonOf(t, created.Object["spec"]) != `{"max":5,"size":1}` || created.Object["status"] != nil || created.GetGeneration() != 1 || len(created.Object) != 2 {
+		t.Errorf("created as %v", created.Object)
+	}
+	record, err := store.Get(ctx, registry.Root+"example.com/widgets/ns/w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept unstructured.Unstructured
+	if err := kept.UnmarshalJSON(record.Value); err != nil || kept.GetKind() != "Widget" || kept.GetAPIVersion() != "example.com/v1" {
+		t.Errorf("stored as %s", record.Value)
+	}
+
+	change := func(view string, to func(u object)) (object, error) {
+		item, _, err := resource.Update(ctx, "ns", "w", func(_ context.Context, current registry.Object) (registry.Object, error) {
+			next := current.DeepCopyObject().(object)
+			to(next)
+			return next, nil
+		}, registry.UpdateOptions{View: view})
+		if err != nil {
+			return nil, err
+		}
+		return item.Object.(object), nil
+	}
+	u, err := change("", func(u object) {
+		u.Object["spec"].(map[string]any)["size"] = int64(4)
+		u.Object["status"] = map[string]any{}
+	})
+	if err != nil || u.GetGeneration() != 2 || u.Object["status"] != nil {
+		t.Errorf("updated to %v, %v", u, err)
+	}
+	if u, err = change("", func(u object) { u.Object["spec"].(map[string]any)["size"] = int64(6) }); !errors.Is(err, registry.ErrInvalid) {
+		t.Errorf("an invalid update: %v %v", u, err)
+	}
+	u, err = change("status", func(u object) { u.Object["spec"] = nil; u.Object["status"] = map[string]any{"size": int64(3)} })
+	if err != nil || u.GetGeneration() != 2 || jsonOf(t, u.Object["spec"]) != `{"max":5,"size":4}` {
+		t.Errorf("status updated to %v, %v", u, err)
+	}
+	if u, err = change("status", func(u object) { u.Object["status"] = map[string]any{"size": "x"} }); !errors.Is(err, registry.ErrInvalid) {
+		t.Errorf("an invalid status: %v %v", u, err)
+	}
+
+	stop()
+	resource, _ = serve(t, store, k)
+	item, err = resource.Get(ctx, "ns", "w", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := item.Object.(object)
+	if jsonOf(t, read.Object["status"]) != `{"size":3}` || len(read.Object) != 3 {
+		t.Errorf("read as %v", read.Object)
+	}
+	s := registry.NewScale(*k.Sub.Scale, registry.Object(read))
+	if s.Spec.Replicas != 4 || s.Status.Replicas != 3 {
+		t.Errorf("scale %+v", s)
+	}
+	if k.Sub.Scale.Set(read, 7); k.Fields(read).String() != "spec.size=7" {
+		t.Errorf("fields %v", k.Fields(read))
+	}
+}
+
+// TestKindScale: an object without replicas has none.
+func TestKindScale(t *testing.T) {
+	k := kindOf(t, served)
+	if n, selector := k.Sub.Scale.Status(received(t, k, "status: {size: 3}")); n != 3 || selector != "" {
+		t.Errorf("%d replicas of %q", n, selector)
+	}
+	if n, _ := k.Sub.Scale.Status(widget(t, "status: {size: x}")); n != 0 {
+		t.Errorf("%d replicas", n)
+	}
+	none := kindOf(t, `- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}`)
+	if none.Sub.Scale != nil || none.Sub.Views != nil {
+		t.Errorf("subresources %+v", none.Sub)
+	}
+}
+
+// TestKindMetadata: metadata is the registry's to validate.
+func TestKindMetadata(t *testing.T) {
+	k := kindOf(t, served)
+	obj, old := received(t, k, ""), received(t, k, "")
+	obj.SetName("A")
+	equal(t, k.Rules.Validate(obj), nil)
+	equal(t, k.Rules.ValidateUpdate(obj, old), nil)
+	equal(t, k.Sub.Views["status"].ValidateUpdate(obj, old), nil)
+}
+
+func TestKindWarns(t *testing.T) {
+	k := kindOf(t, served)
+	var got []string
+	ctx := registry.WithWarnings(context.Background(), func(text string) { got = append(got, text) })
+	u := widget(t, "")
+	u.SetFinalizers([]string{"x"})
+	if err := k.Rules.Guard(ctx, u, nil); err != nil || len(got) != 1 {
+		t.Errorf("%q %v", got, err)
+	}
+	if err := k.Rules.Guard(ctx, u, u); err != nil || len(got) != 1 {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// TestKindVersions: objects are stored in one version and served in all, under the rules of each.
+func TestKindVersions(t *testing.T) {
+	k := kindOf(t, `- {name: v1, served: true, storage: true, deprecated: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: integer}, b: {type: integer, default: 7}}}}}}}
+- {name: v2, served: true, storage: false, selectableFields: [{jsonPath: .spec.a}], schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: integer, minimum: 5}, c: {type: integer, default: 8}}}}}}}
+- {name: v0, served: false, storage: false, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: integer, default: 9}}}}}}}`)
+	if len(k.Also) != 1 || len(k.Older) != 1 || k.Warning != "" {
+		t.Fatalf("%d further versions, %d older, warning %q", len(k.Also), len(k.Older), k.Warning)
+	}
+	v2 := k.Also[0]
+	obj := received(t, k, "spec: {a: 1}")
+	obj.(object).Object["metadata"].(map[string]any)["annotations"] = map[string]any{"a": int64(1)}
+	was := jsonOf(t, obj)
+	if got := v2.FromStored(obj).(object); jsonOf(t, got.Object["spec"]) != `{"a":1}` || len(got.Object) != 2 || got.GetAnnotations() != nil || jsonOf(t, obj) != was {
+		t.Errorf("converted to %v, argument %v", got, obj)
+	}
+	sent := widget(t, "spec: {a: 1, b: 2}")
+	sent.SetAPIVersion("")
+	sent.SetKind("")
+	was = jsonOf(t, sent)
+	stored := v2.ToStored(sent).(object)
+	if jsonOf(t, stored.Object["spec"]) != `{"a":1,"c":8}` || len(stored.Object) != 2 || jsonOf(t, sent) != was {
+		t.Errorf("stored as %v, argument %v", stored, sent)
+	}
+	refused := []string{"spec.a: Invalid value: 1: spec.a in body should be greater than or equal to 5"}
+	equal(t, v2.Validate(stored), refused)
+	equal(t, k.Rules.Validate(stored), nil)
+	equal(t, v2.ValidateUpdate(stored, received(t, k, "spec: {a: 2}")), refused)
+	equal(t, v2.ValidateUpdate(stored, stored), nil)
+	if label, ok := v2.FieldLabel("spec.a"); !ok || label != "spec.a" {
+		t.Errorf("label %q %t", label, ok)
+	}
+	if _, ok := v2.FieldLabel("spec.b"); ok {
+		t.Error("spec.b is selectable")
+	}
+	if got := k.Fields(obj).String(); got != "spec.a=1" {
+		t.Errorf("fields %s", got)
+	}
+
+	store := memory.New(memory.Options{})
+	for name, record := range map[string]string{
+		"a": `{"apiVersion":"example.com/v0","kind":"Widget","metadata":{"name":"a","namespace":"ns"},"spec":{}}`,
+		"b": `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"b","namespace":"ns"},"spec":{"b":1}}`,
+		"c": `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"c","namespace":"ns","labels":{"a":1}},"spec":{"x":1}}`,
+	} {
+		if _, err := store.Create(t.Context(), registry.Root+"example.com/widgets/ns/"+name, []byte(record)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resource, _ := serve(t, store, k)
+	for name, want := range map[string]string{"a": `{"a":9,"b":7}`, "b": `{"b":7}`, "c": `{"b":7}`} {
+		item, err := resource.Get(t.Context(), "ns", name, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := item.Object.(object); jsonOf(t, got.Object["spec"]) != want || got.GetGeneration() != 1 || len(got.Object) != 2 {
+			t.Errorf("%s: read as %v, want %s", name, got.Object, want)
+		}
+	}
+}
+
+// TestUnservable: what a registry cannot do, it is not asked to do.
+func TestUnservable(t *testing.T) {
+	deprecated := kindOf(t, `- {name: v1, served: true, storage: true, deprecated: true, deprecationWarning: old, schema: {openAPIV3Schema: {type: object}}}`)
+	if deprecated.Warning != "old" {
+		t.Errorf("warning %q", deprecated.Warning)
+	}
+	const hook = "conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://x.example'}}}\nversions:\n"
+	const one = `- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}`
+	unserved := parse(t, `- {name: v1, served: false, storage: true, schema: {openAPIV3Schema: {type: object}}}`)
+	list := parse(t, one)
+	list.Spec.Names.ListKind = "Widgets"
+	for _, crd := range []func() (*custom.Resource, error){
+		func() (*custom.Resource, error) { return custom.New(unserved, custom.Options{}) },
+		func() (*custom.Resource, error) { return custom.New(list, custom.Options{}) },
+		func() (*custom.Resource, error) { return custom.New(parseSpec(t, hook+twoVersions), custom.Options{}) },
+	} {
+		r, err := crd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Kind(); !errors.Is(err, custom.ErrUnservable) {
+			t.Errorf("error %v", err)
+		}
+	}
+	r, err := custom.New(parseSpec(t, hook+one), custom.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Kind(); err != nil {
+		t.Errorf("a webhook without anything to convert: %v", err)
+	}
+}

@@ -1,0 +1,133 @@
+package unimplemented
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// Kinds returns the kinds that the Kubernetes scheduler, controller manager and kubelet read at their start and that
+// no other package has.
+func Kinds() []registry.Kind {
+	var all []registry.Kind
+	for _, group := range [][]registry.Kind{volumes(), workloads(), runtimes(), storage(), devices()} {
+		all = append(all, group...)
+	}
+	for i, k := range all {
+		resource, name := k.GroupResource(), k.Names.Kind
+		all[i].Rules.Guard = func(_ context.Context, obj, _ registry.Object) error {
+			return &registry.Error{
+				Err: registry.ErrForbidden, Resource: resource, Name: obj.GetName(),
+				Message: "this server has no " + name + " objects: it serves the kind only to be listed and watched",
+			}
+		}
+	}
+	return all
+}
+
+// kind returns a cluster-scoped kind; inNamespaces makes it a namespaced one.
+func kind(gv schema.GroupVersion, names registry.Names, obj func() registry.Object, list func() runtime.Object) registry.Kind {
+	return registry.Kind{Names: names, GroupVersion: gv, Prefix: names.Plural, New: obj, NewList: list}
+}
+
+func inNamespaces(k registry.Kind) registry.Kind {
+	k.Namespaced = true
+	return k
+}
+
+func volumes() []registry.Kind {
+	return []registry.Kind{
+		kind(corev1.SchemeGroupVersion,
+			registry.Names{Kind: "PersistentVolume", Plural: "persistentvolumes", Singular: "persistentvolume", Short: []string{"pv"}},
+			func() registry.Object { return &corev1.PersistentVolume{} },
+			func() runtime.Object { return &corev1.PersistentVolumeList{} }),
+		inNamespaces(kind(corev1.SchemeGroupVersion,
+			registry.Names{Kind: "PersistentVolumeClaim", Plural: "persistentvolumeclaims", Singular: "persistentvolumeclaim", Short: []string{"pvc"}},
+			func() registry.Object { return &corev1.PersistentVolumeClaim{} },
+			func() runtime.Object { return &corev1.PersistentVolumeClaimList{} })),
+	}
+}
+
+func workloads() []registry.Kind {
+	controllers := inNamespaces(kind(corev1.SchemeGroupVersion,
+		registry.Names{
+			Kind: "ReplicationController", Plural: "replicationcontrollers", Singular: "replicationcontroller",
+			Short: []string{"rc"}, Categories: []string{"all"},
+		},
+		func() registry.Object { return &corev1.ReplicationController{} },
+		func() runtime.Object { return &corev1.ReplicationControllerList{} }))
+	controllers.Prefix = "controllers"
+	return []registry.Kind{
+		controllers,
+		inNamespaces(kind(appsv1.SchemeGroupVersion,
+			registry.Names{
+				Kind: "StatefulSet", Plural: "statefulsets", Singular: "statefulset",
+				Short: []string{"sts"}, Categories: []string{"all"},
+			},
+			func() registry.Object { return &appsv1.StatefulSet{} },
+			func() runtime.Object { return &appsv1.StatefulSetList{} })),
+	}
+}
+
+func runtimes() []registry.Kind {
+	return []registry.Kind{
+		kind(nodev1.SchemeGroupVersion,
+			registry.Names{Kind: "RuntimeClass", Plural: "runtimeclasses", Singular: "runtimeclass"},
+			func() registry.Object { return &nodev1.RuntimeClass{} },
+			func() runtime.Object { return &nodev1.RuntimeClassList{} }),
+	}
+}
+
+func storage() []registry.Kind {
+	return []registry.Kind{
+		kind(storagev1.SchemeGroupVersion,
+			registry.Names{Kind: "CSIDriver", Plural: "csidrivers", Singular: "csidriver"},
+			func() registry.Object { return &storagev1.CSIDriver{} },
+			func() runtime.Object { return &storagev1.CSIDriverList{} }),
+		inNamespaces(kind(storagev1.SchemeGroupVersion,
+			registry.Names{Kind: "CSIStorageCapacity", Plural: "csistoragecapacities", Singular: "csistoragecapacity"},
+			func() registry.Object { return &storagev1.CSIStorageCapacity{} },
+			func() runtime.Object { return &storagev1.CSIStorageCapacityList{} })),
+		kind(storagev1.SchemeGroupVersion,
+			registry.Names{Kind: "StorageClass", Plural: "storageclasses", Singular: "storageclass", Short: []string{"sc"}},
+			func() registry.Object { return &storagev1.StorageClass{} },
+			func() runtime.Object { return &storagev1.StorageClassList{} }),
+		kind(storagev1.SchemeGroupVersion,
+			registry.Names{Kind: "VolumeAttachment", Plural: "volumeattachments", Singular: "volumeattachment"},
+			func() registry.Object { return &storagev1.VolumeAttachment{} },
+			func() runtime.Object { return &storagev1.VolumeAttachmentList{} }),
+	}
+}
+
+func devices() []registry.Kind {
+	return []registry.Kind{
+		kind(resourcev1.SchemeGroupVersion,
+			registry.Names{Kind: "DeviceClass", Plural: "deviceclasses", Singular: "deviceclass"},
+			func() registry.Object { return &resourcev1.DeviceClass{} },
+			func() runtime.Object { return &resourcev1.DeviceClassList{} }),
+		kind(resourcev1.SchemeGroupVersion,
+			registry.Names{Kind: "DeviceTaintRule", Plural: "devicetaintrules", Singular: "devicetaintrule"},
+			func() registry.Object { return &resourcev1.DeviceTaintRule{} },
+			func() runtime.Object { return &resourcev1.DeviceTaintRuleList{} }),
+		inNamespaces(kind(resourcev1.SchemeGroupVersion,
+			registry.Names{Kind: "ResourceClaim", Plural: "resourceclaims", Singular: "resourceclaim"},
+			func() registry.Object { return &resourcev1.ResourceClaim{} },
+			func() runtime.Object { return &resourcev1.ResourceClaimList{} })),
+		inNamespaces(kind(resourcev1.SchemeGroupVersion,
+			registry.Names{Kind: "ResourceClaimTemplate", Plural: "resourceclaimtemplates", Singular: "resourceclaimtemplate"},
+			func() registry.Object { return &resourcev1.ResourceClaimTemplate{} },
+			func() runtime.Object { return &resourcev1.ResourceClaimTemplateList{} })),
+		kind(resourcev1.SchemeGroupVersion,
+			registry.Names{Kind: "ResourceSlice", Plural: "resourceslices", Singular: "resourceslice"},
+			func() registry.Object { return &resourcev1.ResourceSlice{} },
+			func() runtime.Object { return &resourcev1.ResourceSliceList{} }),
+	}
+}

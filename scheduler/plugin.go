@@ -1,0 +1,43 @@
+package scheduler
+
+import "slices"
+
+// Plugin is an element of a Profile. The other interfaces that it implements define what it does: Predicate,
+// with Preparer, Gate and Hinter; Priority, with ScorePreparer and Normalizer; and Local beside either. One
+// type may have several roles, as most of upstream's plugins do.
+//
+// Implementations must be safe for concurrent use.
+type Plugin interface {
+	// Name returns a constant name that is unique in a profile. Messages, events and decisions use it.
+	Name() string
+}
+
+// Enabled is a plugin of a Profile, in all its roles unless the fields say otherwise.
+type Enabled struct {
+	Plugin Plugin
+	// Weight multiplies the plugin's normalised scores. A Priority of weight 0 is not called; that is for
+	// plugins that have another role, too.
+	Weight int64
+	// PriorityOnly restricts the plugin to its role as a Priority.
+	PriorityOnly bool
+}
+
+// With returns a copy of plugins in which each of others replaces the plugin of the same name, or is appended
+// if there is none.
+func With(plugins []Enabled, others ...Enabled) []Enabled {
+	plugins = slices.Clone(plugins)
+	for _, other := range others {
+		i := slices.IndexFunc(plugins, func(e Enabled) bool { return e.Plugin.Name() == other.Plugin.Name() })
+		if i < 0 {
+			plugins = append(plugins, other)
+		} else {
+			plugins[i] = other
+		}
+	}
+	return plugins
+}
+
+// Without returns a copy of plugins without those of the given names.
+func Without(plugins []Enabled, names ...string) []Enabled {
+	return slices.DeleteFunc(slices.Clone(plugins), func(e Enabled) bool { return slices.Contains(names, e.Plugin.Name()) })
+}

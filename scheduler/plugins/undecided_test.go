@@ -1,0 +1,112 @@
+package plugins_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
+)
+
+// undecided returns pods that require something undecided, and the messages about them.
+func undecided() map[string]struct {
+	pod  *corev1.Pod
+	want string
+} {
+	term := []corev1.PodAffinityTerm{{TopologyKey: "zone"}}
+	spread := func(key string, when corev1.UnsatisfiableConstraintAction) corev1.TopologySpreadConstraint {
+		return corev1.TopologySpreadConstraint{TopologyKey: key, WhenUnsatisfiable: when}
+	}
+	claim := func(name string) corev1.Volume {
+		return corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+		}}
+	}
+	ephemeral := corev1.Volume{Name: "e", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}
+	named := func(f func(*corev1.PodSpec)) *corev1.Pod {
+		p := edit(pod(), f)
+		p.Namespace, p.Name = "ns", "p"
+		return p
+	}
+	type row = struct {
+		pod  *corev1.Pod
+		want string
+	}
+	return map[string]row{
+		"affinity": {named(func(s *corev1.PodSpec) {
+			s.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
+		}), "pod requires pod affinity, which this scheduler does not support"},
+		"anti-affinity": {named(func(s *corev1.PodSpec) {
+			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
+		}), "pod requires pod anti-affinity, which this scheduler does not support"},
+		"spread": {named(func(s *corev1.PodSpec) {
+			s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{spread("a", corev1.ScheduleAnyway), spread("b", corev1.DoNotSchedule)}
+		}), "pod requires topology spread (b), which this scheduler does not support"},
+		"a claim": {named(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{claim("x")} }), `persistentvolumeclaim "x" not found`},
+		"the first of two claims": {named(func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{ephemeral, claim("x"), claim("y")}
+			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("gpu")}}
+		}), `persistentvolumeclaim "x" not found`},
+		"the first of two ephemeral volumes": {named(func(s *corev1.PodSpec) {
+			second := *ephemeral.DeepCopy()
+			second.Name = "f"
+			s.Volumes = []corev1.Volume{ephemeral, second}
+		}), `waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"`},
+		"an ephemeral volume": {named(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{ephemeral} }),
+			`waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"`},
+		"a resource claim": {named(func(s *corev1.PodSpec) {
+			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("gpu")}}
+		}), `resourceclaim.resource.k8s.io "gpu" not found`},
+		"a template of one": {named(func(s *corev1.PodSpec) {
+			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: ptr.To("gpu")}}
+		}), `pod "ns/p": ResourceClaim not created yet`},
+	}
+}
+
+func TestUndecided(t *testing.T) {
+	small := scheduler.NewNodeInfo(node("n", "pods", "10"))
+	tests := map[string]expect{
+		"nothing of it": {pod(), small, nil},
+		"preferences only": {edit(pod(), func(s *corev1.PodSpec) {
+			s.Affinity = &corev1.Affinity{
+				PodAffinity:     &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1}}},
+				PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1}}},
+			}
+			s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}}
+		}), small, nil},
+		"other volumes": {edit(pod(), func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		}), small, nil},
+	}
+	for name, tt := range undecided() {
+		tests[name] = expect{tt.pod, small, never(tt.want)}
+	}
+	check(t, plugins.Undecided{}, tests)
+}
+
+// The default profile refuses the pod as a whole, and no event causes a retry.
+func TestUndecidedInProfile(t *testing.T) {
+	profile := scheduler.Profile{Plugins: plugins.Default()}
+	seen := map[string]string{}
+	for name, tt := range undecided() {
+		t.Run(name, func(t *testing.T) {
+			d := profile.Schedule(tt.pod, scheduler.NewSnapshot([]*corev1.Node{node("a", "pods", "9"), node("b", "pods", "9")}, nil))
+			if want := "0/2 nodes are available: " + tt.want + "."; d.Err == nil || d.Err.Error() != want {
+				t.Errorf("got %v, want %s", d.Err, want)
+			}
+			if profile.MayHelp(tt.pod, []string{"Undecided"}, scheduler.Event{Kind: scheduler.NodeAdded, Node: node("c", "pods", "9")}) {
+				t.Error("a new node causes a retry")
+			}
+			if (plugins.Undecided{}).MayHelp(tt.pod, scheduler.Event{Kind: scheduler.PodUpdated}) {
+				t.Error("a change of the pod has it tried again")
+			}
+		})
+		signature := signatureOf(t, plugins.Undecided{}, tt.pod)
+		if other := seen[signature]; other != "" && other != tt.want {
+			t.Errorf("those of %q and %q have one signature", tt.want, other)
+		}
+		seen[signature] = tt.want
+	}
+}
