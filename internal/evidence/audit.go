@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +27,9 @@ type Age struct {
 }
 
 // Audit checks the results of a repository against its history. Results that are missing, did not pass, or are of a
-// tree with uncommitted changes or of a commit that is not in the history have a Fault; those that are older than their
-// code have a Warning. Without history, as in a shallow clone or an export, it is not checked.
+// tree with uncommitted changes have a Fault; those that are older than their code have a Warning. So have those of a
+// commit that is not in the history, since a branch that was squashed when it was merged loses its commits: nobody can
+// tell what has changed since. Without history, as in a shallow clone or an export, it is not checked.
 func Audit(root string) ([]Age, error) {
 	past := historyOf(root)
 	var ages []Age
@@ -65,6 +67,8 @@ func Read(dir, name string) (Result, error) {
 	return r, nil
 }
 
+var commitID = regexp.MustCompile(`^[0-9a-f]{12,40}$`)
+
 // fault returns what is wrong with the result itself.
 func fault(r Result) string {
 	switch {
@@ -74,6 +78,8 @@ func fault(r Result) string {
 		return "it did not pass"
 	case r.Dirty != nil && *r.Dirty:
 		return "it is of a tree with changes that are in no commit"
+	case !commitID.MatchString(r.Commit):
+		return fmt.Sprintf("it does not say of which commit it is: %q", r.Commit)
 	case len(r.About) == 0:
 		return "it does not say what it is about"
 	}
@@ -124,8 +130,8 @@ func (h history) age(a *Age, r Result, s Subject) error {
 	if _, err := git(h.root, "merge-base", "--is-ancestor", r.Commit, "HEAD"); err != nil {
 		if h.missing != "" {
 			a.Warning = h.missing
-		} else if a.Fault == "" {
-			a.Fault = fmt.Sprintf("commit %q is not in the history", r.Commit)
+		} else {
+			a.Warning = "the commit is not in the history"
 		}
 		return nil
 	}

@@ -117,11 +117,10 @@ func TestAuditFaults(t *testing.T) {
 		change func(*evidence.Result)
 		want   string
 	}{
-		"red":            {func(r *evidence.Result) { r.Passed, r.Failures = false, []string{"too slow"} }, "did not pass: too slow"},
-		"dirty":          {func(r *evidence.Result) { r.Dirty = &dirty }, "in no commit"},
-		"unknown commit": {func(r *evidence.Result) { r.Commit = "0123456789ab" }, "not in the history"},
-		"no commit":      {func(r *evidence.Result) { r.Commit = "unknown" }, "not in the history"},
-		"about nothing":  {func(r *evidence.Result) { r.About = nil }, "what it is about"},
+		"red":           {func(r *evidence.Result) { r.Passed, r.Failures = false, []string{"too slow"} }, "did not pass: too slow"},
+		"dirty":         {func(r *evidence.Result) { r.Dirty = &dirty }, "in no commit"},
+		"no commit":     {func(r *evidence.Result) { r.Commit = "unknown" }, "of which commit"},
+		"about nothing": {func(r *evidence.Result) { r.About = nil }, "what it is about"},
 		"edited": {func(r *evidence.Result) {
 			r.Figures = []evidence.Figure{{What: "time", Value: 3, Limit: 2}}
 		}, "says that it passed, but: time: 3"},
@@ -152,9 +151,11 @@ func TestAuditOfAnotherBranch(t *testing.T) {
 	r.commit("elsewhere")
 	elsewhere := r.git("rev-parse", "HEAD")
 	r.git("checkout", "-q", "main")
-	r.result("serve", func(r *evidence.Result) { r.Commit = elsewhere })
-	if a := r.audit("serve"); !strings.Contains(a.Fault, "not in the history") {
-		t.Errorf("%+v", a)
+	for _, commit := range []string{elsewhere, "0123456789ab"} {
+		r.result("serve", func(r *evidence.Result) { r.Commit = commit })
+		if a := r.audit("serve"); a.Fault != "" || a.Known || !strings.Contains(a.Warning, "not in the history") {
+			t.Errorf("%s: %+v", commit, a)
+		}
 	}
 }
 

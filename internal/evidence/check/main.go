@@ -1,6 +1,6 @@
 // Check prints how old the results in results/ are: for each its commit, its date, and how many commits and files have
 // changed its code since. It warns about old ones. It fails if a result is missing, did not pass, or is of a tree with
-// uncommitted changes or of a commit that is not in the history.
+// uncommitted changes.
 package main
 
 import (
