@@ -20,7 +20,7 @@ func (c *call) runAction(ctx context.Context, action registry.Action) {
 		return
 	}
 	body := action.New()
-	if err := c.decodeInto(data, o.FieldValidation, body, action.GroupVersionKind); err != nil {
+	if err := c.decodeInto(data, o.FieldValidation, body, action.GroupVersionKind, nil); err != nil {
 		c.fail(err)
 		return
 	}

@@ -21,9 +21,9 @@ func (c *call) admissionRequest(op admission.Operation, obj, old registry.Object
 		Namespace: c.request.Namespace, Name: c.request.Name, Options: options, DryRun: dryRun,
 		User: authn.FromContext(c.r.Context()),
 	}
-	if c.endpoint.version != nil {
+	if stored := c.resource.Storage(); stored != c.resource {
 		// Plugins see objects in the stored version, whichever version they were sent in.
-		q.Kind, q.Resource = c.resource.GroupVersion.WithKind(c.resource.Names.Kind), c.resource.GroupVersion.WithResource(c.resource.Plural)
+		q.Kind, q.Resource = stored.GroupVersion.WithKind(stored.Names.Kind), stored.GroupVersion.WithResource(stored.Plural)
 	}
 	if obj != nil {
 		q.Object = obj
@@ -47,7 +47,7 @@ func (c *call) mutate(ctx context.Context, q *admission.Request) (registry.Objec
 		return nil, err
 	}
 	obj, ok := q.Object.(registry.Object)
-	if !ok || reflect.TypeOf(obj) != reflect.TypeOf(c.resource.New()) {
+	if !ok || reflect.TypeOf(obj) != reflect.TypeOf(c.resource.Storage().New()) {
 		return nil, apierrors.NewInternalError(fmt.Errorf("admission left a %T instead of a %s", q.Object, c.resource.Names.Kind))
 	}
 	c.restoreManagedFields(obj, owners)

@@ -49,7 +49,7 @@ func (p *patch) checkIdentity(obj metav1.Object) error {
 
 // merge applies the configuration to live.
 func (p *patch) merge(t *managedfields.Tracker, live managedfields.Object) (managedfields.Object, error) {
-	if err := p.call.backend.decoder.checkMemory(p.data, p.call.endpoint.new()); err != nil {
+	if err := p.call.backend.decoder.checkMemory(p.data, p.call.resource.New()); err != nil {
 		return nil, err
 	}
 	config := &unstructured.Unstructured{}

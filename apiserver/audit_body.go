@@ -41,7 +41,10 @@ func (c *call) auditStoredBody(obj registry.Object, namespace string) {
 	if !c.auditRecord().WantsRequest() {
 		return
 	}
-	served := c.endpoint.served(obj)
+	served, err := c.endpoint.served(obj)
+	if err != nil {
+		return // the answer will say so
+	}
 	if served.GetNamespace() != namespace {
 		served = served.DeepCopyObject().(registry.Object)
 		served.SetNamespace(namespace)

@@ -56,10 +56,8 @@ func newServed(resources []*registry.Resource, before *served) *served {
 		s.endpoints[at] = e
 	}
 	for _, res := range resources {
-		add(&endpoint{resource: res, names: res.Names, gv: res.GroupVersion})
-		for i := range res.Also {
-			v := &res.Also[i]
-			add(&endpoint{resource: res, version: v, names: v.Names, gv: v.GroupVersion})
+		for _, v := range res.Versions() {
+			add(&endpoint{resource: v, names: v.Names, gv: v.GroupVersion})
 		}
 	}
 	s.scheme = sync.OnceValue(func() *runtime.Scheme { return registry.Scheme(kindsOf(resources)) })

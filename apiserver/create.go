@@ -43,7 +43,7 @@ func (c *call) create(ctx context.Context) {
 		c.createUnstored(ctx, data, o)
 		return
 	}
-	obj, err := c.decode(data, o.FieldValidation)
+	obj, err := c.decode(ctx, data, o.FieldValidation)
 	if err != nil {
 		c.fail(err)
 		return
@@ -54,14 +54,14 @@ func (c *call) create(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	c.tracker().Update(c.resource.New(), obj, c.fieldManager(o.FieldManager))
+	c.tracker().Update(c.resource.Storage().New(), obj, c.fieldManager(o.FieldManager))
 	dry := isDryRun(o.DryRun)
 	ctx = registry.WithWarnings(ctx, c.warn)
 	if obj, err = c.mutate(ctx, c.admissionRequest(admission.Create, obj, nil, o, dry)); err != nil {
 		c.fail(err)
 		return
 	}
-	item, err := c.resource.Create(ctx, obj, registry.CreateOptions{DryRun: dry, Via: c.endpoint.version, Admit: func(ctx context.Context, obj registry.Object) error {
+	item, err := c.resource.Create(ctx, obj, registry.CreateOptions{DryRun: dry, Admit: func(ctx context.Context, obj registry.Object) error {
 		return c.backend.admission.Validate(ctx, c.admissionRequest(admission.Create, obj, nil, o, dry))
 	}})
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *call) create(ctx context.Context) {
 // createUnstored serves a create of a kind that is not stored but answered, such as a review.
 func (c *call) createUnstored(ctx context.Context, data []byte, o *metav1.CreateOptions) {
 	obj := c.resource.NewRequest()
-	if err := c.decodeInto(data, o.FieldValidation, obj, c.endpoint.gvk()); err != nil {
+	if err := c.decodeInto(data, o.FieldValidation, obj, c.endpoint.gvk(), nil); err != nil {
 		c.fail(err)
 		return
 	}

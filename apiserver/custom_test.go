@@ -61,10 +61,7 @@ func TestCustomObjectLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := resource.Kind()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kind := resource.Kind()
 	if _, err := reg.Install(t.Context(), kind); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,13 +19,13 @@ import (
 
 // decode reads the body as an object of this endpoint, in its stored version and with its defaults. Type and namespace
 // must be those of the URL.
-func (c *call) decode(data []byte, validation string) (registry.Object, error) {
-	obj := c.endpoint.new()
-	if err := c.decodeInto(data, validation, obj, c.endpoint.gvk()); err != nil {
+func (c *call) decode(ctx context.Context, data []byte, validation string) (registry.Object, error) {
+	obj := c.resource.New()
+	if err := c.decodeInto(data, validation, obj, c.endpoint.gvk(), c.resource.Decode); err != nil {
 		return nil, err
 	}
 	own := obj.GetNamespace()
-	stored, err := c.storedWithDefaults(obj)
+	stored, err := c.storedWithDefaults(ctx, obj)
 	if err == nil {
 		c.auditStoredBody(stored, own)
 	}
@@ -32,38 +33,45 @@ func (c *call) decode(data []byte, validation string) (registry.Object, error) {
 }
 
 // storedWithDefaults converts a decoded object to its stored version and fills in its namespace and its defaults.
-func (c *call) storedWithDefaults(obj registry.Object) (registry.Object, error) {
+func (c *call) storedWithDefaults(ctx context.Context, obj registry.Object) (registry.Object, error) {
 	if err := c.canceled(); err != nil {
 		return nil, err
 	}
 	if err := request.InNamespace(obj, c.namespace()); err != nil {
 		return nil, err
 	}
-	stored := c.endpoint.stored(obj)
+	stored, err := c.resource.ToStored(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
 	if c.resource.Rules.Default != nil {
 		c.resource.Rules.Default(stored)
 	}
 	return stored, nil
 }
 
-// decodeInto decodes a body that must be of type want, and does the field validation that the request asks for.
-func (c *call) decodeInto(data []byte, validation string, into runtime.Object, want schema.GroupVersionKind) error {
+// decodeInto decodes a body that must be of type want, and does the field validation that the request asks for. custom is
+// the kind's own decoding, or nil.
+func (c *call) decodeInto(data []byte, validation string, into runtime.Object, want schema.GroupVersionKind, custom customDecode) error {
 	m, err := contentType(c.r.Header.Get("Content-Type"))
+	if err == nil && m == mediaProtobuf && custom != nil {
+		err = unsupportedMedia([]string{string(mediaJSON), string(mediaYAML)})
+	}
 	if err == nil {
 		err = c.canceled() // the body may have taken long to arrive
 	}
 	if err != nil {
 		return err
 	}
-	got, strict, err := c.backend.decoder.decode(m, data, into, want)
+	got, strict, err := c.backend.decoder.decode(m, data, into, want, custom)
 	switch {
 	case err == nil:
-	case apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsRequestEntityTooLargeError(err), custom != nil && errors.As(err, new(apierrors.APIStatus)):
 		return err
 	case got == nil:
 		return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, bodySummary(data)))
 	case errors.Is(err, errConversion) && c.endpoint.serves(*got) && c.endpoint.serves(want):
-		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), want.GroupVersion()))
+		return versionMismatch(*got, want)
 	default:
 		return undecodable(*got, want, err)
 	}

@@ -14,8 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
+	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 	"github.com/keelson-dev/keelson/registry/request"
 )
@@ -36,9 +38,12 @@ type decoder struct {
 	footprints codec.Footprints
 }
 
-// decode decodes a body into an object of type want. got is the type that the body names, completed from want, or nil if it
+// customDecode is registry.Kind's Decode: how a kind decodes its objects, if not by their Go type.
+type customDecode func(data []byte, into registry.Object) (strict []error, err error)
+
+// decode decodes a body into an object of type want, by its Go type or by custom if that is not nil. got is the type that the body names, completed from want, or nil if it
 // could not be read; strict are the errors that a lenient decoding ignores. The object's TypeMeta is left empty.
-func (d *decoder) decode(m mediaType, data []byte, into runtime.Object, want schema.GroupVersionKind) (got *schema.GroupVersionKind, strict []error, err error) {
+func (d *decoder) decode(m mediaType, data []byte, into runtime.Object, want schema.GroupVersionKind, custom customDecode) (got *schema.GroupVersionKind, strict []error, err error) {
 	if m == mediaProtobuf {
 		return d.decodeProtobuf(data, into, want)
 	}
@@ -48,16 +53,29 @@ func (d *decoder) decode(m mediaType, data []byte, into runtime.Object, want sch
 			return nil, nil, yamlError(err)
 		}
 	}
-	if got, err = request.TypeOf(document, want); err != nil {
+	if custom != nil {
+		got, err = request.OwnType(document)
+	} else {
+		got, err = request.TypeOf(document, want)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
-	if *got != want {
+	switch {
+	case *got == want:
+	case custom != nil:
+		return got, nil, otherType(document, *got, want)
+	default:
 		return got, nil, d.wrongType(document, *got, want, into)
 	}
 	if err := d.checkMemory(document, into); err != nil {
 		return got, nil, err
 	}
-	_, strict, err = codec.DecodeStrict(document, into)
+	if custom != nil {
+		strict, err = custom(document, into.(registry.Object))
+	} else {
+		_, strict, err = codec.DecodeStrict(document, into)
+	}
 	if duplicates != nil && err == nil {
 		// The conversion to JSON has dropped duplicate keys silently.
 		strict = append([]error{duplicates}, strict...)
@@ -105,6 +123,29 @@ func (d *decoder) checkMemory(data []byte, into runtime.Object) error {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the object takes more than %d bytes of memory, since its lists have too many elements", limit))
 	}
 	return nil
+}
+
+// otherType is the error about a body of another type than a kind that decodes its own objects. Upstream decodes any type
+// there, and finds another kind invalid.
+func otherType(document []byte, got, want schema.GroupVersionKind) error {
+	if got.GroupVersion() != want.GroupVersion() {
+		return versionMismatch(got, want)
+	}
+	var named struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(document, &named); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return apierrors.NewInvalid(want.GroupKind(), named.Metadata.Name, field.ErrorList{
+		field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind),
+	})
+}
+
+func versionMismatch(got, want schema.GroupVersionKind) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), want.GroupVersion()))
 }
 
 // wrongType is the error about a body of another type than wanted. It is upstream's, which decodes such a body, too, before

@@ -40,7 +40,7 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 				want = *got // of any group, for old clients
 			}
 		}
-		got, _, err := c.backend.decoder.decode(m, data, o, want)
+		got, _, err := c.backend.decoder.decode(m, data, o, want, nil)
 		if errors.Is(err, errConversion) {
 			err = runtime.NewNotRegisteredErrForKind(upstreamScheme, *got)
 		}

@@ -29,9 +29,8 @@ type discovery struct {
 func discover(now *served) *discovery {
 	d := &discovery{of: now, resources: map[schema.GroupVersion]*metav1.APIResourceList{}}
 	for _, res := range now.resources {
-		d.add(now.endpoints[res.GroupVersion.WithResource(res.Plural)])
-		for _, v := range res.Also {
-			d.add(now.endpoints[v.GroupVersion.WithResource(v.Names.Plural)])
+		for _, v := range res.Versions() {
+			d.add(now.endpoints[v.GroupVersion.WithResource(v.Plural)])
 		}
 	}
 	for _, l := range d.resources {
@@ -57,7 +56,8 @@ func (d *discovery) add(e *endpoint) {
 		Verbs: e.verbs(), ShortNames: e.names.Short, Categories: e.names.Categories,
 	}
 	if e.resource.Stored() {
-		resource.StorageVersionHash = storageVersionHash(e.resource.GroupVersion.WithKind(e.resource.Names.Kind))
+		stored := e.resource.Storage()
+		resource.StorageVersionHash = storageVersionHash(stored.GroupVersion.WithKind(stored.Names.Kind))
 	}
 	list.APIResources = append(list.APIResources, resource)
 	sub := func(name string, verbs ...string) metav1.APIResource {

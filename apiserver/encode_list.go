@@ -25,7 +25,7 @@ type textList struct {
 func (c *call) writeList(l *registry.List) {
 	f, err := c.accept()
 	if err == nil && f.as.Kind == kindMetadata {
-		err = noObject(c.resource.GroupVersion.WithKind(c.resource.Names.Kind + "List"))
+		err = noObject(c.resource.Storage().GroupVersion.WithKind(c.resource.ListKind()))
 	}
 	if err != nil {
 		c.fail(err)

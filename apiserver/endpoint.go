@@ -1,7 +1,9 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,7 +20,6 @@ import (
 // endpoint is one resource in one group-version.
 type endpoint struct {
 	resource *registry.Resource
-	version  *registry.Version // nil: the stored version
 	names    registry.Names
 	gv       schema.GroupVersion
 	trackers sync.Map // *managedfields.Tracker by subresource
@@ -28,48 +29,37 @@ func (e *endpoint) gvr() schema.GroupVersionResource { return e.gv.WithResource(
 
 func (e *endpoint) gvk() schema.GroupVersionKind { return e.gv.WithKind(e.names.Kind) }
 
-func (e *endpoint) listGVK() schema.GroupVersionKind { return e.gv.WithKind(e.names.Kind + "List") }
+func (e *endpoint) listGVK() schema.GroupVersionKind { return e.gv.WithKind(e.names.ListKind()) }
 
 // hasProtobuf tells whether objects can be written as protobuf.
 func (e *endpoint) hasProtobuf() bool {
-	return e.resource.New != nil && codec.HasProtobuf(e.new()) || e.resource.NewRequest != nil && codec.HasProtobuf(e.resource.NewRequest())
+	return e.resource.New != nil && codec.HasProtobuf(e.resource.New()) || e.resource.NewRequest != nil && codec.HasProtobuf(e.resource.NewRequest())
 }
 
-// new makes an empty object of this version.
-func (e *endpoint) new() registry.Object {
-	if e.version != nil {
-		return e.version.New()
-	}
-	return e.resource.New()
-}
-
-// stored converts an object of this version to the stored version. It takes over the object.
-func (e *endpoint) stored(obj registry.Object) registry.Object {
-	if e.version != nil {
-		return e.version.ToStored(obj)
-	}
-	return obj
-}
-
-// served converts a stored object to this version. The object may be shared.
-func (e *endpoint) served(obj registry.Object) registry.Object {
-	if e.version != nil {
-		return e.version.FromStored(obj)
-	}
-	return obj
+// served converts a stored object, which may be shared, to this version, for an encoding that later requests share.
+func (e *endpoint) served(obj registry.Object) (registry.Object, error) {
+	return e.resource.FromStored(context.Background(), obj)
 }
 
 // itemJSON returns an item in this version as JSON, without its type.
 func (e *endpoint) itemJSON(i *registry.Item) ([]byte, error) {
 	return i.Encoded(registry.Form{GroupVersion: e.gv.String(), Media: "json"}, func(o registry.Object) ([]byte, error) {
-		return json.Marshal(e.served(o))
+		served, err := e.served(o)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(served)
 	})
 }
 
 // itemProtobuf returns an item in this version as a protobuf message, without envelope.
 func (e *endpoint) itemProtobuf(i *registry.Item) ([]byte, error) {
 	return i.Encoded(registry.Form{GroupVersion: e.gv.String(), Media: "protobuf"}, func(o registry.Object) ([]byte, error) {
-		return codec.Raw(e.served(o))
+		served, err := e.served(o)
+		if err != nil {
+			return nil, err
+		}
+		return codec.Raw(served)
 	})
 }
 
@@ -114,7 +104,11 @@ func (e *endpoint) itemMetadata(m mediaType, i *registry.Item) ([]byte, error) {
 		of.Media = "protobuf;as=" + kindMetadata
 	}
 	return i.Encoded(of, func(o registry.Object) ([]byte, error) {
-		partial := meta.AsPartialObjectMetadata(e.served(o))
+		served, err := e.served(o)
+		if err != nil {
+			return nil, err
+		}
+		partial := meta.AsPartialObjectMetadata(served)
 		if m == mediaProtobuf {
 			return codec.Raw(partial)
 		}
@@ -139,13 +133,5 @@ func (e *endpoint) encodeMetadata(f format, i *registry.Item) ([]byte, error) {
 
 // serves tells whether the endpoint's objects are also served as this type.
 func (e *endpoint) serves(gvk schema.GroupVersionKind) bool {
-	if gvk == e.resource.GroupVersion.WithKind(e.resource.Names.Kind) {
-		return true
-	}
-	for _, v := range e.resource.Also {
-		if gvk == v.GroupVersion.WithKind(v.Names.Kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.resource.Versions(), func(v *registry.Resource) bool { return gvk == v.GroupVersion.WithKind(v.Names.Kind) })
 }

@@ -44,7 +44,7 @@ func (c *call) listOptions(query url.Values, watch bool) (metav1.ListOptions, re
 		return o, registry.Selection{}, apierrors.NewBadRequest(err.Error())
 	}
 	o.Watch = watch
-	selection, err := request.Selection(c.resource, c.endpoint.version, c.namespace(), o)
+	selection, err := request.Selection(c.resource, c.namespace(), o)
 	if err != nil {
 		return o, selection, err
 	}

@@ -50,7 +50,7 @@ func (c *call) trackChanges(manager string, change registry.Change) registry.Cha
 // currentOrEmpty is the object before a write, or an empty one if there is none.
 func (c *call) currentOrEmpty(current registry.Object) registry.Object {
 	if current == nil {
-		return c.resource.New()
+		return c.resource.Storage().New()
 	}
 	return current
 }

@@ -40,8 +40,11 @@ func (p *patch) patchObject(ctx context.Context, current registry.Object) (regis
 	if current == nil {
 		return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: p.call.resource.GroupResource(), Name: p.call.request.Name}, "")
 	}
-	obj := p.call.endpoint.new()
-	before := p.call.endpoint.served(current)
+	obj := p.call.resource.New()
+	before, err := p.call.resource.FromStored(ctx, current)
+	if err != nil {
+		return nil, err
+	}
 	if p.patchType != types.JSONPatchType {
 		// A merge that has managed fields replaces them as a whole. If it has none, those of the current object stay.
 		before = request.WithoutOwners(before)
@@ -49,7 +52,7 @@ func (p *patch) patchObject(ctx context.Context, current registry.Object) (regis
 	if err := p.apply(ctx, before, p.call.endpoint.gvk(), obj); err != nil {
 		return nil, err
 	}
-	stored, err := p.call.storedWithDefaults(obj)
+	stored, err := p.call.storedWithDefaults(ctx, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -131,18 +134,29 @@ type patch struct {
 
 // apply decodes what the patch makes of current into an empty object of type gvk.
 func (p *patch) apply(ctx context.Context, current runtime.Object, gvk schema.GroupVersionKind, into runtime.Object) error {
-	r := request.Patch{Type: p.patchType, Data: p.data, Validation: p.validation, Decoder: patchDecoder{&p.call.backend.decoder}}
+	r := request.Patch{Type: p.patchType, Data: p.data, Validation: p.validation, Decoder: patchDecoder{&p.call.backend.decoder, p.custom(gvk)}}
 	unknown, err := r.Apply(ctx, current, gvk, into)
 	p.call.warnStrict(unknown)
 	return err
 }
 
+// custom is how objects of type gvk are decoded if not by their Go type.
+func (p *patch) custom(gvk schema.GroupVersionKind) customDecode {
+	if gvk == p.call.endpoint.gvk() {
+		return p.call.resource.Decode
+	}
+	return nil // a Scale
+}
+
 // patchDecoder reads patched objects within the limits of bodies.
-type patchDecoder struct{ decoder *decoder }
+type patchDecoder struct {
+	decoder *decoder
+	custom  customDecode
+}
 
 // Decode implements request.Decoder.
 func (d patchDecoder) Decode(document []byte, into runtime.Object, want schema.GroupVersionKind) ([]error, error) {
-	_, strict, err := d.decoder.decode(mediaJSON, document, into, want)
+	_, strict, err := d.decoder.decode(mediaJSON, document, into, want, d.custom)
 	return strict, err
 }
 

@@ -74,7 +74,7 @@ func (c *call) encodeItem(f format, i *registry.Item) ([]byte, error) {
 	case kindMetadata:
 		return c.endpoint.encodeMetadata(f, i)
 	case kindMetadataList:
-		return nil, noList(c.resource.GroupVersion.WithKind(c.resource.Names.Kind))
+		return nil, noList(c.resource.Storage().GroupVersion.WithKind(c.resource.Names.Kind))
 	}
 	return c.endpoint.encodeItem(f.mediaType, i)
 }
@@ -96,7 +96,7 @@ func (c *call) encodeObject(f format, gvk schema.GroupVersionKind, obj runtime.O
 			return nil, err
 		}
 		of.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-		t.endpoint = &endpoint{gv: gvk.GroupVersion()} // which converts nothing
+		t.endpoint = &endpoint{resource: &registry.Resource{}, gv: gvk.GroupVersion()} // which converts nothing
 		t.columns, t.prefix = scaleColumns(), typePrefix(gvk)
 		return t.single(&registry.Item{Object: of}, true)
 	}

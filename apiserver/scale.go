@@ -30,7 +30,7 @@ func (c *call) updateScale(ctx context.Context) {
 		return
 	}
 	scale := &autoscalingv1.Scale{}
-	if err := c.decodeInto(data, o.FieldValidation, scale, scaleGVK()); err != nil {
+	if err := c.decodeInto(data, o.FieldValidation, scale, scaleGVK(), nil); err != nil {
 		c.fail(err)
 		return
 	}
@@ -106,8 +106,8 @@ func (c *call) rescaled(current registry.Object, scale *autoscalingv1.Scale) (re
 
 // scaleMapping maps the ownership of an object's replica count to that of its Scale.
 func (c *call) scaleMapping() managedfields.Scaled {
-	s := managedfields.Scaled{Version: c.endpoint.gv.String(), Replicas: map[string][]string{c.resource.GroupVersion.String(): {"spec", "replicas"}}}
-	for _, v := range c.resource.Also {
+	s := managedfields.Scaled{Version: c.endpoint.gv.String(), Replicas: map[string][]string{}}
+	for _, v := range c.resource.Versions() {
 		s.Replicas[v.GroupVersion.String()] = []string{"spec", "replicas"}
 	}
 	return s

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/apiserver/managedfields"
+	"github.com/keelson-dev/keelson/registry"
 )
 
 // trackers record who set which field of the objects that the server stores.
@@ -21,9 +23,10 @@ func (t *trackers) tracker(e *endpoint, view string) *managedfields.Tracker {
 	if tracker, ok := e.trackers.Load(view); ok {
 		return tracker.(*managedfields.Tracker)
 	}
+	stored := e.resource.Storage()
 	kind := managedfields.Kind{Versions: []managedfields.Version{{
-		GroupVersionKind: e.resource.GroupVersion.WithKind(e.resource.Names.Kind),
-		New:              func() managedfields.Object { return e.resource.New() },
+		GroupVersionKind: stored.GroupVersion.WithKind(stored.Names.Kind),
+		New:              func() managedfields.Object { return stored.New() },
 	}}}
 	if e.resource.Rules.Default != nil {
 		kind.Default = func(obj managedfields.Object) { e.resource.Rules.Default(obj) }
@@ -33,14 +36,25 @@ func (t *trackers) tracker(e *endpoint, view string) *managedfields.Tracker {
 		kind.Versions = append(kind.Versions, managedfields.Version{
 			GroupVersionKind: v.GroupVersion.WithKind(v.Names.Kind),
 			New:              func() managedfields.Object { return v.New() },
-			FromStored:       func(obj managedfields.Object) managedfields.Object { return v.FromStored(obj) },
-			ToStored:         func(obj managedfields.Object) managedfields.Object { return v.ToStored(obj) },
+			FromStored:       converted(v.FromStored),
+			ToStored:         converted(v.ToStored),
 		})
 	}
 	tracker, _ := e.trackers.LoadOrStore(view, managedfields.New(&t.schema, kind, managedfields.Endpoint{
 		Version: e.gv, Subresource: view, Resets: resets(e, view),
 	}))
 	return tracker.(*managedfields.Tracker)
+}
+
+// converted adapts a conversion. What cannot be converted stays as it is.
+func converted(convert func(context.Context, registry.Object) (registry.Object, error)) func(managedfields.Object) managedfields.Object {
+	return func(obj managedfields.Object) managedfields.Object {
+		out, err := convert(context.Background(), obj)
+		if err != nil {
+			return obj
+		}
+		return out
+	}
 }
 
 // resets are the fields that a write to the object itself, or to a view of it, does not change.

@@ -37,7 +37,7 @@ func (c *call) update(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	wanted, err := c.decode(data, o.FieldValidation)
+	wanted, err := c.decode(ctx, data, o.FieldValidation)
 	if err == nil {
 		err = request.At(wanted, c.namespace(), c.request.Name)
 	}
@@ -89,7 +89,7 @@ func (c *call) storeUpdate(ctx context.Context, u updateCall) (*registry.Item, b
 		}
 		return c.admissionRequest(admission.Update, obj, old, u.admissionOptions(false), dry)
 	}
-	o := registry.UpdateOptions{DryRun: dry, Patch: c.request.Verb == "patch", Create: u.create, Via: c.endpoint.version}
+	o := registry.UpdateOptions{DryRun: dry, Patch: c.request.Verb == "patch", Create: u.create}
 	if _, ok := c.resource.Sub.Views[c.request.Subresource]; ok {
 		o.View = c.request.Subresource
 	}

@@ -298,7 +298,7 @@ func (s *watchStream) buildEvent(t informer.EventType, i *registry.Item) ([]byte
 // bookmark tells the client up to which revision it has seen everything. The one after the initial state also says that the
 // state is complete (KEP-3157).
 func (s *watchStream) bookmark(revision int64, initialEnd bool) bool {
-	obj := s.endpoint.resource.New()
+	obj := s.endpoint.resource.Storage().New()
 	obj.SetResourceVersion(itoa(revision))
 	if initialEnd {
 		obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})

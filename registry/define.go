@@ -77,6 +77,7 @@ func (r Rules[T]) erase() Rules[Object] {
 		ValidateName:   r.ValidateName,
 		Guard:          eraseGuard(r.Guard),
 		Reserve:        eraseReserve(r.Reserve),
+		Store:          erase1(r.Store),
 		CreateOnUpdate: r.CreateOnUpdate, ConditionalUpdate: r.ConditionalUpdate, AnyFinalizer: r.AnyFinalizer,
 		Deletion: r.Deletion.erase(),
 	}

@@ -18,17 +18,11 @@ type kindSet struct {
 	named map[schema.GroupResource]*Resource
 	order []*Resource
 	// versions are the resources by each group-version that serves them.
-	versions map[schema.GroupVersionResource]version
+	versions map[schema.GroupVersionResource]*Resource
 	// stored are the resources that have a table, by prefix, and loading those whose table is being read: they are not
 	// served yet.
 	stored, loading map[string]*Resource
 	kinds           func() []*Kind
-}
-
-// version is a resource in one group-version; also is nil for the stored one.
-type version struct {
-	resource *Resource
-	also     *Version
 }
 
 // add adds a resource to a set that nobody reads yet and that has none of its name.
@@ -40,10 +34,8 @@ func (s *kindSet) add(res *Resource) error {
 		s.stored[res.Prefix] = res
 	}
 	s.named[res.GroupResource()] = res
-	s.versions[res.GroupVersion.WithResource(res.Plural)] = version{resource: res}
-	for i := range res.Also {
-		also := &res.Also[i]
-		s.versions[also.GroupVersion.WithResource(also.Plural)] = version{res, also}
+	for _, v := range res.Versions() {
+		s.versions[v.GroupVersion.WithResource(v.Plural)] = v
 	}
 	s.order = append(s.order, res)
 	return nil
@@ -65,7 +57,7 @@ func (s *kindSet) with(res *Resource) (*kindSet, error) {
 // without returns a copy of the set that lacks the resource.
 func (s *kindSet) without(gr schema.GroupResource) *kindSet {
 	next := &kindSet{
-		named: map[schema.GroupResource]*Resource{}, versions: map[schema.GroupVersionResource]version{},
+		named: map[schema.GroupResource]*Resource{}, versions: map[schema.GroupVersionResource]*Resource{},
 		stored: map[string]*Resource{}, order: slices.Clone(s.order),
 	}
 	next.kinds = sync.OnceValue(func() []*Kind {
@@ -80,7 +72,7 @@ func (s *kindSet) without(gr schema.GroupResource) *kindSet {
 	maps.Copy(next.stored, s.stored)
 	if old := s.named[gr]; old != nil {
 		delete(next.named, gr)
-		maps.DeleteFunc(next.versions, func(_ schema.GroupVersionResource, v version) bool { return v.resource == old })
+		maps.DeleteFunc(next.versions, func(_ schema.GroupVersionResource, v *Resource) bool { return v.stored == old })
 		next.order = slices.DeleteFunc(next.order, func(res *Resource) bool { return res == old })
 		if old.Stored() {
 			delete(next.stored, old.Prefix)
@@ -129,22 +121,27 @@ func (r *Registry) resource(k Kind) (*Resource, error) {
 	if k.Stored() {
 		res.table = newTable(&r.options, r.waker)
 	}
+	res.stored = res
+	for i := range k.Also {
+		v := &k.Also[i]
+		res.further = append(res.further, &Resource{Kind: res.in(v), registry: r, table: res.table, version: v, stored: res})
+	}
 	return res, nil
 }
 
-// Resource returns the named resource, or false if it is not served.
+// Resource returns the named resource in its stored version, or false if it is not served.
 func (r *Registry) Resource(gr schema.GroupResource) (*Resource, bool) {
 	res, ok := r.kinds.Load().named[gr]
 	return res, ok
 }
 
-// Find returns the resource that a group-version serves under a plural, and the version if it is not the stored one.
-func (r *Registry) Find(gvr schema.GroupVersionResource) (*Resource, *Version, bool) {
-	v, ok := r.kinds.Load().versions[gvr]
-	return v.resource, v.also, ok
+// Find returns the resource that a group-version serves under a plural, or false if it is not served.
+func (r *Registry) Find(gvr schema.GroupVersionResource) (*Resource, bool) {
+	res, ok := r.kinds.Load().versions[gvr]
+	return res, ok
 }
 
-// Resources returns all resources in the order in which they were defined. The slice is shared and must not be changed;
+// Resources returns all resources, in their stored versions, in the order in which they were defined. The slice is shared and must not be changed;
 // after a kind was installed or removed, Resources returns another.
 func (r *Registry) Resources() []*Resource { return r.kinds.Load().order }
 

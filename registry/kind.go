@@ -25,6 +25,16 @@ type Names struct {
 	Singular   string   // "pod"
 	Short      []string // such as "po", for kubectl
 	Categories []string // such as "all", for kubectl
+	// List is the kind of lists; empty means Kind with "List".
+	List string
+}
+
+// ListKind returns the kind of lists, such as "PodList".
+func (n Names) ListKind() string {
+	if n.List != "" {
+		return n.List
+	}
+	return n.Kind + "List"
 }
 
 // Kind describes one resource: its names, its Go types and the rules for its writes. It is data without state;
@@ -38,9 +48,22 @@ type Kind struct {
 	New     func() Object
 	NewList func() runtime.Object
 	Rules   Rules[Object]
+	// Decode decodes JSON, which names its type, into an object that New made, and sets defaults. strict are what a
+	// lenient decoding ignores: unknown and duplicate fields. nil decodes by the Go type.
+	Decode func(data []byte, into Object) (strict []error, err error)
+	// DecodeStored decodes a stored object of any version; nil decodes by the Go types of the kind, Also and Older.
+	DecodeStored func(data []byte) (Object, error)
+	// Schema returns the OpenAPI v3 schema of objects as decoded JSON, which is shared and must not be changed. nil means
+	// that the Go type tells.
+	Schema func() map[string]any
 	// Fields returns the selectable fields beyond metadata.name and metadata.namespace.
 	Fields func(Object) fields.Set
-	Sub    Subresources[Object]
+	// FieldLabel translates a field selector's label to one of Fields, or returns false if it is not selectable. nil means
+	// that all Fields are, under their own labels.
+	FieldLabel func(label string) (string, bool)
+	Sub        Subresources[Object]
+	// Unserved keeps the kind's own group-version from being served: its objects are stored in it.
+	Unserved bool
 	// Also lists further group-versions that serve the same stored objects.
 	Also []Version
 	// Older lists group-versions in which earlier servers stored objects. Those of Also need not be among them.
@@ -120,6 +143,8 @@ type Rules[T Object] struct {
 	// what it took; its error is returned to the client unchanged. Two servers must not be able to take the
 	// same thing at once: it may be an object with a unique name, say.
 	Reserve func(ctx context.Context, r Reservation[T]) (Settle, error)
+	// Store brings an object into the form that is stored; it is the last step before a write, also of a dry run.
+	Store func(obj T)
 	// CreateOnUpdate lets PUT create an object that does not exist.
 	CreateOnUpdate bool
 	// AnyFinalizer allows finalizers without a domain before the slash. All but three of upstream's kinds
@@ -216,15 +241,63 @@ type Version struct {
 	New          func() Object         // an empty object of the version
 	NewList      func() runtime.Object // an empty list
 	// FromStored and ToStored convert without changing their argument.
-	FromStored func(Object) Object
-	ToStored   func(Object) Object
-	// Validate and ValidateUpdate validate, in stored form, objects that were sent in this version. nil applies
-	// the kind's own rules.
-	Validate       func(obj Object) field.ErrorList
-	ValidateUpdate func(obj, old Object) field.ErrorList
-	// FieldLabel translates a field selector's label in this version to the kind's, or returns false if it is
-	// not selectable. nil means that the labels are the kind's.
+	FromStored func(ctx context.Context, obj Object) (Object, error)
+	ToStored   func(ctx context.Context, obj Object) (Object, error)
+	// Decode and Schema are as those of Kind, of objects in this version.
+	Decode func(data []byte, into Object) (strict []error, err error)
+	Schema func() map[string]any
+	// FieldLabel is as Kind's, for labels in this version; nil means that the labels are the kind's.
 	FieldLabel func(label string) (string, bool)
+	// Rules and Sub apply, in stored form, to what is sent in this version, except for the rules of deletion; nil means the
+	// kind's.
+	Rules *Rules[Object]
+	Sub   *Subresources[Object]
+	// Columns show objects of this version; nil means the kind's, which show stored objects.
+	Columns *Columns[Object]
+	// Warning is as Kind's, and replaces it if not empty.
+	Warning string
+}
+
+// Served returns the kind in each group-version that is served, its own first.
+func (k Kind) Served() []Kind {
+	var all []Kind
+	if !k.Unserved {
+		all = append(all, k)
+	}
+	for i := range k.Also {
+		all = append(all, k.in(&k.Also[i]))
+	}
+	return all
+}
+
+// in returns the kind as a version serves it. Its rules and subresources are about stored objects.
+func (k Kind) in(v *Version) Kind {
+	k.Names, k.GroupVersion, k.New, k.NewList = v.Names, v.GroupVersion, v.New, v.NewList
+	k.Decode, k.Schema = v.Decode, v.Schema
+	if v.FieldLabel != nil {
+		k.FieldLabel = v.FieldLabel
+	}
+	if v.Rules != nil {
+		deletion := k.Rules.Deletion
+		k.Rules = *v.Rules
+		k.Rules.Deletion = deletion
+	}
+	if v.Sub != nil {
+		k.Sub = *v.Sub
+	}
+	if v.Columns != nil {
+		k.Columns = *v.Columns
+		k.Columns.Cells = func(obj Object, now time.Time) []any {
+			if served, err := v.FromStored(context.Background(), obj); err == nil {
+				obj = served
+			}
+			return v.Columns.Cells(obj, now)
+		}
+	}
+	if v.Warning != "" {
+		k.Warning = v.Warning
+	}
+	return k
 }
 
 // Older is a group-version in which objects may still be stored, though it is no longer served.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -174,11 +175,44 @@ func (r *Registry) follow(ctx context.Context, stream storage.Stream, now int64)
 	}
 }
 
-// Resource is one kind with its cache.
+// Resource is one kind in one group-version, with its cache.
 type Resource struct {
 	Kind
 	registry *Registry
 	table    *table
+	// version is that of a further group-version, nil for the stored one; stored is the resource of the latter.
+	version *Version
+	stored  *Resource
+	further []*Resource
+}
+
+// Storage returns the resource of the stored version, which may be this one.
+func (r *Resource) Storage() *Resource { return r.stored }
+
+// Versions returns the resource in each group-version that is served. The slice is new.
+func (r *Resource) Versions() []*Resource {
+	if r.stored.Unserved {
+		return slices.Clone(r.stored.further)
+	}
+	return append([]*Resource{r.stored}, r.stored.further...)
+}
+
+// ToStored converts an object of this version to the stored one. The result may be the argument itself, which does not
+// change otherwise.
+func (r *Resource) ToStored(ctx context.Context, obj Object) (Object, error) {
+	if r.version == nil {
+		return obj, nil
+	}
+	return r.version.ToStored(ctx, obj)
+}
+
+// FromStored converts a stored object to this version. The result may be the argument itself, which does not change
+// otherwise.
+func (r *Resource) FromStored(ctx context.Context, obj Object) (Object, error) {
+	if r.version == nil {
+		return obj, nil
+	}
+	return r.version.FromStored(ctx, obj)
 }
 
 func (r *Resource) storageKey(key string) string { return Root + r.Prefix + "/" + key }
@@ -189,12 +223,27 @@ func (r *Resource) item(key string, obj Object, revision int64, size int) *Item 
 }
 
 // gvk is the type in which objects are stored.
-func (r *Resource) gvk() schema.GroupVersionKind { return r.GroupVersion.WithKind(r.Names.Kind) }
+func (r *Resource) gvk() schema.GroupVersionKind {
+	return r.stored.GroupVersion.WithKind(r.stored.Names.Kind)
+}
 
 func (r *Resource) decode(key string, value []byte, revision int64) (Object, error) {
-	obj, err := r.open(value)
+	obj, err := r.stored.open(value)
 	if err != nil {
 		return nil, fmt.Errorf("stored object %s does not decode as %s: %w", key, r.gvk(), err)
+	}
+	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
+	return obj, nil
+}
+
+// open decodes a stored value of any version, and sets the defaults.
+func (r *Resource) open(value []byte) (Object, error) {
+	if r.DecodeStored != nil {
+		return r.DecodeStored(value)
+	}
+	obj, err := r.openTyped(value)
+	if err != nil {
+		return nil, err
 	}
 	if r.Rules.Default != nil {
 		r.Rules.Default(obj)
@@ -202,12 +251,10 @@ func (r *Resource) decode(key string, value []byte, revision int64) (Object, err
 	if r.Rules.Restore != nil {
 		r.Rules.Restore(obj)
 	}
-	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
 	return obj, nil
 }
 
-// open decodes a stored value of any version.
-func (r *Resource) open(value []byte) (Object, error) {
+func (r *Resource) openTyped(value []byte) (Object, error) {
 	if len(r.Also)+len(r.Older) > 0 {
 		gvk, err := codec.Type(value)
 		if err != nil {
@@ -228,7 +275,7 @@ func (r *Resource) open(value []byte) (Object, error) {
 				if _, err := codec.Decode(value, served); err != nil {
 					return nil, err
 				}
-				return v.ToStored(served), nil
+				return v.ToStored(context.Background(), served)
 			}
 		}
 	}

@@ -27,10 +27,10 @@ func Scheme(kinds []Kind) *runtime.Scheme {
 			continue
 		}
 		add(k.GroupVersion, k.Names.Kind, k.New())
-		add(k.GroupVersion, k.Names.Kind+"List", k.NewList())
+		add(k.GroupVersion, k.ListKind(), k.NewList())
 		for _, v := range k.Also {
 			add(v.GroupVersion, v.Names.Kind, v.New())
-			add(v.GroupVersion, v.Names.Kind+"List", v.NewList())
+			add(v.GroupVersion, v.ListKind(), v.NewList())
 		}
 		for _, a := range k.Sub.Actions {
 			add(a.GroupVersionKind.GroupVersion(), a.GroupVersionKind.Kind, a.New())

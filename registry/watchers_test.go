@@ -305,8 +305,11 @@ func TestDamagedVersions(t *testing.T) {
 	k := configMaps()
 	k.Also = []registry.Version{{
 		Names: registry.Names{Kind: "ConfigMap"}, GroupVersion: schema.GroupVersion{Group: "also", Version: "v1"},
-		New:      func() registry.Object { return &corev1.ConfigMap{} },
-		ToStored: func(o registry.Object) registry.Object { o.SetLabels(map[string]string{"from": "also"}); return o },
+		New: func() registry.Object { return &corev1.ConfigMap{} },
+		ToStored: func(_ context.Context, o registry.Object) (registry.Object, error) {
+			o.SetLabels(map[string]string{"from": "also"})
+			return o, nil
+		},
 	}}
 	k.Older = []registry.Older{{
 		GroupVersion: schema.GroupVersion{Group: "older", Version: "v1"},

@@ -32,8 +32,6 @@ type CreateOptions struct {
 	// Admit, if set, may refuse the object in the form in which it would be stored.
 	Admit  func(ctx context.Context, obj Object) error
 	DryRun bool
-	// Via is the further version in which the object was sent, if any.
-	Via *Version
 }
 
 // Create stores a new object. It takes obj over: it fills in the name, system fields and defaults, and its
@@ -77,7 +75,7 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 		return nil, err
 	}
 	defer held.end(ctx)
-	if errs := r.validateCreate(obj, o.Via); len(errs) > 0 {
+	if errs := r.validateCreate(obj); len(errs) > 0 {
 		return nil, r.invalid(obj.GetName(), errs)
 	}
 	if err := ctx.Err(); err != nil {
@@ -92,6 +90,9 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 		if err := o.Admit(ctx, obj); err != nil {
 			return nil, err
 		}
+	}
+	if r.Rules.Store != nil {
+		r.Rules.Store(obj)
 	}
 	key := indexKey(obj.GetNamespace(), obj.GetName())
 	if o.DryRun {
@@ -158,8 +159,6 @@ type UpdateOptions struct {
 	DryRun bool
 	// Raw bypasses the kind's rules: the change is stored as it is. Actions use it.
 	Raw bool
-	// Via is the further version in which the object was sent, if any.
-	Via *Version
 	// Patch means that the new state was made from the current one: a different UID in it is then an invalid
 	// change, not a conflict.
 	Patch bool
@@ -245,7 +244,7 @@ func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptio
 	if !o.DryRun {
 		obj.SetResourceVersion("") // it is ignored, but a dry run shows it
 	}
-	co := CreateOptions{DryRun: o.DryRun, Via: o.Via}
+	co := CreateOptions{DryRun: o.DryRun}
 	if o.Admit != nil {
 		co.Admit = func(ctx context.Context, obj Object) error { return o.Admit(ctx, obj, nil) }
 	}
@@ -282,6 +281,9 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, false, err // the client has been told, or is gone
+	}
+	if r.Rules.Store != nil && !o.Raw {
+		r.Rules.Store(obj)
 	}
 	if o.DryRun {
 		return &Item{Object: obj, key: current.key}, false, nil
@@ -341,7 +343,7 @@ func (r *Resource) preconditions(obj, old Object, patch bool) error {
 	case version == 0:
 		if r.Rules.ConditionalUpdate {
 			// Upstream names the resource instead of the kind.
-			return &Error{Err: ErrInvalid, Resource: r.GroupResource(), Kind: r.Plural, Name: obj.GetName(), Fields: field.ErrorList{
+			return &Error{Err: ErrInvalid, Resource: r.stored.GroupResource(), Kind: r.stored.Plural, Name: obj.GetName(), Fields: field.ErrorList{
 				field.Invalid(field.NewPath("metadata").Child("resourceVersion"), 0, "must be specified for an update")}}
 		}
 	case version != current:
@@ -395,9 +397,6 @@ func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateO
 
 func (r *Resource) judgeUpdate(ctx context.Context, obj, old Object, o UpdateOptions) error {
 	validate := r.Rules.ValidateUpdate
-	if o.Via != nil && o.Via.ValidateUpdate != nil {
-		validate = o.Via.ValidateUpdate
-	}
 	if o.View != "" {
 		validate = r.Sub.Views[o.View].ValidateUpdate
 	}
@@ -417,19 +416,15 @@ func (r *Resource) judgeUpdate(ctx context.Context, obj, old Object, o UpdateOpt
 	return nil
 }
 
-func (r *Resource) validateCreate(obj Object, via *Version) field.ErrorList {
+func (r *Resource) validateCreate(obj Object) field.ErrorList {
 	name := apivalidation.NameIsDNSSubdomain
 	if r.Rules.ValidateName != nil {
 		name = r.Rules.ValidateName
 	}
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, name, field.NewPath("metadata"))
 	errs = append(errs, r.validateFinalizers(obj.GetFinalizers())...)
-	validate := r.Rules.Validate
-	if via != nil && via.Validate != nil {
-		validate = via.Validate
-	}
-	if validate != nil {
-		errs = append(errs, validate(obj)...)
+	if r.Rules.Validate != nil {
+		errs = append(errs, r.Rules.Validate(obj)...)
 	}
 	if len(errs) == 0 {
 		errs = apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, PathSegmentName, field.NewPath("metadata"))
@@ -511,15 +506,15 @@ func (r *Resource) catchUp(ctx context.Context) error {
 }
 
 func (r *Resource) keyOf(obj Object) ObjectKey {
-	return ObjectKey{Resource: r.GroupResource(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	return ObjectKey{Resource: r.stored.GroupResource(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
 func (r *Resource) errorf(sentinel error, name, format string, args ...any) *Error {
-	return Errorf(sentinel, ObjectKey{Resource: r.GroupResource(), Name: name}, format, args...)
+	return Errorf(sentinel, ObjectKey{Resource: r.stored.GroupResource(), Name: name}, format, args...)
 }
 
 func (r *Resource) invalid(name string, errs field.ErrorList) *Error {
-	return &Error{Err: ErrInvalid, Resource: r.GroupResource(), Kind: r.Names.Kind, Name: name, Fields: errs}
+	return &Error{Err: ErrInvalid, Resource: r.stored.GroupResource(), Kind: r.stored.Names.Kind, Name: name, Fields: errs}
 }
 
 // indexKey returns an object's key within its resource.

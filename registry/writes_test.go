@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,6 +171,7 @@ func TestFinalizersOfGroups(t *testing.T) {
 // TestRefusedFields: each invalid field is reported once: metadata by the registry, the rest by the rules of
 // the kind, of the version in which the object was sent, or of the subresource.
 func TestRefusedFields(t *testing.T) {
+	const ruled, unruled = "ruled", "unruled"
 	says := func(text string) field.ErrorList {
 		return field.ErrorList{field.Invalid(field.NewPath(text), "x", "bad")}
 	}
@@ -200,11 +202,22 @@ func TestRefusedFields(t *testing.T) {
 				return nil
 			}
 		}
-		return k.Kind()
+		out := k.Kind()
+		rules := out.Rules
+		rules.Validate = func(registry.Object) field.ErrorList { return says("version") }
+		rules.ValidateUpdate = func(_, _ registry.Object) field.ErrorList { return says("versionUpdate") }
+		same := func(_ context.Context, obj registry.Object) (registry.Object, error) { return obj, nil }
+		for version, rules := range map[string]*registry.Rules[registry.Object]{ruled: &rules, unruled: nil} {
+			out.Also = append(out.Also, registry.Version{
+				Names: out.Names, GroupVersion: schema.GroupVersion{Version: version}, New: out.New, NewList: out.NewList,
+				FromStored: same, ToStored: same, Rules: rules,
+			})
+		}
+		return out
 	}
-	via := &registry.Version{
-		Validate:       func(registry.Object) field.ErrorList { return says("version") },
-		ValidateUpdate: func(_, _ registry.Object) field.ErrorList { return says("versionUpdate") },
+	in := func(res *registry.Resource, version string) *registry.Resource {
+		all := res.Versions()
+		return all[slices.IndexFunc(all, func(v *registry.Resource) bool { return version == "" || v.GroupVersion.Version == version })]
 	}
 	bad, labelled := map[string]string{"bad": "yes"}, map[string]string{"l": "?"}
 	const label = `metadata.labels: Invalid value: "?": a valid label must be an empty string or consist of alphanumeric characters`
@@ -212,7 +225,7 @@ func TestRefusedFields(t *testing.T) {
 	for name, c := range map[string]struct {
 		lenient bool
 		obj     corev1.ConfigMap
-		via     *registry.Version
+		via     string
 		want    []string
 	}{
 		"name":                 {obj: corev1.ConfigMap{ObjectMeta: meta("x_y")}, want: []string{`metadata.name: Invalid value: "x_y": a lowercase RFC 1123 subdomain`}},
@@ -222,12 +235,12 @@ func TestRefusedFields(t *testing.T) {
 		"generated":            {lenient: true, obj: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", GenerateName: "no-"}}, want: []string{`metadata.generateName: Invalid value: "no-": not this, prefix yes`, "metadata.name: Invalid value"}},
 		"no namespace":         {obj: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, want: []string{"metadata.namespace: Required value"}},
 		"kind":                 {obj: corev1.ConfigMap{ObjectMeta: meta("x"), Data: bad}, want: []string{"kind: Invalid"}},
-		"version":              {obj: corev1.ConfigMap{ObjectMeta: meta("x"), Data: bad}, via: via, want: []string{"version: Invalid"}},
-		"version without rule": {obj: corev1.ConfigMap{ObjectMeta: meta("x"), Data: bad}, via: &registry.Version{}, want: []string{"kind: Invalid"}},
+		"version":              {obj: corev1.ConfigMap{ObjectMeta: meta("x"), Data: bad}, via: ruled, want: []string{"version: Invalid"}},
+		"version without rule": {obj: corev1.ConfigMap{ObjectMeta: meta("x"), Data: bad}, via: unruled, want: []string{"kind: Invalid"}},
 		"all":                  {obj: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", Labels: labelled, Finalizers: []string{"f"}}, Data: bad}, want: []string{label, "metadata.finalizers[0]", "kind: Invalid"}},
 	} {
 		res := openKind(t, memory.New(memory.Options{}), kind(!c.lenient), registry.Options{})
-		_, err := res.Create(t.Context(), c.obj.DeepCopy(), registry.CreateOptions{Via: c.via})
+		_, err := in(res, c.via).Create(t.Context(), c.obj.DeepCopy(), registry.CreateOptions{})
 		checkFields(t, "create, "+name, err, c.want)
 	}
 	named := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
@@ -238,12 +251,13 @@ func TestRefusedFields(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*corev1.ConfigMap)
 		options registry.UpdateOptions
+		via     string
 		want    []string
 	}{
 		"kind":                 {change: func(c *corev1.ConfigMap) { c.Data = bad }, want: []string{"kindUpdate: Invalid"}},
-		"version":              {change: func(c *corev1.ConfigMap) { c.Data = bad }, options: registry.UpdateOptions{Via: via}, want: []string{"versionUpdate: Invalid"}},
-		"version without rule": {change: func(c *corev1.ConfigMap) { c.Data = bad }, options: registry.UpdateOptions{Via: &registry.Version{}}, want: []string{"kindUpdate: Invalid"}},
-		"subresource":          {change: func(c *corev1.ConfigMap) { c.Data = bad; c.Labels = labelled }, options: registry.UpdateOptions{View: "status", Via: via}, want: []string{"viewUpdate: Invalid"}},
+		"version":              {change: func(c *corev1.ConfigMap) { c.Data = bad }, via: ruled, want: []string{"versionUpdate: Invalid"}},
+		"version without rule": {change: func(c *corev1.ConfigMap) { c.Data = bad }, via: unruled, want: []string{"kindUpdate: Invalid"}},
+		"subresource":          {change: func(c *corev1.ConfigMap) { c.Data = bad; c.Labels = labelled }, options: registry.UpdateOptions{View: "status"}, via: ruled, want: []string{"viewUpdate: Invalid"}},
 		"without rule":         {change: func(c *corev1.ConfigMap) { c.Data = bad }, options: registry.UpdateOptions{View: "plain"}},
 		"label":                {change: func(c *corev1.ConfigMap) { c.Labels = labelled }, want: []string{label}},
 		"name":                 {change: func(c *corev1.ConfigMap) { c.Name = "y" }, want: []string{`metadata.name: Invalid value: "y": field is immutable`}},
@@ -254,7 +268,7 @@ func TestRefusedFields(t *testing.T) {
 	} {
 		res := openKind(t, memory.New(memory.Options{}), kind(true), registry.Options{})
 		create(t, res, "a", "x", nil)
-		_, _, err := res.Update(t.Context(), "a", "x", to(named(c.change)), c.options)
+		_, _, err := in(res, c.via).Update(t.Context(), "a", "x", to(named(c.change)), c.options)
 		checkFields(t, "update, "+name, err, c.want)
 	}
 }

@@ -39,11 +39,8 @@ func services(kinds []*registry.Kind, o Options) []service {
 	groups := map[string]bool{"": true}
 	seen := map[schema.GroupVersion]bool{}
 	for _, k := range kinds {
-		gvs := []schema.GroupVersion{k.GroupVersion}
-		for _, v := range k.Also {
-			gvs = append(gvs, v.GroupVersion)
-		}
-		for _, gv := range gvs {
+		for _, v := range k.Served() {
+			gv := v.GroupVersion
 			if !groups[gv.Group] {
 				groups[gv.Group] = true
 				all = append(all, fixed("apis/"+gv.Group, "getAPIGroup", "get information of a group", meta+"APIGroup"))
@@ -61,7 +58,7 @@ func newService(gv schema.GroupVersion, kinds []*registry.Kind) service {
 	s := fixed(strings.Trim(base(gv), "/"), "getAPIResources", "get available resources", meta+"APIResourceList")
 	s.gv = gv
 	for _, k := range kinds {
-		if serves(k, gv) {
+		if version(k, gv) != nil {
 			s.kinds = append(s.kinds, k)
 		}
 	}

@@ -1,6 +1,8 @@
 package openapi
 
 import (
+	"slices"
+
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,7 +46,8 @@ type action struct {
 }
 
 // newResource describes a kind in a group-version that serves it.
-func newResource(k *registry.Kind, gv schema.GroupVersion, t *types) resource {
+func newResource(in *registry.Kind, gv schema.GroupVersion, t *types) resource {
+	k := version(in, gv)
 	r := resource{Kind: k, gvk: gv.WithKind(k.Names.Kind), plural: k.Plural, base: base(gv), actions: map[string]action{}}
 	if k.Answer != nil {
 		object := k.NewRequest()
@@ -52,31 +55,21 @@ func newResource(k *registry.Kind, gv schema.GroupVersion, t *types) resource {
 		return r
 	}
 	object, list := runtime.Object(k.New()), k.NewList()
-	for i := range k.Also {
-		if v := &k.Also[i]; v.GroupVersion == gv {
-			r.gvk, r.plural = gv.WithKind(v.Names.Kind), v.Names.Plural
-			object, list = v.New(), v.NewList()
-		}
-	}
 	r.media = mediaOf(object)
-	r.object, r.listed = t.define(object, r.gvk), t.define(list, gv.WithKind(r.gvk.Kind+"List"))
+	r.object, r.listed = t.define(object, r.gvk), t.define(list, gv.WithKind(k.ListKind()))
 	for name, a := range k.Sub.Actions {
 		r.actions[name] = action{a.GroupVersionKind, t.define(a.New(), a.GroupVersionKind)}
 	}
 	return r
 }
 
-// serves tells whether a group-version serves the kind.
-func serves(k *registry.Kind, gv schema.GroupVersion) bool {
-	if k.GroupVersion == gv {
-		return true
+// version returns the kind as a group-version serves it, or nil.
+func version(k *registry.Kind, gv schema.GroupVersion) *registry.Kind {
+	all := k.Served()
+	if i := slices.IndexFunc(all, func(v registry.Kind) bool { return v.GroupVersion == gv }); i >= 0 {
+		return &all[i]
 	}
-	for i := range k.Also {
-		if k.Also[i].GroupVersion == gv {
-			return true
-		}
-	}
-	return false
+	return nil
 }
 
 // base is the path below which a group-version is served.

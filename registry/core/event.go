@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,7 @@ const eventTTL = time.Hour
 // events is the kind Event of core/v1, which events.k8s.io/v1 serves with stricter rules.
 func events() registry.Kind {
 	names := registry.Names{Kind: "Event", Plural: "events", Singular: "event", Short: []string{"ev"}}
-	return registry.Definition[*corev1.Event]{
+	k := registry.Definition[*corev1.Event]{
 		Names:        names,
 		GroupVersion: corev1.SchemeGroupVersion,
 		Namespaced:   true,
@@ -38,13 +39,11 @@ func events() registry.Kind {
 			GroupVersion: eventsv1.SchemeGroupVersion,
 			New:          func() registry.Object { return &eventsv1.Event{} },
 			NewList:      func() runtime.Object { return &eventsv1.EventList{} },
-			FromStored:   func(obj registry.Object) registry.Object { return eventToV1(obj.(*corev1.Event)) },
-			ToStored:     func(obj registry.Object) registry.Object { return eventFromV1(obj.(*eventsv1.Event)) },
-			Validate: func(obj registry.Object) field.ErrorList {
-				return validateNewEvent(obj.(*corev1.Event))
+			FromStored: func(_ context.Context, obj registry.Object) (registry.Object, error) {
+				return eventToV1(obj.(*corev1.Event)), nil
 			},
-			ValidateUpdate: func(obj, old registry.Object) field.ErrorList {
-				return validateChangedEvent(obj.(*corev1.Event), old.(*corev1.Event))
+			ToStored: func(_ context.Context, obj registry.Object) (registry.Object, error) {
+				return eventFromV1(obj.(*eventsv1.Event)), nil
 			},
 			FieldLabel: eventFieldLabel,
 		}},
@@ -56,6 +55,13 @@ func events() registry.Kind {
 		TTL:     eventTTL,
 		Columns: eventColumns(),
 	}.Kind()
+	stricter := k.Rules
+	stricter.Validate = func(obj registry.Object) field.ErrorList { return validateNewEvent(obj.(*corev1.Event)) }
+	stricter.ValidateUpdate = func(obj, old registry.Object) field.ErrorList {
+		return validateChangedEvent(obj.(*corev1.Event), old.(*corev1.Event))
+	}
+	k.Also[0].Rules = &stricter
+	return k
 }
 
 func eventFields(e *corev1.Event) fields.Set {

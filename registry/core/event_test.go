@@ -33,7 +33,7 @@ func newEvent() *corev1.Event {
 // strict returns the events kind with the rules of events.k8s.io/v1.
 func strict(t *testing.T) registry.Kind {
 	k := registrytest.Find(t, core.Kinds(core.Options{}), "events")
-	k.Rules.Validate, k.Rules.ValidateUpdate = k.Also[0].Validate, k.Also[0].ValidateUpdate
+	k.Rules.Validate, k.Rules.ValidateUpdate = k.Also[0].Rules.Validate, k.Also[0].Rules.ValidateUpdate
 	return k
 }
 
@@ -110,11 +110,18 @@ func TestEventVersions(t *testing.T) {
 	v := k.Also[0]
 	e := oldEvent()
 	e.APIVersion, e.Kind = "v1", "Event"
-	served := v.FromStored(e)
+	served, err := v.FromStored(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if gvk := served.GetObjectKind().GroupVersionKind().String(); gvk != "events.k8s.io/v1, Kind=Event" {
 		t.Errorf("served as %s", gvk)
 	}
-	if gvk := v.ToStored(served).GetObjectKind().GroupVersionKind().String(); gvk != "/v1, Kind=Event" {
+	stored, err := v.ToStored(t.Context(), served)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gvk := stored.GetObjectKind().GroupVersionKind().String(); gvk != "/v1, Kind=Event" {
 		t.Errorf("stored as %s", gvk)
 	}
 	for label, want := range map[string]string{

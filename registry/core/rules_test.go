@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
@@ -156,14 +158,14 @@ func TestEventSeries(t *testing.T) {
 	last := metav1.NewMicroTime(time.Unix(7, 0))
 	stored := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "ns"}, Series: &corev1.EventSeries{Count: 5, LastObservedTime: last}}
 	for _, v := range k.Also {
-		served, ok := v.FromStored(stored).(*eventsv1.Event)
+		served, ok := convert(t, v.FromStored, stored).(*eventsv1.Event)
 		if !ok {
 			continue
 		}
 		if served.Series == nil || served.Series.Count != 5 || !served.Series.LastObservedTime.Equal(&last) {
 			t.Errorf("served as %+v", served.Series)
 		}
-		if back := v.ToStored(served).(*corev1.Event); !reflect.DeepEqual(back.Series, stored.Series) {
+		if back := convert(t, v.ToStored, served).(*corev1.Event); !reflect.DeepEqual(back.Series, stored.Series) {
 			t.Errorf("stored as %+v", back.Series)
 		}
 	}
@@ -201,4 +203,13 @@ func TestNodeConfigSource(t *testing.T) {
 			at + `.configMap.name: Invalid value: "..": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
 			at + `.configMap.kubeletConfigKey: Invalid value: "..": must not be '..'`}},
 	})
+}
+
+func convert(t *testing.T, conversion func(context.Context, registry.Object) (registry.Object, error), obj registry.Object) registry.Object {
+	t.Helper()
+	out, err := conversion(t.Context(), obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -2,10 +2,9 @@ package custom
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,56 +15,37 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
-// ErrUnservable means that a registry.Kind cannot express a custom kind.
-var ErrUnservable = errors.New("a registry cannot serve the kind")
-
 // Kind returns the kind for a registry, whose objects are of type *unstructured.Unstructured, without apiVersion and
-// kind as all objects of a registry. A registry.Kind has one set of columns and one scale for all versions: those of
-// the version that is stored. It validates objects of other versions after having pruned them by the schema of the
-// stored version. The error wraps ErrUnservable if the stored version is not served, if a webhook converts between
-// versions, for conversions in a registry cannot fail, or if the list's kind is not the kind's with "List".
-func (r *Resource) Kind() (registry.Kind, error) {
+// kind as all objects of a registry. A write is validated in the version in which it was sent, and pruned by the schema
+// of the stored version as the last step.
+func (r *Resource) Kind() registry.Kind {
 	v := r.Storage()
-	switch {
-	case !v.served:
-		return registry.Kind{}, fmt.Errorf("%s.%s: %w: version %s is stored but not served", r.names.Plural, r.group, ErrUnservable, v.name)
-	case len(r.versions) > 1 && r.strategy != apiextensionsv1.NoneConverter:
-		return registry.Kind{}, fmt.Errorf("%s.%s: %w: it has the conversion strategy %s", r.names.Plural, r.group, ErrUnservable, r.strategy)
-	case r.names.ListKind != r.names.Kind+"List":
-		return registry.Kind{}, fmt.Errorf("%s.%s: %w: its list is of kind %s", r.names.Plural, r.group, ErrUnservable, r.names.ListKind)
-	}
 	k := registry.Definition[object]{
-		Names: registry.Names{
-			Kind: r.names.Kind, Plural: r.names.Plural, Singular: r.names.Singular,
-			Short: r.names.ShortNames, Categories: r.names.Categories,
-		},
+		Names:        r.registryNames(),
 		GroupVersion: v.GroupVersionKind().GroupVersion(),
 		Namespaced:   r.namespaced,
 		Prefix:       r.group + "/" + r.names.Plural,
 		New:          newObject,
 		NewList:      newList,
-		Rules:        v.registryRules(),
 		Fields:       r.fields,
-		Sub:          v.subresources(),
-		Columns:      v.columns,
+		Warning:      v.warning,
 	}.Kind()
+	k.Rules, k.Sub, k.Columns = *v.registryRules(), *v.subresources(), *v.registryColumns()
+	k.Decode, k.DecodeStored = v.decodeInto, r.decodeForRegistry
+	k.FieldLabel, k.Unserved = v.fieldLabel, !v.served
 	for _, other := range r.versions {
-		switch {
-		case other == v:
-		case other.served:
-			k.Also = append(k.Also, other.also(k.Names))
-		default:
-			k.Older = append(k.Older, registry.Older{
-				GroupVersion: other.GroupVersionKind().GroupVersion(),
-				New:          func() runtime.Object { return newObject() },
-				ToStored:     func(obj runtime.Object) registry.Object { other.complete(obj.(object)); return obj.(object) },
-			})
+		if other != v && other.served {
+			k.Also = append(k.Also, other.also())
 		}
 	}
-	if len(k.Also) == 0 {
-		k.Warning = v.warning
+	return k
+}
+
+func (r *Resource) registryNames() registry.Names {
+	return registry.Names{
+		Kind: r.names.Kind, Plural: r.names.Plural, Singular: r.names.Singular, List: r.names.ListKind,
+		Short: r.names.ShortNames, Categories: r.names.Categories,
 	}
-	return k, nil
 }
 
 func newObject() object { return &unstructured.Unstructured{Object: map[string]any{}} }
@@ -79,110 +59,233 @@ func (v *Version) typed(obj object) object {
 	return out
 }
 
-// complete prunes an object of a registry by the schema of the version and sets the defaults.
-func (v *Version) complete(obj object) {
-	u := v.typed(obj)
-	if _, err := v.resource.coerce(u, coercion{stored: true}); err == nil { // what is malformed stays as it is
-		v.Default(u)
-	}
-	delete(u.Object, "apiVersion")
-	delete(u.Object, "kind")
-	obj.Object = u.Object
+// untyped drops the type of an object.
+func untyped(obj object) object {
+	delete(obj.Object, "apiVersion")
+	delete(obj.Object, "kind")
+	return obj
 }
 
-func (v *Version) registryRules() registry.Rules[object] {
-	return registry.Rules[object]{
+// decodeInto is registry.Kind's Decode.
+func (v *Version) decodeInto(data []byte, into registry.Object) ([]error, error) {
+	obj, strict, err := v.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	into.(object).Object = untyped(obj).Object
+	return strict, nil
+}
+
+// decodeForRegistry is registry.Kind's DecodeStored.
+func (r *Resource) decodeForRegistry(data []byte) (registry.Object, error) {
+	obj, err := r.DecodeStored(data)
+	if err != nil {
+		return nil, err
+	}
+	if v := r.Storage(); r.of(obj) != v {
+		if obj, err = r.Convert(context.Background(), obj, v.name); err != nil {
+			return nil, err
+		}
+	}
+	return untyped(obj), nil
+}
+
+// plain reports whether objects of the version differ from stored ones in nothing but their type, before they are pruned.
+func (v *Version) plain() bool {
+	return v.storage || v.resource.strategy == apiextensionsv1.NoneConverter
+}
+
+// view returns a stored object in this version, with its type. It may share the content of obj.
+func (v *Version) view(obj object) (object, error) {
+	if v.plain() {
+		return v.typed(obj), nil
+	}
+	return v.resource.Convert(context.Background(), v.resource.Storage().typed(obj), v.name)
+}
+
+func (v *Version) fromStored(ctx context.Context, obj registry.Object) (registry.Object, error) {
+	out, err := v.resource.Convert(ctx, v.resource.Storage().typed(obj.(object)), v.name)
+	if err != nil {
+		return nil, err
+	}
+	return untyped(out), nil
+}
+
+// toStored leaves it to the last step of the write to prune, so that the object can be validated in this version.
+func (v *Version) toStored(ctx context.Context, obj registry.Object) (registry.Object, error) {
+	if v.plain() {
+		return obj, nil
+	}
+	out, err := v.resource.Convert(ctx, v.typed(obj.(object)), v.resource.Storage().name)
+	if err != nil {
+		return nil, err
+	}
+	return untyped(out), nil
+}
+
+func (v *Version) registryRules() *registry.Rules[registry.Object] {
+	rules := &registry.Rules[registry.Object]{
 		AnyFinalizer:      true,
 		ConditionalUpdate: true,
-		Default:           v.complete,
-		PrepareCreate:     func(_ context.Context, obj object) { v.PrepareCreate(obj) },
-		PrepareUpdate:     func(_ context.Context, obj, old object) { v.PrepareUpdate(obj, old) },
-		Validate:          v.validateStored,
-		ValidateUpdate:    v.validateStoredUpdate,
-		Guard: func(ctx context.Context, obj, old object) error {
-			for _, text := range Warnings(obj, old) {
+		PrepareCreate:     func(_ context.Context, obj registry.Object) { v.PrepareCreate(obj.(object)) },
+		PrepareUpdate:     func(_ context.Context, obj, old registry.Object) { v.PrepareUpdate(obj.(object), old.(object)) },
+		Validate:          func(obj registry.Object) field.ErrorList { return v.validateStored(obj.(object)) },
+		ValidateUpdate:    func(obj, old registry.Object) field.ErrorList { return v.validateBoth(obj, old, v.validateUpdate) },
+		Store:             func(obj registry.Object) { v.resource.Storage().prune(obj.(object)) },
+		Guard: func(ctx context.Context, obj, old registry.Object) error {
+			before, _ := old.(object)
+			for _, text := range Warnings(obj.(object), before) {
 				registry.Warn(ctx, text)
 			}
 			return nil
 		},
 	}
+	if v.plain() {
+		rules.Default = func(obj registry.Object) { v.setDefaults(obj.(object)) }
+	}
+	return rules
+}
+
+// setDefaults sets the schema's defaults in an object of a registry.
+func (v *Version) setDefaults(obj object) {
+	u := v.typed(obj)
+	v.Default(u)
+	obj.Object = untyped(u).Object
+}
+
+// prune prunes an object of a registry that has been validated.
+func (v *Version) prune(obj object) {
+	u := v.typed(obj)
+	if _, err := v.resource.coerce(u, coercion{}); err == nil {
+		obj.Object = untyped(u).Object
+	}
 }
 
 // validateStored validates an object of a registry, which validates metadata itself.
 func (v *Version) validateStored(obj object) field.ErrorList {
-	return v.validate(context.Background(), v.typed(obj), false)
+	u, err := v.view(obj)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	return v.validate(context.Background(), u, false)
 }
 
-func (v *Version) validateStoredUpdate(obj, old object) field.ErrorList {
-	return v.validateUpdate(context.Background(), v.typed(obj), v.typed(old), false)
+// validateBoth is validateStored for an update.
+func (v *Version) validateBoth(obj, old registry.Object, validate func(ctx context.Context, obj, old object, withMeta bool) field.ErrorList) field.ErrorList {
+	is, err := v.view(obj.(object))
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	was, err := v.view(old.(object))
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	return validate(context.Background(), is, was, false)
 }
 
-func (v *Version) subresources() registry.Subresources[object] {
-	var out registry.Subresources[object]
+func (v *Version) subresources() *registry.Subresources[registry.Object] {
+	out := &registry.Subresources[registry.Object]{}
 	if v.hasStatus {
-		out.Views = map[string]registry.View[object]{"status": {
-			PrepareUpdate: func(_ context.Context, obj, old object) { v.PrepareStatus(obj, old) },
-			ValidateUpdate: func(obj, old object) field.ErrorList {
-				return v.validateStatus(context.Background(), v.typed(obj), v.typed(old), false)
-			},
-			Resets: []string{"metadata", "spec"},
+		out.Views = map[string]registry.View[registry.Object]{"status": {
+			PrepareUpdate:  func(_ context.Context, obj, old registry.Object) { v.PrepareStatus(obj.(object), old.(object)) },
+			ValidateUpdate: func(obj, old registry.Object) field.ErrorList { return v.validateBoth(obj, old, v.validateStatus) },
+			Resets:         []string{"metadata", "spec"},
 		}}
 	}
 	if s := v.scale; s != nil {
-		out.Scale = &registry.Scale[object]{
-			Spec: func(obj object) int32 {
-				n, _, _ := s.spec.number(obj)
+		out.Scale = &registry.Scale[registry.Object]{
+			Spec: func(obj registry.Object) int32 {
+				u, err := v.view(obj.(object))
+				if err != nil {
+					return 0
+				}
+				n, _, _ := s.spec.number(u)
 				return int32(n) //nolint:gosec // validated
 			},
-			Status: func(obj object) (int32, string) {
-				current, _ := v.Scale(obj)
+			Status: func(obj registry.Object) (int32, string) {
+				u, err := v.view(obj.(object))
+				if err != nil {
+					return 0, ""
+				}
+				current, _ := v.Scale(u)
 				if current == nil { // ErrNoReplicas leaves the current ones
 					return 0, ""
 				}
 				return current.Status.Replicas, current.Status.Selector
 			},
-			Set: func(obj object, n int32) {
-				_ = v.SetReplicas(obj, n) // fails for objects that no schema describes
-			},
+			Set: func(obj registry.Object, n int32) { v.setStoredReplicas(obj.(object), n) },
 		}
 	}
 	return out
 }
 
-// fields returns the values of all fields that are selectable in some version.
+// setStoredReplicas changes the number of replicas of a stored object. It fails silently where no schema says that there
+// is a number.
+func (v *Version) setStoredReplicas(obj object, n int32) {
+	if v.plain() {
+		_ = v.SetReplicas(obj, n)
+		return
+	}
+	u, err := v.view(obj)
+	if err != nil || v.SetReplicas(u, n) != nil {
+		return
+	}
+	if back, err := v.toStored(context.Background(), untyped(u)); err == nil {
+		obj.Object = back.(object).Object
+	}
+}
+
+// fields returns the values of all fields that are selectable in some version, by their labels and, where values may
+// depend on the version, its name.
 func (r *Resource) fields(obj object) fields.Set {
 	out := fields.Set{}
 	for _, v := range r.versions {
-		maps.Copy(out, v.Fields(obj))
+		if len(v.fields) == 0 {
+			continue
+		}
+		u, err := v.view(obj)
+		if err != nil {
+			u = newObject()
+		}
+		for label, value := range v.Fields(u) {
+			out[v.storedLabel(label)] = value
+		}
 	}
 	return out
 }
 
-// also returns a version that is not the stored one. Between versions, only apiVersion differs.
-func (v *Version) also(names registry.Names) registry.Version {
-	selectable := v.SelectableFields()
-	completed := func(obj registry.Object) registry.Object {
-		out := obj.(object).DeepCopy()
-		v.complete(out)
-		return out
+func (v *Version) storedLabel(label string) string {
+	if v.plain() {
+		return label
 	}
+	return v.name + ":" + label
+}
+
+func (v *Version) fieldLabel(label string) (string, bool) {
+	return v.storedLabel(label), slices.Contains(v.SelectableFields(), label)
+}
+
+func (v *Version) registryColumns() *registry.Columns[registry.Object] {
+	return &registry.Columns[registry.Object]{
+		Definitions: v.columns.Definitions,
+		Cells:       func(obj registry.Object, now time.Time) []any { return v.columns.Cells(obj.(object), now) },
+	}
+}
+
+// also returns a version that is not the stored one.
+func (v *Version) also() registry.Version {
 	return registry.Version{
-		Names:        names,
+		Names:        v.resource.registryNames(),
 		GroupVersion: v.GroupVersionKind().GroupVersion(),
 		New:          func() registry.Object { return newObject() },
 		NewList:      newList,
-		FromStored: func(obj registry.Object) registry.Object {
-			out := v.typed(obj.(object).DeepCopy())
-			_, _ = v.resource.coerce(out, coercion{stored: true}) // what is malformed stays as it is
-			delete(out.Object, "apiVersion")
-			delete(out.Object, "kind")
-			return out
-		},
-		ToStored: completed,
-		Validate: func(obj registry.Object) field.ErrorList { return v.validateStored(obj.(object)) },
-		ValidateUpdate: func(obj, old registry.Object) field.ErrorList {
-			return v.validateStoredUpdate(obj.(object), old.(object))
-		},
-		FieldLabel: func(label string) (string, bool) { return label, slices.Contains(selectable, label) },
+		FromStored:   v.fromStored,
+		ToStored:     v.toStored,
+		Decode:       v.decodeInto,
+		FieldLabel:   v.fieldLabel,
+		Rules:        v.registryRules(),
+		Sub:          v.subresources(),
+		Columns:      v.registryColumns(),
+		Warning:      v.warning,
 	}
 }

@@ -3,14 +3,17 @@ package custom_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/registry"
-	"github.com/keelson-dev/keelson/registry/codec"
 	"github.com/keelson-dev/keelson/registry/custom"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
@@ -21,11 +24,7 @@ func kindOf(t *testing.T, versions string) registry.Kind {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := r.Kind()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return r.Kind()
 }
 
 // serve runs a registry with the kind until the test ends, or stop is called.
@@ -63,10 +62,9 @@ func received(t *testing.T, k registry.Kind, fields string) registry.Object {
 	obj := k.New()
 	u := widget(t, fields)
 	u.SetResourceVersion("")
-	if _, err := codec.Decode([]byte(jsonOf(t, u)), obj); err != nil {
+	if _, err := k.Decode([]byte(jsonOf(t, u)), obj); err != nil {
 		t.Fatal(err)
 	}
-	k.Rules.Default(obj)
 	return obj
 }
 
@@ -199,34 +197,45 @@ func TestKindVersions(t *testing.T) {
 	k := kindOf(t, `- {name: v1, served: true, storage: true, deprecated: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: integer}, b: {type: integer, default: 7}}}}}}}
 - {name: v2, served: true, storage: false, selectableFields: [{jsonPath: .spec.a}], schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: integer, minimum: 5}, c: {type: integer, default: 8}}}}}}}
 - {name: v0, served: false, storage: false, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: integer, default: 9}}}}}}}`)
-	if len(k.Also) != 1 || len(k.Older) != 1 || k.Warning != "" {
-		t.Fatalf("%d further versions, %d older, warning %q", len(k.Also), len(k.Older), k.Warning)
+	if len(k.Also) != 1 || k.Warning != "example.com/v1 Widget is deprecated; use example.com/v2 Widget" || k.Also[0].Warning != "" {
+		t.Fatalf("%d further versions, warning %q", len(k.Also), k.Warning)
 	}
-	v2 := k.Also[0]
+	ctx, v2 := t.Context(), k.Also[0]
 	obj := received(t, k, "spec: {a: 1}")
-	obj.(object).Object["metadata"].(map[string]any)["annotations"] = map[string]any{"a": int64(1)}
 	was := jsonOf(t, obj)
-	if got := v2.FromStored(obj).(object); jsonOf(t, got.Object["spec"]) != `{"a":1}` || len(got.Object) != 2 || got.GetAnnotations() != nil || jsonOf(t, obj) != was {
-		t.Errorf("converted to %v, argument %v", got, obj)
+	if got, err := v2.FromStored(ctx, obj); err != nil || jsonOf(t, got.(object).Object["spec"]) != `{"a":1}` || len(got.(object).Object) != 2 || jsonOf(t, obj) != was {
+		t.Errorf("converted to %v, %v, argument %v", got, err, obj)
 	}
 	sent := widget(t, "spec: {a: 1, b: 2}")
-	sent.SetAPIVersion("")
-	sent.SetKind("")
-	was = jsonOf(t, sent)
-	stored := v2.ToStored(sent).(object)
-	if jsonOf(t, stored.Object["spec"]) != `{"a":1,"c":8}` || len(stored.Object) != 2 || jsonOf(t, sent) != was {
-		t.Errorf("stored as %v, argument %v", stored, sent)
+	sent.SetAPIVersion("example.com/v2")
+	into := v2.New()
+	strict, err := v2.Decode([]byte(jsonOf(t, sent)), into)
+	if err != nil || len(strict) != 1 || strict[0].Error() != `unknown field "spec.b"` || jsonOf(t, into.(object).Object["spec"]) != `{"a":1,"c":8}` || len(into.(object).Object) != 2 {
+		t.Errorf("decoded as %v, %q, %v", into, strict, err)
+	}
+	was = jsonOf(t, into)
+	stored, err := v2.ToStored(ctx, into)
+	if err != nil || jsonOf(t, stored) != was || jsonOf(t, into) != was {
+		t.Errorf("stored as %v, %v, argument %v", stored, err, into)
 	}
 	refused := []string{"spec.a: Invalid value: 1: spec.a in body should be greater than or equal to 5"}
-	equal(t, v2.Validate(stored), refused)
+	equal(t, v2.Rules.Validate(stored), refused)
 	equal(t, k.Rules.Validate(stored), nil)
-	equal(t, v2.ValidateUpdate(stored, received(t, k, "spec: {a: 2}")), refused)
-	equal(t, v2.ValidateUpdate(stored, stored), nil)
+	equal(t, v2.Rules.ValidateUpdate(stored, received(t, k, "spec: {a: 2}")), refused)
+	equal(t, v2.Rules.ValidateUpdate(stored, stored), nil)
+	if v2.Rules.Store(stored); jsonOf(t, stored.(object).Object["spec"]) != `{"a":1}` || len(stored.(object).Object) != 2 {
+		t.Errorf("kept as %v", stored)
+	}
 	if label, ok := v2.FieldLabel("spec.a"); !ok || label != "spec.a" {
 		t.Errorf("label %q %t", label, ok)
 	}
-	if _, ok := v2.FieldLabel("spec.b"); ok {
-		t.Error("spec.b is selectable")
+	for _, label := range []func(string) (string, bool){v2.FieldLabel, k.FieldLabel} {
+		if _, ok := label("spec.b"); ok {
+			t.Error("spec.b is selectable")
+		}
+	}
+	if _, ok := k.FieldLabel("spec.a"); ok {
+		t.Error("spec.a is selectable in v1")
 	}
 	if got := k.Fields(obj).String(); got != "spec.a=1" {
 		t.Errorf("fields %s", got)
@@ -243,7 +252,7 @@ func TestKindVersions(t *testing.T) {
 		}
 	}
 	resource, _ := serve(t, store, k)
-	for name, want := range map[string]string{"a": `{"a":9,"b":7}`, "b": `{"b":7}`, "c": `{"b":7}`} {
+	for name, want := range map[string]string{"a": `{"a":9}`, "b": `{}`, "c": `{"b":7}`} {
 		item, err := resource.Get(t.Context(), "ns", name, "")
 		if err != nil {
 			t.Fatal(err)
@@ -254,35 +263,110 @@ func TestKindVersions(t *testing.T) {
 	}
 }
 
-// TestUnservable: what a registry cannot do, it is not asked to do.
-func TestUnservable(t *testing.T) {
-	deprecated := kindOf(t, `- {name: v1, served: true, storage: true, deprecated: true, deprecationWarning: old, schema: {openAPIV3Schema: {type: object}}}`)
-	if deprecated.Warning != "old" {
-		t.Errorf("warning %q", deprecated.Warning)
-	}
-	const hook = "conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://x.example'}}}\nversions:\n"
-	const one = `- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}`
-	unserved := parse(t, `- {name: v1, served: false, storage: true, schema: {openAPIV3Schema: {type: object}}}`)
-	list := parse(t, one)
-	list.Spec.Names.ListKind = "Widgets"
-	for _, crd := range []func() (*custom.Resource, error){
-		func() (*custom.Resource, error) { return custom.New(unserved, custom.Options{}) },
-		func() (*custom.Resource, error) { return custom.New(list, custom.Options{}) },
-		func() (*custom.Resource, error) { return custom.New(parseSpec(t, hook+twoVersions), custom.Options{}) },
-	} {
-		r, err := crd()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Kind(); !errors.Is(err, custom.ErrUnservable) {
-			t.Errorf("error %v", err)
-		}
-	}
-	r, err := custom.New(parseSpec(t, hook+one), custom.Options{})
+// TestUnserved: what is stored in a version that is not served is served in the others, lists under their own name.
+func TestUnserved(t *testing.T) {
+	crd := parse(t, `- {name: v1, served: false, storage: true, schema: {openAPIV3Schema: {type: object}}}
+- {name: v2, served: true, storage: false, deprecated: true, deprecationWarning: old, additionalPrinterColumns: [{name: Name, type: string, jsonPath: .metadata.name}], subresources: {status: {}}, schema: {openAPIV3Schema: {type: object}}}`)
+	crd.Spec.Names.ListKind = "Widgets"
+	r, err := custom.New(crd, custom.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Kind(); err != nil {
-		t.Errorf("a webhook without anything to convert: %v", err)
+	resource, _ := serve(t, memory.New(memory.Options{}), r.Kind())
+	all := resource.Versions()
+	if len(all) != 1 || all[0].GroupVersion.Version != "v2" || all[0].ListKind() != "Widgets" || all[0].Warning != "old" || len(all[0].Columns.Definitions) != 2 || all[0].Sub.Views == nil || resource.Sub.Views != nil {
+		t.Fatalf("served %+v", all)
+	}
+	if all[0].Storage() != resource || !resource.Unserved {
+		t.Error("v1 is served")
+	}
+}
+
+const hook = "conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://x.example'}}}\nversions:\n"
+
+// TestKindConverts: where a webhook converts, objects are stored in one version, and each version has its own rules, columns,
+// fields and scale.
+func TestKindConverts(t *testing.T) {
+	crd := parseSpec(t, hook+`
+- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}
+- {name: v2, served: true, storage: false, selectableFields: [{jsonPath: .spec.length}], additionalPrinterColumns: [{name: Length, type: string, jsonPath: .spec.length}],
+  subresources: {scale: {specReplicasPath: .spec.count, statusReplicasPath: .status.count}},
+  schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {length: {type: string, maxLength: 3}, count: {type: integer}}}, status: {type: object, properties: {count: {type: integer}}}}}}}`)
+	fail := errors.New("down")
+	var down error
+	converter := func(_ context.Context, objs []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, error) {
+		for _, obj := range objs {
+			spec := obj.Object["spec"].(map[string]any)
+			if to.Version == "v2" {
+				obj.Object["spec"] = map[string]any{"length": fmt.Sprint(spec["size"]), "count": spec["size"]}
+			} else {
+				n, err := strconv.ParseInt(spec["length"].(string), 10, 64)
+				if err != nil {
+					return nil, err
+				}
+				if m, ok := spec["count"].(int64); ok {
+					n = m
+				}
+				obj.Object["spec"] = map[string]any{"size": n}
+			}
+			obj.SetAPIVersion(to.String())
+		}
+		return objs, down
+	}
+	r, err := custom.New(crd, custom.Options{Converter: custom.ConverterFunc(converter)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resource, _ := serve(t, memory.New(memory.Options{}), r.Kind())
+	ctx, v2 := t.Context(), resource.Versions()[1]
+	send := func(spec string) (registry.Object, error) {
+		u, into := widget(t, spec), v2.New()
+		u.SetAPIVersion("example.com/v2")
+		u.SetResourceVersion("")
+		if _, err := v2.Decode([]byte(jsonOf(t, u)), into); err != nil {
+			t.Fatal(err)
+		}
+		return v2.ToStored(ctx, into)
+	}
+	stored, err := send("spec: {length: '12'}")
+	if err != nil || jsonOf(t, stored.(object).Object["spec"]) != `{"size":12}` {
+		t.Fatalf("converted to %v, %v", stored, err)
+	}
+	item, err := v2.Create(ctx, stored, registry.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := send("spec: {length: '1234'}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v2.Create(ctx, long, registry.CreateOptions{}); !errors.Is(err, registry.ErrInvalid) || !strings.Contains(err.Error(), "spec.length: Too long") {
+		t.Errorf("an object that is invalid in v2: %v", err)
+	}
+	shown, err := v2.FromStored(ctx, item.Object)
+	if err != nil || jsonOf(t, shown.(object).Object["spec"]) != `{"count":12,"length":"12"}` {
+		t.Errorf("shown as %v, %v", shown, err)
+	}
+	if cells := v2.Columns.Cells(item.Object, time.Time{}); len(cells) != 2 || cells[1] != "12" {
+		t.Errorf("cells %v", cells)
+	}
+	label, ok := v2.FieldLabel("spec.length")
+	if got := v2.Fields(item.Object); !ok || got[label] != "12" {
+		t.Errorf("label %s, fields %v", label, got)
+	}
+	scaled := item.Object.DeepCopyObject().(registry.Object)
+	if v2.Sub.Scale.Set(scaled, 5); v2.Sub.Scale.Spec(scaled) != 5 || jsonOf(t, scaled.(object).Object["spec"]) != `{"size":5}` {
+		t.Errorf("scaled to %v", scaled)
+	}
+	down = fail
+	if _, err := v2.FromStored(ctx, item.Object); !errors.Is(err, fail) {
+		t.Errorf("without the webhook: %v", err)
+	}
+	if _, err := send("spec: {length: '1'}"); !errors.Is(err, fail) {
+		t.Errorf("without the webhook: %v", err)
+	}
+	equal(t, v2.Rules.Validate(item.Object), []string{"<nil>: Internal error: conversion webhook for example.com/v1, Kind=Widget failed: down"})
+	if again, err := resource.FromStored(ctx, item.Object); err != nil || again != item.Object {
+		t.Errorf("in its own version, without the webhook: %v, %v", again, err)
 	}
 }

@@ -45,8 +45,8 @@ func New(r *registry.Registry, o Options) *Client {
 
 // begin resolves the resource and the identity of a request.
 func (c *Client) begin(ctx context.Context, t client.Target) (context.Context, *place, error) {
-	res, version, ok := c.registry.Find(t.Resource)
-	p := &place{Resource: res, client: c, version: version}
+	res, ok := c.registry.Find(t.Resource)
+	p := &place{Resource: res, client: c}
 	if !ok || !p.Namespaced && t.Namespace != "" && t.Resource.Resource != "namespaces" {
 		return ctx, nil, notFound()
 	}
@@ -114,7 +114,7 @@ func (c *Client) Get(ctx context.Context, t client.Target) (runtime.Object, erro
 	if p.part(t.Subresource) == scale {
 		return p.scaleOf(item.Object), nil
 	}
-	return p.served(item.Object), nil
+	return p.served(ctx, item.Object)
 }
 
 // List implements client.Lister; it ignores the target's name and subresource.
@@ -135,9 +135,11 @@ func (c *Client) List(ctx context.Context, t client.Target, o metav1.ListOptions
 	}
 	items := make([]runtime.Object, len(found.Items))
 	for i, item := range found.Items {
-		items[i] = p.served(item.Object)
+		if items[i], err = p.served(ctx, item.Object); err != nil {
+			return nil, answered(ctx, err)
+		}
 	}
-	list := p.newList()
+	list := p.NewList()
 	about, err := meta.ListAccessor(list)
 	if err == nil {
 		err = meta.SetList(list, items)
@@ -170,15 +172,15 @@ func (c *Client) Create(ctx context.Context, t client.Target, obj runtime.Object
 	if p.Answer != nil {
 		return p.answer(ctx, t, obj)
 	}
-	wanted, err := p.decode(t, obj)
+	wanted, err := p.decode(ctx, t, obj)
 	if err != nil {
 		return nil, err
 	}
-	item, err := p.Create(ctx, wanted, registry.CreateOptions{DryRun: len(o.DryRun) > 0, Via: p.version})
+	item, err := p.Create(ctx, wanted, registry.CreateOptions{DryRun: len(o.DryRun) > 0})
 	if err != nil {
 		return nil, answered(ctx, err)
 	}
-	return p.served(item.Object), nil
+	return p.served(ctx, item.Object)
 }
 
 // Update implements client.Updater.
@@ -205,7 +207,7 @@ func (c *Client) Update(ctx context.Context, t client.Target, obj runtime.Object
 		}
 		return p.rescale(ctx, t, dry, func(context.Context, *autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return wanted, nil })
 	}
-	wanted, err := p.decode(t, obj)
+	wanted, err := p.decode(ctx, t, obj)
 	if err == nil {
 		err = request.At(wanted, p.namespace(t), t.Name)
 	}

@@ -3,6 +3,7 @@ package direct
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
@@ -64,13 +66,38 @@ func (p *place) patched(ctx context.Context, t client.Target, work *request.Patc
 	if current == nil {
 		return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: p.GroupResource(), Name: t.Name}, "")
 	}
-	obj := p.new()
-	if _, err := work.Apply(ctx, p.shown(current), p.gvk(), obj); err != nil {
+	before, err := p.FromStored(ctx, current)
+	if err != nil {
 		return nil, err
 	}
-	stored, err := p.settle(t, obj)
+	obj, own := p.New(), *work
+	if p.Decode != nil {
+		own.Decoder = customDecoder{p}
+	}
+	if _, err := own.Apply(ctx, before, p.gvk(), obj); err != nil {
+		return nil, err
+	}
+	stored, err := p.settle(ctx, t, obj)
 	if err != nil {
 		return nil, err
 	}
 	return stored, request.At(stored, p.namespace(t), t.Name)
 }
+
+// customDecoder decodes patched objects of a kind that decodes its own.
+type customDecoder struct{ *place }
+
+// Decode implements request.Decoder.
+func (d customDecoder) Decode(document []byte, into runtime.Object, want schema.GroupVersionKind) ([]error, error) {
+	got, err := request.OwnType(document)
+	if err != nil {
+		return nil, err
+	}
+	if *got != want {
+		return nil, fmt.Errorf("%s is no %s", got, want)
+	}
+	return d.place.Decode(document, into.(registry.Object))
+}
+
+// Room implements request.Decoder.
+func (customDecoder) Room([]byte, runtime.Object) error { return nil }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,14 +15,14 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/codec"
 	"github.com/keelson-dev/keelson/registry/request"
 )
 
 // place is one resource in one group-version.
 type place struct {
 	*registry.Resource
-	client  *Client
-	version *registry.Version // nil: the stored version
+	client *Client
 }
 
 // The sorts of subresources.
@@ -73,46 +74,25 @@ func (p *place) namespace(t client.Target) string {
 // wide tells whether a target leaves open in which namespace its objects are.
 func (p *place) wide(t client.Target) bool { return p.Namespaced && t.Namespace == "" }
 
-func (p *place) gvk() schema.GroupVersionKind {
-	if p.version != nil {
-		return p.version.GroupVersion.WithKind(p.version.Kind)
-	}
-	return p.GroupVersion.WithKind(p.Names.Kind)
-}
-
-// new returns an empty object of this version.
-func (p *place) new() registry.Object {
-	if p.version != nil {
-		return p.version.New()
-	}
-	return p.New()
-}
-
-func (p *place) newList() runtime.Object {
-	if p.version != nil {
-		return p.version.NewList()
-	}
-	return p.NewList()
-}
-
-// shown converts an object to this version; the result may share its memory.
-func (p *place) shown(obj registry.Object) registry.Object {
-	if p.version != nil {
-		return p.version.FromStored(obj)
-	}
-	return obj
-}
+func (p *place) gvk() schema.GroupVersionKind { return p.GroupVersion.WithKind(p.Names.Kind) }
 
 // served converts an object to this version; the caller owns the result.
-func (p *place) served(obj registry.Object) runtime.Object { return p.shown(obj).DeepCopyObject() }
+func (p *place) served(ctx context.Context, obj registry.Object) (runtime.Object, error) {
+	out, err := p.FromStored(ctx, obj)
+	if err != nil {
+		return nil, answered(ctx, err)
+	}
+	return out.DeepCopyObject(), nil
+}
 
 // settle sets the object's namespace and defaults, in its stored version. It takes the object over.
-func (p *place) settle(t client.Target, obj registry.Object) (registry.Object, error) {
+func (p *place) settle(ctx context.Context, t client.Target, obj registry.Object) (registry.Object, error) {
 	if err := request.InNamespace(obj, p.namespace(t)); err != nil {
 		return nil, err
 	}
-	if p.version != nil {
-		obj = p.version.ToStored(obj)
+	obj, err := p.ToStored(ctx, obj)
+	if err != nil {
+		return nil, err
 	}
 	if p.Rules.Default != nil {
 		p.Rules.Default(obj)
@@ -121,21 +101,31 @@ func (p *place) settle(t client.Target, obj registry.Object) (registry.Object, e
 }
 
 // decode turns a body into the object that a server would decode.
-func (p *place) decode(t client.Target, body runtime.Object) (registry.Object, error) {
-	if reflect.TypeOf(body) != reflect.TypeOf(p.new()) {
+func (p *place) decode(ctx context.Context, t client.Target, body runtime.Object) (registry.Object, error) {
+	if reflect.TypeOf(body) != reflect.TypeOf(p.New()) {
 		body = nil
 	}
 	obj, err := as[registry.Object](body, p.gvk().Kind)
 	if err != nil {
 		return nil, err
 	}
-	return p.settle(t, obj)
+	if p.Decode != nil {
+		data, err := codec.JSON(p.gvk(), obj)
+		if err == nil {
+			obj = p.New()
+			_, err = p.Decode(data, obj)
+		}
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	return p.settle(ctx, t, obj)
 }
 
 // find lists the objects that the options select.
 func (p *place) find(ctx context.Context, t client.Target, o metav1.ListOptions) (*registry.List, error) {
 	o.Watch = false
-	selection, err := request.Selection(p.Resource, p.version, p.namespace(t), o)
+	selection, err := request.Selection(p.Resource, p.namespace(t), o)
 	if err != nil {
 		return nil, err
 	}
@@ -146,12 +136,12 @@ func (p *place) find(ctx context.Context, t client.Target, o metav1.ListOptions)
 
 // change updates the object or a view of it.
 func (p *place) change(ctx context.Context, t client.Target, o registry.UpdateOptions, wanted registry.Change) (runtime.Object, error) {
-	o.Via, o.View = p.version, t.Subresource
+	o.View = t.Subresource
 	item, _, err := p.Resource.Update(ctx, p.namespace(t), t.Name, wanted, o)
 	if err != nil {
 		return nil, answered(ctx, err)
 	}
-	return p.served(item.Object), nil
+	return p.served(ctx, item.Object)
 }
 
 // deleteAll deletes the selected objects one by one.

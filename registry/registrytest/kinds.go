@@ -185,28 +185,39 @@ func testVersions(t *testing.T, k registry.Kind, fill *randfill.Filler) {
 	for _, v := range k.Also {
 		served := random(v.New, fill)
 		was := served.DeepCopyObject()
-		obj := v.ToStored(served)
-		same(t, "converted "+v.GroupVersion.String(), v.FromStored(obj), was)
+		obj := convert(t, v.ToStored, served)
+		same(t, "converted "+v.GroupVersion.String(), convert(t, v.FromStored, obj), was)
 		overwrite(reflect.ValueOf(obj))
 		same(t, "argument of ToStored", served, was)
 
 		obj = random(k.New, fill)
 		was = obj.DeepCopyObject()
-		served = v.FromStored(obj)
+		served = convert(t, v.FromStored, obj)
 		overwrite(reflect.ValueOf(served))
 		same(t, "argument of FromStored", obj, was)
 
-		obj, old := stored(k, fill), stored(k, fill)
-		if v.Validate != nil {
-			_ = v.Validate(obj).ToAggregate()
-		}
-		if v.ValidateUpdate != nil {
-			_ = v.ValidateUpdate(obj, old).ToAggregate()
+		if v.Rules != nil {
+			obj, old := stored(k, fill), stored(k, fill)
+			if v.Rules.Validate != nil {
+				_ = v.Rules.Validate(obj).ToAggregate()
+			}
+			if v.Rules.ValidateUpdate != nil {
+				_ = v.Rules.ValidateUpdate(obj, old).ToAggregate()
+			}
 		}
 		if v.FieldLabel != nil {
 			v.FieldLabel("metadata.name")
 		}
 	}
+}
+
+func convert(t *testing.T, conversion func(context.Context, registry.Object) (registry.Object, error), obj registry.Object) registry.Object {
+	t.Helper()
+	out, err := conversion(t.Context(), obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // testColumns checks that there is a cell for each column, and that it depends on the object and the time only.

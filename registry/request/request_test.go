@@ -155,39 +155,42 @@ func configMaps() *registry.Resource {
 func nodes() *registry.Resource { return &registry.Resource{} }
 
 func TestSelection(t *testing.T) {
-	via := &registry.Version{FieldLabel: func(label string) (string, bool) { return "spec.nodeName", label == "spec.host" }}
+	via := func() *registry.Resource {
+		res := pods()
+		res.FieldLabel = func(label string) (string, bool) { return "spec.nodeName", label == "spec.host" }
+		return res
+	}
 	long := strings.Repeat("a,", selector.MaxTerms) + "a"
 	tooLong := fmt.Sprintf("selector is too long: it has %d terms, at most %d are allowed", selector.MaxTerms+1, selector.MaxTerms)
 	for name, c := range map[string]struct {
 		res            *registry.Resource
-		via            *registry.Version
 		o              metav1.ListOptions
 		labels, fields string
 		code           int32
 		refused        string
 	}{
-		"all":             {pods(), nil, metav1.ListOptions{}, "", "", 0, ""},
-		"labels":          {pods(), nil, metav1.ListOptions{LabelSelector: "a=b,c"}, "a=b,c", "", 0, ""},
-		"a name":          {pods(), nil, metav1.ListOptions{FieldSelector: "metadata.name=web"}, "", "metadata.name=web", 0, ""},
-		"a namespace":     {pods(), nil, metav1.ListOptions{FieldSelector: "metadata.namespace!=a"}, "", "metadata.namespace!=a", 0, ""},
-		"a field":         {pods(), nil, metav1.ListOptions{FieldSelector: "spec.nodeName=n"}, "", "spec.nodeName=n", 0, ""},
-		"of a version":    {pods(), via, metav1.ListOptions{FieldSelector: "spec.host=n"}, "", "spec.nodeName=n", 0, ""},
-		"name, version":   {pods(), via, metav1.ListOptions{FieldSelector: "metadata.name=n"}, "", "metadata.name=n", 0, ""},
-		"same labels":     {pods(), &registry.Version{}, metav1.ListOptions{FieldSelector: "spec.nodeName=n"}, "", "spec.nodeName=n", 0, ""},
-		"not of it":       {pods(), via, metav1.ListOptions{FieldSelector: "spec.nodeName=n"}, "", "", 400, "field label not supported: spec.nodeName"},
-		"no such field":   {pods(), nil, metav1.ListOptions{FieldSelector: "spec.x=n"}, "", "", 400, "field label not supported: spec.x"},
-		"no fields":       {configMaps(), nil, metav1.ListOptions{FieldSelector: "x=n"}, "", "", 400, `"x" is not a known field selector: only "metadata.name", "metadata.namespace"`},
-		"of the cluster":  {nodes(), nil, metav1.ListOptions{FieldSelector: "metadata.namespace=n"}, "", "", 400, `"metadata.namespace" is not a known field selector: only "metadata.name", "metadata.namespace"`},
-		"bad labels":      {pods(), nil, metav1.ListOptions{LabelSelector: "a=b=c"}, "", "", 400, `found '=', expected: ',' or 'end of string'`},
-		"bad fields":      {pods(), nil, metav1.ListOptions{FieldSelector: "a"}, "", "", 400, `invalid selector: 'a'; can't understand 'a'`},
-		"bad options":     {pods(), nil, metav1.ListOptions{ResourceVersionMatch: "Exact"}, "", "", 422, `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided`},
-		"long labels":     {pods(), nil, metav1.ListOptions{LabelSelector: long}, "", "", 400, "labelSelector: " + tooLong},
-		"long fields":     {pods(), nil, metav1.ListOptions{FieldSelector: long}, "", "", 400, "fieldSelector: " + tooLong},
-		"initial events":  {pods(), nil, metav1.ListOptions{Watch: true, SendInitialEvents: new(bool), ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true}, "", "", 0, ""},
-		"not of a list":   {pods(), nil, metav1.ListOptions{SendInitialEvents: new(bool)}, "", "", 422, `ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list`},
-		"token and state": {pods(), nil, metav1.ListOptions{Continue: "x", ResourceVersion: "5", ResourceVersionMatch: "Exact", Limit: 1}, "", "", 422, `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided`},
+		"all":             {pods(), metav1.ListOptions{}, "", "", 0, ""},
+		"labels":          {pods(), metav1.ListOptions{LabelSelector: "a=b,c"}, "a=b,c", "", 0, ""},
+		"a name":          {pods(), metav1.ListOptions{FieldSelector: "metadata.name=web"}, "", "metadata.name=web", 0, ""},
+		"a namespace":     {pods(), metav1.ListOptions{FieldSelector: "metadata.namespace!=a"}, "", "metadata.namespace!=a", 0, ""},
+		"a field":         {pods(), metav1.ListOptions{FieldSelector: "spec.nodeName=n"}, "", "spec.nodeName=n", 0, ""},
+		"of a version":    {via(), metav1.ListOptions{FieldSelector: "spec.host=n"}, "", "spec.nodeName=n", 0, ""},
+		"name, version":   {via(), metav1.ListOptions{FieldSelector: "metadata.name=n"}, "", "metadata.name=n", 0, ""},
+		"same labels":     {pods(), metav1.ListOptions{FieldSelector: "spec.nodeName=n"}, "", "spec.nodeName=n", 0, ""},
+		"not of it":       {via(), metav1.ListOptions{FieldSelector: "spec.nodeName=n"}, "", "", 400, "field label not supported: spec.nodeName"},
+		"no such field":   {pods(), metav1.ListOptions{FieldSelector: "spec.x=n"}, "", "", 400, "field label not supported: spec.x"},
+		"no fields":       {configMaps(), metav1.ListOptions{FieldSelector: "x=n"}, "", "", 400, `"x" is not a known field selector: only "metadata.name", "metadata.namespace"`},
+		"of the cluster":  {nodes(), metav1.ListOptions{FieldSelector: "metadata.namespace=n"}, "", "", 400, `"metadata.namespace" is not a known field selector: only "metadata.name", "metadata.namespace"`},
+		"bad labels":      {pods(), metav1.ListOptions{LabelSelector: "a=b=c"}, "", "", 400, `found '=', expected: ',' or 'end of string'`},
+		"bad fields":      {pods(), metav1.ListOptions{FieldSelector: "a"}, "", "", 400, `invalid selector: 'a'; can't understand 'a'`},
+		"bad options":     {pods(), metav1.ListOptions{ResourceVersionMatch: "Exact"}, "", "", 422, `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided`},
+		"long labels":     {pods(), metav1.ListOptions{LabelSelector: long}, "", "", 400, "labelSelector: " + tooLong},
+		"long fields":     {pods(), metav1.ListOptions{FieldSelector: long}, "", "", 400, "fieldSelector: " + tooLong},
+		"initial events":  {pods(), metav1.ListOptions{Watch: true, SendInitialEvents: new(bool), ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true}, "", "", 0, ""},
+		"not of a list":   {pods(), metav1.ListOptions{SendInitialEvents: new(bool)}, "", "", 422, `ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list`},
+		"token and state": {pods(), metav1.ListOptions{Continue: "x", ResourceVersion: "5", ResourceVersionMatch: "Exact", Limit: 1}, "", "", 422, `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided`},
 	} {
-		got, err := request.Selection(c.res, c.via, "ns", c.o)
+		got, err := request.Selection(c.res, "ns", c.o)
 		refused(t, name, err, c.code, c.refused)
 		if err != nil {
 			continue

@@ -15,8 +15,8 @@ import (
 )
 
 // Selection returns what the options of a list, a watch or a deletion of a collection select in a namespace, or
-// in all with "". via is the requested further version, nil for the stored one.
-func Selection(res *registry.Resource, via *registry.Version, namespace string, o metav1.ListOptions) (registry.Selection, error) {
+// in all with "".
+func Selection(res *registry.Resource, namespace string, o metav1.ListOptions) (registry.Selection, error) {
 	selection := registry.Selection{Namespace: namespace}
 	for _, s := range []struct{ name, raw string }{{"labelSelector", o.LabelSelector}, {"fieldSelector", o.FieldSelector}} {
 		if err := selector.Check(s.raw); err != nil {
@@ -28,7 +28,7 @@ func Selection(res *registry.Resource, via *registry.Version, namespace string, 
 		return selection, apierrors.NewBadRequest(err.Error())
 	}
 	if selection.Fields, err = fields.ParseAndTransformSelector(o.FieldSelector, func(label, value string) (string, string, error) {
-		label, err := fieldLabel(res, via, label)
+		label, err := fieldLabel(res, label)
 		return label, value, err
 	}); err != nil {
 		return selection, apierrors.NewBadRequest(err.Error())
@@ -43,12 +43,12 @@ func Selection(res *registry.Resource, via *registry.Version, namespace string, 
 }
 
 // fieldLabel checks the label of a field selector and translates it to the kind's.
-func fieldLabel(res *registry.Resource, via *registry.Version, label string) (string, error) {
+func fieldLabel(res *registry.Resource, label string) (string, error) {
 	if label == "metadata.name" || label == "metadata.namespace" && res.Namespaced {
 		return label, nil
 	}
-	if via != nil && via.FieldLabel != nil {
-		if known, ok := via.FieldLabel(label); ok {
+	if res.FieldLabel != nil {
+		if known, ok := res.FieldLabel(label); ok {
 			return known, nil
 		}
 		return "", fmt.Errorf("field label not supported: %s", label)
