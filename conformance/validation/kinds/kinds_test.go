@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -75,8 +76,8 @@ func subjectOf(t *testing.T, all []registry.Kind, gvk schema.GroupVersionKind) s
 		for _, v := range k.Also {
 			if v.GroupVersion.WithKind(v.Names.Kind) == gvk {
 				s.via, s.good = &v, v.New()
-				if v.Validate != nil {
-					s.kind.Rules.Validate, s.kind.Rules.ValidateUpdate = v.Validate, v.ValidateUpdate
+				if v.Rules != nil {
+					s.kind.Rules = *v.Rules
 				}
 				return s
 			}
@@ -90,7 +91,10 @@ func subjectOf(t *testing.T, all []registry.Kind, gvk schema.GroupVersionKind) s
 func (s subject) ours(obj registry.Object) registry.Object {
 	obj = obj.DeepCopyObject().(registry.Object)
 	if s.via != nil {
-		obj = s.via.ToStored(obj)
+		var err error
+		if obj, err = s.via.ToStored(context.Background(), obj); err != nil {
+			panic(err) // the versions of built-in kinds convert
+		}
 	}
 	if s.kind.Rules.Default != nil {
 		s.kind.Rules.Default(obj)
