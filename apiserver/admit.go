@@ -23,6 +23,7 @@ func (c *call) admissionRequest(op admission.Operation, obj, old registry.Object
 	}
 	if stored := c.resource.Storage(); stored != c.resource {
 		// Plugins see objects in the stored version, whichever version they were sent in.
+		q.RequestedKind, q.RequestedResource = q.Kind, q.Resource
 		q.Kind, q.Resource = stored.GroupVersion.WithKind(stored.Names.Kind), stored.GroupVersion.WithResource(stored.Plural)
 	}
 	if obj != nil {

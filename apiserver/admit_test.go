@@ -3,7 +3,9 @@ package apiserver_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,5 +95,32 @@ func TestAdmissionRefuses(t *testing.T) {
 	}
 	if code != http.StatusForbidden || status.Reason != metav1.StatusReasonForbidden || status.Message != `configmaps "a" is forbidden: because` {
 		t.Errorf("%d %s", code, body)
+	}
+}
+
+// Plugins see what is sent in a further version in the stored one, and what the client asked for.
+func TestAdmissionOfVersions(t *testing.T) {
+	var seen []string
+	config := serveWith(t, apiserver.Options{Admission: admission.Chain{admission.ValidatorFunc("See", func(_ context.Context, r *admission.Request) error {
+		if _, ok := r.Object.(*corev1.Event); ok {
+			seen = append(seen, fmt.Sprintf("%s as %s, %s", r.Kind, r.RequestedKind, r.RequestedResource))
+		}
+		return nil
+	}, admission.Create)}})
+	for path, body := range map[string]string{
+		"/api/v1/namespaces/default/events":                `{"metadata":{"name":"a"},"involvedObject":{"namespace":"default"}}`,
+		"/apis/events.k8s.io/v1/namespaces/default/events": `{"metadata":{"name":"b"},"eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"a.b/c","reportingInstance":"c","action":"A","reason":"R","type":"Normal","regarding":{"namespace":"default"}}`,
+	} {
+		if code, _, answer := do(t, config, "POST", path, "", body); code != http.StatusCreated {
+			t.Fatalf("%d %s", code, answer)
+		}
+	}
+	slices.Sort(seen)
+	want := []string{
+		"/v1, Kind=Event as /, Kind=, /, Resource=",
+		"/v1, Kind=Event as events.k8s.io/v1, Kind=Event, events.k8s.io/v1, Resource=events",
+	}
+	if !slices.Equal(seen, want) {
+		t.Errorf("seen %q, want %q", seen, want)
 	}
 }

@@ -79,7 +79,7 @@ func (c *call) setScale(ctx context.Context, wanted func(context.Context, *autos
 			return nil, err
 		}
 		q := c.admissionRequest(admission.Update, nil, nil, o, dry)
-		q.Kind, q.Object, q.OldObject = scaleGVK(), scale, was
+		q.Kind, q.RequestedKind, q.Object, q.OldObject = scaleGVK(), scaleGVK(), scale, was
 		if err := c.backend.admit(ctx, q); err != nil {
 			return nil, err
 		}

@@ -201,7 +201,12 @@ func patched(ctx context.Context, v *review, patch jsonpatch.Patch) (runtime.Obj
 		return nil, fmt.Errorf("the patch turns %v into %v", v.version.Kind, is)
 	}
 	if was.GetObjectKind().GroupVersionKind().Empty() {
-		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		if u, ok := obj.(runtime.Unstructured); ok {
+			delete(u.UnstructuredContent(), "apiVersion")
+			delete(u.UnstructuredContent(), "kind")
+		} else {
+			obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		}
 	}
 	return obj, nil
 }

@@ -1,0 +1,44 @@
+package cel
+
+import (
+	"context"
+
+	upstream "k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/selector"
+)
+
+// authorizer is an authorizer of this module as the library takes it.
+type authorizer struct{ authz.Authorizer }
+
+var _ upstream.UnconditionalAuthorizer = authorizer{}
+
+// Authorize implements upstream.UnconditionalAuthorizer.
+func (z authorizer) Authorize(ctx context.Context, a upstream.Attributes) (upstream.Decision, string, error) {
+	decision, err := z.Authorizer.Authorize(ctx, attributesOf(a))
+	switch decision.Verdict {
+	case authz.Allow:
+		return upstream.DecisionAllow, decision.Reason, err
+	case authz.Deny:
+		return upstream.DecisionDeny, decision.Reason, err
+	case authz.NoOpinion:
+	}
+	return upstream.DecisionNoOpinion, decision.Reason, err
+}
+
+func attributesOf(a upstream.Attributes) authz.Attributes {
+	out := authz.Attributes{
+		Verb: a.GetVerb(), Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
+		Namespace: a.GetNamespace(), Name: a.GetName(), Path: a.GetPath(), ResourceRequest: a.IsResourceRequest(),
+	}
+	if who := a.GetUser(); who != nil {
+		out.User = &authn.Identity{Name: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: who.GetExtra()}
+	}
+	// What could not be parsed is left out, as the attributes of a request leave it out.
+	byField, _ := a.GetFieldSelector()
+	byLabel, _ := a.GetLabelSelector()
+	out.FieldSelector, out.LabelSelector = selector.Fields(byField), selector.Labels(byLabel)
+	return out
+}
