@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/webhooks"
 	"github.com/keelson-dev/keelson/component/controllermanager"
 	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/lifecycle"
@@ -197,6 +198,9 @@ func (s *settings) options() cluster.Options {
 	if s.disabled("scheduler") || s.disabled("controllers") || s.disabled("nodes") {
 		o.Kinds = unimplemented.Kinds() // their replacements may wait for these kinds
 	}
+	hooks := webhooks.New(webhooks.Options{})
+	o.Kinds = append(o.Kinds, hooks.Kinds()...)
+	o.Admission = append(cluster.DefaultAdmission(), hooks.Admission()...)
 	if s.disabled("nodes") {
 		o.Nodes.Count = 0
 	}

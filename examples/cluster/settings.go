@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/keelson-dev/keelson/admission/webhook"
 	"github.com/keelson-dev/keelson/cluster"
 )
 
@@ -195,7 +196,9 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 }
 
 // plugins are the names of all admission plugins.
-func plugins() []string { return cluster.StageNames(cluster.DefaultAdmission()) }
+func plugins() []string {
+	return append(cluster.StageNames(cluster.DefaultAdmission()), webhook.MutatingName, webhook.ValidatingName)
+}
 
 // unplugAll reads a list of admission plugins to leave out.
 func (s *settings) unplugAll(list string) error {
