@@ -46,15 +46,9 @@ func (t *trackers) tracker(e *endpoint, view string) *managedfields.Tracker {
 	return tracker.(*managedfields.Tracker)
 }
 
-// converted adapts a conversion. What cannot be converted stays as it is.
-func converted(convert func(context.Context, registry.Object) (registry.Object, error)) func(managedfields.Object) managedfields.Object {
-	return func(obj managedfields.Object) managedfields.Object {
-		out, err := convert(context.Background(), obj)
-		if err != nil {
-			return obj
-		}
-		return out
-	}
+// converted adapts a conversion.
+func converted(convert func(context.Context, registry.Object) (registry.Object, error)) func(managedfields.Object) (managedfields.Object, error) {
+	return func(obj managedfields.Object) (managedfields.Object, error) { return convert(context.Background(), obj) }
 }
 
 // resets are the fields that a write to the object itself, or to a view of it, does not change.

@@ -43,7 +43,8 @@ type managed struct {
 
 // Apply merges a configuration into live, which is shared and is not changed, and returns a new object in the stored version,
 // with its managed fields. live is empty if there is no object yet. force takes over fields that others own; without it
-// the error is a *ConflictError. A configuration that is not one for the object is a *ConfigError.
+// the error is a *ConflictError. A configuration that is not one for the object is a *ConfigError. An error of a conversion is
+// wrapped.
 func (t *Tracker) Apply(live Object, config *unstructured.Unstructured, manager string, force bool) (Object, error) {
 	m, err := decodeManaged(live.GetManagedFields())
 	if err != nil {
@@ -119,13 +120,17 @@ func (p *application) run(m *managed, force bool) (Object, *managed, error) {
 // merge merges the configuration, takes away what it no longer has, and works out who owns what.
 func (p *application) merge(m *managed, force bool) (Object, *managed, error) {
 	t := p.tracker
+	found, err := p.version.from(p.live)
+	if err != nil {
+		return nil, nil, err
+	}
 	config, err := t.schema.parse(p.version).FromUnstructured(p.config.UnstructuredContent())
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to create typed patch object (%s): %w", p.describe(), err)
 	}
-	live, err := t.typed(p.version, p.live, typed.AllowDuplicates)
+	live, err := t.typed(p.version, found, typed.AllowDuplicates)
 	if err != nil {
-		return nil, nil, fmt.Errorf("failed to create typed live object (%s): %w", p.describe(), err)
+		return nil, nil, fmt.Errorf("failed to create typed live object (%s): %w", describe(found, p.version.GroupVersionKind), err)
 	}
 	updater := merge.UpdaterBuilder{Converter: converter{t}, IgnoreFilter: t.ignored()}
 	by := owner{name: cmp.Or(p.by, unknown), operation: metav1.ManagedFieldsOperationApply, subresource: t.at.Subresource}
@@ -144,12 +149,15 @@ func (p *application) merge(m *managed, force bool) (Object, *managed, error) {
 		return obj, after, nil
 	}
 	obj, err := t.object(p.version, merged)
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to convert new object (%s) to proper version: %w", p.describe(), err)
+	}
+	if obj, err = p.version.to(obj); err != nil {
+		return nil, nil, err
+	}
 	if u, ok := obj.(runtime.Unstructured); ok && p.live.GetObjectKind().GroupVersionKind().Empty() {
 		delete(u.UnstructuredContent(), "apiVersion")
 		delete(u.UnstructuredContent(), "kind")
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("failed to convert new object (%s) to proper version: %w", p.describe(), err)
 	}
 	if t.kind.Default != nil {
 		t.kind.Default(obj)
@@ -160,7 +168,7 @@ func (p *application) merge(m *managed, force bool) (Object, *managed, error) {
 
 // describe names the configuration in errors.
 func (p *application) describe() string {
-	return fmt.Sprintf("%s/%s; %v", p.config.GetNamespace(), p.config.GetName(), p.config.GroupVersionKind())
+	return describe(p.config, p.config.GroupVersionKind())
 }
 
 // with returns what is managed after an apply by an owner.
@@ -249,9 +257,8 @@ func (t *Tracker) ignored() map[fieldpath.APIVersion]fieldpath.Filter {
 	return by
 }
 
-// typed returns an object of the stored version as the library wants it, in another version.
-func (t *Tracker) typed(v *Version, stored Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	obj := v.from(stored)
+// typed returns an object of a version as the library wants it.
+func (t *Tracker) typed(v *Version, obj Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	if u, ok := obj.(runtime.Unstructured); ok {
 		content := maps.Clone(u.UnstructuredContent())
 		content["apiVersion"], content["kind"] = v.ToAPIVersionAndKind()
@@ -266,7 +273,7 @@ func (t *Tracker) typed(v *Version, stored Object, options ...typed.ValidationOp
 	return t.schema.parse(v).FromStructured(named, options...)
 }
 
-// object returns the library's form of an object of a version as one of the stored version.
+// object returns the library's form of an object of a version as one.
 func (t *Tracker) object(v *Version, value *typed.TypedValue) (Object, error) {
 	content, ok := value.AsValue().Unstructured().(map[string]any)
 	if !ok {
@@ -275,18 +282,18 @@ func (t *Tracker) object(v *Version, value *typed.TypedValue) (Object, error) {
 	obj := v.New()
 	if u, ok := obj.(runtime.Unstructured); ok {
 		u.SetUnstructuredContent(content)
-		return v.to(obj), nil
+		return obj, nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj); err != nil {
 		return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", v.GroupVersionKind, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	return v.to(obj), nil
+	return obj, nil
 }
 
-func (v *Version) to(obj Object) Object {
+func (v *Version) to(obj Object) (Object, error) {
 	if v.ToStored == nil {
-		return obj
+		return obj, nil
 	}
 	return v.ToStored(obj)
 }
@@ -295,6 +302,9 @@ func (v *Version) to(obj Object) Object {
 func (s *Schema) parse(v *Version) typed.ParseableType {
 	obj := v.New()
 	if _, ok := obj.(runtime.Unstructured); ok {
+		if d := s.declared(v, obj); d != nil {
+			return d.ParseableType
+		}
 		return typed.DeducedParseableType
 	}
 	t := reflect.TypeOf(obj).Elem()
@@ -339,11 +349,17 @@ func (c converter) Convert(value *typed.TypedValue, version fieldpath.APIVersion
 	if source == nil || target == nil {
 		return value, fmt.Errorf("%w: %s", errNoVersion, version)
 	}
-	stored, err := c.object(source, value)
+	obj, err := c.object(source, value)
 	if err != nil {
 		return value, err
 	}
-	return c.typed(target, stored)
+	if obj, err = source.to(obj); err != nil {
+		return value, err
+	}
+	if obj, err = target.from(obj); err != nil {
+		return value, err
+	}
+	return c.typed(target, obj)
 }
 
 // IsMissingVersionError implements merge.Converter.

@@ -23,7 +23,11 @@ func (p *application) lastApplied() (*fieldpath.Set, error) {
 	if document == "" {
 		return nil, errNoLastApplied
 	}
-	live, err := p.tracker.typed(p.version, p.live)
+	found, err := p.version.from(p.live)
+	if err != nil {
+		return nil, err
+	}
+	live, err := p.tracker.typed(p.version, found)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
@@ -62,6 +63,13 @@ type Schema struct {
 	markers map[string]string
 	shapes  map[reflect.Type]*shape
 	parsers map[reflect.Type]typed.ParseableType
+
+	// common is what the schemas of kinds without Go types have in common.
+	common struct {
+		once  sync.Once
+		types []smd.TypeDef
+		meta  smd.TypeRef
+	}
 }
 
 // of returns the shape of a kind's objects.

@@ -31,9 +31,13 @@ type Version struct {
 	schema.GroupVersionKind
 	// New returns an empty object of the version.
 	New func() Object
+	// Schema tells how objects merge that are runtime.Unstructured. nil means that nothing is known of them. It is not
+	// used for other objects, whose Go type tells.
+	Schema *OpenAPI
 	// FromStored and ToStored convert from and to the stored version without changing their
-	// argument; nil for the stored version itself.
-	FromStored, ToStored func(Object) Object
+	// argument; nil for the stored version itself. Their errors fail an apply, and let an update keep the managed fields
+	// that there were.
+	FromStored, ToStored func(Object) (Object, error)
 }
 
 // Endpoint is where objects of a kind are written.
@@ -68,7 +72,7 @@ func New(s *Schema, k Kind, at Endpoint) *Tracker {
 // Update sets the managed fields of obj, which manager has changed from live. live is the newest state of the object, or an
 // empty one for a new object; it is shared and is not changed. Both are in the stored version. Update starts from the
 // managed fields of obj, or from those of live if obj has none or invalid ones; an empty list resets them. obj gets live's
-// managed fields if the fields of the two cannot be compared.
+// managed fields if the fields of the two cannot be compared: as a schema does not allow them, or a conversion fails.
 func (t *Tracker) Update(live, obj Object, manager string) {
 	a := arenas.Get().(*arena)
 	defer a.release()
@@ -154,7 +158,7 @@ func (t *Tracker) update(a *arena, entries []entry, live, obj Object, manager st
 			continue // of a version that is served no more
 		}
 		before := e.set
-		e.set = a.subtract(a.reconcile(e.set, diffs.shape(e.version)), diff)
+		e.set = a.subtract(diffs.reconcile(e.set, e.version), diff)
 		if !identical(before, e.set) {
 			e.written = nil
 		}
@@ -192,9 +196,10 @@ type differences struct {
 }
 
 type difference struct {
-	version string
-	shape   *shape
-	nodes   []node
+	version  string
+	shape    *shape
+	declared *declared // instead of a shape
+	nodes    []node
 }
 
 // in returns what changed in the terms of a version; ok tells that there is such a version.
@@ -206,9 +211,25 @@ func (d *differences) in(version string) (nodes []node, ok bool, err error) {
 	if v == nil {
 		return nil, false, nil // entries may name any number of these: they are not remembered
 	}
-	live, obj := contents(v.from(d.live)), contents(v.from(d.obj))
-	found := difference{version: version, shape: d.tracker.schema.of(live.Type())}
-	if found.nodes, err = d.diff(found.shape, live, obj, d.tracker.resets); err != nil {
+	live, err := v.from(d.live)
+	if err != nil {
+		return nil, false, err
+	}
+	obj, err := v.from(d.obj)
+	if err != nil {
+		return nil, false, err
+	}
+	s := d.tracker.schema
+	found := difference{version: version, declared: s.declared(v, live)}
+	if found.declared != nil {
+		own := version == d.tracker.at.Version.String()
+		found.nodes, err = found.declared.diff(d.arena, v.GroupVersionKind, live, obj, d.tracker.resets, own)
+	} else {
+		x, y := contents(live), contents(obj)
+		found.shape = s.of(x.Type())
+		found.nodes, err = d.diff(found.shape, x, y, d.tracker.resets)
+	}
+	if err != nil {
 		return nil, false, err
 	}
 	d.known = append(d.known, found)
@@ -219,7 +240,22 @@ func (d *differences) index(version string) int {
 	return slices.IndexFunc(d.known, func(k difference) bool { return k.version == version })
 }
 
-func (d *differences) shape(version string) *shape { return d.known[d.index(version)].shape }
+// reconcile brings a set of a version in line with how objects of that version merge now.
+func (d *differences) reconcile(set []node, version string) []node {
+	known := &d.known[d.index(version)]
+	if known.declared != nil {
+		return known.declared.reconcile(d.arena, set)
+	}
+	return d.arena.reconcile(set, known.shape)
+}
+
+// declared returns how the objects of a version merge by the schema that was declared for them, or nil.
+func (s *Schema) declared(v *Version, obj Object) *declared {
+	if _, ok := obj.(runtime.Unstructured); !ok || v.Schema == nil {
+		return nil
+	}
+	return v.Schema.declared(s)
+}
 
 // contents is what an object consists of.
 func contents(obj Object) reflect.Value {
@@ -241,9 +277,9 @@ func (t *Tracker) version(name string) *Version {
 	return &t.kind.Versions[i]
 }
 
-func (v *Version) from(stored Object) Object {
+func (v *Version) from(stored Object) (Object, error) {
 	if v.FromStored == nil {
-		return stored
+		return stored, nil
 	}
 	return v.FromStored(stored)
 }

@@ -15,8 +15,7 @@ const (
 
 // parser returns the shape in the form in which the library wants it for an apply.
 func (s *shape) parser() typed.ParseableType {
-	b := schemaBuilder{names: map[reflect.Type]bool{}}
-	b.types = append(b.types, untyped(wholeName, smd.Atomic, wholeName), untyped(freeName, smd.Separable, wholeName))
+	b := newSchemaBuilder()
 	root := b.ref(s)
 	p := typed.Parser{Schema: smd.Schema{Types: b.types}}
 	if root.NamedType == nil {
@@ -28,6 +27,14 @@ func (s *shape) parser() typed.ParseableType {
 type schemaBuilder struct {
 	types []smd.TypeDef
 	names map[reflect.Type]bool
+}
+
+// newSchemaBuilder returns a builder that has the types of which nothing is known.
+func newSchemaBuilder() schemaBuilder {
+	return schemaBuilder{
+		types: []smd.TypeDef{untyped(wholeName, smd.Atomic, wholeName), untyped(freeName, smd.Separable, wholeName)},
+		names: map[reflect.Type]bool{},
+	}
 }
 
 // untyped is the definition of a type that may be a scalar, a list or a map.

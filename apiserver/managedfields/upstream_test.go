@@ -103,8 +103,8 @@ func newHistory(t *testing.T, converter upstream.TypeConverter, stored schema.Gr
 	for _, gvk := range also {
 		kind.Versions = append(kind.Versions, managedfields.Version{
 			GroupVersionKind: gvk, New: func() managedfields.Object { return newObject(gvk) },
-			FromStored: func(obj managedfields.Object) managedfields.Object { return converted(obj, gvk) },
-			ToStored:   func(obj managedfields.Object) managedfields.Object { return converted(obj, stored) },
+			FromStored: func(obj managedfields.Object) (managedfields.Object, error) { return converted(obj, gvk), nil },
+			ToStored:   func(obj managedfields.Object) (managedfields.Object, error) { return converted(obj, stored), nil },
 		})
 	}
 	for _, at := range []managedfields.Endpoint{
