@@ -277,7 +277,7 @@ func (t *Tracker) typed(v *Version, obj Object, options ...typed.ValidationOptio
 func (t *Tracker) object(v *Version, value *typed.TypedValue) (Object, error) {
 	content, ok := value.AsValue().Unstructured().(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("failed to convert value to unstructured for type %T", value.AsValue().Unstructured())
+		return nil, notObject(value.AsValue().Unstructured())
 	}
 	obj := v.New()
 	if u, ok := obj.(runtime.Unstructured); ok {
@@ -290,6 +290,8 @@ func (t *Tracker) object(v *Version, value *typed.TypedValue) (Object, error) {
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	return obj, nil
 }
+
+func notObject(v any) error { return fmt.Errorf("failed to convert value to unstructured for type %T", v) }
 
 func (v *Version) to(obj Object) (Object, error) {
 	if v.ToStored == nil {
@@ -346,6 +348,9 @@ func (c converter) Convert(value *typed.TypedValue, version fieldpath.APIVersion
 		return value, nil
 	}
 	source, target := c.version(from), c.version(string(version))
+	if v := value.AsValue(); !v.IsMap() {
+		return value, notObject(v.Unstructured()) // nothing was left of it
+	}
 	if source == nil || target == nil {
 		return value, fmt.Errorf("%w: %s", errNoVersion, version)
 	}
