@@ -23,6 +23,7 @@ type endpoint struct {
 	names    registry.Names
 	gv       schema.GroupVersion
 	trackers sync.Map // *managedfields.Tracker by subresource
+	schemas  sync.Map // *managedfields.OpenAPI by schema.GroupVersion
 }
 
 func (e *endpoint) gvr() schema.GroupVersionResource { return e.gv.WithResource(e.names.Plural) }

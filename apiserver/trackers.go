@@ -27,6 +27,7 @@ func (t *trackers) tracker(e *endpoint, view string) *managedfields.Tracker {
 	kind := managedfields.Kind{Versions: []managedfields.Version{{
 		GroupVersionKind: stored.GroupVersion.WithKind(stored.Names.Kind),
 		New:              func() managedfields.Object { return stored.New() },
+		Schema:           e.schema(stored.GroupVersion, stored.Schema),
 	}}}
 	if e.resource.Rules.Default != nil {
 		kind.Default = func(obj managedfields.Object) { e.resource.Rules.Default(obj) }
@@ -36,6 +37,7 @@ func (t *trackers) tracker(e *endpoint, view string) *managedfields.Tracker {
 		kind.Versions = append(kind.Versions, managedfields.Version{
 			GroupVersionKind: v.GroupVersion.WithKind(v.Names.Kind),
 			New:              func() managedfields.Object { return v.New() },
+			Schema:           e.schema(v.GroupVersion, v.Schema),
 			FromStored:       converted(v.FromStored),
 			ToStored:         converted(v.ToStored),
 		})
@@ -49,6 +51,15 @@ func (t *trackers) tracker(e *endpoint, view string) *managedfields.Tracker {
 // converted adapts a conversion.
 func converted(convert func(context.Context, registry.Object) (registry.Object, error)) func(managedfields.Object) (managedfields.Object, error) {
 	return func(obj managedfields.Object) (managedfields.Object, error) { return convert(context.Background(), obj) }
+}
+
+// schema returns the schema of a version of the endpoint's kind, which its trackers share, or nil if it has none.
+func (e *endpoint) schema(gv schema.GroupVersion, of func() map[string]any) *managedfields.OpenAPI {
+	if of == nil {
+		return nil
+	}
+	known, _ := e.schemas.LoadOrStore(gv, managedfields.NewOpenAPI(of))
+	return known.(*managedfields.OpenAPI)
 }
 
 // resets are the fields that a write to the object itself, or to a view of it, does not change.
