@@ -49,7 +49,9 @@ type Cluster struct {
 	informers *component.Informers
 	front     front
 	nodes     nodes
-	parts     []lifecycle.Runnable // components and nodes
+	kinds     *Kinds
+	extended  []Extended
+	parts     []lifecycle.Runnable // extensions, components and nodes
 
 	life life
 }
@@ -111,6 +113,9 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 		return err
 	}
 	kinds := append(c.builtin(), c.options.Kinds...)
+	for _, e := range c.options.Extensions {
+		kinds = append(kinds, e.Kinds...)
+	}
 	if c.registry, err = registry.New(store, kinds, registry.Options{Identifiers: c.ids, Logger: c.log}); err != nil {
 		return err
 	}
@@ -119,6 +124,7 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 		return err
 	}
 	c.informers = component.NewInformers(feed{c.registry}, c.informerOptions())
+	c.kinds = newKinds(c.registry, c.informers)
 	if err = c.newServices(store); err != nil {
 		return err
 	}

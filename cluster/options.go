@@ -38,6 +38,8 @@ type Options struct {
 	Store storage.Store
 	// Kinds are served in addition to the built-in ones.
 	Kinds []registry.Kind
+	// Extensions add parts to the API server, such as custom resources: see cluster/customresources.
+	Extensions []Extension
 	// Authenticators identify, in this order, who makes a request, after the authenticator for clients in this process;
 	// nil is DefaultAuthenticators.
 	Authenticators []AuthenticatorStage
@@ -135,7 +137,7 @@ func (o *Options) setDefaults() error {
 	if err := o.disable(); err != nil {
 		return err
 	}
-	return errors.Join(checkComponents(o.Components), checkStages("authenticator", o.Authenticators),
+	return errors.Join(checkComponents(o.Components), checkExtensions(o.Extensions), checkStages("authenticator", o.Authenticators),
 		checkStages("authorizer", o.Authorizers), checkStages("admission plugin", o.Admission))
 }
 

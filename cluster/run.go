@@ -19,6 +19,9 @@ func (c *Cluster) run(ctx context.Context) error {
 		if err := c.bootstrap(ctx); err != nil {
 			return fmt.Errorf("bootstrap: %w", err)
 		}
+		if err := c.prepare(ctx); err != nil {
+			return err
+		}
 		return c.with(ctx, "services", c.services.run, c.runInformed)
 	})
 }

@@ -9,6 +9,8 @@ type Cluster struct {
 	// Resources returns the resources that the API server stores, one for each kind, without subresources. Components
 	// call it again whenever they need the current list.
 	Resources func() ([]Resource, error)
+	// Changed returns a channel that is closed when Resources next returns something else. nil means that it does not.
+	Changed func() <-chan struct{}
 	// RootCA is the PEM of the authority with which pods verify the API server; empty if there is none.
 	RootCA []byte
 }

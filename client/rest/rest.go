@@ -22,8 +22,8 @@ type Client struct {
 var _ client.Client = (*Client)(nil)
 
 // New makes a client of the server that config leads to. The scheme knows the Go types of what
-// is sent and received, such as k8s.io/client-go/kubernetes/scheme.Scheme; kinds it does not
-// know are errors. Objects travel in the config's ContentType: JSON unless it asks for
+// is sent and received, such as k8s.io/client-go/kubernetes/scheme.Scheme; objects of kinds it
+// does not know are *unstructured.Unstructured. Objects travel in the config's ContentType: JSON unless it asks for
 // protobuf, and JSON for custom kinds in any case.
 //
 // As everywhere in client-go, a config with QPS 0 is held to 5 requests a second, and a

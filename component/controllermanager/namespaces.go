@@ -1,6 +1,8 @@
 package controllermanager
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,17 +76,26 @@ func newGarbageCollector(p *component.Parts) (lifecycle.Runnable, error) {
 	if err != nil {
 		return nil, err
 	}
+	kinds := collected(p.Informers, all)
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	c := garbagecollector.New(kinds, p.Client, p.Recorder)
+	return following(p, p.Loop(c), func(ctx context.Context, all []component.Resource) error {
+		return c.Follow(ctx, collected(p.Informers, all))
+	}), nil
+}
+
+// collected returns the kinds of the garbage collector.
+func collected(in *component.Informers, all []component.Resource) []garbagecollector.Kind {
 	kinds := make([]garbagecollector.Kind, len(all))
 	for i, r := range all {
 		kinds[i] = garbagecollector.Kind{GroupVersionKind: r.GroupVersionKind(), Resource: r.Resource, Namespaced: r.Namespaced}
 		if r.Resource != "events" { // events expire by age
-			kinds[i].Objects = component.Metadata(p.Informers, r.GroupVersionResource)
+			kinds[i].Objects = component.Metadata(in, r.GroupVersionResource)
 		}
 	}
-	if err := p.Informers.Err(); err != nil {
-		return nil, err
-	}
-	return p.Loop(garbagecollector.New(kinds, p.Client, p.Recorder)), nil
+	return kinds
 }
 
 func newResourceQuota(p *component.Parts) (lifecycle.Runnable, error) {
@@ -96,8 +107,20 @@ func newResourceQuota(p *component.Parts) (lifecycle.Runnable, error) {
 		Quotas:   component.Informer[*corev1.ResourceQuota](p.Informers, corev1.SchemeGroupVersion.WithResource("resourcequotas")),
 		Pods:     component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
 		Services: component.Informer[*corev1.Service](p.Informers, corev1.SchemeGroupVersion.WithResource("services")),
-		Counted:  map[schema.GroupResource]*informer.Informer[informer.Object]{},
+		Counted:  counted(p.Informers, all),
 	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	c := resourcequota.New(in, p.Client, resourcequota.Options{})
+	return following(p, p.Loop(c), func(ctx context.Context, all []component.Resource) error {
+		return c.Follow(ctx, counted(p.Informers, all))
+	}), nil
+}
+
+// counted returns the resources that quotas count only by number, with few exceptions.
+func counted(in *component.Informers, all []component.Resource) map[schema.GroupResource]*informer.Informer[informer.Object] {
+	list := map[schema.GroupResource]*informer.Informer[informer.Object]{}
 	for _, r := range all {
 		gr := r.GroupResource()
 		if !r.Namespaced || resourcequota.Ignored(gr) {
@@ -106,11 +129,46 @@ func newResourceQuota(p *component.Parts) (lifecycle.Runnable, error) {
 		switch gr {
 		case corev1.Resource("resourcequotas"), corev1.Resource("pods"), corev1.Resource("services"):
 		default:
-			in.Counted[gr] = component.Metadata(p.Informers, r.GroupVersionResource)
+			list[gr] = component.Metadata(in, r.GroupVersionResource)
 		}
 	}
-	if err := p.Informers.Err(); err != nil {
-		return nil, err
+	return list
+}
+
+// following runs a controller and tells it which resources there are: before it starts, and whenever they change.
+func following(p *component.Parts, controller lifecycle.Runnable, follow func(context.Context, []component.Resource) error) lifecycle.Runnable {
+	if p.Cluster.Changed == nil {
+		return controller
 	}
-	return p.Loop(resourcequota.New(in, p.Client, resourcequota.Options{})), nil
+	return lifecycle.Func(func(ctx context.Context) error {
+		changed := p.Cluster.Changed()
+		if err := refresh(ctx, p, follow); err != nil {
+			return err
+		}
+		return lifecycle.Group(controller, lifecycle.Func(func(ctx context.Context) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-changed:
+				}
+				changed = p.Cluster.Changed()
+				if err := refresh(ctx, p, follow); err != nil {
+					return err
+				}
+			}
+		})).Run(ctx)
+	})
+}
+
+// refresh tells a controller which resources there are now.
+func refresh(ctx context.Context, p *component.Parts, follow func(context.Context, []component.Resource) error) error {
+	all, err := p.Cluster.Resources()
+	if err == nil {
+		err = follow(ctx, all)
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the end of the context is the regular end
+	}
+	return err
 }

@@ -2,7 +2,10 @@ package garbagecollector
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,24 +36,93 @@ type Client interface {
 
 // Controller is the garbage-collector-controller. Make one with New. Its keys are UIDs.
 type Controller struct {
-	kinds    []Kind
-	served   map[schema.GroupKind]Kind
 	client   Client
 	recorder events.Recorder
 	graph    *graph
 	queue    controllers.Queue
+
+	// mu is held for reading while an object is processed, so that nothing is decided while kinds change.
+	mu      sync.RWMutex
+	kinds   []Kind
+	served  map[schema.GroupKind]Kind
+	watched map[*informer.Informer[informer.Object]]*informer.Registration
 }
 
 var _ controllers.Controller = (*Controller)(nil)
 
-// New makes a controller for objects of the given kinds. These must be all kinds there are: references to other kinds
-// are never resolved.
+// New makes a controller for objects of the given kinds. These must be all kinds there are, until Follow is called:
+// references to other kinds are not resolved.
 func New(kinds []Kind, c Client, r events.Recorder) *Controller {
+	return &Controller{
+		kinds: kinds, served: byKind(kinds), client: c, recorder: r, graph: newGraph(), watched: map[*informer.Informer[informer.Object]]*informer.Registration{},
+	}
+}
+
+func byKind(kinds []Kind) map[schema.GroupKind]Kind {
 	served := make(map[schema.GroupKind]Kind, len(kinds))
 	for _, k := range kinds {
 		served[k.GroupVersionKind.GroupKind()] = k
 	}
-	return &Controller{kinds: kinds, served: served, client: c, recorder: r, graph: newGraph()}
+	return served
+}
+
+// Follow replaces the kinds. It may be called at any time, and returns once the objects of new kinds are known; until
+// then nothing is collected. Objects of kinds that there no longer are neither are collected nor count as gone, but for
+// those whose deletion was observed. The error is that of the context.
+func (c *Controller) Follow(ctx context.Context, kinds []Kind) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.served
+	c.kinds, c.served = kinds, byKind(kinds)
+	if c.queue == nil {
+		return nil // Watch will attach the handlers
+	}
+	c.detach()
+	arrived := map[schema.GroupKind]bool{}
+	for gk := range c.served {
+		if _, ok := before[gk]; !ok {
+			arrived[gk] = true
+		}
+	}
+	for _, kind := range c.attach() {
+		arrived[kind.GroupVersionKind.GroupKind()] = true
+		if err := kind.Objects.WaitSynced(ctx); err != nil && !errors.Is(err, informer.ErrStopped) {
+			return err
+		}
+	}
+	if len(arrived) > 0 {
+		c.follow(changes{look: c.graph.about(arrived)})
+	}
+	return nil
+}
+
+// attach attaches handlers to the informers that have none yet, and returns their kinds.
+func (c *Controller) attach() []Kind {
+	var added []Kind
+	for _, kind := range c.kinds {
+		if kind.Objects == nil || c.watched[kind.Objects] != nil {
+			continue
+		}
+		observe := func(obj informer.Object) { c.follow(c.graph.observe(kind.identity(obj), obj)) }
+		c.watched[kind.Objects] = kind.Objects.AddHandler(informer.Handler[informer.Object]{
+			Added:   observe,
+			Updated: func(_, obj informer.Object) { observe(obj) },
+			Deleted: func(obj informer.Object) { c.follow(c.graph.forget(kind.identity(obj))) },
+		})
+		added = append(added, kind)
+	}
+	return added
+}
+
+// detach removes the handlers from informers that are of no kind any more. None of them is called after that.
+func (c *Controller) detach() {
+	for objects, handler := range c.watched {
+		if !slices.ContainsFunc(c.kinds, func(k Kind) bool { return k.Objects == objects }) {
+			handler.Remove()
+			<-handler.Done()
+			delete(c.watched, objects)
+		}
+	}
 }
 
 // Name is "garbage-collector-controller".
@@ -58,18 +130,11 @@ func (*Controller) Name() string { return "garbage-collector-controller" }
 
 // Watch updates the graph, and enqueues objects that a change may have left without an owner.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.queue = q
 	var synced []controllers.Synced
-	for _, kind := range c.kinds {
-		if kind.Objects == nil {
-			continue
-		}
-		observe := func(obj informer.Object) { c.follow(c.graph.observe(kind.identity(obj), obj)) }
-		kind.Objects.AddHandler(informer.Handler[informer.Object]{
-			Added:   observe,
-			Updated: func(_, obj informer.Object) { observe(obj) },
-			Deleted: func(obj informer.Object) { c.follow(c.graph.forget(kind.identity(obj))) },
-		})
+	for _, kind := range c.attach() {
 		synced = append(synced, kind.Objects)
 	}
 	return synced
@@ -78,6 +143,8 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 // Reconcile processes one object: it decides whether to delete it, to orphan its dependents, or to remove a finalizer
 // because nothing blocks its deletion any more.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	s, ok := c.graph.state(types.UID(key.Name))
 	if !ok {
 		return controllers.Result{}, nil

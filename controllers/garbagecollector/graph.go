@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 )
@@ -282,6 +283,22 @@ func (g *graph) again(uid types.UID) time.Duration {
 	}
 	n.wait = min(max(2*n.wait, firstWait), lastWait)
 	return n.wait
+}
+
+// about returns the objects of some kinds, and those that refer to owners of these kinds.
+func (g *graph) about(kinds map[schema.GroupKind]bool) []types.UID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	found := map[types.UID]*node{}
+	of := func(apiVersion, kind string) bool {
+		return kinds[schema.FromAPIVersionAndKind(apiVersion, kind).GroupKind()]
+	}
+	for uid, n := range g.nodes {
+		if of(n.apiVersion, n.kind) || slices.ContainsFunc(n.owners, func(ref metav1.OwnerReference) bool { return of(ref.APIVersion, ref.Kind) }) {
+			found[uid] = n
+		}
+	}
+	return uids(sorted(found))
 }
 
 // alternate returns another identity that the dependents claim for the uid of an absent one: the next in order, or else

@@ -20,6 +20,9 @@ import (
 // errForever means that an owner reference cannot be resolved, however often it is retried.
 var errForever = errors.New("owner cannot be judged")
 
+// errUnserved means that the server does not serve a resource that it served a moment ago.
+var errUnserved = errors.New("resource is not served at the moment")
+
 // sync processes one object and returns when to process it again.
 func (c *Controller) sync(ctx context.Context, s state) (time.Duration, error) {
 	switch {
@@ -206,6 +209,10 @@ func (c *Controller) orphan(ctx context.Context, s state) error {
 
 func (c *Controller) get(ctx context.Context, at client.Target) (metav1.Object, error) {
 	obj, err := c.client.Get(ctx, at)
+	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		// Not the object is missing but its resource: its kind is being changed or removed.
+		return nil, fmt.Errorf("%w: %s", errUnserved, at.Resource)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,11 @@ type Controller struct {
 	client  client.Updater
 	options Options
 	ledger  *ledger
+
+	// mu is held for reading while a quota is processed. It guards what follows and in.Counted.
+	mu      sync.RWMutex
+	queue   controllers.Queue
+	watched map[*informer.Informer[informer.Object]]*informer.Registration
 }
 
 var _ controllers.Controller = (*Controller)(nil)
@@ -53,7 +59,54 @@ func New(in Sources, c client.Updater, o Options) *Controller {
 	for gr := range in.Counted {
 		resources = append(resources, gr)
 	}
-	return &Controller{in: in, client: c, options: o, ledger: newLedger(resources)}
+	return &Controller{in: in, client: c, options: o, ledger: newLedger(resources), watched: map[*informer.Informer[informer.Object]]*informer.Registration{}}
+}
+
+// Follow replaces Sources.Counted. It may be called at any time, and returns once the objects of new resources are
+// counted; until then no usage is written. The error is that of the context.
+func (c *Controller) Follow(ctx context.Context, counted map[schema.GroupResource]*informer.Informer[informer.Object]) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.in.Counted
+	c.in.Counted = counted
+	for gr, objects := range before {
+		if handler := c.watched[objects]; handler != nil && counted[gr] != objects {
+			handler.Remove()
+			<-handler.Done() // it will not be called any more
+			c.ledger.forget(gr)
+			delete(c.watched, objects)
+		}
+	}
+	for gr := range counted {
+		c.ledger.know(gr)
+	}
+	if c.queue == nil {
+		return nil // Watch will attach the handlers
+	}
+	added := c.attach()
+	for _, objects := range added {
+		if err := objects.WaitSynced(ctx); err != nil && !errors.Is(err, informer.ErrStopped) {
+			return err
+		}
+	}
+	if len(added) > 0 {
+		for _, rq := range c.in.Quotas.List("") {
+			c.queue.Add(controllers.KeyOf(rq))
+		}
+	}
+	return nil
+}
+
+// attach feeds the ledger with the counted resources that do not feed it yet, and returns their informers.
+func (c *Controller) attach() []controllers.Synced {
+	var added []controllers.Synced
+	for gr, objects := range c.in.Counted {
+		if !quota.Ignored(gr) && c.watched[objects] == nil {
+			c.watched[objects] = follow(objects, c.ledger, gr, c.queue)
+			added = append(added, objects)
+		}
+	}
+	return added
 }
 
 // Ignored reports whether quotas do not count a resource.
@@ -67,6 +120,9 @@ func all() controllers.Key { return controllers.Key{Name: "(resync)"} }
 
 // Watch enqueues quotas that change, or whose objects release usage.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = q
 	synced := []controllers.Synced{c.in.Quotas, c.in.Pods, c.in.Services}
 	track := func(rq *corev1.ResourceQuota) {
 		c.ledger.track(rq, time.Now())
@@ -78,18 +134,13 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	follow(c.in.Quotas, c.ledger, schema.GroupResource{Resource: "resourcequotas"}, q)
 	follow(c.in.Pods, c.ledger, schema.GroupResource{Resource: "pods"}, q)
 	follow(c.in.Services, c.ledger, schema.GroupResource{Resource: "services"}, q)
-	for gr, objects := range c.in.Counted {
-		if !quota.Ignored(gr) {
-			follow(objects, c.ledger, gr, q)
-			synced = append(synced, objects)
-		}
-	}
+	synced = append(synced, c.attach()...)
 	q.AddAfter(all(), c.options.Resync)
 	return synced
 }
 
 // follow feeds the ledger with the objects of a resource.
-func follow[T informer.Object](objects *informer.Informer[T], l *ledger, gr schema.GroupResource, q controllers.Queue) {
+func follow[T informer.Object](objects *informer.Informer[T], l *ledger, gr schema.GroupResource, q controllers.Queue) *informer.Registration {
 	enqueue := func(keys []controllers.Key) {
 		for _, key := range keys {
 			q.Add(key)
@@ -102,11 +153,13 @@ func follow[T informer.Object](objects *informer.Informer[T], l *ledger, gr sche
 	if !quota.For(gr).Counts() {
 		h.Updated = func(_, obj T) { enqueue(l.put(gr, obj, time.Now())) }
 	}
-	objects.AddHandler(h)
+	return objects.AddHandler(h)
 }
 
 // Reconcile updates the status of one quota.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	if key == all() {
 		return c.resync(ctx)
 	}

@@ -61,6 +61,33 @@ func newLedger(resources []schema.GroupResource) *ledger {
 	return l
 }
 
+// know prepares for the objects of a resource.
+func (l *ledger) know(gr schema.GroupResource) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.evaluators[gr]; !ok {
+		l.evaluators[gr] = quota.For(gr)
+	}
+}
+
+// forget drops the objects of a resource, without taking their usage for released: whoever feeds the ledger is to
+// begin again or stops.
+func (l *ledger) forget(gr schema.GroupResource) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for namespace, s := range l.spaces {
+		delete(s.numbers, gr)
+		maps.DeleteFunc(s.objects, func(at place, _ entry) bool { return at.resource == gr })
+		for _, t := range s.tallies {
+			l.count(s, t)
+		}
+		l.tidy(namespace)
+	}
+	if !slices.Contains(quota.Known(), gr) {
+		delete(l.evaluators, gr)
+	}
+}
+
 func (l *ledger) space(namespace string) *space {
 	s := l.spaces[namespace]
 	if s == nil {

@@ -2,6 +2,7 @@
 package restclient
 
 import (
+	"bytes"
 	"fmt"
 	"mime"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -79,7 +81,7 @@ func (c *Clients) For(gv schema.GroupVersion) (rest.Interface, error) {
 	if gv.Group == "" {
 		config.APIPath = "/api"
 	}
-	config.NegotiatedSerializer = c.codecs.WithoutConversion()
+	config.NegotiatedSerializer = orUnstructured{c.codecs.WithoutConversion()}
 	if c.media != runtime.ContentTypeYAML {
 		config.NegotiatedSerializer = withoutYAML{config.NegotiatedSerializer}
 	}
@@ -89,6 +91,25 @@ func (c *Clients) For(gv schema.GroupVersion) (rest.Interface, error) {
 	}
 	c.clients[gv] = made
 	return made, nil
+}
+
+// orUnstructured decodes objects of kinds that the scheme does not know, which are custom ones, without a Go type.
+type orUnstructured struct{ runtime.NegotiatedSerializer }
+
+// DecoderToVersion implements runtime.NegotiatedSerializer.
+func (s orUnstructured) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return untyped{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
+}
+
+type untyped struct{ runtime.Decoder }
+
+// Decode implements runtime.Decoder.
+func (d untyped) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
+	if err == nil || into != nil || !runtime.IsNotRegisteredError(err) || !bytes.HasPrefix(data, []byte("{")) {
+		return obj, gvk, err
+	}
+	return unstructured.UnstructuredJSONScheme.Decode(data, defaults, nil)
 }
 
 // withoutYAML drops YAML, which no client requests: a server's aliases could expand to any size.

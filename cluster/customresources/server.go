@@ -1,0 +1,169 @@
+package customresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/controllers/customresourcedefinition"
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/custom"
+)
+
+// server serves definitions in a registry.
+type server struct {
+	registry  *registry.Registry
+	kinds     *cluster.Kinds
+	converter custom.Converter
+
+	mu sync.Mutex
+	// served are the installed kinds. A registry's other kinds are built-in ones.
+	served map[schema.GroupResource]*served
+}
+
+// served is an installed kind, with what it was made of.
+type served struct {
+	uid   types.UID
+	spec  *apiextensionsv1.CustomResourceDefinitionSpec
+	names apiextensionsv1.CustomResourceDefinitionNames
+	// terminating refuses creates.
+	terminating *atomic.Bool
+}
+
+var _ customresourcedefinition.Server = (*server)(nil)
+
+func newServer(r *registry.Registry, k *cluster.Kinds, converter custom.Converter) *server {
+	return &server{registry: r, kinds: k, converter: converter, served: map[schema.GroupResource]*served{}}
+}
+
+// Serve implements customresourcedefinition.Server.
+func (s *server) Serve(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
+	gr := schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
+	s.mu.Lock()
+	have := s.served[gr]
+	s.mu.Unlock()
+	if _, taken := s.registry.Resource(gr); taken && have == nil {
+		return fmt.Errorf("%s: %w", gr, customresourcedefinition.ErrBuiltIn)
+	}
+	if have != nil && have.uid == crd.UID && equality.Semantic.DeepEqual(have.spec, &crd.Spec) && equality.Semantic.DeepEqual(have.names, crd.Status.AcceptedNames) {
+		have.terminating.Store(crd.DeletionTimestamp != nil)
+		return nil
+	}
+	kind, err := s.kind(crd)
+	if err != nil {
+		if have != nil {
+			// What was served no longer is what is defined.
+			err = errors.Join(err, s.Withdraw(ctx, gr))
+		}
+		return err
+	}
+	now := &served{uid: crd.UID, spec: &crd.Spec, names: crd.Status.AcceptedNames, terminating: &atomic.Bool{}}
+	now.terminating.Store(crd.DeletionTimestamp != nil)
+	refuseCreates(&kind, now.terminating)
+	s.mu.Lock()
+	s.served[gr] = now
+	s.mu.Unlock()
+	if err := s.kinds.Install(ctx, kind); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.served, gr)
+		if _, installed := s.registry.Resource(gr); installed {
+			s.served[gr] = &served{terminating: now.terminating} // of whatever state
+		}
+		return err
+	}
+	return nil
+}
+
+// kind returns the kind of a definition.
+func (s *server) kind(crd *apiextensionsv1.CustomResourceDefinition) (registry.Kind, error) {
+	kind, err := s.kindOf(crd)
+	if err != nil && crd.DeletionTimestamp != nil {
+		return s.kindOf(plain(crd))
+	}
+	return kind, err
+}
+
+func (s *server) kindOf(crd *apiextensionsv1.CustomResourceDefinition) (registry.Kind, error) {
+	resource, err := custom.New(crd, custom.Options{Converter: s.converter})
+	if err != nil {
+		return registry.Kind{}, unservable(err)
+	}
+	kind, err := resource.Kind()
+	if err != nil {
+		return registry.Kind{}, unservable(err)
+	}
+	return kind, nil
+}
+
+// unservable is the error for a definition that cannot be served, for the given reason.
+func unservable(err error) error {
+	return &refusal{err}
+}
+
+// refusal is a reason for which a definition cannot be served.
+type refusal struct{ cause error }
+
+// Error implements error.
+func (r *refusal) Error() string { return r.cause.Error() }
+
+// Unwrap returns what it is and the cause.
+func (r *refusal) Unwrap() []error { return []error{customresourcedefinition.ErrUnservable, r.cause} }
+
+// plain returns a definition of the same objects that leaves out what may be unservable, so that the objects of a deleted
+// definition can be deleted.
+func plain(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	crd = crd.DeepCopy()
+	anything := true
+	crd.Spec.Conversion = nil
+	crd.Status.AcceptedNames.ListKind = crd.Status.AcceptedNames.Kind + "List"
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		v.Served = v.Served || v.Storage
+		v.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+			Type: "object", XPreserveUnknownFields: &anything,
+		}}
+		v.Subresources, v.AdditionalPrinterColumns, v.SelectableFields = nil, nil, nil
+	}
+	return crd
+}
+
+// refuseCreates makes a kind refuse to create objects while its definition is being deleted.
+func refuseCreates(kind *registry.Kind, terminating *atomic.Bool) {
+	gr, guard := kind.GroupResource(), kind.Rules.Guard
+	kind.Rules.Guard = func(ctx context.Context, obj, old registry.Object) error {
+		if old == nil && terminating.Load() {
+			return apierrors.NewForbidden(gr, obj.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
+		}
+		if guard == nil {
+			return nil
+		}
+		return guard(ctx, obj, old)
+	}
+}
+
+// Withdraw implements customresourcedefinition.Server.
+func (s *server) Withdraw(ctx context.Context, gr schema.GroupResource) error {
+	s.mu.Lock()
+	have := s.served[gr]
+	s.mu.Unlock()
+	if have == nil {
+		return nil
+	}
+	if err := s.kinds.Remove(ctx, gr); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.served, gr)
+	return nil
+}

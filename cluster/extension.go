@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/lifecycle"
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// Extension is a part of the API server that only those clusters have that ask for it, so that others do not link it. It
+// is a value and may be copied. Package cluster/customresources has one.
+type Extension struct {
+	// Name identifies the extension in errors and logs.
+	Name string
+	// Kinds are served from the start.
+	Kinds []registry.Kind
+	// New makes the extension. It starts nothing.
+	New func(p *ExtensionParts) (Extended, error)
+}
+
+// Extended is a running extension.
+type Extended interface {
+	// Prepare is called once, before Run, when the registry has read the store. Until it returns, the cluster is not
+	// ready, and its components do not run.
+	Prepare(ctx context.Context) error
+	lifecycle.Runnable
+}
+
+// ExtensionParts are what an extension is made from. All are set.
+type ExtensionParts struct {
+	// Registry holds the objects. Kinds changes which there are.
+	Registry *registry.Registry
+	Kinds    *Kinds
+	// Client acts as Identity, the API server itself, which may do everything. Its requests pass admission.
+	Client   client.Client
+	Identity *authn.Identity
+	// Informers are shared with the components of the cluster.
+	Informers *component.Informers
+	// Pace controls when loops act: see component.Parts.Loop.
+	Pace   *component.Pace
+	Logger *slog.Logger
+}
+
+// Kinds changes which kinds a cluster serves. Its components learn of it: the objects of new kinds are collected as
+// garbage, counted by quotas and deleted with their namespace like all others. It is safe for concurrent use.
+type Kinds struct {
+	registry  *registry.Registry
+	informers *component.Informers
+
+	mu      sync.Mutex
+	changed chan struct{}
+}
+
+func newKinds(r *registry.Registry, in *component.Informers) *Kinds {
+	return &Kinds{registry: r, informers: in, changed: make(chan struct{})}
+}
+
+// Install serves one more kind, or replaces the kind of the same group and plural, as registry.Registry.Install does.
+func (k *Kinds) Install(ctx context.Context, kind registry.Kind) error {
+	res, err := k.registry.Install(ctx, kind)
+	if err != nil {
+		return err
+	}
+	served := res.GroupVersion.WithResource(res.Plural)
+	k.informers.Drop(res.GroupResource(), func(gvr schema.GroupVersionResource) bool { return gvr == served })
+	k.announce()
+	return nil
+}
+
+// Remove stops serving a kind; it is no error if there is none. If the kind has no objects, the components of the cluster
+// first learn that those it had are gone.
+func (k *Kinds) Remove(ctx context.Context, gr schema.GroupResource) error {
+	res, ok := k.registry.Resource(gr)
+	if !ok {
+		return nil
+	}
+	if res.Stored() && res.Len() == 0 {
+		if err := k.informers.WaitEmpty(ctx, gr); err != nil {
+			return err
+		}
+	}
+	k.registry.Remove(gr)
+	k.informers.Drop(gr, func(schema.GroupVersionResource) bool { return false })
+	k.announce()
+	return nil
+}
+
+func (k *Kinds) announce() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// next implements component.Cluster.Changed.
+func (k *Kinds) next() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.changed
+}
+
+// checkExtensions validates the extensions.
+func checkExtensions(all []Extension) error {
+	for i, e := range all {
+		switch {
+		case e.Name == "":
+			return fmt.Errorf("%w: extension number %d has no name", ErrOptions, i)
+		case e.New == nil:
+			return fmt.Errorf("%w: extension %s has no New", ErrOptions, e.Name)
+		case slices.ContainsFunc(all[:i], func(o Extension) bool { return o.Name == e.Name }):
+			return fmt.Errorf("%w: there are two extensions %s", ErrOptions, e.Name)
+		}
+	}
+	return nil
+}
+
+// addExtensions makes the extensions.
+func (c *Cluster) addExtensions(pace *component.Pace) error {
+	for _, e := range c.options.Extensions {
+		api, err := c.clientOf(systemIdentity(), "kube-apiserver")
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Name, err)
+		}
+		run, err := e.New(&ExtensionParts{
+			Registry: c.registry, Kinds: c.kinds, Client: api, Identity: systemIdentity(), Informers: c.informers, Pace: pace, Logger: c.log,
+		})
+		if err = errors.Join(err, c.informers.Err()); err != nil {
+			return fmt.Errorf("%s: %w", e.Name, err)
+		}
+		c.extended = append(c.extended, run)
+		c.parts = append(c.parts, run)
+	}
+	return nil
+}
+
+// prepare lets the extensions read what the store has.
+func (c *Cluster) prepare(ctx context.Context) error {
+	for i, e := range c.extended {
+		if err := e.Prepare(ctx); err != nil {
+			return fmt.Errorf("%s: %w", c.options.Extensions[i].Name, err)
+		}
+	}
+	return nil
+}
