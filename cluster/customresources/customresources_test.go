@@ -8,9 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	networkingv1 "k8s.io/api/networking/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
@@ -18,6 +21,8 @@ import (
 
 	"github.com/keelson-dev/keelson/authn/inprocess"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/customresources"
+	"github.com/keelson-dev/keelson/storage/memory"
 )
 
 // TestLife takes a definition and its objects through their lives, over HTTP.
@@ -127,4 +132,176 @@ func discovered(t *testing.T, config *rest.Config) string {
 		t.Errorf("discovery shows %s, aggregated %s", text(single), text(aggregated))
 	}
 	return text(aggregated)
+}
+
+// TestConflict: a definition whose names are taken waits until they are free.
+func TestConflict(t *testing.T) {
+	a := clients(t, start(t, cluster.Options{}).Config())
+	a.define(backup())
+	a.established("backups.example.com")
+	a.define(called("Book", "bk"))
+	a.condition("books.example.com", `NamesAccepted False ShortNamesConflict: "bk" is already in use`)
+	crd := a.definition("books.example.com")
+	if got := conditions(crd); got[1] != "Established False NotAccepted: not all names are accepted" || crd.Status.AcceptedNames.Kind != "Book" {
+		t.Errorf("conditions %s, accepted %+v", got, crd.Status.AcceptedNames)
+	}
+	books := a.any.Resource(backups.GroupVersion().WithResource("books")).Namespace("default")
+	if _, err := books.List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("what is not established: %v", err)
+	}
+	a.delete(a.any.Resource(definitions), "backups.example.com")
+	a.established("books.example.com")
+	if _, err := books.List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestChange: a changed definition is served as it is now, without a moment in which its objects are not.
+func TestChange(t *testing.T) {
+	a, ctx := clients(t, start(t, cluster.Options{}).Config()), t.Context()
+	a.define(backup())
+	a.established("backups.example.com")
+	in := a.backups("default")
+	a.create(in, object("a"))
+	stop, answered := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				answered <- nil
+				return
+			default:
+			}
+			if _, err := in.Get(ctx, "a", metav1.GetOptions{}); err != nil {
+				answered <- err
+				return
+			}
+		}
+	}()
+	a.change("backups.example.com", func(crd *definition) {
+		v2 := crd.Spec.Versions[0].DeepCopy()
+		v2.Name = "v2"
+		delete(v2.Schema.OpenAPIV3Schema.Properties["spec"].Properties, "target")
+		crd.Spec.Versions[0].Storage = false
+		crd.Spec.Versions = append(crd.Spec.Versions, *v2)
+		crd.Spec.Names.ShortNames = []string{"bp"}
+	})
+	second := a.any.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "backups"}).Namespace("default")
+	eventually(t, func() error { _, err := second.Get(ctx, "a", metav1.GetOptions{}); return err })
+	close(stop)
+	if err := <-answered; err != nil {
+		t.Errorf("while the definition changed: %v", err)
+	}
+	eventually(t, func() error {
+		if crd := a.definition("backups.example.com"); !slices.Equal(crd.Status.StoredVersions, []string{"v1", "v2"}) || !slices.Equal(crd.Status.AcceptedNames.ShortNames, []string{"bp"}) {
+			return fmt.Errorf("status: %+v", crd.Status)
+		}
+		return nil
+	})
+}
+
+// TestRestart: kinds whose definitions the store has are served before the cluster is ready.
+func TestRestart(t *testing.T) {
+	store := memory.New(memory.Options{})
+	t.Cleanup(func() { _ = store.Close() }) // after the clusters
+	first, err := cluster.Start(t.Context(), cluster.Options{Store: store, Extensions: []cluster.Extension{customresources.Extension(customresources.Options{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := clients(t, first.Config())
+	a.define(backup())
+	a.established("backups.example.com")
+	a.create(a.backups("default"), object("a"))
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Without components or informers, only Prepare can have served it.
+	a = clients(t, start(t, cluster.Options{Store: store, Components: []cluster.Component{}}).Config())
+	if u, err := a.backups("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil || u.GetKind() != "Backup" {
+		t.Errorf("after a restart: %v, %v", u, err)
+	}
+	// What goes wrong with one definition does not keep the cluster from starting.
+	a.delete(a.any.Resource(definitions), "backups.example.com")
+	a.gone(a.any.Resource(definitions), "backups.example.com")
+}
+
+// TestUnservable: a definition that cannot be served says why and is established once it can be; meanwhile, its objects
+// stay.
+func TestUnservable(t *testing.T) {
+	a, ctx := clients(t, start(t, cluster.Options{}).Config()), t.Context()
+	list := func(kind string) func(crd *definition) {
+		return func(crd *definition) { crd.Spec.Names.ListKind = kind }
+	}
+	a.define(backup(list("Backups")))
+	a.condition("backups.example.com", "Established False Unservable: backups.example.com: a registry cannot serve the kind: its list is of kind Backups")
+	a.change("backups.example.com", list("BackupList"))
+	a.established("backups.example.com")
+	a.create(a.backups("default"), object("a"))
+	a.change("backups.example.com", list("Backups"))
+	a.condition("backups.example.com", "Established False Unservable: backups.example.com: a registry cannot serve the kind: its list is of kind Backups")
+	a.unserved()
+	a.change("backups.example.com", list("BackupList"))
+	a.established("backups.example.com")
+	if _, err := a.backups("default").Get(ctx, "a", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	// Its objects are deleted with it, though it cannot be served.
+	a.change("backups.example.com", list("Backups"))
+	a.unserved()
+	a.delete(a.any.Resource(definitions), "backups.example.com")
+	a.gone(a.any.Resource(definitions), "backups.example.com")
+	a.define(backup())
+	a.established("backups.example.com")
+	if l, err := a.backups("default").List(ctx, metav1.ListOptions{}); err != nil || len(l.Items) != 0 {
+		t.Errorf("objects: %v, %v", l, err)
+	}
+}
+
+// TestBuiltIn: a definition of a kind that the cluster has anyway neither replaces it nor deletes its objects.
+func TestBuiltIn(t *testing.T) {
+	a, ctx := clients(t, start(t, cluster.Options{}).Config()), t.Context()
+	policies := a.cs.NetworkingV1().NetworkPolicies("default")
+	if _, err := policies.Create(ctx, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a.define(backup(func(crd *definition) {
+		crd.Name, crd.Spec.Group = "networkpolicies.networking.k8s.io", "networking.k8s.io"
+		crd.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, a test"}
+		crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "networkpolicies", Singular: "backup", Kind: "Backup", ListKind: "BackupList"}
+	}))
+	a.established("networkpolicies.networking.k8s.io")
+	want := `KubernetesAPIApprovalPolicyConformant False UnapprovedAnnotation: not approved: "unapproved, a test"`
+	if got := conditions(a.definition("networkpolicies.networking.k8s.io")); !slices.Contains(got, want) {
+		t.Errorf("conditions: %s", got)
+	}
+	a.delete(a.any.Resource(definitions), "networkpolicies.networking.k8s.io")
+	a.gone(a.any.Resource(definitions), "networkpolicies.networking.k8s.io")
+	if _, err := policies.Get(ctx, "p", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTwoServers: a definition that one server establishes is served by the other, too, and withdrawn by both.
+func TestTwoServers(t *testing.T) {
+	store := memory.New(memory.Options{})
+	t.Cleanup(func() { _ = store.Close() }) // after the clusters
+	var all [2]*api
+	for i := range all {
+		all[i] = clients(t, start(t, cluster.Options{Store: store}).Config())
+	}
+	for round := range 3 {
+		all[0].define(backup())
+		for i, a := range all {
+			a.established("backups.example.com")
+			eventually(t, func() error {
+				_, err := a.backups("default").Create(t.Context(), object(fmt.Sprint("b", i)), metav1.CreateOptions{})
+				return err
+			})
+		}
+		all[round%2].delete(all[1].any.Resource(definitions), "backups.example.com")
+		for _, a := range all {
+			a.gone(a.any.Resource(definitions), "backups.example.com")
+			a.unserved()
+		}
+	}
 }

@@ -23,6 +23,8 @@ import (
 	"github.com/keelson-dev/keelson/cluster/customresources"
 )
 
+type definition = apiextensionsv1.CustomResourceDefinition
+
 // definitions is the resource of definitions.
 var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
@@ -30,9 +32,9 @@ var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourc
 var backups = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "backups"}
 
 // backup returns the definition of backups.example.com, changed.
-func backup(change ...func(crd *apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
+func backup(change ...func(crd *definition)) *definition {
 	one, nine := &apiextensionsv1.JSON{Raw: []byte("1")}, float64(9)
-	crd := &apiextensionsv1.CustomResourceDefinition{
+	crd := &definition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{Name: "backups.example.com"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -61,9 +63,9 @@ func backup(change ...func(crd *apiextensionsv1.CustomResourceDefinition)) *apie
 }
 
 // called returns a definition with other names.
-func called(kind string, short ...string) *apiextensionsv1.CustomResourceDefinition {
+func called(kind string, short ...string) *definition {
 	singular := strings.ToLower(kind)
-	return backup(func(crd *apiextensionsv1.CustomResourceDefinition) {
+	return backup(func(crd *definition) {
 		crd.Name = singular + "s.example.com"
 		crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{
 			Plural: singular + "s", Singular: singular, Kind: kind, ListKind: kind + "List", ShortNames: short,
@@ -126,28 +128,28 @@ func (a *api) backups(namespace string) dynamic.ResourceInterface {
 }
 
 // define posts a definition.
-func (a *api) define(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+func (a *api) define(crd *definition) *definition {
 	a.t.Helper()
 	return a.typed(a.any.Resource(definitions).Create(context.Background(), untyped(a.t, crd), metav1.CreateOptions{}))
 }
 
 // definition returns a definition.
-func (a *api) definition(name string) *apiextensionsv1.CustomResourceDefinition {
+func (a *api) definition(name string) *definition {
 	a.t.Helper()
 	return a.typed(a.any.Resource(definitions).Get(context.Background(), name, metav1.GetOptions{}))
 }
 
 // change updates a definition.
-func (a *api) change(name string, change func(crd *apiextensionsv1.CustomResourceDefinition)) {
+func (a *api) change(name string, change func(crd *definition)) {
 	a.t.Helper()
 	crd := a.definition(name)
 	change(crd)
 	a.typed(a.any.Resource(definitions).Update(context.Background(), untyped(a.t, crd), metav1.UpdateOptions{}))
 }
 
-func (a *api) typed(u *unstructured.Unstructured, err error) *apiextensionsv1.CustomResourceDefinition {
+func (a *api) typed(u *unstructured.Unstructured, err error) *definition {
 	a.t.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd := &definition{}
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, crd)
 	}
@@ -213,7 +215,7 @@ func (a *api) gone(r dynamic.ResourceInterface, name string) {
 }
 
 // conditions returns those of a definition as text.
-func conditions(crd *apiextensionsv1.CustomResourceDefinition) []string {
+func conditions(crd *definition) []string {
 	var all []string
 	for _, c := range crd.Status.Conditions {
 		all = append(all, fmt.Sprintf("%s %s %s: %s", c.Type, c.Status, c.Reason, c.Message))
