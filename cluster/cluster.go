@@ -49,8 +49,6 @@ type Cluster struct {
 	informers *component.Informers
 	front     front
 	nodes     nodes
-	kinds     *Kinds
-	extended  []Extended
 	parts     []lifecycle.Runnable // extensions, components and nodes
 
 	life life
@@ -62,6 +60,8 @@ type front struct {
 	handler   http.Handler
 	transport *apiserver.Transport // to the server, in this process
 	drain     *apiserver.Drain
+	kinds     *Kinds
+	extended  []Extended
 }
 
 // New assembles a cluster; it starts nothing and listens on nothing. It opens Options.Dir, so callers that do not call
@@ -124,7 +124,7 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 		return err
 	}
 	c.informers = component.NewInformers(feed{c.registry}, c.informerOptions())
-	c.kinds = newKinds(c.registry, c.informers)
+	c.front.kinds = newKinds(c.registry, c.informers)
 	if err = c.newServices(store); err != nil {
 		return err
 	}

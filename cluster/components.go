@@ -28,7 +28,7 @@ func DefaultComponents() []Component {
 func (c *Cluster) addComponents() error {
 	host := &component.Host{
 		Connect: c.clientOf, Informers: c.informers, Logger: c.log,
-		Cluster: component.Cluster{Resources: c.stored, Changed: c.kinds.next, RootCA: c.options.Server.RootCA},
+		Cluster: component.Cluster{Resources: c.stored, Changed: c.front.kinds.next, RootCA: c.options.Server.RootCA},
 		Pace:    &component.Pace{Seed: c.options.Seed, Settle: c.options.Settle},
 		Grace:   -1, // the server ends too
 	}

@@ -28,6 +28,10 @@
 // nothing about this package: component/remote runs the same one against any API server. A Stage is made from the
 // server's parts; Ready makes one from a part that already exists.
 //
+// Options.Extensions adds parts to the server that not every cluster should link: package customresources below serves
+// CustomResourceDefinitions and the kinds that they define. Kinds that come and go while a cluster runs are followed by
+// its garbage collector, its quotas and its deletion of namespaces.
+//
 // # Virtual time
 //
 // Start the cluster inside synctest.Test and use the standard library's time as always: Sleep returns as soon as every

@@ -132,12 +132,12 @@ func (c *Cluster) addExtensions(pace *component.Pace) error {
 			return fmt.Errorf("%s: %w", e.Name, err)
 		}
 		run, err := e.New(&ExtensionParts{
-			Registry: c.registry, Kinds: c.kinds, Client: api, Identity: systemIdentity(), Informers: c.informers, Pace: pace, Logger: c.log,
+			Registry: c.registry, Kinds: c.front.kinds, Client: api, Identity: systemIdentity(), Informers: c.informers, Pace: pace, Logger: c.log,
 		})
 		if err = errors.Join(err, c.informers.Err()); err != nil {
 			return fmt.Errorf("%s: %w", e.Name, err)
 		}
-		c.extended = append(c.extended, run)
+		c.front.extended = append(c.front.extended, run)
 		c.parts = append(c.parts, run)
 	}
 	return nil
@@ -145,7 +145,7 @@ func (c *Cluster) addExtensions(pace *component.Pace) error {
 
 // prepare lets the extensions read what the store has.
 func (c *Cluster) prepare(ctx context.Context) error {
-	for i, e := range c.extended {
+	for i, e := range c.front.extended {
 		if err := e.Prepare(ctx); err != nil {
 			return fmt.Errorf("%s: %w", c.options.Extensions[i].Name, err)
 		}

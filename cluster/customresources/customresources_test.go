@@ -229,24 +229,34 @@ func TestRestart(t *testing.T) {
 // stay.
 func TestUnservable(t *testing.T) {
 	a, ctx := clients(t, start(t, cluster.Options{}).Config()), t.Context()
-	list := func(kind string) func(crd *definition) {
-		return func(crd *definition) { crd.Spec.Names.ListKind = kind }
+	plain := func(crd *definition) {
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 	}
-	a.define(backup(list("Backups")))
-	a.condition("backups.example.com", "Established False Unservable: backups.example.com: a registry cannot serve the kind: its list is of kind Backups")
-	a.change("backups.example.com", list("BackupList"))
+	hook := func(crd *definition) { // there is no converter
+		if second := crd.Spec.Versions[0]; len(crd.Spec.Versions) == 1 {
+			second.Name, second.Storage = "v2", false
+			crd.Spec.Versions = append(crd.Spec.Versions, second)
+		}
+		url := "https://example.com"
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: &url}, ConversionReviewVersions: []string{"v1"},
+		}}
+	}
+	a.define(backup(hook))
+	a.condition("backups.example.com", "Established False Unservable: the definition leaves conversion to a webhook, and there is no converter")
+	a.change("backups.example.com", plain)
 	a.established("backups.example.com")
 	a.create(a.backups("default"), object("a"))
-	a.change("backups.example.com", list("Backups"))
-	a.condition("backups.example.com", "Established False Unservable: backups.example.com: a registry cannot serve the kind: its list is of kind Backups")
+	a.change("backups.example.com", hook)
+	a.condition("backups.example.com", "Established False Unservable: the definition leaves conversion to a webhook, and there is no converter")
 	a.unserved()
-	a.change("backups.example.com", list("BackupList"))
+	a.change("backups.example.com", plain)
 	a.established("backups.example.com")
 	if _, err := a.backups("default").Get(ctx, "a", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	// Its objects are deleted with it, though it cannot be served.
-	a.change("backups.example.com", list("Backups"))
+	a.change("backups.example.com", hook)
 	a.unserved()
 	a.delete(a.any.Resource(definitions), "backups.example.com")
 	a.gone(a.any.Resource(definitions), "backups.example.com")

@@ -94,15 +94,14 @@ func (s *server) kind(crd *apiextensionsv1.CustomResourceDefinition) (registry.K
 }
 
 func (s *server) kindOf(crd *apiextensionsv1.CustomResourceDefinition) (registry.Kind, error) {
+	if c := crd.Spec.Conversion; s.converter == nil && c != nil && c.Strategy == apiextensionsv1.WebhookConverter && len(crd.Spec.Versions) > 1 {
+		return registry.Kind{}, unservable(custom.ErrNoConverter)
+	}
 	resource, err := custom.New(crd, custom.Options{Converter: s.converter})
 	if err != nil {
 		return registry.Kind{}, unservable(err)
 	}
-	kind, err := resource.Kind()
-	if err != nil {
-		return registry.Kind{}, unservable(err)
-	}
-	return kind, nil
+	return resource.Kind(), nil
 }
 
 // unservable is the error for a definition that cannot be served, for the given reason.
@@ -139,15 +138,19 @@ func plain(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.Custo
 
 // refuseCreates makes a kind refuse to create objects while its definition is being deleted.
 func refuseCreates(kind *registry.Kind, terminating *atomic.Bool) {
-	gr, guard := kind.GroupResource(), kind.Rules.Guard
-	kind.Rules.Guard = func(ctx context.Context, obj, old registry.Object) error {
-		if old == nil && terminating.Load() {
-			return apierrors.NewForbidden(gr, obj.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
+	all := []*registry.Rules[registry.Object]{&kind.Rules}
+	for i := range kind.Also {
+		all = append(all, kind.Also[i].Rules)
+	}
+	gr := kind.GroupResource()
+	for _, rules := range all {
+		guard := rules.Guard
+		rules.Guard = func(ctx context.Context, obj, old registry.Object) error {
+			if old == nil && terminating.Load() {
+				return apierrors.NewForbidden(gr, obj.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
+			}
+			return guard(ctx, obj, old)
 		}
-		if guard == nil {
-			return nil
-		}
-		return guard(ctx, obj, old)
 	}
 }
 

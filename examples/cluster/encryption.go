@@ -80,7 +80,7 @@ func (s *settings) backendPrefix() string {
 // located returns where the kinds served by a cluster with these options keep their records. The cluster is never run
 // and its store is not durable, but it knows its kinds.
 func located(o cluster.Options) (config.Locate, error) {
-	c, err := cluster.New(cluster.Options{Kinds: o.Kinds})
+	c, err := cluster.New(cluster.Options{Kinds: o.Kinds, Extensions: o.Extensions})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/customresources"
 	"github.com/keelson-dev/keelson/cluster/webhooks"
 	"github.com/keelson-dev/keelson/component/controllermanager"
 	"github.com/keelson-dev/keelson/component/kubescheduler"
@@ -186,6 +187,7 @@ func (s *settings) logger() *slog.Logger {
 // options returns those of the cluster.
 func (s *settings) options() cluster.Options {
 	o := cluster.Options{Logger: s.logger(), Nodes: cluster.Nodes{Count: s.nodes, Network: s.network}}
+	o.Extensions = []cluster.Extension{customresources.Extension(customresources.Options{})}
 	o.Disable = append(o.Disable, s.unplug...)
 	s.inflight.apply(&o.Server)
 	o.Components = []cluster.Component{}

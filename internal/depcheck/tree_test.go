@@ -288,6 +288,11 @@ func limits() map[string]int {
 		"storage/memory":                 1,
 		"storage/wal":                    1,
 
+		// Upstream's rules for definitions and schemas.
+		"cluster/customresources":              510,
+		"controllers/customresourcedefinition": 460,
+		"examples/cluster":                     600,
+
 		// The serializer of configuration files; gRPC, for KMS plugins; x/crypto.
 		"storage/encryption/config":    210,
 		"storage/encryption/kms":       160,
@@ -301,7 +306,7 @@ func leaves() map[string][]string {
 	return map[string][]string{
 		"k8s.io/kubernetes":              {},                                                               // only the conformance module knows upstream's implementation
 		"k8s.io/apiserver":               {"apiserver/audit", "registry/apiextensions", "registry/custom"}, // the types of policies and events; CEL
-		"k8s.io/apiextensions-apiserver": {"registry/apiextensions", "registry/custom"},
+		"k8s.io/apiextensions-apiserver": {"registry/apiextensions", "registry/custom", "controllers/customresourcedefinition", "cluster/customresources"},
 		"k8s.io/kube-openapi":            {"registry/apiextensions"},
 		"k8s.io/klog/v2":                 {},
 		"k8s.io/pod-security-admission":  {"admission/podsecurity"},
