@@ -1,0 +1,10 @@
+package customresourcedefinition
+
+// The pure decisions, for tables.
+var (
+	AcceptNames   = acceptNames
+	Approve       = approve
+	JudgeSchemas  = judgeSchemas
+	Establishment = establishment
+	Readable      = readable
+)
