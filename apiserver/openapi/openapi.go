@@ -132,6 +132,9 @@ func (d *Documents) Paths() map[string]http.Handler {
 // content lays a document out.
 func (d *Documents) content(doc *document, a *archive) *content {
 	c := &content{version: doc.version, info: d.info, gv: doc.services[0].gv, paths: map[string][]route{}, types: newTypes(a)}
+	if c.custom = doc.version == "v3" && doc.services[0].custom; c.custom {
+		c.info = map[string]string{"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+	}
 	for i := range doc.services {
 		for path, routes := range doc.services[i].paths(c.types) {
 			c.paths[path] = routes

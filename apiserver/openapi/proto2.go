@@ -35,7 +35,7 @@ func schema2() *message {
 		"maxItems": {14, integer}, "minItems": {15, integer}, "uniqueItems": {16, flag}, "maxProperties": {17, integer},
 		"minProperties": {18, integer}, "required": {19, texts}, "enum": {20, each(anyValue)},
 		"additionalProperties": {21, schemaOrFlag(inner(m))}, "type": {22, wrapped(texts)}, "items": {23, wrapped(each(inner(m)))},
-		"allOf": {24, each(inner(m))}, "properties": {25, inner(byName(inner(m)))}, "readOnly": {27, flag}, "example": {30, anyValue},
+		"allOf": {24, each(inner(m))}, "properties": {25, inner(byName(inner(m)))}, "readOnly": {27, flag}, "externalDocs": {29, inner(externalDocs(3))}, "example": {30, anyValue},
 	}
 	return m
 }

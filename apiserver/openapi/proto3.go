@@ -42,7 +42,7 @@ func schema3() *message {
 	plain := &message{extensions: 36}
 	m := either(plain)
 	plain.fields = map[string]field{
-		"nullable": {1, flag}, "readOnly": {3, flag}, "writeOnly": {4, flag}, "example": {7, anyValue}, "deprecated": {8, flag},
+		"nullable": {1, flag}, "readOnly": {3, flag}, "writeOnly": {4, flag}, "externalDocs": {6, inner(externalDocs(3))}, "example": {7, anyValue}, "deprecated": {8, flag},
 		"title": {9, text}, "multipleOf": {10, double}, "maximum": {11, double}, "exclusiveMaximum": {12, flag},
 		"minimum": {13, double}, "exclusiveMinimum": {14, flag}, "maxLength": {15, integer}, "minLength": {16, integer},
 		"pattern": {17, text}, "maxItems": {18, integer}, "minItems": {19, integer}, "uniqueItems": {20, flag},
@@ -53,6 +53,11 @@ func schema3() *message {
 		"description": {34, text}, "format": {35, text},
 	}
 	return m
+}
+
+// externalDocs leads to documentation elsewhere.
+func externalDocs(extensions int) *message {
+	return &message{extensions: extensions, fields: map[string]field{"description": {1, text}, "url": {2, text}}}
 }
 
 // wrapped writes a value as field 1 of a message of its own.
@@ -106,7 +111,10 @@ func document3(c *content, paths, definitions []byte, _ parameters2) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	components := delimited(delimited(nil, 1, definitions), 7, schemes)
+	components := delimited(nil, 1, definitions)
+	if !c.custom {
+		components = delimited(components, 7, schemes)
+	}
 	b := delimited(delimited(nil, 1, "3.0.0"), 2, info)
 	return delimited(delimited(b, 4, paths), 5, components), nil
 }

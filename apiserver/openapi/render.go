@@ -20,6 +20,8 @@ type service struct {
 	gv    schema.GroupVersion
 	kinds []*registry.Kind
 	fixed []route // the routes of no kind
+	// custom says that all kinds have a schema. Upstream publishes such group-versions, and groups, without their discovery.
+	custom bool
 }
 
 // services are what a server of these kinds offers.
@@ -36,33 +38,41 @@ func services(kinds []*registry.Kind, o Options) []service {
 			fixed("openid/v1/jwks", "getServiceAccountIssuerOpenIDKeyset",
 				"get service account issuer OpenID JSON Web Key Set (contains public token verification keys)", ""))
 	}
-	groups := map[string]bool{"": true}
-	seen := map[schema.GroupVersion]bool{}
-	for _, k := range kinds {
-		for _, v := range k.Served() {
-			gv := v.GroupVersion
-			if !groups[gv.Group] {
-				groups[gv.Group] = true
-				all = append(all, fixed("apis/"+gv.Group, "getAPIGroup", "get information of a group", meta+"APIGroup"))
-			}
-			if !seen[gv] {
-				seen[gv] = true
-				all = append(all, newService(gv, kinds))
-			}
-		}
-	}
-	return all
+	return append(all, groupVersions(kinds)...)
 }
 
-func newService(gv schema.GroupVersion, kinds []*registry.Kind) service {
-	s := fixed(strings.Trim(base(gv), "/"), "getAPIResources", "get available resources", meta+"APIResourceList")
-	s.gv = gv
+// groupVersions are the services of kinds, in the order in which the kinds name them, each group before its versions.
+func groupVersions(kinds []*registry.Kind) []service {
+	var order []schema.GroupVersion
+	groups, services := map[string]bool{}, map[schema.GroupVersion]*service{} // groups: whether their discovery is published
 	for _, k := range kinds {
-		if version(k, gv) != nil {
+		for _, v := range k.Served() {
+			s := services[v.GroupVersion]
+			if s == nil {
+				s = &service{gv: v.GroupVersion, custom: true}
+				services[v.GroupVersion] = s
+				order = append(order, v.GroupVersion)
+			}
 			s.kinds = append(s.kinds, k)
+			s.custom = s.custom && v.Schema != nil
+			groups[v.GroupVersion.Group] = groups[v.GroupVersion.Group] || v.Schema == nil
 		}
 	}
-	return s
+	groups[""] = false
+	var all []service
+	for _, gv := range order {
+		if groups[gv.Group] {
+			groups[gv.Group] = false
+			all = append(all, fixed("apis/"+gv.Group, "getAPIGroup", "get information of a group", meta+"APIGroup"))
+		}
+		s := fixed(strings.Trim(base(gv), "/"), "getAPIResources", "get available resources", meta+"APIResourceList")
+		s.gv, s.kinds, s.custom = gv, services[gv].kinds, services[gv].custom
+		if s.custom {
+			s.fixed = nil
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
 // fixed is a service with one route.
@@ -101,6 +111,7 @@ type content struct {
 	types   *types
 	paths   map[string][]route
 	gv      schema.GroupVersion // of a document of v3
+	custom  bool                // a document of v3 about kinds with a schema alone
 }
 
 // item returns the JSON of the operations of a path.
@@ -146,6 +157,9 @@ func (c *content) names() []string {
 // definition returns the JSON of a definition.
 func (c *content) definition(name string) ([]byte, error) {
 	if m, ok := c.types.made[name]; ok {
+		if m.custom {
+			return c.customDefinition(m.schema)
+		}
 		data, err := marshal(m.schema)
 		if c.version == "v2" {
 			data = bytes.ReplaceAll(data, []byte(prefix3), []byte(prefix2))
@@ -160,7 +174,7 @@ func (c *content) definition(name string) ([]byte, error) {
 }
 
 // onlyHere leaves, of the kinds of a definition that every group-version has, that of this one
-// and of the core group.
+// and of the core group; or, if all kinds here have a schema, those of the groups that upstream's clients know.
 func (c *content) onlyHere(name string, data []byte) ([]byte, error) {
 	var s map[string]json.RawMessage
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -168,7 +182,12 @@ func (c *content) onlyHere(name string, data []byte) ([]byte, error) {
 	}
 	kind := name[strings.LastIndexByte(name, '.')+1:]
 	kinds := []gvk{{"", "v1", kind}}
-	if c.gv != (schema.GroupVersion{Version: "v1"}) {
+	if c.custom {
+		if err := json.Unmarshal(s[kindExtension], &kinds); err != nil {
+			return nil, err
+		}
+		kinds = slices.DeleteFunc(kinds, func(k gvk) bool { return slices.Contains(unknownToClients(), k.Group) })
+	} else if c.gv != (schema.GroupVersion{Version: "v1"}) {
 		kinds = append(kinds, gvk{c.gv.Group, c.gv.Version, kind})
 	}
 	list, err := marshal(kinds)
@@ -177,6 +196,11 @@ func (c *content) onlyHere(name string, data []byte) ([]byte, error) {
 	}
 	s[kindExtension] = list
 	return marshal(s)
+}
+
+// unknownToClients are upstream's groups that are not in the scheme of client-go.
+func unknownToClients() []string {
+	return []string{"admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"}
 }
 
 // writeJSON writes the whole document.
@@ -208,6 +232,8 @@ func (c *content) writeJSON(w io.Writer) error {
 		out.text(`},"parameters":`)
 		out.value(marshal(shared))
 		out.text(`,"securityDefinitions":` + security + `,"security":[{"BearerToken":[]}]}`)
+	} else if c.custom {
+		out.text(`}}}`)
 	} else {
 		out.text(`},"securitySchemes":` + security + `}}`)
 	}

@@ -17,6 +17,7 @@ const (
 	deleteOptions    = meta + "DeleteOptions"
 	patchDefinition  = meta + "Patch"
 	statusDefinition = meta + "Status"
+	listMeta         = meta + "ListMeta"
 	scaleDefinition  = "io.k8s.api.autoscaling.v1.Scale"
 )
 
@@ -56,7 +57,11 @@ func newResource(in *registry.Kind, gv schema.GroupVersion, t *types) resource {
 	}
 	object, list := runtime.Object(k.New()), k.NewList()
 	r.media = mediaOf(object)
-	r.object, r.listed = t.define(object, r.gvk), t.define(list, gv.WithKind(k.ListKind()))
+	if k.Schema != nil {
+		r.object, r.listed = t.defineCustom(k, r.gvk)
+	} else {
+		r.object, r.listed = t.define(object, r.gvk), t.define(list, gv.WithKind(k.ListKind()))
+	}
 	for name, a := range k.Sub.Actions {
 		r.actions[name] = action{a.GroupVersionKind, t.define(a.New(), a.GroupVersionKind)}
 	}

@@ -67,6 +67,23 @@ func (r *resource) routes() []route {
 	if r.Answer != nil {
 		return []route{r.create(r.collection(), r.gvk)}
 	}
+	all := r.parts()
+	for name, action := range r.actions {
+		s := *r
+		s.sub, s.object = name, action.definition
+		all = append(all, s.create(s.item(action.kind.Kind), action.kind))
+	}
+	for name, connect := range r.Sub.Connects {
+		all = append(all, r.connect(name, connect)...)
+	}
+	return all
+}
+
+// parts are the operations on the resource itself and on parts of it.
+func (r *resource) parts() []route {
+	if r.Schema != nil && r.Stored() {
+		return r.customRoutes()
+	}
 	all := r.objects()
 	for name := range r.Sub.Views {
 		verbs := viewVerbs()
@@ -77,14 +94,6 @@ func (r *resource) routes() []route {
 	}
 	if r.Sub.Scale != nil {
 		all = append(all, r.view("scale", scaleKind(), scaleDefinition, viewVerbs())...)
-	}
-	for name, action := range r.actions {
-		s := *r
-		s.sub, s.object = name, action.definition
-		all = append(all, s.create(s.item(action.kind.Kind), action.kind))
-	}
-	for name, connect := range r.Sub.Connects {
-		all = append(all, r.connect(name, connect)...)
 	}
 	return all
 }

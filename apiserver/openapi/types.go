@@ -27,6 +27,7 @@ func newTypes(a *archive) *types {
 type made struct {
 	schema map[string]any
 	needs  []string
+	custom bool // of a kind with a schema
 }
 
 // define returns the name of the definition of a kind.
@@ -36,11 +37,7 @@ func (t *types) define(object runtime.Object, kind schema.GroupVersionKind) stri
 		return name
 	}
 	if name == "" { // named as upstream names custom resources: several kinds may have one Go type
-		group := strings.Split(kind.Group, ".")
-		for i, j := 0, len(group)-1; i < j; i, j = i+1, j-1 {
-			group[i], group[j] = group[j], group[i]
-		}
-		name = strings.TrimPrefix(strings.Join(group, ".")+"."+kind.Version+"."+kind.Kind, ".")
+		name = customName(kind)
 	}
 	if _, ok := t.made[name]; ok {
 		return name

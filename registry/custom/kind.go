@@ -33,6 +33,7 @@ func (r *Resource) Kind() registry.Kind {
 	k.Rules, k.Sub, k.Columns = *v.registryRules(), *v.subresources(), *v.registryColumns()
 	k.Decode, k.DecodeStored = v.decodeInto, r.decodeForRegistry
 	k.FieldLabel, k.Unserved = v.fieldLabel, !v.served
+	k.Schema = v.Schema
 	for _, other := range r.versions {
 		if other != v && other.served {
 			k.Also = append(k.Also, other.also())
@@ -282,6 +283,7 @@ func (v *Version) also() registry.Version {
 		FromStored:   v.fromStored,
 		ToStored:     v.toStored,
 		Decode:       v.decodeInto,
+		Schema:       v.Schema,
 		FieldLabel:   v.fieldLabel,
 		Rules:        v.registryRules(),
 		Sub:          v.subresources(),

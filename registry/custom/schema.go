@@ -1,0 +1,117 @@
+package custom
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// Schema returns the OpenAPI v3 schema that API servers publish for objects of the version, as decoded JSON: numbers are
+// int64 or float64, lists []any. Beside what the definition says it has apiVersion, kind and metadata, also of embedded
+// resources, the type under x-kubernetes-group-version-kind and the fields under x-kubernetes-selectable-fields.
+// A version whose schema is missing or not structural has a schema that allows any object. A definition from before
+// apiextensions.k8s.io/v1 that preserves unknown fields says so at the schema's root, which upstream only does in OpenAPI v2.
+//
+// Schema makes the schema at each call, in the order of a millisecond, and does not keep it: it takes several times the
+// memory of the definition.
+func (v *Version) Schema() map[string]any {
+	out, err := v.publish()
+	if err != nil { // what a schema contains came from JSON
+		out = map[string]any{"type": "object"}
+	}
+	gvk := v.GroupVersionKind()
+	out["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}}
+	if len(v.fields) > 0 {
+		var all []any
+		for _, name := range v.SelectableFields() {
+			all = append(all, map[string]any{"fieldPath": name})
+		}
+		out["x-kubernetes-selectable-fields"] = all
+	}
+	return out
+}
+
+// publish returns the schema without what tells the kind.
+func (v *Version) publish() (map[string]any, error) {
+	if v.schema == nil || !v.structural() {
+		return map[string]any{"type": "object"}, nil
+	}
+	data, err := json.Marshal(v.schema.DeepCopy().Unfold().ToKubeOpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("encode the schema: %w", err)
+	}
+	var out map[string]any
+	if err := utiljson.Unmarshal(data, &out); err != nil {
+		return nil, fmt.Errorf("decode the schema: %w", err)
+	}
+	embed(out)
+	identify(out, "APIVersion", "Kind")
+	if v.resource.preserve {
+		out["x-kubernetes-preserve-unknown-fields"] = true
+	}
+	return out, nil
+}
+
+// structural reports whether upstream's servers publish the schema.
+func (v *Version) structural() bool {
+	known := true
+	types := structural.Visitor{Structural: func(s *structural.Structural) bool {
+		known = known && slices.Contains([]string{"", "array", "boolean", "integer", "number", "object", "string"}, s.Type)
+		return false
+	}}
+	types.Visit(v.schema)
+	return known && len(structural.ValidateStructural(nil, v.schema)) == 0
+}
+
+// embed completes the embedded resources within a schema.
+func embed(s map[string]any) {
+	properties, _ := s["properties"].(map[string]any)
+	for _, p := range properties {
+		if p, ok := p.(map[string]any); ok {
+			embed(p)
+		}
+	}
+	for _, name := range []string{"items", "additionalProperties"} {
+		if below, ok := s[name].(map[string]any); ok {
+			embed(below)
+		}
+	}
+	if s["x-kubernetes-embedded-resource"] != true {
+		return
+	}
+	identify(s, "apiVersion", "kind")
+	required, _ := s["required"].([]any)
+	for _, name := range []string{"kind", "apiVersion"} {
+		if !slices.Contains(required, any(name)) {
+			required = append(required, name)
+		}
+	}
+	s["required"] = required
+}
+
+// identify adds what all objects have. The names of the first two begin their descriptions.
+func identify(s map[string]any, apiVersion, kind string) {
+	const conventions = " More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#"
+	properties, ok := s["properties"].(map[string]any)
+	if !ok {
+		properties = map[string]any{}
+		s["properties"] = properties
+	}
+	version, represents := " defines the versioned schema of this representation of an object.", " is a string value representing the "
+	if apiVersion == "APIVersion" {
+		version += " Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values."
+		represents += "REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated."
+	} else {
+		represents += "type of this object."
+	}
+	properties["apiVersion"] = map[string]any{"type": "string", "description": apiVersion + version + conventions + "resources"}
+	properties["kind"] = map[string]any{"type": "string", "description": kind + represents + " In CamelCase." + conventions + "types-kinds"}
+	properties["metadata"] = map[string]any{
+		"description": metav1beta1.PartialObjectMetadata{}.SwaggerDoc()["metadata"],
+		"allOf":       []any{map[string]any{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}},
+	}
+}
