@@ -90,11 +90,12 @@ func (t *types) defineCustom(k *registry.Kind, kind schema.GroupVersionKind) (ob
 	object, list = customName(kind), customName(listKind)
 	m := made{schema: map[string]any{}, custom: true}
 	maps.Copy(m.schema, k.Schema())
-	if needs, err := t.references(m.schema, nil, 0); err == nil {
-		m.needs = needs
-	} else {
-		m.schema = map[string]any{"type": "object"}
+	always := []string{objectMeta} // as upstream has it, also if the schema does not refer to it
+	needs, err := t.references(m.schema, always, 0)
+	if err != nil {
+		needs, m.schema = always, map[string]any{"type": "object"}
 	}
+	m.needs = needs
 	m.schema[kindExtension] = []gvk{{kind.Group, kind.Version, kind.Kind}}
 	t.made[object] = m
 	t.made[list] = made{schema: listSchema(k, object, listKind, m.schema[selectableFields]), needs: []string{object, listMeta}, custom: true}
@@ -201,7 +202,7 @@ func schemaInV2(s map[string]any) map[string]any {
 		out["$ref"] = prefix2 + strings.TrimPrefix(ref, prefix3)
 	}
 	required := slices.Clone(list(s["required"]))
-	for _, name := range []string{"allOf", "oneOf", "anyOf", "not", "nullable", "required"} {
+	for _, name := range []string{"allOf", "oneOf", "anyOf", "not", "nullable", "default", "required"} {
 		delete(out, name)
 	}
 	if s["nullable"] == true {

@@ -18,6 +18,7 @@ const (
 	patchDefinition  = meta + "Patch"
 	statusDefinition = meta + "Status"
 	listMeta         = meta + "ListMeta"
+	objectMeta       = meta + "ObjectMeta"
 	scaleDefinition  = "io.k8s.api.autoscaling.v1.Scale"
 )
 

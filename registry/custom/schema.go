@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
@@ -48,8 +48,9 @@ func (v *Version) publish() (map[string]any, error) {
 	if err := utiljson.Unmarshal(data, &out); err != nil {
 		return nil, fmt.Errorf("decode the schema: %w", err)
 	}
+	docs := metav1.TypeMeta{}.SwaggerDoc()
+	identify(out, docs["apiVersion"], docs["kind"])
 	embed(out)
-	identify(out, "APIVersion", "Kind")
 	if v.resource.preserve {
 		out["x-kubernetes-preserve-unknown-fields"] = true
 	}
@@ -83,7 +84,8 @@ func embed(s map[string]any) {
 	if s["x-kubernetes-embedded-resource"] != true {
 		return
 	}
-	identify(s, "apiVersion", "kind")
+	identify(s, "apiVersion defines the versioned schema of this representation of an object."+conventions+"resources",
+		"kind is a string value representing the type of this object. In CamelCase."+conventions+"types-kinds")
 	required, _ := s["required"].([]any)
 	for _, name := range []string{"kind", "apiVersion"} {
 		if !slices.Contains(required, any(name)) {
@@ -93,25 +95,19 @@ func embed(s map[string]any) {
 	s["required"] = required
 }
 
-// identify adds what all objects have. The names of the first two begin their descriptions.
+const conventions = " More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#"
+
+// identify adds what all objects have.
 func identify(s map[string]any, apiVersion, kind string) {
-	const conventions = " More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#"
 	properties, ok := s["properties"].(map[string]any)
 	if !ok {
 		properties = map[string]any{}
 		s["properties"] = properties
 	}
-	version, represents := " defines the versioned schema of this representation of an object.", " is a string value representing the "
-	if apiVersion == "APIVersion" {
-		version += " Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values."
-		represents += "REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated."
-	} else {
-		represents += "type of this object."
-	}
-	properties["apiVersion"] = map[string]any{"type": "string", "description": apiVersion + version + conventions + "resources"}
-	properties["kind"] = map[string]any{"type": "string", "description": kind + represents + " In CamelCase." + conventions + "types-kinds"}
+	properties["apiVersion"] = map[string]any{"type": "string", "description": apiVersion}
+	properties["kind"] = map[string]any{"type": "string", "description": kind}
 	properties["metadata"] = map[string]any{
-		"description": metav1beta1.PartialObjectMetadata{}.SwaggerDoc()["metadata"],
+		"description": metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"],
 		"allOf":       []any{map[string]any{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}},
 	}
 }
