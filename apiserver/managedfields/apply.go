@@ -291,7 +291,9 @@ func (t *Tracker) object(v *Version, value *typed.TypedValue) (Object, error) {
 	return obj, nil
 }
 
-func notObject(v any) error { return fmt.Errorf("failed to convert value to unstructured for type %T", v) }
+func notObject(v any) error {
+	return fmt.Errorf("failed to convert value to unstructured for type %T", v)
+}
 
 func (v *Version) to(obj Object) (Object, error) {
 	if v.ToStored == nil {

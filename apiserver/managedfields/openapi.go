@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,19 +49,15 @@ func (o *OpenAPI) declared(s *Schema) *declared {
 	return o.read
 }
 
-// topName is the name of the type of the objects themselves.
-const topName = "object"
-
 // declare interprets the schema of objects.
-func declare(s *Schema, top map[string]any) (*declared, error) {
-	types, meta := s.metaTypes()
+func declare(common *Schema, top map[string]any) (*declared, error) {
+	types, meta := common.metaTypes()
 	i := interpretation{meta: meta, scalars: map[smd.Scalar]*smd.Scalar{}}
-	atom, err := i.atom(top, place{depth: 1, object: true})
+	root, err := i.ref(top, place{object: true})
 	if err != nil {
 		return nil, err
 	}
-	p := typed.Parser{Schema: smd.Schema{Types: append(slices.Clip(types), smd.TypeDef{Name: topName, Atom: atom})}}
-	return &declared{p.Type(topName)}, nil
+	return &declared{typed.ParseableType{Schema: &smd.Schema{Types: slices.Concat(types, i.types)}, TypeRef: root}}, nil
 }
 
 // metaTypes returns the types that all schemas have in common, and the one of metadata.
@@ -75,6 +72,7 @@ func (s *Schema) metaTypes() ([]smd.TypeDef, smd.TypeRef) {
 
 // interpretation makes the library's form of an OpenAPI schema, with the results of upstream's k8s.io/kube-openapi/pkg/schemaconv.
 type interpretation struct {
+	types   []smd.TypeDef
 	meta    smd.TypeRef
 	scalars map[smd.Scalar]*smd.Scalar
 	nodes   int
@@ -83,14 +81,17 @@ type interpretation struct {
 // place is where a schema stands.
 type place struct {
 	depth    int
-	preserve bool // a schema above preserves unknown fields
+	preserve bool // a schema here or above preserves unknown fields
 	object   bool // here are objects with apiVersion, kind and metadata
 }
+
+// below is the place of a schema inside the one that stands here.
+func (p place) below() place { return place{depth: p.depth + 1, preserve: p.preserve} }
 
 // atom returns what values may be.
 func (i *interpretation) atom(s map[string]any, at place) (a smd.Atom, err error) {
 	i.nodes++
-	if _, ok := s["$ref"]; ok || at.depth > maxSchemaDepth || i.nodes > maxSchemaNodes {
+	if _, ok := s["$ref"]; ok || at.depth >= maxSchemaDepth || i.nodes > maxSchemaNodes {
 		return smd.Atom{}, errSchema
 	}
 	name, err := get[string](s, "type")
@@ -142,10 +143,17 @@ func (i *interpretation) scalar(s smd.Scalar) *smd.Scalar {
 	return i.scalars[s]
 }
 
-// ref returns a reference to the schema one below a place.
-func (i *interpretation) ref(s map[string]any, above place) (smd.TypeRef, error) {
-	a, err := i.atom(s, place{depth: above.depth + 1, preserve: above.preserve})
-	return smd.TypeRef{Inlined: a}, err
+// ref returns a reference to what values may be. Objects and lists get a name: the library compares types again and again, with
+// all that they contain but for what has a name. It does treat a name and what it stands for differently where the values of
+// a map may be anything, but those are no objects or lists alone.
+func (i *interpretation) ref(s map[string]any, at place) (smd.TypeRef, error) {
+	a, err := i.atom(s, at)
+	if err != nil || a.Scalar != nil {
+		return smd.TypeRef{Inlined: a}, err
+	}
+	name := strconv.Itoa(len(i.types))
+	i.types = append(i.types, smd.TypeDef{Name: name, Atom: a})
+	return named(name), nil
 }
 
 func (i *interpretation) object(s map[string]any, at place) (*smd.Map, error) {
@@ -162,7 +170,7 @@ func (i *interpretation) object(s map[string]any, at place) (*smd.Map, error) {
 		if !ok {
 			return nil, errSchema
 		}
-		ref, err := i.ref(property, at)
+		ref, err := i.ref(property, at.below())
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +216,7 @@ func (i *interpretation) others(additional any, at place, free bool) (smd.TypeRe
 		}
 		return smd.TypeRef{}, nil
 	case map[string]any:
-		return i.ref(additional, at)
+		return i.ref(additional, at.below())
 	}
 	return smd.TypeRef{}, errSchema
 }
@@ -220,7 +228,7 @@ func (i *interpretation) list(s map[string]any, at place, needed bool) (*smd.Lis
 	}
 	l := &smd.List{ElementType: named(wholeName), ElementRelationship: smd.Atomic}
 	if items != nil {
-		if l.ElementType, err = i.ref(items, at); err != nil {
+		if l.ElementType, err = i.ref(items, at.below()); err != nil {
 			return nil, err
 		}
 	}
