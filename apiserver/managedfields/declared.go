@@ -15,21 +15,22 @@ import (
 // declared is how objects merge that are JSON, by the schema that was declared for them.
 type declared struct{ typed.ParseableType }
 
-// diff returns the paths that were set and removed between two objects, but for those of without. They are refused if they
-// do not have the form that the schema tells, which excludes that there are items with the same key, unless duplicates are
-// allowed.
-func (d *declared) diff(a *arena, gvk schema.GroupVersionKind, live, obj Object, without []node, duplicates bool) ([]node, error) {
-	was, is := live.(runtime.Unstructured).UnstructuredContent(), obj.(runtime.Unstructured).UnstructuredContent()
-	if !d.fits(&d.TypeRef, is, duplicates) {
-		return nil, fmt.Errorf("failed to convert new object (%s) to smd typed: %w", describe(obj, gvk), d.misfit(is))
+// diff returns the paths that were set and removed between two objects, but for those of without.
+func (d *declared) diff(a *arena, live, obj Object, without []node) []node {
+	c, start := comparison{arena: a, declared: d}, len(a.stack)
+	c.value(&d.TypeRef, held{content(live), true}, held{content(obj), true})
+	return a.exclude(a.take(start), without)
+}
+
+func content(obj Object) map[string]any { return obj.(runtime.Unstructured).UnstructuredContent() }
+
+// check refuses an object that does not have the form that the schema tells, which excludes that there are items with the same
+// key, unless duplicates are allowed.
+func (d *declared) check(obj Object, duplicates bool) error {
+	if d.fits(&d.TypeRef, content(obj), duplicates) {
+		return nil
 	}
-	if !d.fits(&d.TypeRef, was, duplicates) {
-		return nil, fmt.Errorf("failed to convert live object (%s) to smd typed: %w", describe(live, gvk), d.misfit(was))
-	}
-	c := comparison{arena: a, declared: d}
-	start := len(a.stack)
-	c.value(&d.TypeRef, held{was, true}, held{is, true})
-	return a.exclude(a.take(start), without), nil
+	return d.misfit(content(obj))
 }
 
 // describe names an object in errors.

@@ -222,8 +222,7 @@ func (d *differences) in(version string) (nodes []node, ok bool, err error) {
 	s := d.tracker.schema
 	found := difference{version: version, declared: s.declared(v, live)}
 	if found.declared != nil {
-		own := version == d.tracker.at.Version.String()
-		found.nodes, err = found.declared.diff(d.arena, v.GroupVersionKind, live, obj, d.tracker.resets, own)
+		found.nodes, err = d.compare(found.declared, v, live, obj)
 	} else {
 		x, y := contents(live), contents(obj)
 		found.shape = s.of(x.Type())
@@ -234,6 +233,18 @@ func (d *differences) in(version string) (nodes []node, ok bool, err error) {
 	}
 	d.known = append(d.known, found)
 	return found.nodes, true, nil
+}
+
+// compare returns what changed by the schema of a version. Only objects of the endpoint's version may have duplicates.
+func (d *differences) compare(by *declared, v *Version, live, obj Object) ([]node, error) {
+	duplicates := v.GroupVersion() == d.tracker.at.Version
+	if err := by.check(obj, duplicates); err != nil {
+		return nil, fmt.Errorf("failed to convert new object (%s) to smd typed: %w", describe(obj, v.GroupVersionKind), err)
+	}
+	if err := by.check(live, duplicates); err != nil {
+		return nil, fmt.Errorf("failed to convert live object (%s) to smd typed: %w", describe(live, v.GroupVersionKind), err)
+	}
+	return by.diff(d.arena, live, obj, d.tracker.resets), nil
 }
 
 func (d *differences) index(version string) int {
