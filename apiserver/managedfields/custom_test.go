@@ -251,7 +251,7 @@ func sortedBytes(s string) string {
 // and by upstream's FieldManager.
 func TestSchemas(t *testing.T) {
 	outcomes := map[string]int{}
-	for round := range uint64(300 * *rounds) {
+	for round := range uint64(150 * *rounds) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &customHistory{chance: chance{rand.New(rand.NewPCG(*seed+round, 7))}, outcomes: outcomes}
 			h.declare(t, h.kindSchema())

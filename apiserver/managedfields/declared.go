@@ -13,7 +13,10 @@ import (
 )
 
 // declared is how objects merge that are JSON, by the schema that was declared for them.
-type declared struct{ typed.ParseableType }
+type declared struct {
+	typed.ParseableType
+	shape *shape // which has nothing but this
+}
 
 // diff returns the paths that were set and removed between two objects, but for those of without.
 func (d *declared) diff(a *arena, live, obj Object, without []node) []node {

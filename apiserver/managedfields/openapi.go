@@ -57,7 +57,9 @@ func declare(common *Schema, top map[string]any) (*declared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &declared{typed.ParseableType{Schema: &smd.Schema{Types: slices.Concat(types, i.types)}, TypeRef: root}}, nil
+	d := &declared{ParseableType: typed.ParseableType{Schema: &smd.Schema{Types: slices.Concat(types, i.types)}, TypeRef: root}}
+	d.shape = &shape{declared: d}
+	return d, nil
 }
 
 // metaTypes returns the types that all schemas have in common, and the one of metadata.

@@ -40,9 +40,10 @@ type shape struct {
 	equals func(a, b reflect.Value) bool
 	keys   []string // of an associative list: the names of its items' keys, sorted
 
-	schema *Schema
-	known  atomic.Pointer[[]field]
-	keyed  atomic.Pointer[[]*field]
+	schema   *Schema
+	declared *declared // instead of all else
+	known    atomic.Pointer[[]field]
+	keyed    atomic.Pointer[[]*field]
 }
 
 // field is a field of a record.

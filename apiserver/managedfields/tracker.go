@@ -196,10 +196,9 @@ type differences struct {
 }
 
 type difference struct {
-	version  string
-	shape    *shape
-	declared *declared // instead of a shape
-	nodes    []node
+	version string
+	shape   *shape
+	nodes   []node
 }
 
 // in returns what changed in the terms of a version; ok tells that there is such a version.
@@ -219,13 +218,13 @@ func (d *differences) in(version string) (nodes []node, ok bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	s := d.tracker.schema
-	found := difference{version: version, declared: s.declared(v, live)}
-	if found.declared != nil {
-		found.nodes, err = d.compare(found.declared, v, live, obj)
+	found := difference{version: version}
+	if by := d.tracker.schema.declared(v, live); by != nil {
+		found.shape = by.shape
+		found.nodes, err = d.compare(by, v, live, obj)
 	} else {
 		x, y := contents(live), contents(obj)
-		found.shape = s.of(x.Type())
+		found.shape = d.tracker.schema.of(x.Type())
 		found.nodes, err = d.diff(found.shape, x, y, d.tracker.resets)
 	}
 	if err != nil {
@@ -253,11 +252,11 @@ func (d *differences) index(version string) int {
 
 // reconcile brings a set of a version in line with how objects of that version merge now.
 func (d *differences) reconcile(set []node, version string) []node {
-	known := &d.known[d.index(version)]
-	if known.declared != nil {
-		return known.declared.reconcile(d.arena, set)
+	s := d.known[d.index(version)].shape
+	if s.declared != nil {
+		return s.declared.reconcile(d.arena, set)
 	}
-	return d.arena.reconcile(set, known.shape)
+	return d.arena.reconcile(set, s)
 }
 
 // declared returns how the objects of a version merge by the schema that was declared for them, or nil.
