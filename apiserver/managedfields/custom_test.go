@@ -433,6 +433,9 @@ func (h *customHistory) schema(depth int) map[string]any {
 		if h.one(2) {
 			s["type"] = "object"
 		}
+		if h.one(3) {
+			s = map[string]any{"type": "object"}
+		}
 	case 7:
 		s = map[string]any{"type": "array", "items": h.scalarSchema(), "x-kubernetes-list-type": "set"}
 	case 8:
@@ -614,7 +617,8 @@ func (h *customHistory) valueOf(v any, depth int) any {
 		if s["x-kubernetes-embedded-resource"] != nil {
 			m["metadata"], m["kind"] = h.metadata(), h.text()
 		}
-		if s["additionalProperties"] != nil || s["x-kubernetes-preserve-unknown-fields"] != nil || h.one(250) {
+		free := s["additionalProperties"] != nil || s["x-kubernetes-preserve-unknown-fields"] != nil || properties == nil
+		if free || h.one(250) {
 			for range h.IntN(3) {
 				if name := names[h.IntN(len(names))]; m[name] == nil {
 					m[name] = h.valueOf(s["additionalProperties"], depth+1)

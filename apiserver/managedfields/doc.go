@@ -9,6 +9,10 @@
 // byte the results of upstream's k8s.io/apimachinery/pkg/util/managedfields; tests compare them
 // over random histories of every kind.
 //
+// Objects without a Go type, which are runtime.Unstructured, merge by the OpenAPI schema of their
+// version, an OpenAPI, as upstream's custom resources do, or else field by field. Tests compare
+// this with upstream over random schemas, which change.
+//
 // Objects are those of the stored version; entries may be of any version that is served. Live
 // objects are shared and never changed. Everything is safe for concurrent use.
 package managedfields

@@ -27,6 +27,8 @@ const widgetSchema = `{"type":"object","properties":{"spec":{"type":"object","pr
 "labels":{"type":"object","additionalProperties":{"type":"string"}},
 "target":{"x-kubernetes-int-or-string":true},
 "at":{"type":"string","format":"date-time"},
+"data":{"type":"string","format":"byte"},
+"any":{"type":"object"},
 "free":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 "template":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true},
 "n":{"type":"integer","nullable":true}}}}}`
@@ -77,6 +79,8 @@ func TestSchemaRefuses(t *testing.T) {
 		`{"ports":["x"]}`:                       patch + ".spec.ports: element 0: associative list with keys may not have non-map elements",
 		`{"n":"1"}`:                             patch + ".spec.n: expected numeric (int or float), got string",
 		`{"labels":{"a":1}}`:                    patch + ".spec.labels.a: expected string, got &value.valueUnstructured{Value:1}",
+		`{"at":1,"any":{"a":{"b":1}}}`:          "",
+		`{"data":1}`:                            patch + ".spec.data: expected string, got &value.valueUnstructured{Value:1}",
 		`{"target":{}}`:                         "",
 		`{"struct":{"c":"d"}}`:                  patch + ".spec.struct.c: field not declared in schema",
 		`{"template":{"metadata":{"foo":"d"}}}`: patch + ".spec.template.metadata.foo: field not declared in schema",
@@ -96,6 +100,9 @@ func TestSchemaRefuses(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %s, want %s", config, got, want)
 		}
+	}
+	if _, err := newCustom(t, fromJSON(t, `{"type":"object"}`)).endpoint(t, 0, "").apply(t, stored(t, "{}"), widget(t, "{}"), "m", false); err == nil || !strings.HasSuffix(err.Error(), ".spec: field not declared in schema") {
+		t.Errorf("a schema without properties: %v", err)
 	}
 	config := widget(t, "{}")
 	config.Object["metadata"].(map[string]any)["foo"] = "bar"
@@ -175,16 +182,23 @@ func TestSchemaConflict(t *testing.T) {
 // TestSchemaChanges has a list that moved item by item and now as a whole, and one that did as a whole.
 func TestSchemaChanges(t *testing.T) {
 	const properties = `{"type":"object","properties":{"spec":{"type":"object","properties":{"l":{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":%q}}}}}`
-	set, atomic := newCustom(t, fromJSON(t, fmt.Sprintf(properties, "set"))), newCustom(t, fromJSON(t, fmt.Sprintf(properties, "atomic")))
+	const maps = `{"type":"object","properties":{"spec":{"type":"object","properties":{"m":{"type":"object","additionalProperties":%s,"x-kubernetes-map-type":%q}}}}}`
+	const number, either = `{"type":"integer"}`, `{"x-kubernetes-int-or-string":true}`
+	declared := func(format string, args ...any) *custom {
+		return newCustom(t, fromJSON(t, fmt.Sprintf(format, args...)))
+	}
+	set, atomic := declared(properties, "set"), declared(properties, "atomic")
 	for _, test := range []struct {
 		name         string
 		before, then *custom
-		want         string
+		spec, want   string
 	}{
-		{"a set becomes atomic", set, atomic, `{"f:spec":{"f:l":{}}}`},
-		{"an atomic list becomes a set", atomic, set, `{"f:spec":{"f:l":{}}}`},
+		{"a set becomes atomic", set, atomic, `{"l":["a"]}`, `{"f:spec":{"f:l":{}}}`},
+		{"an atomic list becomes a set", atomic, set, `{"l":["a"]}`, `{"f:spec":{"f:l":{}}}`},
+		{"a map becomes atomic", declared(maps, number, "granular"), declared(maps, number, "atomic"), `{"m":{"a":1}}`, `{"f:spec":{"f:m":{}}}`},
+		{"a map of anything stays what it was", declared(maps, either, "granular"), declared(maps, either, "atomic"), `{"m":{"a":1}}`, `{"f:spec":{"f:m":{"f:a":{}}}}`},
 	} {
-		one, err := test.before.endpoint(t, 0, "").apply(t, stored(t, "{}"), widget(t, `{"l":["a"]}`), "one", false)
+		one, err := test.before.endpoint(t, 0, "").apply(t, stored(t, "{}"), widget(t, test.spec), "one", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,6 +279,7 @@ func TestSchemaMalformed(t *testing.T) {
 		{deep(most, `{"items":`, `}`), false},
 		{deep(most, `{"additionalProperties":`, `}`), false},
 		{`{"type":"object","properties":{"a":{}}}`, true},
+		{`{"type":"object","properties":{"a":{},"metadata":1,"kind":{"type":"integer"}}}`, true},
 	} {
 		kind := managedfields.Kind{Versions: []managedfields.Version{{
 			GroupVersionKind: customGVK(0), Schema: managedfields.NewOpenAPI(func() map[string]any { return fromJSON(t, test.schema) }),
@@ -310,6 +325,25 @@ func TestConversionFails(t *testing.T) {
 	obj.Object["spec"] = map[string]any{"n": int64(1)}
 	if obj, err = first.update(t, live, obj, "two"); err == nil || mustJSON(obj.GetManagedFields()) != mustJSON(live.GetManagedFields()) {
 		t.Errorf("update beside a manager of a version that is not to be had: %v, %v", err, obj)
+	}
+	calls := 0
+	c.fail = func(string) error {
+		if calls++; calls == 2 { // the first one was of the live object
+			return broken
+		}
+		return nil
+	}
+	obj = live.DeepCopy()
+	obj.Object["spec"] = map[string]any{"n": int64(1)}
+	first.tracker.Update(live, obj, "two")
+	if calls != 2 || mustJSON(obj.GetManagedFields()) != mustJSON(live.GetManagedFields()) {
+		t.Errorf("update to what cannot be converted, after %d conversions: %v", calls, obj)
+	}
+	c.fail = func(to string) error {
+		if to == "v2" {
+			return broken
+		}
+		return nil
 	}
 	if _, err := second.tracker.Apply(live, config.DeepCopy(), "two", false); !errors.Is(err, broken) || err.Error() != "broken" {
 		t.Errorf("apply to what is not to be had in the version: %v", err)
