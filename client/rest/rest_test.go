@@ -202,6 +202,29 @@ func TestProtobufForBuiltInKinds(t *testing.T) {
 	}
 }
 
+// TestUnknownKinds: objects of kinds that the scheme does not know, and lists of them, have no Go type.
+func TestUnknownKinds(t *testing.T) {
+	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	widget := unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "a"}}}
+	for _, media := range []string{"", runtime.ContentTypeProtobuf} {
+		c, _ := serve(t, runtime.ContentTypeJSON, http.StatusOK, &widget)
+		if media != "" {
+			c, _ = serve(t, media, http.StatusCreated, &widget) // which answers in JSON
+		}
+		u, err := client.As[*unstructured.Unstructured](c.Get(t.Context(), client.Target{Resource: widgets, Name: "a"}))
+		if err != nil || u.GetName() != "a" || u.GetKind() != "Widget" {
+			t.Errorf("%q: %v, %v", media, u, err)
+		}
+	}
+	c, _ := serve(t, "", http.StatusOK, &unstructured.UnstructuredList{
+		Object: map[string]any{"apiVersion": "example.com/v1", "kind": "WidgetList"}, Items: []unstructured.Unstructured{widget},
+	})
+	l, err := client.As[*unstructured.UnstructuredList](c.List(t.Context(), client.Target{Resource: widgets}, metav1.ListOptions{}))
+	if err != nil || len(l.Items) != 1 || l.Items[0].GetName() != "a" {
+		t.Errorf("list: %v, %v", l, err)
+	}
+}
+
 func TestUnstructuredObjectsAreNotChanged(t *testing.T) {
 	c, got := serve(t, runtime.ContentTypeProtobuf, http.StatusOK, pod())
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p"}}}
