@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,20 +39,23 @@ type Documents struct {
 
 	newest   atomic.Pointer[edition]
 	building sync.Mutex
+
+	sharing sync.Mutex
+	shared  parameters2       // all parameters that pieces of v2 have shared; there are some dozens
+	named   map[string]string // their names
 }
 
 // edition is the documents of one set of kinds.
 type edition struct {
 	kinds []*registry.Kind
 	v3    map[string]*document // by the path below /openapi/v3/
-	v2    *document
+	v2    *swagger
 	index func() (*encoded, error)
 }
 
-// document is one document in both encodings.
+// document is one document of v3 in both encodings.
 type document struct {
-	services []service
-	version  string
+	service service
 
 	mu       sync.Mutex
 	etag     string // of the JSON; both encodings are told apart by Vary
@@ -82,6 +86,7 @@ func New(kinds []registry.Kind, o Options) *Documents {
 // What a document says is known once it is asked for, and kept while its kinds are the same.
 func Follow(kinds func() []*registry.Kind, o Options) *Documents {
 	d := &Documents{info: map[string]string{"title": "Kubernetes", "version": o.Version}, log: o.Logger, options: o, kinds: kinds}
+	d.shared, d.named = parameters2{}, map[string]string{}
 	if o.Version == "" {
 		d.info["version"] = "unversioned"
 	}
@@ -103,13 +108,18 @@ func (d *Documents) edition() *edition {
 		return before
 	}
 	all := services(kinds, d.options)
-	e := &edition{kinds: kinds, v3: map[string]*document{}, v2: &document{version: "v2", services: all}}
+	e := &edition{kinds: kinds, v3: map[string]*document{}}
 	for i := range all {
-		doc := &document{version: "v3", services: all[i : i+1]}
-		if before != nil && before.v3[all[i].key] != nil && slices.Equal(before.v3[all[i].key].services[0].kinds, all[i].kinds) {
+		doc := &document{service: all[i]}
+		if before != nil && before.v3[all[i].key] != nil && all[i].same(&before.v3[all[i].key].service) {
 			doc = before.v3[all[i].key]
 		}
 		e.v3[all[i].key] = doc
+	}
+	if before != nil {
+		e.v2 = newSwagger(all, before.v2)
+	} else {
+		e.v2 = newSwagger(all, nil)
 	}
 	e.index = sync.OnceValues(func() (*encoded, error) { return d.makeIndex(e) })
 	d.newest.Store(e)
@@ -129,16 +139,15 @@ func (d *Documents) Paths() map[string]http.Handler {
 	}
 }
 
-// content lays a document out.
-func (d *Documents) content(doc *document, a *archive) *content {
-	c := &content{version: doc.version, info: d.info, gv: doc.services[0].gv, paths: map[string][]route{}, types: newTypes(a)}
-	if c.custom = doc.version == "v3" && doc.services[0].custom; c.custom {
-		c.info = map[string]string{"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+// content lays a document, or a part of it, out. It is custom if all services are.
+func (d *Documents) content(version string, services []service, a *archive) *content {
+	c := &content{version: version, info: d.info, gv: services[0].gv, paths: map[string][]route{}, types: newTypes(a), custom: true}
+	for i := range services {
+		c.custom = c.custom && services[i].custom
+		maps.Copy(c.paths, services[i].paths(c.types))
 	}
-	for i := range doc.services {
-		for path, routes := range doc.services[i].paths(c.types) {
-			c.paths[path] = routes
-		}
+	if c.custom {
+		c.info = map[string]string{"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 	}
 	return c
 }
@@ -177,20 +186,20 @@ func (d *Documents) hash(doc *document, a *archive) error {
 		return nil
 	}
 	h := sha512.New()
-	if err := d.content(doc, a).writeJSON(h); err != nil {
+	if err := d.content("v3", []service{doc.service}, a).writeJSON(h); err != nil {
 		return err
 	}
 	doc.etag, doc.made = fmt.Sprintf("%X", h.Sum(nil)), time.Now()
 	return nil
 }
 
-// get returns a document in one of its encodings, made at the first request for it.
+// get returns a document of v3 in one of its encodings, made at the first request for it.
 func (d *Documents) get(doc *document, protobuf bool) (*encoded, error) {
 	doc.mu.Lock()
 	defer doc.mu.Unlock()
 	kept, media := &doc.json, mediaJSON
 	if protobuf {
-		kept, media = &doc.protobuf, "application/com.github.proto-openapi.spec."+doc.version+".v1.0+protobuf"
+		kept, media = &doc.protobuf, "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 	}
 	if *kept == nil {
 		data, err := d.make(doc, protobuf)
@@ -212,10 +221,12 @@ func (d *Documents) make(doc *document, protobuf bool) ([]byte, error) {
 		if err := d.hash(doc, a); err != nil {
 			return nil, err
 		}
-		return compress(d.content(doc, a).writeProtobuf)
+		return compress(d.content("v3", []service{doc.service}, a).writeProtobuf)
 	}
 	h := sha512.New()
-	data, err := compress(func(w io.Writer) error { return d.content(doc, a).writeJSON(io.MultiWriter(w, h)) })
+	data, err := compress(func(w io.Writer) error {
+		return d.content("v3", []service{doc.service}, a).writeJSON(io.MultiWriter(w, h))
+	})
 	if err == nil && doc.etag == "" {
 		doc.etag, doc.made = fmt.Sprintf("%X", h.Sum(nil)), time.Now()
 	}

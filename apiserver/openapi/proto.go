@@ -184,37 +184,13 @@ func entry(number int, name string, data []byte, m *message) ([]byte, error) {
 	return b, nil
 }
 
-// writeProtobuf writes the whole document.
+// writeProtobuf writes a document of v3.
 func (c *content) writeProtobuf(w io.Writer) error {
-	t := tables3()
-	if c.version == "v2" {
-		t = tables2()
+	paths, definitions, err := c.protobuf(tables3(), c.names(), nil)
+	if err != nil {
+		return err
 	}
-	shared := parameters2{}
-	var paths, definitions []byte
-	for _, path := range slices.Sorted(maps.Keys(c.paths)) {
-		data, err := c.item(path, shared)
-		if err != nil {
-			return err
-		}
-		b, err := entry(t.path, path, data, t.item)
-		if err != nil {
-			return err
-		}
-		paths = append(paths, b...)
-	}
-	for _, name := range c.names() {
-		data, err := c.definition(name)
-		if err != nil {
-			return err
-		}
-		b, err := entry(1, name, data, t.definition)
-		if err != nil {
-			return err
-		}
-		definitions = append(definitions, b...)
-	}
-	b, err := t.document(c, paths, definitions, shared)
+	b, err := c.document3(paths, definitions)
 	if err != nil {
 		return err
 	}
@@ -222,10 +198,36 @@ func (c *content) writeProtobuf(w io.Writer) error {
 	return err
 }
 
+// protobuf returns the messages of all paths and of the named definitions.
+func (c *content) protobuf(t tables, names []string, shared parameters2) (paths, definitions []byte, err error) {
+	for _, path := range slices.Sorted(maps.Keys(c.paths)) {
+		data, err := c.item(path, shared)
+		if err != nil {
+			return nil, nil, err
+		}
+		b, err := entry(t.path, path, data, t.item)
+		if err != nil {
+			return nil, nil, err
+		}
+		paths = append(paths, b...)
+	}
+	for _, name := range names {
+		data, err := c.definition(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		b, err := entry(1, name, data, t.definition)
+		if err != nil {
+			return nil, nil, err
+		}
+		definitions = append(definitions, b...)
+	}
+	return paths, definitions, nil
+}
+
 // tables are the messages of one version of OpenAPI.
 type tables struct {
 	path       int // the field of a path in the message of all
 	item       *message
 	definition *message
-	document   func(c *content, paths, definitions []byte, shared parameters2) ([]byte, error)
 }

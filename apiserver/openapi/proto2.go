@@ -1,5 +1,7 @@
 package openapi
 
+import "encoding/binary"
+
 // tables2 are the messages of openapiv2/OpenAPIv2.proto that documents need.
 func tables2() tables {
 	schema := schema2()
@@ -23,7 +25,7 @@ func tables2() tables {
 		"head": {7, operation}, "patch": {8, operation},
 		"parameters": {9, items},
 	}}
-	return tables{path: 2, item: item, definition: schema, document: document2}
+	return tables{path: 2, item: item, definition: schema}
 }
 
 func schema2() *message {
@@ -67,31 +69,36 @@ func parameter2Message(schema *message) *message {
 	}}
 }
 
-func document2(c *content, paths, definitions []byte, shared parameters2) ([]byte, error) {
+// frame2 is what stands around the messages of paths and definitions, which take this many bytes.
+func frame2(info map[string]string, shared parameters2, paths, definitions int) (head, middle, tail []byte, err error) {
 	data, err := marshal(shared)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	v, err := decode(data)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	parameters, err := byName(inner(parameter2Message(schema2()))).encode(v)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	if v, err = decode([]byte(security)); err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	key := &message{extensions: 5, fields: map[string]field{"type": {1, text}, "name": {2, text}, "in": {3, text}, "description": {4, text}}}
 	schemes, err := byName(wrappedAt(2, inner(key))).encode(v)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	info := delimited(delimited(nil, 1, c.info["title"]), 2, c.info["version"])
+	about := delimited(delimited(nil, 1, info["title"]), 2, info["version"])
 	requirement := delimited(nil, 1, delimited(delimited(nil, 1, "BearerToken"), 2, ""))
-	b := delimited(delimited(nil, 1, "2.0"), 2, info)
-	b = delimited(delimited(b, 8, paths), 9, definitions)
-	b = delimited(delimited(b, 10, parameters), 12, requirement)
-	return delimited(b, 13, schemes), nil
+	head = before(delimited(delimited(nil, 1, "2.0"), 2, about), 8, paths)
+	tail = delimited(delimited(delimited(nil, 10, parameters), 12, requirement), 13, schemes)
+	return head, before(nil, 9, definitions), tail, nil
+}
+
+// before writes what stands before a message of this size.
+func before(b []byte, number, size int) []byte {
+	return binary.AppendUvarint(tag(b, number, prefixed), uint64(size)) //nolint:gosec // not negative
 }

@@ -23,7 +23,7 @@ func tables3() tables {
 		"head": {9, operation}, "patch": {10, operation},
 		"parameters": {13, each(inner(parameter))},
 	}}
-	return tables{path: 1, item: item, definition: schema, document: document3}
+	return tables{path: 1, item: item, definition: schema}
 }
 
 // either is an object or, if it has a $ref, a reference to one.
@@ -99,7 +99,7 @@ func default3(b []byte, number int, v any) ([]byte, error) {
 	return delimited(b, number, data), err
 }
 
-func document3(c *content, paths, definitions []byte, _ parameters2) ([]byte, error) {
+func (c *content) document3(paths, definitions []byte) ([]byte, error) {
 	info := delimited(delimited(nil, 1, c.info["title"]), 6, c.info["version"])
 	v, err := decode([]byte(security))
 	if err != nil {

@@ -111,7 +111,7 @@ type content struct {
 	types   *types
 	paths   map[string][]route
 	gv      schema.GroupVersion // of a document of v3
-	custom  bool                // a document of v3 about kinds with a schema alone
+	custom  bool                // about kinds with a schema alone
 }
 
 // item returns the JSON of the operations of a path.
@@ -126,8 +126,8 @@ func (c *content) item(path string, shared parameters2) ([]byte, error) {
 	return marshal(item)
 }
 
-// names are the definitions that the paths need, and those that these need.
-func (c *content) names() []string {
+// names are the definitions that the paths need, these others, and those that these need.
+func (c *content) names(others ...string) []string {
 	need := map[string]bool{}
 	var visit func(name string)
 	visit = func(name string) {
@@ -142,6 +142,9 @@ func (c *content) names() []string {
 		for _, n := range next {
 			visit(n)
 		}
+	}
+	for _, name := range others {
+		visit(name)
 	}
 	for _, routes := range c.paths {
 		for i := range routes {
@@ -203,36 +206,17 @@ func unknownToClients() []string {
 	return []string{"admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"}
 }
 
-// writeJSON writes the whole document.
+// writeJSON writes a document of v3.
 func (c *content) writeJSON(w io.Writer) error {
 	out := &writer{w: w}
-	shared := parameters2{}
-	if c.version == "v2" {
-		out.text(`{"swagger":"2.0","info":`)
-	} else {
-		out.text(`{"openapi":"3.0.0","info":`)
-	}
+	out.text(`{"openapi":"3.0.0","info":`)
 	out.value(marshal(c.info))
 	out.text(`,"paths":{`)
-	for i, path := range slices.Sorted(maps.Keys(c.paths)) {
-		out.member(i, path)
-		out.value(c.item(path, shared))
-	}
-	out.text(`},`)
-	if c.version == "v2" {
-		out.text(`"definitions":{`)
-	} else {
-		out.text(`"components":{"schemas":{`)
-	}
-	for i, name := range c.names() {
-		out.member(i, name)
-		out.value(c.definition(name))
-	}
-	if c.version == "v2" {
-		out.text(`},"parameters":`)
-		out.value(marshal(shared))
-		out.text(`,"securityDefinitions":` + security + `,"security":[{"BearerToken":[]}]}`)
-	} else if c.custom {
+	c.writePaths(out, nil)
+	out.text(`},"components":{"schemas":{`)
+	out.more = false
+	c.writeDefinitions(out, c.names())
+	if c.custom {
 		out.text(`}}}`)
 	} else {
 		out.text(`},"securitySchemes":` + security + `}}`)
@@ -240,12 +224,29 @@ func (c *content) writeJSON(w io.Writer) error {
 	return out.err
 }
 
+// writePaths writes the members of the object of all paths.
+func (c *content) writePaths(out *writer, shared parameters2) {
+	for _, path := range slices.Sorted(maps.Keys(c.paths)) {
+		out.member(path)
+		out.value(c.item(path, shared))
+	}
+}
+
+// writeDefinitions writes the members of the object of all definitions.
+func (c *content) writeDefinitions(out *writer, names []string) {
+	for _, name := range names {
+		out.member(name)
+		out.value(c.definition(name))
+	}
+}
+
 const security = `{"BearerToken":{"type":"apiKey","description":"Bearer Token authentication","name":"authorization","in":"header"}}`
 
 // writer writes JSON and keeps the first error.
 type writer struct {
-	w   io.Writer
-	err error
+	w    io.Writer
+	more bool // the object that is written has members already
+	err  error
 }
 
 func (w *writer) text(s string) { w.value([]byte(s), nil) }
@@ -259,11 +260,12 @@ func (w *writer) value(data []byte, err error) {
 	}
 }
 
-// member begins the i-th member of an object.
-func (w *writer) member(i int, name string) {
-	if i > 0 {
+// member begins the next member of an object.
+func (w *writer) member(name string) {
+	if w.more {
 		w.text(",")
 	}
+	w.more = true
 	w.value(marshal(name))
 	w.text(":")
 }

@@ -28,7 +28,7 @@ func (d *Documents) serveV2(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	e, err := d.get(d.edition().v2, protobuf)
+	e, err := d.getV2(d.edition().v2, protobuf)
 	if err != nil {
 		d.fail(w, r, err)
 		return
