@@ -41,9 +41,9 @@ type shape struct {
 	keys   []string // of an associative list: the names of its items' keys, sorted
 
 	schema   *Schema
-	declared *declared // instead of all else
 	known    atomic.Pointer[[]field]
 	keyed    atomic.Pointer[[]*field]
+	declared *declared // instead of all else
 }
 
 // field is a field of a record.

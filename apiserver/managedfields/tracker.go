@@ -261,7 +261,10 @@ func (d *differences) reconcile(set []node, version string) []node {
 
 // declared returns how the objects of a version merge by the schema that was declared for them, or nil.
 func (s *Schema) declared(v *Version, obj Object) *declared {
-	if _, ok := obj.(runtime.Unstructured); !ok || v.Schema == nil {
+	if v.Schema == nil {
+		return nil
+	}
+	if _, ok := obj.(runtime.Unstructured); !ok {
 		return nil
 	}
 	return v.Schema.declared(s)
