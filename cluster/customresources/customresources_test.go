@@ -94,7 +94,7 @@ func (a *api) unserved() {
 	eventually(a.t, func() error {
 		_, err := a.backups("default").List(a.t.Context(), metav1.ListOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("list: %v", err)
+			return fmt.Errorf("they are served: %w", err)
 		}
 		return nil
 	})

@@ -214,10 +214,10 @@ func (c *Controller) serve(ctx context.Context, crd *apiextensionsv1.CustomResou
 	return c.server.Withdraw(ctx, schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})
 }
 
-// reconsider enqueues the other definitions of a group.
+// reconsider enqueues the other definitions of a group that wait for names.
 func (c *Controller) reconsider(group, except string) {
 	for _, crd := range c.cache.List("") {
-		if crd.Spec.Group == group && crd.Name != except {
+		if crd.Spec.Group == group && crd.Name != except && !equality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames) {
 			c.queue.Add(controllers.KeyOf(crd))
 		}
 	}
