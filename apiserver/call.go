@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/keelson-dev/keelson/authn"
@@ -21,7 +22,12 @@ type call struct {
 	exchange *exchange // takes the answer
 	r        *http.Request
 	warnings warnings // of the answer
+	replaced bool     // the attempt failed since the kind was replaced
+	attempts int
 }
+
+// maxAttempts is how often a request is served anew because its kind was replaced.
+const maxAttempts = 100
 
 // namespace is the namespace of the object. It is empty for kinds without one, though the path of a Namespace names itself
 // as one.
@@ -34,7 +40,12 @@ func (c *call) storedNamespace(requested string) string {
 	return requested
 }
 
-func (c *call) fail(err error) { writeError(c.exchange, c.r, err) }
+// fail answers with an error. If the kind was replaced meanwhile, nothing is answered yet: see router.serve.
+func (c *call) fail(err error) {
+	if c.replaced = errors.Is(err, registry.ErrReplaced) && c.attempts < maxAttempts; !c.replaced {
+		writeError(c.exchange, c.r, err)
+	}
+}
 
 // warn adds a warning to the answer (RFC 7234, 5.5), once. As upstream does, it cuts many warnings short so that the header
 // stays small.

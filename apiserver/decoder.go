@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -202,7 +203,7 @@ func (d *decoder) jsonFromProtobuf(body []byte) []byte {
 	return data
 }
 
-// readBody reads the body of a request, which must not be longer than limit bytes.
+// readBody reads the body of a request, which must not be longer than limit bytes. It can be read again.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
@@ -217,5 +218,6 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if int64(len(data)) > limit {
 		return nil, apierrors.NewRequestEntityTooLargeError("limit is " + json.Number(itoa(limit)).String())
 	}
+	r.Body = io.NopCloser(bytes.NewReader(data))
 	return data, nil
 }

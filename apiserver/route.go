@@ -79,7 +79,19 @@ func (rt *router) serve(x *exchange, r *http.Request) {
 	if !connects {
 		c.warn(e.resource.Warning)
 	}
-	op(c, r.Context())
+	for op(c, r.Context()); c.replaced; op(c, r.Context()) {
+		// Nothing has been written or answered yet: the request is served by what is defined now.
+		if e, ok = rt.backend.catalog.served().endpoints[q.gvr()]; !ok {
+			rt.discovery().notFound(x, r, q.Group)
+			return
+		}
+		if op, found = e.operation(q, r.Method); !found || op == nil {
+			rt.discovery().notFound(x, r, q.Group)
+			return
+		}
+		c.endpoint, c.resource, c.replaced = e, e.resource, false
+		c.attempts++
+	}
 }
 
 // name is the endpoint that a request is for, if there is such, as in Observation.Endpoint.

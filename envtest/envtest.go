@@ -65,15 +65,13 @@ type Environment struct {
 	// UseExistingCluster installs into a cluster that runs already, at Config, and starts nothing.
 	UseExistingCluster *bool
 
-	// What follows is about programs and is ignored.
-
-	DownloadBinaryAssets         bool
-	DownloadBinaryAssetsVersion  string
-	DownloadBinaryAssetsIndexURL string
-	BinaryAssetsDirectory        string
-	ControlPlaneStartTimeout     time.Duration
-	ControlPlaneStopTimeout      time.Duration
-	AttachControlPlaneOutput     bool
+	DownloadBinaryAssets         bool          // DownloadBinaryAssets is about programs and ignored.
+	DownloadBinaryAssetsVersion  string        // DownloadBinaryAssetsVersion is about programs and ignored.
+	DownloadBinaryAssetsIndexURL string        // DownloadBinaryAssetsIndexURL is about programs and ignored.
+	BinaryAssetsDirectory        string        // BinaryAssetsDirectory is about programs and ignored.
+	ControlPlaneStartTimeout     time.Duration // ControlPlaneStartTimeout is about programs and ignored.
+	ControlPlaneStopTimeout      time.Duration // ControlPlaneStopTimeout is about programs and ignored.
+	AttachControlPlaneOutput     bool          // AttachControlPlaneOutput is about programs and ignored.
 
 	// What follows upstream does not have.
 

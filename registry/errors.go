@@ -22,6 +22,9 @@ var (
 	ErrBadRequest = errors.New("bad request")
 	// ErrTooManyRequests means that the request may succeed later (an eviction that a budget does not allow).
 	ErrTooManyRequests = errors.New("too many requests")
+	// ErrReplaced means that the kind was replaced (Registry.Install) and nothing was changed: whoever asks the
+	// registry for the resource again gets another. Such an error is also an ErrNotFound.
+	ErrReplaced = errors.New("the kind was replaced")
 	// ErrInternal means that the server has run out of something, or is broken.
 	ErrInternal = errors.New("internal error")
 	// ErrNameExhausted means that no free name was found for a generateName.

@@ -151,7 +151,8 @@ func (r *Registry) Kinds() []*Kind { return r.kinds.Load().kinds() }
 
 // Install serves one more kind, or replaces the kind of the same group and plural, and returns its resource. Objects that
 // the store has under the kind's prefix are read first: the new resource begins with them and sees every later change.
-// Requests go to the old resource until then; its watches end with io.EOF, and those who were behind must list again. If
+// Requests go to the old resource until then; its watches end with io.EOF, and those who were behind must list again. Requests
+// that still hold the old resource fail with ErrReplaced, before they have changed anything. If
 // ctx ends while Install waits for the registry to catch up with what was read, the kind is installed all the same.
 func (r *Registry) Install(ctx context.Context, k Kind) (*Resource, error) {
 	res, revision, err := r.install(ctx, k)
@@ -188,7 +189,7 @@ func (r *Registry) install(ctx context.Context, k Kind) (*Resource, int64, error
 	}
 	r.kinds.Store(after)
 	if old := before.named[res.GroupResource()]; old != nil {
-		old.end()
+		old.end(true)
 	}
 	return res, revision, nil
 }
@@ -244,16 +245,16 @@ func (r *Registry) Remove(gr schema.GroupResource) bool {
 		return false
 	}
 	r.kinds.Store(before.without(gr))
-	old.end()
+	old.end(false)
 	return true
 }
 
-// end ends the resource: it is no longer served.
-func (r *Resource) end() {
+// end ends the resource: it is no longer served, or another has taken its place.
+func (r *Resource) end(replaced bool) {
 	if t := r.table; t != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.ended = true
+		t.ended, t.replaced = true, replaced
 		t.idle.wakeAll()
 	}
 }
@@ -263,7 +264,10 @@ func (r *Resource) served() error {
 	if t := r.table; t != nil {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
-		if t.ended {
+		switch {
+		case t.replaced:
+			return fmt.Errorf("%w: %w", ErrReplaced, r.errorf(ErrNotFound, "", ""))
+		case t.ended:
 			return r.errorf(ErrNotFound, "", "")
 		}
 	}

@@ -48,14 +48,9 @@ type Kind struct {
 	New     func() Object
 	NewList func() runtime.Object
 	Rules   Rules[Object]
-	// Decode decodes JSON, which names its type, into an object that New made, and sets defaults. strict are what a
-	// lenient decoding ignores: unknown and duplicate fields. nil decodes by the Go type.
-	Decode func(data []byte, into Object) (strict []error, err error)
 	// DecodeStored decodes a stored object of any version; nil decodes by the Go types of the kind, Also and Older.
 	DecodeStored func(data []byte) (Object, error)
-	// Schema returns the OpenAPI v3 schema of objects as decoded JSON, which is shared and must not be changed. nil means
-	// that the Go type tells.
-	Schema func() map[string]any
+	Untyped
 	// Fields returns the selectable fields beyond metadata.name and metadata.namespace.
 	Fields func(Object) fields.Set
 	// FieldLabel translates a field selector's label to one of Fields, or returns false if it is not selectable. nil means
@@ -80,6 +75,17 @@ type Kind struct {
 	NewRequest func() runtime.Object
 	// Read makes this a kind whose objects are computed at each read: get and list are its only verbs.
 	Read Reader
+}
+
+// Untyped is what the Go type of objects does not tell, if they have a schema of their own, as those of custom kinds. It is of
+// one version.
+type Untyped struct {
+	// Decode decodes JSON, which names its type, into an object that New made, and sets defaults. strict are what a
+	// lenient decoding ignores: unknown and duplicate fields. nil decodes by the Go type.
+	Decode func(data []byte, into Object) (strict []error, err error)
+	// Schema returns the OpenAPI v3 schema of objects as decoded JSON, with the extensions of definitions of custom kinds.
+	// The caller must not change it. nil means that the Go type tells.
+	Schema func() map[string]any
 }
 
 // Reader computes the objects of a kind that is not stored. The caller may share the objects that it returns;
@@ -243,9 +249,7 @@ type Version struct {
 	// FromStored and ToStored convert without changing their argument.
 	FromStored func(ctx context.Context, obj Object) (Object, error)
 	ToStored   func(ctx context.Context, obj Object) (Object, error)
-	// Decode and Schema are as those of Kind, of objects in this version.
-	Decode func(data []byte, into Object) (strict []error, err error)
-	Schema func() map[string]any
+	Untyped
 	// FieldLabel is as Kind's, for labels in this version; nil means that the labels are the kind's.
 	FieldLabel func(label string) (string, bool)
 	// Rules and Sub apply, in stored form, to what is sent in this version, except for the rules of deletion; nil means the
@@ -273,7 +277,7 @@ func (k Kind) Served() []Kind {
 // in returns the kind as a version serves it. Its rules and subresources are about stored objects.
 func (k Kind) in(v *Version) Kind {
 	k.Names, k.GroupVersion, k.New, k.NewList = v.Names, v.GroupVersion, v.New, v.NewList
-	k.Decode, k.Schema = v.Decode, v.Schema
+	k.Untyped = v.Untyped
 	if v.FieldLabel != nil {
 		k.FieldLabel = v.FieldLabel
 	}

@@ -40,8 +40,8 @@ type table struct {
 	loaded int64
 	// deferred are the changes since a table that is being read began to be read; nil if it is not.
 	deferred *[]storage.Event
-	// ended: the kind is no longer served, or served from another table.
-	ended bool
+	// ended: the kind is no longer served, or served from another table, which is replaced.
+	ended, replaced bool
 	// compacted is the revision before which states are dropped, whether there were changes or not.
 	compacted int64
 	idle      idleWatches

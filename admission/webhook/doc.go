@@ -3,8 +3,8 @@
 //
 // The package decides which webhooks a request concerns, writes reviews and reads the answers. How a review gets
 // to a webhook is up to a [Caller]: package remote calls over TLS, by URL or by service; package inprocess calls
-// http.Handlers in the same process. Compiled match conditions are functions, too ([Options.Compile]), so
-// that programs without CEL do not link it: there, a webhook with match conditions fails.
+// http.Handlers in the same process. Compiled match conditions are functions, too ([Options.Compile]): package
+// cel makes them. Programs without it do not link CEL; there, a webhook with match conditions fails.
 //
 // Mutating webhooks are called one after the other, in the order of their configurations' names and, within one,
 // in its order. Validating webhooks are called in parallel, and all are waited for.

@@ -165,19 +165,31 @@ func TestChange(t *testing.T) {
 	a.create(in, object("a"))
 	stop, answered := make(chan struct{}), make(chan error)
 	go func() {
-		for {
+		for n := 0; ; n++ {
 			select {
 			case <-stop:
 				answered <- nil
 				return
 			default:
 			}
-			if _, err := in.Get(ctx, "a", metav1.GetOptions{}); err != nil {
+			_, err := in.Get(ctx, "a", metav1.GetOptions{})
+			if err == nil {
+				_, err = in.Patch(ctx, "a", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, n), metav1.PatchOptions{})
+			}
+			if err == nil {
+				err = in.Delete(ctx, "none", metav1.DeleteOptions{})
+			}
+			if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `"none"`) {
 				answered <- err
 				return
 			}
 		}
 	}()
+	for range 20 {
+		a.change("backups.example.com", func(crd *definition) {
+			crd.Spec.Names.ShortNames = append(crd.Spec.Names.ShortNames, fmt.Sprintf("b%d", len(crd.Spec.Names.ShortNames)))
+		})
+	}
 	a.change("backups.example.com", func(crd *definition) {
 		v2 := crd.Spec.Versions[0].DeepCopy()
 		v2.Name = "v2"

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/customresources"
@@ -142,9 +143,14 @@ func (a *api) definition(name string) *definition {
 // change updates a definition.
 func (a *api) change(name string, change func(crd *definition)) {
 	a.t.Helper()
-	crd := a.definition(name)
-	change(crd)
-	a.typed(a.any.Resource(definitions).Update(context.Background(), untyped(a.t, crd), metav1.UpdateOptions{}))
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller changes the status
+		crd := a.definition(name)
+		change(crd)
+		_, err := a.any.Resource(definitions).Update(context.Background(), untyped(a.t, crd), metav1.UpdateOptions{})
+		return err
+	}); err != nil {
+		a.t.Fatal(err)
+	}
 }
 
 func (a *api) typed(u *unstructured.Unstructured, err error) *definition {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/client/faults"
@@ -29,9 +30,20 @@ func (printer) Withdraw(context.Context, schema.GroupResource) error { return ni
 // The controller reads from an informer and writes through a client; here both are an API in memory. It ends when a
 // definition is established.
 func Example() {
+	dogs := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "dogs.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "dogs", Singular: "dog", Kind: "Dog", ListKind: "DogList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+			}},
+		},
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	api, err := controllerstest.New(controllerstest.Options{
-		Kinds: apiextensions.Kinds(), Objects: []informer.Object{valid("dogs dog Dog DogList")},
+		Kinds: apiextensions.Kinds(), Objects: []informer.Object{dogs},
 		Before: func(r faults.Request) error {
 			for _, c := range r.Object.(*apiextensionsv1.CustomResourceDefinition).Status.Conditions {
 				if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
@@ -46,6 +58,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
+	definitions := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 	cache := informer.New(controllerstest.Source[*apiextensionsv1.CustomResourceDefinition](api, definitions), informer.Options{})
 	c := customresourcedefinition.New(cache, api, api.Others, printer{}, customresourcedefinition.Options{})
 	if err := lifecycle.Group(api, cache, controllers.NewLoop(c, controllers.Options{})).Run(ctx); err != nil {
