@@ -69,7 +69,8 @@ type Controller struct {
 	options   Options
 	queue     controllers.Queue
 
-	naming sync.Mutex // held while names are accepted
+	// naming has one place, taken while names are accepted. It is no mutex, for which virtual time would not wait.
+	naming chan struct{}
 
 	mu sync.Mutex // guards the rest
 	// newest are definitions that are newer than those in the cache.
@@ -85,7 +86,7 @@ var _ controllers.Controller = (*Controller)(nil)
 // New makes a controller.
 func New(definitions *informer.Informer[*apiextensionsv1.CustomResourceDefinition], c Definitions, instances Instances, s Server, o Options) *Controller {
 	return &Controller{
-		cache: definitions, client: c, instances: instances, server: s, options: o,
+		naming: make(chan struct{}, 1), cache: definitions, client: c, instances: instances, server: s, options: o,
 		newest: map[string]*apiextensionsv1.CustomResourceDefinition{}, judged: map[types.UID]int64{}, emptying: map[types.UID]time.Time{},
 	}
 }
@@ -177,8 +178,12 @@ func (c *Controller) process(ctx context.Context, crd *apiextensionsv1.CustomRes
 
 // judge writes what a definition's names, schemas and group make of its status, and returns the current state.
 func (c *Controller) judge(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
-	c.naming.Lock()
-	defer c.naming.Unlock()
+	select {
+	case c.naming <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-c.naming }()
 	next := crd.DeepCopy()
 	approve(next)
 	renamed := acceptNames(next, c.group(crd.Spec.Group))

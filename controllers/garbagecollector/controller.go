@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/gate"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 )
@@ -41,8 +42,9 @@ type Controller struct {
 	graph    *graph
 	queue    controllers.Queue
 
-	// mu is held for reading while an object is processed, so that nothing is decided while kinds change.
-	mu      sync.RWMutex
+	gate gate.Gate // so that nothing is decided while kinds change
+
+	mu      sync.RWMutex // guards the rest, and queue
 	kinds   []Kind
 	served  map[schema.GroupKind]Kind
 	watched map[*informer.Informer[informer.Object]]*informer.Registration
@@ -70,22 +72,12 @@ func byKind(kinds []Kind) map[schema.GroupKind]Kind {
 // then nothing is collected. Objects of kinds that there no longer are neither are collected nor count as gone, but for
 // those whose deletion was observed. The error is that of the context.
 func (c *Controller) Follow(ctx context.Context, kinds []Kind) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.served
-	c.kinds, c.served = kinds, byKind(kinds)
-	if c.queue == nil {
-		return nil // Watch will attach the handlers
+	if err := c.gate.Close(ctx); err != nil {
+		return err
 	}
-	c.detach()
-	arrived := map[schema.GroupKind]bool{}
-	for gk := range c.served {
-		if _, ok := before[gk]; !ok {
-			arrived[gk] = true
-		}
-	}
-	for _, kind := range c.attach() {
-		arrived[kind.GroupVersionKind.GroupKind()] = true
+	defer c.gate.Open()
+	added, arrived := c.replace(kinds)
+	for _, kind := range added {
 		if err := kind.Objects.WaitSynced(ctx); err != nil && !errors.Is(err, informer.ErrStopped) {
 			return err
 		}
@@ -94,6 +86,28 @@ func (c *Controller) Follow(ctx context.Context, kinds []Kind) error {
 		c.follow(changes{look: c.graph.about(arrived)})
 	}
 	return nil
+}
+
+// replace replaces the kinds, and returns those with a new informer and those whose objects have to be looked at.
+func (c *Controller) replace(kinds []Kind) (added []Kind, arrived map[schema.GroupKind]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.served
+	c.kinds, c.served = kinds, byKind(kinds)
+	if c.queue == nil {
+		return nil, nil // Watch will attach the handlers
+	}
+	c.detach()
+	added, arrived = c.attach(), map[schema.GroupKind]bool{}
+	for gk := range c.served {
+		if _, ok := before[gk]; !ok {
+			arrived[gk] = true
+		}
+	}
+	for _, kind := range added {
+		arrived[kind.GroupVersionKind.GroupKind()] = true
+	}
+	return added, arrived
 }
 
 // attach attaches handlers to the informers that have none yet, and returns their kinds.
@@ -143,8 +157,10 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 // Reconcile processes one object: it decides whether to delete it, to orphan its dependents, or to remove a finalizer
 // because nothing blocks its deletion any more.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	if err := c.gate.Enter(ctx); err != nil {
+		return controllers.Result{}, err
+	}
+	defer c.gate.Leave()
 	s, ok := c.graph.state(types.UID(key.Name))
 	if !ok {
 		return controllers.Result{}, nil
@@ -179,7 +195,9 @@ func (k Kind) identity(obj informer.Object) identity {
 // of the kind will do.
 func (c *Controller) target(id identity) (client.Target, error) {
 	gvk := schema.FromAPIVersionAndKind(id.apiVersion, id.kind)
+	c.mu.RLock()
 	kind, ok := c.served[gvk.GroupKind()]
+	c.mu.RUnlock()
 	if !ok {
 		return client.Target{}, fmt.Errorf("%w: %s is not served", errForever, gvk)
 	}

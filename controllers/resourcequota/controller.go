@@ -14,6 +14,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/gate"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/quota"
 )
@@ -43,8 +44,9 @@ type Controller struct {
 	options Options
 	ledger  *ledger
 
-	// mu is held for reading while a quota is processed. It guards what follows and in.Counted.
-	mu      sync.RWMutex
+	gate gate.Gate // so that no usage is written while resources change
+
+	mu      sync.Mutex // guards what follows and in.Counted
 	queue   controllers.Queue
 	watched map[*informer.Informer[informer.Object]]*informer.Registration
 }
@@ -65,6 +67,26 @@ func New(in Sources, c client.Updater, o Options) *Controller {
 // Follow replaces Sources.Counted. It may be called at any time, and returns once the objects of new resources are
 // counted; until then no usage is written. The error is that of the context.
 func (c *Controller) Follow(ctx context.Context, counted map[schema.GroupResource]*informer.Informer[informer.Object]) error {
+	if err := c.gate.Close(ctx); err != nil {
+		return err
+	}
+	defer c.gate.Open()
+	added := c.replace(counted)
+	for _, objects := range added {
+		if err := objects.WaitSynced(ctx); err != nil && !errors.Is(err, informer.ErrStopped) {
+			return err
+		}
+	}
+	if len(added) > 0 {
+		for _, rq := range c.in.Quotas.List("") {
+			c.queue.Add(controllers.KeyOf(rq))
+		}
+	}
+	return nil
+}
+
+// replace replaces the counted resources, and returns the informers that are new.
+func (c *Controller) replace(counted map[schema.GroupResource]*informer.Informer[informer.Object]) []controllers.Synced {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.in.Counted
@@ -83,18 +105,7 @@ func (c *Controller) Follow(ctx context.Context, counted map[schema.GroupResourc
 	if c.queue == nil {
 		return nil // Watch will attach the handlers
 	}
-	added := c.attach()
-	for _, objects := range added {
-		if err := objects.WaitSynced(ctx); err != nil && !errors.Is(err, informer.ErrStopped) {
-			return err
-		}
-	}
-	if len(added) > 0 {
-		for _, rq := range c.in.Quotas.List("") {
-			c.queue.Add(controllers.KeyOf(rq))
-		}
-	}
-	return nil
+	return c.attach()
 }
 
 // attach feeds the ledger with the counted resources that do not feed it yet, and returns their informers.
@@ -158,8 +169,10 @@ func follow[T informer.Object](objects *informer.Informer[T], l *ledger, gr sche
 
 // Reconcile updates the status of one quota.
 func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	if err := c.gate.Enter(ctx); err != nil {
+		return controllers.Result{}, err
+	}
+	defer c.gate.Leave()
 	if key == all() {
 		return c.resync(ctx)
 	}

@@ -3,16 +3,19 @@ package resourcequota_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/resourcequota"
@@ -21,8 +24,14 @@ import (
 
 // TestFollow: resources that come are counted, those that go keep their usage, and those that come back are counted once.
 func TestFollow(t *testing.T) {
+	var failing atomic.Bool // fails writes
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: controllerstest.Start(t, controllerstest.Options{})}
+		b := &bench{T: t, api: controllerstest.Start(t, controllerstest.Options{Before: func(r faults.Request) error {
+			if failing.Load() && r.Verb == faults.Update {
+				return apierrors.NewForbidden(r.Target.Resource.GroupResource(), r.Target.Name, errors.New("a test"))
+			}
+			return nil
+		}})}
 		sources := resourcequota.Sources{
 			Quotas:   informer.New(controllerstest.Source[*corev1.ResourceQuota](b.api, in("resourcequotas")), informer.Options{}),
 			Pods:     informer.New(controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods()), informer.Options{}),
@@ -75,10 +84,24 @@ func TestFollow(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		b.used("count/leases.coordination.k8s.io=3 pods=0")
-		if err := b.api.Others.Delete(t.Context(), client.Target{Resource: leases, Namespace: "ns", Name: "c"}, metav1.DeleteOptions{}); err != nil {
+		remove := func(name string) {
+			t.Helper()
+			if err := b.api.Others.Delete(t.Context(), client.Target{Resource: leases, Namespace: "ns", Name: name}, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		remove("c")
+		b.used("count/leases.coordination.k8s.io=2 pods=0")
+		failing.Store(true) // the resource goes before it is written that its objects went
+		remove("a")
+		synctest.Wait()
+		if err := c.Follow(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		b.used("count/leases.coordination.k8s.io=2 pods=0")
+		time.Sleep(time.Hour)
+		failing.Store(false)
+		time.Sleep(time.Hour)
+		b.used("count/leases.coordination.k8s.io=1 pods=0")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := follow(ctx, false); !errors.Is(err, context.DeadlineExceeded) {

@@ -40,7 +40,9 @@ func (l *ledger) judge(q *corev1.ResourceQuota, now time.Time, quiet time.Durati
 	for name := range q.Spec.Hard {
 		was, known := q.Status.Used[name]
 		if !l.tracks(name) {
-			if known {
+			if known { // of a resource that has just gone, the last objects may have been released
+				was = was.DeepCopy()
+				was.Sub(t.released[name])
 				used[name] = was
 			}
 			continue
