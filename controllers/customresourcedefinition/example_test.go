@@ -30,6 +30,7 @@ func (printer) Withdraw(context.Context, schema.GroupResource) error { return ni
 // The controller reads from an informer and writes through a client; here both are an API in memory. It ends when a
 // definition is established.
 func Example() {
+	ctx, stop := context.WithCancel(context.Background())
 	dogs := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "dogs.example.com"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -41,7 +42,6 @@ func Example() {
 			}},
 		},
 	}
-	ctx, stop := context.WithCancel(context.Background())
 	api, err := controllerstest.New(controllerstest.Options{
 		Kinds: apiextensions.Kinds(), Objects: []informer.Object{dogs},
 		Before: func(r faults.Request) error {
@@ -58,8 +58,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	definitions := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-	cache := informer.New(controllerstest.Source[*apiextensionsv1.CustomResourceDefinition](api, definitions), informer.Options{})
+	cache := informer.New(controllerstest.Source[*apiextensionsv1.CustomResourceDefinition](api, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")), informer.Options{})
 	c := customresourcedefinition.New(cache, api, api.Others, printer{}, customresourcedefinition.Options{})
 	if err := lifecycle.Group(api, cache, controllers.NewLoop(c, controllers.Options{})).Run(ctx); err != nil {
 		fmt.Println(err)
