@@ -50,7 +50,9 @@ func (t *trackers) tracker(e *endpoint, view string) *managedfields.Tracker {
 
 // converted adapts a conversion.
 func converted(convert func(context.Context, registry.Object) (registry.Object, error)) func(managedfields.Object) (managedfields.Object, error) {
-	return func(obj managedfields.Object) (managedfields.Object, error) { return convert(context.Background(), obj) }
+	return func(obj managedfields.Object) (managedfields.Object, error) {
+		return convert(context.Background(), obj)
+	}
 }
 
 // schema returns the schema of a version of the endpoint's kind, which its trackers share, or nil if it has none.
