@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -12,13 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/spec3"
+	explain "k8s.io/kubectl/pkg/explain/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-dev/keelson/apiserver"
 	"github.com/keelson-dev/keelson/apiserver/openapi"
+	"github.com/keelson-dev/keelson/authz/alwaysallow"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/custom"
+	"github.com/keelson-dev/keelson/storage/memory"
 )
 
 // published are the options with which upstream's servers publish custom kinds.
@@ -183,6 +190,44 @@ func TestCustomRandom(t *testing.T) {
 	}
 	if structural < 150 {
 		t.Errorf("only %d schemas are structural", structural)
+	}
+}
+
+// TestCustomExplain: kubectl explain shows a custom kind as soon as it is installed.
+func TestCustomExplain(t *testing.T) {
+	reg, err := registry.New(memory.New(memory.Options{}), kinds(), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := apiserver.New(reg, apiserver.Options{Authorizer: alwaysallow.New(), Paths: openapi.Follow(reg.Kinds, openapi.Options{}).Paths()})
+	transport := apiserver.NewTransport(s, nil)
+	t.Cleanup(transport.Close)
+	c := client(t, &rest.Config{Host: "http://server", Transport: transport})
+	cronTabs := schema.GroupVersionResource{Group: "stable.example.com", Version: "v1", Resource: "crontabs"}
+	if err := explain.PrintModelDescription(nil, io.Discard, c.OpenAPIV3(), cronTabs, false, -1, "plaintext"); err == nil {
+		t.Error("a kind is explained before it is installed")
+	}
+	if _, err := reg.Install(t.Context(), kindOf(t, definitions(t)[0])); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []struct {
+		path []string
+		want []string
+	}{
+		{nil, []string{"GROUP:      stable.example.com", "KIND:       CronTab", "CronTab runs <things> & more.", "spec\t<Object> -required-", "metadata\t<ObjectMeta>"}},
+		{[]string{"spec", "ports"}, []string{"FIELD: ports <[]Object>", "port\t<integer> -required-", "protocol\t<string>"}},
+		{[]string{"spec", "ports", "protocol"}, []string{"ENUM:\n    TCP\n    UDP"}},
+		{[]string{"metadata", "labels"}, []string{"FIELD: labels <map[string]string>"}},
+	} {
+		var out strings.Builder
+		if err := explain.PrintModelDescription(e.path, &out, c.OpenAPIV3(), cronTabs, false, -1, "plaintext"); err != nil {
+			t.Errorf("%v: %v", e.path, err)
+		}
+		for _, want := range e.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%v: %q is not in\n%s", e.path, want, out.String())
+			}
+		}
 	}
 }
 
