@@ -91,6 +91,7 @@ func TestCustomGolden(t *testing.T) {
 	for _, name := range []string{"com.example.stable.v1.CronTab", "com.example.stable.v1.CronTabList", "com.example.stable.v1.Open"} {
 		writeJSON(&out, schemas[name], v2["definitions"].(map[string]any)[name])
 	}
+	writeJSON(&out, schemas["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"].(map[string]any)["x-kubernetes-group-version-kind"])
 	delete(v3["components"].(map[string]any), "schemas")
 	delete(v3, "paths")
 	writeJSON(&out, v3, slices.Sorted(maps.Keys(schemas)), slices.Sorted(maps.Keys(document(t, d, "/openapi/v3")["paths"].(map[string]any))))
@@ -189,6 +190,39 @@ func TestCustomAtOnce(t *testing.T) {
 	reg.Remove(res.GroupResource())
 	if in3, in2 := described(stable("v1")); in3 != "" || in2 != "" {
 		t.Errorf("removed, described as %q and %q", in3, in2)
+	}
+}
+
+// TestCustomReferences: what a custom kind refers to is there, also if no other kind needs it.
+func TestCustomReferences(t *testing.T) {
+	var served atomic.Pointer[[]*registry.Kind]
+	d := openapi.Follow(func() []*registry.Kind { return *served.Load() }, openapi.Options{})
+	k := customKind(stable("v1"), "CronTab", func() map[string]any { return parsed(t, cronTab) })
+	for _, all := range [][]*registry.Kind{{}, {&k}} {
+		served.Store(&all)
+		v2, found := document(t, d, "/openapi/v2"), 0
+		walk(v2, func(object map[string]any) {
+			if ref, ok := object["$ref"].(string); ok {
+				if found++; !leads(v2, ref) {
+					t.Errorf("%d kinds: %s leads nowhere", len(all), ref)
+				}
+			}
+		})
+		if found == 0 {
+			t.Errorf("%d kinds: there are no references", len(all))
+		}
+	}
+}
+
+// TestCustomTooDeep: a schema that is nested too deep is published as that of any object.
+func TestCustomTooDeep(t *testing.T) {
+	for depth, published := range map[int]bool{400: true, 1001: false} {
+		text := `{"properties": {"deep": ` + strings.Repeat(`{"items":`, depth) + `{}` + strings.Repeat("}", depth) + `}}`
+		d := openapi.New([]registry.Kind{customKind(stable("v1"), "CronTab", func() map[string]any { return parsed(t, text) })}, openapi.Options{})
+		s := document(t, d, "/openapi/v2")["definitions"].(map[string]any)["com.example.stable.v1.CronTab"].(map[string]any)
+		if _, ok := s["properties"]; ok != published {
+			t.Errorf("%d deep: published is %t", depth, ok)
+		}
 	}
 }
 
