@@ -104,11 +104,8 @@ func TestGarbageOfDeletedKind(t *testing.T) {
 		if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", OwnerReferences: ownedBy(owner)}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		list := func(kind string) {
-			a.change("backups.example.com", func(crd *definition) { crd.Spec.Names.ListKind = kind })
-			time.Sleep(time.Hour)
-		}
-		list("Backups")
+		a.change("backups.example.com", unservable)
+		time.Sleep(time.Hour)
 		if _, err := maps.Patch(ctx, "m", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +113,8 @@ func TestGarbageOfDeletedKind(t *testing.T) {
 		if _, err := maps.Get(ctx, "m", metav1.GetOptions{}); err != nil {
 			t.Errorf("while the kind is not served: %v", err)
 		}
-		list("BackupList")
+		a.change("backups.example.com", servable)
+		time.Sleep(time.Hour)
 		if _, err := maps.Get(ctx, "m", metav1.GetOptions{}); err != nil {
 			t.Errorf("when it is served again: %v", err)
 		}
@@ -201,9 +199,9 @@ func TestQuota(t *testing.T) {
 		used("2")
 		a.delete(in, "b0")
 		used("1")
-		a.change("backups.example.com", func(crd *definition) { crd.Spec.Names.ListKind = "Backups" })
+		a.change("backups.example.com", unservable)
 		used("1")
-		a.change("backups.example.com", func(crd *definition) { crd.Spec.Names.ListKind = "BackupList" })
+		a.change("backups.example.com", servable)
 		used("1")
 		a.create(in, object("b0"))
 		if _, err := in.Create(ctx, object("b2"), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {

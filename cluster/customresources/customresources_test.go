@@ -241,34 +241,21 @@ func TestRestart(t *testing.T) {
 // stay.
 func TestUnservable(t *testing.T) {
 	a, ctx := clients(t, start(t, cluster.Options{}).Config()), t.Context()
-	plain := func(crd *definition) {
-		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
-	}
-	hook := func(crd *definition) { // there is no converter
-		if second := crd.Spec.Versions[0]; len(crd.Spec.Versions) == 1 {
-			second.Name, second.Storage = "v2", false
-			crd.Spec.Versions = append(crd.Spec.Versions, second)
-		}
-		url := "https://example.com"
-		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
-			ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: &url}, ConversionReviewVersions: []string{"v1"},
-		}}
-	}
-	a.define(backup(hook))
+	a.define(backup(unservable))
 	a.condition("backups.example.com", "Established False Unservable: the definition leaves conversion to a webhook, and there is no converter")
-	a.change("backups.example.com", plain)
+	a.change("backups.example.com", servable)
 	a.established("backups.example.com")
 	a.create(a.backups("default"), object("a"))
-	a.change("backups.example.com", hook)
+	a.change("backups.example.com", unservable)
 	a.condition("backups.example.com", "Established False Unservable: the definition leaves conversion to a webhook, and there is no converter")
 	a.unserved()
-	a.change("backups.example.com", plain)
+	a.change("backups.example.com", servable)
 	a.established("backups.example.com")
 	if _, err := a.backups("default").Get(ctx, "a", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	// Its objects are deleted with it, though it cannot be served.
-	a.change("backups.example.com", hook)
+	a.change("backups.example.com", unservable)
 	a.unserved()
 	a.delete(a.any.Resource(definitions), "backups.example.com")
 	a.gone(a.any.Resource(definitions), "backups.example.com")

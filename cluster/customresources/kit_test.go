@@ -260,3 +260,20 @@ func (a *api) create(r dynamic.ResourceInterface, u *unstructured.Unstructured) 
 	}
 	return made
 }
+
+// servable undoes unservable.
+func servable(crd *definition) {
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+}
+
+// unservable leaves conversion to a webhook; there is no converter.
+func unservable(crd *definition) {
+	if second := crd.Spec.Versions[0]; len(crd.Spec.Versions) == 1 {
+		second.Name, second.Storage = "v2", false
+		crd.Spec.Versions = append(crd.Spec.Versions, second)
+	}
+	url := "https://example.com"
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+		ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: &url}, ConversionReviewVersions: []string{"v1"},
+	}}
+}

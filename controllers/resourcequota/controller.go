@@ -174,7 +174,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	}
 	defer c.gate.Leave()
 	if key == all() {
-		return c.resync(ctx)
+		return c.resync(), nil
 	}
 	rq, ok := c.in.Quotas.Get(key.Namespace, key.Name)
 	if !ok {
@@ -225,18 +225,13 @@ func refused(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
 }
 
-// resync checks all quotas for changes caused by time alone.
-func (c *Controller) resync(ctx context.Context) (controllers.Result, error) {
-	var failed error
+// resync has all quotas checked for changes caused by time alone: by their own keys, since released usage would be subtracted
+// twice if a quota were reconciled by two workers at once.
+func (c *Controller) resync() controllers.Result {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, key := range c.ledger.age(time.Now()) {
-		if rq, ok := c.in.Quotas.Get(key.Namespace, key.Name); ok {
-			if _, err := c.reconcile(ctx, rq); err != nil {
-				failed = errors.Join(failed, err)
-			}
-		}
+		c.queue.Add(key)
 	}
-	if failed != nil {
-		return controllers.Result{}, failed
-	}
-	return controllers.Result{RequeueAfter: c.options.Resync}, nil
+	return controllers.Result{RequeueAfter: c.options.Resync}
 }
