@@ -1,6 +1,7 @@
 package customresources_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/authn/inprocess"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/customresources"
+	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
@@ -227,15 +229,36 @@ func TestRestart(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Without components or informers, only Prepare can have served it.
-	a = clients(t, start(t, cluster.Options{Store: store, Components: []cluster.Component{}}).Config())
+	var late *prepared
+	a = clients(t, start(t, cluster.Options{Store: store, Extensions: []cluster.Extension{
+		customresources.Extension(customresources.Options{}),
+		{Name: "late", New: func(p *cluster.ExtensionParts) (cluster.Extended, error) {
+			late = &prepared{registry: p.Registry}
+			return late, nil
+		}},
+	}}).Config())
+	if !late.served {
+		t.Error("the kind was not served before the cluster began to run")
+	}
 	if u, err := a.backups("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil || u.GetKind() != "Backup" {
 		t.Errorf("after a restart: %v, %v", u, err)
 	}
-	// What goes wrong with one definition does not keep the cluster from starting.
 	a.delete(a.any.Resource(definitions), "backups.example.com")
 	a.gone(a.any.Resource(definitions), "backups.example.com")
 }
+
+// prepared is an extension that notes whether backups are served when it is prepared.
+type prepared struct {
+	registry *registry.Registry
+	served   bool
+}
+
+func (p *prepared) Prepare(context.Context) error {
+	_, p.served = p.registry.Resource(backups.GroupResource())
+	return nil
+}
+
+func (*prepared) Run(context.Context) error { return nil }
 
 // TestUnservable: a definition that cannot be served says why and is established once it can be; meanwhile, its objects
 // stay.
