@@ -143,11 +143,12 @@ func (e *Environment) install(r *running) error {
 }
 
 func (e *Environment) startCluster(r *running) error {
-	hooks := webhooks.New(webhooks.Options{Handlers: func(*registrationv1.WebhookClientConfig) http.Handler { return e.WebhookHandler }})
+	handlers := func(*registrationv1.WebhookClientConfig) http.Handler { return e.WebhookHandler }
+	hooks := webhooks.New(webhooks.Options{Handlers: handlers})
 	o := cluster.Options{
 		Components: e.Components, Nodes: e.Nodes, Kinds: hooks.Kinds(),
 		Admission:  append(cluster.DefaultAdmission(), hooks.Admission()...),
-		Extensions: []cluster.Extension{customresources.Extension(customresources.Options{})},
+		Extensions: []cluster.Extension{customresources.Extension(customresources.Options{Webhooks: customresources.Network(handlers)})},
 	}
 	if o.Components == nil {
 		// Nothing would create the service accounts that the plugin demands.

@@ -22,6 +22,8 @@ import (
 
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/customresources"
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/custom/review"
 )
 
 type definition = apiextensionsv1.CustomResourceDefinition
@@ -89,7 +91,7 @@ func object(name string, change ...func(*unstructured.Unstructured)) *unstructur
 func start(t testing.TB, o cluster.Options) *cluster.Cluster {
 	t.Helper()
 	if o.Extensions == nil {
-		o.Extensions = []cluster.Extension{customresources.Extension(customresources.Options{})}
+		o.Extensions = []cluster.Extension{customresources.Extension(customresources.Options{Webhooks: none})}
 	}
 	o.OnMutation = func(err error) { t.Errorf("a shared object was changed: %v", err) }
 	c, err := cluster.Start(context.Background(), o)
@@ -260,6 +262,9 @@ func (a *api) create(r dynamic.ResourceInterface, u *unstructured.Unstructured) 
 	}
 	return made
 }
+
+// none calls no webhooks.
+func none(*registry.Registry) (review.Caller, error) { return nil, nil } //nolint:nilnil // as Options.Webhooks allows
 
 // servable undoes unservable.
 func servable(crd *definition) {

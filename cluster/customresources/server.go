@@ -17,13 +17,14 @@ import (
 	"github.com/keelson-dev/keelson/controllers/customresourcedefinition"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/custom"
+	"github.com/keelson-dev/keelson/registry/custom/review"
 )
 
 // server serves definitions in a registry.
 type server struct {
-	registry  *registry.Registry
-	kinds     *cluster.Kinds
-	converter custom.Converter
+	registry *registry.Registry
+	kinds    *cluster.Kinds
+	webhooks review.Caller // nil if there is none
 
 	mu sync.Mutex
 	// served are the installed kinds. A registry's other kinds are built-in ones.
@@ -41,8 +42,8 @@ type served struct {
 
 var _ customresourcedefinition.Server = (*server)(nil)
 
-func newServer(r *registry.Registry, k *cluster.Kinds, converter custom.Converter) *server {
-	return &server{registry: r, kinds: k, converter: converter, served: map[schema.GroupResource]*served{}}
+func newServer(r *registry.Registry, k *cluster.Kinds, webhooks review.Caller) *server {
+	return &server{registry: r, kinds: k, webhooks: webhooks, served: map[schema.GroupResource]*served{}}
 }
 
 // Serve implements customresourcedefinition.Server.
@@ -94,10 +95,14 @@ func (s *server) kind(crd *apiextensionsv1.CustomResourceDefinition) (registry.K
 }
 
 func (s *server) kindOf(crd *apiextensionsv1.CustomResourceDefinition) (registry.Kind, error) {
-	if c := crd.Spec.Conversion; s.converter == nil && c != nil && c.Strategy == apiextensionsv1.WebhookConverter && len(crd.Spec.Versions) > 1 {
-		return registry.Kind{}, unservable(custom.ErrNoConverter)
+	var o custom.Options
+	if c := crd.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter && len(crd.Spec.Versions) > 1 {
+		if s.webhooks == nil {
+			return registry.Kind{}, unservable(custom.ErrNoConverter)
+		}
+		o.Converter = review.New(c.Webhook, s.webhooks, review.Options{})
 	}
-	resource, err := custom.New(crd, custom.Options{Converter: s.converter})
+	resource, err := custom.New(crd, o)
 	if err != nil {
 		return registry.Kind{}, unservable(err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,10 +20,10 @@ import (
 	"github.com/keelson-dev/keelson/admission/webhook"
 	"github.com/keelson-dev/keelson/admission/webhook/cel"
 	"github.com/keelson-dev/keelson/admission/webhook/inprocess"
-	"github.com/keelson-dev/keelson/admission/webhook/remote"
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/internal/callers"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/admissionregistration"
 )
@@ -87,7 +86,7 @@ func plugin[T registry.Object, P admission.Plugin](w *Webhooks, p cluster.Server
 	if err != nil {
 		return nil, err
 	}
-	caller, err := w.caller(p.Registry)
+	caller, err := callers.New(p.Registry, callers.Options{Handlers: w.options.Handlers, Dial: w.options.Dial})
 	if err != nil {
 		return nil, err
 	}
@@ -95,22 +94,6 @@ func plugin[T registry.Object, P admission.Plugin](w *Webhooks, p cluster.Server
 	return construct(configurations, namespaces, caller, webhook.Options{
 		Versions: kinds.versions, Default: kinds.setDefaults, Compile: w.compiler.Compile, Warn: registry.Warn, Annotate: annotate, Logger: p.Logger,
 	}), nil
-}
-
-func (w *Webhooks) caller(r *registry.Registry) (webhook.Caller, error) {
-	services, err := registry.NewLive[*corev1.Service](r, schema.GroupResource{Resource: "services"})
-	if err != nil {
-		return nil, err
-	}
-	slices, err := registry.NewLive[*discoveryv1.EndpointSlice](r, schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"})
-	if err != nil {
-		return nil, err
-	}
-	over := remote.New(remote.Options{Resolver: remote.Endpoints(services, slices), Dial: w.options.Dial})
-	if w.options.Handlers == nil {
-		return over, nil
-	}
-	return inprocess.New(w.options.Handlers, inprocess.Options{Else: over}), nil
 }
 
 // annotate adds to the audit log. What has parts of objects is only for records that have the request's object.

@@ -316,7 +316,7 @@ func leaves() map[string][]string {
 	return map[string][]string{
 		"k8s.io/kubernetes":              {},                                                                                        // only the conformance module knows upstream's implementation
 		"k8s.io/apiserver":               {"admission/webhook/cel", "apiserver/audit", "registry/apiextensions", "registry/custom"}, // the types of policies and events; CEL
-		"k8s.io/apiextensions-apiserver": {"registry/apiextensions", "registry/custom", "controllers/customresourcedefinition", "cluster/customresources", "envtest"},
+		"k8s.io/apiextensions-apiserver": {"registry/apiextensions", "registry/custom", "registry/custom/review", "controllers/customresourcedefinition", "cluster/customresources", "envtest"},
 		"k8s.io/kube-openapi":            {"registry/apiextensions"},
 		"k8s.io/klog/v2":                 {},
 		"k8s.io/pod-security-admission":  {"admission/podsecurity"},

@@ -10,4 +10,6 @@
 // Schemas may come from strangers. The time and memory that they take are bounded by their size: their nesting is limited,
 // CEL rules are limited in cost by upstream's limits, and rules are compiled only when an object first needs them.
 // Everything is safe for concurrent use. Errors wrap the sentinels of this package; validation returns field errors.
+//
+// Conversions that a definition leaves to a webhook are made by a [Converter]; package review below calls the webhook.
 package custom

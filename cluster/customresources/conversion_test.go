@@ -1,0 +1,119 @@
+package customresources_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/customresources"
+)
+
+// converter is a conversion webhook: v1 has spec.copies, v2 has spec.count.
+type converter struct{ down atomic.Bool }
+
+func (c *converter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var review apiextensionsv1.ConversionReview
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || c.down.Load() {
+		http.Error(w, "down", http.StatusServiceUnavailable)
+		return
+	}
+	out := &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+	from, to := "copies", "count"
+	if strings.HasSuffix(review.Request.DesiredAPIVersion, "/v1") {
+		from, to = to, from
+	}
+	for _, raw := range review.Request.Objects {
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON(raw.Raw); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if spec, ok := u.Object["spec"].(map[string]any); ok {
+			spec[to] = spec[from]
+			delete(spec, from)
+		}
+		u.SetAPIVersion(review.Request.DesiredAPIVersion)
+		out.ConvertedObjects = append(out.ConvertedObjects, runtime.RawExtension{Object: u})
+	}
+	review.Request, review.Response = nil, out
+	_ = json.NewEncoder(w).Encode(&review)
+}
+
+// A webhook converts between versions, over TLS: objects are stored in one and served in both, with the rules of each.
+func TestConversion(t *testing.T) {
+	hook := &converter{}
+	server := httptest.NewTLSServer(hook)
+	defer server.Close()
+	c := start(t, cluster.Options{Extensions: []cluster.Extension{customresources.Extension(customresources.Options{})}})
+	a, ctx := clients(t, c.Config()), t.Context()
+	a.define(backup(func(crd *definition) {
+		second, most := crd.Spec.Versions[0].DeepCopy(), float64(5)
+		second.Name, second.Storage = "v2", false
+		second.Schema.OpenAPIV3Schema.Properties["spec"] = apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"count": {Type: "integer", Maximum: &most},
+		}}
+		crd.Spec.Versions = append(crd.Spec.Versions, *second)
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1"},
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{
+				URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+			},
+		}}
+	}))
+	a.established("backups.example.com")
+	first := a.backups("default")
+	second := a.any.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "backups"}).Namespace("default")
+	spec := func(u *unstructured.Unstructured, err error) string {
+		t.Helper()
+		if err != nil {
+			return err.Error()
+		}
+		text, _ := json.Marshal(u.Object["spec"])
+		return u.GetAPIVersion() + string(text)
+	}
+	sent := object("a")
+	sent.SetAPIVersion("example.com/v2")
+	sent.Object["spec"] = map[string]any{"count": int64(4)}
+	if got := spec(second.Create(ctx, sent, metav1.CreateOptions{})); got != `example.com/v2{"count":4}` {
+		t.Errorf("created as %s", got)
+	}
+	if got := spec(first.Get(ctx, "a", metav1.GetOptions{})); got != `example.com/v1{"copies":4}` {
+		t.Errorf("in the stored version: %s", got)
+	}
+	if l, err := second.List(ctx, metav1.ListOptions{}); err != nil || len(l.Items) != 1 || spec(&l.Items[0], nil) != `example.com/v2{"count":4}` {
+		t.Errorf("listed: %v, %v", l, err)
+	}
+	sent = object("b")
+	sent.SetAPIVersion("example.com/v2")
+	sent.Object["spec"] = map[string]any{"count": int64(6)} // 9 is the most in v1
+	if _, err := second.Create(ctx, sent, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "spec.count: Invalid value: 6") {
+		t.Errorf("too many for v2: %v", err)
+	}
+	hook.down.Store(true)
+	sent.SetName("c")
+	if _, err := second.Create(ctx, sent, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "conversion webhook for example.com/v2, Kind=Backup failed: ") {
+		t.Errorf("without the webhook: %v", err)
+	}
+	if got := spec(first.Get(ctx, "a", metav1.GetOptions{})); got != `example.com/v1{"copies":4}` {
+		t.Errorf("in the stored version, without the webhook: %s", got)
+	}
+	hook.down.Store(false)
+	patched := func() (*unstructured.Unstructured, error) {
+		return second.Patch(ctx, "a", "application/merge-patch+json", []byte(`{"spec":{"count":5}}`), metav1.PatchOptions{})
+	}
+	if got := spec(patched()); got != `example.com/v2{"count":5}` {
+		t.Errorf("patched: %s", got)
+	}
+}
