@@ -466,3 +466,27 @@ func TestInstallUnderLoad(t *testing.T) {
 		}
 	}
 }
+
+// creating calls before ahead of each create.
+type creating struct {
+	storage.Store
+	before func()
+}
+
+func (c *creating) Create(ctx context.Context, key string, value []byte) (int64, error) {
+	c.before()
+	return c.Store.Create(ctx, key, value)
+}
+
+// TestWriteWhileReplaced: what the old kind wrote as it was being replaced is read by the rules of the new one.
+func TestWriteWhileReplaced(t *testing.T) {
+	store := &creating{Store: memory.New(memory.Options{}), before: func() {}}
+	reg := run(t, store, marked("old"))
+	old, _ := reg.Resource(gr())
+	var res *registry.Resource
+	store.before = func() { res = install(t, reg, marked("new")) }
+	put(t, old, "a", "")
+	if got := values(t, res); got["a"] != "new" {
+		t.Errorf("read as %q", got)
+	}
+}

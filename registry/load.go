@@ -160,7 +160,7 @@ func (r *Registry) apply(events []storage.Event) {
 func (r *Registry) prepare(res *Resource, key string, e storage.Event) update {
 	u := update{res: res, key: key, event: e}
 	if e.Type == storage.Put {
-		if u.obj = r.pending.take(e); u.obj == nil {
+		if u.obj = r.pending.take(res, e); u.obj == nil {
 			if u.obj, u.err = u.res.read(e.Key, e.Value, e.Err, e.Revision); u.err != nil {
 				r.log.Error("a stored object cannot be read", "key", e.Key, "error", u.err)
 			}

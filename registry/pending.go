@@ -16,13 +16,14 @@ type pending struct {
 }
 
 type write struct {
+	of     *Resource // in its stored version; another of that name has its objects in another form
 	value  []byte
 	object Object // shared once Run has taken it
 	taken  bool
 }
 
-func (p *pending) add(key string, value []byte, obj Object) *write {
-	w := &write{value: value, object: obj}
+func (p *pending) add(of *Resource, key string, value []byte, obj Object) *write {
+	w := &write{of: of, value: value, object: obj}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.writes == nil {
@@ -49,12 +50,13 @@ func (p *pending) drop(key string, w *write) {
 	}
 }
 
-// take returns the object that e wrote, at its revision, or nil if another process wrote it.
-func (p *pending) take(e storage.Event) Object {
+// take returns the object that e wrote, at its revision, or nil if another process wrote it, or the resource that had the
+// name of this one before.
+func (p *pending) take(of *Resource, e storage.Event) Object {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.writes[e.Key] {
-		if !w.taken && bytes.Equal(w.value, e.Value) {
+		if !w.taken && w.of == of && bytes.Equal(w.value, e.Value) {
 			w.taken = true
 			w.object.SetResourceVersion(strconv.FormatInt(e.Revision, 10))
 			return w.object

@@ -129,7 +129,7 @@ func (r *Resource) commit(ctx context.Context, key string, obj Object, write fun
 		return nil, fmt.Errorf("encode %s %s: %w", r.Names.Kind, key, err)
 	}
 	storageKey := r.storageKey(key)
-	w := r.registry.pending.add(storageKey, value, obj)
+	w := r.registry.pending.add(r.stored, storageKey, value, obj)
 	defer r.registry.pending.drop(storageKey, w)
 	revision, err := write(value)
 	if err != nil {
