@@ -1,6 +1,7 @@
 package customresources_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -158,7 +159,10 @@ func TestPublished(t *testing.T) {
 	}
 	a.delete(a.any.Resource(definitions), "backups.example.com")
 	a.gone(a.any.Resource(definitions), "backups.example.com")
-	if text := get("/openapi/v2"); strings.Contains(text, "com.example.v1.Backup") {
-		t.Error("it is still there")
-	}
+	eventually(t, func() error { // the kind goes when the definition has gone
+		if strings.Contains(get("/openapi/v2"), "com.example.v1.Backup") {
+			return errors.New("it is still there")
+		}
+		return nil
+	})
 }
