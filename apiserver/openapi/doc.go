@@ -8,7 +8,9 @@
 // with their documentation, defaults, enums and markers, are made from the Go types and their
 // comments when this package is developed (go generate); they are embedded compressed, by Go
 // package. Kinds of other types get a schema from the type's fields and JSON tags, or one that
-// allows anything if they have none.
+// allows anything if they have none. Kinds that bring a schema (registry.Kind.Schema) are described
+// by it, as kube-apiserver describes custom resources; a schema that cannot be written in all
+// encodings is replaced by that of any object.
 //
 // Nothing is made before the first request for it, and nothing is kept but compressed documents.
 // Everything is safe for concurrent use.
