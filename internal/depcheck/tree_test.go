@@ -251,6 +251,7 @@ func limits() map[string]int {
 		"internal/etcdtest":              160, // etcd's client
 		"internal/fakeroot":              1,   // golang.org/x/sys
 		"internal/kubectlargs":           220,
+		"internal/leaktest":              2,  // goleak
 		"internal/linear":                1,  // porcupine
 		"internal/quota":                 90, // the API's types and its reading of pods' resources
 		"internal/restclient":            120,

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,11 +28,12 @@ import (
 	"github.com/keelson-dev/keelson/authn/x509"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/internal/leaktest"
 	"github.com/keelson-dev/keelson/kubelet/server"
 	"github.com/keelson-dev/keelson/pki"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.VerifyTestMain(m) }
 
 // pods is a fixed list of pods.
 type pods []*corev1.Pod
