@@ -78,6 +78,7 @@ func (r Rules[T]) erase() Rules[Object] {
 		Guard:          eraseGuard(r.Guard),
 		Reserve:        eraseReserve(r.Reserve),
 		Store:          erase1(r.Store),
+		Share:          erase2(r.Share),
 		CreateOnUpdate: r.CreateOnUpdate, ConditionalUpdate: r.ConditionalUpdate, AnyFinalizer: r.AnyFinalizer,
 		Deletion: r.Deletion.erase(),
 	}
@@ -121,6 +122,13 @@ func erase1[T Object](f func(T)) func(Object) {
 		return nil
 	}
 	return func(obj Object) { f(obj.(T)) }
+}
+
+func erase2[T Object](f func(T, T)) func(Object, Object) {
+	if f == nil {
+		return nil
+	}
+	return func(obj, old Object) { f(obj.(T), old.(T)) }
 }
 
 func eraseCreate[T Object](f func(context.Context, T)) func(context.Context, Object) {

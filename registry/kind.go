@@ -151,6 +151,9 @@ type Rules[T Object] struct {
 	Reserve func(ctx context.Context, r Reservation[T]) (Settle, error)
 	// Store brings an object into the form that is stored; it is the last step before a write, also of a dry run.
 	Store func(obj T)
+	// Share lets a state that has been stored use memory of the one before it, for large parts that seldom change: it may
+	// replace parts of obj, which no reader has yet, by equal ones of old, which is shared. It may be nil and must be fast.
+	Share func(obj, old T)
 	// CreateOnUpdate lets PUT create an object that does not exist.
 	CreateOnUpdate bool
 	// AnyFinalizer allows finalizers without a domain before the slash. All but three of upstream's kinds

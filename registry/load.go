@@ -177,6 +177,9 @@ func (u update) apply(t *table) {
 	case u.err != nil:
 		t.markUnreadable(u.key, unreadable{revision, u.err})
 	case u.obj != nil:
+		if old, ok := t.tree.Get(u.key); ok && u.res.Rules.Share != nil {
+			u.res.Rules.Share(u.obj, old.Object)
+		}
 		t.put(u.res.item(u.key, u.obj, revision, len(u.event.Value)))
 	default:
 		prev, ok := t.tree.Get(u.key)

@@ -155,7 +155,7 @@ func (c *Controller) process(ctx context.Context, crd *apiextensionsv1.CustomRes
 		return 0, err
 	}
 	serving := c.serve(ctx, crd)
-	if serving != nil && !errors.Is(serving, ErrUnservable) && !errors.Is(serving, ErrBuiltIn) {
+	if !refused(serving) && serving != nil {
 		return 0, serving
 	}
 	if crd.DeletionTimestamp != nil {
@@ -170,13 +170,17 @@ func (c *Controller) process(ctx context.Context, crd *apiextensionsv1.CustomRes
 			return wait, nil
 		}
 	}
-	next := crd.DeepCopy()
+	next := writable(crd)
 	setCondition(next, *condition)
 	_, err = c.write(ctx, crd, next)
 	return 0, err
 }
 
-// judge writes what a definition's names, schemas and group make of its status, and returns the current state.
+// refused reports whether an error of serve is a property of the definition.
+func refused(err error) bool { return errors.Is(err, ErrUnservable) || errors.Is(err, ErrBuiltIn) }
+
+// judge writes what a definition's names, schemas and group make of its status, and returns the current state. Where no other
+// server has to learn of the names first, the definition is served and established by the same write.
 func (c *Controller) judge(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	select {
 	case c.naming <- struct{}{}:
@@ -184,11 +188,18 @@ func (c *Controller) judge(ctx context.Context, crd *apiextensionsv1.CustomResou
 		return nil, ctx.Err()
 	}
 	defer func() { <-c.naming }()
-	next := crd.DeepCopy()
+	next := writable(crd)
 	approve(next)
 	renamed := acceptNames(next, c.group(crd.Spec.Group))
 	if c.unjudged(crd) {
 		judgeSchemas(next)
+	}
+	if c.options.Settle == 0 && crd.DeletionTimestamp == nil {
+		if err := c.serve(ctx, next); err == nil || refused(err) {
+			if condition := establishment(next, err); condition != nil {
+				setCondition(next, *condition)
+			}
+		}
 	}
 	out, err := c.write(ctx, crd, next)
 	if err != nil {
@@ -258,6 +269,13 @@ func (c *Controller) current(name string) *apiextensionsv1.CustomResourceDefinit
 	return cached
 }
 
+// writable returns a copy that shares the spec, which the controller does not change.
+func writable(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta: crd.TypeMeta, ObjectMeta: *crd.ObjectMeta.DeepCopy(), Spec: crd.Spec, Status: *crd.Status.DeepCopy(),
+	}
+}
+
 func version(crd *apiextensionsv1.CustomResourceDefinition) uint64 {
 	v, _ := strconv.ParseUint(crd.ResourceVersion, 10, 64) // what is not a number counts as oldest
 	return v
@@ -282,6 +300,9 @@ func (c *Controller) write(ctx context.Context, crd, next *apiextensionsv1.Custo
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !overtaken {
+		stored.Spec = crd.Spec // a status does not change it, and schemas are large
+	}
 	if stored.DeletionTimestamp == nil || len(stored.Finalizers) > 0 { // or else it is gone
 		c.newest[crd.Name] = stored
 	}

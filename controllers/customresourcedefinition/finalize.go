@@ -64,7 +64,7 @@ func (c *Controller) finalize(ctx context.Context, crd *apiextensionsv1.CustomRe
 		}
 		outcome = terminating(apiextensionsv1.ConditionFalse, "InstanceDeletionCompleted", "removed all instances")
 	}
-	next := crd.DeepCopy()
+	next := writable(crd)
 	setCondition(next, outcome)
 	apihelpers.CRDRemoveFinalizer(next, apiextensionsv1.CustomResourceCleanupFinalizer)
 	if _, err := c.write(ctx, crd, next); err != nil {
@@ -85,7 +85,7 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 
 // report writes a condition.
 func (c *Controller) report(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionCondition) (*apiextensionsv1.CustomResourceDefinition, error) {
-	next := crd.DeepCopy()
+	next := writable(crd)
 	setCondition(next, condition)
 	return c.write(ctx, crd, next)
 }

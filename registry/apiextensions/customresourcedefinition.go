@@ -35,6 +35,7 @@ func customResourceDefinitions() registry.Kind {
 			Validate:          validate,
 			ValidateUpdate:    validateUpdate,
 			Guard:             warn,
+			Share:             share,
 			Deletion:          registry.Deletion[*apiextensionsv1.CustomResourceDefinition]{Begin: beginDeletion, Held: ungraceful},
 		},
 		Sub: registry.Subresources[*apiextensionsv1.CustomResourceDefinition]{
@@ -50,8 +51,13 @@ func customResourceDefinitions() registry.Kind {
 // setDefaults also gives the JSON values in schemas the form in which upstream, which parses them, returns them.
 func setDefaults(crd *apiextensionsv1.CustomResourceDefinition) {
 	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(crd)
-	if parsed, err := internal(crd); err == nil { // an error is validation's to report
-		*crd = *versioned(parsed)
+	if c := crd.Spec.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig == nil && c.Webhook.ConversionReviewVersions == nil {
+		c.Webhook = nil
+	}
+	for i := range crd.Spec.Versions {
+		if s := crd.Spec.Versions[i].Schema; s != nil {
+			normalize(s.OpenAPIV3Schema)
+		}
 	}
 }
 
@@ -74,6 +80,13 @@ func prepareUpdate(_ context.Context, crd, old *apiextensionsv1.CustomResourceDe
 func prepareStatus(_ context.Context, crd, old *apiextensionsv1.CustomResourceDefinition) {
 	crd.Generation = old.Generation
 	old.Spec.DeepCopyInto(&crd.Spec)
+}
+
+// share makes states of a definition share the spec, which is most of it, while it stays the same.
+func share(crd, old *apiextensionsv1.CustomResourceDefinition) {
+	if crd.UID == old.UID && crd.Generation == old.Generation {
+		crd.Spec = old.Spec
+	}
 }
 
 // recordStorageVersion adds the storage version to those in which objects may be stored.

@@ -84,6 +84,44 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// TestShare: states of a definition share the schemas until these change.
+func TestShare(t *testing.T) {
+	resource := serve(t, memory.New(memory.Options{}))
+	crd := widgets()
+	crd.ResourceVersion = ""
+	kind(t).Rules.Default(crd)
+	item, err := resource.Create(t.Context(), crd, registry.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := item.Object.(*definition)
+	update := func(view string, change func(*definition)) *definition {
+		t.Helper()
+		item, _, err := resource.Update(t.Context(), "", crd.Name, func(_ context.Context, current registry.Object) (registry.Object, error) {
+			next := current.DeepCopyObject().(*definition)
+			change(next)
+			return next, nil
+		}, registry.UpdateOptions{View: view})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return item.Object.(*definition)
+	}
+	schema := func(crd *definition) *apiextensionsv1.JSONSchemaProps {
+		return crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	}
+	if next := update("status", func(crd *definition) { crd.Status.ObservedGeneration = 1 }); schema(next) != schema(created) {
+		t.Error("a new status takes a new schema")
+	}
+	if next := update("", func(crd *definition) { crd.Labels = map[string]string{"a": "b"} }); schema(next) != schema(created) {
+		t.Error("a new label takes a new schema")
+	}
+	next := update("", func(crd *definition) { schema(crd).Description = "changed" })
+	if schema(next) == schema(created) || schema(next).Description != "changed" || schema(created).Description == "changed" {
+		t.Errorf("the schema has not changed: %q, before %q", schema(next).Description, schema(created).Description)
+	}
+}
+
 // TestV1beta1 reads a definition as upstream's servers store it.
 func TestV1beta1(t *testing.T) {
 	store := memory.New(memory.Options{})

@@ -27,8 +27,13 @@ func validateUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) field.Er
 	return change(crd, old, validation.ValidateCustomResourceDefinitionUpdate)
 }
 
+// validateStatus leaves out the spec, which a write of the status does not change and the rules do not look at.
 func validateStatus(crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
-	return change(crd, old, validation.ValidateUpdateCustomResourceDefinitionStatus)
+	return change(withoutSpec(crd), withoutSpec(old), validation.ValidateUpdateCustomResourceDefinitionStatus)
+}
+
+func withoutSpec(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: crd.ObjectMeta, Status: crd.Status}
 }
 
 // change validates an update by one of upstream's functions.

@@ -3,8 +3,10 @@ package custom
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // Bounds for schemas, far beyond those that are in use: the time to read a schema grows with the square of its depth,
@@ -70,4 +72,41 @@ func within(s *apiextensionsv1.JSONSchemaProps) []*apiextensionsv1.JSONSchemaPro
 		}
 	}
 	return single
+}
+
+// certain reports whether a schema, which is bounded, is certain to be interpreted without an error, so that this can wait
+// until the schema is used. Those of validated definitions are.
+func certain(s *apiextensionsv1.JSONSchemaProps) bool {
+	defaults := false
+	var visit func(s *apiextensionsv1.JSONSchemaProps) bool
+	visit = func(s *apiextensionsv1.JSONSchemaProps) bool {
+		if s == nil {
+			return true
+		}
+		defaults = defaults || s.Default != nil
+		return supported(s) && parsable(s) && !slices.ContainsFunc(within(s), func(below *apiextensionsv1.JSONSchemaProps) bool { return !visit(below) })
+	}
+	// What has defaults must be an object.
+	return visit(s) && (!defaults || s.Default == nil && s.Items == nil)
+}
+
+// supported reports whether a schema has no fields that structural schemas do not have.
+func supported(s *apiextensionsv1.JSONSchemaProps) bool {
+	preserve := s.XPreserveUnknownFields == nil || *s.XPreserveUnknownFields
+	return preserve && s.ID == "" && s.Schema == "" && s.Ref == nil && s.PatternProperties == nil && s.Dependencies == nil && s.AdditionalItems == nil &&
+		s.Definitions == nil && (s.Items == nil || s.Items.Schema != nil && s.Items.JSONSchemas == nil)
+}
+
+// parsable reports whether the values in a schema are JSON.
+func parsable(s *apiextensionsv1.JSONSchemaProps) bool {
+	values := s.Enum
+	for _, v := range []*apiextensionsv1.JSON{s.Default, s.Example} {
+		if v != nil {
+			values = append(values[:len(values):len(values)], *v)
+		}
+	}
+	return !slices.ContainsFunc(values, func(v apiextensionsv1.JSON) bool {
+		var value any
+		return len(v.Raw) > 0 && json.Unmarshal(v.Raw, &value) != nil
+	})
 }

@@ -54,10 +54,10 @@ type Resource struct {
 }
 
 // New returns the kind that a definition defines. The definition has upstream's defaults, as those that Read or a
-// server returns do, and is not kept. New does not validate it, except that its errors, which wrap ErrDefinition,
-// report schemas that cannot be interpreted.
+// server returns do. It is kept, and must not be changed any more. New does not validate it, except that its errors, which
+// wrap ErrDefinition, report schemas that cannot be interpreted. A schema is compiled when an object is first read or
+// written.
 func New(crd *apiextensionsv1.CustomResourceDefinition, o Options) (*Resource, error) {
-	crd = crd.DeepCopy()
 	r := &Resource{
 		group: crd.Spec.Group, names: crd.Status.AcceptedNames, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		preserve: crd.Spec.PreserveUnknownFields, strategy: apiextensionsv1.NoneConverter, converter: o.Converter,

@@ -75,7 +75,7 @@ func (v *Version) Prune(obj *unstructured.Unstructured) (unknown []string, err e
 // Default sets the schema's defaults in an object of this version.
 func (v *Version) Default(obj *unstructured.Unstructured) {
 	if obj.GroupVersionKind() == v.GroupVersionKind() {
-		defaulting.Default(obj.Object, v.schema)
+		defaulting.Default(obj.Object, v.schema())
 	}
 }
 
@@ -125,7 +125,10 @@ func (r *Resource) coerce(u *unstructured.Unstructured, how coercion) ([]string,
 func (r *Resource) shape(u *unstructured.Unstructured, version string, how coercion) ([]string, error) {
 	var s *structural.Structural
 	if v := r.find(func(v *Version) bool { return v.name == version }); v != nil {
-		s = v.schema
+		var err error
+		if s, err = v.interpreted(); err != nil {
+			return nil, err
+		}
 	}
 	var unknown []string
 	if !r.preserve {

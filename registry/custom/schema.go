@@ -20,7 +20,7 @@ import (
 // memory of the definition.
 func (v *Version) Schema() map[string]any {
 	out, err := v.publish()
-	if err != nil { // what a schema contains came from JSON
+	if err != nil { // New would have failed; what a schema contains came from JSON
 		out = map[string]any{"type": "object"}
 	}
 	gvk := v.GroupVersionKind()
@@ -37,10 +37,14 @@ func (v *Version) Schema() map[string]any {
 
 // publish returns the schema without what tells the kind.
 func (v *Version) publish() (map[string]any, error) {
-	if v.schema == nil || !v.structural() {
+	s, err := v.interpret() // its own, since most versions are published and never used
+	if err != nil {
+		return nil, err
+	}
+	if s == nil || !published(s) {
 		return map[string]any{"type": "object"}, nil
 	}
-	data, err := json.Marshal(v.schema.DeepCopy().Unfold().ToKubeOpenAPI())
+	data, err := json.Marshal(s.Unfold().ToKubeOpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("encode the schema: %w", err)
 	}
@@ -57,15 +61,15 @@ func (v *Version) publish() (map[string]any, error) {
 	return out, nil
 }
 
-// structural reports whether upstream's servers publish the schema.
-func (v *Version) structural() bool {
+// published reports whether upstream's servers publish a schema.
+func published(s *structural.Structural) bool {
 	known := true
 	types := structural.Visitor{Structural: func(s *structural.Structural) bool {
 		known = known && slices.Contains([]string{"", "array", "boolean", "integer", "number", "object", "string"}, s.Type)
 		return false
 	}}
-	types.Visit(v.schema)
-	return known && len(structural.ValidateStructural(nil, v.schema)) == 0
+	types.Visit(s)
+	return known && len(structural.ValidateStructural(nil, s)) == 0
 }
 
 // embed completes the embedded resources within a schema.

@@ -39,37 +39,49 @@ func (v *Version) ValidateStatusUpdate(ctx context.Context, obj, old *unstructur
 
 // validate leaves metadata to the registry unless withMeta.
 func (v *Version) validate(ctx context.Context, obj object, withMeta bool) field.ErrorList {
+	by, err := v.validators()
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
 	errs := v.validateType(obj)
 	if len(errs) == 0 {
 		if withMeta {
 			errs = v.validateMeta(ctx, obj, nil)
 		}
-		errs = append(errs, validation.ValidateCustomResource(nil, obj.Object, v.whole)...)
+		errs = append(errs, validation.ValidateCustomResource(nil, obj.Object, by.whole)...)
 		errs = append(errs, v.scale.validateSpec(obj)...)
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
-	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema, false)...)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.schema, obj.Object)...)
+	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema(), false)...)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.schema(), obj.Object)...)
 	return v.evaluate(ctx, errs, obj, nil, nil)
 }
 
 func (v *Version) validateUpdate(ctx context.Context, obj, old object, withMeta bool) field.ErrorList {
+	by, err := v.validators()
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
 	pair := v.correlate(obj, old)
 	errs := v.validateType(obj)
 	if len(errs) == 0 {
 		if withMeta {
 			errs = v.validateMeta(ctx, obj, old)
 		}
-		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, obj.Object, old.Object, v.whole, validation.WithRatcheting(pair))...)
+		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, obj.Object, old.Object, by.whole, validation.WithRatcheting(pair))...)
 		errs = append(errs, v.scale.validateSpec(obj)...)
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
-	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema, false)...)
+	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema(), false)...)
 	errs = append(errs, v.validateLists(obj, old)...)
 	return v.evaluate(ctx, errs, obj, old, pair)
 }
 
 func (v *Version) validateStatus(ctx context.Context, obj, old object, withMeta bool) field.ErrorList {
+	by, err := v.validators()
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
 	pair := v.correlate(obj, old)
 	errs := v.validateType(obj)
 	if len(errs) == 0 {
@@ -78,10 +90,10 @@ func (v *Version) validateStatus(ctx context.Context, obj, old object, withMeta 
 		}
 		if status, ok := obj.Object["status"]; ok {
 			var ratchet []validation.ValidationOption
-			if v.schema != nil {
+			if v.schema() != nil {
 				ratchet = append(ratchet, validation.WithRatcheting(pair.Key("status")))
 			}
-			errs = append(errs, validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old.Object["status"], v.status, ratchet...)...)
+			errs = append(errs, validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old.Object["status"], by.status, ratchet...)...)
 		}
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
@@ -91,15 +103,15 @@ func (v *Version) validateStatus(ctx context.Context, obj, old object, withMeta 
 
 // correlate pairs the values of two states of an object, to tell which of them have changed.
 func (v *Version) correlate(obj, old object) *common.CorrelatedObject {
-	return common.NewCorrelatedObject(obj.Object, old.Object, &model.Structural{Structural: v.schema})
+	return common.NewCorrelatedObject(obj.Object, old.Object, &model.Structural{Structural: v.schema()})
 }
 
 // validateLists validates sets and maps, unless the old ones were invalid already.
 func (v *Version) validateLists(obj, old object) field.ErrorList {
-	if len(listtype.ValidateListSetsAndMaps(nil, v.schema, old.Object)) > 0 {
+	if len(listtype.ValidateListSetsAndMaps(nil, v.schema(), old.Object)) > 0 {
 		return nil
 	}
-	return listtype.ValidateListSetsAndMaps(nil, v.schema, obj.Object)
+	return listtype.ValidateListSetsAndMaps(nil, v.schema(), obj.Object)
 }
 
 // evaluate appends to errs what the CEL rules say, or that they were not asked because errs shows that values are not
@@ -121,7 +133,7 @@ func (v *Version) evaluate(ctx context.Context, errs field.ErrorList, obj, old o
 	if old != nil {
 		before, options = old.Object, append(options, cel.WithRatcheting(pair))
 	}
-	found, _ := rules.Validate(ctx, nil, v.schema, obj.Object, before, celconfig.RuntimeCELCostBudget, options...)
+	found, _ := rules.Validate(ctx, nil, v.schema(), obj.Object, before, celconfig.RuntimeCELCostBudget, options...)
 	return append(errs, found...)
 }
 

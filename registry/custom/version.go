@@ -25,9 +25,11 @@ type Version struct {
 	served   bool
 	storage  bool
 	warning  string
-	schema   *structural.Structural // nil if there is none
-	whole    validation.SchemaValidator
-	status   validation.SchemaValidator // of the status alone; nil if it has no schema
+	declared *apiextensionsv1.CustomResourceValidation // nil if there is no schema
+	// interpreted returns the schema as it is applied to objects, and validators what validates them by it. Both are made
+	// when first used, since most definitions of a large set never have an object.
+	interpreted func() (*structural.Structural, error)
+	validators  func() (validators, error)
 	// hasStatus tells whether the status is a subresource.
 	hasStatus bool
 	scale     *scale // nil if there is no such subresource
@@ -37,21 +39,18 @@ type Version struct {
 	fields  []selectable
 }
 
+// validators validate values by the types and bounds of a schema.
+type validators struct {
+	whole  validation.SchemaValidator
+	status validation.SchemaValidator // of the status alone; nil if it has no schema
+}
+
 func newVersion(r *Resource, spec *apiextensionsv1.CustomResourceDefinitionSpec, i int) (*Version, error) {
 	declared := &spec.Versions[i]
 	v := &Version{
 		resource: r, name: declared.Name, served: declared.Served, storage: declared.Storage, warning: deprecation(spec, declared),
 		columns: newColumns(declared.AdditionalPrinterColumns), fields: newSelectable(declared.SelectableFields),
-	}
-	props, err := schemaOf(declared)
-	if err != nil {
-		return nil, err
-	}
-	if err := v.setSchema(props); err != nil {
-		return nil, err
-	}
-	if v.whole, _, err = validation.NewSchemaValidator(props); err != nil {
-		return nil, err
+		declared: declared.Schema,
 	}
 	if sub := declared.Subresources; sub != nil {
 		v.hasStatus = sub.Status != nil
@@ -59,46 +58,86 @@ func newVersion(r *Resource, spec *apiextensionsv1.CustomResourceDefinitionSpec,
 			v.scale = newScale(sub.Scale)
 		}
 	}
-	if v.hasStatus && props != nil {
-		if status, ok := props.Properties["status"]; ok {
-			if v.status, _, err = validation.NewSchemaValidator(&status); err != nil {
-				return nil, err
-			}
+	v.interpreted, v.validators = sync.OnceValues(v.interpret), sync.OnceValues(v.newValidators)
+	v.rules = sync.OnceValue(func() *cel.Validator { return cel.NewValidator(v.schema(), true, celconfig.PerCallLimit) })
+	if v.declared == nil {
+		return v, nil
+	}
+	if err := bounded(v.declared.OpenAPIV3Schema); err != nil {
+		return nil, err
+	}
+	if !certain(v.declared.OpenAPIV3Schema) {
+		if err := v.usable(); err != nil {
+			return nil, err
 		}
 	}
-	v.rules = sync.OnceValue(func() *cel.Validator { return cel.NewValidator(v.schema, true, celconfig.PerCallLimit) })
 	return v, nil
 }
 
-// schemaOf returns the schema of a version in the form that upstream's library takes, or nil.
-func schemaOf(v *apiextensionsv1.CustomResourceDefinitionVersion) (*upstream.JSONSchemaProps, error) {
-	if v.Schema == nil {
+// usable returns an error if the schema cannot be interpreted.
+func (v *Version) usable() error {
+	if _, err := v.interpreted(); err != nil {
+		return err
+	}
+	_, err := v.validators()
+	return err
+}
+
+// schema returns the interpreted schema, or nil if there is none.
+func (v *Version) schema() *structural.Structural {
+	s, _ := v.interpreted()
+	return s
+}
+
+// props returns the schema in the form that upstream's library takes, or nil.
+func (v *Version) props() (*upstream.JSONSchemaProps, error) {
+	if v.declared == nil {
 		return nil, nil //nolint:nilnil // a version need not have a schema
 	}
-	if err := bounded(v.Schema.OpenAPIV3Schema); err != nil {
-		return nil, err
-	}
 	out := &upstream.CustomResourceValidation{}
-	if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v.Schema, out, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v.declared, out, nil); err != nil {
 		return nil, err
 	}
 	return out.OpenAPIV3Schema, nil
 }
 
-// setSchema interprets the schema. Only kinds that preserve unknown fields can do without an interpretation.
-func (v *Version) setSchema(props *upstream.JSONSchemaProps) error {
+// interpret interprets the schema. Only kinds that preserve unknown fields can do without an interpretation.
+func (v *Version) interpret() (*structural.Structural, error) {
+	props, err := v.props()
+	if err != nil {
+		return nil, err
+	}
 	s, err := structural.NewStructural(props)
 	if v.resource.preserve {
-		if err == nil {
-			v.schema = s
+		if err != nil {
+			s = nil
 		}
-		return nil
+		return s, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v.schema = s.DeepCopy() // of the defaults, too
-	return defaulting.PruneDefaults(v.schema)
+	s = s.DeepCopy() // of the defaults, too
+	if err := defaulting.PruneDefaults(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (v *Version) newValidators() (out validators, err error) {
+	props, err := v.props()
+	if err != nil {
+		return out, err
+	}
+	if out.whole, _, err = validation.NewSchemaValidator(props); err != nil {
+		return out, err
+	}
+	if v.hasStatus && props != nil {
+		if status, ok := props.Properties["status"]; ok {
+			out.status, _, err = validation.NewSchemaValidator(&status)
+		}
+	}
+	return out, err
 }
 
 // deprecation returns the warning that accompanies answers in a version, or "".
