@@ -30,21 +30,32 @@ type options struct {
 	rounds   int           // of everything else
 	requests int           // of a kind in each round
 	pods     int           // in the long list
+	many     int           // definitions of custom kinds at once
+	objects  int           // custom objects that are kept
 	writes   int           // of the busy resource in each round
 	watchers []int
 	replicas int
+	only     string // the parts to measure; empty means all
 	progress io.Writer
 }
 
 func main() {
 	o := options{
-		starts: 5, quiet: time.Minute, rounds: 3, requests: 200, pods: 1000, writes: 300, watchers: []int{20, 100}, replicas: 100, progress: os.Stdout,
+		starts: 5, quiet: time.Minute, rounds: 3, requests: 200, pods: 1000, many: 100, objects: 5000, writes: 300, watchers: []int{20, 100}, replicas: 100, progress: os.Stdout,
 	}
 	results := flag.String("results", "results", "directory to write peers.json to; empty writes nothing")
 	programs := flag.String("programs", "", "directory with kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and etcd (default: they are built)")
 	flag.IntVar(&o.rounds, "rounds", o.rounds, "how often to measure each, in turn")
 	flag.DurationVar(&o.quiet, "quiet", o.quiet, "how long after a little use memory is measured")
+	flag.StringVar(&o.only, "only", "", "measure only these parts, separated by commas: memory, definitions, requests, objects, lists, watches, deployments, containers; writes no file")
 	flag.Parse()
+	if o.only != "" {
+		*results = ""
+	}
+	if err := (&measurement{options: o}).checkParts(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := record(ctx, o, *programs, *results)
 	stop()

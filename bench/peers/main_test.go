@@ -28,7 +28,7 @@ func TestMeasure(t *testing.T) {
 	}
 	m := &measurement{
 		options: options{
-			starts: 1, quiet: 10 * time.Millisecond, rounds: 2, requests: 5, pods: 30, writes: 10, watchers: []int{2, 3}, replicas: 4, progress: t.Output(),
+			starts: 1, quiet: 10 * time.Millisecond, rounds: 2, requests: 5, pods: 30, many: 3, objects: 20, writes: 10, watchers: []int{2, 3}, replicas: 4, progress: t.Output(),
 		},
 		dir: t.TempDir(), crews: crews{leftOut: "it would take minutes"},
 		use: func(ctx context.Context, s *side, _ string) error {
@@ -47,13 +47,13 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("twice, or without words: %+v", r)
 		}
 		names[r.Name] = true
-		// CPU time is counted in ticks; so little work may take none.
-		if r.LeftOut == "" && r.Unit != "µs" && !strings.Contains(r.What, "CPU") && (r.Keelson <= 0 || r.Upstream <= 0 || r.Ratio <= 0) {
+		// CPU time is counted in ticks; so little work may take none, and none of memory either.
+		if r.LeftOut == "" && r.Unit != "µs" && !strings.HasSuffix(r.Name, "-memory") && !strings.Contains(r.What, "CPU") && (r.Keelson <= 0 || r.Upstream <= 0 || r.Ratio <= 0) {
 			t.Errorf("without figures: %+v", r)
 		}
 	}
 	for _, name := range []string{
-		"start", "memory", "idle", "create-pods", "update-configmaps-cpu", "many-JSON-bytes", "many-Protobuf-cpu", "watch-2", "watch-3", "deployment", "containers-3-ready",
+		"start", "memory", "idle", "definition", "definitions", "apply-custom", "create-pods", "update-configmaps-cpu", "many-JSON-bytes", "many-Protobuf-cpu", "watch-2", "watch-3", "deployment", "containers-3-ready",
 	} {
 		if !names[name] {
 			t.Errorf("there is no row %s", name)
@@ -84,6 +84,15 @@ func TestWithoutPrograms(t *testing.T) {
 	}
 	if r, err := evidence.Read(dir, "peers"); err != nil || r.Passed || len(r.Failures) == 0 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A part that does not exist is an error, so that nobody takes silence for figures.
+func TestParts(t *testing.T) {
+	for only, ok := range map[string]bool{"": true, "memory,requests": true, "memory,request": false, ",": false} {
+		if err := (&measurement{options: options{only: only}}).checkParts(); (err == nil) != ok {
+			t.Errorf("%q: %v", only, err)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -54,8 +55,10 @@ type measurement struct {
 
 // run measures everything. It returns the measured rows even with an error.
 func (m *measurement) run(ctx context.Context) (rows []evidence.Peer, err error) {
-	if err := m.starts(ctx); err != nil {
-		return m.rows, err
+	if m.only == "" {
+		if err := m.starts(ctx); err != nil {
+			return m.rows, err
+		}
 	}
 	for i := range m.sides {
 		s := &m.sides[i]
@@ -70,12 +73,43 @@ func (m *measurement) run(ctx context.Context) (rows []evidence.Peer, err error)
 			return m.rows, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	for _, measure := range []func(context.Context) error{m.memory, m.requestsOf, m.lists, m.watches, m.deployments, m.containers} {
-		if err := measure(ctx); err != nil {
+	for _, part := range m.parts() {
+		if m.only != "" && !slices.Contains(strings.Split(m.only, ","), part.name) {
+			continue
+		}
+		if err := part.measure(ctx); err != nil {
 			return m.rows, err
 		}
 	}
 	return m.rows, nil
+}
+
+// part is a part of the measurement.
+type part struct {
+	name    string
+	measure func(context.Context) error
+}
+
+// parts returns what is measured on planes that run; their start is measured before.
+func (m *measurement) parts() []part {
+	return []part{
+		{"memory", m.memory}, {"definitions", m.definitions}, {"requests", m.requestsOf}, {"objects", m.customObjects}, {"lists", m.lists},
+		{"watches", m.watches}, {"deployments", m.deployments}, {"containers", m.containers},
+	}
+}
+
+// checkParts returns an error if a part is to be measured that does not exist.
+func (m *measurement) checkParts() error {
+	var names []string
+	for _, p := range m.parts() {
+		names = append(names, p.name)
+	}
+	for _, name := range strings.Split(m.only, ",") {
+		if m.only != "" && !slices.Contains(names, name) {
+			return fmt.Errorf("-only: there is no part %q; the parts are %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 // next returns a new directory for a side.

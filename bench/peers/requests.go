@@ -17,58 +17,86 @@ import (
 
 // calls are the requests of one resource. n is the number of an object in its namespace.
 type calls struct {
-	create, get, patch, update func(ctx context.Context, n int) error
-	list                       func(ctx context.Context) error
+	create, get, patch, update, apply func(ctx context.Context, n int) error
+	list                              func(ctx context.Context) error
 }
 
-// requestsOf measures single requests for pods and ConfigMaps: the time until the client has the answer, and the
-// server's CPU.
+// resource is what single requests are measured for.
+type resource struct {
+	name  string
+	verbs []string
+	// calls returns its requests in a namespace.
+	calls func(s *side, namespace string) (calls, error)
+}
+
+// requestsOf measures single requests for pods, ConfigMaps and custom objects: the time until the client has the answer,
+// and the server's CPU.
 func (m *measurement) requestsOf(ctx context.Context) error {
-	for _, resource := range []string{"pods", "configmaps"} {
-		verbs := []string{"create", "get", "list", "patch", "update"}
-		took := map[string]*[2][]float64{}
-		cpu := map[string]*[2]time.Duration{}
-		for _, verb := range verbs {
-			took[verb], cpu[verb] = &[2][]float64{}, &[2]time.Duration{}
+	builtIn := func(name string) resource {
+		return resource{name, []string{"create", "get", "list", "patch", "update"}, func(s *side, namespace string) (calls, error) {
+			return callsOf(s.api, name, namespace), nil
+		}}
+	}
+	for _, r := range []resource{
+		builtIn("pods"), builtIn("configmaps"), {"custom", []string{"create", "get", "list", "patch", "update", "apply"}, customCalls},
+	} {
+		if err := m.requestsFor(ctx, r); err != nil {
+			return err
 		}
-		err := m.inTurn(m.rounds, func(round, i int, s *side) error {
-			namespace := resource + "-" + strconv.Itoa(round)
-			if err := s.namespace(ctx, namespace); err != nil {
-				return err
-			}
-			c := callsOf(s.api, resource, namespace)
-			for _, verb := range verbs {
-				used, err := s.spent(ctx, func() error {
-					for n := range m.requests {
-						began := time.Now()
-						if err := c.do(ctx, verb, n); err != nil {
-							return fmt.Errorf("%s %s: %w", verb, resource, err)
-						}
-						took[verb][i] = append(took[verb][i], milliseconds(time.Since(began)))
-					}
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-				cpu[verb][i] += used
-			}
-			return nil
-		})
+	}
+	return nil
+}
+
+func (m *measurement) requestsFor(ctx context.Context, r resource) error {
+	took := map[string]*[2][]float64{}
+	cpu := map[string]*[2]time.Duration{}
+	for _, verb := range r.verbs {
+		took[verb], cpu[verb] = &[2][]float64{}, &[2]time.Duration{}
+	}
+	err := m.inTurn(m.rounds, func(round, i int, s *side) error {
+		namespace := r.name + "-" + strconv.Itoa(round)
+		if err := s.namespace(ctx, namespace); err != nil {
+			return err
+		}
+		c, err := r.calls(s, namespace)
 		if err != nil {
 			return err
 		}
-		for _, verb := range verbs {
-			what := verb + " of " + resource
-			if verb == "list" {
-				what = fmt.Sprintf("list of %d %s", m.requests, resource)
+		for _, verb := range r.verbs {
+			used, err := s.spent(ctx, func() error {
+				for n := range m.requests {
+					began := time.Now()
+					if err := c.do(ctx, verb, n); err != nil {
+						return fmt.Errorf("%s %s: %w", verb, r.name, err)
+					}
+					took[verb][i] = append(took[verb][i], milliseconds(time.Since(began)))
+				}
+				return nil
+			})
+			if err != nil {
+				return err
 			}
-			all := m.rounds * m.requests
-			m.row(evidence.Peer{Name: verb + "-" + resource, What: what + ", until the answer", Unit: "ms", Of: "median", Runs: all},
-				[2]float64{median(took[verb][0]), median(took[verb][1])})
-			m.row(evidence.Peer{Name: verb + "-" + resource + "-cpu", What: what + ", CPU of the servers", Unit: "ms", Of: "mean", Runs: all},
-				[2]float64{milliseconds(cpu[verb][0]) / float64(all), milliseconds(cpu[verb][1]) / float64(all)})
+			cpu[verb][i] += used
 		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, verb := range r.verbs {
+		objects := r.name
+		if objects == "custom" {
+			objects = "custom objects of 2 kB"
+		}
+		what := verb + " of " + objects
+		if verb == "list" {
+			what = fmt.Sprintf("list of %d %s", m.requests, objects)
+		}
+		all := m.rounds * m.requests
+		m.row(evidence.Peer{Name: verb + "-" + r.name, What: what + ", until the answer", Unit: "ms", Of: "median", Runs: all},
+			[2]float64{median(took[verb][0]), median(took[verb][1])})
+		m.row(evidence.Peer{Name: verb + "-" + r.name + "-cpu", What: what + ", CPU of the servers", Unit: "ms", Of: "mean", Runs: all},
+			[2]float64{milliseconds(cpu[verb][0]) / float64(all), milliseconds(cpu[verb][1]) / float64(all)})
 	}
 	return nil
 }
@@ -83,6 +111,8 @@ func (c calls) do(ctx context.Context, verb string, n int) error {
 		return c.patch(ctx, n)
 	case "update":
 		return c.update(ctx, n)
+	case "apply":
+		return c.apply(ctx, n)
 	}
 	return c.list(ctx)
 }
