@@ -42,10 +42,45 @@ func (e *endpoint) served(obj registry.Object) (registry.Object, error) {
 	return e.resource.FromStored(context.Background(), obj)
 }
 
+// view returns an item's object in this version. It is shared and must not be changed.
+func (e *endpoint) view(i *registry.Item) (registry.Object, error) {
+	if e.resource.Batched() == nil {
+		return e.served(i.Object)
+	}
+	return i.Converted(e.gv.String(), e.served)
+}
+
+// convert converts items together whose conversion is made for that: a webhook is asked once for a list instead of once for
+// each of its objects.
+func (e *endpoint) convert(ctx context.Context, items []*registry.Item) error {
+	all := e.resource.Batched()
+	if all == nil {
+		return nil
+	}
+	var missing []*registry.Item
+	var objs []registry.Object
+	for _, i := range items {
+		if !i.HasConverted(e.gv.String()) {
+			missing, objs = append(missing, i), append(objs, i.Object)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	converted, err := all(ctx, objs)
+	if err != nil {
+		return err
+	}
+	for n, i := range missing {
+		_, _ = i.Converted(e.gv.String(), func(registry.Object) (registry.Object, error) { return converted[n], nil })
+	}
+	return nil
+}
+
 // itemJSON returns an item in this version as JSON, without its type.
 func (e *endpoint) itemJSON(i *registry.Item) ([]byte, error) {
-	return i.Encoded(registry.Form{GroupVersion: e.gv.String(), Media: "json"}, func(o registry.Object) ([]byte, error) {
-		served, err := e.served(o)
+	return i.Encoded(registry.Form{GroupVersion: e.gv.String(), Media: "json"}, func(registry.Object) ([]byte, error) {
+		served, err := e.view(i)
 		if err != nil {
 			return nil, err
 		}
@@ -55,8 +90,8 @@ func (e *endpoint) itemJSON(i *registry.Item) ([]byte, error) {
 
 // itemProtobuf returns an item in this version as a protobuf message, without envelope.
 func (e *endpoint) itemProtobuf(i *registry.Item) ([]byte, error) {
-	return i.Encoded(registry.Form{GroupVersion: e.gv.String(), Media: "protobuf"}, func(o registry.Object) ([]byte, error) {
-		served, err := e.served(o)
+	return i.Encoded(registry.Form{GroupVersion: e.gv.String(), Media: "protobuf"}, func(registry.Object) ([]byte, error) {
+		served, err := e.view(i)
 		if err != nil {
 			return nil, err
 		}
@@ -104,8 +139,8 @@ func (e *endpoint) itemMetadata(m mediaType, i *registry.Item) ([]byte, error) {
 	if m == mediaProtobuf {
 		of.Media = "protobuf;as=" + kindMetadata
 	}
-	return i.Encoded(of, func(o registry.Object) ([]byte, error) {
-		served, err := e.served(o)
+	return i.Encoded(of, func(registry.Object) ([]byte, error) {
+		served, err := e.view(i)
 		if err != nil {
 			return nil, err
 		}

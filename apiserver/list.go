@@ -18,6 +18,9 @@ func (c *call) list(ctx context.Context) {
 		return
 	}
 	l, err := c.listItems(ctx)
+	if err == nil {
+		err = c.endpoint.convert(ctx, l.Items)
+	}
 	if err != nil {
 		c.fail(err)
 		return

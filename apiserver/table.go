@@ -78,8 +78,15 @@ func (t *table) head(m metav1.ListMeta, definitions bool) []byte {
 
 // row appends an object's row.
 func (t *table) row(to []byte, i *registry.Item, now time.Time) ([]byte, error) {
+	shown := i.Object
+	if t.endpoint.resource.ShowsVersion() {
+		var err error
+		if shown, err = t.endpoint.view(i); err != nil {
+			return to, err
+		}
+	}
 	to = append(to, `{"cells":[`...)
-	for n, cell := range t.columns.Cells(i.Object, now) {
+	for n, cell := range t.columns.Cells(shown, now) {
 		if n > 0 {
 			to = append(to, ',')
 		}

@@ -38,6 +38,9 @@ func (c *call) watch(ctx context.Context) {
 		return
 	}
 	s, refused := c.newWatchStream(f, watch)
+	if refused == nil && initial != nil {
+		refused = c.endpoint.convert(ctx, initial.Items)
+	}
 	if refused != nil {
 		c.fail(refused)
 		return

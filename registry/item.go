@@ -40,32 +40,71 @@ type Form struct {
 	Media        string // the media type
 }
 
-// form is one cached encoding; they form an immutable list, since an object has very few.
+// form is one cached encoding, or the object in another version; they form an immutable list, since an object has very few.
 type form struct {
-	name  Form
-	bytes []byte
-	next  *form
+	name   Form
+	bytes  []byte
+	object Object
+	next   *form
+}
+
+// form returns what is cached under a name, or nil.
+func (i *Item) form(name Form) *form {
+	for f := i.forms.Load(); f != nil; f = f.next {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// add caches a form of a size.
+func (i *Item) add(f *form, size int) {
+	if i.space == nil {
+		return
+	}
+	for {
+		f.next = i.forms.Load()
+		if i.forms.CompareAndSwap(f.next, f) {
+			i.space.keep(i, size)
+			return
+		}
+	}
+}
+
+// converted is the media type of objects that are cached as such.
+const converted = "object"
+
+// Converted returns the object in a group-version, converting it at first use: for conversions that cost more than memory.
+// It is shared and must not be changed.
+func (i *Item) Converted(groupVersion string, convert func(Object) (Object, error)) (Object, error) {
+	name := Form{GroupVersion: groupVersion, Media: converted}
+	if f := i.form(name); f != nil {
+		return f.object, nil
+	}
+	obj, err := convert(i.Object)
+	if err == nil {
+		i.add(&form{name: name, object: obj}, i.size)
+	}
+	return obj, err
+}
+
+// HasConverted reports whether Converted need not convert.
+func (i *Item) HasConverted(groupVersion string) bool {
+	return i.form(Form{GroupVersion: groupVersion, Media: converted}) != nil
 }
 
 // Encoded returns the encoding of the given form, building it at first use. Concurrent first uses may build it
 // twice. The bytes are shared and must not be changed.
 func (i *Item) Encoded(name Form, build func(Object) ([]byte, error)) ([]byte, error) {
-	for f := i.forms.Load(); f != nil; f = f.next {
-		if f.name == name {
-			return f.bytes, nil
-		}
+	if f := i.form(name); f != nil {
+		return f.bytes, nil
 	}
 	b, err := build(i.Object)
-	if err != nil || i.space == nil {
-		return b, err
+	if err == nil {
+		i.add(&form{name: name, bytes: b}, len(b))
 	}
-	for {
-		head := i.forms.Load()
-		if i.forms.CompareAndSwap(head, &form{name: name, bytes: b, next: head}) {
-			i.space.keep(i, len(b))
-			return b, nil
-		}
-	}
+	return b, err
 }
 
 // JSON returns the object's JSON in its stored version, without apiVersion and kind.

@@ -252,6 +252,8 @@ type Version struct {
 	// FromStored and ToStored convert without changing their argument.
 	FromStored func(ctx context.Context, obj Object) (Object, error)
 	ToStored   func(ctx context.Context, obj Object) (Object, error)
+	// AllFromStored is FromStored for several objects, where one call for all is cheaper than one for each; it may be nil.
+	AllFromStored func(ctx context.Context, objs []Object) ([]Object, error)
 	Untyped
 	// FieldLabel is as Kind's, for labels in this version; nil means that the labels are the kind's.
 	FieldLabel func(label string) (string, bool)
@@ -294,12 +296,6 @@ func (k Kind) in(v *Version) Kind {
 	}
 	if v.Columns != nil {
 		k.Columns = *v.Columns
-		k.Columns.Cells = func(obj Object, now time.Time) []any {
-			if served, err := v.FromStored(context.Background(), obj); err == nil {
-				obj = served
-			}
-			return v.Columns.Cells(obj, now)
-		}
 	}
 	if v.Warning != "" {
 		k.Warning = v.Warning

@@ -215,6 +215,17 @@ func (r *Resource) FromStored(ctx context.Context, obj Object) (Object, error) {
 	return r.version.FromStored(ctx, obj)
 }
 
+// Batched returns FromStored for several objects if one call for all is cheaper than one for each, or nil.
+func (r *Resource) Batched() func(ctx context.Context, objs []Object) ([]Object, error) {
+	if r.version == nil {
+		return nil
+	}
+	return r.version.AllFromStored
+}
+
+// ShowsVersion reports whether Columns shows objects of this version, and not stored ones.
+func (r *Resource) ShowsVersion() bool { return r.version != nil && r.version.Columns != nil }
+
 func (r *Resource) storageKey(key string) string { return Root + r.Prefix + "/" + key }
 
 // item returns a new state; size is that of its stored form.

@@ -3,6 +3,7 @@ package customresources_test
 import (
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,9 +22,13 @@ import (
 )
 
 // converter is a conversion webhook: v1 has spec.copies, v2 has spec.count.
-type converter struct{ down atomic.Bool }
+type converter struct {
+	down  atomic.Bool
+	asked atomic.Int32
+}
 
 func (c *converter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.asked.Add(1)
 	var review apiextensionsv1.ConversionReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || c.down.Load() {
 		http.Error(w, "down", http.StatusServiceUnavailable)
@@ -51,14 +56,9 @@ func (c *converter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(&review)
 }
 
-// A webhook converts between versions, over TLS: objects are stored in one and served in both, with the rules of each.
-func TestConversion(t *testing.T) {
-	hook := &converter{}
-	server := httptest.NewTLSServer(hook)
-	defer server.Close()
-	c := start(t, cluster.Options{Extensions: []cluster.Extension{customresources.Extension(customresources.Options{})}})
-	a, ctx := clients(t, c.Config()), t.Context()
-	a.define(backup(func(crd *definition) {
+// converting returns a definition of two versions that a webhook converts.
+func converting(server *httptest.Server) *definition {
+	return backup(func(crd *definition) {
 		second, most := crd.Spec.Versions[0].DeepCopy(), float64(5)
 		second.Name, second.Storage = "v2", false
 		second.Schema.OpenAPIV3Schema.Properties["spec"] = apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
@@ -71,7 +71,82 @@ func TestConversion(t *testing.T) {
 				URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 			},
 		}}
-	}))
+	})
+}
+
+// TestConversionOfLists: the webhook is asked once for what a list or the initial state of a watch has, whatever the form, and
+// not again for objects that are the same.
+func TestConversionOfLists(t *testing.T) {
+	hook := &converter{}
+	server := httptest.NewTLSServer(hook)
+	defer server.Close()
+	c := start(t, cluster.Options{Extensions: []cluster.Extension{customresources.Extension(customresources.Options{})}})
+	a, ctx := clients(t, c.Config()), t.Context()
+	a.define(converting(server))
+	a.established("backups.example.com")
+	second := a.any.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "backups"}).Namespace("default")
+	create := func(from, to int) {
+		for n := from; n < to; n++ {
+			a.create(a.backups("default"), object(fmt.Sprintf("b%d", n)))
+		}
+	}
+	rows := func() int {
+		var table metav1.Table
+		err := a.cs.Discovery().RESTClient().Get().AbsPath("/apis/example.com/v2/namespaces/default/backups").
+			SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(ctx).Into(&table)
+		if err != nil {
+			t.Error(err)
+		}
+		return len(table.Rows)
+	}
+	asked := func(want int32, what string) {
+		t.Helper()
+		if got := hook.asked.Swap(0); got != want {
+			t.Errorf("%s: the webhook was asked %d times, want %d", what, got, want)
+		}
+	}
+	create(0, 20)
+	hook.asked.Store(0)
+	for range 2 {
+		if l, err := second.List(ctx, metav1.ListOptions{}); err != nil || len(l.Items) != 20 {
+			t.Fatalf("listed: %v", err)
+		}
+	}
+	asked(1, "list")
+	create(20, 40)
+	hook.asked.Store(0)
+	for range 2 {
+		if n := rows(); n != 40 {
+			t.Errorf("%d rows", n)
+		}
+	}
+	asked(1, "table")
+	create(40, 60)
+	hook.asked.Store(0)
+	w, err := second.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 60 {
+		<-w.ResultChan()
+	}
+	w.Stop()
+	asked(1, "watch")
+	hook.down.Store(true)
+	create(60, 61)
+	if _, err := second.List(ctx, metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "conversion webhook for example.com/v1, Kind=Backup failed: ") {
+		t.Errorf("a list without the webhook: %v", err)
+	}
+}
+
+// A webhook converts between versions, over TLS: objects are stored in one and served in both, with the rules of each.
+func TestConversion(t *testing.T) {
+	hook := &converter{}
+	server := httptest.NewTLSServer(hook)
+	defer server.Close()
+	c := start(t, cluster.Options{Extensions: []cluster.Extension{customresources.Extension(customresources.Options{})}})
+	a, ctx := clients(t, c.Config()), t.Context()
+	a.define(converting(server))
 	a.established("backups.example.com")
 	first := a.backups("default")
 	second := a.any.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "backups"}).Namespace("default")

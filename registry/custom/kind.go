@@ -112,6 +112,23 @@ func (v *Version) fromStored(ctx context.Context, obj registry.Object) (registry
 	return untyped(out), nil
 }
 
+// allFromStored converts with one call of the webhook.
+func (v *Version) allFromStored(ctx context.Context, objs []registry.Object) ([]registry.Object, error) {
+	typed := make([]object, len(objs))
+	for i, obj := range objs {
+		typed[i] = v.resource.Storage().typed(obj.(object))
+	}
+	converted, err := v.resource.ConvertAll(ctx, typed, v.name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]registry.Object, len(objs))
+	for i, obj := range converted {
+		out[i] = untyped(obj)
+	}
+	return out, nil
+}
+
 // toStored leaves it to the last step of the write to prune, so that the object can be validated in this version.
 func (v *Version) toStored(ctx context.Context, obj registry.Object) (registry.Object, error) {
 	if v.plain() {
@@ -275,7 +292,7 @@ func (v *Version) registryColumns() *registry.Columns[registry.Object] {
 
 // also returns a version that is not the stored one.
 func (v *Version) also() registry.Version {
-	return registry.Version{
+	out := registry.Version{
 		Names:        v.resource.registryNames(),
 		GroupVersion: v.GroupVersionKind().GroupVersion(),
 		New:          func() registry.Object { return newObject() },
@@ -289,4 +306,8 @@ func (v *Version) also() registry.Version {
 		Columns:      v.registryColumns(),
 		Warning:      v.warning,
 	}
+	if !v.plain() {
+		out.AllFromStored = v.allFromStored
+	}
+	return out
 }

@@ -347,7 +347,7 @@ func TestKindConverts(t *testing.T) {
 	if err != nil || jsonOf(t, shown.(object).Object["spec"]) != `{"count":12,"length":"12"}` {
 		t.Errorf("shown as %v, %v", shown, err)
 	}
-	if cells := v2.Columns.Cells(item.Object, time.Time{}); len(cells) != 2 || cells[1] != "12" {
+	if cells := v2.Columns.Cells(shown, time.Time{}); !v2.ShowsVersion() || len(cells) != 2 || cells[1] != "12" {
 		t.Errorf("cells %v", cells)
 	}
 	label, ok := v2.FieldLabel("spec.length")
