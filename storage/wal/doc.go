@@ -5,7 +5,7 @@
 //
 // A write is acknowledged, and visible to readers, only after it was synced to the log. However the process or the
 // machine ends, every acknowledged write is there at the next Open, and every other write is there completely or not at
-// all. Concurrent writers share one sync.
+// all. Concurrent writers share one sync. With Options.NoSync this holds for the end of the process alone.
 //
 // Open truncates what a crash left of an unacknowledged write, and logs that. Any other damage (in the middle of a log,
 // in a snapshot, a missing or foreign file, also at the end of a log that was closed properly) is a *CorruptError that

@@ -32,6 +32,9 @@ type Options struct {
 	// must begin above every revision of that one, so that its watchers get storage.ErrCompacted and list again,
 	// instead of continuing in a different history. An existing store ignores it.
 	FirstRevision int64
+	// NoSync leaves it to the operating system when writes reach the disk, which is faster. A killed process loses nothing;
+	// a crash of the machine may lose writes that were acknowledged, or damage the store.
+	NoSync bool
 	// Logger logs recovery and compaction; nil discards.
 	Logger *slog.Logger
 }
@@ -80,6 +83,9 @@ func Open(dir string, options Options) (*Store, error) {
 
 // open opens the store in a directory that is not in use; path is for messages.
 func open(dir disk.Dir, path string, options Options) (*Store, error) {
+	if options.NoSync {
+		dir = disk.Unsynced(dir)
+	}
 	l, err := readLayout(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)

@@ -25,6 +25,10 @@ func TestContract(t *testing.T) {
 			wal.Options{History: 200, HistoryBytes: 4 << 20, FirstRevision: 1_000_000},
 			10 << 20,
 		},
+		"unsynced": {
+			func(t testing.TB, o wal.Options) (*wal.Store, error) { return wal.Open(t.TempDir(), o) },
+			wal.Options{History: 200, NoSync: true}, 0,
+		},
 		"compacting all the time": {inMemory, wal.Options{History: 200, CompactBytes: 1}, 0},
 		"history by bytes":        {inMemory, wal.Options{HistoryBytes: 64 << 10}, 0},
 	} {
