@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/alwaysallow"
+	"github.com/keelson-dev/keelson/authz/alwaysdeny"
+	"github.com/keelson-dev/keelson/authz/superuser"
+	"github.com/keelson-dev/keelson/cluster"
+)
+
+// accessFlags say what is allowed, and which admission plugins there are.
+type accessFlags struct {
+	modes, open        []string
+	plugged, unplugged []string
+	privileged         bool
+}
+
+func (a *accessFlags) define(f *pflag.FlagSet) {
+	f.StringSliceVar(&a.modes, "authorization-mode", []string{"AlwaysAllow"}, "who decides, in this order: AlwaysAllow, AlwaysDeny, Node, RBAC")
+	f.StringSliceVar(&a.open, "authorization-always-allow-paths", []string{"/healthz", "/readyz", "/livez"}, "paths that everybody may read")
+	f.StringSliceVar(&a.plugged, "enable-admission-plugins", nil, "admission plugins; all that there are here run by default")
+	f.StringSliceVar(&a.unplugged, "disable-admission-plugins", nil, "admission plugins to leave out")
+	f.BoolVar(&a.privileged, "allow-privileged", true, "accepted; pods may always have privileged containers")
+}
+
+func (a *accessFlags) check() error {
+	for _, mode := range a.modes {
+		if _, ok := authorizers(mode); !ok {
+			return fmt.Errorf("%w: --authorization-mode %q: choose from AlwaysAllow, AlwaysDeny, Node and RBAC", errUsage, mode)
+		}
+	}
+	return nil
+}
+
+// authorizers returns the authorizer of a mode, under upstream's name for it.
+func authorizers(mode string) (cluster.AuthorizerStage, bool) {
+	switch mode {
+	case "AlwaysAllow":
+		return cluster.Ready[authz.Authorizer]("alwaysallow", alwaysallow.New()), true
+	case "AlwaysDeny":
+		return cluster.Ready[authz.Authorizer]("alwaysdeny", alwaysdeny.New()), true
+	case "Node", "RBAC":
+		all := cluster.DefaultAuthorizers()
+		return all[slices.IndexFunc(all, func(s cluster.AuthorizerStage) bool { return s.Name == strings.ToLower(mode) })], true
+	}
+	return cluster.AuthorizerStage{}, false
+}
+
+// apply sets authorizers and admission plugins.
+func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ...any)) error {
+	o.Authorizers = []cluster.AuthorizerStage{
+		cluster.Ready[authz.Authorizer](superuser.Name, superuser.New()), cluster.Ready[authz.Authorizer]("open", openPaths(a.open)),
+	}
+	for _, mode := range a.modes {
+		stage, _ := authorizers(mode)
+		o.Authorizers = append(o.Authorizers, stage)
+	}
+	known := cluster.StageNames(o.Admission)
+	for _, name := range a.unplugged {
+		if slices.Contains(known, name) {
+			o.Disable = append(o.Disable, name)
+		}
+	}
+	for _, name := range a.plugged {
+		if !slices.Contains(known, name) {
+			tell("--enable-admission-plugins: there is no %s here", name)
+		}
+	}
+	if !a.privileged {
+		tell("--allow-privileged=false has no effect")
+	}
+	return nil
+}
+
+// openPaths is an authorizer that lets everybody read the paths, of which those that end with an asterisk are prefixes.
+type openPaths []string
+
+// Authorize implements authz.Authorizer.
+func (p openPaths) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, error) {
+	if !a.ResourceRequest && a.Verb == "get" && slices.ContainsFunc(p, func(path string) bool {
+		prefix, isPrefix := strings.CutSuffix(path, "*")
+		return strings.TrimSuffix(path, "/") == strings.TrimSuffix(a.Path, "/") || isPrefix && strings.HasPrefix(a.Path, prefix)
+	}) {
+		return authz.Decision{Verdict: authz.Allow}, nil
+	}
+	return authz.Decision{}, nil
+}
