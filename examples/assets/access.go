@@ -58,7 +58,11 @@ func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ..
 	o.Authorizers = []cluster.AuthorizerStage{
 		cluster.Ready[authz.Authorizer](superuser.Name, superuser.New()), cluster.Ready[authz.Authorizer]("open", openPaths(a.open)),
 	}
-	for _, mode := range a.modes {
+	modes := a.modes
+	if o.Nodes.Count > 0 && !slices.Contains(modes, "Node") {
+		modes = append([]string{"Node"}, modes...) // without it nodes cannot even register
+	}
+	for _, mode := range modes {
 		stage, _ := authorizers(mode)
 		o.Authorizers = append(o.Authorizers, stage)
 	}

@@ -14,18 +14,18 @@ import (
 
 // serviceFlags are about the IPs and ports of services, and the versions of the API.
 type serviceFlags struct {
-	networks, runtime []string
-	ports             string
+	networks, ports string
+	runtime         []string
 }
 
 func (s *serviceFlags) define(f *pflag.FlagSet) {
-	f.StringSliceVar(&s.networks, "service-cluster-ip-range", []string{"10.0.0.0/24"}, "the networks of services' IPs, of one family or of both")
+	f.StringVar(&s.networks, "service-cluster-ip-range", "10.0.0.0/24", "the networks of services' IPs, of one family or of both")
 	f.StringVar(&s.ports, "service-node-port-range", "30000-32767", "the node ports of services")
 	f.StringSliceVar(&s.runtime, "runtime-config", nil, "GROUP/VERSION=true tests that it is served, and tells if not; nothing is turned off")
 }
 
 func (s *serviceFlags) apply(o *cluster.Options) error {
-	for _, text := range s.networks {
+	for text := range strings.SplitSeq(s.networks, ",") {
 		network, err := netip.ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
 			return fmt.Errorf("%w: --service-cluster-ip-range: %w", errUsage, err)
