@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/customresources"
@@ -50,6 +51,7 @@ func (c *converter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			delete(spec, from)
 		}
 		u.SetAPIVersion(review.Request.DesiredAPIVersion)
+		u.SetAnnotations(nil)
 		out.ConvertedObjects = append(out.ConvertedObjects, runtime.RawExtension{Object: u})
 	}
 	review.Request, review.Response = nil, out
@@ -170,6 +172,21 @@ func TestConversion(t *testing.T) {
 	if l, err := second.List(ctx, metav1.ListOptions{}); err != nil || len(l.Items) != 1 || spec(&l.Items[0], nil) != `example.com/v2{"count":4}` {
 		t.Errorf("listed: %v, %v", l, err)
 	}
+	watched, err := second.Watch(ctx, metav1.ListOptions{
+		SendInitialEvents: new(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := <-watched.ResultChan(); e.Type != watch.Added || spec(e.Object.(*unstructured.Unstructured), nil) != `example.com/v2{"count":4}` {
+		t.Errorf("watched: %+v", e)
+	}
+	// The webhook knows no annotations: it is not asked about bookmarks.
+	if e := <-watched.ResultChan(); e.Type != watch.Bookmark || e.Object.(*unstructured.Unstructured).GetAPIVersion() != "example.com/v2" ||
+		e.Object.(*unstructured.Unstructured).GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" {
+		t.Errorf("the end of the initial state: %+v", e)
+	}
+	watched.Stop()
 	sent = object("b")
 	sent.SetAPIVersion("example.com/v2")
 	sent.Object["spec"] = map[string]any{"count": int64(6)} // 9 is the most in v1

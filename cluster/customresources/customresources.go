@@ -92,8 +92,9 @@ func newExtended(p *cluster.ExtensionParts, o Options) (*extended, error) {
 		return nil, err
 	}
 	s := newServer(p.Registry, p.Kinds, caller)
-	// The objects of a deleted definition are deleted past admission, as upstream's server does.
-	objects := direct.New(p.Registry, direct.Options{Identity: p.Identity})
+	// The objects of a deleted definition are deleted past admission, as upstream's server does, and whether or not a
+	// version is served.
+	objects := direct.New(p.Registry, direct.Options{Identity: p.Identity, Unserved: true})
 	c := customresourcedefinition.New(cache, p.Client, objects, s, customresourcedefinition.Options{Settle: o.Settle})
 	return &extended{
 		Runnable: (&component.Parts{Pace: p.Pace, Logger: p.Logger}).Loop(c), registry: p.Registry, server: s, log: p.Logger,

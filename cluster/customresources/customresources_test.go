@@ -289,6 +289,24 @@ func TestUnservable(t *testing.T) {
 	}
 }
 
+// TestDeletionWithoutVersions: a definition that serves no version any more is deleted with its objects, which requests do not
+// see meanwhile.
+func TestDeletionWithoutVersions(t *testing.T) {
+	a, ctx := clients(t, start(t, cluster.Options{}).Config()), t.Context()
+	a.define(backup())
+	a.established("backups.example.com")
+	a.create(a.backups("default"), object("a"))
+	a.change("backups.example.com", func(crd *definition) { crd.Spec.Versions[0].Served = false })
+	a.unserved()
+	a.delete(a.any.Resource(definitions), "backups.example.com")
+	a.gone(a.any.Resource(definitions), "backups.example.com")
+	a.define(backup())
+	a.established("backups.example.com")
+	if l, err := a.backups("default").List(ctx, metav1.ListOptions{}); err != nil || len(l.Items) != 0 {
+		t.Errorf("objects: %v, %v", l, err)
+	}
+}
+
 // TestBuiltIn: a definition of a kind that the cluster has anyway neither replaces it nor deletes its objects.
 func TestBuiltIn(t *testing.T) {
 	a, ctx := clients(t, start(t, cluster.Options{}).Config()), t.Context()

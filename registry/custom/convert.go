@@ -46,7 +46,7 @@ func (r *Resource) convert(ctx context.Context, objs []object, version string, l
 		out[i] = obj.DeepCopy()
 		switch {
 		case from == to:
-		case r.strategy == apiextensionsv1.NoneConverter:
+		case r.strategy == apiextensionsv1.NoneConverter, bookmark(obj):
 			out[i].SetAPIVersion(to.String())
 		default:
 			sent = append(sent, i)
@@ -61,6 +61,12 @@ func (r *Resource) convert(ctx context.Context, objs []object, version string, l
 		}
 	}
 	return out, nil
+}
+
+// bookmark reports whether this is no object but what a watch tells of its progress, which upstream makes in the version
+// that the client asked for. A webhook may lose its annotations, for which the client waits.
+func bookmark(obj object) bool {
+	return obj.GetName() == "" && obj.GetUID() == "" && obj.GetResourceVersion() != ""
 }
 
 // callConverter replaces the objects at the given indexes by what the converter makes of them.

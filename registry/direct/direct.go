@@ -28,24 +28,31 @@ type Options struct {
 	// Identity is the identity of all requests, for kinds whose rules depend on it. nil uses the identity in
 	// each request's context.
 	Identity *authn.Identity
+	// Unserved also finds kinds in the version in which they are stored, if that is not served.
+	Unserved bool
 }
 
 // Client is a client.Client over a registry. Make one with New.
 type Client struct {
 	registry *registry.Registry
 	identity *authn.Identity
+	unserved bool
 }
 
 var _ client.Client = (*Client)(nil)
 
 // New returns a client of a registry; it sees its own writes and all others.
 func New(r *registry.Registry, o Options) *Client {
-	return &Client{registry: r, identity: o.Identity}
+	return &Client{registry: r, identity: o.Identity, unserved: o.Unserved}
 }
 
 // begin resolves the resource and the identity of a request.
 func (c *Client) begin(ctx context.Context, t client.Target) (context.Context, *place, error) {
 	res, ok := c.registry.Find(t.Resource)
+	if !ok && c.unserved {
+		res, ok = c.registry.Resource(t.Resource.GroupResource())
+		ok = ok && res.GroupVersion == t.Resource.GroupVersion()
+	}
 	p := &place{Resource: res, client: c}
 	if !ok || !p.Namespaced && t.Namespace != "" && t.Resource.Resource != "namespaces" {
 		return ctx, nil, notFound()
