@@ -99,6 +99,14 @@ components: ## Run upstream's scheduler and controller manager, and a controller
 swaps: etcd $(NODE_TOOLS) ## A deployment's whole life with each part of a cluster swapped for upstream's, and the other way round, as root; writes results/.
 	cd conformance/components && $(GO) test -count=1 -timeout=0 -v -run '^TestSwaps$$' . -results $(CURDIR)/results $(SHOW)
 
+.PHONY: controllerruntime
+controllerruntime: ## Run the suites of controller-runtime by the programs of examples/assets; builds them; writes results/.
+	$(GO) run ./conformance/controllerruntime
+
+.PHONY: operators
+operators: ## Run suites of operators in the same way.
+	$(GO) run ./conformance/controllerruntime -class operators
+
 .PHONY: conformance
 FOCUS ?=
 conformance: ## Run upstream's conformance tests of what is served here, or those that FOCUS matches; writes results/.

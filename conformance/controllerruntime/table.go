@@ -1,0 +1,53 @@
+package main
+
+// suite is the tests of one package.
+type suite struct {
+	module, version string
+	path            string // of the package in its module
+	// nested are modules that the module's go.mod replaces by directories, which a module in the cache lacks.
+	nested map[string]string
+	// without are tests to leave out, by their names.
+	without []exception
+}
+
+// exception is why tests are left out.
+type exception struct {
+	names string // a regular expression
+	why   string
+}
+
+// classes returns the suites by class.
+func classes() map[string][]suite {
+	return map[string][]suite{"controllerruntime": controllerRuntime(), "operators": operators()}
+}
+
+// noKind is why tests that create objects of a kind are left out.
+func noKind(kind string) string { return "keelson does not store " + kind + " objects" }
+
+// controllerRuntime returns all suites of controller-runtime that start a control plane.
+func controllerRuntime() []suite {
+	var all []suite
+	for _, path := range []string{
+		"builder", "cache", "client", "client/apiutil", "cluster", "controller", "controller/controllerutil", "envtest", "handler",
+		"internal/controller", "internal/recorder", "internal/testing/controlplane", "manager", "manager/internal/integration",
+		"metrics/filters", "reconcile", "source", "webhook",
+	} {
+		all = append(all, suite{
+			module: "sigs.k8s.io/controller-runtime", version: "v0.25.2", path: "pkg/" + path, without: controllerRuntimeWithout()["pkg/"+path],
+		})
+	}
+	return all
+}
+
+// controllerRuntimeWithout returns what is left out of controller-runtime's suites, by package.
+func controllerRuntimeWithout() map[string][]exception {
+	return map[string][]exception{
+		"pkg/builder":        {{"should support watching For, Owns, and Watch as metadata", noKind("StatefulSet")}},
+		"pkg/client":         {{"should be able to approve CSRs", noKind("CertificateSigningRequest")}},
+		"pkg/client/apiutil": {{".*/aggregatedDiscovery=false", "it downloads upstream's API server 1.28, which is what it tests"}},
+		"pkg/handler":        {{"Group and Kind with a different version", noKind("HorizontalPodAutoscaler")}},
+	}
+}
+
+// operators returns suites of operators.
+func operators() []suite { return nil }
