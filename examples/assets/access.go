@@ -54,7 +54,7 @@ func authorizers(mode string) (cluster.AuthorizerStage, bool) {
 }
 
 // apply sets authorizers and admission plugins.
-func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ...any)) error {
+func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ...any)) {
 	o.Authorizers = []cluster.AuthorizerStage{
 		cluster.Ready[authz.Authorizer](superuser.Name, superuser.New()), cluster.Ready[authz.Authorizer]("open", openPaths(a.open)),
 	}
@@ -80,7 +80,6 @@ func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ..
 	if !a.privileged {
 		tell("--allow-privileged=false has no effect")
 	}
-	return nil
 }
 
 // openPaths is an authorizer that lets everybody read the paths, of which those that end with an asterisk are prefixes.

@@ -157,7 +157,8 @@ func (s *apiServer) options(address net.Addr) (cluster.Options, lifecycle.Runnab
 	if err != nil {
 		return o, nil, err
 	}
-	if err := errors.Join(s.access.apply(&o, s.tell), s.services.apply(&o)); err != nil {
+	s.access.apply(&o, s.tell)
+	if err := s.services.apply(&o); err != nil {
 		return o, nil, err
 	}
 	o.Server.Address, err = s.advertised(address, o.Services.Networks)

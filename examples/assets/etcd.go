@@ -108,7 +108,9 @@ func plain(l net.Listener, h http.Handler) lifecycle.Runnable {
 			return err
 		case <-ctx.Done():
 			err := server.Close()
-			<-failed
+			if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
+				err = errors.Join(err, ended)
+			}
 			return err
 		}
 	})

@@ -104,11 +104,14 @@ func linkKubectl(dir string) error {
 		return nil
 	}
 	found, err := exec.LookPath(kubectlName)
-	if err != nil {
+	if errors.Is(err, exec.ErrNotFound) {
 		fmt.Println("there is no kubectl in PATH to link: tests that use ControlPlane.KubeCtl() need one in the directory")
 		return nil
 	}
-	if found, err = filepath.Abs(found); err != nil {
+	if err == nil {
+		found, err = filepath.Abs(found)
+	}
+	if err != nil {
 		return err
 	}
 	return os.Symlink(found, link)
