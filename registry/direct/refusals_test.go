@@ -87,6 +87,27 @@ func TestServersOnly(t *testing.T) {
 	}
 }
 
+// TestUnserved: a kind that no version serves is found in its stored version, and no other, by a client that may.
+func TestUnserved(t *testing.T) {
+	kinds := sorts()
+	for i := range kinds {
+		kinds[i].Unserved = kinds[i].Plural == "configmaps"
+	}
+	r := run(t, kinds)
+	one := at("configmaps", "one", "")
+	for unserved, want := range map[bool]bool{true: true, false: false} {
+		c := direct.New(r, direct.Options{Unserved: unserved})
+		if _, err := create(one, &corev1.ConfigMap{ObjectMeta: meta1("one")})(t.Context(), c); (err == nil) != want || err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("unserved %t: %v", unserved, err)
+		}
+		other := one
+		other.Resource.Version = "v2"
+		if _, err := get(other)(t.Context(), c); !apierrors.IsNotFound(err) {
+			t.Errorf("in another version: %v", err)
+		}
+	}
+}
+
 // TestManagedFields: a patch changes the managed fields that it speaks of, and leaves them alone otherwise.
 func TestManagedFields(t *testing.T) {
 	c := direct.New(run(t, sorts()), direct.Options{})
