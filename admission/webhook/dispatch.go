@@ -8,8 +8,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -28,49 +28,17 @@ func (d *dispatcher) selects(ctx context.Context, h *hook, r *admission.Request)
 	if !ok {
 		return v, false, nil
 	}
-	// That one selector fails does not matter if the other does not select the request.
-	inNamespace, namespaceErr := d.matchesNamespace(ctx, h, r)
-	if !inNamespace && namespaceErr == nil {
-		return v, false, nil
-	}
-	matches, err := h.matchesObject(r)
-	switch {
-	case err == nil && !matches:
-		return v, false, nil
-	case namespaceErr != nil:
-		return v, false, namespaceErr
-	case err != nil:
-		return v, false, admission.Internal(err)
-	}
-	return v, true, nil
+	ok, err := h.selectors.Select(ctx, r, d.namespace)
+	return v, ok, err
 }
 
-// matchesNamespace reports whether a webhook's namespace selector selects the namespace of a request. Cluster-scoped
-// objects are always selected, except that a namespace is in itself.
-func (d *dispatcher) matchesNamespace(ctx context.Context, h *hook, r *admission.Request) (bool, error) {
-	if r.Namespace == "" && r.Resource.Resource != "namespaces" {
-		return true, nil
+// namespace returns a namespace, also one that the cache does not have yet.
+func (d *dispatcher) namespace(ctx context.Context, name string) (*corev1.Namespace, bool, error) {
+	ns, ok := d.namespaces.Get("", name)
+	if ok || d.options.Live == nil {
+		return ns, ok, nil
 	}
-	if h.namespacesErr != nil {
-		return false, admission.Internal(h.namespacesErr)
-	}
-	if h.namespaces.Empty() {
-		return true, nil
-	}
-	if r.Resource.Resource == "namespaces" && r.Subresource == "" && (r.Operation == admission.Create || r.Operation == admission.Update) {
-		return selects(h.namespaces, r.Object), nil // which the caches do not have yet
-	}
-	ns, ok := d.namespaces.Get("", r.Namespace)
-	if !ok && d.options.Live != nil {
-		var err error
-		if ns, ok, err = d.options.Live(ctx, r.Namespace); err != nil {
-			return false, admission.Internal(err)
-		}
-	}
-	if !ok {
-		return false, admission.NotFound(schema.GroupResource{Resource: "namespaces"}, r.Namespace)
-	}
-	return selects(h.namespaces, ns), nil
+	return d.options.Live(ctx, name)
 }
 
 // passes reports whether a review meets a webhook's match conditions; false on an error.
@@ -86,7 +54,7 @@ func (d *dispatcher) passes(ctx context.Context, h *hook, r *admission.Request, 
 		return false, nil
 	}
 	d.options.Logger.Warn("match conditions failed", "webhook", h.Name, "error", err)
-	return false, &admission.Error{Err: admission.ErrForbidden, Resource: requested(r).Resource.GroupResource(), Name: r.Name, Message: err.Error(), Cause: err}
+	return false, &admission.Error{Err: admission.ErrForbidden, Resource: r.Requested().Resource.GroupResource(), Name: r.Name, Message: err.Error(), Cause: err}
 }
 
 // call asks a webhook. It returns the response, if there is one, also of a webhook that refuses the request. The

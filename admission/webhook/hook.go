@@ -10,8 +10,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/keelson-dev/keelson/admission/internal/matching"
 )
 
 // errNoCompiler is what evaluating match conditions returns where nothing can.
@@ -23,10 +23,7 @@ type hook struct {
 	configuration string
 	id            string // of the webhook among all of its plugin
 	reinvocable   bool
-	namespaces    labels.Selector
-	namespacesErr error
-	objects       labels.Selector
-	objectsErr    error
+	selectors     matching.Selectors
 	conditions    Conditions // nil: none
 }
 
@@ -104,8 +101,7 @@ func (s *hooks[T]) prepare(c T) []*hook {
 		h.configuration = c.GetName()
 		h.id = h.configuration + "/" + h.Name + "/" + strconv.Itoa(seen[h.Name])
 		seen[h.Name]++
-		h.namespaces, h.namespacesErr = metav1.LabelSelectorAsSelector(h.NamespaceSelector)
-		h.objects, h.objectsErr = metav1.LabelSelectorAsSelector(h.ObjectSelector)
+		h.selectors = matching.NewSelectors(h.NamespaceSelector, h.ObjectSelector)
 		if len(h.MatchConditions) > 0 {
 			h.conditions = s.conditions(h.MatchConditions)
 		}

@@ -31,7 +31,7 @@ type review struct {
 
 // newReview describes a request to webhooks that get it in a version.
 func newReview(r *admission.Request, v Version) (*review, error) {
-	asked := requested(r)
+	asked := r.Requested()
 	out := &review{version: v, request: admissionv1.AdmissionRequest{
 		Kind: metav1.GroupVersionKind(v.Kind), Resource: metav1.GroupVersionResource(v.Resource), SubResource: r.Subresource,
 		RequestKind: new(metav1.GroupVersionKind(asked.Kind)), RequestResource: new(metav1.GroupVersionResource(asked.Resource)), RequestSubResource: r.Subresource,
@@ -43,7 +43,7 @@ func newReview(r *admission.Request, v Version) (*review, error) {
 	out.request.Options.Object = r.Options
 	for into, obj := range map[*runtime.RawExtension]runtime.Object{&out.request.Object: r.Object, &out.request.OldObject: r.OldObject} {
 		var err error
-		if into.Object, err = out.convert(r, obj); err != nil {
+		if into.Object, err = out.version.Convert(r, obj); err != nil {
 			return nil, err
 		}
 	}
@@ -56,17 +56,6 @@ func extra(of map[string][]string) map[string]authenticationv1.ExtraValue {
 		out[key] = values
 	}
 	return out
-}
-
-// convert returns an object in the review's version.
-func (v *review) convert(r *admission.Request, obj runtime.Object) (runtime.Object, error) {
-	switch {
-	case obj == nil || v.version.Resource == r.Resource:
-		return obj, nil
-	case v.version.FromStored == nil:
-		return nil, fmt.Errorf("unable to convert to %v: unknown kind", v.version.Resource)
-	}
-	return v.version.FromStored(obj)
 }
 
 // encode fills in the JSON of the objects, which several webhooks share.

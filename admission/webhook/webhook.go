@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/admission"
 )
 
 // The plugins' names.
@@ -53,12 +55,7 @@ type Namespaces interface {
 type Conditions func(ctx context.Context, r *admissionv1.AdmissionRequest) (bool, error)
 
 // Version is a version in which objects are served.
-type Version struct {
-	Kind     schema.GroupVersionKind
-	Resource schema.GroupVersionResource
-	// FromStored and ToStored convert without changing their argument. They are nil in the stored version.
-	FromStored, ToStored func(runtime.Object) (runtime.Object, error)
-}
+type Version = admission.Version
 
 // Annotation is an addition to the audit log.
 type Annotation struct {
