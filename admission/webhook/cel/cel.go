@@ -26,8 +26,10 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/keelson-dev/keelson/admission/internal/expressions"
 	"github.com/keelson-dev/keelson/admission/webhook"
 	"github.com/keelson-dev/keelson/authz"
 )
@@ -40,16 +42,13 @@ type Options struct {
 
 // Compiler compiles match conditions. Make one with New.
 type Compiler struct {
-	authorizer authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	library    func() plugincel.Compiler
 }
 
 // New returns a Compiler.
 func New(o Options) *Compiler {
-	if o.Authorizer == nil {
-		o.Authorizer = authz.Func(func(context.Context, authz.Attributes) (authz.Decision, error) { return authz.Decision{}, nil })
-	}
-	return &Compiler{authorizer: authorizer{o.Authorizer}, library: sync.OnceValue(func() plugincel.Compiler {
+	return &Compiler{authorizer: expressions.NewAuthorizer(o.Authorizer), library: sync.OnceValue(func() plugincel.Compiler {
 		return plugincel.NewCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	})}
 }

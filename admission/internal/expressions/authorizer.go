@@ -1,8 +1,9 @@
-package cel
+package expressions
 
 import (
 	"context"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	upstream "k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/keelson-dev/keelson/authn"
@@ -10,7 +11,19 @@ import (
 	"github.com/keelson-dev/keelson/authz/selector"
 )
 
-// authorizer is an authorizer of this module as the library takes it.
+// NewAuthorizer returns an authorizer of this module as the library takes it; nil has no opinion on anything.
+func NewAuthorizer(z authz.Authorizer) upstream.UnconditionalAuthorizer {
+	if z == nil {
+		z = authz.Func(func(context.Context, authz.Attributes) (authz.Decision, error) { return authz.Decision{}, nil })
+	}
+	return authorizer{z}
+}
+
+// User returns a user as the library takes it.
+func User(who *authn.Identity) *user.DefaultInfo {
+	return &user.DefaultInfo{Name: who.Name, UID: who.UID, Groups: who.Groups, Extra: who.Extra}
+}
+
 type authorizer struct{ authz.Authorizer }
 
 var _ upstream.UnconditionalAuthorizer = authorizer{}
