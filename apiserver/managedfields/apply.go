@@ -128,7 +128,7 @@ func (p *application) merge(m *managed, force bool) (Object, *managed, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to create typed patch object (%s): %w", p.describe(), err)
 	}
-	live, err := t.typed(p.version, found, typed.AllowDuplicates)
+	live, err := t.schema.typed(p.version, found, typed.AllowDuplicates)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to create typed live object (%s): %w", describe(found, p.version.GroupVersionKind), err)
 	}
@@ -148,7 +148,7 @@ func (p *application) merge(m *managed, force bool) (Object, *managed, error) {
 		obj := p.live.DeepCopyObject().(Object)
 		return obj, after, nil
 	}
-	obj, err := t.object(p.version, merged)
+	obj, err := t.schema.object(p.version, merged)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to convert new object (%s) to proper version: %w", p.describe(), err)
 	}
@@ -258,11 +258,11 @@ func (t *Tracker) ignored() map[fieldpath.APIVersion]fieldpath.Filter {
 }
 
 // typed returns an object of a version as the library wants it.
-func (t *Tracker) typed(v *Version, obj Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+func (s *Schema) typed(v *Version, obj Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	if u, ok := obj.(runtime.Unstructured); ok {
 		content := maps.Clone(u.UnstructuredContent())
 		content["apiVersion"], content["kind"] = v.ToAPIVersionAndKind()
-		return t.schema.parse(v).FromUnstructured(content, options...)
+		return s.parse(v).FromUnstructured(content, options...)
 	}
 	// A copy that differs in its type alone: everything below is only read.
 	top := reflect.New(reflect.TypeOf(obj).Elem())
@@ -270,11 +270,11 @@ func (t *Tracker) typed(v *Version, obj Object, options ...typed.ValidationOptio
 	named := top.Interface().(Object)
 	named.GetObjectKind().SetGroupVersionKind(v.GroupVersionKind)
 	named.SetManagedFields(nil)
-	return t.schema.parse(v).FromStructured(named, options...)
+	return s.parse(v).FromStructured(named, options...)
 }
 
 // object returns the library's form of an object of a version as one.
-func (t *Tracker) object(v *Version, value *typed.TypedValue) (Object, error) {
+func (s *Schema) object(v *Version, value *typed.TypedValue) (Object, error) {
 	content, ok := value.AsValue().Unstructured().(map[string]any)
 	if !ok {
 		return nil, notObject(value.AsValue().Unstructured())
@@ -356,7 +356,7 @@ func (c converter) Convert(value *typed.TypedValue, version fieldpath.APIVersion
 	if source == nil || target == nil {
 		return value, fmt.Errorf("%w: %s", errNoVersion, version)
 	}
-	obj, err := c.object(source, value)
+	obj, err := c.schema.object(source, value)
 	if err != nil {
 		return value, err
 	}
@@ -366,7 +366,7 @@ func (c converter) Convert(value *typed.TypedValue, version fieldpath.APIVersion
 	if obj, err = target.from(obj); err != nil {
 		return value, err
 	}
-	return c.typed(target, obj)
+	return c.schema.typed(target, obj)
 }
 
 // IsMissingVersionError implements merge.Converter.

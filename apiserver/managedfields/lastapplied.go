@@ -27,7 +27,7 @@ func (p *application) lastApplied() (*fieldpath.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	live, err := p.tracker.typed(p.version, found)
+	live, err := p.tracker.schema.typed(p.version, found)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -24,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/internal/callers"
+	"github.com/keelson-dev/keelson/cluster/internal/served"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/admissionregistration"
 )
@@ -90,9 +90,9 @@ func plugin[T registry.Object, P admission.Plugin](w *Webhooks, p cluster.Server
 	if err != nil {
 		return nil, err
 	}
-	kinds := served{p.Registry}
+	kinds := served.Kinds{Registry: p.Registry}
 	return construct(configurations, namespaces, caller, webhook.Options{
-		Versions: kinds.versions, Default: kinds.setDefaults, Compile: w.compiler.Compile, Warn: registry.Warn, Annotate: annotate, Logger: p.Logger,
+		Versions: kinds.Versions, Default: kinds.SetDefaults, Compile: w.compiler.Compile, Warn: registry.Warn, Annotate: annotate, Logger: p.Logger,
 	}), nil
 }
 
@@ -102,48 +102,4 @@ func annotate(ctx context.Context, a webhook.Annotation) {
 		return
 	}
 	audit.Annotate(ctx, a.Key, a.Value)
-}
-
-// served is what the plugins know of the kinds that are served.
-type served struct{ registry *registry.Registry }
-
-// versions is webhook.Options.Versions. Subresources that have a type of their own are of one version.
-func (s served) versions(stored schema.GroupVersionResource, subresource string) []webhook.Version {
-	res, ok := s.registry.Resource(stored.GroupResource())
-	if !ok || subresource != "" && !hasView(res, subresource) {
-		return nil
-	}
-	var out []webhook.Version
-	for _, v := range res.Versions() {
-		version := webhook.Version{Kind: v.GroupVersion.WithKind(v.Names.Kind), Resource: v.GroupVersion.WithResource(v.Plural)}
-		if v != res {
-			version.FromStored, version.ToStored = converted(v.FromStored), converted(v.ToStored)
-		}
-		out = append(out, version)
-	}
-	return out
-}
-
-func hasView(res *registry.Resource, subresource string) bool {
-	_, ok := res.Sub.Views[subresource]
-	return ok
-}
-
-func converted(convert func(context.Context, registry.Object) (registry.Object, error)) func(runtime.Object) (runtime.Object, error) {
-	return func(obj runtime.Object) (runtime.Object, error) {
-		return convert(context.Background(), obj.(registry.Object))
-	}
-}
-
-// setDefaults is webhook.Options.Default.
-func (s served) setDefaults(kind schema.GroupVersionKind, obj runtime.Object) {
-	of, ok := obj.(registry.Object)
-	if !ok {
-		return
-	}
-	for _, res := range s.registry.Resources() {
-		if res.GroupVersion.WithKind(res.Names.Kind) == kind && res.Rules.Default != nil {
-			res.Rules.Default(of)
-		}
-	}
 }

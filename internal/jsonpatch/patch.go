@@ -26,11 +26,13 @@ const (
 var ErrMoved = fmt.Errorf("the patch moves more than %d members of arrays by adding and removing others in front of them: "+
 	"replace the arrays as a whole, or send several patches", MaxMoved)
 
+// ErrTest means that a value is not what a test operation says.
+var ErrTest = errors.New("test failed")
+
 // Errors of operations, in the library's words.
 var (
 	errMissing = errors.New("missing value")
 	errIndex   = errors.New("invalid index referenced")
-	errTest    = errors.New("test failed")
 	errAppend  = errors.New("malformed operation: there is nothing to set a member of")
 	errReplace = errors.New("malformed operation: replace operation has no value")
 )
@@ -367,7 +369,7 @@ func (r *run) test(o Operation) error {
 	case found == nil && (value == nil || len(value.raw) == 0):
 		return nil
 	case found == nil || value == nil || !found.equal(value):
-		return fmt.Errorf("testing value %s failed: %w", path, errTest)
+		return fmt.Errorf("testing value %s failed: %w", path, ErrTest)
 	}
 	return nil
 }
