@@ -277,7 +277,9 @@ func (m *mutation) mutate(ctx context.Context, i *invocation, n int) error {
 	}
 	var obj runtime.Object
 	if change.Apply != nil {
-		obj, err = m.plugin.options.Merge(i.version.Kind, in.Object, change.Apply)
+		if obj, err = m.plugin.options.Merge(i.version.Kind, in.Object, change.Apply); err != nil {
+			err = fmt.Errorf("error applying patch: %w", err) // which a Status among the reasons replaces
+		}
 	} else {
 		obj, err = patched(ctx, in, change.Patch)
 	}
