@@ -96,8 +96,12 @@ func TestValidations(t *testing.T) {
 		"a variable fails": {[]string{"variables.a == ''"}, func(p *policy, _ *binding) {
 			p.Spec.Variables = []registrationv1.Variable{variable("a", "object.data.none")}
 		}, denied + `expression 'variables.a == ''' resulted in error: composited variable "a" fails to evaluate: no such key: none`},
-		"audited only":     {[]string{"false"}, func(_ *policy, b *binding) { b.Spec.ValidationActions = []registrationv1.ValidationAction{registrationv1.Audit} }, ""},
-		"warned only":      {[]string{"false"}, func(_ *policy, b *binding) { b.Spec.ValidationActions = []registrationv1.ValidationAction{registrationv1.Warn} }, ""},
+		"audited only": {[]string{"false"}, func(_ *policy, b *binding) {
+			b.Spec.ValidationActions = []registrationv1.ValidationAction{registrationv1.Audit}
+		}, ""},
+		"warned only": {[]string{"false"}, func(_ *policy, b *binding) {
+			b.Spec.ValidationActions = []registrationv1.ValidationAction{registrationv1.Warn}
+		}, ""},
 		"annotation fails": {[]string{"true"}, annotated("a", "string(object.data.none)"), denied + "expression 'string(object.data.none)' resulted in error: no such key: none"},
 		"annotation fails, ignored": {[]string{"true"}, func(p *policy, b *binding) {
 			annotated("a", "string(object.data.none)")(p, b)
@@ -193,7 +197,9 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) { *w = appe
 // What is not denied is told: by warnings, and in the audit log.
 func TestWarnAndAudit(t *testing.T) {
 	sink := &audit.Memory{}
-	c := start(t, func(o *cluster.Options) { o.Server.Audit = audit.New(audit.Everything(auditv1.LevelMetadata), sink, audit.Options{}) })
+	c := start(t, func(o *cluster.Options) {
+		o.Server.Audit = audit.New(audit.Everything(auditv1.LevelMetadata), sink, audit.Options{})
+	})
 	config := rest.CopyConfig(c.Config())
 	var told warnings
 	config.WarningHandler = &told
@@ -252,21 +258,25 @@ func TestMatching(t *testing.T) {
 		change  func(m *registrationv1.MatchResources)
 		refused bool
 	}{
-		"all":                 {func(*registrationv1.MatchResources) {}, true},
-		"another resource":    {func(m *registrationv1.MatchResources) { m.ResourceRules[0].Resources = []string{"secrets"} }, false},
-		"another group":       {func(m *registrationv1.MatchResources) { m.ResourceRules[0].APIGroups = []string{"apps"} }, false},
-		"another version":     {func(m *registrationv1.MatchResources) { m.ResourceRules[0].APIVersions = []string{"v2"} }, false},
-		"another operation":   {func(m *registrationv1.MatchResources) { m.ResourceRules[0].Operations = []registrationv1.OperationType{"DELETE"} }, false},
-		"subresources only":   {func(m *registrationv1.MatchResources) { m.ResourceRules[0].Resources = []string{"*/status"} }, false},
-		"its name":            {func(m *registrationv1.MatchResources) { m.ResourceRules[0].ResourceNames = []string{"n", "m"} }, true},
-		"another name":        {func(m *registrationv1.MatchResources) { m.ResourceRules[0].ResourceNames = []string{"n"} }, false},
-		"namespaced":          {func(m *registrationv1.MatchResources) { m.ResourceRules[0].Scope = new(registrationv1.NamespacedScope) }, true},
-		"cluster-scoped":      {func(m *registrationv1.MatchResources) { m.ResourceRules[0].Scope = new(registrationv1.ClusterScope) }, false},
-		"its label":           {func(m *registrationv1.MatchResources) { m.ObjectSelector = in("In", "of", "m") }, true},
-		"another label":       {func(m *registrationv1.MatchResources) { m.ObjectSelector = in("In", "of", "n") }, false},
-		"its namespace":       {func(m *registrationv1.MatchResources) { m.NamespaceSelector = in("In", name, "default") }, true},
-		"another namespace":   {func(m *registrationv1.MatchResources) { m.NamespaceSelector = in("NotIn", name, "default") }, false},
-		"excluded":            {func(m *registrationv1.MatchResources) { m.ExcludeResourceRules = on("configmaps", "CREATE").ResourceRules }, false},
+		"all":              {func(*registrationv1.MatchResources) {}, true},
+		"another resource": {func(m *registrationv1.MatchResources) { m.ResourceRules[0].Resources = []string{"secrets"} }, false},
+		"another group":    {func(m *registrationv1.MatchResources) { m.ResourceRules[0].APIGroups = []string{"apps"} }, false},
+		"another version":  {func(m *registrationv1.MatchResources) { m.ResourceRules[0].APIVersions = []string{"v2"} }, false},
+		"another operation": {func(m *registrationv1.MatchResources) {
+			m.ResourceRules[0].Operations = []registrationv1.OperationType{"DELETE"}
+		}, false},
+		"subresources only": {func(m *registrationv1.MatchResources) { m.ResourceRules[0].Resources = []string{"*/status"} }, false},
+		"its name":          {func(m *registrationv1.MatchResources) { m.ResourceRules[0].ResourceNames = []string{"n", "m"} }, true},
+		"another name":      {func(m *registrationv1.MatchResources) { m.ResourceRules[0].ResourceNames = []string{"n"} }, false},
+		"namespaced":        {func(m *registrationv1.MatchResources) { m.ResourceRules[0].Scope = new(registrationv1.NamespacedScope) }, true},
+		"cluster-scoped":    {func(m *registrationv1.MatchResources) { m.ResourceRules[0].Scope = new(registrationv1.ClusterScope) }, false},
+		"its label":         {func(m *registrationv1.MatchResources) { m.ObjectSelector = in("In", "of", "m") }, true},
+		"another label":     {func(m *registrationv1.MatchResources) { m.ObjectSelector = in("In", "of", "n") }, false},
+		"its namespace":     {func(m *registrationv1.MatchResources) { m.NamespaceSelector = in("In", name, "default") }, true},
+		"another namespace": {func(m *registrationv1.MatchResources) { m.NamespaceSelector = in("NotIn", name, "default") }, false},
+		"excluded": {func(m *registrationv1.MatchResources) {
+			m.ExcludeResourceRules = on("configmaps", "CREATE").ResourceRules
+		}, false},
 		"another is excluded": {func(m *registrationv1.MatchResources) { m.ExcludeResourceRules = on("secrets", "*").ResourceRules }, true},
 		"another name is excluded": {func(m *registrationv1.MatchResources) {
 			m.ExcludeResourceRules = on("configmaps", "CREATE").ResourceRules
@@ -384,4 +394,3 @@ func TestOperations(t *testing.T) {
 		}
 	})
 }
-
