@@ -1,0 +1,125 @@
+package cel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/admission/policy"
+	"github.com/keelson-dev/keelson/admission/policy/cel"
+	"github.com/keelson-dev/keelson/authz"
+)
+
+// keep is a policy that keeps its input and allows everything.
+type keep struct{ to **policy.Input }
+
+func (k keep) Validate(_ context.Context, in *policy.Input, _ runtime.Object) policy.Verdict {
+	*k.to = in
+	return policy.Verdict{}
+}
+
+func mutating(compiler *cel.Compiler, p *registrationv1.MutatingAdmissionPolicy) *policy.Mutating {
+	p = p.DeepCopy()
+	p.Name, p.Spec.MatchConstraints = "p", constraints()
+	b := &registrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: registrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"}}
+	return policy.NewMutating(list[*registrationv1.MutatingAdmissionPolicy]{p}, list[*registrationv1.MutatingAdmissionPolicyBinding]{b}, namespaces{}, compiler.Mutating, policy.Options{})
+}
+
+// Variables are evaluated once for all expressions of a kind, however often they are used, and the authorizer is asked once.
+func TestMemoised(t *testing.T) {
+	asked := 0
+	compiler := cel.New(cel.Options{Authorizer: authz.Func(func(context.Context, authz.Attributes) (authz.Decision, error) {
+		asked++
+		return authz.Decision{Verdict: authz.Allow}, nil
+	})})
+	may := "authorizer.group('').resource('pods').check('get').allowed()"
+	v := compiler.Validating(&registrationv1.ValidatingAdmissionPolicy{Spec: registrationv1.ValidatingAdmissionPolicySpec{
+		Variables:   []registrationv1.Variable{{Name: "may", Expression: may}, {Name: "never", Expression: "1/0 == 1"}},
+		Validations: []registrationv1.Validation{{Expression: "variables.may && variables.may"}, {Expression: "variables.may"}, {Expression: may}},
+	}})
+	for i, d := range v.Validate(t.Context(), inputOf(t), nil).Decisions {
+		if !d.Allowed {
+			t.Errorf("%d: %s", i, d.Message)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// Without an authorizer, nobody may do anything.
+func TestWithoutAuthorizer(t *testing.T) {
+	v := cel.New(cel.Options{}).Validating(&registrationv1.ValidatingAdmissionPolicy{Spec: registrationv1.ValidatingAdmissionPolicySpec{
+		Validations: []registrationv1.Validation{{Expression: "authorizer.group('').resource('pods').check('get').allowed()"}},
+	}})
+	if got := v.Validate(t.Context(), inputOf(t), nil); len(got.Decisions) != 1 || got.Decisions[0].Allowed || got.Decisions[0].Failed {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Policies that define variables do not see each other's, nor do those without any.
+func TestVariablesAreApart(t *testing.T) {
+	compiler := cel.New(cel.Options{})
+	of := func(names ...string) *registrationv1.ValidatingAdmissionPolicy {
+		p := &registrationv1.ValidatingAdmissionPolicy{}
+		for _, name := range names {
+			p.Spec.Variables = append(p.Spec.Variables, registrationv1.Variable{Name: name, Expression: "true"})
+		}
+		p.Spec.Validations = []registrationv1.Validation{{Expression: "variables.a"}}
+		return p
+	}
+	for want, p := range map[string]*registrationv1.ValidatingAdmissionPolicy{"": of("a"), "undefined field 'a'": of("b"), "undefined field 'a' ": of()} {
+		d := compiler.Validating(p).Validate(t.Context(), inputOf(t), nil).Decisions[0]
+		if d.Allowed != (want == "") || !strings.Contains(d.Message, strings.TrimSpace(want)) {
+			t.Errorf("%v: %+v", p.Spec.Variables, d)
+		}
+	}
+}
+
+// An evaluation ends with its context.
+func TestEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	text := "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, true)))"
+	v := cel.New(cel.Options{}).Validating(&registrationv1.ValidatingAdmissionPolicy{Spec: registrationv1.ValidatingAdmissionPolicySpec{
+		Validations: []registrationv1.Validation{{Expression: text}},
+	}})
+	if d := v.Validate(ctx, inputOf(t), nil).Decisions[0]; !d.Failed || !strings.Contains(d.Message, "operation interrupted") {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A policy denies pods whose image is not of a registry.
+func Example() {
+	compiler := cel.New(cel.Options{})
+	policies := list[*registrationv1.ValidatingAdmissionPolicy]{{
+		ObjectMeta: metav1.ObjectMeta{Name: "images"},
+		Spec: registrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: constraints(),
+			Validations: []registrationv1.Validation{{
+				Expression:        "object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))",
+				MessageExpression: "'no images of others in ' + request.namespace",
+			}},
+		},
+	}}
+	bindings := list[*registrationv1.ValidatingAdmissionPolicyBinding]{{
+		ObjectMeta: metav1.ObjectMeta{Name: "everywhere"},
+		Spec:       registrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "images", ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny}},
+	}}
+	plugin := policy.NewValidating(policies, bindings, namespaces{}, compiler.Validating, policy.Options{})
+	err := plugin.Validate(context.Background(), &admission.Request{
+		Operation: admission.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: corev1.SchemeGroupVersion.WithResource("pods"),
+		Namespace: "default", Name: "p", Object: &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "busybox"}}}},
+	})
+	var denial *policy.Denial
+	fmt.Println(errors.As(err, &denial), err)
+	// Output: true pods "p" is forbidden: ValidatingAdmissionPolicy 'images' with binding 'everywhere' denied request: no images of others in default
+}
