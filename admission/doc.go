@@ -8,8 +8,8 @@
 //
 // Each of upstream's plugins is a package of its own, with upstream's name and messages:
 // defaulttolerationseconds, namespacelifecycle, noderestriction, podsecurity, priority, resourcequota,
-// runtimeclass, serviceaccount, taintnodesbycondition, and webhook for both plugins that ask webhooks. Package
-// unsupported is keelson's own: it warns of preferences that nothing implements yet.
+// runtimeclass, serviceaccount, taintnodesbycondition, policy for both plugins that act by policies, and webhook for both that
+// ask webhooks. Package unsupported is keelson's own: it warns of preferences that nothing implements yet.
 //
 // A single-purpose plugin is a function and a name:
 //

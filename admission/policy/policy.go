@@ -65,6 +65,7 @@ type Input struct {
 
 // Decision is about a request, by one expression.
 type Decision struct {
+	// Allowed means that the expression is true.
 	Allowed bool
 	// Failed means that the expression could not be evaluated, for the reason in Message: the failure policy decides.
 	Failed bool
