@@ -232,8 +232,9 @@ func (m *mutation) invoke(ctx context.Context, i *invocation) error {
 	matches, err := evaluator.Matches(ctx, in, i.param)
 	if err != nil {
 		failed(err)
+		return nil //nolint:nilerr // the failure policy decides
 	}
-	if !matches || err != nil {
+	if !matches {
 		return nil
 	}
 	id := i.id()

@@ -122,8 +122,9 @@ func (v *validation) binding(ctx context.Context, h *hook[Validator], b *binding
 		_, ok, err := b.matches.match(ctx, v.call)
 		if err != nil {
 			v.misconfigured(h, b.name, err)
+			return nil //nolint:nilerr // the failure policy decides
 		}
-		if !ok || err != nil {
+		if !ok {
 			return nil
 		}
 	}
