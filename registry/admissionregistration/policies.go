@@ -1,0 +1,158 @@
+package admissionregistration
+
+import (
+	"context"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keelson-dev/keelson/registry"
+)
+
+// PolicyOptions are the options of the kinds of policies. The zero value is valid.
+type PolicyOptions struct{}
+
+// PolicyKinds returns the kinds of admission policies and of their bindings, in discovery order. They are apart from
+// those of webhooks, because a cluster may have the ones without the others.
+func PolicyKinds(o PolicyOptions) []registry.Kind {
+	return []registry.Kind{mutatingPolicies(o), mutatingBindings(o), validatingPolicies(o), validatingBindings(o)}
+}
+
+func validatingPolicies(PolicyOptions) registry.Kind {
+	type policy = *admissionv1.ValidatingAdmissionPolicy
+	parts := registry.Parts[policy]{
+		Spec:   registry.PartOf(func(p policy) *admissionv1.ValidatingAdmissionPolicySpec { return &p.Spec }),
+		Status: registry.PartOf(func(p policy) *admissionv1.ValidatingAdmissionPolicyStatus { return &p.Status }),
+	}
+	return registry.Definition[policy]{
+		Names: registry.Names{
+			Kind: "ValidatingAdmissionPolicy", Plural: "validatingadmissionpolicies", Singular: "validatingadmissionpolicy",
+			Categories: []string{"api-extensions"},
+		},
+		GroupVersion: admissionv1.SchemeGroupVersion,
+		Older:        olderPolicy(func() policy { return &admissionv1.ValidatingAdmissionPolicy{} }, nil),
+		New:          func() policy { return &admissionv1.ValidatingAdmissionPolicy{} },
+		NewList:      func() runtime.Object { return &admissionv1.ValidatingAdmissionPolicyList{} },
+		Rules: registry.Rules[policy]{
+			Default: func(p policy) {
+				unset(&p.Spec.FailurePolicy, admissionv1.Fail)
+				defaultMatch(p.Spec.MatchConstraints)
+			},
+			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
+			Guard:        guardPolicy[policy],
+			AnyFinalizer: true, ConditionalUpdate: true,
+		},
+		Sub: registry.Subresources[policy]{Views: map[string]registry.View[policy]{"status": {
+			PrepareUpdate: func(ctx context.Context, p, old policy) {
+				parts.PrepareStatus(ctx, p, old)
+				metav1.ResetObjectMetaForStatus(p, old.DeepCopy())
+			},
+			Resets: []string{"spec", "metadata"},
+		}}},
+		Columns: policyColumns("Validations", "Validations indicates the number of validation rules defined in this configuration",
+			func(p policy) (int, *admissionv1.ParamKind) { return len(p.Spec.Validations), p.Spec.ParamKind }),
+	}.Kind()
+}
+
+func mutatingPolicies(PolicyOptions) registry.Kind {
+	type policy = *admissionv1.MutatingAdmissionPolicy
+	parts := registry.Parts[policy]{
+		Spec: registry.PartOf(func(p policy) *admissionv1.MutatingAdmissionPolicySpec { return &p.Spec }),
+	}
+	return registry.Definition[policy]{
+		Names: registry.Names{
+			Kind: "MutatingAdmissionPolicy", Plural: "mutatingadmissionpolicies", Singular: "mutatingadmissionpolicy",
+			Categories: []string{"api-extensions"},
+		},
+		GroupVersion: admissionv1.SchemeGroupVersion,
+		Older:        olderPolicy(func() policy { return &admissionv1.MutatingAdmissionPolicy{} }, nil),
+		New:          func() policy { return &admissionv1.MutatingAdmissionPolicy{} },
+		NewList:      func() runtime.Object { return &admissionv1.MutatingAdmissionPolicyList{} },
+		Rules: registry.Rules[policy]{
+			Default: func(p policy) {
+				unset(&p.Spec.FailurePolicy, admissionv1.Fail)
+				defaultMatch(p.Spec.MatchConstraints)
+			},
+			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
+			Guard:        guardPolicy[policy],
+			AnyFinalizer: true, ConditionalUpdate: true,
+		},
+		Columns: policyColumns("Mutations", "Mutation indicates the number of mutations rules defined in this configuration",
+			func(p policy) (int, *admissionv1.ParamKind) { return len(p.Spec.Mutations), p.Spec.ParamKind }),
+	}.Kind()
+}
+
+func validatingBindings(PolicyOptions) registry.Kind {
+	type binding = *admissionv1.ValidatingAdmissionPolicyBinding
+	parts := registry.Parts[binding]{
+		Spec: registry.PartOf(func(b binding) *admissionv1.ValidatingAdmissionPolicyBindingSpec { return &b.Spec }),
+	}
+	return registry.Definition[binding]{
+		Names: registry.Names{
+			Kind: "ValidatingAdmissionPolicyBinding", Plural: "validatingadmissionpolicybindings", Singular: "validatingadmissionpolicybinding",
+			Categories: []string{"api-extensions"},
+		},
+		GroupVersion: admissionv1.SchemeGroupVersion,
+		Older: olderPolicy(func() binding { return &admissionv1.ValidatingAdmissionPolicyBinding{} },
+			func(b binding) { defaultAlphaParams(b.Spec.ParamRef) }),
+		New:     func() binding { return &admissionv1.ValidatingAdmissionPolicyBinding{} },
+		NewList: func() runtime.Object { return &admissionv1.ValidatingAdmissionPolicyBindingList{} },
+		Rules: registry.Rules[binding]{
+			Default:       func(b binding) { defaultMatch(b.Spec.MatchResources) },
+			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
+			Guard:        guardPolicy[binding],
+			AnyFinalizer: true, ConditionalUpdate: true,
+		},
+		Columns: bindingColumns(func(b binding) (string, *admissionv1.ParamRef) { return b.Spec.PolicyName, b.Spec.ParamRef }),
+	}.Kind()
+}
+
+func mutatingBindings(PolicyOptions) registry.Kind {
+	type binding = *admissionv1.MutatingAdmissionPolicyBinding
+	parts := registry.Parts[binding]{
+		Spec: registry.PartOf(func(b binding) *admissionv1.MutatingAdmissionPolicyBindingSpec { return &b.Spec }),
+	}
+	return registry.Definition[binding]{
+		Names: registry.Names{
+			Kind: "MutatingAdmissionPolicyBinding", Plural: "mutatingadmissionpolicybindings", Singular: "mutatingadmissionpolicybinding",
+			Categories: []string{"api-extensions"},
+		},
+		GroupVersion: admissionv1.SchemeGroupVersion,
+		Older: olderPolicy(func() binding { return &admissionv1.MutatingAdmissionPolicyBinding{} },
+			func(b binding) { defaultAlphaParams(b.Spec.ParamRef) }),
+		New:     func() binding { return &admissionv1.MutatingAdmissionPolicyBinding{} },
+		NewList: func() runtime.Object { return &admissionv1.MutatingAdmissionPolicyBindingList{} },
+		Rules: registry.Rules[binding]{
+			Default:       func(b binding) { defaultMatch(b.Spec.MatchResources) },
+			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
+			Guard:        guardPolicy[binding],
+			AnyFinalizer: true, ConditionalUpdate: true,
+		},
+		Columns: bindingColumns(func(b binding) (string, *admissionv1.ParamRef) { return b.Spec.PolicyName, b.Spec.ParamRef }),
+	}.Kind()
+}
+
+// defaultMatch sets the defaults of what a policy or a binding matches; nil has none.
+func defaultMatch(m *admissionv1.MatchResources) {
+	if m == nil {
+		return
+	}
+	unset(&m.MatchPolicy, admissionv1.Equivalent)
+	unset(&m.NamespaceSelector, metav1.LabelSelector{})
+	unset(&m.ObjectSelector, metav1.LabelSelector{})
+	for i := range m.ResourceRules {
+		unset(&m.ResourceRules[i].Scope, admissionv1.AllScopes)
+	}
+	for i := range m.ExcludeResourceRules {
+		unset(&m.ExcludeResourceRules[i].Scope, admissionv1.AllScopes)
+	}
+}
+
+// guardPolicy warns of a reserved name. A guard runs once the object is known to be valid, which is when upstream warns.
+func guardPolicy[T registry.Object](ctx context.Context, obj, _ T) error {
+	if reserved, is := staticName(obj.GetName()); is {
+		registry.Warn(ctx, "metadata.name: "+reserved)
+	}
+	return nil
+}
