@@ -65,6 +65,8 @@ type (
 	mutatingBinding = registrationv1.MutatingAdmissionPolicyBinding
 )
 
+const added = `[JSONPatch{op: "add", path: "/data/a", value: "b"}]`
+
 const failed = `policy 'p' with binding 'p' denied request: `
 
 // TestMutations is about one policy and one binding, by the data of a config map that is created with x=y.
@@ -91,36 +93,35 @@ func TestMutations(t *testing.T) {
 			failed + "type mismatch: unexpected type name \"Object.spec\", expected \"Object.metadata\", which matches field name path from root Object type"},
 		"apply an unknown field": {[]registrationv1.Mutation{apply(`Object{datum: "a"}`)}, nil,
 			failed + "error applying patch: failed to convert patch object to typed object: .datum: field not declared in schema"},
-		"in order":         {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: "b"}]`), jsonPatch(`[JSONPatch{op: "add", path: "/data/c", value: object.data.a + "c"}]`)}, nil, `{"a":"b","c":"bc","x":"y"}`},
-		"does not compile": {[]registrationv1.Mutation{jsonPatch(`1 + 1`)}, nil, failed + "must evaluate to list(JSONPatch) but got int"},
-		"fails":            {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: object.data.none}]`)}, nil, failed + `expression '[JSONPatch{op: "add", path: "/data/a", value: object.data.none}]' resulted in error: no such key: none`},
-		"fails, ignored": {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: object.data.none}]`), jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: "b"}]`)},
+		"in order": {[]registrationv1.Mutation{jsonPatch(added), jsonPatch(`[JSONPatch{op: "add", path: "/data/c", value: object.data.a + "c"}]`)}, nil, `{"a":"b","c":"bc","x":"y"}`},
+		"fails":    {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: object.data.none}]`)}, nil, failed + `expression '[JSONPatch{op: "add", path: "/data/a", value: object.data.none}]' resulted in error: no such key: none`},
+		"fails, ignored": {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: object.data.none}]`), jsonPatch(added)},
 			func(p *mutatingPolicy, _ *mutatingBinding) { p.Spec.FailurePolicy = new(registrationv1.Ignore) }, `{"a":"b","x":"y"}`},
 		"variables and the rest": {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: variables.a + request.operation + namespaceObject.metadata.name + string(authorizer.requestResource.check("get").allowed())}]`)},
 			func(p *mutatingPolicy, _ *mutatingBinding) {
 				p.Spec.Variables = []registrationv1.Variable{{Name: "a", Expression: "object.data.x"}}
 			}, `{"a":"yCREATEdefaulttrue","x":"y"}`},
-		"condition not met": {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: "b"}]`)},
+		"condition not met": {[]registrationv1.Mutation{jsonPatch(added)},
 			func(p *mutatingPolicy, _ *mutatingBinding) {
 				p.Spec.MatchConditions = []registrationv1.MatchCondition{{Name: "a", Expression: "object.data.x != 'y'"}}
 			}, `{"x":"y"}`},
-		"condition fails": {[]registrationv1.Mutation{jsonPatch(`[]`)}, func(p *mutatingPolicy, _ *mutatingBinding) {
+		"condition fails": {[]registrationv1.Mutation{jsonPatch(added)}, func(p *mutatingPolicy, _ *mutatingBinding) {
 			p.Spec.MatchConditions = []registrationv1.MatchCondition{{Name: "a", Expression: "object.data.none != 'y'"}}
 		}, failed + "expression 'object.data.none != 'y'' resulted in error: no such key: none"},
-		"condition fails, ignored": {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: "b"}]`)}, func(p *mutatingPolicy, _ *mutatingBinding) {
+		"condition fails, ignored": {[]registrationv1.Mutation{jsonPatch(added)}, func(p *mutatingPolicy, _ *mutatingBinding) {
 			p.Spec.MatchConditions = []registrationv1.MatchCondition{{Name: "a", Expression: "object.data.none != 'y'"}}
 			p.Spec.FailurePolicy = new(registrationv1.Ignore)
 		}, `{"x":"y"}`},
-		"another name": {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: "b"}]`)},
+		"another name": {[]registrationv1.Mutation{jsonPatch(added)},
 			func(_ *mutatingPolicy, b *mutatingBinding) {
 				b.Spec.MatchResources = on("configmaps", "*")
 				b.Spec.MatchResources.ResourceRules[0].ResourceNames = []string{"n"}
 			}, `{"x":"y"}`},
-		"no parameters": {[]registrationv1.Mutation{jsonPatch(`[]`)}, func(p *mutatingPolicy, b *mutatingBinding) {
+		"no parameters": {[]registrationv1.Mutation{jsonPatch(added)}, func(p *mutatingPolicy, b *mutatingBinding) {
 			p.Spec.ParamKind = &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 			b.Spec.ParamRef = &registrationv1.ParamRef{Name: "none", ParameterNotFoundAction: new(registrationv1.DenyAction)}
 		}, failed + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"},
-		"unknown kind": {[]registrationv1.Mutation{jsonPatch(`[]`)}, func(p *mutatingPolicy, _ *mutatingBinding) {
+		"unknown kind": {[]registrationv1.Mutation{jsonPatch(added)}, func(p *mutatingPolicy, _ *mutatingBinding) {
 			p.Spec.ParamKind = &registrationv1.ParamKind{APIVersion: "v1", Kind: "Nothing"}
 		}, `policy "p" denied request: failed to configure policy: failed to find resource referenced by paramKind: '/v1, Kind=Nothing'`},
 		"parameters, one after the other": {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "replace", path: "/data/x", value: object.data.x + params.data.p}]`)}, func(p *mutatingPolicy, b *mutatingBinding) {
@@ -149,7 +150,7 @@ func TestMutations(t *testing.T) {
 func TestMutationStatus(t *testing.T) {
 	client := clientOf(t, start(t, nil).Config())
 	broken := jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: object.data.none}]`)
-	store(t, client, mutating("p", broken, jsonPatch("1")), boundMutating("p"), mutating("q", broken), boundMutating("q"))
+	store(t, client, mutating("p", broken, jsonPatch(`[JSONPatch{op: "remove", path: "/data/none"}]`)), boundMutating("p"), mutating("q", broken), boundMutating("q"))
 	_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("m", map[string]string{"x": "y"}), metav1.CreateOptions{})
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -157,7 +158,7 @@ func TestMutationStatus(t *testing.T) {
 	}
 	s := status.Status()
 	if s.Reason != metav1.StatusReasonInvalid || s.Code != 403 || s.Details.Name != "m" || len(s.Details.Causes) != 3 || s.Message != s.Details.Causes[0].Message ||
-		!strings.HasPrefix(s.Details.Causes[1].Message, "policy 'p' with binding 'p' denied request: must evaluate") ||
+		!strings.HasPrefix(s.Details.Causes[1].Message, "policy 'p' with binding 'p' denied request: JSON Patch: error in remove") ||
 		!strings.HasPrefix(s.Details.Causes[2].Message, "policy 'q' with binding 'q' denied request: expression") {
 		t.Errorf("%+v", s)
 	}

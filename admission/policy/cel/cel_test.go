@@ -84,6 +84,41 @@ func TestVariablesAreApart(t *testing.T) {
 	}
 }
 
+// What does not compile fails when it is evaluated.
+func TestNotCompiled(t *testing.T) {
+	compiler, ok := cel.New(cel.Options{}), registrationv1.Validation{Expression: "true"}
+	for want, spec := range map[string]registrationv1.ValidatingAdmissionPolicySpec{
+		"compilation error: compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')\n | params\n | ^": {
+			Validations: []registrationv1.Validation{{Expression: "params"}}},
+		"compilation error: must evaluate to bool but got int":  {Validations: []registrationv1.Validation{{Expression: "1 + 1"}}},
+		"compilation error: must evaluate to bool but got int ": {Validations: []registrationv1.Validation{ok}, MatchConditions: []registrationv1.MatchCondition{{Name: "a", Expression: "1"}}},
+		"failed expression: false":                              {Validations: []registrationv1.Validation{{Expression: "false", MessageExpression: "string(authorizer.requestResource.check('get').allowed())"}}},
+		"compilation error: must evaluate to bool but got dyn": { // upstream's compiler does not know its type
+			Validations: []registrationv1.Validation{{Expression: "variables.a"}}, Variables: []registrationv1.Variable{{Name: "a", Expression: "-"}},
+		},
+	} {
+		d := compiler.Validating(&registrationv1.ValidatingAdmissionPolicy{Spec: spec}).Validate(t.Context(), inputOf(t), nil).Decisions
+		if len(d) != 1 || d[0].Allowed || d[0].Message != strings.TrimSpace(want) {
+			t.Errorf("got %+v, want %q", d, want)
+		}
+	}
+	a := compiler.Validating(&registrationv1.ValidatingAdmissionPolicy{Spec: registrationv1.ValidatingAdmissionPolicySpec{
+		Validations: []registrationv1.Validation{ok}, AuditAnnotations: []registrationv1.AuditAnnotation{{Key: "a", ValueExpression: "object.metadata"}},
+	}}).Validate(t.Context(), inputOf(t), nil).Annotations
+	if len(a) != 1 || a[0].Error != "compilation error: must evaluate to one of [string null_type] but got dyn" {
+		t.Errorf("got %+v", a)
+	}
+	m := compiler.Mutating(&registrationv1.MutatingAdmissionPolicy{Spec: registrationv1.MutatingAdmissionPolicySpec{Mutations: []registrationv1.Mutation{
+		{PatchType: registrationv1.PatchTypeJSONPatch, JSONPatch: &registrationv1.JSONPatch{Expression: "1 + 1"}},
+		{PatchType: registrationv1.PatchTypeApplyConfiguration, ApplyConfiguration: &registrationv1.ApplyConfiguration{Expression: "{'a': 1}"}},
+	}}})
+	for n, want := range []string{"must evaluate to list(JSONPatch) but got int", "must evaluate to Object but got map(string, int)"} {
+		if _, err := m.Mutate(t.Context(), n, inputOf(t), nil); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 // An evaluation ends with its context.
 func TestEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
