@@ -34,8 +34,9 @@ var (
 	seed  = flag.Uint64("seed", 1, "where the random numbers begin")
 )
 
-// batch is how many policies upstream's plugin has at a time: it looks at all of them at each admission.
-const batch = 250
+// batch is how many policies upstream's plugin has at a time: it looks at all of them at each admission, and its fake client has no
+// room for more than 100.
+const batch = 90
 
 // outcome is what a client and the audit log are told, and what is stored.
 type outcome struct {

@@ -104,7 +104,7 @@ type plugins struct {
 // ours returns our plugins.
 func (w *world) ours() plugins {
 	kinds := map[schema.GroupVersionKind]registry.Kind{}
-	for _, k := range append(core.Kinds(), apps.Kinds()...) {
+	for _, k := range append(core.Kinds(core.Options{}), apps.Kinds()...) {
 		kinds[k.GroupVersion.WithKind(k.Names.Kind)] = k
 	}
 	schemas := &managedfields.Schema{}
@@ -146,11 +146,11 @@ func (reads) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.D
 }
 
 // client has upstream's published schemas.
-type client struct{ kubernetes.Interface }
+type client struct{ *fake.Clientset }
 
-func (c client) Discovery() discovery.DiscoveryInterface { return schemas{c.Interface.Discovery()} }
+func (c client) Discovery() discovery.DiscoveryInterfaces { return schemas{c.Clientset.Discovery()} }
 
-type schemas struct{ discovery.DiscoveryInterface }
+type schemas struct{ discovery.DiscoveryInterfaces }
 
 func (schemas) OpenAPIV3() openapi.Client { return openapitest.NewEmbeddedFileClient() }
 
