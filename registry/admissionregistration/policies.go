@@ -6,12 +6,17 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry"
 )
 
 // PolicyOptions are the options of the kinds of policies. The zero value is valid.
-type PolicyOptions struct{}
+type PolicyOptions struct {
+	// Compiler returns what compiles the expressions of one policy; composed tells that they may use the policy's variables.
+	// Without Compiler, new policies and other expressions than before are refused.
+	Compiler func(composed bool) Compiler
+}
 
 // PolicyKinds returns the kinds of admission policies and of their bindings, in discovery order. They are apart from
 // those of webhooks, because a cluster may have the ones without the others.
@@ -19,7 +24,7 @@ func PolicyKinds(o PolicyOptions) []registry.Kind {
 	return []registry.Kind{mutatingPolicies(o), mutatingBindings(o), validatingPolicies(o), validatingBindings(o)}
 }
 
-func validatingPolicies(PolicyOptions) registry.Kind {
+func validatingPolicies(o PolicyOptions) registry.Kind {
 	type policy = *admissionv1.ValidatingAdmissionPolicy
 	parts := registry.Parts[policy]{
 		Spec:   registry.PartOf(func(p policy) *admissionv1.ValidatingAdmissionPolicySpec { return &p.Spec }),
@@ -40,22 +45,27 @@ func validatingPolicies(PolicyOptions) registry.Kind {
 				defaultMatch(p.Spec.MatchConstraints)
 			},
 			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
-			Guard:        guardPolicy[policy],
-			AnyFinalizer: true, ConditionalUpdate: true,
+			Guard: guardPolicy[policy],
+			Validate: func(p policy) field.ErrorList {
+				return append(validateValidating(o, p, nil), validateName(p.Name)...)
+			},
+			ValidateUpdate: func(p, old policy) field.ErrorList { return validateValidating(o, p, old) },
+			AnyFinalizer:   true, ConditionalUpdate: true,
 		},
 		Sub: registry.Subresources[policy]{Views: map[string]registry.View[policy]{"status": {
 			PrepareUpdate: func(ctx context.Context, p, old policy) {
 				parts.PrepareStatus(ctx, p, old)
 				metav1.ResetObjectMetaForStatus(p, old.DeepCopy())
 			},
-			Resets: []string{"spec", "metadata"},
+			ValidateUpdate: func(p, _ policy) field.ErrorList { return validateTypeChecks(&p.Status) },
+			Resets:         []string{"spec", "metadata"},
 		}}},
 		Columns: policyColumns("Validations", "Validations indicates the number of validation rules defined in this configuration",
 			func(p policy) (int, *admissionv1.ParamKind) { return len(p.Spec.Validations), p.Spec.ParamKind }),
 	}.Kind()
 }
 
-func mutatingPolicies(PolicyOptions) registry.Kind {
+func mutatingPolicies(o PolicyOptions) registry.Kind {
 	type policy = *admissionv1.MutatingAdmissionPolicy
 	parts := registry.Parts[policy]{
 		Spec: registry.PartOf(func(p policy) *admissionv1.MutatingAdmissionPolicySpec { return &p.Spec }),
@@ -75,8 +85,12 @@ func mutatingPolicies(PolicyOptions) registry.Kind {
 				defaultMatch(p.Spec.MatchConstraints)
 			},
 			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
-			Guard:        guardPolicy[policy],
-			AnyFinalizer: true, ConditionalUpdate: true,
+			Guard: guardPolicy[policy],
+			Validate: func(p policy) field.ErrorList {
+				return append(validateMutating(o, p, nil), validateName(p.Name)...)
+			},
+			ValidateUpdate: func(p, old policy) field.ErrorList { return validateMutating(o, p, old) },
+			AnyFinalizer:   true, ConditionalUpdate: true,
 		},
 		Columns: policyColumns("Mutations", "Mutation indicates the number of mutations rules defined in this configuration",
 			func(p policy) (int, *admissionv1.ParamKind) { return len(p.Spec.Mutations), p.Spec.ParamKind }),
@@ -101,8 +115,12 @@ func validatingBindings(PolicyOptions) registry.Kind {
 		Rules: registry.Rules[binding]{
 			Default:       func(b binding) { defaultMatch(b.Spec.MatchResources) },
 			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
-			Guard:        guardPolicy[binding],
-			AnyFinalizer: true, ConditionalUpdate: true,
+			Guard: guardPolicy[binding],
+			Validate: func(b binding) field.ErrorList {
+				return append(validateValidatingBinding(b, nil), validateName(b.Name)...)
+			},
+			ValidateUpdate: validateValidatingBinding,
+			AnyFinalizer:   true, ConditionalUpdate: true,
 		},
 		Columns: bindingColumns(func(b binding) (string, *admissionv1.ParamRef) { return b.Spec.PolicyName, b.Spec.ParamRef }),
 	}.Kind()
@@ -126,8 +144,12 @@ func mutatingBindings(PolicyOptions) registry.Kind {
 		Rules: registry.Rules[binding]{
 			Default:       func(b binding) { defaultMatch(b.Spec.MatchResources) },
 			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
-			Guard:        guardPolicy[binding],
-			AnyFinalizer: true, ConditionalUpdate: true,
+			Guard: guardPolicy[binding],
+			Validate: func(b binding) field.ErrorList {
+				return append(validateMutatingBinding(b), validateName(b.Name)...)
+			},
+			ValidateUpdate: func(b, _ binding) field.ErrorList { return validateMutatingBinding(b) },
+			AnyFinalizer:   true, ConditionalUpdate: true,
 		},
 		Columns: bindingColumns(func(b binding) (string, *admissionv1.ParamRef) { return b.Spec.PolicyName, b.Spec.ParamRef }),
 	}.Kind()
