@@ -20,14 +20,19 @@ import (
 // discovery tells clients what is served, from documents that are built once.
 type discovery struct {
 	of        *served
+	elsewhere *Delegated
 	groups    []metav1.APIGroup // in the order of upstream's priorities, without the core group
 	resources map[schema.GroupVersion]*metav1.APIResourceList
+	delegated map[schema.GroupVersion]*DelegatedVersion
 	// legacy and named are the aggregated documents of the core group and of all others.
 	legacy, named func() (*aggregated, error)
 }
 
-func discover(now *served) *discovery {
-	d := &discovery{of: now, resources: map[schema.GroupVersion]*metav1.APIResourceList{}}
+func discover(now *served, elsewhere *Delegated) *discovery {
+	d := &discovery{
+		of: now, elsewhere: elsewhere,
+		resources: map[schema.GroupVersion]*metav1.APIResourceList{}, delegated: map[schema.GroupVersion]*DelegatedVersion{},
+	}
 	for _, res := range now.resources {
 		for _, v := range res.Versions() {
 			d.add(now.endpoints[v.GroupVersion.WithResource(v.Plural)])
@@ -36,9 +41,10 @@ func discover(now *served) *discovery {
 	for _, l := range d.resources {
 		sort.Slice(l.APIResources, func(a, b int) bool { return l.APIResources[a].Name < l.APIResources[b].Name })
 	}
-	sortGroups(d.groups)
-	d.legacy = sync.OnceValues(func() (*aggregated, error) { return aggregate(d.resources, []metav1.APIGroup{coreGroup()}) })
-	d.named = sync.OnceValues(func() (*aggregated, error) { return aggregate(d.resources, byNameOnTie(d.groups)) })
+	d.addDelegated()
+	d.sortGroups()
+	d.legacy = sync.OnceValues(func() (*aggregated, error) { return d.aggregate([]metav1.APIGroup{coreGroup()}) })
+	d.named = sync.OnceValues(func() (*aggregated, error) { return d.aggregate(d.byNameOnTie()) })
 	return d
 }
 
@@ -89,6 +95,21 @@ func (d *discovery) add(e *endpoint) {
 			a.Kind = connect.GroupVersionKind.Kind
 		}
 		list.APIResources = append(list.APIResources, a)
+	}
+}
+
+// addDelegated adds what others serve, which comes before what the server has of the same version.
+func (d *discovery) addDelegated() {
+	if d.elsewhere == nil {
+		return
+	}
+	for i := range d.elsewhere.Versions {
+		v := &d.elsewhere.Versions[i]
+		gv := schema.GroupVersion{Group: v.Group, Version: v.Discovery.Version}
+		d.delegated[gv] = v
+		if d.resources[gv] == nil && gv.Group != "" {
+			d.addVersion(gv)
+		}
 	}
 }
 

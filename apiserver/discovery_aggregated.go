@@ -29,18 +29,20 @@ type aggregated struct {
 	etag string // quoted; the same for all media types, which Vary tells apart
 }
 
-func aggregate(resources map[schema.GroupVersion]*metav1.APIResourceList, groups []metav1.APIGroup) (*aggregated, error) {
+func (d *discovery) aggregate(groups []metav1.APIGroup) (*aggregated, error) {
 	a := &aggregated{list: &apidiscovery.APIGroupDiscoveryList{Items: []apidiscovery.APIGroupDiscovery{}}}
 	for _, g := range groups {
 		group := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
 		for _, v := range g.Versions {
 			gv := schema.GroupVersion{Group: g.Name, Version: v.Version}
-			if resources[gv] == nil {
-				continue
+			switch {
+			case d.delegated[gv] != nil:
+				group.Versions = append(group.Versions, d.delegated[gv].Discovery)
+			case d.resources[gv] != nil:
+				group.Versions = append(group.Versions, apidiscovery.APIVersionDiscovery{
+					Version: v.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: Discovered(d.resources[gv].APIResources),
+				})
 			}
-			group.Versions = append(group.Versions, apidiscovery.APIVersionDiscovery{
-				Version: v.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: discovered(resources[gv].APIResources),
-			})
 		}
 		if len(group.Versions) > 0 {
 			a.list.Items = append(a.list.Items, group)
@@ -56,15 +58,17 @@ func aggregate(resources map[schema.GroupVersion]*metav1.APIResourceList, groups
 	return a, err
 }
 
-// discovered puts subresources under their resources. The list is sorted by name, so that a
-// resource comes before its subresources, if not always right before them.
-func discovered(resources []metav1.APIResource) []apidiscovery.APIResourceDiscovery {
+// Discovered puts subresources under their resources, which come before them in the list; others are left out.
+func Discovered(resources []metav1.APIResource) []apidiscovery.APIResourceDiscovery {
 	all := []apidiscovery.APIResourceDiscovery{}
 	for i := range resources {
 		r := &resources[i]
 		kind := &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 		if name, sub, ok := strings.Cut(r.Name, "/"); ok {
 			i := slices.IndexFunc(all, func(d apidiscovery.APIResourceDiscovery) bool { return d.Resource == name })
+			if i < 0 {
+				continue
+			}
 			all[i].Subresources = append(all[i].Subresources, apidiscovery.APISubresourceDiscovery{
 				Subresource: sub, ResponseKind: kind, Verbs: r.Verbs,
 			})
@@ -137,31 +141,59 @@ func coreGroup() metav1.APIGroup {
 	return metav1.APIGroup{Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: "v1", Version: "v1"}}}
 }
 
-// priority decides where upstream lists a group; groups of others come last.
+const priorityOfCustomResources = 1000
+
+// priority decides where upstream lists a group of the server's; groups of others come last.
 func priority(group string) int {
-	const ofCustomResources = 1000
 	return cmp.Or(map[string]int{
-		"apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,
+		"apiregistration.k8s.io": 20000,
+		"apps":                   17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,
 		"autoscaling": 17500, "batch": 17400, "certificates.k8s.io": 17300, "networking.k8s.io": 17200, "policy": 17100,
 		"rbac.authorization.k8s.io": 17000, "storage.k8s.io": 16800, "apiextensions.k8s.io": 16700,
 		"admissionregistration.k8s.io": 16700, "scheduling.k8s.io": 16600, "coordination.k8s.io": 16500,
 		"node.k8s.io": 16300, "discovery.k8s.io": 16200, "resource.k8s.io": 16200, "flowcontrol.apiserver.k8s.io": 16100,
 		"internal.apiserver.k8s.io": 16000, "storagemigration.k8s.io": 15800,
-	}[group], ofCustomResources)
+	}[group], priorityOfCustomResources)
+}
+
+// priority decides where a group is listed: the highest of its versions' priorities.
+func (d *discovery) priority(g *metav1.APIGroup) int {
+	highest := 0
+	for _, v := range g.Versions {
+		if e := d.delegated[schema.GroupVersion{Group: g.Name, Version: v.Version}]; e != nil {
+			highest = max(highest, int(e.GroupPriority))
+		} else {
+			highest = max(highest, priority(g.Name))
+		}
+	}
+	return highest
+}
+
+// versionPriority decides where a version is listed in its group.
+func (d *discovery) versionPriority(group, version string) int32 {
+	const ofBuiltin, ofCustomResources = 15, 100
+	switch e := d.delegated[schema.GroupVersion{Group: group, Version: version}]; {
+	case e != nil:
+		return e.VersionPriority
+	case priority(group) > priorityOfCustomResources:
+		return ofBuiltin
+	}
+	return ofCustomResources
 }
 
 // sortGroups puts groups and their versions into upstream's order, the preferred version first.
 // kubectl prints them in this order, and takes the first group that has a resource of some name.
-func sortGroups(groups []metav1.APIGroup) {
-	for i := range groups {
-		g := &groups[i]
+func (d *discovery) sortGroups() {
+	for i := range d.groups {
+		g := &d.groups[i]
 		slices.SortFunc(g.Versions, func(a, b metav1.GroupVersionForDiscovery) int {
-			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
+			return cmp.Or(cmp.Compare(d.versionPriority(g.Name, b.Version), d.versionPriority(g.Name, a.Version)),
+				version.CompareKubeAwareVersionStrings(b.Version, a.Version))
 		})
 		g.PreferredVersion = g.Versions[0]
 	}
-	slices.SortFunc(groups, func(a, b metav1.APIGroup) int {
-		return cmp.Or(cmp.Compare(priority(b.Name), priority(a.Name)), cmp.Compare(service(a), service(b)))
+	slices.SortFunc(d.groups, func(a, b metav1.APIGroup) int {
+		return cmp.Or(cmp.Compare(d.priority(&b), d.priority(&a)), cmp.Compare(service(a), service(b)))
 	})
 }
 
@@ -175,10 +207,10 @@ func service(g metav1.APIGroup) string {
 }
 
 // byNameOnTie returns the groups in the order of the aggregated document.
-func byNameOnTie(groups []metav1.APIGroup) []metav1.APIGroup {
-	groups = slices.Clone(groups)
+func (d *discovery) byNameOnTie() []metav1.APIGroup {
+	groups := slices.Clone(d.groups)
 	slices.SortFunc(groups, func(a, b metav1.APIGroup) int {
-		return cmp.Or(cmp.Compare(priority(b.Name), priority(a.Name)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(d.priority(&b), d.priority(&a)), cmp.Compare(a.Name, b.Name))
 	})
 	return groups
 }

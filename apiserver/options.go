@@ -49,6 +49,8 @@ type Options struct {
 	// Connector connects clients to containers and ports: logs, exec, attach, port-forward and proxy. nil answers such
 	// requests with 501.
 	Connector Connector
+	// Delegates serve versions of API groups in the server's place. nil is none.
+	Delegates Delegates
 	// Logger gets a line for each request, at debug level unless the server failed, and what goes wrong. nil discards.
 	Logger *slog.Logger
 }

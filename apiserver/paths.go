@@ -35,6 +35,12 @@ func newPaths(handlers map[string]http.Handler) *paths {
 // documents are the paths of the API's own documents.
 func (d *discovery) documents() map[string]bool {
 	all := map[string]bool{"/version": true, "/api": true, "/apis": true}
+	for gv := range d.delegated {
+		if gv.Group != "" {
+			all["/apis/"+gv.Group] = true
+			all["/apis/"+gv.String()] = true
+		}
+	}
 	for gv := range d.resources {
 		if gv.Group == "" {
 			all["/api/"+gv.Version] = true

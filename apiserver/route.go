@@ -16,23 +16,24 @@ import (
 // router finds what serves a request that has passed the chain: an operation of an endpoint, a discovery document, or one
 // of Options.Paths.
 type router struct {
-	backend *backend
-	paths   *paths
-	version version.Info
-	newest  atomic.Pointer[discovery]
+	backend   *backend
+	paths     *paths
+	version   version.Info
+	delegates Delegates // nil: there are none
+	newest    atomic.Pointer[discovery]
 }
 
 func newRouter(b *backend, o Options) *router {
-	return &router{backend: b, paths: newPaths(o.Paths), version: FillVersion(o.Version)}
+	return &router{backend: b, paths: newPaths(o.Paths), version: FillVersion(o.Version), delegates: o.Delegates}
 }
 
 // discovery returns the discovery of what is served now. It is made anew when it is wanted after a change.
 func (rt *router) discovery() *discovery {
-	now := rt.backend.catalog.served()
-	if d := rt.newest.Load(); d != nil && d.of == now {
+	now, elsewhere := rt.backend.catalog.served(), rt.delegated()
+	if d := rt.newest.Load(); d != nil && d.of == now && d.elsewhere == elsewhere {
 		return d
 	}
-	d := discover(now)
+	d := discover(now, elsewhere)
 	rt.newest.Store(d)
 	return d
 }
@@ -42,6 +43,10 @@ func (rt *router) serve(x *exchange, r *http.Request) {
 	q := &x.request
 	if strings.HasPrefix(r.URL.Path, "//") {
 		http.NotFound(x, r) // authorizers have read it leniently, as upstream's
+		return
+	}
+	if h := rt.delegate(r.URL.Path); h != nil {
+		h.ServeHTTP(x, r)
 		return
 	}
 	if !q.IsResource {
