@@ -35,7 +35,7 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.publishClientCA(ctx); err != nil {
+	if err := c.publishTrust(ctx); err != nil {
 		return err
 	}
 	return c.bootstrapRBAC(ctx)

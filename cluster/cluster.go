@@ -135,11 +135,15 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 	if err != nil {
 		return err
 	}
+	pace := &component.Pace{Seed: c.options.Seed, Settle: c.options.Settle}
+	if err = c.addExtensions(pace); err != nil {
+		return err
+	}
 	if c.front.handler, err = c.newServer(chain); err != nil {
 		return err
 	}
 	c.front.transport = apiserver.NewTransport(c.front.handler, nil)
-	return c.addComponents()
+	return c.addComponents(pace)
 }
 
 // Handler returns the API server, for the caller's own net/http server or test. Its watches end with the cluster, and

@@ -25,15 +25,12 @@ func DefaultComponents() []Component {
 }
 
 // addComponents makes the components, each with a client that acts as its identity.
-func (c *Cluster) addComponents() error {
+func (c *Cluster) addComponents(pace *component.Pace) error {
 	host := &component.Host{
 		Connect: c.clientOf, Informers: c.informers, Logger: c.log,
-		Cluster: component.Cluster{Resources: c.stored, Changed: c.front.kinds.next, RootCA: c.options.Server.RootCA},
-		Pace:    &component.Pace{Seed: c.options.Seed, Settle: c.options.Settle},
+		Cluster: component.Cluster{Resources: c.stored, Changed: c.front.kinds.Changed, RootCA: c.options.Server.RootCA},
+		Pace:    pace,
 		Grace:   -1, // the server ends too
-	}
-	if err := c.addExtensions(host.Pace); err != nil {
-		return err
 	}
 	for _, k := range c.options.Components {
 		run, err := host.Make(k)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-dev/keelson/apiserver"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/component"
@@ -34,6 +36,15 @@ type Extended interface {
 	// ready, and its components do not run.
 	Prepare(ctx context.Context) error
 	lifecycle.Runnable
+}
+
+// Delegating is an Extended that lets other servers serve versions of API groups. Of a cluster's extensions, one may be
+// such.
+type Delegating interface {
+	Extended
+	apiserver.Delegates
+	// OpenAPI wraps handlers of OpenAPI documents, by path, so that they also serve those of the other servers.
+	OpenAPI(paths map[string]http.Handler)
 }
 
 // ExtensionParts are what an extension is made from. All are set.
@@ -102,8 +113,8 @@ func (k *Kinds) announce() {
 	k.changed = make(chan struct{})
 }
 
-// next implements component.Cluster.Changed.
-func (k *Kinds) next() <-chan struct{} {
+// Changed returns a channel that is closed when the cluster next serves other kinds.
+func (k *Kinds) Changed() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.changed
@@ -139,6 +150,22 @@ func (c *Cluster) addExtensions(pace *component.Pace) error {
 		}
 		c.front.extended = append(c.front.extended, run)
 		c.parts = append(c.parts, run)
+	}
+	return nil
+}
+
+// delegate lets other servers serve what they are to serve, if an extension provides that.
+func (c *Cluster) delegate(o *apiserver.Options) error {
+	for i, e := range c.front.extended {
+		d, ok := e.(Delegating)
+		switch {
+		case !ok:
+		case o.Delegates != nil:
+			return fmt.Errorf("%w: %s is the second extension that delegates to other servers", ErrOptions, c.options.Extensions[i].Name)
+		default:
+			d.OpenAPI(o.Paths)
+			o.Delegates = d
+		}
 	}
 	return nil
 }

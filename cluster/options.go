@@ -97,6 +97,9 @@ type Server struct {
 	// ClientCA is the PEM of the authority with which Options.Authenticators verify clients' certificates. It is
 	// published in kube-system, for servers that delegate authentication to this one.
 	ClientCA []byte
+	// FrontProxy, if set, lets proxies, such as the aggregator of another cluster, say whose requests they forward. Their
+	// certificates are tried before Options.Authenticators. It is published beside ClientCA.
+	FrontProxy *FrontProxy
 	// TokenIssuer is the issuer URL of service account tokens, and their default audience; empty is
 	// https://kubernetes.default.svc.cluster.local, as in kubeadm's clusters. Others can discover only an issuer with
 	// an https URL.

@@ -33,7 +33,15 @@ func (c *Cluster) authenticator() (authn.Authenticator, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := authn.Union(append([]authn.Authenticator{inprocess.New()}, chain...)...)
+	first := []authn.Authenticator{inprocess.New()}
+	if proxy := c.options.Server.FrontProxy; proxy != nil {
+		a, err := proxy.authenticator()
+		if err != nil {
+			return nil, err
+		}
+		first = append(first, a)
+	}
+	all := authn.Union(append(first, chain...)...)
 	return authn.AnonymousFallback(authn.WithGroup(all, authn.GroupAuthenticated)), nil
 }
 
@@ -63,6 +71,9 @@ func (c *Cluster) newServer(chain admission.Chain) (http.Handler, error) {
 			return nil, err
 		}
 		o.Observer, o.Paths["/metrics"] = m, m
+	}
+	if err := c.delegate(&o); err != nil {
+		return nil, err
 	}
 	return apiserver.New(c.registry, o), nil
 }

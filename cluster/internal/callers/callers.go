@@ -25,6 +25,19 @@ type Options struct {
 
 // New returns a caller for the cluster whose services the registry has.
 func New(r *registry.Registry, o Options) (webhook.Caller, error) {
+	resolver, err := Resolver(r)
+	if err != nil {
+		return nil, err
+	}
+	over := remote.New(remote.Options{Resolver: resolver, Dial: o.Dial})
+	if o.Handlers == nil {
+		return over, nil
+	}
+	return inprocess.New(o.Handlers, inprocess.Options{Else: over}), nil
+}
+
+// Resolver resolves the services that the registry has to their endpoints.
+func Resolver(r *registry.Registry) (remote.Resolver, error) {
 	services, err := registry.NewLive[*corev1.Service](r, schema.GroupResource{Resource: "services"})
 	if err != nil {
 		return nil, err
@@ -33,9 +46,5 @@ func New(r *registry.Registry, o Options) (webhook.Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	over := remote.New(remote.Options{Resolver: remote.Endpoints(services, slices), Dial: o.Dial})
-	if o.Handlers == nil {
-		return over, nil
-	}
-	return inprocess.New(o.Handlers, inprocess.Options{Else: over}), nil
+	return remote.Endpoints(services, slices), nil
 }
