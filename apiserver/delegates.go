@@ -25,6 +25,7 @@ type Delegated struct{ Versions []DelegatedVersion }
 
 // DelegatedVersion is one version of an API group.
 type DelegatedVersion struct {
+	// Group is the name of the group; it is empty for the core group.
 	Group string
 	// GroupPriority and VersionPriority decide its place in discovery: higher ones come first. The server's own groups
 	// have upstream's priorities, those of custom kinds 1000 and 100.

@@ -13,7 +13,8 @@
 // Who sets which field is tracked (package managedfields), and server-side apply answers by it. Package registry/status
 // makes the Status of an error. What a client asks for in its Accept header decides the form of an answer: the object, a table of it by the
 // kind's columns, or its metadata alone. What runs behind objects, such as a pod's log or exec, is reached through a
-// Connector, which package connect implements.
+// Connector, which package connect implements. Other servers serve versions of API groups in this one's place as
+// Delegates, which package aggregator implements.
 //
 // The handler listens nowhere. NewTransport calls it in process, for clients that speak to it as
 // they would over a network; package serving below serves it to others, with TLS. Packages audit,

@@ -31,7 +31,8 @@
 // Options.Extensions adds parts to the server that not every cluster should link: package customresources below serves
 // CustomResourceDefinitions and the kinds that they define. Kinds that come and go while a cluster runs are followed by
 // its garbage collector, its quotas and its deletion of namespaces. Package webhooks below has admission webhooks, as kinds
-// and plugins, and package policies admission policies.
+// and plugins, package policies admission policies, and package aggregation lets other API servers serve versions of API
+// groups.
 //
 // # Virtual time
 //

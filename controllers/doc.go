@@ -1,7 +1,7 @@
 // Package controllers has what all controllers of a control plane share: the contract, Controller, and the Loop that
 // feeds it keys. Package lifecycle runs many side by side.
 //
-// The controllers themselves are in the packages below, one each, under upstream's names: clusterroleaggregation,
+// The controllers themselves are in the packages below, one each, under upstream's names: apiservice, clusterroleaggregation,
 // customresourcedefinition, deployment, disruption, endpoints, endpointslice, garbagecollector, namespace,
 // nodelifecycle, podgc, replicaset, resourcequota, rootca, serviceaccount, tainteviction.
 //

@@ -43,19 +43,28 @@ func New(name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load("", pair)
+	return load("", "ca", pair)
 }
 
 // Open returns the authority of a directory, and creates both if need be.
-func Open(dir, name string) (*Authority, error) {
+func Open(dir, name string) (*Authority, error) { return open(dir, "ca", name) }
+
+// FrontProxy is the name of the authority that OpenFrontProxy returns, and of its files.
+const FrontProxy = "front-proxy-ca"
+
+// OpenFrontProxy returns the authority of proxies that say for whom they speak, which is another than that of users, and
+// creates it and the directory if need be.
+func OpenFrontProxy(dir string) (*Authority, error) { return open(dir, FrontProxy, FrontProxy) }
+
+func open(dir, file, name string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("certificate directory: %w", err)
 	}
-	pair, err := read(dir, "ca")
+	pair, err := read(dir, file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errKeyAlone):
 		if pair, err = newAuthority(name, pair.Key); err == nil {
-			err = write(dir, "ca", pair)
+			err = write(dir, file, pair)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("make certificate authority in %s: %w", dir, err)
@@ -63,7 +72,7 @@ func Open(dir, name string) (*Authority, error) {
 	case err != nil:
 		return nil, err
 	}
-	return load(dir, pair)
+	return load(dir, file, pair)
 }
 
 // newAuthority makes an authority, with the existing key if there is one: what that key signed stays valid.
@@ -86,13 +95,13 @@ func newAuthority(name string, key []byte) (Pair, error) {
 	return Pair{Certificate: cert, Key: key}, err
 }
 
-func load(dir string, pair Pair) (*Authority, error) {
+func load(dir, base string, pair Pair) (*Authority, error) {
 	cert, key, err := pair.parse()
-	file := filepath.Join(dir, "ca.crt")
+	file := filepath.Join(dir, base+".crt")
 	remedy := "put the right pair back, or remove both for a new authority, which ends all credentials of the old one"
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %s or ca.key: %w; %s", ErrDamaged, file, err, remedy)
+		return nil, fmt.Errorf("%w: %s or %s.key: %w; %s", ErrDamaged, file, base, err, remedy)
 	case !cert.IsCA:
 		return nil, fmt.Errorf("%w: %s is not an authority's certificate; %s", ErrDamaged, file, remedy)
 	case time.Now().After(cert.NotAfter):

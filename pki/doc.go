@@ -2,7 +2,7 @@
 // for servers and clients.
 //
 // The directory is laid out as kubeadm's (https://kubernetes.io/docs/setup/best-practices/certificates/): ca.crt and
-// ca.key, and a .crt and .key for each stored certificate. Keys are ECDSA P-256 and their files are readable by their
+// ca.key, front-proxy-ca.crt and front-proxy-ca.key for the aggregation of APIs, and a .crt and .key for each stored certificate. Keys are ECDSA P-256 and their files are readable by their
 // owner only. Missing files are created; an existing file that cannot be used is left alone, and reported as an error
 // around ErrDamaged that names the file and what to do.
 //

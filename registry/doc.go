@@ -1,7 +1,7 @@
 // Package registry has the kinds of the API and the cache that serves them.
 //
 // A Kind declares a resource: its names, how it decodes and the rules for its writes. The packages below hold
-// upstream's kinds, a package per API group: core, admissionregistration, apiextensions, apps, authentication,
+// upstream's kinds, a package per API group: core, admissionregistration, apiextensions, apiregistration, apps, authentication,
 // authorization, coordination, discovery, metrics, networking, policy, rbac, scheduling, storage; unimplemented
 // has kinds that clients list and watch but nothing implements; custom makes the kinds that
 // CustomResourceDefinitions define. Package codec encodes and decodes, allocation assigns cluster IPs and node

@@ -93,6 +93,9 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		return err
 	}
 	o := s.options()
+	if err := s.aggregate(&o); err != nil {
+		return err
+	}
 	o.Server.RootCA, o.Server.TokenIssuer = roots, s.foreign.issuer
 	if o.Server.ClientCA, err = s.foreign.clientRoots(authority); err != nil {
 		return err

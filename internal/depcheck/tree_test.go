@@ -120,6 +120,7 @@ func behind() map[string][]string {
 		"authn/authntest":                    {"authn", "authn/internal/watched", "authn/token"},
 		"authn/basic":                        {"authn", "authn/internal/watched", "authn/token"},
 		"authn/inprocess":                    {"authn", "authn/internal/watched", "authn/token"},
+		"authn/requestheader":                {"authn", "authn/internal/watched", "authn/x509"},
 		"authn/serviceaccount":               {"authn"},
 		"authn/token":                        {"authn", "authn/internal/watched", "authn/token"},
 		"authn/tokenfile":                    {"authn", "authn/internal/watched", "authn/token"},
@@ -166,6 +167,7 @@ func behind() map[string][]string {
 		"registry/admissionregistration":     kind,
 		"registry/apiextensions":             kind,
 		"registry/allocation":                {"informer", "registry", "registry/codec", "registry/internal/ordered", "storage"},
+		"registry/apiregistration":           kind,
 		"registry/codec":                     {},
 		"registry/coordination":              kind,
 		"podspec":                            {"podspec/qos", "podspec/restart"},
@@ -306,6 +308,9 @@ func limits() map[string]int {
 		"controllers/customresourcedefinition": 460,
 		"examples/cluster":                     700,
 
+		// The types of APIServices, and client-go's headers for proxies.
+		"cluster/aggregation": 260,
+
 		// Upstream's evaluation of expressions in CEL.
 		"admission/policy/cel":  270,
 		"admission/webhook/cel": 270,
@@ -335,6 +340,7 @@ func leaves() map[string][]string {
 			"registry/apiextensions", "registry/custom", "registry/custom/review", "controllers/customresourcedefinition", "cluster/customresources",
 			"envtest", "internal/provider", "bench/peers",
 		},
+		"k8s.io/kube-aggregator":        {"registry/apiregistration", "apiserver/aggregator", "controllers/apiservice", "cluster/aggregation"}, // the types of APIServices
 		"k8s.io/kube-openapi":           {"registry/apiextensions"},
 		"k8s.io/klog/v2":                {},
 		"k8s.io/pod-security-admission": {"admission/podsecurity"},
