@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"net/http"
-	"strings"
 
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,35 +31,4 @@ type DelegatedVersion struct {
 	GroupPriority, VersionPriority int32
 	// Discovery is what is served in the version, and whether that is known to be current.
 	Discovery apidiscovery.APIVersionDiscovery
-}
-
-// delegate returns what serves a path in place of the server, or nil.
-func (rt *router) delegate(path string) http.Handler {
-	if rt.delegates == nil {
-		return nil
-	}
-	prefix, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	var gv schema.GroupVersion
-	switch prefix {
-	case "apis":
-		gv.Group, rest, _ = strings.Cut(rest, "/")
-		if gv.Group == "" {
-			return nil
-		}
-	case "api":
-	default:
-		return nil
-	}
-	if gv.Version, _, _ = strings.Cut(rest, "/"); gv.Version == "" {
-		return nil
-	}
-	return rt.delegates.Delegate(gv)
-}
-
-// delegated returns what discovery says about the delegates.
-func (rt *router) delegated() *Delegated {
-	if rt.delegates == nil {
-		return nil
-	}
-	return rt.delegates.Delegated()
 }

@@ -38,7 +38,7 @@ func layers() [][]string {
 		{"exchange.go", "audited_request.go", "observe.go", "timed_writer.go"}, // one request in the chain
 		{"decoder.go"},
 		{"encode.go"},
-		{"accept.go", "status.go", "warning.go", "connector.go", "protobuf.go", "request.go", "usernames.go"},
+		{"accept.go", "status.go", "warning.go", "connector.go", "delegates.go", "protobuf.go", "request.go", "usernames.go"},
 		{"doc.go"},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/keelson-dev/keelson/registry/status"
@@ -136,4 +137,35 @@ func checkAccept(e *endpoint, q *Request, r *http.Request) error {
 		types = append(types, streamed()...)
 	}
 	return acceptable(r, types)
+}
+
+// delegate returns what serves a path in place of the server, or nil.
+func (rt *router) delegate(path string) http.Handler {
+	if rt.delegates == nil {
+		return nil
+	}
+	prefix, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	var gv schema.GroupVersion
+	switch prefix {
+	case "apis":
+		gv.Group, rest, _ = strings.Cut(rest, "/")
+		if gv.Group == "" {
+			return nil
+		}
+	case "api":
+	default:
+		return nil
+	}
+	if gv.Version, _, _ = strings.Cut(rest, "/"); gv.Version == "" {
+		return nil
+	}
+	return rt.delegates.Delegate(gv)
+}
+
+// delegated returns what discovery says about the delegates.
+func (rt *router) delegated() *Delegated {
+	if rt.delegates == nil {
+		return nil
+	}
+	return rt.delegates.Delegated()
 }
