@@ -47,7 +47,7 @@ func New(Options) *Policies {
 
 // Kinds returns the kinds of policies and bindings, for cluster.Options.Kinds.
 func (p *Policies) Kinds() []registry.Kind {
-	return admissionregistration.PolicyKinds(admissionregistration.PolicyOptions{})
+	return admissionregistration.PolicyKinds(admissionregistration.PolicyOptions{Compiler: p.check})
 }
 
 // Admission returns the plugins, for cluster.Options.Admission: append them to cluster.DefaultAdmission, or use

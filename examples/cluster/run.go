@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/keelson-dev/keelson/apiserver/serving"
@@ -19,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/customresources"
+	"github.com/keelson-dev/keelson/cluster/policies"
 	"github.com/keelson-dev/keelson/cluster/webhooks"
 	"github.com/keelson-dev/keelson/component/controllermanager"
 	"github.com/keelson-dev/keelson/component/kubescheduler"
@@ -205,7 +207,9 @@ func (s *settings) options() cluster.Options {
 	}
 	hooks := webhooks.New(webhooks.Options{})
 	o.Kinds = append(o.Kinds, hooks.Kinds()...)
-	o.Admission = append(cluster.DefaultAdmission(), hooks.Admission()...)
+	rules := policies.New(policies.Options{})
+	o.Kinds = append(o.Kinds, rules.Kinds()...)
+	o.Admission = slices.Concat(cluster.DefaultAdmission(), hooks.Admission(), rules.Admission())
 	if s.disabled("nodes") {
 		o.Nodes.Count = 0
 	}

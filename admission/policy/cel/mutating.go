@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -39,9 +38,9 @@ func (c *Compiler) Mutating(p *registrationv1.MutatingAdmissionPolicy) policy.Mu
 		var of *expression
 		switch m := &p.Spec.Mutations[i]; {
 		case m.PatchType == registrationv1.PatchTypeJSONPatch && m.JSONPatch != nil:
-			of = &expression{text: m.JSONPatch.Expression, returns: []*cel.Type{cel.ListType(types.NewObjectType("JSONPatch"))}}
+			of = &expression{text: m.JSONPatch.Expression, returns: returns(Patch)}
 		case m.PatchType == registrationv1.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
-			of = &expression{text: m.ApplyConfiguration.Expression, returns: []*cel.Type{types.NewObjectType("Object")}}
+			of = &expression{text: m.ApplyConfiguration.Expression, returns: returns(Configuration)}
 		}
 		var evaluator plugincel.MutatingEvaluator
 		if of != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,15 +29,15 @@ func (c *Compiler) Validating(p *registrationv1.ValidatingAdmissionPolicy) polic
 	messages := make([]plugincel.ExpressionAccessor, len(p.Spec.Validations))
 	said := false
 	for i, v := range p.Spec.Validations {
-		validations[i] = &expression{text: v.Expression, returns: []*cel.Type{cel.BoolType}}
+		validations[i] = &expression{text: v.Expression, returns: returns(Bool)}
 		if v.MessageExpression != "" {
-			messages[i] = &expression{text: v.MessageExpression, returns: []*cel.Type{cel.StringType}}
+			messages[i] = &expression{text: v.MessageExpression, returns: returns(String)}
 			said = true
 		}
 	}
 	annotations := make([]plugincel.ExpressionAccessor, len(p.Spec.AuditAnnotations))
 	for i, a := range p.Spec.AuditAnnotations {
-		annotations[i] = &expression{name: a.Key, text: a.ValueExpression, returns: []*cel.Type{cel.StringType, cel.NullType}}
+		annotations[i] = &expression{name: a.Key, text: a.ValueExpression, returns: returns(StringOrNull)}
 	}
 	out := &validator{
 		compiler: c, policy: p, conditions: conditions(compiler, p.Spec.MatchConditions, declared),
