@@ -53,8 +53,5 @@ func (c conditions) expression(text string, path *field.Path) field.ErrorList {
 	if text == "" {
 		return field.ErrorList{field.Required(path, "")}
 	}
-	if err := c.compile(text, slices.Contains(c.stored, text)); err != nil {
-		return field.ErrorList{field.Invalid(path, text, err.Error())}
-	}
-	return nil
+	return refusal(c.compile(text, slices.Contains(c.stored, text)), text, path)
 }

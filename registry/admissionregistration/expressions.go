@@ -6,29 +6,25 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/keelson-dev/keelson/registry"
 )
 
-// Use is what a policy's expression is for, which decides its type and its variables. All have object, oldObject,
-// request and namespaceObject; all but Message have authorizer.
-type Use string
-
-// The uses of expressions, and the types that they demand.
+// The uses of expressions, and the types that they demand. All have the variables object, oldObject, request and
+// namespaceObject; all but Message have authorizer.
 const (
-	Condition          Use = "match condition"     // bool; cannot use the policy's variables
-	Variable           Use = "variable"            // any
-	Validation         Use = "validation"          // bool
-	Message            Use = "message"             // string
-	AuditAnnotation    Use = "audit annotation"    // string or null
-	ApplyConfiguration Use = "apply configuration" // Object
-	JSONPatch          Use = "JSON patch"          // a list of JSONPatch
+	Condition          = "match condition"     // bool; cannot use the policy's variables
+	Variable           = "variable"            // any
+	Validation         = "validation"          // bool
+	Message            = "message"             // string
+	AuditAnnotation    = "audit annotation"    // string or null
+	ApplyConfiguration = "apply configuration" // Object
+	JSONPatch          = "JSON patch"          // a list of JSONPatch
 )
 
 // Expression is an expression in CEL of a policy.
 type Expression struct {
 	Text string
-	Use  Use
+	// Use is one of the constants above.
+	Use string
 	// Name is that of a Variable.
 	Name string
 	// Params tells that the policy has parameters: the variable params exists.
@@ -39,7 +35,7 @@ type Expression struct {
 }
 
 // Compiler compiles the expressions of one policy, and returns what is wrong with each for the client to read. An error that
-// is a registry.ErrInternal is not the client's fault. Variables are compiled in order, before the expressions that may use
+// is a field.Error of the type field.ErrorTypeInternal is not the client's fault. Variables are compiled in order, before the expressions that may use
 // them as variables.<name>.
 type Compiler func(e Expression) error
 
@@ -53,12 +49,16 @@ type expressions struct {
 func (x expressions) check(e Expression, shown string, stored []string, path *field.Path) field.ErrorList {
 	e.Params = x.params
 	e.Stored = e.Stored || slices.Contains(stored, shown)
-	err := x.compile(e)
-	switch {
-	case err == nil:
+	return refusal(x.compile(e), shown, path)
+}
+
+// refusal returns a compiler's error about an expression.
+func refusal(err error, shown string, path *field.Path) field.ErrorList {
+	if err == nil {
 		return nil
-	case errors.Is(err, registry.ErrInternal):
-		return field.ErrorList{field.InternalError(path, err)}
+	}
+	if e, ok := errors.AsType[*field.Error](err); ok && e.Type == field.ErrorTypeInternal {
+		return field.ErrorList{field.InternalError(path, errors.New(e.Detail))}
 	}
 	return field.ErrorList{field.Invalid(path, shown, err.Error())}
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,16 +114,24 @@ func validateOperations(rules []admissionv1.NamedRuleWithOperations, supported [
 // validateValidatingBinding validates a binding that replaces old, or a new one if old is nil.
 func validateValidatingBinding(b, old *admissionv1.ValidatingAdmissionPolicyBinding) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := validateBinding(b.Spec.PolicyName, b.Spec.ParamRef, b.Spec.MatchResources)
-	errs = append(errs, validateActions(b.Spec.ValidationActions, path.Child("validationActions"))...)
-	// What upstream declares comes last, and is not asked of a spec that stays as it is.
-	if b.Spec.PolicyName == "" && (old == nil || old.Spec.PolicyName != "") {
+	noPolicy, noActions := b.Spec.PolicyName == "", len(b.Spec.ValidationActions) == 0
+	// What upstream declares comes last. It is not asked of fields that stay as they are, of which other code then says the same.
+	var errs, declared field.ErrorList
+	switch {
+	case noPolicy && old != nil && old.Spec.PolicyName == "":
 		errs = append(errs, field.Required(path.Child("policyName"), ""))
+	case noPolicy:
+		declared = append(declared, field.Required(path.Child("policyName"), ""))
 	}
-	if len(b.Spec.ValidationActions) == 0 && (old == nil || !equality.Semantic.DeepEqual(b.Spec.ValidationActions, old.Spec.ValidationActions)) {
-		errs = append(errs, field.Required(path.Child("validationActions"), ""))
+	errs = append(errs, validateBinding(b.Spec.PolicyName, b.Spec.ParamRef, b.Spec.MatchResources)...)
+	errs = append(errs, validateActions(b.Spec.ValidationActions, path.Child("validationActions"))...)
+	switch {
+	case noActions && old != nil && len(old.Spec.ValidationActions) == 0:
+		errs = append(errs, field.Required(path.Child("validationActions"), "at least one validation action is required"))
+	case noActions:
+		declared = append(declared, field.Required(path.Child("validationActions"), ""))
 	}
-	return errs
+	return append(errs, declared...)
 }
 
 func validateMutatingBinding(b *admissionv1.MutatingAdmissionPolicyBinding) field.ErrorList {

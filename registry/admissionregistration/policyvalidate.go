@@ -295,7 +295,7 @@ func validateMutation(m *admissionv1.Mutation, x expressions, was former, path *
 	return errs
 }
 
-func validatePatch(text string, use Use, x expressions, was former, path *field.Path) field.ErrorList {
+func validatePatch(text string, use string, x expressions, was former, path *field.Path) field.ErrorList {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
 		return field.ErrorList{field.Required(path, "")}

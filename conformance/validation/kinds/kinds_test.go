@@ -21,7 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-dev/keelson/admission/policy/typecheck"
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/admissionregistration"
 	"github.com/keelson-dev/keelson/registry/apps"
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
@@ -48,7 +50,7 @@ func subjects(t *testing.T) []subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(), policy.Kinds(), scheduling.Kinds(), storage.Kinds())
+	all := slices.Concat(admissionregistration.PolicyKinds(admissionregistration.PolicyOptions{Compiler: compiler()}), apps.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(), policy.Kinds(), scheduling.Kinds(), storage.Kinds())
 	var out []subject
 	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		var meta struct{ APIVersion, Kind string }
@@ -63,6 +65,15 @@ func subjects(t *testing.T) []subject {
 		out = append(out, s)
 	}
 	return out
+}
+
+// compiler compiles the expressions of policies.
+func compiler() func(composed bool) admissionregistration.Compiler {
+	c := typecheck.NewCompiler()
+	return func(composed bool) admissionregistration.Compiler {
+		compile := c.Policy(composed)
+		return func(e admissionregistration.Expression) error { return compile(typecheck.Expression(e)) }
+	}
 }
 
 func subjectOf(t *testing.T, all []registry.Kind, gvk schema.GroupVersionKind) subject {

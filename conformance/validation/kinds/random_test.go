@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +33,8 @@ func word(r *rand.Rand) string {
 		"pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match", "IfHealthyBudget", "AlwaysAllow", "PreemptLowerPriority",
 		"system-node-critical", "system-foo", "OldestEmulationVersion", "True", "False", "Unknown",
 		"topology.kubernetes.io/zone", "kubernetes.io/hostname", "pods", "cpu", "memory", "requests.cpu", "nvidia.com/gpu", "hugepages-2Mi",
+		"Fail", "Ignore", "Exact", "Equivalent", "Deny", "Warn", "Audit", "Allow", "CREATE", "DELETE", "*", "*/*", "pods/*", "Namespaced",
+		"JSONPatch", "ApplyConfiguration", "IfNeeded", "Invalid", "Forbidden", "apps/v1", "a/b/c", "/v1", "a/", "spec.validations[0].expression",
 		"MyFeature", "MyFeature/sub", "lower", "{}", "[]", "null", "{", `{"a":1}`,
 		`[{"key":"a","effect":"NoSchedule"},{"key":"a","effect":"NoSchedule"}]`, `{"preferAvoidPods":[{"podSignature":{}}]}`,
 		"service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints",
@@ -97,10 +100,38 @@ func mutateSpecial(r *rand.Rand, at any) bool {
 	case *metav1.ObjectMeta: // the registry handles the rest
 		mutateMeta(r, x)
 	case *metav1.TypeMeta:
+	case *admissionv1.Validation, *admissionv1.AuditAnnotation, *admissionv1.MatchCondition, *admissionv1.Variable,
+		*admissionv1.ApplyConfiguration, *admissionv1.JSONPatch:
+		mutateExpression(r, reflect.ValueOf(at).Elem())
 	default:
 		return false
 	}
 	return true
+}
+
+// expressions are of every type that policies use, and some are wrong.
+func expressions() []string {
+	return []string{
+		"true", " true ", "true\n", "object.x == 1", "'text'", "null", "1", "", "  ", "params.x == oldObject.x", "variables.foo == 1", "variables.foo",
+		"string(variables.foo)", "authorizer.requestResource.check('get').allowed()", "namespaceObject.metadata.name == 'a'",
+		"string(namespaceObject.metadata.name)", "request.userInfo.username", "request.nothing", "1 +", "foo", "object.x.matches('[')",
+		"Object{spec: Object.spec{replicas: 1}}", "[JSONPatch{op: 'add', path: '/x', value: 1}]", " [JSONPatch{op: 'add', path: '/x'}] ",
+		"JSONPatch{op: 'add'}", "object.x.?y.orValue('a') + 'b'", "optional.none()", "'a' + " + strings.Repeat("'b' + ", 1000) + "'c'",
+	}
+}
+
+// mutateExpression changes a field of what has an expression.
+func mutateExpression(r *rand.Rand, v reflect.Value) {
+	f := v.Field(r.IntN(v.NumField()))
+	if name := v.Type().Field(r.IntN(v.NumField())).Name; strings.HasSuffix(name, "Expression") {
+		v.FieldByName(name).SetString(pick(r, expressions()...))
+		return
+	}
+	if f.Kind() == reflect.String && r.IntN(4) == 0 {
+		f.SetString(pick(r, "a", "foo", "in", "_x9", "two\nlines", " ", "9x"))
+		return
+	}
+	mutate(r, f)
 }
 
 // mutateMeta changes metadata that kinds have rules for.

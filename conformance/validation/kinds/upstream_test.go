@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
@@ -19,6 +20,11 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/resolver"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
@@ -45,7 +51,16 @@ type strategy interface {
 }
 
 func strategies() map[string]strategy {
+	// Without an authorizer, everybody may read the parameters of policies.
+	resources := resolver.ResourceResolverFunc(func(schema.GroupVersionKind) (schema.GroupVersionResource, error) {
+		return schema.GroupVersionResource{}, nil
+	})
+	policies := validatingadmissionpolicy.NewStrategy(nil, resources)
 	return map[string]strategy{
+		"validatingadmissionpolicies": policies, "validatingadmissionpolicies/status": validatingadmissionpolicy.NewStatusStrategy(policies),
+		"validatingadmissionpolicybindings": validatingadmissionpolicybinding.NewStrategy(nil, nil, resources),
+		"mutatingadmissionpolicies":         mutatingadmissionpolicy.NewStrategy(nil, resources),
+		"mutatingadmissionpolicybindings":   mutatingadmissionpolicybinding.NewStrategy(nil, nil, resources),
 		"namespaces": namespace.Strategy, "namespaces/status": namespace.StatusStrategy, "namespaces/finalize": namespace.FinalizeStrategy,
 		"nodes": node.Strategy, "nodes/status": node.StatusStrategy,
 		"configmaps": configmap.Strategy, "secrets": secret.Strategy, "serviceaccounts": serviceaccount.Strategy,
