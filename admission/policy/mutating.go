@@ -327,7 +327,7 @@ func patched(ctx context.Context, in *Input, text []byte) (runtime.Object, error
 		return nil, notDecoded(strict)
 	}
 	if is := obj.GetObjectKind().GroupVersionKind(); is != in.Version.Kind {
-		return nil, admission.Internal(fmt.Errorf("the patch turns %v into %v", in.Version.Kind, is))
+		return nil, admission.Internal(fmt.Errorf("no kind %q is registered for version %q in scheme %q", is.Kind, is.GroupVersion(), "pkg/runtime/scheme.go:111"))
 	}
 	return obj, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/policy"
 	"github.com/keelson-dev/keelson/admission/policy/cel"
+	"github.com/keelson-dev/keelson/admission/policy/typecheck"
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/cluster"
@@ -30,12 +31,13 @@ type Options struct{}
 // Policies are the admission policies of one cluster. Make them with New.
 type Policies struct {
 	compiler   *cel.Compiler
+	checker    *typecheck.Compiler
 	authorizer atomic.Pointer[authz.Authorizer] // the cluster's, once there is one
 }
 
 // New returns the policies of a cluster, whose kinds and admission plugins they provide.
 func New(Options) *Policies {
-	p := &Policies{}
+	p := &Policies{checker: typecheck.NewCompiler()}
 	p.compiler = cel.New(cel.Options{Authorizer: authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
 		if z := p.authorizer.Load(); z != nil {
 			return (*z).Authorize(ctx, a)

@@ -26,7 +26,6 @@ type Compiler struct {
 	base       func() *environment.EnvSet
 	// plain compiles policies that define no variables, which all need the same environment.
 	plain func() (*plugincel.CompositedCompiler, error)
-	alone func() plugincel.Compiler // without the variable variables
 }
 
 // New returns a Compiler.
@@ -37,7 +36,6 @@ func New(o Options) *Compiler {
 	return &Compiler{
 		authorizer: expressions.NewAuthorizer(o.Authorizer), base: base,
 		plain: sync.OnceValues(func() (*plugincel.CompositedCompiler, error) { return plugincel.NewCompositedCompiler(base()) }),
-		alone: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(base()) }),
 	}
 }
 
@@ -66,7 +64,7 @@ func (c *Compiler) compiler(variables []registrationv1.Variable, declared plugin
 		return nil, fmt.Errorf("failed to initialize CEL compiler: %w", err)
 	}
 	for _, v := range variables {
-		compiler.CompileAndStoreVariable(&expression{name: v.Name, text: v.Expression, returns: returns(Any)},
+		compiler.CompileAndStoreVariable(&expression{name: v.Name, text: v.Expression, returns: anything()},
 			declared, environment.StoredExpressions)
 	}
 	return compiler, nil
@@ -79,7 +77,7 @@ func conditions(compiler *plugincel.CompositedCompiler, list []registrationv1.Ma
 	}
 	of := make([]plugincel.ExpressionAccessor, len(list))
 	for i := range list {
-		of[i] = &expression{name: list[i].Name, text: list[i].Expression, returns: returns(Bool)}
+		of[i] = &expression{name: list[i].Name, text: list[i].Expression, returns: aBool()}
 	}
 	return compiler.CompileCondition(of, declared, environment.StoredExpressions)
 }

@@ -38,9 +38,9 @@ func (c *Compiler) Mutating(p *registrationv1.MutatingAdmissionPolicy) policy.Mu
 		var of *expression
 		switch m := &p.Spec.Mutations[i]; {
 		case m.PatchType == registrationv1.PatchTypeJSONPatch && m.JSONPatch != nil:
-			of = &expression{text: m.JSONPatch.Expression, returns: returns(Patch)}
+			of = &expression{text: m.JSONPatch.Expression, returns: aPatch()}
 		case m.PatchType == registrationv1.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
-			of = &expression{text: m.ApplyConfiguration.Expression, returns: returns(Configuration)}
+			of = &expression{text: m.ApplyConfiguration.Expression, returns: aConfiguration()}
 		}
 		var evaluator plugincel.MutatingEvaluator
 		if of != nil {

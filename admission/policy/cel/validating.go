@@ -29,15 +29,15 @@ func (c *Compiler) Validating(p *registrationv1.ValidatingAdmissionPolicy) polic
 	messages := make([]plugincel.ExpressionAccessor, len(p.Spec.Validations))
 	said := false
 	for i, v := range p.Spec.Validations {
-		validations[i] = &expression{text: v.Expression, returns: returns(Bool)}
+		validations[i] = &expression{text: v.Expression, returns: aBool()}
 		if v.MessageExpression != "" {
-			messages[i] = &expression{text: v.MessageExpression, returns: returns(String)}
+			messages[i] = &expression{text: v.MessageExpression, returns: aString()}
 			said = true
 		}
 	}
 	annotations := make([]plugincel.ExpressionAccessor, len(p.Spec.AuditAnnotations))
 	for i, a := range p.Spec.AuditAnnotations {
-		annotations[i] = &expression{name: a.Key, text: a.ValueExpression, returns: returns(StringOrNull)}
+		annotations[i] = &expression{name: a.Key, text: a.ValueExpression, returns: stringOrNull()}
 	}
 	out := &validator{
 		compiler: c, policy: p, conditions: conditions(compiler, p.Spec.MatchConditions, declared),
