@@ -23,6 +23,7 @@ type policySpec struct {
 	failsOpen   bool
 	paramKind   *registrationv1.ParamKind
 	kind        schema.GroupVersionKind // of the parameters
+	typedParams bool                    // those with a Go type name it
 	mutations   int
 	reinvocable bool
 }
@@ -113,7 +114,7 @@ func paramKind(k *registrationv1.ParamKind) schema.GroupVersionKind {
 func validatingSpec(p *registrationv1.ValidatingAdmissionPolicy) policySpec {
 	return policySpec{
 		name: p.Name, matches: newMatcher(p.Spec.MatchConstraints), failsOpen: failsOpen(p.Spec.FailurePolicy),
-		paramKind: p.Spec.ParamKind, kind: paramKind(p.Spec.ParamKind),
+		paramKind: p.Spec.ParamKind, kind: paramKind(p.Spec.ParamKind), typedParams: true,
 	}
 }
 

@@ -232,7 +232,7 @@ func (m *mutation) invoke(ctx context.Context, i *invocation) error {
 	matches, err := evaluator.Matches(ctx, in, i.param)
 	if err != nil {
 		failed(err)
-		return nil //nolint:nilerr // the failure policy decides
+		return nil
 	}
 	if !matches {
 		return nil

@@ -39,6 +39,7 @@ func (c *call) paramsOf(p *policySpec) (Params, error) {
 }
 
 // collect returns the objects with each of which a policy is to be evaluated for a binding; a single nil if it has none.
+// They name their type, but not those with a Go type in mutating policies: so it is upstream.
 func (c *call) collect(ctx context.Context, from Params, p *policySpec, ref *registrationv1.ParamRef) ([]runtime.Object, error) {
 	if from == nil || ref == nil {
 		return []runtime.Object{nil}, nil
@@ -64,7 +65,10 @@ func (c *call) collect(ctx context.Context, from Params, p *policySpec, ref *reg
 	}
 	all := make([]runtime.Object, len(found))
 	for i, obj := range found {
-		all[i] = named(obj, p.kind)
+		_, untyped := obj.(runtime.Unstructured)
+		if all[i] = obj; untyped || p.typedParams {
+			all[i] = named(obj, p.kind)
+		}
 	}
 	return all, nil
 }

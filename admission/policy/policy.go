@@ -108,6 +108,7 @@ func (f ValidatorFunc) Validate(ctx context.Context, in *Input, param runtime.Ob
 // Mutator is a compiled MutatingAdmissionPolicy. It is safe for concurrent use.
 type Mutator interface {
 	// Matches evaluates the match conditions: false if one is false, even if others fail; otherwise an error if some fail.
+	// A parameter that has a Go type does not name it.
 	Matches(ctx context.Context, in *Input, param runtime.Object) (bool, error)
 	// Mutate evaluates one of the policy's mutations, by its index.
 	Mutate(ctx context.Context, mutation int, in *Input, param runtime.Object) (Change, error)

@@ -124,6 +124,10 @@ func TestMutations(t *testing.T) {
 		"unknown kind": {[]registrationv1.Mutation{jsonPatch(added)}, func(p *mutatingPolicy, _ *mutatingBinding) {
 			p.Spec.ParamKind = &registrationv1.ParamKind{APIVersion: "v1", Kind: "Nothing"}
 		}, `policy "p" denied request: failed to configure policy: failed to find resource referenced by paramKind: '/v1, Kind=Nothing'`},
+		"the type of a parameter is not known": {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "add", path: "/data/a", value: string(has(params.kind)) + params.data.p}]`)}, func(p *mutatingPolicy, b *mutatingBinding) {
+			p.Spec.ParamKind = &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+			b.Spec.ParamRef = &registrationv1.ParamRef{Name: "p1", ParameterNotFoundAction: new(registrationv1.DenyAction)}
+		}, `{"a":"false1","x":"y"}`},
 		"parameters, one after the other": {[]registrationv1.Mutation{jsonPatch(`[JSONPatch{op: "replace", path: "/data/x", value: object.data.x + params.data.p}]`)}, func(p *mutatingPolicy, b *mutatingBinding) {
 			p.Spec.ParamKind = &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 			b.Spec.ParamRef = &registrationv1.ParamRef{Selector: &metav1.LabelSelector{}, ParameterNotFoundAction: new(registrationv1.DenyAction)}
