@@ -180,7 +180,7 @@ func randomMutating(r *rand.Rand, name string) (*registrationv1.MutatingAdmissio
 		`Object{spec: Object.spec{containers: [Object.spec.containers{name: "main", image: "changed:2"}]}}`,
 		`Object{spec: Object.spec{containers: [Object.spec.containers{name: "main", env: [Object.spec.containers.env{name: "A", value: "2"}, Object.spec.containers.env{name: "B", value: "3"}]}]}}`,
 		`Object{spec: Object.spec{containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, imagePullPolicy: "Always"})}}`,
-		`Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: "init", image: "init", restartPolicy: "Always"}]}}`,
+		`Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: "init", image: "init", imagePullPolicy: "Never"}]}}`,
 		`Object{spec: Object.spec{template: Object.spec.template{metadata: Object.spec.template.metadata{labels: {"more": "yes"}}, spec: Object.spec.template.spec{hostNetwork: true, dnsPolicy: "Default"}}}}`,
 		`Object{spec: Object.spec{nodeSelector: {"zone": "b"}}}`, `Object{spec: Object.spec{tolerations: [Object.spec.tolerations{key: "a"}]}}`, `Object{spec: Object.spec.wrong{}}`, `Object{unknown: "x"}`,
 		`Object{spec: Object.spec{replicas: "many"}}`, `Object{metadata: Object.metadata{name: "other"}}`, `Object{spec: Object.spec{containers: [Object.spec.containers{image: "unnamed"}]}}`,

@@ -152,6 +152,7 @@ func (c client) Discovery() discovery.DiscoveryInterfaces { return schemas{c.Cli
 
 type schemas struct{ discovery.DiscoveryInterfaces }
 
+// OpenAPIV3 has the schemas of an older version: the random policies set no field that it lacks.
 func (schemas) OpenAPIV3() openapi.Client { return openapitest.NewEmbeddedFileClient() }
 
 // plugin is what upstream's plugins have in common.

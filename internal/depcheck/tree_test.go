@@ -110,6 +110,7 @@ func behind() map[string][]string {
 		"admission/internal/expressions":     {"authn", "authz", "authz/selector"},
 		"admission/internal/matching":        {"admission", "authn"},
 		"admission/policy":                   {"admission", "admission/internal/matching", "authn", "internal/jsonpatch"},
+		"admission/policy/typecheck":         {},
 		"admission/policy/cel":               {"admission", "admission/internal/expressions", "admission/internal/matching", "admission/policy", "authn", "authz", "authz/selector", "internal/jsonpatch"},
 		"admission/webhook":                  {"admission", "admission/internal/matching", "authn", "internal/jsonpatch"},
 		"admission/webhook/cel":              {"admission", "admission/internal/expressions", "admission/internal/matching", "admission/webhook", "authn", "authz", "authz/selector", "internal/jsonpatch"},
@@ -312,10 +313,11 @@ func limits() map[string]int {
 		"cluster/aggregation": 260,
 
 		// Upstream's evaluation of expressions in CEL.
-		"admission/policy/cel":  270,
-		"admission/webhook/cel": 270,
-		"cluster/policies":      355,
-		"cluster/webhooks":      355,
+		"admission/policy/cel":       270,
+		"admission/policy/typecheck": 290,
+		"admission/webhook/cel":      270,
+		"cluster/policies":           360,
+		"cluster/webhooks":           355,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
 		"envtest": 840,
@@ -333,7 +335,7 @@ func leaves() map[string][]string {
 	return map[string][]string{
 		"k8s.io/kubernetes": {}, // only the conformance module knows upstream's implementation
 		"k8s.io/apiserver": { // the types of policies and events; CEL
-			"admission/internal/expressions", "admission/policy/cel", "admission/webhook/cel", "apiserver/audit", "registry/apiextensions",
+			"admission/internal/expressions", "admission/policy/cel", "admission/policy/typecheck", "admission/webhook/cel", "apiserver/audit", "registry/apiextensions",
 			"registry/custom",
 		},
 		"k8s.io/apiextensions-apiserver": {
@@ -341,7 +343,7 @@ func leaves() map[string][]string {
 			"envtest", "internal/provider", "bench/peers",
 		},
 		"k8s.io/kube-aggregator":        {"registry/apiregistration", "apiserver/aggregator", "controllers/apiservice", "cluster/aggregation"}, // the types of APIServices
-		"k8s.io/kube-openapi":           {"registry/apiextensions"},
+		"k8s.io/kube-openapi":           {"admission/policy/typecheck", "registry/apiextensions"},
 		"k8s.io/klog/v2":                {},
 		"k8s.io/pod-security-admission": {"admission/podsecurity"},
 		"go.etcd.io":                    {"storage/etcd", "internal/etcdtest"},
