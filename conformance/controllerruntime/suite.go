@@ -38,7 +38,7 @@ func (w workplace) run(ctx context.Context, s suite) (counts counts, took time.D
 		return counts, 0, err
 	}
 	binary, report := filepath.Join(kept, "suite.test"), filepath.Join(kept, "report.json")
-	if _, err := command(ctx, dir, "go", "test", "-c", "-o", binary, "./"+s.path); err != nil {
+	if _, err := command(ctx, dir, "go", append(s.build(), "-o", binary, "./"+s.path)...); err != nil {
 		return counts, 0, err
 	}
 	if err := os.Remove(report); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -87,6 +87,14 @@ func (w workplace) execute(ctx context.Context, s suite, dir, binary, report str
 		return out.Bytes(), fmt.Errorf("it ended with %w:\n%s", err, tail(out.String()))
 	}
 	return out.Bytes(), nil
+}
+
+// build returns the arguments that build a test.
+func (s suite) build() []string {
+	if s.sources {
+		return []string{"test", "-c", "-trimpath=false"}
+	}
+	return []string{"test", "-c"}
 }
 
 // skip returns the regular expression of what is left out.
@@ -163,7 +171,7 @@ func download(ctx context.Context, module, version, to string) error {
 func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=") // suites find files by the paths of their sources
+	c.Env = append(os.Environ(), "GOWORK=off")
 	var out, said bytes.Buffer
 	c.Stdout, c.Stderr = &out, &said
 	if err := c.Run(); err != nil {

@@ -6,6 +6,8 @@ type suite struct {
 	path            string // of the package in its module
 	// nested are modules that the module's go.mod replaces by directories, which a module in the cache lacks.
 	nested map[string]string
+	// sources is set if the tests find files beside their sources by the paths in the binary.
+	sources bool
 	// without are tests to leave out, by their names.
 	without []exception
 }
@@ -49,5 +51,24 @@ func controllerRuntimeWithout() map[string][]exception {
 	}
 }
 
-// operators returns suites of operators.
-func operators() []suite { return nil }
+// operators returns suites of operators, at pinned versions.
+func operators() []suite {
+	var all []suite
+	for _, path := range []string{
+		"controllers/crdmigrator", "core/reconcilers/clusterresourceset", "core/reconcilers/machinedeployment", "core/reconcilers/machineset",
+	} {
+		all = append(all, suite{
+			module: "sigs.k8s.io/cluster-api", version: "v1.14.2", path: path, sources: true,
+			nested: map[string]string{"api": "sigs.k8s.io/cluster-api/api"},
+		})
+	}
+	all = append(all, suite{module: "github.com/kedacore/keda/v2", version: "v2.21.0", path: "apis/eventing/v1alpha1"})
+	for _, job := range []string{"mpi", "mxnet", "paddlepaddle", "pytorch", "tensorflow", "xgboost"} {
+		s := suite{module: "github.com/kubeflow/training-operator", version: "v1.8.1", path: "pkg/controller.v1/" + job}
+		if job == "pytorch" {
+			s.without = []exception{{"When creating the elastic PyTorchJob", noKind("HorizontalPodAutoscaler")}}
+		}
+		all = append(all, s)
+	}
+	return all
+}
