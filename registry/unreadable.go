@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keelson-dev/keelson/registry/codec"
 	"github.com/keelson-dev/keelson/storage"
 )
 
@@ -154,10 +156,28 @@ func (r *Resource) reread(ctx context.Context, key string, u unreadable) bool {
 
 // rewritable reports whether a write that changes nothing must still be stored, because the store would now
 // encode the record differently.
-func (r *Resource) rewritable(ctx context.Context, key string) (bool, error) {
-	refresher, ok := storage.As[storage.Refresher](r.registry.store)
-	if !ok {
-		return false, nil
+func (r *Resource) rewritable(ctx context.Context, current *Item, obj Object) (bool, error) {
+	if refresher, ok := storage.As[storage.Refresher](r.registry.store); ok {
+		if stale, err := refresher.Stale(ctx, r.storageKey(current.key)); stale || err != nil {
+			return stale, err
+		}
 	}
-	return refresher.Stale(ctx, r.storageKey(key))
+	return r.outdated(ctx, current, obj)
+}
+
+// outdated reports whether the store has an object of a kind with several versions in another form than it would get
+// now. Migrations to another stored version write objects as they are.
+func (r *Resource) outdated(ctx context.Context, current *Item, obj Object) (bool, error) {
+	if r.stored.DecodeStored == nil && len(r.stored.Older) == 0 {
+		return false, nil // there has never been another form
+	}
+	rec, err := r.registry.store.Get(ctx, r.storageKey(current.key))
+	if err != nil || rec.Err != nil || rec.Revision != current.Revision {
+		return false, err
+	}
+	obj = obj.DeepCopyObject().(Object)
+	obj.SetResourceVersion("") // as in a write
+	codec.Canonical(obj)
+	is, err := codec.Stored(r.gvk(), obj)
+	return err == nil && !bytes.Equal(rec.Value, is), err
 }

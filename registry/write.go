@@ -307,7 +307,7 @@ func (r *Resource) unchanged(ctx context.Context, current *Item, obj Object) (bo
 	if same, err := r.same(obj, current.Object); err != nil || !same {
 		return false, err
 	}
-	rewrite, err := r.rewritable(ctx, current.key)
+	rewrite, err := r.rewritable(ctx, current, obj)
 	if errors.Is(err, storage.ErrNotFound) {
 		return true, nil // it was deleted elsewhere, which the caller finds out
 	}

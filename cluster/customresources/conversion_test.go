@@ -3,6 +3,7 @@ package customresources_test
 import (
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/customresources"
+	"github.com/keelson-dev/keelson/storage/memory"
 )
 
 // converter is a conversion webhook: v1 has spec.copies, v2 has spec.count.
@@ -207,5 +209,54 @@ func TestConversion(t *testing.T) {
 	}
 	if got := spec(patched()); got != `example.com/v2{"count":5}` {
 		t.Errorf("patched: %s", got)
+	}
+}
+
+// TestMigration: after a change of the stored version, a write that changes nothing stores an object anew, once, so that the old
+// version can be dropped.
+func TestMigration(t *testing.T) {
+	store := memory.New(memory.Options{})
+	t.Cleanup(func() { _ = store.Close() }) // after the cluster
+	a, ctx := clients(t, start(t, cluster.Options{Store: store}).Config()), t.Context()
+	a.define(backup(func(crd *definition) {
+		second := crd.Spec.Versions[0].DeepCopy()
+		second.Name, second.Storage = "v2", false
+		crd.Spec.Versions = append(crd.Spec.Versions, *second)
+	}))
+	a.established("backups.example.com")
+	a.create(a.backups("default"), object("a"))
+	stored := func() string {
+		t.Helper()
+		rec, err := store.Get(ctx, "/registry/example.com/backups/default/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := json.Unmarshal(rec.Value, u); err != nil {
+			t.Fatal(err)
+		}
+		return u.GetAPIVersion()
+	}
+	touch := func() string {
+		t.Helper()
+		u, err := a.backups("default").Patch(ctx, "a", "application/merge-patch+json", []byte("{}"), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.GetResourceVersion()
+	}
+	before := touch()
+	a.change("backups.example.com", func(crd *definition) { crd.Spec.Versions[0].Storage, crd.Spec.Versions[1].Storage = false, true })
+	eventually(t, func() error {
+		if touch() == before {
+			return errors.New("it is not written")
+		}
+		return nil
+	})
+	if got := stored(); got != "example.com/v2" {
+		t.Errorf("it is stored as %s", got)
+	}
+	if first, second := touch(), touch(); first != second {
+		t.Errorf("it is written again: %s, %s", first, second)
 	}
 }
