@@ -55,12 +55,19 @@ func controllerRuntimeWithout() map[string][]exception {
 func operators() []suite {
 	var all []suite
 	for _, path := range []string{
-		"controllers/crdmigrator", "core/reconcilers/clusterresourceset", "core/reconcilers/machinedeployment", "core/reconcilers/machineset",
+		"controllers/crdmigrator", "core/reconcilers/machinedeployment", "core/reconcilers/machineset",
 	} {
-		all = append(all, suite{
+		s := suite{
 			module: "sigs.k8s.io/cluster-api", version: "v1.14.2", path: path, sources: true,
 			nested: map[string]string{"api": "sigs.k8s.io/cluster-api/api"},
-		})
+		}
+		if path == "controllers/crdmigrator" {
+			s.without = []exception{{
+				"TestReconcile/run_only_StorageVersionMigration",
+				"it expects that nothing is applied to objects whose managed fields name a version that is gone; keelson applies it",
+			}}
+		}
+		all = append(all, s)
 	}
 	all = append(all, suite{module: "github.com/kedacore/keda/v2", version: "v2.21.0", path: "apis/eventing/v1alpha1"})
 	for _, job := range []string{"mpi", "mxnet", "paddlepaddle", "pytorch", "tensorflow", "xgboost"} {
