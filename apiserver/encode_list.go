@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +60,10 @@ func (c *call) textList(f format, l *registry.List) (*textList, error) {
 		body, err := c.endpoint.itemJSON(i)
 		return append(to, body...), err
 	}}
-	gvk := c.endpoint.listGVK()
+	gvk, meta := c.endpoint.listGVK(), marshalListMeta(listMeta(l))
+	if c.resource.Decode != nil && f.as.Kind != kindMetadataList {
+		meta = c.typeItems(t, meta)
+	}
 	if f.as.Kind == kindMetadataList {
 		gvk, t.empty = f.as, "null" // as upstream's
 		prefix := typePrefix(f.as.GroupVersion().WithKind(kindMetadata))
@@ -72,9 +76,26 @@ func (c *call) textList(f format, l *registry.List) (*textList, error) {
 		}
 	}
 	t.head = append(t.head, typePrefix(gvk)+`,"metadata":`...)
-	t.head = append(t.head, marshalListMeta(listMeta(l))...)
+	t.head = append(t.head, meta...)
 	t.head = append(t.head, `,"items":`...)
 	return t, nil
+}
+
+// typeItems gives each item its type, as upstream's lists of objects without a Go type do: the kind of a list need not
+// tell that of its items. It returns the list's metadata in upstream's form, in which they are never without continue.
+func (c *call) typeItems(t *textList, meta []byte) []byte {
+	prefix := typePrefix(c.endpoint.gv.WithKind(c.resource.Kind.Kind))
+	t.append = func(to []byte, i *registry.Item) ([]byte, error) {
+		body, err := c.endpoint.itemJSON(i)
+		if err != nil {
+			return to, err
+		}
+		return appendTyped(to, prefix, body), nil
+	}
+	if !bytes.Contains(meta, []byte(`"continue":`)) {
+		meta = append(bytes.TrimSuffix(meta, []byte("}")), `,"continue":""}`...)
+	}
+	return meta
 }
 
 func (c *call) writeTextList(f format, t *textList, items []*registry.Item) {

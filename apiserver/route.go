@@ -68,6 +68,10 @@ func (rt *router) serve(x *exchange, r *http.Request) {
 	op, found := e.operation(q, r.Method)
 	_, connects := e.connects(q)
 	switch {
+	case !found && q.Subresource != "" && e.resource.Decode != nil:
+		// Upstream looks for the subresources of custom kinds only after it has found their path.
+		writeError(x, r, apierrors.NewNotFound(q.gvr().GroupResource(), q.Name))
+		return
 	case !found:
 		rt.discovery().notFound(x, r, q.Group)
 		return

@@ -20,7 +20,12 @@ func (c *call) getScale(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	c.respond(http.StatusOK, registry.NewScale(*c.resource.Sub.Scale, item.Object), scaleGVK())
+	scale, err := request.ReadScale(*c.resource.Sub.Scale, item.Object)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.respond(http.StatusOK, scale, scaleGVK())
 }
 
 func (c *call) updateScale(ctx context.Context) {
@@ -75,7 +80,7 @@ func (c *call) setScale(ctx context.Context, wanted func(context.Context, *autos
 		if err != nil {
 			return nil, err
 		}
-		if err := request.Scale(scale, c.request.Name); err != nil {
+		if err := request.Scale(*c.resource.Sub.Scale, scale, c.request.Name); err != nil {
 			return nil, err
 		}
 		q := c.admissionRequest(admission.Update, nil, nil, o, dry)

@@ -112,6 +112,11 @@ func (s Subresources[T]) erase() Subresources[Object] {
 			Spec:   func(obj Object) int32 { return s.Scale.Spec(obj.(T)) },
 			Status: func(obj Object) (int32, string) { return s.Scale.Status(obj.(T)) },
 			Set:    func(obj Object, n int32) { s.Scale.Set(obj.(T), n) },
+
+			Validated: s.Scale.Validated,
+		}
+		if s.Scale.Readable != nil {
+			e.Scale.Readable = func(obj Object) error { return s.Scale.Readable(obj.(T)) }
 		}
 	}
 	return e

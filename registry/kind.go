@@ -211,6 +211,10 @@ type Scale[T Object] struct {
 	Spec   func(obj T) int32                             // the desired replicas
 	Status func(obj T) (replicas int32, selector string) // the current replicas, and the selector of their pods
 	Set    func(obj T, replicas int32)                   // changes the desired replicas
+	// Readable, if set, says why an object has no Scale that can be read. One can be written to it even so.
+	Readable func(obj T) error
+	// Validated tells that the rules for the object validate its replicas, so that a Scale itself may have any.
+	Validated bool
 }
 
 // Action is a subresource that acts when posted to.
@@ -263,7 +267,7 @@ type Version struct {
 	Sub   *Subresources[Object]
 	// Columns show objects of this version; nil means the kind's, which show stored objects.
 	Columns *Columns[Object]
-	// Warning is as Kind's, and replaces it if not empty.
+	// Warning is as Kind's, which is about the stored version only.
 	Warning string
 }
 
@@ -297,9 +301,7 @@ func (k Kind) in(v *Version) Kind {
 	if v.Columns != nil {
 		k.Columns = *v.Columns
 	}
-	if v.Warning != "" {
-		k.Warning = v.Warning
-	}
+	k.Warning = v.Warning
 	return k
 }
 

@@ -231,10 +231,21 @@ func (v *Version) subresources() *registry.Subresources[registry.Object] {
 				}
 				return current.Status.Replicas, current.Status.Selector
 			},
-			Set: func(obj registry.Object, n int32) { v.setStoredReplicas(obj.(object), n) },
+			Set:       func(obj registry.Object, n int32) { v.setStoredReplicas(obj.(object), n) },
+			Readable:  func(obj registry.Object) error { return v.readable(obj.(object)) },
+			Validated: true,
 		}
 	}
 	return out
+}
+
+// readable returns why a stored object has no Scale.
+func (v *Version) readable(obj object) error {
+	u, err := v.view(obj)
+	if err == nil {
+		_, err = v.Scale(u)
+	}
+	return err
 }
 
 // setStoredReplicas changes the number of replicas of a stored object. It fails silently where no schema says that there

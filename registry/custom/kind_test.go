@@ -178,6 +178,20 @@ func TestKindMetadata(t *testing.T) {
 	equal(t, k.Sub.Views["status"].ValidateUpdate(obj, old), nil)
 }
 
+// TestKindRulesWait: rules are not asked about an object whose metadata the registry will refuse, as upstream's are not.
+func TestKindRulesWait(t *testing.T) {
+	k := kindOf(t, served)
+	obj := received(t, k, "spec: {size: 2, max: 1}")
+	obj.SetName("")
+	if errs := k.Rules.Validate(obj); len(errs) != 1 || !strings.Contains(errs[0].Detail, "some validation rules were not checked") {
+		t.Errorf("without a name: %v", errs)
+	}
+	obj.SetName("x")
+	if errs := k.Rules.Validate(obj); len(errs) != 1 || !strings.Contains(errs[0].Detail, "failed rule") {
+		t.Errorf("with a name: %v", errs)
+	}
+}
+
 func TestKindWarns(t *testing.T) {
 	k := kindOf(t, served)
 	var got []string

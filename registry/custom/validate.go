@@ -54,7 +54,7 @@ func (v *Version) validate(ctx context.Context, obj object, withMeta bool) field
 	}
 	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema(), false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.schema(), obj.Object)...)
-	return v.evaluate(ctx, errs, obj, nil, nil)
+	return v.evaluate(ctx, errs, obj, nil, nil, withMeta)
 }
 
 func (v *Version) validateUpdate(ctx context.Context, obj, old object, withMeta bool) field.ErrorList {
@@ -74,7 +74,7 @@ func (v *Version) validateUpdate(ctx context.Context, obj, old object, withMeta 
 	}
 	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema(), false)...)
 	errs = append(errs, v.validateLists(obj, old)...)
-	return v.evaluate(ctx, errs, obj, old, pair)
+	return v.evaluate(ctx, errs, obj, old, pair, withMeta)
 }
 
 func (v *Version) validateStatus(ctx context.Context, obj, old object, withMeta bool) field.ErrorList {
@@ -98,7 +98,7 @@ func (v *Version) validateStatus(ctx context.Context, obj, old object, withMeta 
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
 	errs = append(errs, v.validateLists(obj, old)...)
-	return v.evaluate(ctx, errs, obj, old, pair)
+	return v.evaluate(ctx, errs, obj, old, pair, withMeta)
 }
 
 // correlate pairs the values of two states of an object, to tell which of them have changed.
@@ -115,13 +115,17 @@ func (v *Version) validateLists(obj, old object) field.ErrorList {
 }
 
 // evaluate appends to errs what the CEL rules say, or that they were not asked because errs shows that values are not
-// what the rules expect.
-func (v *Version) evaluate(ctx context.Context, errs field.ErrorList, obj, old object, pair *common.CorrelatedObject) field.ErrorList {
+// what the rules expect. If errs does not tell of metadata, the registry will.
+func (v *Version) evaluate(ctx context.Context, errs field.ErrorList, obj, old object, pair *common.CorrelatedObject, withMeta bool) field.ErrorList {
 	rules := v.rules()
 	if rules == nil {
 		return errs
 	}
-	for _, e := range errs {
+	all := errs
+	if !withMeta {
+		all = append(v.validateMeta(ctx, obj, old), errs...)
+	}
+	for _, e := range all {
 		switch e.Type { //nolint:exhaustive // the others are about values, which rules can cope with
 		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
 			return append(errs, field.Invalid(nil, nil,

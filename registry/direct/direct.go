@@ -119,7 +119,12 @@ func (c *Client) Get(ctx context.Context, t client.Target) (runtime.Object, erro
 		return nil, answered(ctx, err)
 	}
 	if p.part(t.Subresource) == scale {
-		return p.scaleOf(item.Object), nil
+		s, err := request.ReadScale(*p.Sub.Scale, item.Object)
+		if err != nil {
+			return nil, err
+		}
+		s.TypeMeta = metav1.TypeMeta{}
+		return s, nil
 	}
 	return p.served(ctx, item.Object)
 }

@@ -173,7 +173,7 @@ func (p *place) rescale(ctx context.Context, t client.Target, dry bool, wanted f
 	item, _, err := p.Resource.Update(ctx, p.namespace(t), t.Name, func(ctx context.Context, current registry.Object) (registry.Object, error) {
 		s, err := wanted(ctx, p.scaleOf(current))
 		if err == nil {
-			err = request.Scale(s, t.Name)
+			err = request.Scale(*p.Sub.Scale, s, t.Name)
 		}
 		if err != nil {
 			return nil, err

@@ -98,7 +98,7 @@ func TestScale(t *testing.T) {
 		0: "", 7: "",
 		-1: `Scale.autoscaling "web" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0`,
 	} {
-		refused(t, "replicas", request.Scale(&autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}, "web"), 422, message)
+		refused(t, "replicas", request.Scale(registry.Scale[registry.Object]{}, &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}, "web"), 422, message)
 	}
 	to := registry.Scale[registry.Object]{Set: func(obj registry.Object, n int32) { obj.(*appsv1.Deployment).Spec.Replicas = &n }}
 	for name, c := range map[string]struct{ uid, want types.UID }{"its UID": {"u", "u"}, "any": {"", "old"}} {

@@ -8,9 +8,19 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 )
 
+// ReadScale returns the Scale of an object, or an error with upstream's Status.
+func ReadScale(of registry.Scale[registry.Object], obj registry.Object) (*autoscalingv1.Scale, error) {
+	if of.Readable != nil {
+		if err := of.Readable(obj); err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+	}
+	return registry.NewScale(of, obj), nil
+}
+
 // Scale validates a Scale that is written to the named object.
-func Scale(s *autoscalingv1.Scale, name string) error {
-	if s.Spec.Replicas >= 0 {
+func Scale(of registry.Scale[registry.Object], s *autoscalingv1.Scale, name string) error {
+	if of.Validated || s.Spec.Replicas >= 0 {
 		return nil
 	}
 	return apierrors.NewInvalid(autoscalingv1.SchemeGroupVersion.WithKind("Scale").GroupKind(), name, field.ErrorList{field.Invalid(
