@@ -65,16 +65,21 @@ func normalizeMetadata(o m) {
 // owns match what an object has of its own in messages that quote it.
 var owns = []*regexp.Regexp{
 	regexp.MustCompile(`(\\*"uid\\*":\\*")[-0-9a-f]{36}`), regexp.MustCompile(`(\\*"resourceVersion\\*":\\*")[0-9]+`),
-	regexp.MustCompile(`(\\*"(?:time|creationTimestamp)\\*":\\*")[-0-9TZ:]{20}`), regexp.MustCompile(`(, UID in object meta: )[-0-9a-f]*`),
+	regexp.MustCompile(`(\\*"(?:time|creationTimestamp)\\*":\\*")[-0-9TZ:]{20}`), regexp.MustCompile(`(selfType)[0-9]+`),
+}
+
+func withoutOwn(text string) string {
+	for _, own := range owns {
+		text = own.ReplaceAllString(text, "$1…")
+	}
+	return text
 }
 
 // normalizeStatus sorts what upstream lists in the order of Go's maps.
 func normalizeStatus(o m) {
 	normalizeMetadata(o)
 	if text, ok := o["message"].(string); ok {
-		for _, own := range owns {
-			text = own.ReplaceAllString(text, "$1…")
-		}
+		text = withoutOwn(text)
 		words := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" ,[]", c) })
 		slices.Sort(words)
 		o["message"] = strings.Join(words, " ")
@@ -82,6 +87,12 @@ func normalizeStatus(o m) {
 	details, _ := o["details"].(m)
 	delete(details, "uid")
 	if causes, ok := details["causes"].(l); ok {
+		for _, c := range causes {
+			c := c.(m)
+			if text, ok := c["message"].(string); ok {
+				c["message"] = withoutOwn(text)
+			}
+		}
 		slices.SortFunc(causes, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 	}
 }
@@ -125,6 +136,7 @@ func differences(keelson, upstream answer) string {
 
 var (
 	quoted = regexp.MustCompile(`\\?"(?:[^"\\]|\\.)*"`)
+	names0 = regexp.MustCompile(`v1beta1|v2alpha1`)
 	digits = regexp.MustCompile(`[0-9]+`)
 	spaces = regexp.MustCompile(`[\s\x{a0}]+`)
 )
@@ -138,7 +150,7 @@ func class(r request, keelson, upstream answer) string {
 	var lines []string
 	for line := range strings.Lines(cmp.Diff(a, b)) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") {
-			lines = append(lines, spaces.ReplaceAllString(digits.ReplaceAllString(line, "0"), " "))
+			lines = append(lines, spaces.ReplaceAllString(digits.ReplaceAllString(names0.ReplaceAllString(line, "…"), "0"), " "))
 		}
 	}
 	if len(lines) > 2 {

@@ -103,10 +103,22 @@ func places(v any, add func(place)) {
 	}
 }
 
-// mutate changes an object somewhere.
+// mutate changes an object somewhere, mostly below what every object has.
 func (r random) mutate(o m) {
+	part := o
+	if r.chance(0.97) {
+		part = maps.Clone(o)
+		for _, k := range []string{"apiVersion", "kind", "metadata"} {
+			delete(part, k)
+		}
+		if metadata, ok := o["metadata"].(m); ok && r.chance(0.1) {
+			part = metadata
+		} else {
+			defer maps.Copy(o, part)
+		}
+	}
 	var all []place
-	places(o, func(p place) { all = append(all, p) })
+	places(part, func(p place) { all = append(all, p) })
 	if len(all) == 0 {
 		o["extra"] = r.anything(1)
 		return

@@ -179,6 +179,9 @@ func (s *server) send(ctx context.Context, r request, resourceVersion string) (a
 		return answer{}, fmt.Errorf("%w from %s: %w", errAnswer, s.name, err)
 	}
 	a := answer{code: response.StatusCode, warnings: slices.Sorted(slices.Values(response.Header.Values("Warning"))), raw: text}
+	if bytes.HasPrefix(text, []byte("This request caused apiserver to panic")) {
+		return answer{raw: text, body: "a panic"}, nil
+	}
 	if json.Unmarshal(text, &a.body) != nil {
 		a.body = string(text)
 	}

@@ -378,9 +378,12 @@ func (s *session) compare(ctx context.Context, r request, versions *[2]string) (
 	if s.count(r, a[1]); same(a) {
 		return a, nil
 	}
-	if a[0].code/100 == 4 && (a[1].code == 0 || a[1].code == http.StatusInternalServerError) {
+	if (a[0].code/100 == 4 || a[0].code == a[1].code) && (a[1].code == 0 || a[1].code == http.StatusInternalServerError) {
 		s.failed(r, a[1]) // what upstream fails at is refused here
 		return a, nil
+	}
+	if a[0].code == http.StatusUnprocessableEntity && a[0].code == a[1].code && bytes.Contains(a[0].raw, []byte("more bytes are left out")) {
+		return a, nil // messages have a limit here
 	}
 	if r.method == http.MethodGet || strings.Contains(r.path, "dryRun=All") {
 		// Upstream's own answer may vary.
