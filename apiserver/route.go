@@ -65,11 +65,13 @@ func (rt *router) serve(x *exchange, r *http.Request) {
 		writeError(x, r, apierrors.NewBadRequest(problem))
 		return
 	}
+	c := &call{backend: rt.backend, endpoint: e, resource: e.resource, request: *q, exchange: x, r: r}
 	op, found := e.operation(q, r.Method)
 	_, connects := e.connects(q)
 	switch {
 	case !found && q.Subresource != "" && e.resource.Decode != nil:
 		// Upstream looks for the subresources of custom kinds only after it has found their path.
+		c.warn(e.resource.Warning)
 		writeError(x, r, apierrors.NewNotFound(q.gvr().GroupResource(), q.Name))
 		return
 	case !found:
@@ -85,7 +87,6 @@ func (rt *router) serve(x *exchange, r *http.Request) {
 			return
 		}
 	}
-	c := &call{backend: rt.backend, endpoint: e, resource: e.resource, request: *q, exchange: x, r: r}
 	if !connects {
 		c.warn(e.resource.Warning)
 	}

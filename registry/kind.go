@@ -86,6 +86,9 @@ type Untyped struct {
 	// Schema returns the OpenAPI v3 schema of objects as decoded JSON, with the extensions of definitions of custom kinds.
 	// The caller must not change it. nil means that the Go type tells.
 	Schema func() map[string]any
+	// ValidateUpdate, if set, is called instead of that of the rules, or of a view if the name of one is given, with a
+	// context for Warn.
+	ValidateUpdate func(ctx context.Context, view string, obj, old Object) field.ErrorList
 }
 
 // Reader computes the objects of a kind that is not stored. The caller may share the objects that it returns;

@@ -404,7 +404,10 @@ func (r *Resource) judgeUpdate(ctx context.Context, obj, old Object, o UpdateOpt
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, PathSegmentName, meta)
 	errs = appendNew(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, meta))
 	errs = append(errs, r.validateFinalizers(obj.GetFinalizers())...)
-	if validate != nil {
+	switch {
+	case r.ValidateUpdate != nil:
+		errs = append(errs, r.ValidateUpdate(ctx, o.View, obj, old)...)
+	case validate != nil:
 		errs = append(errs, validate(obj, old)...)
 	}
 	if len(errs) > 0 {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/keelson-dev/keelson/registry"
 )
@@ -33,7 +34,7 @@ func (r *Resource) Kind() registry.Kind {
 	k.Rules, k.Sub, k.Columns = *v.registryRules(), *v.subresources(), *v.registryColumns()
 	k.Decode, k.DecodeStored = v.decodeInto, r.decodeForRegistry
 	k.FieldLabel, k.Unserved = v.fieldLabel, !v.served
-	k.Schema = v.Schema
+	k.Schema, k.ValidateUpdate = v.Schema, v.validateChange
 	for _, other := range r.versions {
 		if other != v && other.served {
 			k.Also = append(k.Also, other.also())
@@ -148,8 +149,10 @@ func (v *Version) registryRules() *registry.Rules[registry.Object] {
 		PrepareCreate:     func(_ context.Context, obj registry.Object) { v.PrepareCreate(obj.(object)) },
 		PrepareUpdate:     func(_ context.Context, obj, old registry.Object) { v.PrepareUpdate(obj.(object), old.(object)) },
 		Validate:          func(obj registry.Object) field.ErrorList { return v.validateStored(obj.(object)) },
-		ValidateUpdate:    func(obj, old registry.Object) field.ErrorList { return v.validateBoth(obj, old, v.validateUpdate) },
-		Store:             func(obj registry.Object) { v.resource.Storage().prune(obj.(object)) },
+		ValidateUpdate: func(obj, old registry.Object) field.ErrorList {
+			return v.validateBoth(context.Background(), obj, old, v.validateUpdate)
+		},
+		Store: func(obj registry.Object) { v.resource.Storage().prune(obj.(object)) },
 		Guard: func(ctx context.Context, obj, old registry.Object) error {
 			before, _ := old.(object)
 			for _, text := range Warnings(obj.(object), before) {
@@ -188,8 +191,26 @@ func (v *Version) validateStored(obj object) field.ErrorList {
 	return v.validate(context.Background(), u, false)
 }
 
+// recorder passes on the warnings of CEL rules.
+type recorder func(text string)
+
+func (r recorder) AddWarning(_, text string) { r(text) }
+
+// withWarnings returns a context in which CEL rules warn the client of what they refuse and an update leaves as it was.
+func withWarnings(ctx context.Context) context.Context {
+	return warning.WithWarningRecorder(ctx, recorder(func(text string) { registry.Warn(ctx, text) }))
+}
+
+// validateChange validates an update of the object, or of a view of it, and warns of what it lets pass.
+func (v *Version) validateChange(ctx context.Context, view string, obj, old registry.Object) field.ErrorList {
+	if view == "status" {
+		return v.validateBoth(withWarnings(ctx), obj, old, v.validateStatus)
+	}
+	return v.validateBoth(withWarnings(ctx), obj, old, v.validateUpdate)
+}
+
 // validateBoth is validateStored for an update.
-func (v *Version) validateBoth(obj, old registry.Object, validate func(ctx context.Context, obj, old object, withMeta bool) field.ErrorList) field.ErrorList {
+func (v *Version) validateBoth(ctx context.Context, obj, old registry.Object, validate func(ctx context.Context, obj, old object, withMeta bool) field.ErrorList) field.ErrorList {
 	is, err := v.view(obj.(object))
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
@@ -198,16 +219,18 @@ func (v *Version) validateBoth(obj, old registry.Object, validate func(ctx conte
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	return validate(context.Background(), is, was, false)
+	return validate(ctx, is, was, false)
 }
 
 func (v *Version) subresources() *registry.Subresources[registry.Object] {
 	out := &registry.Subresources[registry.Object]{}
 	if v.hasStatus {
 		out.Views = map[string]registry.View[registry.Object]{"status": {
-			PrepareUpdate:  func(_ context.Context, obj, old registry.Object) { v.PrepareStatus(obj.(object), old.(object)) },
-			ValidateUpdate: func(obj, old registry.Object) field.ErrorList { return v.validateBoth(obj, old, v.validateStatus) },
-			Resets:         []string{"metadata", "spec"},
+			PrepareUpdate: func(_ context.Context, obj, old registry.Object) { v.PrepareStatus(obj.(object), old.(object)) },
+			ValidateUpdate: func(obj, old registry.Object) field.ErrorList {
+				return v.validateBoth(context.Background(), obj, old, v.validateStatus)
+			},
+			Resets: []string{"metadata", "spec"},
 		}}
 	}
 	if s := v.scale; s != nil {
@@ -310,7 +333,7 @@ func (v *Version) also() registry.Version {
 		NewList:      newList,
 		FromStored:   v.fromStored,
 		ToStored:     v.toStored,
-		Untyped:      registry.Untyped{Decode: v.decodeInto, Schema: v.Schema},
+		Untyped:      registry.Untyped{Decode: v.decodeInto, Schema: v.Schema, ValidateUpdate: v.validateChange},
 		FieldLabel:   v.fieldLabel,
 		Rules:        v.registryRules(),
 		Sub:          v.subresources(),

@@ -192,6 +192,24 @@ func TestKindRulesWait(t *testing.T) {
 	}
 }
 
+// TestKindRatchets: rules warn of what an update leaves as it was, as upstream's do.
+func TestKindRatchets(t *testing.T) {
+	k := kindOf(t, served)
+	var got []string
+	ctx := registry.WithWarnings(context.Background(), func(text string) { got = append(got, text) })
+	obj, old := received(t, k, "spec: {size: 2, max: 1}"), received(t, k, "spec: {size: 2, max: 1}")
+	for _, view := range []string{"", "status"} {
+		got = nil
+		if errs := k.ValidateUpdate(ctx, view, obj, old); len(errs) > 0 || len(got) != 1 || !strings.Contains(got[0], "spec: Invalid value") || !strings.Contains(got[0], "failed rule") {
+			t.Errorf("view %q: %v, warnings %q", view, errs, got)
+		}
+	}
+	got = nil
+	if errs := k.ValidateUpdate(ctx, "", received(t, k, "spec: {size: 3, max: 1}"), old); len(errs) != 1 || len(got) > 0 {
+		t.Errorf("what changes: %v, warnings %q", errs, got)
+	}
+}
+
 func TestKindWarns(t *testing.T) {
 	k := kindOf(t, served)
 	var got []string
