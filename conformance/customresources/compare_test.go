@@ -135,10 +135,10 @@ func differences(keelson, upstream answer) string {
 }
 
 var (
-	quoted = regexp.MustCompile(`\\?"(?:[^"\\]|\\.)*"`)
-	names0 = regexp.MustCompile(`v1beta1|v2alpha1`)
-	digits = regexp.MustCompile(`[0-9]+`)
-	spaces = regexp.MustCompile(`[\s\x{a0}]+`)
+	quoted     = regexp.MustCompile(`\\?"(?:[^"\\]|\\.)*"`)
+	versionsOf = regexp.MustCompile(`v1beta1|v2alpha1`)
+	digits     = regexp.MustCompile(`[0-9]+`)
+	spaces     = regexp.MustCompile(`[\s\x{a0}]+`)
 )
 
 // class names the kind of a difference, so that each is reported once.
@@ -150,7 +150,7 @@ func class(r request, keelson, upstream answer) string {
 	var lines []string
 	for line := range strings.Lines(cmp.Diff(a, b)) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") {
-			lines = append(lines, spaces.ReplaceAllString(digits.ReplaceAllString(names0.ReplaceAllString(line, "…"), "0"), " "))
+			lines = append(lines, spaces.ReplaceAllString(digits.ReplaceAllString(versionsOf.ReplaceAllString(line, "…"), "0"), " "))
 		}
 	}
 	if len(lines) > 2 {
