@@ -54,7 +54,7 @@ func (v *Version) validate(ctx context.Context, obj object, withMeta bool) field
 	}
 	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema(), false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.schema(), obj.Object)...)
-	return v.evaluate(ctx, errs, obj, nil, nil, withMeta)
+	return v.evaluate(ctx, errs, obj, nil, withMeta)
 }
 
 func (v *Version) validateUpdate(ctx context.Context, obj, old object, withMeta bool) field.ErrorList {
@@ -74,7 +74,7 @@ func (v *Version) validateUpdate(ctx context.Context, obj, old object, withMeta 
 	}
 	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema(), false)...)
 	errs = append(errs, v.validateLists(obj, old)...)
-	return v.evaluate(ctx, errs, obj, old, pair, withMeta)
+	return v.evaluate(ctx, errs, obj, old, withMeta)
 }
 
 func (v *Version) validateStatus(ctx context.Context, obj, old object, withMeta bool) field.ErrorList {
@@ -98,7 +98,7 @@ func (v *Version) validateStatus(ctx context.Context, obj, old object, withMeta 
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
 	errs = append(errs, v.validateLists(obj, old)...)
-	return v.evaluate(ctx, errs, obj, old, pair, withMeta)
+	return v.evaluate(ctx, errs, obj, old, withMeta)
 }
 
 // correlate pairs the values of two states of an object, to tell which of them have changed.
@@ -116,7 +116,7 @@ func (v *Version) validateLists(obj, old object) field.ErrorList {
 
 // evaluate appends to errs what the CEL rules say, or that they were not asked because errs shows that values are not
 // what the rules expect. If errs does not tell of metadata, the registry will.
-func (v *Version) evaluate(ctx context.Context, errs field.ErrorList, obj, old object, pair *common.CorrelatedObject, withMeta bool) field.ErrorList {
+func (v *Version) evaluate(ctx context.Context, errs field.ErrorList, obj, old object, withMeta bool) field.ErrorList {
 	rules := v.rules()
 	if rules == nil {
 		return errs
@@ -135,7 +135,7 @@ func (v *Version) evaluate(ctx context.Context, errs field.ErrorList, obj, old o
 	var before any
 	var options []cel.Option
 	if old != nil {
-		before, options = old.Object, append(options, cel.WithRatcheting(pair))
+		before, options = old.Object, append(options, cel.WithRatcheting(v.correlate(obj, old)))
 	}
 	found, _ := rules.Validate(ctx, nil, v.schema(), obj.Object, before, celconfig.RuntimeCELCostBudget, options...)
 	return append(errs, found...)
