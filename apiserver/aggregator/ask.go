@@ -26,8 +26,6 @@ var ErrAnswer = errors.New("bad answer")
 // Check finds out whether the APIService's server answers, as upstream does: one of five concurrent requests for the
 // discovery of the version must succeed. The error, whose text is upstream's, says what the last one met.
 func (a *Aggregator) Check(ctx context.Context, s *apiregistrationv1.APIService) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	results := make(chan error, attempts)
 	for range attempts {
 		go func() { results <- a.check(ctx, s) }()
@@ -35,13 +33,10 @@ func (a *Aggregator) Check(ctx context.Context, s *apiregistrationv1.APIService)
 	var last error
 	passed := false
 	for range attempts {
-		err := <-results
-		switch {
-		case err == nil:
-			passed = true
-			cancel()
-		case !passed:
+		if err := <-results; err != nil {
 			last = err
+		} else {
+			passed = true // the others are not cut off, which servers would complain of
 		}
 	}
 	if passed {

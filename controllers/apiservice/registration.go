@@ -109,8 +109,10 @@ func (c *Registration) wanted(name string) *apiregistrationv1.APIService {
 func (c *Registration) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
 	want := c.wanted(key.Name)
 	have, exists := c.in.Get("", key.Name)
-	synced, first := c.remember(key.Name)
-	err := c.apply(ctx, want, have, exists, synced, first)
+	if !exists {
+		have = nil
+	}
+	err := c.apply(ctx, want, have, c.remember(key.Name))
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		err = nil // the change that was not known yet enqueues it again
 	}
@@ -122,8 +124,13 @@ func (c *Registration) Reconcile(ctx context.Context, key controllers.Key) (cont
 	return controllers.Result{}, err
 }
 
-// remember returns whether an APIService was as wanted before, and whether it existed when the server started.
-func (c *Registration) remember(name string) (synced, first bool) {
+// past is what was known of an APIService before.
+type past struct {
+	synced bool // it was as wanted once
+	first  bool // it existed when the server started
+}
+
+func (c *Registration) remember(name string) past {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.began {
@@ -132,23 +139,23 @@ func (c *Registration) remember(name string) (synced, first bool) {
 			c.first[s.Name] = true
 		}
 	}
-	return c.synced[name], c.first[name]
+	return past{c.synced[name], c.first[name]}
 }
 
 // apply does what upstream's autoregister controller does in each case.
-func (c *Registration) apply(ctx context.Context, want, have *apiregistrationv1.APIService, exists, synced, first bool) error {
+func (c *Registration) apply(ctx context.Context, want, have *apiregistrationv1.APIService, was past) error {
 	at := client.Target{Resource: resource()}
 	switch {
-	case !exists && want == nil, want != nil && want.Labels[ManagedLabel] == OnStart && synced:
+	case have == nil && want == nil, want != nil && want.Labels[ManagedLabel] == OnStart && was.synced:
 		return nil
-	case !exists:
+	case have == nil:
 		_, err := c.client.Create(ctx, at, want, metav1.CreateOptions{})
 		return err
 	}
 	at.Name = have.Name
 	managed := have.Labels[ManagedLabel]
 	switch {
-	case managed != OnStart && managed != Continuously, managed == OnStart && (!first || synced):
+	case managed != OnStart && managed != Continuously, managed == OnStart && (!was.first || was.synced):
 		return nil
 	case want == nil:
 		return c.client.Delete(ctx, at, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(have.UID))})
