@@ -264,7 +264,9 @@ func (endless) Read(p []byte) (int, error) {
 func TestHostile(t *testing.T) {
 	good := `{"items":[{"metadata":{"name":"example.com"},"versions":[{"version":"v1","resources":[{"resource":"things","scope":"Cluster"}]}]}]}`
 	for name, bad := range map[string]local{
-		"huge": func(*http.Request) (*http.Response, error) { return answer(200, aggregated, io.MultiReader(strings.NewReader(good), endless{})), nil },
+		"huge": func(*http.Request) (*http.Response, error) {
+			return answer(200, aggregated, io.MultiReader(strings.NewReader(good), endless{})), nil
+		},
 		"slow": func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
 		"invalid": func(*http.Request) (*http.Response, error) {
 			return answer(200, aggregated, strings.NewReader(`{"items":7}`)), nil
