@@ -77,7 +77,6 @@ func (s *rounds) require() {
 	for id := range s.ready {
 		s.due[id] = true
 	}
-	clear(s.ready)
 }
 
 // invocation is a policy with one of the parameters of one of its bindings.
