@@ -328,4 +328,3 @@ func TestMutating(t *testing.T) {
 	}
 	t.Log(seen)
 }
-

@@ -160,6 +160,7 @@ type plugin interface {
 	theirs.Interface
 	theirs.InitializationValidator
 	SetEnabled(enabled bool)
+	WaitForReady() bool
 	SetExternalKubeInformerFactory(f informers.SharedInformerFactory)
 	SetExternalKubeClientSet(client kubernetes.Interface)
 	SetRESTMapper(mapper meta.RESTMapper)
@@ -191,6 +192,8 @@ func (w *world) begin(t *testing.T, p plugin, objects ...runtime.Object) {
 	}
 	factory.Start(w.stop)
 	factory.WaitForCacheSync(w.stop)
+	for !p.WaitForReady() { // it gives up after ten seconds
+	}
 }
 
 func (w *world) theirsValidating(t *testing.T) theirs.Interface {
