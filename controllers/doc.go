@@ -3,7 +3,8 @@
 //
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, clusterroleaggregation,
 // customresourcedefinition, deployment, disruption, endpoints, endpointslice, garbagecollector, namespace,
-// nodelifecycle, podgc, replicaset, resourcequota, rootca, serviceaccount, tainteviction.
+// nodelifecycle, podgc, replicaset, resourcequota, rootca, serviceaccount, tainteviction,
+// validatingadmissionpolicystatus.
 //
 // A controller is built from the informers it reads, a client for its writes and a recorder. Its handlers only enqueue
 // keys; Reconcile reads the current state each time. A Loop gives a controller its queue, its workers and its retries:

@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"crypto/sha512"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/apiserver/openapi"
 	"github.com/keelson-dev/keelson/registry"
@@ -361,5 +363,21 @@ func TestConcurrent(t *testing.T) {
 	}
 	if len(seen) != 2 {
 		t.Errorf("tags %v", slices.Collect(maps.Keys(seen)))
+	}
+}
+
+// TestJSON: the server's own process reads what clients get.
+func TestJSON(t *testing.T) {
+	d := openapi.New(kinds(), openapi.Options{})
+	for path, of := range map[string]schema.GroupVersion{"api/v1": {Version: "v1"}, "apis/apps/v1": {Group: "apps", Version: "v1"}} {
+		w := httptest.NewRecorder()
+		d.Paths()["/openapi/v3/"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi/v3/"+path, nil))
+		got, ok, err := d.JSON(of)
+		if err != nil || !ok || !bytes.Equal(got, w.Body.Bytes()) {
+			t.Errorf("%s: %t, %v, %d bytes of %d", path, ok, err, len(got), w.Body.Len())
+		}
+	}
+	if got, ok, err := d.JSON(schema.GroupVersion{Group: "nothing.io", Version: "v1"}); got != nil || ok || err != nil {
+		t.Errorf("what is not served: %d bytes, %t, %v", len(got), ok, err)
 	}
 }

@@ -27,6 +27,7 @@ type TypeChecker func(ctx context.Context, p *admissionv1.ValidatingAdmissionPol
 
 // Sources are what the controller reads.
 type Sources struct {
+	// Policies are all policies that validate.
 	Policies *informer.Informer[*admissionv1.ValidatingAdmissionPolicy]
 }
 

@@ -46,6 +46,7 @@ func policy(name string) *admissionv1.ValidatingAdmissionPolicy {
 // A new policy gets a status.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	api, err := controllerstest.New(controllerstest.Options{
 		Kinds: admissionregistration.PolicyKinds(accepting()), Objects: []informer.Object{policy("small")},
 	})

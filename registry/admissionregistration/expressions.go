@@ -22,7 +22,7 @@ const (
 
 // Expression is an expression in CEL of a policy.
 type Expression struct {
-	Text string
+	Text string // in CEL
 	// Use is one of the constants above.
 	Use string
 	// Name is that of a Variable.

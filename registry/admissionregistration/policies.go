@@ -16,6 +16,8 @@ type PolicyOptions struct {
 	// Compiler returns what compiles the expressions of one policy; composed tells that they may use the policy's variables.
 	// Without Compiler, new policies and other expressions than before are refused.
 	Compiler func(composed bool) Compiler
+	// Access decides who may name which parameters; nil means anybody any.
+	Access *Access
 }
 
 // PolicyKinds returns the kinds of admission policies and of their bindings, in discovery order. They are apart from
@@ -45,7 +47,13 @@ func validatingPolicies(o PolicyOptions) registry.Kind {
 				defaultMatch(p.Spec.MatchConstraints)
 			},
 			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
-			Guard: guardPolicy[policy],
+			Guard: guarded("ValidatingAdmissionPolicy", "validatingadmissionpolicies", func(ctx context.Context, p, old policy) *field.Error {
+				var was *admissionv1.ParamKind
+				if old != nil {
+					was = old.Spec.ParamKind
+				}
+				return o.Access.guardKind(ctx, p.Spec.ParamKind, was)
+			}),
 			Validate: func(p policy) field.ErrorList {
 				return append(validateValidating(o, p, nil), validateName(p.Name)...)
 			},
@@ -85,7 +93,13 @@ func mutatingPolicies(o PolicyOptions) registry.Kind {
 				defaultMatch(p.Spec.MatchConstraints)
 			},
 			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
-			Guard: guardPolicy[policy],
+			Guard: guarded("MutatingAdmissionPolicy", "mutatingadmissionpolicies", func(ctx context.Context, p, old policy) *field.Error {
+				var was *admissionv1.ParamKind
+				if old != nil {
+					was = old.Spec.ParamKind
+				}
+				return o.Access.guardKind(ctx, p.Spec.ParamKind, was)
+			}),
 			Validate: func(p policy) field.ErrorList {
 				return append(validateMutating(o, p, nil), validateName(p.Name)...)
 			},
@@ -97,7 +111,7 @@ func mutatingPolicies(o PolicyOptions) registry.Kind {
 	}.Kind()
 }
 
-func validatingBindings(PolicyOptions) registry.Kind {
+func validatingBindings(o PolicyOptions) registry.Kind {
 	type binding = *admissionv1.ValidatingAdmissionPolicyBinding
 	parts := registry.Parts[binding]{
 		Spec: registry.PartOf(func(b binding) *admissionv1.ValidatingAdmissionPolicyBindingSpec { return &b.Spec }),
@@ -115,7 +129,9 @@ func validatingBindings(PolicyOptions) registry.Kind {
 		Rules: registry.Rules[binding]{
 			Default:       func(b binding) { defaultMatch(b.Spec.MatchResources) },
 			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
-			Guard: guardPolicy[binding],
+			Guard: guarded("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", func(ctx context.Context, b, _ binding) *field.Error {
+				return o.Access.guardRef(ctx, admissionv1.Resource("validatingadmissionpolicies"), b.Spec.PolicyName, b.Spec.ParamRef)
+			}),
 			Validate: func(b binding) field.ErrorList {
 				return append(validateValidatingBinding(b, nil), validateName(b.Name)...)
 			},
@@ -126,7 +142,7 @@ func validatingBindings(PolicyOptions) registry.Kind {
 	}.Kind()
 }
 
-func mutatingBindings(PolicyOptions) registry.Kind {
+func mutatingBindings(o PolicyOptions) registry.Kind {
 	type binding = *admissionv1.MutatingAdmissionPolicyBinding
 	parts := registry.Parts[binding]{
 		Spec: registry.PartOf(func(b binding) *admissionv1.MutatingAdmissionPolicyBindingSpec { return &b.Spec }),
@@ -144,7 +160,9 @@ func mutatingBindings(PolicyOptions) registry.Kind {
 		Rules: registry.Rules[binding]{
 			Default:       func(b binding) { defaultMatch(b.Spec.MatchResources) },
 			PrepareCreate: parts.PrepareCreate, PrepareUpdate: parts.PrepareUpdate,
-			Guard: guardPolicy[binding],
+			Guard: guarded("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", func(ctx context.Context, b, _ binding) *field.Error {
+				return o.Access.guardRef(ctx, admissionv1.Resource("mutatingadmissionpolicies"), b.Spec.PolicyName, b.Spec.ParamRef)
+			}),
 			Validate: func(b binding) field.ErrorList {
 				return append(validateMutatingBinding(b), validateName(b.Name)...)
 			},
@@ -169,12 +187,4 @@ func defaultMatch(m *admissionv1.MatchResources) {
 	for i := range m.ExcludeResourceRules {
 		unset(&m.ExcludeResourceRules[i].Scope, admissionv1.AllScopes)
 	}
-}
-
-// guardPolicy warns of a reserved name. A guard runs once the object is known to be valid, which is when upstream warns.
-func guardPolicy[T registry.Object](ctx context.Context, obj, _ T) error {
-	if reserved, is := staticName(obj.GetName()); is {
-		registry.Warn(ctx, "metadata.name: "+reserved)
-	}
-	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/api/admissionregistration/v1alpha1"
 	"k8s.io/api/admissionregistration/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -203,7 +202,7 @@ func TestOlderPolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var into runtime.Object = older.New()
+		into := older.New()
 		if _, err := codec.Decode(data, into); err != nil {
 			t.Fatal(err)
 		}

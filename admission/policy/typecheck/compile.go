@@ -25,7 +25,7 @@ const (
 
 // Expression is an expression of a policy. An admissionregistration.Expression converts to it.
 type Expression struct {
-	Text   string
+	Text   string // in CEL
 	Use    string // one of the constants
 	Name   string // of a Variable
 	Params bool   // whether the policy has parameters

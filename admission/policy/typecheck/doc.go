@@ -5,7 +5,7 @@
 // admissionregistration.PolicyOptions.Compiler. The cost of expressions is bounded when they are evaluated.
 //
 // A [Checker] compares the expressions of a stored policy with the schemas of the kinds that it matches. What it finds are
-// warnings in the policy's status. Schemas come from [Options.Schemas]; [Documents] reads them from OpenAPI documents.
+// warnings in the policy's status. The schemas come from OpenAPI documents, see [Document].
 //
 // Compilers and checkers are safe for concurrent use.
 package typecheck

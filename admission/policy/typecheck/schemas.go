@@ -19,14 +19,6 @@ var ErrNoSchema = errors.New("no schema")
 // the kinds that are built in and custom ones. It returns an ErrNoSchema for a group-version that is not served.
 type Document func(ctx context.Context, of schema.GroupVersion) ([]byte, error)
 
-// Path returns where an API server serves the document of a group-version.
-func Path(of schema.GroupVersion) string {
-	if of.Group == "" {
-		return "/openapi/v3/api/" + of.Version
-	}
-	return "/openapi/v3/apis/" + of.Group + "/" + of.Version
-}
-
 const schemasPrefix = "#/components/schemas/"
 
 // schema returns the schema of a kind without references.
