@@ -61,7 +61,7 @@ func strategies() map[string]strategy {
 		"validatingadmissionpolicybindings": validatingadmissionpolicybinding.NewStrategy(nil, nil, resources),
 		"mutatingadmissionpolicies":         mutatingadmissionpolicy.NewStrategy(nil, resources),
 		"mutatingadmissionpolicybindings":   mutatingadmissionpolicybinding.NewStrategy(nil, nil, resources),
-		"namespaces": namespace.Strategy, "namespaces/status": namespace.StatusStrategy, "namespaces/finalize": namespace.FinalizeStrategy,
+		"namespaces":                        namespace.Strategy, "namespaces/status": namespace.StatusStrategy, "namespaces/finalize": namespace.FinalizeStrategy,
 		"nodes": node.Strategy, "nodes/status": node.StatusStrategy,
 		"configmaps": configmap.Strategy, "secrets": secret.Strategy, "serviceaccounts": serviceaccount.Strategy,
 		"resourcequotas": resourcequota.Strategy, "resourcequotas/status": resourcequota.StatusStrategy,
