@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -55,7 +56,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, configMap("settings", nil), metav1.CreateOptions{})
+	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{})
 	fmt.Println(err)
 	// Output: configmaps "settings" is forbidden: ValidatingAdmissionPolicy 'owners' with binding 'owners' denied request: who owns it?
 }

@@ -1,5 +1,5 @@
 // Package policies gives a cluster admission policies: the kinds ValidatingAdmissionPolicy and MutatingAdmissionPolicy with
-// their bindings, and the plugins that act by them. A cluster that does not import this package links neither the plugins
+// their bindings, the plugins that act by them, and the controller of their status. A cluster that does not import this package links neither the plugins
 // nor CEL.
 //
 // A policy or binding takes effect with the answer to the request that stored it.
@@ -7,6 +7,7 @@ package policies
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
@@ -30,26 +31,41 @@ type Options struct{}
 
 // Policies are the admission policies of one cluster. Make them with New.
 type Policies struct {
-	compiler   *cel.Compiler
-	checker    *typecheck.Compiler
-	authorizer atomic.Pointer[authz.Authorizer] // the cluster's, once there is one
+	compiler *cel.Compiler
+	checker  *typecheck.Compiler
+	parts    atomic.Pointer[cluster.ServerParts] // the cluster's, once there is one
 }
 
 // New returns the policies of a cluster, whose kinds and admission plugins they provide.
 func New(Options) *Policies {
 	p := &Policies{checker: typecheck.NewCompiler()}
-	p.compiler = cel.New(cel.Options{Authorizer: authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
-		if z := p.authorizer.Load(); z != nil {
-			return (*z).Authorize(ctx, a)
-		}
-		return authz.Decision{}, nil
-	})})
+	p.compiler = cel.New(cel.Options{Authorizer: authz.Func(p.authorize)})
 	return p
+}
+
+// authorize asks the cluster's authorizer.
+func (p *Policies) authorize(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
+	if parts := p.parts.Load(); parts != nil {
+		return parts.Authorizer.Authorize(ctx, a)
+	}
+	return authz.Decision{}, nil
+}
+
+// errNoPlugins means that a cluster has the kinds and not the plugins.
+var errNoPlugins = errors.New("the cluster does not have the admission plugins of the policies")
+
+// kinds returns those of the cluster.
+func (p *Policies) kinds() (served.Kinds, error) {
+	parts := p.parts.Load()
+	if parts == nil {
+		return served.Kinds{}, errNoPlugins
+	}
+	return served.Kinds{Registry: parts.Registry}, nil
 }
 
 // Kinds returns the kinds of policies and bindings, for cluster.Options.Kinds.
 func (p *Policies) Kinds() []registry.Kind {
-	return admissionregistration.PolicyKinds(admissionregistration.PolicyOptions{Compiler: p.check})
+	return admissionregistration.PolicyKinds(admissionregistration.PolicyOptions{Compiler: p.check, Access: p.access()})
 }
 
 // Admission returns the plugins, for cluster.Options.Admission: append them to cluster.DefaultAdmission, or use
@@ -74,7 +90,7 @@ type constructor[P, B, E any, A admission.Plugin] func(policy.Objects[P], policy
 func plugin[P, B registry.Object, E any, A admission.Plugin](p *Policies, parts cluster.ServerParts, policies, bindings string,
 	compile func(P) E, construct constructor[P, B, E, A],
 ) (admission.Plugin, error) {
-	p.authorizer.Store(&parts.Authorizer)
+	p.parts.Store(&parts)
 	ofPolicies, err := registry.NewLive[P](parts.Registry, schema.GroupResource{Group: registrationv1.GroupName, Resource: policies})
 	if err != nil {
 		return nil, err

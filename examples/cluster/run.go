@@ -210,6 +210,9 @@ func (s *settings) options() cluster.Options {
 	rules := policies.New(policies.Options{})
 	o.Kinds = append(o.Kinds, rules.Kinds()...)
 	o.Admission = slices.Concat(cluster.DefaultAdmission(), hooks.Admission(), rules.Admission())
+	if !s.disabled("controllers") {
+		o.Components = append(o.Components, rules.Components()...)
+	}
 	if s.disabled("nodes") {
 		o.Nodes.Count = 0
 	}
