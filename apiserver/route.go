@@ -90,18 +90,28 @@ func (rt *router) serve(x *exchange, r *http.Request) {
 	if !connects {
 		c.warn(e.resource.Warning)
 	}
-	for op(c, r.Context()); c.replaced; op(c, r.Context()) {
-		// Nothing has been written or answered yet: the request is served by what is defined now.
-		if e, ok = rt.backend.catalog.served().endpoints[q.gvr()]; !ok {
-			rt.discovery().notFound(x, r, q.Group)
+	op(c, r.Context())
+	rt.again(c)
+}
+
+// again serves a request whose kind has been replaced meanwhile. Nothing has been written or answered yet: it is served by what
+// is defined now.
+func (rt *router) again(c *call) {
+	q := &c.request
+	for c.replaced {
+		e, ok := rt.backend.catalog.served().endpoints[q.gvr()]
+		if !ok {
+			rt.discovery().notFound(c.exchange, c.r, q.Group)
 			return
 		}
-		if op, found = e.operation(q, r.Method); !found || op == nil {
-			rt.discovery().notFound(x, r, q.Group)
+		op, found := e.operation(q, c.r.Method)
+		if !found || op == nil {
+			rt.discovery().notFound(c.exchange, c.r, q.Group)
 			return
 		}
 		c.endpoint, c.resource, c.replaced = e, e.resource, false
 		c.attempts++
+		op(c, c.r.Context())
 	}
 }
 
