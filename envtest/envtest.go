@@ -15,16 +15,18 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+
 	"github.com/keelson-dev/keelson/apiserver/serving"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/x509"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/customresources"
+	"github.com/keelson-dev/keelson/cluster/policies"
 	"github.com/keelson-dev/keelson/cluster/webhooks"
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/pki"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
 var (
@@ -144,10 +146,10 @@ func (e *Environment) install(r *running) error {
 
 func (e *Environment) startCluster(r *running) error {
 	handlers := func(*registrationv1.WebhookClientConfig) http.Handler { return e.WebhookHandler }
-	hooks := webhooks.New(webhooks.Options{Handlers: handlers})
+	hooks, rules := webhooks.New(webhooks.Options{Handlers: handlers}), policies.New(policies.Options{})
 	o := cluster.Options{
-		Components: e.Components, Nodes: e.Nodes, Kinds: hooks.Kinds(),
-		Admission:  append(cluster.DefaultAdmission(), hooks.Admission()...),
+		Components: e.Components, Nodes: e.Nodes, Kinds: append(hooks.Kinds(), rules.Kinds()...),
+		Admission:  slices.Concat(cluster.DefaultAdmission(), hooks.Admission(), rules.Admission()),
 		Extensions: []cluster.Extension{customresources.Extension(customresources.Options{Webhooks: customresources.Network(handlers)})},
 	}
 	if o.Components == nil {

@@ -278,6 +278,48 @@ func TestInProcess(t *testing.T) {
 	})
 }
 
+// TestPolicies: admission policies judge what a suite creates.
+func TestPolicies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		judge(t, start(t, &envtest.Environment{InProcess: true}))
+	})
+}
+
+// judge has a policy judge ConfigMaps.
+func judge(t *testing.T, api client.WithWatch) {
+	t.Helper()
+	policy := &registrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "owners"},
+		Spec: registrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: registrationv1.RuleWithOperations{
+					Operations: []registrationv1.OperationType{registrationv1.Create},
+					Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				},
+			}}},
+			Validations: []registrationv1.Validation{{Expression: "has(object.metadata.labels)", Message: "who owns it?"}},
+		},
+	}
+	binding := &registrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "owners"},
+		Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "owners", ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
+		},
+	}
+	for _, obj := range []client.Object{policy, binding} {
+		if err := api.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := api.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
+	if err == nil || !strings.HasSuffix(err.Error(), "denied request: who owns it?") {
+		t.Errorf("without a label: %v", err)
+	}
+	if err := api.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b", Labels: map[string]string{"owner": "me"}}}); err != nil {
+		t.Errorf("with a label: %v", err)
+	}
+}
+
 // What cannot be installed fails Start, which leaves nothing running; the Environment can be started again.
 func TestFailedStart(t *testing.T) {
 	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("testdata", "none")}, ErrorIfCRDPathMissing: true}

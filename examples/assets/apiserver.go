@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/serving"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/customresources"
+	"github.com/keelson-dev/keelson/cluster/policies"
 	"github.com/keelson-dev/keelson/cluster/webhooks"
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/lifecycle"
@@ -140,17 +142,17 @@ func (s *apiServer) run(ctx context.Context) (err error) {
 
 // options returns those of the cluster, and what runs beside it.
 func (s *apiServer) options(address net.Addr) (cluster.Options, lifecycle.Runnable, error) {
-	hooks := webhooks.New(webhooks.Options{})
+	hooks, rules := webhooks.New(webhooks.Options{}), policies.New(policies.Options{})
 	o := cluster.Options{
-		Kinds:      append(unimplemented.Kinds(), hooks.Kinds()...), // operators may watch those, too
-		Admission:  append(cluster.DefaultAdmission(), hooks.Admission()...),
+		Kinds:      slices.Concat(unimplemented.Kinds(), hooks.Kinds(), rules.Kinds()), // operators may watch the first, too
+		Admission:  slices.Concat(cluster.DefaultAdmission(), hooks.Admission(), rules.Admission()),
 		Extensions: []cluster.Extension{customresources.Extension(customresources.Options{})},
 		Components: []component.Component{},
 		Nodes:      cluster.Nodes{Count: s.workloads.nodes},
 		Logger:     s.logger(),
 	}
 	if s.workloads.controllers {
-		o.Components = cluster.DefaultComponents()
+		o.Components = append(cluster.DefaultComponents(), rules.Components()...)
 	}
 	o.Server.Metrics = true
 	files, err := s.people.apply(&o)
