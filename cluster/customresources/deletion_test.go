@@ -1,0 +1,61 @@
+package customresources_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/storage"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+// TestDeletedWhileWritten: a definition that is deleted while clients write its objects goes with all that were acknowledged; nothing
+// stays in the store, and a definition of the same name begins without objects.
+func TestDeletedWhileWritten(t *testing.T) {
+	store := memory.New(memory.Options{})
+	a := clients(t, start(t, cluster.Options{Store: store}).Config())
+	for round := range 5 {
+		a.define(backup())
+		a.established("backups.example.com")
+		if l, err := a.backups("default").List(t.Context(), metav1.ListOptions{}); err != nil || len(l.Items) > 0 {
+			t.Fatalf("round %d begins with %v, %v", round, l, err)
+		}
+		enough := make(chan struct{})
+		var once sync.Once
+		var writers sync.WaitGroup
+		for w := range 4 {
+			writers.Go(func() {
+				for n := 0; ; n++ {
+					obj := object(fmt.Sprintf("b-%d-%d", w, n))
+					made, err := a.backups("default").Create(context.Background(), obj, metav1.CreateOptions{})
+					if err == nil && n%2 == 0 { // some go before the definition does
+						err = a.backups("default").Delete(context.Background(), made.GetName(), metav1.DeleteOptions{})
+					}
+					switch {
+					case apierrors.IsForbidden(err) && n > 0, apierrors.IsNotFound(err) && n > 0, apierrors.IsMethodNotSupported(err) && n > 0:
+						return
+					case err != nil:
+						t.Errorf("round %d, %s: %v", round, obj.GetName(), err)
+						return
+					}
+					if n == 10*round {
+						once.Do(func() { close(enough) })
+					}
+				}
+			})
+		}
+		<-enough
+		a.delete(a.any.Resource(definitions), "backups.example.com")
+		writers.Wait()
+		a.gone(a.any.Resource(definitions), "backups.example.com")
+		left, err := store.List(t.Context(), "/registry/example.com/backups/", storage.ListOptions{})
+		if err != nil || len(left.Records) > 0 {
+			t.Fatalf("round %d leaves %d records, %v", round, len(left.Records), err)
+		}
+	}
+}
