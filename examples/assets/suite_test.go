@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
@@ -30,6 +31,24 @@ func freeAddress(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
+}
+
+// said is what a program writes, and may be read meanwhile.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 const definition = `
@@ -56,7 +75,7 @@ func TestSuite(t *testing.T) {
 	crds := t.TempDir()
 	write(t, filepath.Join(crds, "guestbooks.yaml"), definition)
 	log, policy := filepath.Join(t.TempDir(), "audit.log"), file(t, "policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
-	var said bytes.Buffer
+	var said said
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{crds}, ErrorIfCRDPathMissing: true,
 		WebhookInstallOptions: envtest.WebhookInstallOptions{ValidatingWebhooks: []*registrationv1.ValidatingWebhookConfiguration{{

@@ -3,10 +3,12 @@ package etcdtest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -134,15 +136,25 @@ func (m *member) choosePorts() error {
 	return nil
 }
 
+// The ports of members are below those that systems give to outgoing connections, one of which may otherwise take a port before
+// the member listens there, also while it is down.
+const (
+	firstPort = 20000
+	lastPort  = 32000
+)
+
 func freeAddresses(n int) ([]string, error) {
 	var addresses []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for attempt := 1; len(addresses) < n; attempt++ {
+		port := firstPort + rand.IntN(lastPort-firstPort) //nolint:gosec // any will do
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		switch {
+		case err == nil:
+			defer func() { _ = l.Close() }() // closed only at the end, so that no address is returned twice
+			addresses = append(addresses, l.Addr().String())
+		case attempt == 100:
 			return nil, fmt.Errorf("find a port: %w", err)
 		}
-		defer func() { _ = l.Close() }() // closed only at the end, so that no address is returned twice
-		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses, nil
 }
