@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,7 +52,7 @@ func (c *call) input(v admission.Version) (*Input, error) {
 		}
 		return in, err
 	}
-	in := &Input{Request: c.request, Version: v, Options: named(c.request.Options, optionsKind(c.request.Options))}
+	in := &Input{Request: c.request, Version: v, Options: named(c.request.Options, matching.OptionsKind(c.request.Options))}
 	var err error
 	if in.Object, err = c.in(v, c.request.Object); err != nil {
 		return nil, err
@@ -118,19 +117,4 @@ func named(obj runtime.Object, kind schema.GroupVersionKind) runtime.Object {
 	out := top.Interface().(runtime.Object)
 	out.GetObjectKind().SetGroupVersionKind(kind)
 	return out
-}
-
-func optionsKind(options runtime.Object) schema.GroupVersionKind {
-	kind := ""
-	switch options.(type) {
-	case *metav1.CreateOptions:
-		kind = "CreateOptions"
-	case *metav1.UpdateOptions:
-		kind = "UpdateOptions"
-	case *metav1.PatchOptions:
-		kind = "PatchOptions"
-	case *metav1.DeleteOptions:
-		kind = "DeleteOptions"
-	}
-	return schema.GroupVersionKind{Group: metav1.GroupName, Version: "v1", Kind: kind}
 }

@@ -19,6 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/admission/internal/matching"
 )
 
 const reviewKind = "AdmissionReview"
@@ -67,7 +68,7 @@ func (v *review) encode() (err error) {
 	if q.OldObject.Raw, err = typed(v.version.Kind, q.OldObject.Object); err != nil {
 		return err
 	}
-	q.Options.Raw, err = typed(optionsKind(q.Options.Object), q.Options.Object)
+	q.Options.Raw, err = typed(matching.OptionsKind(q.Options.Object), q.Options.Object)
 	return err
 }
 
@@ -96,21 +97,6 @@ func typed(kind schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 		out = append(out, ',')
 	}
 	return append(out, body[1:]...), nil
-}
-
-func optionsKind(options runtime.Object) schema.GroupVersionKind {
-	kind := ""
-	switch options.(type) {
-	case *metav1.CreateOptions:
-		kind = "CreateOptions"
-	case *metav1.UpdateOptions:
-		kind = "UpdateOptions"
-	case *metav1.PatchOptions:
-		kind = "PatchOptions"
-	case *metav1.DeleteOptions:
-		kind = "DeleteOptions"
-	}
-	return schema.GroupVersionKind{Group: metav1.GroupName, Version: "v1", Kind: kind}
 }
 
 // newUID is a random UUID, version 4.

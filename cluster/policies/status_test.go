@@ -1,6 +1,7 @@
 package policies_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,11 @@ func TestStatus(t *testing.T) {
 		all := got.Status.TypeChecking.ExpressionWarnings
 		if at := want[got.Name]; len(all) != 1 || all[0].FieldRef != at[0] || !strings.HasPrefix(all[0].Warning, at[1]) {
 			t.Errorf("%s: %+v", got.Name, all)
+		}
+		if !slices.ContainsFunc(got.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+			return f.Manager == "validatingadmissionpolicy-status" && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "status"
+		}) {
+			t.Errorf("managed fields %+v", got.ManagedFields)
 		}
 		if delete(want, got.Name); len(want) == 0 {
 			return

@@ -2,7 +2,6 @@ package apiservice
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -41,9 +40,9 @@ type Registration struct {
 	mu     sync.Mutex // guards the rest
 	queue  controllers.Queue
 	began  bool
-	first  map[string]bool // those that existed at the start
-	synced map[string]bool // those that were as wanted once
-	asked  map[string]bool // those that were served at some time
+	first  map[string]bool                // those that existed at the start
+	synced map[string]bool                // those that were as wanted once
+	known  map[string]schema.GroupVersion // those that are served, as of the last change
 }
 
 var _ controllers.Controller = (*Registration)(nil)
@@ -51,7 +50,7 @@ var _ controllers.Controller = (*Registration)(nil)
 // NewRegistration makes the controller. served returns the versions that the server serves now; call Changed when they are
 // others.
 func NewRegistration(in *informer.Informer[*apiregistrationv1.APIService], c RegistrationClient, served func() []schema.GroupVersion) *Registration {
-	return &Registration{in: in, client: c, served: served, first: map[string]bool{}, synced: map[string]bool{}, asked: map[string]bool{}}
+	return &Registration{in: in, client: c, served: served, first: map[string]bool{}, synced: map[string]bool{}}
 }
 
 // Name is upstream's name of the queue, "autoregister".
@@ -75,24 +74,37 @@ func (c *Registration) Changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.queue == nil {
-		return // Watch enqueues all
+		return // Watch asks again
 	}
+	now := map[string]schema.GroupVersion{}
 	for _, gv := range c.served() {
-		c.asked[gv.Version+"."+gv.Group] = true
+		if gv.Group != apiregistrationv1.GroupName { // that group is the aggregator's own
+			now[gv.Version+"."+gv.Group] = gv
+		}
 	}
-	for name := range c.asked {
-		c.queue.Add(controllers.Key{Name: name})
+	before := c.known
+	c.known = now
+	for name := range now {
+		if _, ok := before[name]; !ok {
+			c.queue.Add(controllers.Key{Name: name})
+		}
+	}
+	for name := range before {
+		if _, ok := now[name]; !ok {
+			c.queue.Add(controllers.Key{Name: name})
+		}
 	}
 }
 
 // wanted returns the APIService of that name that there should be, or nil.
 func (c *Registration) wanted(name string) *apiregistrationv1.APIService {
-	all := c.served()
-	i := slices.IndexFunc(all, func(gv schema.GroupVersion) bool { return gv.Version+"."+gv.Group == name })
-	if i < 0 || all[i].Group == apiregistrationv1.GroupName { // that group is the aggregator's own
+	c.mu.Lock()
+	gv, ok := c.known[name]
+	c.mu.Unlock()
+	if !ok {
 		return nil
 	}
-	p, builtin := priorityOf(all[i])
+	p, builtin := priorityOf(gv)
 	managed := Continuously
 	if builtin {
 		managed = OnStart
@@ -100,7 +112,7 @@ func (c *Registration) wanted(name string) *apiregistrationv1.APIService {
 	return &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ManagedLabel: managed}},
 		Spec: apiregistrationv1.APIServiceSpec{
-			Group: all[i].Group, Version: all[i].Version, GroupPriorityMinimum: p.group, VersionPriority: p.version,
+			Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: p.group, VersionPriority: p.version,
 		},
 	}
 }
@@ -118,8 +130,10 @@ func (c *Registration) Reconcile(ctx context.Context, key controllers.Key) (cont
 	}
 	if err == nil {
 		c.mu.Lock()
-		c.synced[key.Name] = true
-		c.mu.Unlock()
+		defer c.mu.Unlock()
+		if c.synced[key.Name] = true; want == nil && have == nil {
+			delete(c.synced, key.Name)
+		}
 	}
 	return controllers.Result{}, err
 }

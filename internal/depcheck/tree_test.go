@@ -313,11 +313,12 @@ func limits() map[string]int {
 		"cluster/aggregation": 260,
 
 		// Upstream's evaluation of expressions in CEL.
-		"admission/policy/cel":       270,
-		"admission/policy/typecheck": 290,
-		"admission/webhook/cel":      270,
-		"cluster/policies":           360,
-		"cluster/webhooks":           355,
+		"admission/internal/expressions": 270,
+		"admission/policy/cel":           270,
+		"admission/policy/typecheck":     290,
+		"admission/webhook/cel":          270,
+		"cluster/policies":               360,
+		"cluster/webhooks":               355,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
 		"envtest": 840,

@@ -144,3 +144,19 @@ func selects(s labels.Selector, obj runtime.Object) bool {
 	meta, ok := obj.(metav1.Object)
 	return ok && s.Matches(labels.Set(meta.GetLabels()))
 }
+
+// OptionsKind names the type of a request's options.
+func OptionsKind(options runtime.Object) schema.GroupVersionKind {
+	kind := ""
+	switch options.(type) {
+	case *metav1.CreateOptions:
+		kind = "CreateOptions"
+	case *metav1.UpdateOptions:
+		kind = "UpdateOptions"
+	case *metav1.PatchOptions:
+		kind = "PatchOptions"
+	case *metav1.DeleteOptions:
+		kind = "DeleteOptions"
+	}
+	return schema.GroupVersionKind{Group: metav1.GroupName, Version: "v1", Kind: kind}
+}

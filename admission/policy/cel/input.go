@@ -3,12 +3,10 @@ package cel
 import (
 	"context"
 
-	"github.com/google/cel-go/common/types"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
 	caching "k8s.io/apiserver/pkg/admission/plugin/authorizer"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -84,14 +82,5 @@ func (i *input) matches(ctx context.Context, conditions plugincel.ConditionEvalu
 	if err != nil {
 		return false, err
 	}
-	var failed []error
-	for _, result := range results {
-		switch {
-		case result.Error != nil:
-			failed = append(failed, result.Error)
-		case result.EvalResult == types.False:
-			return false, nil
-		}
-	}
-	return len(failed) == 0, utilerrors.NewAggregate(failed)
+	return expressions.Met(results)
 }

@@ -15,13 +15,11 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -105,16 +103,7 @@ func (c *Compiler) evaluate(ctx context.Context, conditions plugincel.ConditionE
 	if err != nil {
 		return false, err
 	}
-	var failed []error
-	for _, result := range results {
-		switch {
-		case result.Error != nil:
-			failed = append(failed, result.Error)
-		case result.EvalResult == types.False:
-			return false, nil
-		}
-	}
-	return len(failed) == 0, utilerrors.NewAggregate(failed)
+	return expressions.Met(results)
 }
 
 // described returns the request as the library takes it. Conditions get the objects by variables of their own.
