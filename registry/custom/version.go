@@ -108,6 +108,7 @@ func (v *Version) interpret() (*structural.Structural, error) {
 		return nil, err
 	}
 	s, err := structural.NewStructural(props)
+	s = s.DeepCopy() // it may share memory with the definition, which is not ours to change
 	if v.resource.preserve {
 		if err != nil {
 			s = nil
@@ -117,7 +118,6 @@ func (v *Version) interpret() (*structural.Structural, error) {
 	if err != nil {
 		return nil, err
 	}
-	s = s.DeepCopy() // of the defaults, too
 	if err := defaulting.PruneDefaults(s); err != nil {
 		return nil, err
 	}
