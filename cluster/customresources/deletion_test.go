@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
@@ -60,5 +61,47 @@ func TestDeletedWhileWritten(t *testing.T) {
 		if err != nil || len(left.Records) > 0 {
 			t.Fatalf("round %d leaves %d records, %v", round, len(left.Records), err)
 		}
+	}
+}
+
+// TestDeletedDuringCreate: a definition waits for a create that came before its deletion, so that its object goes too; and a
+// create that comes after it is refused.
+func TestDeletedDuringCreate(t *testing.T) {
+	arrived := make(chan struct{})
+	hold, proceed := context.WithCancel(context.Background())
+	slow := admission.ValidatorFunc("Slow", func(_ context.Context, r *admission.Request) error {
+		if r.Name == "slow" {
+			close(arrived)
+			<-hold.Done()
+		}
+		return nil
+	}, admission.Create)
+	store := memory.New(memory.Options{})
+	a := clients(t, start(t, cluster.Options{Store: store, Admission: append(cluster.DefaultAdmission(), cluster.Plugins(slow)...)}).Config())
+	t.Cleanup(proceed) // before the cluster ends
+	a.define(backup())
+	a.established("backups.example.com")
+	created := make(chan error, 1)
+	go func() {
+		_, err := a.backups("default").Create(context.Background(), object("slow"), metav1.CreateOptions{})
+		created <- err
+	}()
+	<-arrived
+	a.delete(a.any.Resource(definitions), "backups.example.com")
+	eventually(t, func() error {
+		_, err := a.backups("default").Create(context.Background(), object("late"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		const want = `backups.example.com "late" is forbidden: create not allowed while custom resource definition is terminating`
+		if fmt.Sprint(err) != want {
+			return fmt.Errorf("a late create: %w, want %s", err, want)
+		}
+		return nil
+	})
+	proceed()
+	if err := <-created; err != nil {
+		t.Errorf("the create that came first: %v", err)
+	}
+	a.gone(a.any.Resource(definitions), "backups.example.com")
+	if left, err := store.List(t.Context(), "/registry/example.com/backups/", storage.ListOptions{}); err != nil || len(left.Records) > 0 {
+		t.Fatalf("%d records are left, %v", len(left.Records), err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,11 +32,10 @@ type server struct {
 
 // served is an installed kind, with what it was made of.
 type served struct {
-	uid   types.UID
-	spec  *apiextensionsv1.CustomResourceDefinitionSpec
-	names apiextensionsv1.CustomResourceDefinitionNames
-	// terminating refuses creates.
-	terminating *atomic.Bool
+	uid     types.UID
+	spec    *apiextensionsv1.CustomResourceDefinitionSpec
+	names   apiextensionsv1.CustomResourceDefinitionNames
+	creates *gate
 }
 
 var _ customresourcedefinition.Server = (*server)(nil)
@@ -56,8 +54,7 @@ func (s *server) Serve(ctx context.Context, crd *apiextensionsv1.CustomResourceD
 		return fmt.Errorf("%s: %w", gr, customresourcedefinition.ErrBuiltIn)
 	}
 	if have != nil && have.uid == crd.UID && equality.Semantic.DeepEqual(have.spec, &crd.Spec) && equality.Semantic.DeepEqual(have.names, crd.Status.AcceptedNames) {
-		have.terminating.Store(crd.DeletionTimestamp != nil)
-		return nil
+		return have.admit(ctx, crd)
 	}
 	kind, err := s.kind(crd)
 	if err != nil {
@@ -67,9 +64,11 @@ func (s *server) Serve(ctx context.Context, crd *apiextensionsv1.CustomResourceD
 		}
 		return err
 	}
-	now := &served{uid: crd.UID, spec: &crd.Spec, names: crd.Status.AcceptedNames, terminating: &atomic.Bool{}}
-	now.terminating.Store(crd.DeletionTimestamp != nil)
-	refuseCreates(&kind, now.terminating)
+	now := &served{uid: crd.UID, spec: &crd.Spec, names: crd.Status.AcceptedNames, creates: &gate{}}
+	if have != nil && have.uid == crd.UID {
+		now.creates = have.creates // what its former state lets through is still on its way
+	}
+	guardCreates(&kind, now.creates)
 	s.mu.Lock()
 	s.served[gr] = now
 	s.mu.Unlock()
@@ -78,11 +77,20 @@ func (s *server) Serve(ctx context.Context, crd *apiextensionsv1.CustomResourceD
 		defer s.mu.Unlock()
 		delete(s.served, gr)
 		if _, installed := s.registry.Resource(gr); installed {
-			s.served[gr] = &served{terminating: now.terminating} // of whatever state
+			s.served[gr] = &served{uid: crd.UID, creates: now.creates} // of whatever state
 		}
 		return err
 	}
-	return nil
+	return now.admit(ctx, crd)
+}
+
+// admit refuses creates if the definition is being deleted. It then returns once those that were let through are done, so that
+// whoever deletes the objects finds them all.
+func (s *served) admit(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
+	if crd.DeletionTimestamp == nil {
+		return nil
+	}
+	return s.creates.shut(ctx)
 }
 
 // kind returns the kind of a definition.
@@ -141,21 +149,21 @@ func plain(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.Custo
 	return crd
 }
 
-// refuseCreates makes a kind refuse to create objects while its definition is being deleted.
-func refuseCreates(kind *registry.Kind, terminating *atomic.Bool) {
-	all := []*registry.Rules[registry.Object]{&kind.Rules}
-	for i := range kind.Also {
-		all = append(all, kind.Also[i].Rules)
-	}
+// guardCreates makes a kind refuse to create objects once the gate is shut.
+func guardCreates(kind *registry.Kind, g *gate) {
 	gr := kind.GroupResource()
-	for _, rules := range all {
-		guard := rules.Guard
-		rules.Guard = func(ctx context.Context, obj, old registry.Object) error {
-			if old == nil && terminating.Load() {
-				return apierrors.NewForbidden(gr, obj.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
-			}
-			return guard(ctx, obj, old)
+	reserve := func(_ context.Context, r registry.Reservation[registry.Object]) (registry.Settle, error) {
+		if r.Old != nil {
+			return nil, nil
 		}
+		if !g.enter() {
+			return nil, apierrors.NewForbidden(gr, r.Object.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
+		}
+		return func(context.Context, registry.Outcome) { g.leave() }, nil
+	}
+	kind.Rules.Reserve = reserve
+	for i := range kind.Also {
+		kind.Also[i].Rules.Reserve = reserve
 	}
 }
 
