@@ -56,12 +56,15 @@ type edition struct {
 // document is one document of v3 in both encodings.
 type document struct {
 	service service
+	// custom are the pieces of a document about custom kinds alone, and base is what they need.
+	custom []*piece
+	base   *piece
 
 	mu       sync.Mutex
 	etag     string // of the JSON; both encodings are told apart by Vary
 	made     time.Time
-	json     []byte // compressed
-	protobuf []byte // compressed
+	json     []byte // compressed; not kept of custom kinds, which may be thousands and have their pieces
+	protobuf []byte // compressed, as json
 }
 
 // encoded is a document as it is served.
@@ -107,23 +110,41 @@ func (d *Documents) edition() *edition {
 	if before.of(kinds) {
 		return before
 	}
+	if before == nil {
+		before = &edition{}
+	}
 	all := services(kinds, d.options)
 	e := &edition{kinds: kinds, v3: map[string]*document{}}
+	var custom []*piece
 	for i := range all {
-		doc := &document{service: all[i]}
-		if before != nil && before.v3[all[i].key] != nil && all[i].same(&before.v3[all[i].key].service) {
-			doc = before.v3[all[i].key]
-		}
+		last := before.v3[all[i].key]
+		doc := newDocument(&all[i], last)
 		e.v3[all[i].key] = doc
+		custom = append(custom, doc.custom...)
 	}
-	if before != nil {
-		e.v2 = newSwagger(all, before.v2)
-	} else {
-		e.v2 = newSwagger(all, nil)
-	}
+	e.v2 = newSwagger(all, custom, before.v2)
 	e.index = sync.OnceValues(func() (*encoded, error) { return d.makeIndex(e) })
 	d.newest.Store(e)
 	return e
+}
+
+// newDocument returns the document of a service, which takes what it can from that of an earlier state, if there was one.
+func newDocument(s *service, before *document) *document {
+	if before != nil && s.same(&before.service) {
+		return before
+	}
+	doc := &document{service: *s}
+	if !s.custom {
+		return doc
+	}
+	var kept []*piece
+	if before != nil && before.base != nil {
+		kept, doc.base = before.custom, before.base
+	} else {
+		doc.base = &piece{services: []service{{gv: s.gv, custom: true}}, base: true}
+	}
+	doc.custom = pieces(s, kept)
+	return doc
 }
 
 // of reports whether the documents are of exactly these kinds.
@@ -147,24 +168,25 @@ func (d *Documents) content(version string, services []service, a *archive) *con
 		maps.Copy(c.paths, services[i].paths(c.types))
 	}
 	if c.custom {
-		c.info = map[string]string{"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+		c.info = customInfo()
 	}
 	return c
 }
 
+func customInfo() map[string]string {
+	return map[string]string{"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+}
+
 // makeIndex hashes all documents of v3, each once.
 func (d *Documents) makeIndex(e *edition) (*encoded, error) {
-	a, err := openArchive()
-	if err != nil {
-		return nil, err
-	}
+	w := d.drawer(format{"v3", false})
 	type entry struct {
 		URL string `json:"serverRelativeURL"`
 	}
 	paths := map[string]entry{}
 	for key, doc := range e.v3 {
 		doc.mu.Lock()
-		err := d.hash(doc, a)
+		err := w.hash(doc)
 		doc.mu.Unlock()
 		if err != nil {
 			return nil, fmt.Errorf("OpenAPI document of %s: %w", key, err)
@@ -181,16 +203,35 @@ func (d *Documents) makeIndex(e *edition) (*encoded, error) {
 }
 
 // hash computes the entity tag of a document's JSON, whose lock is held.
-func (d *Documents) hash(doc *document, a *archive) error {
-	if doc.etag != "" {
+func (w *drawer) hash(doc *document) error {
+	switch {
+	case doc.etag != "":
 		return nil
-	}
-	h := sha512.New()
-	if err := d.content("v3", []service{doc.service}, a).writeJSON(h); err != nil {
+	case doc.base != nil:
+		json := &drawer{Documents: w.Documents, format: format{"v3", false}, archive: w.archive}
+		chunks, err := json.document(doc.base, doc.custom)
+		if err == nil {
+			doc.tagged(tagOf(chunks))
+		}
 		return err
 	}
-	doc.etag, doc.made = fmt.Sprintf("%X", h.Sum(nil)), time.Now()
+	a, err := w.archive()
+	if err != nil {
+		return err
+	}
+	h := sha512.New()
+	if err := w.content("v3", []service{doc.service}, a).writeJSON(h); err != nil {
+		return err
+	}
+	doc.tagged(fmt.Sprintf("%X", h.Sum(nil)))
 	return nil
+}
+
+// tagged sets the entity tag, once.
+func (doc *document) tagged(etag string) {
+	if doc.etag == "" {
+		doc.etag, doc.made = etag, time.Now()
+	}
 }
 
 // get returns a document of v3 in one of its encodings, made at the first request for it.
@@ -201,34 +242,42 @@ func (d *Documents) get(doc *document, protobuf bool) (*encoded, error) {
 	if protobuf {
 		kept, media = &doc.protobuf, "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 	}
-	if *kept == nil {
-		data, err := d.make(doc, protobuf)
-		if err != nil {
+	data := *kept
+	if data == nil {
+		var err error
+		if data, err = d.drawer(format{"v3", protobuf}).make(doc); err != nil {
 			return nil, err
 		}
-		*kept = data
+		if doc.base == nil {
+			*kept = data
+		}
 	}
-	return &encoded{doc.etag, doc.made, *kept, media}, nil
+	return &encoded{doc.etag, doc.made, data, media}, nil
 }
 
 // make writes a document, whose lock is held, and its entity tag if that is not known.
-func (d *Documents) make(doc *document, protobuf bool) ([]byte, error) {
-	a, err := openArchive()
+func (w *drawer) make(doc *document) ([]byte, error) {
+	if w.protobuf || doc.base != nil {
+		if err := w.hash(doc); err != nil {
+			return nil, err
+		}
+	}
+	if doc.base != nil {
+		chunks, err := w.document(doc.base, doc.custom)
+		return join(chunks), err
+	}
+	a, err := w.archive()
 	if err != nil {
 		return nil, err
 	}
-	if protobuf {
-		if err := d.hash(doc, a); err != nil {
-			return nil, err
-		}
-		return compress(d.content("v3", []service{doc.service}, a).writeProtobuf)
+	c := w.content("v3", []service{doc.service}, a)
+	if w.protobuf {
+		return compress(c.writeProtobuf)
 	}
 	h := sha512.New()
-	data, err := compress(func(w io.Writer) error {
-		return d.content("v3", []service{doc.service}, a).writeJSON(io.MultiWriter(w, h))
-	})
-	if err == nil && doc.etag == "" {
-		doc.etag, doc.made = fmt.Sprintf("%X", h.Sum(nil)), time.Now()
+	data, err := compress(func(to io.Writer) error { return c.writeJSON(io.MultiWriter(to, h)) })
+	if err == nil {
+		doc.tagged(fmt.Sprintf("%X", h.Sum(nil)))
 	}
 	return data, err
 }

@@ -184,7 +184,7 @@ func entry(number int, name string, data []byte, m *message) ([]byte, error) {
 	return b, nil
 }
 
-// writeProtobuf writes a document of v3.
+// writeProtobuf writes a document of v3 that is not about custom kinds alone.
 func (c *content) writeProtobuf(w io.Writer) error {
 	paths, definitions, err := c.protobuf(tables3(), c.names(), nil)
 	if err != nil {

@@ -100,7 +100,6 @@ func default3(b []byte, number int, v any) ([]byte, error) {
 }
 
 func (c *content) document3(paths, definitions []byte) ([]byte, error) {
-	info := delimited(delimited(nil, 1, c.info["title"]), 6, c.info["version"])
 	v, err := decode([]byte(security))
 	if err != nil {
 		return nil, err
@@ -111,10 +110,16 @@ func (c *content) document3(paths, definitions []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	components := delimited(nil, 1, definitions)
-	if !c.custom {
-		components = delimited(components, 7, schemes)
-	}
-	b := delimited(delimited(nil, 1, "3.0.0"), 2, info)
-	return delimited(delimited(b, 4, paths), 5, components), nil
+	components := delimited(delimited(nil, 1, definitions), 7, schemes)
+	return delimited(delimited(head3(c.info), 4, paths), 5, components), nil
+}
+
+func head3(info map[string]string) []byte {
+	return delimited(delimited(nil, 1, "3.0.0"), 2, delimited(delimited(nil, 1, info["title"]), 6, info["version"]))
+}
+
+// frame3 is what stands before the messages of paths and definitions of custom kinds, which take this many bytes.
+func frame3(info map[string]string, paths, definitions int) (head, middle []byte) {
+	inside := before(nil, 1, definitions)
+	return before(head3(info), 4, paths), append(before(nil, 5, len(inside)+definitions), inside...)
 }

@@ -206,7 +206,7 @@ func unknownToClients() []string {
 	return []string{"admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"}
 }
 
-// writeJSON writes a document of v3.
+// writeJSON writes a document of v3 that is not about custom kinds alone.
 func (c *content) writeJSON(w io.Writer) error {
 	out := &writer{w: w}
 	out.text(`{"openapi":"3.0.0","info":`)
@@ -216,11 +216,7 @@ func (c *content) writeJSON(w io.Writer) error {
 	out.text(`},"components":{"schemas":{`)
 	out.more = false
 	c.writeDefinitions(out, c.names())
-	if c.custom {
-		out.text(`}}}`)
-	} else {
-		out.text(`},"securitySchemes":` + security + `}}`)
-	}
+	out.text(`},"securitySchemes":` + security + `}}`)
 	return out.err
 }
 

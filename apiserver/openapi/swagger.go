@@ -6,59 +6,65 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/keelson-dev/keelson/registry"
 )
 
-// swagger is the document of v2. It speaks of all kinds, of which custom ones come and go: what it says of each of their
-// group-versions is kept, compressed, in a piece of its own, so that a change costs what has changed. The base is the
-// rest, and the definitions that the others need.
+// swagger is the document of v2. It speaks of all kinds, of which custom ones come and go: what it says of each is kept,
+// compressed, in a piece of its own, so that a change costs what has changed. The base is the rest, and the definitions that
+// the others need.
 type swagger struct {
 	base   *piece
 	custom []*piece
 	made   time.Time
 }
 
-// piece is what the document says of some services.
+// piece is what documents say of some services, or of one custom kind in one group-version.
 type piece struct {
 	services []service
+	base     bool // the definitions that others need are in it
 
-	mu             sync.Mutex
-	extra          []string // definitions beyond those that the services need
-	json, protobuf *form
+	mu    sync.Mutex
+	extra []string // definitions beyond those that the services need
+	forms map[format]*form
 }
 
-// form is a piece in one encoding. It never changes.
+// format is a version of OpenAPI, "v2" or "v3", in an encoding.
+type format struct {
+	version  string
+	protobuf bool
+}
+
+// form is a piece in one format. It never changes.
 type form struct {
 	paths, definitions chunk
 	needs              []string // embedded definitions, which are not in the piece of a custom kind
 	parameters         []string // names of shared parameters
 }
 
-// newSwagger cuts the document of all services into pieces, of which those that did not change are taken from before.
-func newSwagger(all []service, before *swagger) *swagger {
-	s := &swagger{made: time.Now()}
-	kept := map[string]*piece{}
-	if before != nil {
-		for _, p := range before.custom {
-			kept[p.services[0].key] = p
+// pieces cuts a service of custom kinds into one piece for each kind, of which those that did not change are taken from before.
+func pieces(s *service, before []*piece) []*piece {
+	kept := make(map[*registry.Kind]*piece, len(before))
+	for _, p := range before {
+		kept[p.services[0].kinds[0]] = p
+	}
+	all := make([]*piece, len(s.kinds))
+	for i, k := range s.kinds {
+		all[i] = kept[k]
+		if all[i] == nil {
+			all[i] = &piece{services: []service{{key: s.key, gv: s.gv, kinds: s.kinds[i : i+1], custom: true}}}
 		}
 	}
-	var base []service
-	for i := range all {
-		if !all[i].custom {
-			base = append(base, all[i])
-			continue
-		}
-		p := kept[all[i].key]
-		if p == nil || !all[i].same(&p.services[0]) {
-			p = &piece{services: all[i : i+1]}
-		}
-		s.custom = append(s.custom, p)
-	}
-	slices.SortFunc(s.custom, func(a, b *piece) int { return strings.Compare(a.services[0].key, b.services[0].key) })
-	s.base = &piece{services: base}
+	return all
+}
+
+// newSwagger returns the document of v2 of all services, of which custom ones have these pieces.
+func newSwagger(all []service, custom []*piece, before *swagger) *swagger {
+	s := &swagger{made: time.Now(), custom: custom}
+	base := slices.DeleteFunc(slices.Clone(all), func(s service) bool { return s.custom })
+	s.base = &piece{services: base, base: true}
 	if before != nil && slices.EqualFunc(base, before.base.services, func(a, b service) bool { return a.same(&b) }) {
 		s.base = before.base
 	}
@@ -74,17 +80,42 @@ func (s *service) same(as *service) bool {
 type drawer struct {
 	*Documents
 	chunker
+	format
 
-	archive  func() (*archive, error)
-	protobuf bool
+	archive func() (*archive, error)
+}
+
+func (d *Documents) drawer(f format) *drawer {
+	return &drawer{Documents: d, format: f, archive: sync.OnceValues(openArchive)}
 }
 
 // getV2 returns the document of v2 in one of its encodings; it makes what is not kept.
 func (d *Documents) getV2(s *swagger, protobuf bool) (*encoded, error) {
-	draw := &drawer{Documents: d, archive: sync.OnceValues(openArchive), protobuf: protobuf}
-	forms, needs := make([]*form, 1, 1+len(s.custom)), map[string]bool{}
-	for _, p := range s.custom {
-		f, err := draw.form(p, nil)
+	chunks, err := d.drawer(format{"v2", protobuf}).document(s.base, s.custom)
+	if err != nil {
+		return nil, err
+	}
+	media := mediaJSON
+	if protobuf {
+		media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	}
+	return &encoded{tagOf(chunks), s.made, join(chunks), media}, nil
+}
+
+// tagOf is the entity tag of what chunks consist of.
+func tagOf(chunks []chunk) string {
+	h := sha512.New()
+	for i := range chunks {
+		_, _ = h.Write(chunks[i].sum[:]) // a hash takes everything
+	}
+	return fmt.Sprintf("%X", h.Sum(nil))
+}
+
+// document returns a document that consists of a base and the pieces of custom kinds.
+func (w *drawer) document(base *piece, custom []*piece) ([]chunk, error) {
+	forms, needs := make([]*form, 1, 1+len(custom)), map[string]bool{}
+	for _, p := range custom {
+		f, err := w.form(p, nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.services[0].key, err)
 		}
@@ -94,43 +125,27 @@ func (d *Documents) getV2(s *swagger, protobuf bool) (*encoded, error) {
 		}
 	}
 	var err error
-	if forms[0], err = draw.form(s.base, slices.Sorted(maps.Keys(needs))); err != nil {
+	if forms[0], err = w.form(base, slices.Sorted(maps.Keys(needs))); err != nil {
 		return nil, err
 	}
-	chunks, err := draw.chunks(forms)
-	if err != nil {
-		return nil, err
-	}
-	h := sha512.New()
-	for i := range chunks {
-		_, _ = h.Write(chunks[i].sum[:]) // a hash takes everything
-	}
-	media := mediaJSON
-	if protobuf {
-		media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-	}
-	return &encoded{fmt.Sprintf("%X", h.Sum(nil)), s.made, join(chunks), media}, nil
+	return w.chunks(forms)
 }
 
-// form returns a piece in the encoding that is drawn.
+// form returns a piece in the format that is drawn.
 func (w *drawer) form(p *piece, extra []string) (*form, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.Equal(p.extra, extra) {
-		p.extra, p.json, p.protobuf = extra, nil, nil
+	if p.forms == nil || !slices.Equal(p.extra, extra) {
+		p.extra, p.forms = extra, map[format]*form{}
 	}
-	kept := &p.json
-	if w.protobuf {
-		kept = &p.protobuf
-	}
-	if *kept == nil {
+	if p.forms[w.format] == nil {
 		f, err := w.draw(p)
 		if err != nil {
 			return nil, err
 		}
-		*kept = f
+		p.forms[w.format] = f
 	}
-	return *kept, nil
+	return p.forms[w.format], nil
 }
 
 // draw makes a form of a piece, whose lock is held.
@@ -139,10 +154,10 @@ func (w *drawer) draw(p *piece) (*form, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := w.content("v2", p.services, a)
+	c := w.content(w.version, p.services, a)
 	names := c.names(p.extra...)
 	f := &form{}
-	if c.custom {
+	if !p.base {
 		f.needs = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !a.has(name) })
 		names = slices.DeleteFunc(names, a.has)
 	}
@@ -161,18 +176,22 @@ func (w *drawer) draw(p *piece) (*form, error) {
 	return f, nil
 }
 
-// members are the paths and definitions of some services. In JSON, those of custom kinds follow others.
+// members are the paths and definitions of some services.
 func (w *drawer) members(c *content, names []string, shared parameters2) (paths, definitions []byte, err error) {
 	if w.protobuf {
-		return c.protobuf(tables2(), names, shared)
+		t := tables2()
+		if w.version == "v3" {
+			t = tables3()
+		}
+		return c.protobuf(t, names, shared)
 	}
 	var p, d bytes.Buffer
-	out := &writer{w: &p, more: c.custom}
+	out := &writer{w: &p}
 	c.writePaths(out, shared)
 	if out.err != nil {
 		return nil, nil, out.err
 	}
-	out = &writer{w: &d, more: c.custom}
+	out = &writer{w: &d}
 	c.writeDefinitions(out, names)
 	return p.Bytes(), d.Bytes(), out.err
 }
@@ -202,32 +221,56 @@ func (w *drawer) chunks(forms []*form) ([]chunk, error) {
 		}
 	}
 	w.sharing.Unlock()
-	paths, definitions := 0, 0
-	for _, f := range forms {
-		paths, definitions = paths+f.paths.size, definitions+f.definitions.size
+	between := chunk{}
+	if !w.protobuf {
+		var err error
+		if between, err = w.chunk([]byte(",")); err != nil {
+			return nil, err
+		}
 	}
-	head, middle, tail, err := w.frame(shared, paths, definitions)
+	paths, definitions := make([]chunk, 0, 2*len(forms)), make([]chunk, 0, 2*len(forms))
+	for _, f := range forms {
+		paths, definitions = appendMember(paths, f.paths, between), appendMember(definitions, f.definitions, between)
+	}
+	head, middle, tail, err := w.frame(shared, size(paths), size(definitions))
 	if err != nil {
 		return nil, err
 	}
-	all := []chunk{head}
-	for _, f := range forms {
-		all = append(all, f.paths)
+	return slices.Concat([]chunk{head}, paths, []chunk{middle}, definitions, []chunk{tail}), nil
+}
+
+// appendMember appends a chunk with what stands between two.
+func appendMember(chunks []chunk, c, between chunk) []chunk {
+	if c.size == 0 {
+		return chunks
 	}
-	all = append(all, middle)
-	for _, f := range forms {
-		all = append(all, f.definitions)
+	if len(chunks) > 0 && between.size > 0 {
+		chunks = append(chunks, between)
 	}
-	return append(all, tail), nil
+	return append(chunks, c)
+}
+
+// size is the number of bytes of which chunks are the compressed form.
+func size(chunks []chunk) int {
+	n := 0
+	for i := range chunks {
+		n += chunks[i].size
+	}
+	return n
 }
 
 // frame is what stands around paths and definitions of these sizes.
 func (w *drawer) frame(shared parameters2, paths, definitions int) (head, middle, tail chunk, err error) {
 	var h, m, t []byte
-	if w.protobuf {
+	switch w.format {
+	case format{"v2", true}:
 		h, m, t, err = frame2(w.info, shared, paths, definitions)
-	} else {
+	case format{"v2", false}:
 		h, m, t, err = frameJSON2(w.info, shared)
+	case format{"v3", true}:
+		h, m = frame3(customInfo(), paths, definitions)
+	default:
+		h, m, t, err = frameJSON3(customInfo())
 	}
 	for _, part := range []struct {
 		data []byte
@@ -251,4 +294,10 @@ func frameJSON2(info map[string]string, shared parameters2) (head, middle, tail 
 	}
 	return fmt.Appendf(nil, `{"swagger":"2.0","info":%s,"paths":{`, about), []byte(`},"definitions":{`),
 		fmt.Appendf(nil, `},"parameters":%s,"securityDefinitions":%s,"security":[{"BearerToken":[]}]}`, parameters, security), nil
+}
+
+// frameJSON3 is what stands around paths and definitions of custom kinds.
+func frameJSON3(info map[string]string) (head, middle, tail []byte, err error) {
+	about, err := marshal(info)
+	return fmt.Appendf(nil, `{"openapi":"3.0.0","info":%s,"paths":{`, about), []byte(`},"components":{"schemas":{`), []byte(`}}}`), err
 }

@@ -1,6 +1,8 @@
 package customresources_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -32,6 +34,51 @@ func BenchmarkEstablish(b *testing.B) {
 		in := a.any.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: crd.Spec.Names.Plural}).Namespace("default")
 		a.create(in, object("a", func(u *unstructured.Unstructured) { u.SetKind(kind) }))
 	}
+}
+
+// BenchmarkPublish measures the time from posting a definition as large as a provider's until its first object is created, in
+// process, by a client that looks for the kind in discovery and in OpenAPI v3 first. Seven other definitions are in its group.
+func BenchmarkPublish(b *testing.B) {
+	c := start(b, cluster.Options{})
+	a := clients(b, c.Config())
+	crds, err := clientset.NewForConfig(c.Config())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for n := range 7 {
+		a.post(crds, provider.Definition(n))
+	}
+	const n = 7
+	crd := provider.Definition(n)
+	gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: provider.Version, Resource: crd.Spec.Names.Plural}
+	for b.Loop() {
+		a.post(crds, crd)
+		if list, err := a.cs.Discovery().ServerResourcesForGroupVersion(gvr.GroupVersion().String()); err != nil || len(list.APIResources) != 2*(n+1) {
+			b.Fatal(list, err)
+		}
+		paths, err := a.cs.Discovery().OpenAPIV3().Paths()
+		if err != nil {
+			b.Fatal(err)
+		}
+		text, err := paths["apis/"+gvr.GroupVersion().String()].Schema("application/json")
+		if err != nil || !bytes.Contains(text, []byte("/"+gvr.Resource+"/")) {
+			b.Fatal("it is not in OpenAPI", err)
+		}
+		a.create(a.any.Resource(gvr), provider.Object(n, "first"))
+		b.StopTimer()
+		a.delete(a.any.Resource(definitions), crd.Name)
+		a.gone(a.any.Resource(definitions), crd.Name)
+		b.StartTimer()
+	}
+}
+
+// post posts a definition and waits until it is established.
+func (a *api) post(crds clientset.Interface, crd *definition) {
+	a.t.Helper()
+	if _, err := crds.ApiextensionsV1().CustomResourceDefinitions().Create(context.Background(), crd, metav1.CreateOptions{}); err != nil {
+		a.t.Fatal(err)
+	}
+	a.established(crd.Name)
 }
 
 // BenchmarkThousand measures the time from posting the first of a thousand definitions, one after the other and each as

@@ -34,7 +34,7 @@ func (r *Resource) Kind() registry.Kind {
 	k.Rules, k.Sub, k.Columns = *v.registryRules(), *v.subresources(), *v.registryColumns()
 	k.Decode, k.DecodeStored = v.decodeInto, r.decodeForRegistry
 	k.FieldLabel, k.Unserved = v.fieldLabel, !v.served
-	k.Schema, k.ValidateUpdate = v.Schema, v.validateChange
+	k.Schema, k.ValidateUpdate = v.sharedSchema, v.validateChange
 	for _, other := range r.versions {
 		if other != v && other.served {
 			k.Also = append(k.Also, other.also())
@@ -333,7 +333,7 @@ func (v *Version) also() registry.Version {
 		NewList:      newList,
 		FromStored:   v.fromStored,
 		ToStored:     v.toStored,
-		Untyped:      registry.Untyped{Decode: v.decodeInto, Schema: v.Schema, ValidateUpdate: v.validateChange},
+		Untyped:      registry.Untyped{Decode: v.decodeInto, Schema: v.sharedSchema, ValidateUpdate: v.validateChange},
 		FieldLabel:   v.fieldLabel,
 		Rules:        v.registryRules(),
 		Sub:          v.subresources(),

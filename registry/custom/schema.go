@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"weak"
 
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,20 @@ func (v *Version) Schema() map[string]any {
 		out["x-kubernetes-selectable-fields"] = all
 	}
 	return out
+}
+
+// sharedSchema returns Schema, which must not be changed then, and keeps it until the next garbage collection: a new kind's is
+// asked for several times, and then seldom.
+func (v *Version) sharedSchema() map[string]any {
+	if last := v.published.Load(); last != nil {
+		if made := last.Value(); made != nil {
+			return *made
+		}
+	}
+	made := v.Schema()
+	last := weak.Make(&made)
+	v.published.Store(&last)
+	return made
 }
 
 // publish returns the schema without what tells the kind.

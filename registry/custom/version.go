@@ -3,6 +3,8 @@ package custom
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"weak"
 
 	upstream "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -37,6 +39,8 @@ type Version struct {
 	rules   func() *cel.Validator
 	columns registry.Columns[object]
 	fields  []selectable
+	// published is the schema that was made last, until the next garbage collection.
+	published atomic.Pointer[weak.Pointer[map[string]any]]
 }
 
 // validators validate values by the types and bounds of a schema.
