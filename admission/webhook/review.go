@@ -119,6 +119,11 @@ func reviewVersion(understood []string) (string, error) {
 
 // decodeAnswer reads the answer to a review of a version. Its errors are upstream's.
 func decodeAnswer(body []byte, version string) (*admissionv1.AdmissionReview, error) {
+	out := &admissionv1.AdmissionReview{}
+	failed := kjson.UnmarshalCaseSensitivePreserveInts(body, out)
+	if failed == nil && out.Kind == reviewKind && out.APIVersion == admissionv1.GroupName+"/"+version {
+		return out, nil
+	}
 	var is struct {
 		APIVersion string `json:"apiVersion,omitempty"`
 		Kind       string `json:"kind,omitempty"`
@@ -147,11 +152,7 @@ func decodeAnswer(body []byte, version string) (*admissionv1.AdmissionReview, er
 	case gv != want:
 		return nil, fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", gv.Version, reviewKind, version, reviewKind)
 	}
-	out := &admissionv1.AdmissionReview{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, out); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, failed
 }
 
 // verify returns the response in an answer. In v1, it must belong to the review, and patches be announced;

@@ -46,11 +46,12 @@ func (p *Validating) Validate(ctx context.Context, r *admission.Request) error {
 	if ctx.Err() != nil {
 		return errTimeout()
 	}
-	var wg sync.WaitGroup
-	for i := range calls {
-		wg.Go(func() { p.ask(ctx, &calls[i]) })
+	var others sync.WaitGroup
+	for i := range calls[1:] {
+		others.Go(func() { p.ask(ctx, &calls[1+i]) })
 	}
-	wg.Wait()
+	p.ask(ctx, &calls[0])
+	others.Wait()
 	var refusal error
 	for i := range calls {
 		c := &calls[i]

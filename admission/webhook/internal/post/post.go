@@ -37,16 +37,15 @@ const (
 func Review(ctx context.Context, transport http.RoundTripper, to *url.URL, review []byte, maxAnswer int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, noDeadline)
 	defer cancel()
-	// Redirects are answers like others: a webhook has no say in what else the server calls.
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for retry := 0; ; retry++ {
 		r, err := request(ctx, *to, review)
 		if err != nil {
 			return nil, err
 		}
-		answer, err := client.Do(r)
+		// Without a http.Client, redirects are answers like others: a webhook has no say in what else the server calls.
+		answer, err := transport.RoundTrip(r)
 		if err != nil {
-			return nil, err
+			return nil, &url.Error{Op: "Post", URL: r.URL.String(), Err: err}
 		}
 		body, err := read(answer, maxAnswer)
 		if err != nil {
