@@ -5,10 +5,12 @@
 // A RuntimeService is the union of the parts for pods and containers, an ImageService that of the parts for images.
 // Consumers should ask for the narrowest part they need. Optional parts are found by a type assertion, and may still
 // fail with ErrUnsupported: EventSource, StatsReader, Streamer, LogReopener, Resizer and Configured beside a
-// RuntimeService, FilesystemReader beside an ImageService.
+// RuntimeService, FilesystemReader beside an ImageService. A runtime in the caller's process may be a StreamHandler and a
+// LogOpener instead of naming URLs and files.
 //
-// Package remote is a client of runtimes such as containerd, package serve makes a server of any runtime, package
-// simulated is a runtime without containers, and package runtimetest checks any runtime against this contract.
+// Package remote is a client of runtimes such as containerd, package serve makes a server of any runtime and package streams
+// one of its streams, package simulated is a runtime without containers, and package runtimetest checks any runtime against
+// this contract.
 //
 // # Errors
 //

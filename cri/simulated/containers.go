@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -284,7 +285,7 @@ func (r *Runtime) selected(filter cri.Filter) []*container {
 	return found
 }
 
-// ExecSync calls the Exec of the container's program.
+// ExecSync calls the Exec of the container's program, or else its Streams.Exec.
 func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (cri.ExecResult, error) {
 	if timeout > 0 {
 		limited, cancel := context.WithTimeout(ctx, timeout)
@@ -296,37 +297,31 @@ func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, tim
 	if err := r.perform(ctx, op); err != nil {
 		return cri.ExecResult{}, err
 	}
-	answer, ready, err := r.executable(id)
+	c, err := r.runningContainer(id)
 	switch {
 	case err != nil:
 		return cri.ExecResult{}, err
-	case answer != nil:
-		return answer(command), nil
-	case !ready:
+	case c.program.Exec != nil:
+		return c.program.Exec(command), nil
+	case c.program.Streams.Exec != nil:
+		var stdout, stderr bytes.Buffer
+		code, err := r.exec(ctx, c, command, cri.StreamIO{Stdout: &stdout, Stderr: &stderr})
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return cri.ExecResult{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), ExitCode: code}, err
+	case !r.Ready(id):
 		return cri.ExecResult{ExitCode: 1}, nil
 	default:
 		return cri.ExecResult{}, nil
 	}
 }
 
-func (r *Runtime) executable(id string) (answer func([]string) cri.ExecResult, ready bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c, ok := r.containers[id]
-	if !ok {
-		return nil, false, fmt.Errorf("container %q: %w", id, cri.ErrNotFound)
-	}
-	if c.status.State != cri.ContainerRunning {
-		return nil, false, fmt.Errorf("container %q is %s: %w", id, c.status.State, cri.ErrInvalid)
-	}
-	return c.program.Exec, !time.Now().Before(c.status.StartedAt.Add(c.program.ReadyAfter)), nil
-}
-
 // Ready reports whether a container has been running for its program's ReadyAfter: the answer to a network probe of a
 // simulated container.
 func (r *Runtime) Ready(id string) bool {
-	_, ready, err := r.executable(id)
-	return err == nil && ready
+	c, err := r.runningContainer(id)
+	return err == nil && !time.Now().Before(c.started.Add(c.program.ReadyAfter))
 }
 
 // Exit makes a running container end now, as if its process had exited.

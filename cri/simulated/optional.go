@@ -12,7 +12,7 @@ func (r *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 	if err := r.perform(ctx, r.containerOperation(List, id)); err != nil {
 		return err
 	}
-	_, _, err := r.executable(id)
+	_, err := r.runningContainer(id)
 	return err
 }
 
@@ -58,36 +58,4 @@ func merge(a, b cri.Resources) cri.Resources {
 		a.Unified = b.Unified
 	}
 	return copyResources(a)
-}
-
-// Exec fails: there is no process whose streams could be connected. Use ExecSync and Program.Exec.
-func (r *Runtime) Exec(ctx context.Context, request cri.ExecRequest) (string, error) {
-	return "", r.noStream(ctx, "exec", request.ContainerID)
-}
-
-// Attach fails as Exec does.
-func (r *Runtime) Attach(ctx context.Context, request cri.AttachRequest) (string, error) {
-	return "", r.noStream(ctx, "attach", request.ContainerID)
-}
-
-// PortForward fails as Exec does.
-func (r *Runtime) PortForward(ctx context.Context, sandboxID string, _ []int32) (string, error) {
-	status, err := r.SandboxStatus(ctx, sandboxID)
-	if err != nil {
-		return "", err
-	}
-	if status.State != cri.SandboxReady {
-		return "", fmt.Errorf("sandbox %q is not ready: %w", sandboxID, cri.ErrInvalid)
-	}
-	return "", fmt.Errorf("port-forward: nothing listens in a simulated pod: %w", cri.ErrUnsupported)
-}
-
-func (r *Runtime) noStream(ctx context.Context, what, id string) error {
-	if err := r.perform(ctx, r.containerOperation(List, id)); err != nil {
-		return err
-	}
-	if _, _, err := r.executable(id); err != nil {
-		return err
-	}
-	return fmt.Errorf("%s: a simulated container has no process: %w", what, cri.ErrUnsupported)
 }

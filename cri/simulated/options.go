@@ -1,6 +1,8 @@
 package simulated
 
 import (
+	"context"
+	"io"
 	"net/netip"
 	"time"
 
@@ -20,7 +22,9 @@ const (
 	StopContainer   Verb = "StopContainer"
 	RemoveContainer Verb = "RemoveContainer"
 	PullImage       Verb = "PullImage"
-	Exec            Verb = "ExecSync"
+	Exec            Verb = "ExecSync" // with streams, too
+	Attach          Verb = "Attach"
+	PortForward     Verb = "PortForward"
 	UpdateResources Verb = "UpdateContainerResources"
 	// List covers every method that only reads: lists, statuses and the runtime's own status.
 	List Verb = "List"
@@ -70,9 +74,56 @@ type Program struct {
 	ReadyAfter time.Duration
 	// Exec answers commands; nil succeeds with no output once ReadyAfter has passed.
 	Exec func(command []string) cri.ExecResult
+	// Log returns line number n, from 0, of what the container writes, or false if it writes no more; nil writes nothing.
+	// Lines and Text make such functions. It is called when somebody reads the log, so that logs nobody reads cost nothing,
+	// and must return the same whenever it is called. Runtime.WriteLog adds other lines.
+	Log func(n int) (LogLine, bool)
+	// Streams is how it answers exec, attach and port-forward.
+	Streams Streams
 	// NanoCores, in billionths of a core, and Memory, in bytes, are its usage in statistics; 0 is a thousandth of a
 	// core and 1 MiB.
 	NanoCores, Memory uint64
+}
+
+// LogLine is a line that a container writes.
+type LogLine struct {
+	// After is when it is written, counted from the container's start. It must not be before that of the preceding line, and
+	// only finitely many lines may have the same.
+	After  time.Duration
+	Text   string // without a line end
+	Stderr bool   // whether it is written to stderr, not to stdout
+}
+
+// Lines returns a Program.Log of the given lines.
+func Lines(lines ...LogLine) func(n int) (LogLine, bool) {
+	return func(n int) (LogLine, bool) {
+		if n >= len(lines) {
+			return LogLine{}, false
+		}
+		return lines[n], true
+	}
+}
+
+// Text returns a Program.Log of lines that are written to stdout at the start.
+func Text(lines ...string) func(n int) (LogLine, bool) {
+	all := make([]LogLine, len(lines))
+	for i, text := range lines {
+		all[i].Text = text
+	}
+	return Lines(all...)
+}
+
+// Streams is how a container answers clients with streams. Contexts end with the container, and when the client is gone.
+type Streams struct {
+	// Exec runs a command and returns its exit code; without a Program.Exec also those of probes and hooks, which have no
+	// stdin. nil lets Program.Exec answer; without both, the client is told so.
+	Exec func(ctx context.Context, command []string, s cri.StreamIO) (code int32, err error)
+	// Attach serves a client that is attached to the container's own process. nil sends what the container writes to its
+	// log from then on, until it ends.
+	Attach func(ctx context.Context, s cri.StreamIO) error
+	// Port serves a connection to one of the pod's ports, until the client closes it. HTTP makes one of a handler. nil
+	// refuses; of a pod's containers, the first whose Port is set serves.
+	Port func(ctx context.Context, port int32, conn io.ReadWriteCloser) error
 }
 
 // Process is a container about to start.

@@ -29,7 +29,8 @@ var (
 	_ cri.FilesystemReader = (*Runtime)(nil)
 	_ cri.LogReopener      = (*Runtime)(nil)
 	_ cri.Resizer          = (*Runtime)(nil)
-	_ cri.Streamer         = (*Runtime)(nil)
+	_ cri.StreamHandler    = (*Runtime)(nil)
+	_ cri.LogOpener        = (*Runtime)(nil)
 )
 
 // Runtime is a simulated container runtime. Make one with New.
@@ -67,6 +68,8 @@ type container struct {
 	kill     time.Time     // when it will be killed, once asked to stop
 	timer    *time.Timer   // its next end, if any
 	done     chan struct{} // closed when it has exited
+	written  []cri.LogLine // by WriteLog
+	wake     chan struct{} // closed when there is more in written; nil while nobody waits
 }
 
 // New makes a runtime with no pods.

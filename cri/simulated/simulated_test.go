@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,19 +286,4 @@ func TestUsage(t *testing.T) {
 			t.Errorf("after its end: %+v, %v", list, err)
 		}
 	})
-}
-
-// TestNoStreams: nothing can be connected to a simulated container, and it says so.
-func TestNoStreams(t *testing.T) {
-	r := simulated.New(simulated.Options{})
-	defer r.Close()
-	sandbox, id := start(t, r)
-	_, exec := r.Exec(t.Context(), cri.ExecRequest{ContainerID: id, Command: []string{"sh"}})
-	_, attach := r.Attach(t.Context(), cri.AttachRequest{ContainerID: id})
-	_, forward := r.PortForward(t.Context(), sandbox, []int32{80})
-	for _, err := range []error{exec, attach, forward} {
-		if !errors.Is(err, cri.ErrUnsupported) || !strings.Contains(err.Error(), "simulated") {
-			t.Errorf("error %v, want %v", err, cri.ErrUnsupported)
-		}
-	}
 }
