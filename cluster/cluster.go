@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	clientrest "github.com/keelson-dev/keelson/client/rest"
 	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/internal/inmemory"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage"
@@ -59,6 +60,7 @@ type front struct {
 	scheme    *runtime.Scheme
 	handler   http.Handler
 	transport *apiserver.Transport // to the server, in this process
+	memory    *inmemory.Server     // serves it to clients that need connections
 	drain     *apiserver.Drain
 	kinds     *Kinds
 	extended  []Extended
@@ -143,6 +145,7 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 		return err
 	}
 	c.front.transport = apiserver.NewTransport(c.front.handler, nil)
+	c.front.memory = inmemory.NewServer(c.Handler())
 	return c.addComponents(pace)
 }
 

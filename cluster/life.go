@@ -90,6 +90,7 @@ func (c *Cluster) live(ctx context.Context) {
 func (c *Cluster) Close() error {
 	if _, err := c.life.begin(context.Background()); err == nil {
 		c.front.transport.Close()
+		c.front.memory.Close()
 		c.life.end(c.closer())
 	}
 	c.life.mu.Lock()

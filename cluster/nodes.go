@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/events/publish"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/internal/inmemory"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/objects"
 	"github.com/keelson-dev/keelson/lifecycle"
@@ -42,6 +43,7 @@ type Node struct {
 	services *informer.Informer[*corev1.Service]
 
 	mu     sync.Mutex
+	server *inmemory.Server   // of the running kubelet; nil while none runs
 	want   bool               // whether the kubelet should run
 	change chan struct{}      // closed when want changes
 	stop   context.CancelFunc // stops the running kubelet
@@ -186,10 +188,12 @@ func (n *Node) kubelet(ctx context.Context) error {
 			return run(ctx, parts)
 		})).Run(ctx)
 	}
-	k, err := kubelet.New(kubelet.Sources{Pods: pods, Nodes: self}, api, n.runtime, recorder, n.options())
+	o := n.options()
+	k, err := kubelet.New(kubelet.Sources{Pods: pods, Nodes: self}, api, n.runtime, recorder, o)
 	if err != nil {
 		return err
 	}
+	defer n.serve(k, o)()
 	return lifecycle.Group(pods, self, recorder, k).Run(ctx)
 }
 

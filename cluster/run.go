@@ -16,6 +16,7 @@ func (c *Cluster) run(ctx context.Context) error {
 			return err
 		}
 		defer c.front.transport.Close()
+		defer c.front.memory.Close()
 		if err := c.bootstrap(ctx); err != nil {
 			return fmt.Errorf("bootstrap: %w", err)
 		}

@@ -60,7 +60,7 @@ func (c *Cluster) newServer(chain admission.Chain) (http.Handler, error) {
 	}
 	o := apiserver.Options{
 		Authenticator: c.authn, Authorizer: c.access.Authorizer, Admission: chain, Version: serverVersion(),
-		Audit: c.options.Server.Audit, Paths: paths, Connector: c.options.Server.Connector, Logger: c.log,
+		Audit: c.options.Server.Audit, Paths: paths, Connector: c.connector(), Logger: c.log,
 		MaxInFlight: c.options.Server.MaxInFlight, MaxMutatingInFlight: c.options.Server.MaxMutatingInFlight,
 	}
 	maps.Copy(o.Paths, openapi.Follow(c.registry.Kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: len(paths) > 0, Logger: c.log}).Paths())

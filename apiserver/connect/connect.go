@@ -36,11 +36,20 @@ type Options struct {
 	// AddressTypes are the types of node addresses to use, the preferred one first; empty is InternalIP, ExternalIP,
 	// Hostname.
 	AddressTypes []corev1.NodeAddressType
+	// Kubelets, if set, finds kubelets in this process, by their nodes' names. They are asked by plain HTTP, over the
+	// connections that the function returned makes. nil, and a nil function, mean that a kubelet is reached over the network.
+	Kubelets func(node string) Dial
+	// Ports, if set, is how ports of pods, services and nodes are reached; nil is over the network.
+	Ports Dial
 }
+
+// Dial connects to an address, such as "10.0.0.1:80", as net.Dialer.DialContext does.
+type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Connector is an apiserver.Connector. Make one with New.
 type Connector struct {
 	addresses []corev1.NodeAddressType
+	local     func(node string) Dial
 	kubelets  peer // kubelets, whose certificates are verified
 	trusting  peer // kubelets whose certificates are not verified, for logs if the client asks for that
 	ports     peer // whatever serves the ports of pods and services
@@ -48,16 +57,28 @@ type Connector struct {
 
 // peer is how to connect to a kind of server.
 type peer struct {
+	dial      Dial
 	tls       *tls.Config
 	transport *http.Transport
 }
 
-func newPeer(config *tls.Config) peer {
+// newPeer returns a peer over the network, or through the process if dial is set.
+func newPeer(dial Dial, config *tls.Config) peer {
+	local := dial != nil
+	if !local {
+		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
 	config.NextProtos = nil
-	return peer{config, &http.Transport{
-		DialContext:     (&net.Dialer{Timeout: dialTimeout}).DialContext,
+	return peer{dial, config, &http.Transport{
+		DialContext:     dial,
 		TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: idleTimeout,
+		DisableKeepAlives: local, // connections cost nothing there
 	}}
+}
+
+// backend returns a server to which upgrade requests are forwarded.
+func (p peer) backend(at *url.URL) upgrade.Backend {
+	return upgrade.Backend{URL: at, TLS: p.tls, Connect: p.dial}
 }
 
 // New returns a Connector. It opens no connections.
@@ -73,9 +94,9 @@ func New(o Options) *Connector {
 	trusting := config.Clone()
 	trusting.InsecureSkipVerify = true
 	return &Connector{
-		addresses: slices.Clone(o.AddressTypes), kubelets: newPeer(config), trusting: newPeer(trusting),
+		addresses: slices.Clone(o.AddressTypes), local: o.Kubelets, kubelets: newPeer(nil, config), trusting: newPeer(nil, trusting),
 		// The authorities of what runs in pods are not known.
-		ports: newPeer(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}), //nolint:gosec // as upstream
+		ports: newPeer(o.Ports, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}), //nolint:gosec // as upstream
 	}
 }
 
@@ -123,31 +144,34 @@ func get[T registry.Object](ctx context.Context, objects apiserver.Objects, reso
 	return typed, nil
 }
 
-// kubelet returns the address of a node's kubelet: scheme, host and port.
-func (c *Connector) kubelet(ctx context.Context, objects apiserver.Objects, name string) (*url.URL, error) {
+// kubelet is how to reach a node's kubelet.
+type kubelet struct {
+	peer     // verifies its certificate
+	trusting peer
+	at       *url.URL // scheme, host and port
+}
+
+// kubelet looks a node's kubelet up.
+func (c *Connector) kubelet(ctx context.Context, objects apiserver.Objects, name string) (kubelet, error) {
 	node, err := get[*corev1.Node](ctx, objects, "nodes", "", name)
 	if err != nil {
-		return nil, err
+		return kubelet{}, err
 	}
-	port := int(cmp.Or(max(node.Status.DaemonEndpoints.KubeletEndpoint.Port, 0), kubeletPort))
+	port := strconv.Itoa(int(cmp.Or(max(node.Status.DaemonEndpoints.KubeletEndpoint.Port, 0), kubeletPort)))
+	if c.local != nil {
+		if dial := c.local(name); dial != nil {
+			p := newPeer(dial, &tls.Config{MinVersion: tls.VersionTLS12})
+			return kubelet{p, p, &url.URL{Scheme: "http", Host: net.JoinHostPort(name, port)}}, nil
+		}
+	}
 	for _, kind := range c.addresses {
 		for _, a := range node.Status.Addresses {
 			if a.Type == kind {
-				return &url.URL{Scheme: "https", Host: net.JoinHostPort(a.Address, strconv.Itoa(port))}, nil
+				return kubelet{c.kubelets, c.trusting, &url.URL{Scheme: "https", Host: net.JoinHostPort(a.Address, port)}}, nil
 			}
 		}
 	}
-	return nil, fmt.Errorf("no preferred addresses found; known addresses: %v", node.Status.Addresses)
-}
-
-// podOn looks up a pod and the address of its node's kubelet, which is nil if the pod has no node yet.
-func (c *Connector) podOn(ctx context.Context, objects apiserver.Objects, to apiserver.Target) (*corev1.Pod, *url.URL, error) {
-	pod, err := get[*corev1.Pod](ctx, objects, "pods", to.Namespace, to.Name)
-	if err != nil || pod.Spec.NodeName == "" {
-		return pod, nil, err
-	}
-	at, err := c.kubelet(ctx, objects, pod.Spec.NodeName)
-	return pod, at, err
+	return kubelet{}, fmt.Errorf("no preferred addresses found; known addresses: %v", node.Status.Addresses)
 }
 
 // containerOf returns the container of that name, or without a name the only one.
@@ -194,17 +218,17 @@ func (c *Connector) stream(ctx context.Context, objects apiserver.Objects, to ap
 	if pod.Spec.NodeName == "" {
 		return nil, noHost(to.Name)
 	}
-	at, err := c.kubelet(ctx, objects, pod.Spec.NodeName)
+	k, err := c.kubelet(ctx, objects, pod.Spec.NodeName)
 	if err != nil {
 		return nil, err
 	}
-	at.Path = "/" + run.verb + "/" + pod.Namespace + "/" + pod.Name + "/" + container
+	k.at.Path = "/" + run.verb + "/" + pod.Namespace + "/" + pod.Name + "/" + container
 	query := run.query()
 	if len(run.args) > 0 {
 		query["command"] = run.args
 	}
-	at.RawQuery = query.Encode()
-	backend := upgrade.Backend{URL: at, TLS: c.kubelets.tls}
+	k.at.RawQuery = query.Encode()
+	backend := k.backend(k.at)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case !upgrade.Wanted(r):
@@ -217,22 +241,26 @@ func (c *Connector) stream(ctx context.Context, objects apiserver.Objects, to ap
 }
 
 func (c *Connector) portForward(ctx context.Context, objects apiserver.Objects, to apiserver.Target, o *corev1.PodPortForwardOptions) (apiserver.Connection, error) {
-	pod, at, err := c.podOn(ctx, objects, to)
+	pod, err := get[*corev1.Pod](ctx, objects, "pods", to.Namespace, to.Name)
 	if err != nil {
 		return nil, err
 	}
-	if at == nil {
+	if pod.Spec.NodeName == "" {
 		return nil, noHost(to.Name)
 	}
-	at.Path = "/portForward/" + pod.Namespace + "/" + pod.Name
+	k, err := c.kubelet(ctx, objects, pod.Spec.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	k.at.Path = "/portForward/" + pod.Namespace + "/" + pod.Name
 	if len(o.Ports) > 0 {
 		var ports []string
 		for _, p := range o.Ports {
 			ports = append(ports, strconv.Itoa(int(p)))
 		}
-		at.RawQuery = url.Values{"port": {strings.Join(ports, ",")}}.Encode()
+		k.at.RawQuery = url.Values{"port": {strings.Join(ports, ",")}}.Encode()
 	}
-	backend := upgrade.Backend{URL: at, TLS: c.kubelets.tls}
+	backend := k.backend(k.at)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case !upgrade.Wanted(r):

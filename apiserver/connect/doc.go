@@ -6,6 +6,8 @@
 // attach by v5.channel.k8s.io and port-forward by a tunnel are translated here, older subprotocols and SPDY are passed on as
 // they are. So both upstream's kubelet and this module's package kubelet/server work with it.
 //
+// Kubelets in the same process need neither: Options.Kubelets connects to them without a network.
+//
 // A Connector keeps idle connections until Close. Everything is safe for concurrent use, and ends with the request's
 // context.
 package connect

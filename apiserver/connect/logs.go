@@ -37,18 +37,18 @@ func (c *Connector) logs(ctx context.Context, objects apiserver.Objects, to apis
 			return nil
 		}, nil
 	}
-	at, err := c.kubelet(ctx, objects, pod.Spec.NodeName)
+	k, err := c.kubelet(ctx, objects, pod.Spec.NodeName)
 	if err != nil {
 		return nil, err
 	}
-	at.Path = "/containerLogs/" + pod.Namespace + "/" + pod.Name + "/" + container
-	at.RawQuery = logQuery(o).Encode()
-	from := c.kubelets
+	k.at.Path = "/containerLogs/" + pod.Namespace + "/" + pod.Name + "/" + container
+	k.at.RawQuery = logQuery(o).Encode()
+	from := k.peer
 	if o.InsecureSkipTLSVerifyBackend {
-		from = c.trusting
+		from = k.trusting
 	}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return copyLog(w, r, logSource{from, at, to.Name, o.Follow})
+		return copyLog(w, r, logSource{from, k.at, to.Name, o.Follow})
 	}, nil
 }
 

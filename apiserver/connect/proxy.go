@@ -71,22 +71,22 @@ func (c *Connector) nodeProxy(ctx context.Context, objects apiserver.Objects, to
 	if err != nil {
 		return nil, err
 	}
-	kubelet, err := c.kubelet(ctx, objects, n.name)
+	k, err := c.kubelet(ctx, objects, n.name)
 	if err != nil {
 		return nil, err
 	}
-	if n.port == "" || n.port == kubelet.Port() {
-		return c.kubelets.proxy("https", kubelet.Hostname(), kubelet.Port(), path), nil
+	if n.port == "" || n.port == k.at.Port() {
+		return k.proxy(k.at.Scheme, k.at.Hostname(), k.at.Port(), path), nil
 	}
 	// A kubelet proves its identity. Other servers on the node do not: they must not be on this host.
-	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", kubelet.Hostname())
+	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", k.at.Hostname())
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !global(ip) }) {
 		return nil, apierrors.NewBadRequest("address not allowed")
 	}
-	return c.ports.proxy(n.scheme, kubelet.Hostname(), n.port, path), nil
+	return c.ports.proxy(n.scheme, k.at.Hostname(), n.port, path), nil
 }
 
 func (c *Connector) serviceProxy(ctx context.Context, objects apiserver.Objects, to apiserver.Target, path string) (apiserver.Connection, error) {
@@ -160,7 +160,7 @@ func (p peer) proxy(scheme, host, port, path string) apiserver.Connection {
 		if upgrade.Wanted(r) {
 			to := *at
 			to.RawQuery = r.URL.RawQuery
-			return upgrade.Backend{URL: &to, TLS: p.tls}.Proxy(w, r)
+			return p.backend(&to).Proxy(w, r)
 		}
 		var failure error
 		h := utilproxy.NewUpgradeAwareHandler(at, p.transport, true, false, responder{&failure})

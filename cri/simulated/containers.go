@@ -139,6 +139,7 @@ func (r *Runtime) exit(c *container, code int32) {
 	}
 	c.status.State = cri.ContainerExited
 	c.status.FinishedAt = time.Now()
+	r.spent += c.used(c.status.FinishedAt)
 	c.status.ExitCode = code
 	c.status.Reason = "Completed"
 	if code != 0 {

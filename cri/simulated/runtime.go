@@ -51,6 +51,7 @@ type Runtime struct {
 	condition  cri.RuntimeStatus
 	streams    map[*stream]struct{}
 	buffer     int
+	spent      uint64 // CPU time of containers that have ended, in nanoseconds
 }
 
 type sandbox struct {

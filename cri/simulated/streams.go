@@ -79,8 +79,31 @@ func (r *Runtime) HandleExec(ctx context.Context, id string, command []string, s
 func (r *Runtime) exec(ctx context.Context, c target, command []string, s cri.StreamIO) (int32, error) {
 	ctx, end := r.whileRunning(ctx, c.done)
 	defer end()
+	s.Stdin = until(ctx, s.Stdin)
 	return c.program.Streams.Exec(ctx, command, s)
 }
+
+// until returns a reader of from that fails when the context ends. It reads ahead, and stops only when from does.
+func until(ctx context.Context, from io.Reader) io.Reader {
+	if from == nil {
+		return nil
+	}
+	out, in := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = out.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.Copy(in, from)
+		_ = in.CloseWithError(err)
+	}()
+	return out
+}
+
+// endingConn is a connection whose reads end with a context.
+type endingConn struct {
+	io.ReadWriteCloser
+	reader io.Reader
+}
+
+func (c endingConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
 
 // put writes text to a stream that may not be connected.
 func put(to io.Writer, text []byte) error {
@@ -103,6 +126,7 @@ func (r *Runtime) HandleAttach(ctx context.Context, id string, s cri.StreamIO) e
 	ctx, end := r.whileRunning(ctx, c.done)
 	defer end()
 	if attach := c.program.Streams.Attach; attach != nil {
+		s.Stdin = until(ctx, s.Stdin)
 		return attach(ctx, s)
 	}
 	err = copyLog(ctx, &logReader{runtime: r, container: c.container}, s)
@@ -150,7 +174,7 @@ func (r *Runtime) HandlePort(ctx context.Context, sandboxID string, port int32, 
 	}
 	ctx, end := r.whileRunning(ctx, c.done)
 	defer end()
-	return c.program.Streams.Port(ctx, port, conn)
+	return c.program.Streams.Port(ctx, port, endingConn{conn, until(ctx, conn)})
 }
 
 // listening returns the container that serves a sandbox's ports.
@@ -168,6 +192,27 @@ func (r *Runtime) listening(sandboxID string, port int32) (target, error) {
 	}
 	return target{}, fmt.Errorf("connection refused: nothing listens on port %d of pod %s/%s, which is simulated: no Program.Streams.Port is set for its containers",
 		port, s.status.Metadata.Namespace, s.status.Metadata.Name)
+}
+
+// DialPort connects to a port of a sandbox, as another pod would: it fails if nothing listens there.
+func (r *Runtime) DialPort(ctx context.Context, sandboxID string, port int32) (net.Conn, error) {
+	if _, err := r.listening(sandboxID, port); err != nil {
+		return nil, err
+	}
+	client, server := inmemory.Pipe()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, cri.ErrUnavailable
+	}
+	r.timers.Go(func() {
+		ctx, end := r.whileRunning(context.WithoutCancel(ctx), r.closing)
+		defer end()
+		defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+		_ = r.HandlePort(ctx, sandboxID, port, server) // the client sees the connection end
+		_ = server.Close()
+	})
+	return client, nil
 }
 
 // HTTP returns a Streams.Port that serves HTTP/1.1 on every port.

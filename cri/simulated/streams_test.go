@@ -219,7 +219,11 @@ func TestStreamsEnd(t *testing.T) {
 		calls := map[string]func() error{
 			"exec":         func() error { _, err := r.HandleExec(t.Context(), id, nil, cri.StreamIO{}); return err },
 			"attach":       func() error { return r.HandleAttach(t.Context(), id, cri.StreamIO{}) },
-			"port-forward": func() error { return r.HandlePort(t.Context(), sandbox, 80, nil) },
+			"port-forward": func() error {
+				client, conn := inmemory.Pipe()
+				defer func() { _ = client.Close() }()
+				return r.HandlePort(t.Context(), sandbox, 80, conn)
+			},
 		}
 		began := time.Now()
 		results := make(chan error, len(calls))

@@ -76,12 +76,11 @@ func (r *Runtime) ListSandboxStats(ctx context.Context, filter cri.Filter) ([]cr
 func (c *container) stats(now time.Time) cri.ContainerStats {
 	rate := cmp.Or(c.program.NanoCores, usualNanoCores)
 	memory := cmp.Or(c.program.Memory, usualMemory)
-	ran := max(now.Sub(c.status.StartedAt), 0)
 	stats := cri.ContainerStats{
 		ID: c.status.ID, Metadata: c.status.Metadata,
 		Labels: maps.Clone(c.status.Labels), Annotations: maps.Clone(c.status.Annotations),
 		CPU: cri.CPUUsage{
-			At: now, CoreNanoSeconds: uint64(ran.Seconds() * float64(rate)), NanoCores: rate, NanoCoresMeasured: true,
+			At: now, CoreNanoSeconds: c.used(now), NanoCores: rate, NanoCoresMeasured: true,
 		},
 		Memory:        cri.MemoryUsage{At: now, WorkingSet: memory, Usage: memory, RSS: memory},
 		WritableLayer: cri.FilesystemUsage{At: now, Mountpoint: "/"},
@@ -104,4 +103,32 @@ func (r *Runtime) ImageFilesystem(ctx context.Context) (images, containers cri.F
 		images.UsedBytes += image.Size
 	}
 	return images, cri.FilesystemUsage{At: images.At, Mountpoint: "/"}, nil
+}
+
+// Usage is what all containers use together.
+type Usage struct {
+	CoreNanoSeconds uint64 // CPU time, of those that have ended, too
+	Memory          uint64 // bytes
+	Processes       uint64 // one for each running container
+}
+
+// Usage returns what all containers use together, and have used.
+func (r *Runtime) Usage() Usage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	use := Usage{CoreNanoSeconds: r.spent}
+	now := time.Now()
+	for _, c := range r.containers {
+		if c.status.State == cri.ContainerRunning {
+			use.CoreNanoSeconds += c.used(now)
+			use.Memory += cmp.Or(c.program.Memory, usualMemory)
+			use.Processes++
+		}
+	}
+	return use
+}
+
+// used returns the CPU time that a container has used up to now, in nanoseconds.
+func (c *container) used(now time.Time) uint64 {
+	return uint64(max(now.Sub(c.status.StartedAt), 0).Seconds() * float64(cmp.Or(c.program.NanoCores, usualNanoCores)))
 }

@@ -43,6 +43,8 @@ type Backend struct {
 	URL *url.URL
 	// TLS is for https; nil verifies with the system's authorities.
 	TLS *tls.Config
+	// Connect, if set, is how to connect to the address "host:port" of the URL; nil is over the network.
+	Connect func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Dial connects to the backend.
@@ -51,7 +53,11 @@ func (b Backend) Dial(ctx context.Context) (net.Conn, error) {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[b.URL.Scheme]
 	}
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", net.JoinHostPort(b.URL.Hostname(), port))
+	connect := b.Connect
+	if connect == nil {
+		connect = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
+	conn, err := connect(ctx, "tcp", net.JoinHostPort(b.URL.Hostname(), port))
 	if err != nil || b.URL.Scheme != "https" {
 		return conn, err
 	}

@@ -6,5 +6,7 @@
 // removes the oldest. Read presents all of these files as one log, from the beginning, from a time or the last lines,
 // and can follow it across rotations while the container runs.
 //
+// Copy presents a log that the runtime keeps itself in the same way.
+//
 // Malformed lines are skipped. Files belong to the runtime and may disappear at any time.
 package logs

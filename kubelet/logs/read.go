@@ -95,6 +95,10 @@ func (w *writer) write(line []byte) error {
 	if err != nil {
 		return nil //nolint:nilerr // a crash leaves half a line
 	}
+	return w.entry(e)
+}
+
+func (w *writer) entry(e Entry) error {
 	to := w.options.Stdout
 	if e.Stream == Stderr {
 		to = w.options.Stderr

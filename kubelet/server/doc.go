@@ -3,7 +3,8 @@
 //
 // Every request must be authenticated, and the authorizer must allow it on the subresources of this node: proxy, log,
 // stats, metrics, healthz, pods and configz (KEP-2862). A Server serves only over TLS. Exec, attach and port-forward
-// are proxied byte by byte to the container runtime's streaming server, whatever protocol the client speaks.
+// are proxied byte by byte to the container runtime's streaming server, whatever protocol the client speaks; a runtime in this
+// process can have them served by a handler instead.
 //
 // New starts nothing; Run serves until its context ends, and then ends all streams. A Server is safe for
 // concurrent use.

@@ -144,7 +144,7 @@ func (s *Server) copyLog(w http.ResponseWriter, r *http.Request, c cri.Container
 		return status.State == cri.ContainerRunning, err
 	}
 	o.Idle = out.send // also at the start, so that the client sees that it is connected
-	err := logs.Read(r.Context(), c.LogPath, o)
+	err := s.readLog(r.Context(), c, o)
 	if out.begun { // output already sent stands, whatever came after
 		err = errors.Join(err, out.to.Flush())
 	}
@@ -155,6 +155,19 @@ func (s *Server) copyLog(w http.ResponseWriter, r *http.Request, c cri.Container
 	default:
 		text(w, http.StatusBadRequest, "failed to try resolving symlinks in path %q: %v", c.LogPath, err)
 	}
+}
+
+// readLog reads the log from the runtime if that keeps it, or else from its file.
+func (s *Server) readLog(ctx context.Context, c cri.ContainerStatus, o logs.Options) error {
+	keeper, ok := s.runtime.(cri.LogOpener)
+	if !ok {
+		return logs.Read(ctx, c.LogPath, o)
+	}
+	log, err := keeper.OpenLog(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	return logs.Copy(ctx, log, o)
 }
 
 // response buffers output, and sends it when the buffer is full or there is nothing more for now.

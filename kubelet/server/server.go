@@ -40,7 +40,7 @@ type Pods interface {
 }
 
 // Runtime is what a server needs from the container runtime. Exec, attach and port-forward work only if it is also a
-// cri.Streamer.
+// cri.Streamer. Logs are read from files unless it is a cri.LogOpener.
 type Runtime interface {
 	cri.SandboxReader
 	cri.ContainerReader
@@ -68,7 +68,9 @@ type Options struct {
 	Metrics Metrics
 	// RuntimeTLS is for runtimes that stream over TLS; nil verifies with the system's authorities.
 	RuntimeTLS *tls.Config
-	Logger     *slog.Logger
+	// Streams, if set, serves the URLs that the runtime names, which are then not connected to: cri/streams.
+	Streams http.Handler
+	Logger  *slog.Logger
 }
 
 // Metrics are handlers of metrics in Prometheus' format.

@@ -220,17 +220,33 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, prepare func(con
 		fail(w, err)
 		return
 	}
+	s.streams.Add(1)
+	defer s.streams.Done()
+	if s.options.Streams != nil {
+		s.serveStream(w, r, at)
+		return
+	}
 	backend, err := s.backend(at)
 	if err != nil {
 		text(w, http.StatusInternalServerError, "%v", err)
 		return
 	}
-	s.streams.Add(1)
-	defer s.streams.Done()
 	if err := backend.Proxy(w, r); err != nil {
 		s.log.Warn("stream not opened", "path", r.URL.Path, "error", err)
 		text(w, http.StatusInternalServerError, "%v", err)
 	}
+}
+
+// serveStream lets a handler in this process serve a URL of the runtime.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, at string) {
+	u, err := url.Parse(at)
+	if err != nil {
+		text(w, http.StatusInternalServerError, "the container runtime names no URL for the stream")
+		return
+	}
+	request := r.Clone(r.Context())
+	request.URL, request.RequestURI = u, u.RequestURI()
+	s.options.Streams.ServeHTTP(w, request)
 }
 
 // backend is the runtime's streaming server. The URL and the stream are secret: without TLS they must not leave this
