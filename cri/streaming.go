@@ -79,9 +79,9 @@ type Log interface {
 
 // LogLine is a line that a container has written.
 type LogLine struct {
-	At     time.Time
-	Stderr bool   // whether it was written to stderr, not to stdout
-	Text   string // without a line end
+	At     time.Time // when
+	Stderr bool      // whether it was written to stderr, not to stdout
+	Text   string    // without a line end
 }
 
 // LogReopener is an optional part of a RuntimeService, used after a log was rotated.

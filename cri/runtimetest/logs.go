@@ -1,9 +1,11 @@
 package runtimetest
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keelson-dev/keelson/cri"
 )
@@ -69,6 +71,85 @@ func (s suite) logRotation(t *testing.T) {
 	for i, l := range all {
 		if l.text != itoa(i) {
 			t.Fatalf("line %d is %q", i, l.text)
+		}
+	}
+}
+
+// openLog checks the calls of a runtime that keeps logs itself; keptLog checks what is in them.
+func (s suite) openLog(t *testing.T) {
+	keeper, ok := s.runtime.(cri.LogOpener)
+	if !ok {
+		return
+	}
+	_, err := keeper.OpenLog(s.context(t), "unknown")
+	is(t, "OpenLog of an unknown container", err, cri.ErrNotFound)
+	_, id := s.running(t, s.Sleeper)
+	log, err := keeper.OpenLog(s.context(t), id)
+	if err != nil {
+		t.Fatalf("OpenLog: %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if more, err := log.Wait(short); !more {
+		is(t, "Wait for a container that says nothing", err, context.DeadlineExceeded)
+	}
+	if err := s.runtime.StopContainer(s.context(t), id, s.Patience); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(t, log)
+	if more, err := log.Wait(s.context(t)); more || err != nil || len(log.Next()) > 0 {
+		t.Errorf("a log goes on after its container's end: %v, %v", more, err)
+	}
+}
+
+// rest reads a log to its end.
+func (s suite) rest(t *testing.T, log cri.Log) []cri.LogLine {
+	t.Helper()
+	var all []cri.LogLine
+	for {
+		all = append(all, log.Next()...)
+		more, err := log.Wait(s.context(t))
+		if err != nil {
+			t.Fatalf("Wait: %v", err)
+		}
+		if !more {
+			return all
+		}
+	}
+}
+
+func (s suite) keptLog(t *testing.T) {
+	keeper, ok := s.runtime.(cri.LogOpener)
+	if !ok {
+		return
+	}
+	_, id := s.shell(t, "echo one; echo two >&2; echo; echo 'a b  c'", nil)
+	log, err := keeper.OpenLog(s.context(t), id)
+	if err != nil {
+		t.Fatalf("OpenLog: %v", err)
+	}
+	followed := s.rest(t, log)
+	status := s.exited(t, id)
+	for _, opened := range []bool{false, true} { // the log outlives its container
+		if opened {
+			if log, err = keeper.OpenLog(s.context(t), id); err != nil {
+				t.Fatalf("OpenLog: %v", err)
+			}
+			followed = s.rest(t, log)
+		}
+		var stdout, stderr strings.Builder
+		for i, l := range followed {
+			to := &stdout
+			if l.Stderr {
+				to = &stderr
+			}
+			to.WriteString(l.Text + "\n")
+			if l.At.Before(status.StartedAt) || l.At.After(status.FinishedAt) || i > 0 && l.At.Before(followed[i-1].At) {
+				t.Errorf("line %d is of %v, its container ran from %v to %v", i, l.At, status.StartedAt, status.FinishedAt)
+			}
+		}
+		if stdout.String() != "one\n\na b  c\n" || stderr.String() != "two\n" {
+			t.Errorf("stdout %q, stderr %q", &stdout, &stderr)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package runtimetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,9 @@ type Options struct {
 	// Shell is an image with a shell and the usual tools, such as busybox. Without it the suite assumes that the
 	// runtime runs no processes, and skips the checks inside them.
 	Shell string
+	// Imitation is, for a runtime without a Shell, an image whose containers answer to the scripts of the tests of streams
+	// and of logs that the runtime keeps itself; empty skips those tests.
+	Imitation string
 	// Pullable and Private are images that can be pulled and that nothing else uses, the second only with Auth; empty
 	// skips those tests.
 	Pullable, Private string
@@ -72,6 +76,13 @@ func Run(t *testing.T, open func(t *testing.T) Runtime, o Options) {
 	tests := contract()
 	if o.Shell != "" {
 		tests = append(tests, processes()...)
+	}
+	for _, test := range streamed() {
+		imitated := o
+		imitated.Shell = cmp.Or(o.Shell, o.Imitation)
+		if imitated.Shell != "" {
+			t.Run(test.name, func(t *testing.T) { test.run(suite{imitated, open(t), map[string]*cri.SandboxConfig{}}, t) })
+		}
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(suite{o, open(t), map[string]*cri.SandboxConfig{}}, t) })
@@ -114,6 +125,7 @@ func contract() []test {
 		{"StatsFilters", suite.statsFilters},
 		{"ImageFilesystem", suite.filesystem},
 		{"ReopenLog", suite.reopenLog},
+		{"OpenLog", suite.openLog},
 		{"Resize", suite.resize},
 		{"Configured", suite.configured},
 		{"StreamURLs", suite.streamURLs},
@@ -164,11 +176,18 @@ func processes() []test {
 		{"PodNetwork", suite.podNetwork},
 		{"PortMappings", suite.portMappings},
 		{"FailedSandboxLeavesNothing", suite.failedSandbox},
+		{"RestartWithProcesses", suite.restartProcesses},
+	}
+}
+
+// streamed returns the tests for runtimes that run real processes, or imitate them.
+func streamed() []test {
+	return []test{
 		{"ExecStream", suite.execStream},
 		{"ExecTerminal", suite.execTerminal},
 		{"AttachStream", suite.attachStream},
 		{"PortForward", suite.portForward},
-		{"RestartWithProcesses", suite.restartProcesses},
+		{"KeptLog", suite.keptLog},
 	}
 }
 

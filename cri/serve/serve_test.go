@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/serve"
 	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/cri/streams"
 )
 
 // open serves a runtime and returns bare clients, as crictl and other kubelets have them.
@@ -136,11 +137,17 @@ func TestOneOfEach(t *testing.T) {
 	}
 }
 
+// streaming is a simulated runtime with URLs for its streams.
+type streaming struct {
+	*simulated.Runtime
+	cri.Streamer
+}
+
 // TestEmptyRequests: whatever is missing from a request, the answer is an error and not a crash.
 func TestEmptyRequests(t *testing.T) {
 	r := simulated.New(simulated.Options{})
 	defer r.Close()
-	runtime, images := open(t, r)
+	runtime, images := open(t, streaming{r, streams.New(r, streams.Options{})})
 	ctx := t.Context()
 	call := func(_ any, err error) error { return err }
 	for name, err := range map[string]error{
@@ -151,6 +158,8 @@ func TestEmptyRequests(t *testing.T) {
 		"PodSandboxStatus":         call(runtime.PodSandboxStatus(ctx, &v1.PodSandboxStatusRequest{})),
 		"ExecSync":                 call(runtime.ExecSync(ctx, &v1.ExecSyncRequest{Timeout: -1 << 63})),
 		"Exec":                     call(runtime.Exec(ctx, &v1.ExecRequest{})),
+		"Attach":                   call(runtime.Attach(ctx, &v1.AttachRequest{})),
+		"PortForward":              call(runtime.PortForward(ctx, &v1.PortForwardRequest{})),
 		"UpdateContainerResources": call(runtime.UpdateContainerResources(ctx, &v1.UpdateContainerResourcesRequest{})),
 		"ReopenContainerLog":       call(runtime.ReopenContainerLog(ctx, &v1.ReopenContainerLogRequest{})),
 		"PullImage":                call(images.PullImage(ctx, &v1.PullImageRequest{})),

@@ -8,6 +8,12 @@ import (
 	"github.com/keelson-dev/keelson/cri"
 )
 
+// readers are those that read events.
+type readers struct {
+	all    map[*stream]struct{}
+	buffer int // how many events each may lag behind
+}
+
 // stream is one reader of events.
 type stream struct {
 	runtime *Runtime
@@ -29,15 +35,15 @@ func (r *Runtime) Events(ctx context.Context) (cri.EventStream, error) {
 	if r.closed {
 		return nil, cri.ErrUnavailable
 	}
-	r.streams[s] = struct{}{}
+	r.readers.all[s] = struct{}{}
 	return s, nil
 }
 
 // publish sends an event to every reader. The caller holds the runtime's lock, so all readers see the same order.
 func (r *Runtime) publish(kind cri.EventType, id string, pod cri.SandboxMetadata) {
 	event := cri.Event{Type: kind, ID: id, Pod: pod, At: time.Now()}
-	for s := range r.streams {
-		s.add(event, r.buffer)
+	for s := range r.readers.all {
+		s.add(event, r.readers.buffer)
 	}
 }
 
@@ -92,6 +98,6 @@ func (s *stream) Next(ctx context.Context) ([]cri.Event, error) {
 // Close releases the stream.
 func (s *stream) Close() {
 	s.runtime.mu.Lock()
-	delete(s.runtime.streams, s)
+	delete(s.runtime.readers.all, s)
 	s.runtime.mu.Unlock()
 }

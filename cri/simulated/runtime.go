@@ -49,8 +49,7 @@ type Runtime struct {
 	addresses  *pool
 	images     library
 	condition  cri.RuntimeStatus
-	streams    map[*stream]struct{}
-	buffer     int
+	readers    readers
 	spent      uint64 // CPU time of containers that have ended, in nanoseconds
 }
 
@@ -90,8 +89,7 @@ func New(o Options) *Runtime {
 		condition: cri.RuntimeStatus{
 			Runtime: cri.Condition{Ready: true}, Network: cri.Condition{Ready: true},
 		},
-		streams: map[*stream]struct{}{},
-		buffer:  cmp.Or(o.EventBuffer, 4096),
+		readers: readers{all: map[*stream]struct{}{}, buffer: cmp.Or(o.EventBuffer, 4096)},
 	}
 	for _, name := range o.Images {
 		r.images.add(name)
@@ -109,7 +107,7 @@ func (r *Runtime) Close() {
 		for _, c := range r.containers {
 			r.stopTimer(c)
 		}
-		for s := range r.streams {
+		for s := range r.readers.all {
 			s.fail(cri.ErrUnavailable)
 		}
 	}

@@ -217,8 +217,8 @@ func TestStreamsEnd(t *testing.T) {
 		defer r.Close()
 		sandbox, id := start(t, r)
 		calls := map[string]func() error{
-			"exec":         func() error { _, err := r.HandleExec(t.Context(), id, nil, cri.StreamIO{}); return err },
-			"attach":       func() error { return r.HandleAttach(t.Context(), id, cri.StreamIO{}) },
+			"exec":   func() error { _, err := r.HandleExec(t.Context(), id, nil, cri.StreamIO{}); return err },
+			"attach": func() error { return r.HandleAttach(t.Context(), id, cri.StreamIO{}) },
 			"port-forward": func() error {
 				client, conn := inmemory.Pipe()
 				defer func() { _ = client.Close() }()

@@ -99,6 +99,7 @@ func (w *watched) Read(p []byte) (int, error) {
 func (w *watched) Close() error {
 	var err error
 	w.closing.Do(func() { err = w.Conn.Close() })
+	w.gone()
 	return err
 }
 
