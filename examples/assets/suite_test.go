@@ -181,7 +181,8 @@ func TestWorkloads(t *testing.T) {
 			for _, nodes := range c.pass {
 				env.ControlPlane.GetAPIServer().Configure().Set("keelson-controllers", map[bool]string{true: "true", false: "false"}[c.on]).Set("keelson-nodes", nodes)
 			}
-			api := clientOf(t, begin(t, installed(t, c.install...), env))
+			config := begin(t, installed(t, c.install...), env)
+			api := clientOf(t, config)
 			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "space"}}
 			labels := map[string]string{"app": "web"}
 			web := &appsv1.Deployment{
@@ -204,6 +205,7 @@ func TestWorkloads(t *testing.T) {
 			await(t, "the deployment's pod runs", func() bool {
 				return api.Get(t.Context(), client.ObjectKeyFromObject(web), web) == nil && web.Status.AvailableReplicas == 1
 			})
+			checkPods(t, kubernetes.NewForConfigOrDie(config), "space")
 			if err := errors.Join(api.List(t.Context(), &nodes), api.Delete(t.Context(), space)); err != nil || len(nodes.Items) != 2 {
 				t.Errorf("%d nodes: %v", len(nodes.Items), err)
 			}
@@ -211,5 +213,22 @@ func TestWorkloads(t *testing.T) {
 				return apierrors.IsNotFound(api.Get(t.Context(), client.ObjectKeyFromObject(space), space))
 			})
 		})
+	}
+}
+
+// checkPods asks for the logs of a namespace's pods, which are empty, and for what else their nodes serve.
+func checkPods(t *testing.T, api kubernetes.Interface, namespace string) {
+	t.Helper()
+	pods, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 1 {
+		t.Fatalf("%d pods: %v", len(pods.Items), err)
+	}
+	pod := &pods.Items[0]
+	if text, err := api.CoreV1().Pods(namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context()); err != nil || len(text) > 0 {
+		t.Errorf("the log is %q: %v", text, err)
+	}
+	text, err := api.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", pod.Spec.NodeName, "proxy/metrics/resource").DoRaw(t.Context())
+	if err != nil || !strings.Contains(string(text), `pod="`+pod.Name+`"`) {
+		t.Errorf("metrics: %v\n%s", err, text)
 	}
 }
