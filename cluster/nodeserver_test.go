@@ -86,7 +86,7 @@ func TestSimulatedLogs(t *testing.T) {
 			"since":      {corev1.PodLogOptions{Previous: true, SinceTime: &metav1.Time{Time: last.Add(2 * time.Second)}}, "tick 2\ntick 3\n"},
 			"seconds":    {corev1.PodLogOptions{Previous: true, SinceSeconds: new(int64(3))}, "tick 2\ntick 3\n"},
 			"stderr":     {corev1.PodLogOptions{Previous: true, Stream: new(corev1.LogStreamStderr)}, "tick 1\ntick 3\n"},
-			"timestamps": {corev1.PodLogOptions{Previous: true, Timestamps: true, TailLines: new(int64(1))}, last.Add(3*time.Second).UTC().Format("2006-01-02T15:04:05")},
+			"timestamps": {corev1.PodLogOptions{Previous: true, Timestamps: true, TailLines: new(int64(1))}, last.Add(3 * time.Second).UTC().Format("2006-01-02T15:04:05")},
 		} {
 			got := w.log("web", c.options)
 			if name == "timestamps" {
@@ -282,7 +282,9 @@ func TestDialEnds(t *testing.T) {
 		defer func() { _ = hand.Close() }()
 		ended := make(chan error, 1)
 		e := w.executor(cluster.Admin(), "web", &corev1.PodExecOptions{Command: []string{"cat"}, Stdin: true, Stdout: true})
-		go func() { ended <- e.StreamWithContext(w.ctx, remotecommand.StreamOptions{Stdin: keyboard, Stdout: io.Discard}) }()
+		go func() {
+			ended <- e.StreamWithContext(w.ctx, remotecommand.StreamOptions{Stdin: keyboard, Stdout: io.Discard})
+		}()
 		time.Sleep(time.Minute)
 		select {
 		case err := <-ended:

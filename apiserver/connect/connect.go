@@ -39,7 +39,7 @@ type Options struct {
 	// Kubelets, if set, finds kubelets in this process, by their nodes' names. They are asked by plain HTTP, over the
 	// connections that the function returned makes. nil, and a nil function, mean that a kubelet is reached over the network.
 	Kubelets func(node string) Dial
-	// Ports, if set, is how ports of pods, services and nodes are reached; nil is over the network.
+	// Ports, if set, is how ports of pods, services and other nodes are reached; nil is over the network.
 	Ports Dial
 }
 

@@ -78,6 +78,9 @@ func (c *Connector) nodeProxy(ctx context.Context, objects apiserver.Objects, to
 	if n.port == "" || n.port == k.at.Port() {
 		return k.proxy(k.at.Scheme, k.at.Hostname(), k.at.Port(), path), nil
 	}
+	if k.at.Scheme == "http" {
+		return nil, apierrors.NewBadRequest("nothing listens on other ports of a node in this process")
+	}
 	// A kubelet proves its identity. Other servers on the node do not: they must not be on this host.
 	ips, err := (&net.Resolver{}).LookupNetIP(ctx, "ip", k.at.Hostname())
 	if err != nil {

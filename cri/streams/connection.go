@@ -153,6 +153,8 @@ func (c command) io(in io.Reader, out, errs io.Writer, tty bool, resize <-chan r
 }
 
 // ExecInContainer implements the library's Executor.
+//
+//nolint:revive // its parameters are the library's
 func (c command) ExecInContainer(ctx context.Context, _, _, id string, args []string, in io.Reader, out, errs io.WriteCloser, tty bool,
 	resize <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
@@ -168,6 +170,8 @@ func (c command) ExecInContainer(ctx context.Context, _, _, id string, args []st
 }
 
 // AttachContainer implements the library's Attacher.
+//
+//nolint:revive // its parameters are the library's
 func (c command) AttachContainer(ctx context.Context, _, _, id string, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
 	return c.call(func() error {
 		s, end := c.io(in, out, errs, tty, resize)

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -125,5 +126,62 @@ func TestRuntimeThatDoesNotStream(t *testing.T) {
 	s.ServeHTTP(w, r)
 	if want := "streams: " + cri.ErrUnsupported.Error(); w.Code != http.StatusInternalServerError || w.Body.String() != want {
 		t.Errorf("%d %q, not %q", w.Code, w.Body, want)
+	}
+}
+
+// keeper is a runtime that keeps logs itself.
+type keeper struct {
+	*runtime
+	lines []cri.LogLine
+	err   error
+}
+
+func (k *keeper) OpenLog(context.Context, string) (cri.Log, error) { return k, k.err }
+
+func (k *keeper) Next() []cri.LogLine {
+	lines := k.lines
+	k.lines = nil
+	return lines
+}
+
+func (k *keeper) Wait(context.Context) (bool, error) { return false, nil }
+
+// TestKeptLog: the log of a runtime that keeps it is not looked for in files.
+func TestKeptLog(t *testing.T) {
+	k := &keeper{runtime: logOfLines(t, "2026-01-02T03:04:05Z stdout F from a file\n"), lines: []cri.LogLine{{Text: "one"}, {Text: "two", Stderr: true}}}
+	if w := get(t, alone(k, running("a"), trusting()), "/containerLogs/ns/p/c0", "stream=Stderr&follow=true"); w.Code != http.StatusOK || w.Body.String() != "two\n" {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+	k.err = cri.ErrNotFound
+	if w := get(t, alone(k, running("a"), trusting()), "/containerLogs/ns/p/c0", ""); w.Code != http.StatusBadRequest {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+// TestStreamsInProcess: a handler in this process is asked for what the runtime names.
+func TestStreamsInProcess(t *testing.T) {
+	r := logOfLines(t)
+	r.at = "http://nowhere.example/token?x=y"
+	o := trusting()
+	o.Streams = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = fmt.Fprintf(w, "%s %s %s %s %q", r.Method, r.URL, r.RequestURI, r.Header.Get("Upgrade"), r.Header.Get("Authorization"))
+	})
+	s := alone(r, running("a"), o)
+	ask := func() (int, string) {
+		request, _ := asking(t.Context(), http.MethodPost, "/exec/ns/p/c0", "output=1&command=x")
+		request.Header.Set("Connection", "Upgrade")
+		request.Header.Set("Upgrade", "SPDY/3.1")
+		request.Header.Set("Authorization", "Bearer secret")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, request)
+		return w.Code, w.Body.String()
+	}
+	if code, got := ask(); code != http.StatusTeapot || got != `POST http://nowhere.example/token?x=y /token?x=y SPDY/3.1 ""` {
+		t.Errorf("%d %s", code, got)
+	}
+	r.at = "\x00"
+	if code, got := ask(); code != http.StatusInternalServerError || !strings.Contains(got, "names no URL") {
+		t.Errorf("%d %s", code, got)
 	}
 }

@@ -246,6 +246,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, at string) 
 	}
 	request := r.Clone(r.Context())
 	request.URL, request.RequestURI = u, u.RequestURI()
+	request.Header.Del("Authorization") // is meant for this server
 	s.options.Streams.ServeHTTP(w, request)
 }
 
