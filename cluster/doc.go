@@ -11,7 +11,8 @@
 // a ServiceAccount, a node or any other authn.Identity, with the permissions that RBAC grants; Anonymous with the
 // credentials in the requests themselves, for Options.Authenticators. Every request passes authentication,
 // authorization and admission. The components are clients too, each with the identity and role that upstream gives it:
-// none is in system:masters. Exec, attach and port-forward are not served by simulated nodes.
+// none is in system:masters. Clients that need a connection of their own, as client-go's for exec, attach and port-forward
+// do, get one in this process by Dial.
 //
 // Handler serves the same API to the outside; apiserver/serving adds TLS. Options.Server and Options.Services configure
 // what other processes need to know, and Drain starts the shutdown for them. examples/cluster is a program built that
@@ -53,6 +54,11 @@
 // Each node of Options.Nodes runs the kubelet over a runtime that keeps sandboxes, containers and images in memory.
 // Nodes.Runtime makes it slow, hang or fail and sets how containers behave: when they become ready, exit or ignore
 // being stopped. Node.Stop silences a node, Node.Start brings it back.
+//
+// Simulated nodes serve what kubelets do: logs, exec, attach, port-forward, the proxy to pods, metrics and statistics, to
+// clients in this process and to those of Handler. The API server reaches them in memory; they listen on nothing, and cost
+// nothing until somebody asks. simulated.Program scripts what containers write and how they answer; without a script logs are
+// empty, and exec and port-forward fail.
 //
 // # What differs from upstream
 //

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	clientspdy "k8s.io/client-go/transport/spdy"
@@ -231,6 +232,36 @@ func (w *world) forward(pod, path string) string {
 	text, err := io.ReadAll(answer.Body)
 	w.check(err)
 	return string(text)
+}
+
+// TestUnscriptedStreams: clients learn what would answer them.
+func TestUnscriptedStreams(t *testing.T) {
+	inBubble(t, nodes(1), func(t *testing.T, w *world) {
+		_, err := w.pods.Create(w.ctx, testPod("web"), metav1.CreateOptions{})
+		w.check(err)
+		time.Sleep(10 * time.Second)
+		err = w.executor(cluster.Admin(), "web", &corev1.PodExecOptions{Command: []string{"ls"}, Stdout: true}).StreamWithContext(w.ctx, remotecommand.StreamOptions{Stdout: io.Discard})
+		if err == nil || !strings.Contains(err.Error(), "no Program.Streams.Exec is set") {
+			t.Errorf("exec: %v", err)
+		}
+		err = w.pods.ProxyGet("http", "web", "8080", "/", nil).(*rest.Request).Do(w.ctx).Error()
+		if err == nil || !strings.Contains(err.Error(), "no Program.Streams.Port is set") {
+			t.Errorf("proxy: %v", err)
+		}
+		node, err := w.c.Node("node-0")
+		w.check(err)
+		ended := make(chan error, 1)
+		attached := w.executor(cluster.Admin(), "web", &corev1.PodExecOptions{Stdout: true})
+		go func() { ended <- attached.StreamWithContext(w.ctx, remotecommand.StreamOptions{Stdout: io.Discard}) }()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended early: %v", err)
+		default:
+		}
+		node.Stop() // streams end with the kubelet
+		<-ended
+	})
 }
 
 // TestSimulatedNodeProxy: the API server passes requests on to the servers of simulated nodes.

@@ -115,8 +115,8 @@ type Server struct {
 	Metrics bool
 	// Checks are served to probes in addition to the server's own.
 	Checks []health.Check
-	// Connector connects to kubelets' servers, for logs, exec and so on; nil if nodes have none. It connects as the
-	// user kube-apiserver-kubelet-client, which is then granted all of a kubelet's API.
+	// Connector connects to kubelets' servers, for logs, exec and so on, as the user kube-apiserver-kubelet-client, which is
+	// then granted all of a kubelet's API. nil connects to the simulated nodes, if there are any.
 	Connector apiserver.Connector
 	// Address is where nodes and pods reach the server, if they do. The service kubernetes in the namespace default
 	// points to it; without an address, or with a loopback one, there is no such service.
@@ -204,7 +204,8 @@ type Nodes struct {
 	Capacity corev1.ResourceList
 	// Prepare, if set, may change a node's labels, taints and capacity before it registers.
 	Prepare func(node *corev1.Node)
-	// Runtime returns the options of a node's runtime, to make it fail, hang or be slow; nil is the zero options.
+	// Runtime returns the options of a node's runtime, to make it fail, hang or be slow, and to script the logs and the
+	// answers of its containers; nil is the zero options.
 	Runtime func(node string) simulated.Options
 	// Run, if set, runs each node until its context ends, from the given parts, instead of the simulated ones; Runtime
 	// and Prepare are then not used. Packages below node run nodes with real containers.

@@ -49,7 +49,8 @@ type StreamHandler interface {
 	HandlePort(ctx context.Context, sandboxID string, port int32, conn io.ReadWriteCloser) error
 }
 
-// StreamIO is the process's side of connected streams.
+// StreamIO is the process's side of connected streams. Stdin may still be being read when the call that it was passed to has
+// returned; whoever made it ends it then.
 type StreamIO struct {
 	Stdin          io.Reader // nil: not connected
 	Stdout, Stderr io.Writer // nil: not connected

@@ -5,7 +5,8 @@
 //
 // [Environment] has upstream's fields and methods; those about programs (BinaryAssetsDirectory and so on) are accepted and do
 // nothing. CustomResourceDefinitions and webhooks are installed by upstream's own code; admission policies work, too. As there,
-// no controllers run and there are no nodes; [Environment.Components] and [Environment.Nodes] add them.
+// no controllers run and there are no nodes; [Environment.Components] and [Environment.Nodes] add them. Pods on these nodes run
+// in name only, but have logs and answer exec, attach and port-forward: as the test scripts them.
 //
 // The API server listens on the loopback interface with TLS, and users have client certificates, so that whatever makes a
 // client from the returned rest.Config or from KubeConfig works. In a testing/synctest bubble, where there is no network, set

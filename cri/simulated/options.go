@@ -113,7 +113,8 @@ func Text(lines ...string) func(n int) (LogLine, bool) {
 	return Lines(all...)
 }
 
-// Streams is how a container answers clients with streams. Contexts end with the container, and when the client is gone.
+// Streams is how a container answers clients with streams. Contexts end with the container, and when the client is gone; reads
+// from the client then fail. The functions must return soon after that.
 type Streams struct {
 	// Exec runs a command and returns its exit code; without a Program.Exec also those of probes and hooks, which have no
 	// stdin. nil lets Program.Exec answer; without both, the client is told so.

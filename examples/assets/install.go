@@ -132,7 +132,7 @@ const (
 func (w *workloads) define(f *pflag.FlagSet) {
 	f.BoolVar(&w.controllers, controllersFlag, false, "run the built-in controllers and the scheduler, which envtest has not: owned objects are\n"+
 		"deleted, namespaces end, deployments get pods")
-	f.IntVar(&w.nodes, nodesFlag, 0, "how many simulated nodes there are, on which pods run in name only")
+	f.IntVar(&w.nodes, nodesFlag, 0, "how many simulated nodes there are, on which pods run in name only; their logs are empty")
 }
 
 func (w *workloads) check() error {
