@@ -157,7 +157,7 @@ func copyLog(ctx context.Context, log *logReader, s cri.StreamIO) error {
 				return err
 			}
 		}
-		if err != nil || !more {
+		if !more {
 			return err
 		}
 	}

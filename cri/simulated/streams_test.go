@@ -242,3 +242,157 @@ func TestStreamsEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestExecWithoutStreams: the Exec of a program answers clients with streams, too, and Streams.Exec those without.
+func TestExecWithoutStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := with(simulated.Program{Exec: func([]string) cri.ExecResult {
+			return cri.ExecResult{Stdout: []byte("out"), Stderr: []byte("err"), ExitCode: 5}
+		}})
+		defer r.Close()
+		_, id := start(t, r)
+		var stdout, stderr bytes.Buffer
+		code, err := r.HandleExec(t.Context(), id, []string{"x"}, cri.StreamIO{Stdout: &stdout, Stderr: &stderr})
+		if err != nil || code != 5 || stdout.String() != "out" || stderr.String() != "err" {
+			t.Errorf("%q %q %d %v", &stdout, &stderr, code, err)
+		}
+		stdout.Reset() // a terminal has one output
+		if code, err := r.HandleExec(t.Context(), id, []string{"x"}, cri.StreamIO{Stdout: &stdout, TTY: true}); err != nil || code != 5 || stdout.String() != "outerr" {
+			t.Errorf("%q %d %v", &stdout, code, err)
+		}
+		broken := errors.New("broken")
+		if _, err := r.HandleExec(t.Context(), id, []string{"x"}, cri.StreamIO{Stdout: &stdout, Stderr: failing{broken}}); !errors.Is(err, broken) {
+			t.Errorf("a client that is gone: %v", err)
+		}
+
+		slow := with(simulated.Program{Streams: simulated.Streams{Exec: func(ctx context.Context, _ []string, _ cri.StreamIO) (int32, error) {
+			<-ctx.Done()
+			return 0, nil
+		}}})
+		defer slow.Close()
+		_, id = start(t, slow)
+		began := time.Now()
+		if _, err := slow.ExecSync(t.Context(), id, []string{"x"}, time.Second); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestStreamErrors: streams to what is not there fail, and operations fail on demand.
+func TestStreamErrors(t *testing.T) {
+	boom := errors.New("boom")
+	fail := simulated.Verb("")
+	r := simulated.New(simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		if op.Verb == fail {
+			return simulated.Outcome{Err: boom}
+		}
+		return simulated.Outcome{}
+	}})
+	defer r.Close()
+	sandbox, id := start(t, r)
+	calls := map[simulated.Verb]func(container, sandbox string) error{
+		simulated.Exec: func(id, _ string) error {
+			_, err := r.HandleExec(t.Context(), id, nil, cri.StreamIO{})
+			return err
+		},
+		simulated.Attach:      func(id, _ string) error { return r.HandleAttach(t.Context(), id, cri.StreamIO{}) },
+		simulated.PortForward: func(_, id string) error { return r.HandlePort(t.Context(), id, 80, nil) },
+		simulated.List: func(id, _ string) error {
+			_, err := r.OpenLog(t.Context(), id)
+			return err
+		},
+	}
+	for verb, call := range calls {
+		if err := call("unknown", "unknown"); !errors.Is(err, cri.ErrNotFound) {
+			t.Errorf("%s of what is not there: %v", verb, err)
+		}
+		fail = verb
+		if err := call(id, sandbox); !errors.Is(err, boom) {
+			t.Errorf("%s: %v", verb, err)
+		}
+		fail = ""
+	}
+	if _, err := r.DialPort(t.Context(), sandbox, 80); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("a port where nothing listens: %v", err)
+	}
+}
+
+// TestAttachBreaksOff: an attached client that is gone ends its stream.
+func TestAttachBreaksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := with(simulated.Program{Log: counting})
+		defer r.Close()
+		_, id := start(t, r)
+		broken := errors.New("broken")
+		if err := r.HandleAttach(t.Context(), id, cri.StreamIO{Stdout: failing{broken}}); !errors.Is(err, broken) {
+			t.Errorf("error %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		var out bytes.Buffer
+		if err := r.HandleAttach(ctx, id, cri.StreamIO{Stdout: &out, TTY: true}); err != nil || out.String() != "2\r\n" {
+			t.Errorf("%q, %v", &out, err)
+		}
+	})
+}
+
+// TestDialPort: connections to a port end with the container, and with the runtime.
+func TestDialPort(t *testing.T) {
+	for name, end := range map[string]func(r *simulated.Runtime, id string){
+		"the container": func(r *simulated.Runtime, id string) { _ = r.Exit(id, 0) },
+		"the runtime":   func(r *simulated.Runtime, _ string) { r.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := with(simulated.Program{Streams: simulated.Streams{Port: simulated.HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.WriteString(w, r.URL.Path)
+					_ = http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				}))}})
+				defer r.Close()
+				sandbox, id := start(t, r)
+				conn, err := r.DialPort(t.Context(), sandbox, 80)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.WriteString(conn, "GET /there HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(time.Minute, func() { end(r, id) })
+				began := time.Now()
+				text, err := io.ReadAll(conn)
+				if err != nil || !strings.Contains(string(text), "/there") || time.Since(began) != time.Minute {
+					t.Errorf("%q after %v, %v", text, time.Since(began), err)
+				}
+				_ = conn.Close()
+				if name == "the runtime" {
+					if _, err := r.DialPort(t.Context(), sandbox, 80); !errors.Is(err, cri.ErrUnavailable) {
+						t.Errorf("after its end: %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestUsageTogether: what containers use together grows, also when they end.
+func TestUsageTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := with(simulated.Program{NanoCores: 500_000_000, Memory: 3 << 20, Exits: true, After: 10 * time.Second})
+		defer r.Close()
+		start(t, r)
+		for _, want := range []simulated.Usage{
+			{CoreNanoSeconds: 0, Memory: 3 << 20, Processes: 1}, {CoreNanoSeconds: 3_000_000_000, Memory: 3 << 20, Processes: 1},
+			{CoreNanoSeconds: 5_000_000_000}, {CoreNanoSeconds: 5_000_000_000},
+		} {
+			if got := r.Usage(); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			time.Sleep(6 * time.Second)
+		}
+	})
+}

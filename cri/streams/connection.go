@@ -3,12 +3,10 @@ package streams
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -90,7 +88,7 @@ type watched struct {
 
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.from.Read(p)
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err != nil {
 		w.gone()
 	}
 	return n, err
@@ -122,7 +120,7 @@ func (c command) io(in io.Reader, out, errs io.Writer, tty bool, resize <-chan r
 	if c.wanted.Stderr && !tty {
 		s.Stderr = errs
 	}
-	if !tty || resize == nil {
+	if !tty {
 		return s, func() {}
 	}
 	sizes, done := make(chan cri.TerminalSize), make(chan struct{})

@@ -88,9 +88,9 @@ func (s *Server) prepare(serve func(http.ResponseWriter, *http.Request, *connect
 func (s *Server) take(token string) (waiting, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w, ok := s.waiting[token]
+	w := s.waiting[token] // one that is not there was valid until long ago
 	delete(s.waiting, token)
-	return w, ok && !time.Now().After(w.until)
+	return w, !time.Now().After(w.until)
 }
 
 // ServeHTTP serves the stream of a URL to its first client. It returns when the stream has ended.

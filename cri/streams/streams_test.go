@@ -150,7 +150,8 @@ func (c connector) Stream(ctx context.Context, address string, s runtimetest.Str
 // forwarded is one connection with the one that carries it.
 type forwarded struct {
 	io.ReadWriteCloser
-	close func() error
+	failure io.Reader
+	close   func() error
 }
 
 func (f forwarded) Close() error { return errors.Join(f.ReadWriteCloser.Close(), f.close()) }
@@ -182,7 +183,7 @@ func (connector) Forward(_ context.Context, address string, port int32) (io.Read
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return forwarded{data, conn.Close}, nil
+	return forwarded{data, failure, conn.Close}, nil
 }
 
 // TestConformance holds a simulated runtime with streams to the contract.
@@ -308,6 +309,54 @@ func (s *sizes) Next() *remotecommand.TerminalSize {
 	next := (*s)[0]
 	*s = (*s)[1:]
 	return &next
+}
+
+// TestFailures: clients learn what the runtime says.
+func TestFailures(t *testing.T) {
+	boom := errors.New("boom")
+	r := serve(t, func(*simulated.Runtime, simulated.Process) simulated.Program {
+		return simulated.Program{Streams: simulated.Streams{
+			Exec: func(_ context.Context, _ []string, s cri.StreamIO) (int32, error) {
+				if s.Resize != nil || s.Stdin != nil || s.Stderr != nil || s.TTY {
+					return 0, errors.New("there are streams that nobody wants")
+				}
+				return 7, boom
+			},
+			Attach: func(context.Context, cri.StreamIO) error { return boom },
+			Port:   func(context.Context, int32, io.ReadWriteCloser) error { return boom },
+		}}
+	})
+	sandbox, id := start(t, r, r)
+	for _, tty := range []bool{false, true} {
+		at, err := r.Server.Attach(t.Context(), cri.AttachRequest{ContainerID: id, Streams: cri.Streams{Stdout: true, TTY: tty}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (connector{}).Stream(t.Context(), at, runtimetest.Streams{Stdout: io.Discard, TTY: tty}); err == nil || !strings.Contains(err.Error(), "boom") {
+			t.Errorf("attach: %v", err)
+		}
+	}
+	for _, socket := range []bool{false, true} {
+		at, err := r.Server.Exec(t.Context(), cri.ExecRequest{ContainerID: id, Command: []string{"x"}, Streams: cri.Streams{Stdout: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (connector{socket}).Stream(t.Context(), at, runtimetest.Streams{Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "boom") {
+			t.Errorf("exec: %v", err)
+		}
+	}
+	at, err := r.Server.PortForward(t.Context(), sandbox, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connector{}.Forward(t.Context(), at, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if text, err := io.ReadAll(conn.(forwarded).failure); err != nil || !strings.Contains(string(text), "error forwarding port 80") || !strings.Contains(string(text), "boom") {
+		t.Errorf("port-forward: %q, %v", text, err)
+	}
 }
 
 // TestURLs: a URL holds for one connection and a minute, and not too many wait.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,4 +114,51 @@ func TestHalfClose(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	_ = a.Close()
+}
+
+// TestDeadlines: each direction has its own, and one that was closed has none.
+func TestDeadlines(t *testing.T) {
+	a, b := inmemory.Pipe()
+	defer func() { _ = b.Close() }()
+	past, buffer := time.Unix(1, 0), make([]byte, 1)
+	for name, c := range map[string]struct {
+		set         func(time.Time) error
+		read, write bool // whether it is over
+	}{
+		"read": {a.SetReadDeadline, true, false}, "write": {a.SetWriteDeadline, false, true}, "both": {a.SetDeadline, true, true},
+	} {
+		if err := c.set(past); err != nil {
+			t.Fatal(err)
+		}
+		if c.read {
+			if _, err := a.Read(buffer); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: read: %v", name, err)
+			}
+		}
+		if c.write {
+			if _, err := a.Write(buffer); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: write: %v", name, err)
+			}
+		}
+		if err := a.SetDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = a.Close()
+	for name, set := range map[string]func(time.Time) error{"read": a.SetReadDeadline, "write": a.SetWriteDeadline, "both": a.SetDeadline} {
+		if err := set(past); err == nil {
+			t.Errorf("%s: a closed connection has a deadline", name)
+		}
+	}
+}
+
+// TestDialEnds: nobody waits for a server longer than the context.
+func TestDialEnds(t *testing.T) {
+	s := inmemory.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Dial(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("without time a server is dialed: %v", err)
+	}
 }

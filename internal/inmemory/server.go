@@ -32,6 +32,9 @@ func NewServer(h http.Handler) *Server { return &Server{handler: h} }
 // Dial connects to the server, or fails with net.ErrClosed once that is closed. attach, if not nil, derives the context of the
 // connection's requests, to which it can attach who makes them.
 func (s *Server) Dial(ctx context.Context, attach func(context.Context) context.Context) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if !s.start() {
 		return nil, net.ErrClosed
 	}
@@ -73,7 +76,13 @@ func (s *Server) start() bool {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
 	s.running.Add(1)
+	s.mu.Unlock()
 	defer s.running.Done()
 	s.handler.ServeHTTP(w, r)
 }
