@@ -117,7 +117,7 @@ func (c command) io(in io.Reader, out, errs io.Writer, tty bool, resize <-chan r
 	if c.wanted.Stdout {
 		s.Stdout = out
 	}
-	if c.wanted.Stderr && !tty {
+	if c.wanted.Stderr {
 		s.Stderr = errs
 	}
 	if !tty {

@@ -141,7 +141,7 @@ func (s *Server) Attach(ctx context.Context, request cri.AttachRequest) (string,
 }
 
 func options(s cri.Streams) *remotecommand.Options {
-	return &remotecommand.Options{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr && !s.TTY, TTY: s.TTY}
+	return &remotecommand.Options{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, TTY: s.TTY}
 }
 
 // PortForward implements cri.Streamer.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,11 +21,13 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/util/exec"
+	streamingspdy "k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/runtimetest"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/cri/streams"
+	"github.com/keelson-dev/keelson/internal/inmemory"
 	"github.com/keelson-dev/keelson/internal/leaktest"
 )
 
@@ -165,6 +168,14 @@ func (connector) Forward(_ context.Context, address string, port int32) (io.Read
 	if err != nil {
 		return nil, err
 	}
+	return forward(transport, upgrader, address, port)
+}
+
+func forward(transport http.RoundTripper, upgrader spdy.Upgrader, address string, port int32) (io.ReadWriteCloser, error) {
+	target, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
 	conn, _, err := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target).Dial(portforward.PortForwardProtocolV1Name)
 	if err != nil {
 		return nil, err
@@ -271,32 +282,122 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestResize: a command learns the sizes of its terminal.
+// TestResize: a command learns the sizes of its terminal, until its client is gone.
 func TestResize(t *testing.T) {
+	left := make(chan struct{})
 	r := serve(t, func(*simulated.Runtime, simulated.Process) simulated.Program {
-		return simulated.Program{Streams: simulated.Streams{Exec: func(_ context.Context, _ []string, s cri.StreamIO) (int32, error) {
+		return simulated.Program{Streams: simulated.Streams{Exec: func(_ context.Context, command []string, s cri.StreamIO) (int32, error) {
+			if command[0] == "ignore" {
+				_, err := io.ReadAll(s.Stdin)
+				return 0, err
+			}
 			size := <-s.Resize
 			_, err := fmt.Fprint(s.Stdout, size.Width, "x", size.Height)
+			for range s.Resize {
+				err = errors.Join(err, errors.New("there is another size"))
+			}
+			close(left)
 			return 0, err
 		}}}
 	})
 	_, id := start(t, r, r)
-	at, err := r.Server.Exec(t.Context(), cri.ExecRequest{ContainerID: id, Streams: cri.Streams{Stdin: true, Stdout: true, TTY: true}})
-	if err != nil {
-		t.Fatal(err)
+	stream := func(ctx context.Context, command string, o remotecommand.StreamOptions) error {
+		at, err := r.Server.Exec(t.Context(), cri.ExecRequest{ContainerID: id, Command: []string{command}, Streams: cri.Streams{Stdin: true, Stdout: true, TTY: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := url.Parse(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		executor, err := remotecommand.NewSPDYExecutor(&rest.Config{Host: target.Host}, http.MethodPost, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Tty, o.TerminalSizeQueue = true, &sizes{{Width: 80, Height: 24}}
+		return executor.StreamWithContext(ctx, o)
 	}
-	target, err := url.Parse(at)
-	if err != nil {
-		t.Fatal(err)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	out, in := io.Pipe()
+	go func() {
+		text := make([]byte, len("80x24"))
+		if _, err := io.ReadFull(out, text); err != nil || string(text) != "80x24" {
+			t.Errorf("%q, %v", text, err)
+		}
+		leave()
+		_ = out.Close()
+	}()
+	keyboard, hand := io.Pipe() // nobody types
+	_ = stream(ctx, "read", remotecommand.StreamOptions{Stdin: keyboard, Stdout: in})
+	_ = hand.Close()
+	select {
+	case <-left:
+	case <-time.After(time.Minute):
+		t.Error("a command without a client waits for sizes")
 	}
-	executor, err := remotecommand.NewSPDYExecutor(&rest.Config{Host: target.Host}, http.MethodPost, target)
-	if err != nil {
-		t.Fatal(err)
+	// Whoever ignores the sizes leaves nothing behind.
+	if err := stream(t.Context(), "ignore", remotecommand.StreamOptions{Stdin: strings.NewReader("x"), Stdout: io.Discard}); err != nil {
+		t.Error(err)
 	}
-	var out strings.Builder
-	err = executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader(""), Stdout: &out, Tty: true, TerminalSizeQueue: &sizes{{Width: 80, Height: 24}}})
-	if err != nil || out.String() != "80x24" {
-		t.Errorf("%q, %v", &out, err)
+}
+
+// TestEnds: whatever ends a connection ends what is served over it, before the handler returns.
+func TestEnds(t *testing.T) {
+	for name, end := range map[string]func(client net.Conn, request context.CancelFunc){
+		"the client": func(client net.Conn, _ context.CancelFunc) { _ = client.Close() },
+		"the server": func(_ net.Conn, request context.CancelFunc) { request() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, ended := make(chan struct{}), false
+				r := simulated.New(simulated.Options{Program: func(simulated.Process) simulated.Program {
+					return simulated.Program{Streams: simulated.Streams{Port: func(ctx context.Context, _ int32, _ io.ReadWriteCloser) error {
+						close(began)
+						<-ctx.Done()
+						time.Sleep(time.Minute)
+						ended = true
+						return nil
+					}}}
+				}})
+				defer r.Close()
+				sandbox, _ := start(t, r, r)
+				s := streams.New(r, streams.Options{})
+				at, err := s.PortForward(t.Context(), sandbox, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				served := make(chan bool, 1)
+				web := inmemory.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					s.ServeHTTP(w, r.WithContext(ctx))
+					served <- ended
+				}))
+				defer web.Close()
+				var client net.Conn
+				through, err := streamingspdy.NewRoundTripperWithConfig(streamingspdy.RoundTripperConfig{
+					UpgradeTransport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+						var err error
+						client, err = web.Dial(ctx, nil)
+						return client, err
+					}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				forwarded, err := forward(through, spdy.NewUpgraderForStreaming(through), at, 80)
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-began
+				end(client, cancel)
+				if !<-served {
+					t.Error("the port is served longer than its connection")
+				}
+				_ = forwarded.Close()
+			})
+		})
 	}
 }
 

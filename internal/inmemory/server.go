@@ -42,10 +42,8 @@ func (s *Server) Dial(ctx context.Context, attach func(context.Context) context.
 	select {
 	case s.accepted <- accepted{server, attach}:
 		return client, nil
-	case <-s.base().Done():
+	case <-s.base().Done(): // closed in this moment
 		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 }
 
@@ -64,7 +62,7 @@ func (s *Server) start() bool {
 		Handler:     http.HandlerFunc(s.serve),
 		BaseContext: func(net.Listener) context.Context { return base },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if a, ok := c.(accepted); ok && a.attach != nil {
+			if a, _ := c.(accepted); a.attach != nil {
 				return a.attach(ctx)
 			}
 			return ctx
