@@ -10,7 +10,7 @@
 //
 // The API server listens on the loopback interface with TLS, and users have client certificates, so that whatever makes a
 // client from the returned rest.Config or from KubeConfig works. In a testing/synctest bubble, where there is no network, set
-// [Environment.InProcess].
+// [Environment.InProcess]; client-go's exec, attach and port-forward then need the Dial of [Environment.Cluster].
 //
 // # Differences from upstream
 //
