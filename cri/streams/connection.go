@@ -73,7 +73,6 @@ func (c *connection) end() {
 	c.ended = true
 	c.mu.Unlock()
 	c.cancel()
-	c.close()
 	c.calls.Wait()
 }
 

@@ -104,8 +104,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &connection{ResponseWriter: w, cancel: cancel}
 	defer c.end()
-	stop := context.AfterFunc(ctx, c.close)
-	defer stop()
+	context.AfterFunc(ctx, c.close)
 	stream.serve(c, r.WithContext(ctx), c)
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
@@ -165,14 +166,6 @@ func (connector) Forward(_ context.Context, address string, port int32) (io.Read
 		return nil, err
 	}
 	transport, upgrader, err := spdy.RoundTripperFor(&rest.Config{Host: target.Host})
-	if err != nil {
-		return nil, err
-	}
-	return forward(transport, upgrader, address, port)
-}
-
-func forward(transport http.RoundTripper, upgrader spdy.Upgrader, address string, port int32) (io.ReadWriteCloser, error) {
-	target, err := url.Parse(address)
 	if err != nil {
 		return nil, err
 	}
@@ -342,63 +335,186 @@ func TestResize(t *testing.T) {
 	}
 }
 
+// served is a server of streams in a bubble, and one client's connection to it.
+type served struct {
+	*streams.Server
+	sandbox, container string
+
+	request context.CancelFunc // ends the client's request
+	client  net.Conn
+	ended   chan time.Duration // how long the request took
+}
+
+// inBubble serves the streams of a container in virtual time.
+func inBubble(t *testing.T, program simulated.Streams, test func(t *testing.T, s *served)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := simulated.New(simulated.Options{Program: func(simulated.Process) simulated.Program { return simulated.Program{Streams: program} }})
+		defer r.Close()
+		s := &served{Server: streams.New(r, streams.Options{}), ended: make(chan time.Duration, 1)}
+		s.sandbox, s.container = start(t, r, r)
+		test(t, s)
+	})
+}
+
+// dial connects to a URL, with the streams of a header each.
+func (s *served) dial(t *testing.T, at string, protocol string, headers ...http.Header) []httpstream.Stream {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.request = cancel
+	began := time.Now()
+	web := inmemory.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r.WithContext(ctx))
+		s.ended <- time.Since(began)
+	}))
+	t.Cleanup(web.Close)
+	t.Cleanup(cancel)
+	through, err := streamingspdy.NewRoundTripperWithConfig(streamingspdy.RoundTripperConfig{
+		UpgradeTransport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var err error
+			s.client, err = web.Dial(ctx, nil)
+			return s.client, err
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, _, err := spdy.NewDialer(spdy.NewUpgraderForStreaming(through), &http.Client{Transport: through}, http.MethodPost, target).Dial(protocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	var all []httpstream.Stream
+	for _, h := range headers {
+		stream, err := conn.CreateStream(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, stream)
+	}
+	return all
+}
+
+// port is the header of a stream of port-forward.
+func port(kind string) http.Header {
+	return http.Header{corev1.StreamType: {kind}, corev1.PortHeader: {"80"}, corev1.PortForwardRequestIDHeader: {"1"}}
+}
+
 // TestEnds: whatever ends a connection ends what is served over it, before the handler returns.
 func TestEnds(t *testing.T) {
-	for name, end := range map[string]func(client net.Conn, request context.CancelFunc){
-		"the client": func(client net.Conn, _ context.CancelFunc) { _ = client.Close() },
-		"the server": func(_ net.Conn, request context.CancelFunc) { request() },
+	for name, end := range map[string]func(s *served){
+		"the client": func(s *served) { _ = s.client.Close() },
+		"the server": func(s *served) { s.request() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began, ended := make(chan struct{}), false
-				r := simulated.New(simulated.Options{Program: func(simulated.Process) simulated.Program {
-					return simulated.Program{Streams: simulated.Streams{Port: func(ctx context.Context, _ int32, _ io.ReadWriteCloser) error {
-						close(began)
-						<-ctx.Done()
-						time.Sleep(time.Minute)
-						ended = true
-						return nil
-					}}}
-				}})
-				defer r.Close()
-				sandbox, _ := start(t, r, r)
-				s := streams.New(r, streams.Options{})
-				at, err := s.PortForward(t.Context(), sandbox, nil)
+			ended := 0
+			wait := func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(time.Minute)
+				ended++
+				return nil
+			}
+			inBubble(t, simulated.Streams{
+				Exec: func(ctx context.Context, _ []string, _ cri.StreamIO) (int32, error) { return 0, wait(ctx) },
+				Port: func(ctx context.Context, _ int32, _ io.ReadWriteCloser) error { return wait(ctx) },
+			}, func(t *testing.T, s *served) {
+				at, err := s.PortForward(t.Context(), s.sandbox, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				served := make(chan bool, 1)
-				web := inmemory.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					s.ServeHTTP(w, r.WithContext(ctx))
-					served <- ended
-				}))
-				defer web.Close()
-				var client net.Conn
-				through, err := streamingspdy.NewRoundTripperWithConfig(streamingspdy.RoundTripperConfig{
-					UpgradeTransport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-						var err error
-						client, err = web.Dial(ctx, nil)
-						return client, err
-					}},
-				})
-				if err != nil {
+				s.dial(t, at, portforward.PortForwardProtocolV1Name, port(corev1.StreamTypeError), port(corev1.StreamTypeData))
+				synctest.Wait()
+				end(s)
+				if took := <-s.ended; ended != 1 || took > 2*time.Minute {
+					t.Errorf("ended %d after %v", ended, took)
+				}
+				if at, err = s.Exec(t.Context(), cri.ExecRequest{ContainerID: s.container, Streams: cri.Streams{Stdout: true}}); err != nil {
 					t.Fatal(err)
 				}
-				forwarded, err := forward(through, spdy.NewUpgraderForStreaming(through), at, 80)
-				if err != nil {
-					t.Fatal(err)
+				s.dial(t, at, "v4.channel.k8s.io", http.Header{corev1.StreamType: {"error"}}, http.Header{corev1.StreamType: {"stdout"}})
+				synctest.Wait()
+				end(s)
+				if took := <-s.ended; ended != 2 || took > 2*time.Minute {
+					t.Errorf("ended %d after %v", ended, took)
 				}
-				<-began
-				end(client, cancel)
-				if !<-served {
-					t.Error("the port is served longer than its connection")
-				}
-				_ = forwarded.Close()
 			})
 		})
 	}
+}
+
+// TestPatience: clients that do nothing are not waited for.
+func TestPatience(t *testing.T) {
+	quiet := simulated.Streams{
+		Exec: func(ctx context.Context, _ []string, _ cri.StreamIO) (int32, error) {
+			<-ctx.Done()
+			return 0, nil
+		},
+		Attach: func(ctx context.Context, _ cri.StreamIO) error {
+			<-ctx.Done()
+			return nil
+		},
+		Port: func(ctx context.Context, _ int32, _ io.ReadWriteCloser) error {
+			<-ctx.Done()
+			return nil
+		},
+	}
+	out := cri.Streams{Stdout: true}
+	exec := func(ctx context.Context, s *served) (string, error) {
+		return s.Exec(ctx, cri.ExecRequest{ContainerID: s.container, Streams: out})
+	}
+	attach := func(ctx context.Context, s *served) (string, error) {
+		return s.Attach(ctx, cri.AttachRequest{ContainerID: s.container, Streams: out})
+	}
+	forward := func(ctx context.Context, s *served) (string, error) { return s.PortForward(ctx, s.sandbox, nil) }
+	kinds := func(kinds ...string) []http.Header {
+		var all []http.Header
+		for _, kind := range kinds {
+			all = append(all, http.Header{corev1.StreamType: {kind}})
+		}
+		return all
+	}
+	const command = "v4.channel.k8s.io"
+	for name, c := range map[string]struct {
+		prepare  func(context.Context, *served) (string, error)
+		protocol string
+		headers  []http.Header
+		want     time.Duration
+	}{
+		"exec without streams":   {exec, command, kinds("error"), 30 * time.Second},
+		"exec":                   {exec, command, kinds("error", "stdout"), 4 * time.Hour},
+		"attach without streams": {attach, command, kinds("error"), 30 * time.Second},
+		"attach":                 {attach, command, kinds("error", "stdout"), 4 * time.Hour},
+		"port-forward":           {forward, portforward.PortForwardProtocolV1Name, []http.Header{port("error"), port("data")}, 4 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, quiet, func(t *testing.T, s *served) {
+				at, err := c.prepare(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.dial(t, at, c.protocol, c.headers...)
+				if took := <-s.ended; took < c.want || took > c.want+time.Minute {
+					t.Errorf("it took %v, want %v", took, c.want)
+				}
+			})
+		})
+	}
+	inBubble(t, quiet, func(t *testing.T, s *served) {
+		at, err := forward(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failure := s.dial(t, at, portforward.PortForwardProtocolV1Name, port("error"))[0]
+		began, text := time.Now(), make([]byte, 100)
+		n, err := failure.Read(text)
+		if took := time.Since(began); err != nil || !strings.Contains(string(text[:n]), "timed out waiting for streams") || took > time.Minute {
+			t.Errorf("%q after %v, %v", text[:n], took, err)
+		}
+	})
 }
 
 type sizes []remotecommand.TerminalSize
