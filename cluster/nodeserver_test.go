@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -294,6 +295,50 @@ func TestSimulatedNodeProxy(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `unknown node "other"`) {
 			t.Errorf("a node that is not simulated: %v", err)
 		}
+	})
+}
+
+// TestManyStreams: logs of and commands in many pods on many nodes, all at once.
+func TestManyStreams(t *testing.T) {
+	const pods = 40
+	o := scripted(simulated.Program{Log: ticking, Streams: simulated.Streams{Exec: shell}})
+	o.Nodes.Count = 10
+	inBubble(t, o, func(t *testing.T, w *world) {
+		for i := range pods {
+			_, err := w.pods.Create(w.ctx, testPod(fmt.Sprintf("web-%d", i)), metav1.CreateOptions{})
+			w.check(err)
+		}
+		time.Sleep(10 * time.Second)
+		var clients sync.WaitGroup
+		for i := range pods {
+			name := fmt.Sprintf("web-%d", i)
+			e := w.executor(cluster.Admin(), name, &corev1.PodExecOptions{Command: []string{"cat"}, Stdin: true, Stdout: true})
+			clients.Go(func() {
+				stream, err := w.pods.GetLogs(name, &corev1.PodLogOptions{Follow: true}).Stream(w.ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer func() { _ = stream.Close() }()
+				lines := bufio.NewScanner(stream)
+				for n := range 30 {
+					if !lines.Scan() || lines.Text() != fmt.Sprint("tick ", n) {
+						t.Errorf("line %d of %s is %q", n, name, lines.Text())
+						return
+					}
+				}
+			})
+			clients.Go(func() {
+				said := strings.Repeat(name+"\n", 10_000)
+				var out bytes.Buffer
+				err := e.StreamWithContext(w.ctx, remotecommand.StreamOptions{Stdin: strings.NewReader(said), Stdout: &out})
+				var exit utilexec.CodeExitError
+				if !errors.As(err, &exit) || exit.Code != 3 || out.String() != said {
+					t.Errorf("%d bytes of %d from %s: %v", out.Len(), len(said), name, err)
+				}
+			})
+		}
+		clients.Wait()
 	})
 }
 
