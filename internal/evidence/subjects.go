@@ -22,7 +22,7 @@ func Subjects() []Subject {
 	library := []string{
 		"admission", "apiserver", "authn", "authz", "client", "cluster", "component", "controllers", "cri", "events", "go.mod", "informer", "kubelet",
 		"lifecycle", "node", "pki", "podspec", "registry", "scheduler", "storage", "internal/apireference", "internal/atomicfile", "internal/boundedyaml",
-		"internal/jsonpatch", "internal/pause", "internal/quota", "internal/restclient", "internal/strategicpatch", "internal/upgrade",
+		"internal/inmemory", "internal/jsonpatch", "internal/pause", "internal/quota", "internal/restclient", "internal/strategicpatch", "internal/upgrade",
 	}
 	program := append([]string{"examples/cluster"}, library...)
 	node := append([]string{"cni", "tools/node"}, program...)
