@@ -236,9 +236,12 @@ func TestStreamsEnd(t *testing.T) {
 			}
 		}
 		for name, call := range calls {
-			if err := call(); err == nil {
-				t.Errorf("%s of what has ended", name)
+			if err := call(); err == nil || name == "port-forward" && !strings.Contains(err.Error(), "connection refused") {
+				t.Errorf("%s of what has ended: %v", name, err)
 			}
+		}
+		if _, err := r.ExecSync(t.Context(), id, nil, 0); !errors.Is(err, cri.ErrInvalid) {
+			t.Errorf("a command in what has ended: %v", err)
 		}
 	})
 }
@@ -259,6 +262,9 @@ func TestExecWithoutStreams(t *testing.T) {
 		stdout.Reset() // a terminal has one output
 		if code, err := r.HandleExec(t.Context(), id, []string{"x"}, cri.StreamIO{Stdout: &stdout, TTY: true}); err != nil || code != 5 || stdout.String() != "outerr" {
 			t.Errorf("%q %d %v", &stdout, code, err)
+		}
+		if code, err := r.HandleExec(t.Context(), id, []string{"x"}, cri.StreamIO{}); err != nil || code != 5 {
+			t.Errorf("with nobody who listens: %d %v", code, err)
 		}
 		broken := errors.New("broken")
 		if _, err := r.HandleExec(t.Context(), id, []string{"x"}, cri.StreamIO{Stdout: &stdout, Stderr: failing{broken}}); !errors.Is(err, broken) {
@@ -393,6 +399,45 @@ func TestUsageTogether(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 			time.Sleep(6 * time.Second)
+		}
+	})
+}
+
+// TestScriptsEnd: what a script has left running learns from its context that nobody is there any more.
+func TestScriptsEnd(t *testing.T) {
+	var contexts []context.Context
+	keep := func(ctx context.Context) { contexts = append(contexts, ctx) }
+	r := with(simulated.Program{Streams: simulated.Streams{
+		Exec:   func(ctx context.Context, _ []string, _ cri.StreamIO) (int32, error) { keep(ctx); return 0, nil },
+		Attach: func(ctx context.Context, _ cri.StreamIO) error { keep(ctx); return nil },
+		Port:   func(ctx context.Context, _ int32, _ io.ReadWriteCloser) error { keep(ctx); return nil },
+	}})
+	defer r.Close()
+	sandbox, id := start(t, r)
+	client, conn := inmemory.Pipe()
+	defer func() { _ = client.Close() }()
+	_, err := r.HandleExec(t.Context(), id, nil, cri.StreamIO{})
+	if err := errors.Join(err, r.HandleAttach(t.Context(), id, cri.StreamIO{}), r.HandlePort(t.Context(), sandbox, 80, conn)); err != nil || len(contexts) != 3 {
+		t.Fatalf("%d calls, %v", len(contexts), err)
+	}
+	for i, ctx := range contexts {
+		if ctx.Err() == nil {
+			t.Errorf("context %d goes on", i)
+		}
+	}
+}
+
+// TestHTTPEnds: the end of a container is no failure of those who were connected to it.
+func TestHTTPEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := with(simulated.Program{Exits: true, After: time.Minute, Streams: simulated.Streams{Port: simulated.HTTP(http.NotFoundHandler())}})
+		defer r.Close()
+		sandbox, _ := start(t, r)
+		client, conn := inmemory.Pipe()
+		defer func() { _ = client.Close() }()
+		began := time.Now()
+		if err := r.HandlePort(t.Context(), sandbox, 80, conn); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("ended after %v: %v", time.Since(began), err)
 		}
 	})
 }

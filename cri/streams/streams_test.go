@@ -16,12 +16,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
 	streamingspdy "k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/keelson-dev/keelson/cri"
@@ -279,10 +279,13 @@ func TestClientGone(t *testing.T) {
 func TestResize(t *testing.T) {
 	left := make(chan struct{})
 	r := serve(t, func(*simulated.Runtime, simulated.Process) simulated.Program {
-		return simulated.Program{Streams: simulated.Streams{Exec: func(_ context.Context, command []string, s cri.StreamIO) (int32, error) {
+		ignore := func(_ context.Context, s cri.StreamIO) error {
+			_, err := io.ReadAll(s.Stdin)
+			return err
+		}
+		return simulated.Program{Streams: simulated.Streams{Attach: ignore, Exec: func(ctx context.Context, command []string, s cri.StreamIO) (int32, error) {
 			if command[0] == "ignore" {
-				_, err := io.ReadAll(s.Stdin)
-				return 0, err
+				return 0, ignore(ctx, s)
 			}
 			size := <-s.Resize
 			_, err := fmt.Fprint(s.Stdout, size.Width, "x", size.Height)
@@ -295,7 +298,11 @@ func TestResize(t *testing.T) {
 	})
 	_, id := start(t, r, r)
 	stream := func(ctx context.Context, command string, o remotecommand.StreamOptions) error {
-		at, err := r.Server.Exec(t.Context(), cri.ExecRequest{ContainerID: id, Command: []string{command}, Streams: cri.Streams{Stdin: true, Stdout: true, TTY: true}})
+		terminal := cri.Streams{Stdin: true, Stdout: true, TTY: true}
+		at, err := r.Server.Exec(t.Context(), cri.ExecRequest{ContainerID: id, Command: []string{command}, Streams: terminal})
+		if command == "" {
+			at, err = r.Server.Attach(t.Context(), cri.AttachRequest{ContainerID: id, Streams: terminal})
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,8 +337,10 @@ func TestResize(t *testing.T) {
 		t.Error("a command without a client waits for sizes")
 	}
 	// Whoever ignores the sizes leaves nothing behind.
-	if err := stream(t.Context(), "ignore", remotecommand.StreamOptions{Stdin: strings.NewReader("x"), Stdout: io.Discard}); err != nil {
-		t.Error(err)
+	for _, command := range []string{"ignore", ""} {
+		if err := stream(t.Context(), command, remotecommand.StreamOptions{Stdin: strings.NewReader("x"), Stdout: io.Discard}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -383,7 +392,7 @@ func (s *served) dial(t *testing.T, at string, protocol string, headers ...http.
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, _, err := spdy.NewDialer(spdy.NewUpgraderForStreaming(through), &http.Client{Transport: through}, http.MethodPost, target).Dial(protocol)
+	conn, _, err := spdy.NewDialerForStreaming(spdy.NewUpgraderForStreaming(through), &http.Client{Transport: through}, http.MethodPost, target).Dial(protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
