@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
@@ -262,6 +263,43 @@ func TestUnscriptedStreams(t *testing.T) {
 		}
 		node.Stop() // streams end with the kubelet
 		<-ended
+	})
+}
+
+// TestSimulatedServiceProxy: services lead to the ports of simulated pods, addresses that no pod has to nothing.
+func TestSimulatedServiceProxy(t *testing.T) {
+	program := simulated.Program{Streams: simulated.Streams{Port: func(_ context.Context, port int32, conn io.ReadWriteCloser) error {
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nport %d", port)
+		return err
+	}}}
+	inBubble(t, scripted(program), func(t *testing.T, w *world) {
+		pod := testPod("web")
+		pod.Labels = map[string]string{"app": "web"}
+		made, err := w.pods.Create(w.ctx, pod, metav1.CreateOptions{})
+		w.check(err)
+		services := w.cs.CoreV1().Services("default")
+		_, err = services.Create(w.ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
+			Selector: pod.Labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		}}, metav1.CreateOptions{})
+		w.check(err)
+		time.Sleep(10 * time.Second)
+		text, err := services.ProxyGet("http", "web", "80", "/", nil).DoRaw(w.ctx)
+		if err != nil || string(text) != "port 8080" {
+			t.Errorf("%q, %v", text, err)
+		}
+		for ip, want := range map[string]string{"10.64.0.99": "no simulated pod has that address", "10.200.0.1": "no simulated pod has that address"} {
+			made, err = w.pods.Get(w.ctx, "web", metav1.GetOptions{})
+			w.check(err)
+			made.Status.PodIP, made.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
+			_, err = w.pods.UpdateStatus(w.ctx, made, metav1.UpdateOptions{})
+			w.check(err)
+			if err := w.pods.ProxyGet("http", "web", "80", "/", nil).(*rest.Request).Do(w.ctx).Error(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", ip, err)
+			}
+		}
 	})
 }
 
