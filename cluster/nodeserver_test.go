@@ -278,7 +278,7 @@ func TestSimulatedServiceProxy(t *testing.T) {
 	inBubble(t, scripted(program), func(t *testing.T, w *world) {
 		pod := testPod("web")
 		pod.Labels = map[string]string{"app": "web"}
-		made, err := w.pods.Create(w.ctx, pod, metav1.CreateOptions{})
+		_, err := w.pods.Create(w.ctx, pod, metav1.CreateOptions{})
 		w.check(err)
 		services := w.cs.CoreV1().Services("default")
 		_, err = services.Create(w.ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
@@ -291,7 +291,7 @@ func TestSimulatedServiceProxy(t *testing.T) {
 			t.Errorf("%q, %v", text, err)
 		}
 		for ip, want := range map[string]string{"10.64.0.99": "no simulated pod has that address", "10.200.0.1": "no simulated pod has that address"} {
-			made, err = w.pods.Get(w.ctx, "web", metav1.GetOptions{})
+			made, err := w.pods.Get(w.ctx, "web", metav1.GetOptions{})
 			w.check(err)
 			made.Status.PodIP, made.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
 			_, err = w.pods.UpdateStatus(w.ctx, made, metav1.UpdateOptions{})
