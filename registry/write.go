@@ -100,20 +100,59 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 			return nil, err
 		}
 		if r.table.get(key) != nil {
-			return nil, r.errorf(ErrExists, obj.GetName(), "")
+			return nil, r.taken(ctx, key, obj)
 		}
 		return &Item{Object: obj, key: key}, nil
 	}
 	if version, err := versionOf(obj); err == nil && version != 0 {
 		return nil, errResourceVersionSet // a malformed version is ignored, as upstream does
 	}
+	before := r.registry.clock.read()
+	var wanted []byte
 	item, err := r.commit(ctx, key, obj, func(value []byte) (int64, error) {
+		wanted = value
 		return held.write(ctx, func() (int64, error) { return r.storeNew(ctx, key, value) })
 	})
-	if errors.Is(err, storage.ErrExists) {
-		return nil, r.errorf(ErrExists, obj.GetName(), "")
+	exists := errors.Is(err, storage.ErrExists)
+	if !exists && held.outcome != Unknown {
+		return item, err
 	}
-	return item, err
+	if item := r.created(ctx, key, wanted, before); item != nil {
+		held.outcome = Written
+		return item, nil
+	}
+	if exists {
+		return nil, r.taken(ctx, key, obj)
+	}
+	return nil, err
+}
+
+// created returns the object that a create has stored as these bytes after a revision although the store did not say so: the
+// answer was lost, or a store that was asked again found what it had written. It returns nil if that is not known.
+func (r *Resource) created(ctx context.Context, key string, value []byte, after int64) *Item {
+	if ctx.Err() != nil || r.catchUp(ctx) != nil {
+		return nil
+	}
+	item := r.table.get(key)
+	if item == nil || item.Revision <= after {
+		return nil
+	}
+	there := item.Object.DeepCopyObject().(Object)
+	there.SetResourceVersion("")
+	stored, err := codec.Stored(r.gvk(), there) // with its UID, which no other create has
+	if err != nil || !bytes.Equal(stored, value) {
+		return nil
+	}
+	return item
+}
+
+// taken is the error of a create that found the name taken.
+func (r *Resource) taken(ctx context.Context, key string, obj Object) error {
+	err := r.errorf(ErrExists, obj.GetName(), "")
+	if item, _ := r.newest(ctx, key, obj.GetName()); item != nil && item.Object.GetDeletionTimestamp() != nil {
+		err.Message = "object is being deleted"
+	}
+	return err
 }
 
 // commit encodes obj, writes it and waits until the cache shows it.

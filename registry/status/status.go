@@ -59,7 +59,11 @@ func ofRegistry(e *registry.Error) *metav1.Status {
 		}
 		return &s
 	case registry.ErrExists:
-		return &apierrors.NewAlreadyExists(gr, e.Name).ErrStatus
+		s := apierrors.NewAlreadyExists(gr, e.Name).ErrStatus
+		if e.Message != "" {
+			s.Message = e.Message + ": " + s.Message
+		}
+		return &s
 	case registry.ErrConflict:
 		s := apierrors.NewConflict(gr, e.Name, detail).ErrStatus
 		s.Details.Causes = e.Causes
