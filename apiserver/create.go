@@ -54,7 +54,7 @@ func (c *call) create(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	c.tracker().Update(c.resource.Storage().New(), obj, c.fieldManager(o.FieldManager))
+	c.track(c.resource.Storage().New(), obj, o.FieldManager)
 	dry := isDryRun(o.DryRun)
 	ctx = registry.WithWarnings(ctx, c.warn)
 	if obj, err = c.mutate(ctx, c.admissionRequest(admission.Create, obj, nil, o, dry)); err != nil {

@@ -66,25 +66,32 @@ func (c *call) decodeInto(data []byte, validation string, into runtime.Object, w
 	got, strict, err := c.backend.decoder.decode(m, data, into, want, custom)
 	switch {
 	case err == nil:
-	case apierrors.IsRequestEntityTooLargeError(err), custom != nil && errors.As(err, new(apierrors.APIStatus)):
+	case apierrors.IsRequestEntityTooLargeError(err):
 		return err
-	case got == nil:
+	case runtime.IsMissingKind(err) && validation == metav1.FieldValidationIgnore:
+		return undecodable(request.Complete(*got, want), want, err) // upstream's lenient reader fails elsewhere
+	case got == nil, runtime.IsMissingKind(err):
 		return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, bodySummary(data)))
 	case errors.Is(err, errConversion) && c.endpoint.serves(*got) && c.endpoint.serves(want):
 		return versionMismatch(*got, want)
 	default:
 		return undecodable(*got, want, err)
 	}
+	if len(strict) > 0 {
+		switch validation {
+		case metav1.FieldValidationStrict:
+			if custom != nil {
+				want = *got // upstream has already made it one of that type
+			}
+			return undecodable(*got, want, runtime.NewStrictDecodingError(strict))
+		case "", metav1.FieldValidationWarn:
+			c.warnStrict(strict)
+		}
+	}
+	if custom != nil && got.GroupVersion() != want.GroupVersion() {
+		return versionMismatch(*got, want)
+	}
 	c.auditBody(want, into)
-	if len(strict) == 0 {
-		return nil
-	}
-	switch validation {
-	case metav1.FieldValidationStrict:
-		return undecodable(*got, want, runtime.NewStrictDecodingError(strict))
-	case "", metav1.FieldValidationWarn:
-		c.warnStrict(strict)
-	}
 	return nil
 }
 

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
@@ -42,8 +41,9 @@ type decoder struct {
 // customDecode is registry.Kind's Decode: how a kind decodes its objects, if not by their Go type.
 type customDecode func(data []byte, into registry.Object) (strict []error, err error)
 
-// decode decodes a body into an object of type want, by its Go type or by custom if that is not nil. got is the type that the body names, completed from want, or nil if it
-// could not be read; strict are the errors that a lenient decoding ignores. The object's TypeMeta is left empty.
+// decode decodes a body into an object of type want, by its Go type or by custom if that is not nil. got is the type that the
+// body names, completed from want unless custom decodes it, or nil if it could not be read; strict are the errors that a
+// lenient decoding ignores. The object's TypeMeta is left empty. custom decodes objects of any type, and tells them apart.
 func (d *decoder) decode(m mediaType, data []byte, into runtime.Object, want schema.GroupVersionKind, custom customDecode) (got *schema.GroupVersionKind, strict []error, err error) {
 	if m == mediaProtobuf {
 		return d.decodeProtobuf(data, into, want)
@@ -55,18 +55,14 @@ func (d *decoder) decode(m mediaType, data []byte, into runtime.Object, want sch
 		}
 	}
 	if custom != nil {
-		got, err = request.OwnType(document)
+		got, err = request.Named(document)
 	} else {
 		got, err = request.TypeOf(document, want)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	switch {
-	case *got == want:
-	case custom != nil:
-		return got, nil, otherType(document, *got, want)
-	default:
+	if *got != want && custom == nil {
 		return got, nil, d.wrongType(document, *got, want, into)
 	}
 	if err := d.checkMemory(document, into); err != nil {
@@ -124,25 +120,6 @@ func (d *decoder) checkMemory(data []byte, into runtime.Object) error {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the object takes more than %d bytes of memory, since its lists have too many elements", limit))
 	}
 	return nil
-}
-
-// otherType is the error about a body of another type than a kind that decodes its own objects. Upstream decodes any type
-// there, and finds another kind invalid.
-func otherType(document []byte, got, want schema.GroupVersionKind) error {
-	if got.GroupVersion() != want.GroupVersion() {
-		return versionMismatch(got, want)
-	}
-	var named struct {
-		Metadata struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(document, &named); err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	return apierrors.NewInvalid(want.GroupKind(), named.Metadata.Name, field.ErrorList{
-		field.Invalid(field.NewPath("kind"), got.Kind, "must be "+want.Kind),
-	})
 }
 
 func versionMismatch(got, want schema.GroupVersionKind) error {

@@ -42,9 +42,19 @@ func (c *call) trackChanges(manager string, change registry.Change) registry.Cha
 		if err != nil {
 			return nil, err
 		}
-		c.tracker().Update(c.currentOrEmpty(current), obj, c.fieldManager(manager))
+		c.track(c.currentOrEmpty(current), obj, manager)
 		return obj, nil
 	}
+}
+
+// track sets the managed fields of what the request writes. An object of another type keeps those that there were: it is
+// refused, or only its status is written.
+func (c *call) track(before, obj registry.Object, manager string) {
+	if u, ok := obj.(runtime.Unstructured); ok && !u.GetObjectKind().GroupVersionKind().Empty() {
+		obj.SetManagedFields(before.GetManagedFields())
+		return
+	}
+	c.tracker().Update(before, obj, c.fieldManager(manager))
 }
 
 // currentOrEmpty is the object before a write, or an empty one if there is none.

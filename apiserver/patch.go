@@ -156,7 +156,10 @@ type patchDecoder struct {
 
 // Decode implements request.Decoder.
 func (d patchDecoder) Decode(document []byte, into runtime.Object, want schema.GroupVersionKind) ([]error, error) {
-	_, strict, err := d.decoder.decode(mediaJSON, document, into, want, d.custom)
+	got, strict, err := d.decoder.decode(mediaJSON, document, into, want, d.custom)
+	if err == nil && got.Version == "" {
+		err = runtime.NewMissingVersionErr(string(document)) // upstream fails later
+	}
 	return strict, err
 }
 

@@ -2,9 +2,11 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,7 +38,7 @@ func (c *call) updateScale(ctx context.Context) {
 	}
 	scale := &autoscalingv1.Scale{}
 	if err := c.decodeInto(data, o.FieldValidation, scale, scaleGVK(), nil); err != nil {
-		c.fail(err)
+		c.fail(c.malformedScale(err))
 		return
 	}
 	if err := request.At(scale, c.namespace(), c.request.Name); err != nil {
@@ -48,6 +50,14 @@ func (c *call) updateScale(ctx context.Context) {
 		c.backend.trackers.scale().Update(live, wanted, c.fieldManager(o.FieldManager))
 		return wanted, nil
 	}, o)
+}
+
+// malformedScale is the error for a Scale that cannot be decoded: of a custom resource, upstream does not tell why.
+func (c *call) malformedScale(err error) error {
+	if c.resource.Decode == nil || !apierrors.IsBadRequest(err) {
+		return err
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("no kind is registered for the type v1.Scale in scheme %q", upstreamScheme))
 }
 
 func (c *call) patchScale(ctx context.Context, p *patch, o *metav1.PatchOptions) {

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -29,6 +30,8 @@ func (t *trackers) tracker(e *endpoint, view string) *managedfields.Tracker {
 		New:              func() managedfields.Object { return stored.New() },
 		Schema:           e.schema(stored.GroupVersion, stored.Schema),
 	}}}
+	custom := e.resource.Decode != nil
+	kind.Alike = custom && !slices.ContainsFunc(e.resource.Also, func(v registry.Version) bool { return v.AllFromStored != nil })
 	if e.resource.Rules.Default != nil {
 		kind.Default = func(obj managedfields.Object) { e.resource.Rules.Default(obj) }
 	}
@@ -43,7 +46,7 @@ func (t *trackers) tracker(e *endpoint, view string) *managedfields.Tracker {
 		})
 	}
 	tracker, _ := e.trackers.LoadOrStore(view, managedfields.New(&t.schema, kind, managedfields.Endpoint{
-		Version: e.gv, Subresource: view, Resets: resets(e, view),
+		Version: e.gv, Subresource: view, Resets: resets(e, view), ResetsHere: custom && view == "",
 	}))
 	return tracker.(*managedfields.Tracker)
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -76,7 +78,7 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 	}
 	defer held.end(ctx)
 	if errs := r.validateCreate(obj); len(errs) > 0 {
-		return nil, r.invalid(obj.GetName(), errs)
+		return nil, r.invalid(r.kindOf(obj), obj.GetName(), errs)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err // the client has been told, or is gone
@@ -302,6 +304,7 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 	}
 	held, unheld := &reservation{}, ctx
 	if !o.Raw {
+		as := r.kindOf(obj) // a view may restore it
 		r.prepareUpdate(ctx, obj, old, o)
 		if o.View == "" {
 			if ctx, held, err = r.reserve(ctx, obj, old, o.DryRun); err != nil {
@@ -309,7 +312,7 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 			}
 		}
 		defer held.end(ctx)
-		if err := r.judgeUpdate(ctx, obj, old, o); err != nil {
+		if err := r.judgeUpdate(ctx, as, obj, old, o); err != nil {
 			return nil, false, err
 		}
 	}
@@ -402,7 +405,7 @@ func versionOf(obj Object) (uint64, error) {
 
 // badVersion refuses an object whose resource version is not a number; upstream fails on it.
 func (r *Resource) badVersion(obj Object, err error) error {
-	return r.invalid(obj.GetName(), field.ErrorList{
+	return r.invalid(r.kindOf(obj), obj.GetName(), field.ErrorList{
 		field.Invalid(field.NewPath("metadata", "resourceVersion"), obj.GetResourceVersion(), err.Error()),
 	})
 }
@@ -434,14 +437,20 @@ func (r *Resource) prepareUpdate(ctx context.Context, obj, old Object, o UpdateO
 	}
 }
 
-func (r *Resource) judgeUpdate(ctx context.Context, obj, old Object, o UpdateOptions) error {
+// judgeUpdate validates an object, which was sent as one of the given kind.
+func (r *Resource) judgeUpdate(ctx context.Context, as schema.GroupKind, obj, old Object, o UpdateOptions) error {
 	validate := r.Rules.ValidateUpdate
 	if o.View != "" {
 		validate = r.Sub.Views[o.View].ValidateUpdate
 	}
 	meta := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, PathSegmentName, meta)
-	errs = appendNew(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, meta))
+	changes := apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, meta)
+	if r.Decode != nil {
+		errs = append(errs, changes...) // upstream tells of them again and again
+	} else {
+		errs = appendNew(errs, changes)
+	}
 	errs = append(errs, r.validateFinalizers(obj.GetFinalizers())...)
 	switch {
 	case r.ValidateUpdate != nil:
@@ -450,7 +459,7 @@ func (r *Resource) judgeUpdate(ctx context.Context, obj, old Object, o UpdateOpt
 		errs = append(errs, validate(obj, old)...)
 	}
 	if len(errs) > 0 {
-		return r.invalid(obj.GetName(), errs)
+		return r.invalid(as, obj.GetName(), errs)
 	}
 	if r.Rules.Guard != nil && o.View == "" {
 		return r.Rules.Guard(ctx, obj, old)
@@ -555,8 +564,20 @@ func (r *Resource) errorf(sentinel error, name, format string, args ...any) *Err
 	return Errorf(sentinel, ObjectKey{Resource: r.stored.GroupResource(), Name: name}, format, args...)
 }
 
-func (r *Resource) invalid(name string, errs field.ErrorList) *Error {
-	return &Error{Err: ErrInvalid, Resource: r.stored.GroupResource(), Kind: r.stored.Names.Kind, Name: name, Fields: errs}
+func (r *Resource) invalid(as schema.GroupKind, name string, errs field.ErrorList) *Error {
+	resource := r.stored.GroupResource()
+	resource.Group = as.Group
+	return &Error{Err: ErrInvalid, Resource: resource, Kind: as.Kind, Name: name, Fields: errs}
+}
+
+// kindOf returns the kind that an object says it is of, which may not be that of the resource: then it is invalid.
+func (r *Resource) kindOf(obj Object) schema.GroupKind {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		if gvk := u.GetObjectKind().GroupVersionKind(); gvk.Kind != "" {
+			return gvk.GroupKind()
+		}
+	}
+	return schema.GroupKind{Group: r.stored.GroupVersion.Group, Kind: r.stored.Names.Kind}
 }
 
 // indexKey returns an object's key within its resource.

@@ -80,6 +80,12 @@ func (t *Tracker) Apply(live Object, config *unstructured.Unstructured, manager 
 func (t *Tracker) firstApply(version *Version, live Object) (*managed, error) {
 	a := arenas.Get().(*arena)
 	defer a.release()
+	if t.kind.Alike {
+		var err error
+		if live, err = version.from(live); err != nil {
+			return nil, err
+		}
+	}
 	empty := t.kind.Versions[0].New()
 	if u, ok := empty.(runtime.Unstructured); ok {
 		u.GetObjectKind().SetGroupVersionKind(version.GroupVersionKind)
@@ -251,7 +257,11 @@ func (t *Tracker) ignored() map[fieldpath.APIVersion]fieldpath.Filter {
 		set.Insert(p)
 	}
 	by := map[fieldpath.APIVersion]fieldpath.Filter{}
-	for _, v := range t.kind.Versions {
+	for i := range t.kind.Versions {
+		v := &t.kind.Versions[i]
+		if len(t.resetIn(v)) == 0 {
+			continue
+		}
 		by[fieldpath.APIVersion(v.GroupVersion().String())] = fieldpath.NewExcludeSetFilter(set)
 	}
 	return by
@@ -360,10 +370,12 @@ func (c converter) Convert(value *typed.TypedValue, version fieldpath.APIVersion
 	if err != nil {
 		return value, err
 	}
-	if obj, err = source.to(obj); err != nil {
-		return value, err
+	if !c.kind.Alike {
+		if obj, err = source.to(obj); err == nil {
+			obj, err = target.from(obj)
+		}
 	}
-	if obj, err = target.from(obj); err != nil {
+	if err != nil {
 		return value, err
 	}
 	return c.schema.typed(target, obj)

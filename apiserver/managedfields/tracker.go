@@ -24,6 +24,9 @@ type Kind struct {
 	Versions []Version
 	// Default sets unset fields of an object in its stored version to their defaults. It may be nil.
 	Default func(Object)
+	// Alike means that an object of one version is one of any other as it is. FromStored may drop what its version does not
+	// know; then an object that was read in one version is compared without it in all versions.
+	Alike bool
 }
 
 // Version is a kind in one group-version.
@@ -49,6 +52,9 @@ type Endpoint struct {
 	// Resets are the fields, such as "status" or "metadata.labels", that a write at this endpoint does not change, with all
 	// those below them. Such a write does not make anybody their owner.
 	Resets []string
+	// ResetsHere means that only who owns fields in the endpoint's version stays the owner of fields in Resets that such a write
+	// leaves out.
+	ResetsHere bool
 }
 
 // Tracker tracks who set which field of the objects written at one endpoint. It is safe for concurrent use.
@@ -210,11 +216,7 @@ func (d *differences) in(version string) (nodes []node, ok bool, err error) {
 	if v == nil {
 		return nil, false, nil // entries may name any number of these: they are not remembered
 	}
-	live, err := v.from(d.live)
-	if err != nil {
-		return nil, false, err
-	}
-	obj, err := v.from(d.obj)
+	live, obj, err := d.both(v)
 	if err != nil {
 		return nil, false, err
 	}
@@ -225,7 +227,7 @@ func (d *differences) in(version string) (nodes []node, ok bool, err error) {
 	} else {
 		x, y := contents(live), contents(obj)
 		found.shape = d.tracker.schema.of(x.Type())
-		found.nodes, err = d.diff(found.shape, x, y, d.tracker.resets)
+		found.nodes, err = d.diff(found.shape, x, y, d.tracker.resetIn(v))
 	}
 	if err != nil {
 		return nil, false, err
@@ -243,7 +245,29 @@ func (d *differences) compare(by *declared, v *Version, live, obj Object) ([]nod
 	if err := by.check(live, duplicates); err != nil {
 		return nil, fmt.Errorf("failed to convert live object (%s) to smd typed: %w", describe(live, v.GroupVersionKind), err)
 	}
-	return by.diff(d.arena, live, obj, d.tracker.resets), nil
+	return by.diff(d.arena, live, obj, d.tracker.resetIn(v)), nil
+}
+
+// both returns the two objects in a version.
+func (d *differences) both(v *Version) (live, obj Object, err error) {
+	if d.tracker.kind.Alike {
+		v = d.tracker.version(d.tracker.at.Version.String())
+	}
+	if live, err = v.from(d.live); err != nil {
+		return nil, nil, err
+	}
+	if obj = d.obj; !d.tracker.kind.Alike {
+		obj, err = v.from(d.obj)
+	}
+	return live, obj, err
+}
+
+// resetIn returns the fields of which the owners in a version stay the owners.
+func (t *Tracker) resetIn(v *Version) []node {
+	if t.at.ResetsHere && v.GroupVersion() != t.at.Version {
+		return nil
+	}
+	return t.resets
 }
 
 func (d *differences) index(version string) int {

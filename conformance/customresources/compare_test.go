@@ -60,11 +60,13 @@ func normalizeMetadata(o m) {
 			delete(f, "time")
 		}
 	}
+	// They are in the order of their times, which are seconds that begin between the two answers.
+	slices.SortFunc(fields, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 }
 
 // owns match what an object has of its own in messages that quote it.
 var owns = []*regexp.Regexp{
-	regexp.MustCompile(`(\\*"uid\\*":\\*")[-0-9a-f]{36}`), regexp.MustCompile(`(\\*"resourceVersion\\*":\\*")[0-9]+`),
+	regexp.MustCompile(`(\\*"uid\\*":\\*")[-0-9a-f]{36}`), regexp.MustCompile(`(\\*"resourceVersion\\*":\\*"[^"\\]*?)[0-9]+`),
 	regexp.MustCompile(`(\\*"(?:time|creationTimestamp)\\*":\\*")[-0-9TZ:]{20}`), regexp.MustCompile(`(selfType)[0-9]+`),
 }
 
@@ -75,14 +77,18 @@ func withoutOwn(text string) string {
 	return text
 }
 
+// words are those of a text in order: upstream lists errors, and what objects consist of, in the order of Go's maps.
+func words(text string) string {
+	all := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" ,[]{}", c) })
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
 // normalizeStatus sorts what upstream lists in the order of Go's maps.
 func normalizeStatus(o m) {
 	normalizeMetadata(o)
 	if text, ok := o["message"].(string); ok {
-		text = withoutOwn(text)
-		words := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" ,[]", c) })
-		slices.Sort(words)
-		o["message"] = strings.Join(words, " ")
+		o["message"] = words(withoutOwn(text))
 	}
 	details, _ := o["details"].(m)
 	delete(details, "uid")
@@ -90,7 +96,7 @@ func normalizeStatus(o m) {
 		for _, c := range causes {
 			c := c.(m)
 			if text, ok := c["message"].(string); ok {
-				c["message"] = withoutOwn(text)
+				c["message"] = words(withoutOwn(text))
 			}
 		}
 		slices.SortFunc(causes, func(a, b any) int { return strings.Compare(text(a), text(b)) })

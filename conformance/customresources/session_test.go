@@ -385,7 +385,8 @@ func (s *session) compare(ctx context.Context, r request, versions *[2]string) (
 	if a[0].code == http.StatusUnprocessableEntity && a[0].code == a[1].code && bytes.Contains(a[0].raw, []byte("more bytes are left out")) {
 		return a, nil // messages have a limit here
 	}
-	if r.method == http.MethodGet || strings.Contains(r.path, "dryRun=All") {
+	refused := a[0].code >= http.StatusBadRequest && a[1].code >= http.StatusBadRequest
+	if r.method == http.MethodGet || strings.Contains(r.path, "dryRun=All") || refused {
 		// Upstream's own answer may vary.
 		for range 5 {
 			if again, err := s.ask(ctx, r, *versions); err != nil || same(again) || same([2]answer{a[0], again[1]}) {

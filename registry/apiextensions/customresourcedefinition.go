@@ -35,6 +35,7 @@ func customResourceDefinitions() registry.Kind {
 			Validate:          validate,
 			ValidateUpdate:    validateUpdate,
 			Guard:             warn,
+			Store:             pruneDefaults,
 			Share:             share,
 			Deletion:          registry.Deletion[*apiextensionsv1.CustomResourceDefinition]{Begin: beginDeletion, Held: ungraceful},
 		},

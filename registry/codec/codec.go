@@ -80,11 +80,15 @@ func Protobuf(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 	return Envelope(gvk, raw)
 }
 
-// JSON returns obj in JSON, beginning with its type. The object's own TypeMeta must be empty.
+// JSON returns obj in JSON, beginning with its type. The object's own TypeMeta must be empty, except that of an object
+// without a Go type, which may be another.
 func JSON(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 	body, err := json.Marshal(obj)
 	if err != nil {
 		return nil, err
+	}
+	if u, ok := obj.(runtime.Unstructured); ok && !u.GetObjectKind().GroupVersionKind().Empty() {
+		return body, nil
 	}
 	return WithType(gvk, body), nil
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 )
@@ -17,21 +18,42 @@ type object = *unstructured.Unstructured
 
 // Decode reads an object from JSON, prunes it and sets its defaults. strict are the errors that a lenient reading
 // ignores, as clients may ask to be told: duplicate fields, then unknown ones. Objects of another type are neither
-// pruned nor given defaults; Validate refuses them.
+// pruned nor given defaults, those of another version are by its schema; Validate refuses both.
 func (v *Version) Decode(data []byte) (obj *unstructured.Unstructured, strict []error, err error) {
 	u, strict, err := decode(data)
 	if err != nil {
 		return nil, nil, err
 	}
-	unknown, err := v.resource.coerce(u, coercion{paths: true})
+	unknown, err := v.complete(u)
+	return u, append(strict, unknown...), err
+}
+
+// decodeNamed is Decode for an object that must name a kind: if it does not, runtime.IsMissingKind knows the error.
+func (v *Version) decodeNamed(data []byte) (object, []error, error) {
+	u, strict, err := decode(data)
+	if errors.Is(err, errNoObject) || err == nil && u.GetKind() == "" {
+		return nil, nil, runtime.NewMissingKindErr(string(data))
+	}
 	if err != nil {
 		return nil, nil, err
+	}
+	unknown, err := v.complete(u)
+	return u, append(strict, unknown...), err
+}
+
+// complete prunes an object, which any client may have sent, sets its defaults and returns its unknown fields.
+func (v *Version) complete(u object) (strict []error, err error) {
+	unknown, err := v.resource.coerce(u, coercion{paths: true})
+	if err != nil {
+		return nil, err
 	}
 	for _, path := range unknown {
 		strict = append(strict, errors.New(`unknown field "`+path+`"`))
 	}
-	v.Default(u)
-	return u, strict, nil
+	if of := v.resource.of(u); of != nil {
+		of.Default(u)
+	}
+	return strict, nil
 }
 
 // DecodeStored reads a stored object of any version of the kind, prunes it and sets the defaults of its own version.

@@ -3,6 +3,7 @@ package custom
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -54,11 +55,22 @@ func newObject() object { return &unstructured.Unstructured{Object: map[string]a
 
 func newList() runtime.Object { return &unstructured.UnstructuredList{Object: map[string]any{}} }
 
-// typed returns an object that shares the content of obj, with the type that objects in a registry lack.
+// typed returns an object that shares the content of obj, with the type that objects in a registry lack unless they are to be
+// refused.
 func (v *Version) typed(obj object) object {
 	out := &unstructured.Unstructured{Object: maps.Clone(obj.Object)}
-	out.SetGroupVersionKind(v.GroupVersionKind())
+	if !foreign(obj) {
+		out.SetGroupVersionKind(v.GroupVersionKind())
+	}
 	return out
+}
+
+// foreign reports whether an object of a registry is of another type than its own, as a client has sent it. It is neither
+// converted nor given defaults, and found invalid.
+func foreign(obj object) bool {
+	_, kind := obj.Object["kind"]
+	_, apiVersion := obj.Object["apiVersion"]
+	return kind || apiVersion
 }
 
 // untyped drops the type of an object.
@@ -70,11 +82,14 @@ func untyped(obj object) object {
 
 // decodeInto is registry.Kind's Decode.
 func (v *Version) decodeInto(data []byte, into registry.Object) ([]error, error) {
-	obj, strict, err := v.Decode(data)
+	obj, strict, err := v.decodeNamed(data)
 	if err != nil {
 		return nil, err
 	}
-	into.(object).Object = untyped(obj).Object
+	if obj.GroupVersionKind() == v.GroupVersionKind() {
+		untyped(obj)
+	}
+	into.(object).Object = obj.Object
 	return strict, nil
 }
 
@@ -99,7 +114,7 @@ func (v *Version) plain() bool {
 
 // view returns a stored object in this version, with its type. It may share the content of obj.
 func (v *Version) view(obj object) (object, error) {
-	if v.plain() {
+	if v.plain() || foreign(obj) {
 		return v.typed(obj), nil
 	}
 	return v.resource.Convert(context.Background(), v.resource.Storage().typed(obj), v.name)
@@ -132,7 +147,7 @@ func (v *Version) allFromStored(ctx context.Context, objs []registry.Object) ([]
 
 // toStored leaves it to the last step of the write to prune, so that the object can be validated in this version.
 func (v *Version) toStored(ctx context.Context, obj registry.Object) (registry.Object, error) {
-	if v.plain() {
+	if v.plain() || foreign(obj.(object)) {
 		return obj, nil
 	}
 	out, err := v.resource.Convert(ctx, v.typed(obj.(object)), v.resource.Storage().name)
@@ -169,17 +184,45 @@ func (v *Version) registryRules() *registry.Rules[registry.Object] {
 
 // setDefaults sets the schema's defaults in an object of a registry.
 func (v *Version) setDefaults(obj object) {
+	if foreign(obj) {
+		return
+	}
 	u := v.typed(obj)
 	v.Default(u)
 	obj.Object = untyped(u).Object
 }
 
-// prune prunes an object of a registry that has been validated.
+// prune prunes an object of a registry that has been validated, and makes it what is read when it has been stored.
 func (v *Version) prune(obj object) {
 	u := v.typed(obj)
 	if _, err := v.resource.coerce(u, coercion{}); err == nil {
 		obj.Object = untyped(u).Object
 	}
+	asStored(obj.Object)
+}
+
+// asStored makes what is inside a JSON value what it is after it was encoded and decoded: a number such as 1e2 becomes an
+// integer. It returns what replaces the value itself, or nil if that stays.
+func asStored(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, v := range value {
+			if is := asStored(v); is != nil {
+				value[name] = is
+			}
+		}
+	case []any:
+		for i, v := range value {
+			if is := asStored(v); is != nil {
+				value[i] = is
+			}
+		}
+	case float64:
+		if n := int64(value); float64(n) == value && math.Abs(value) < math.MaxInt64 {
+			return n
+		}
+	}
+	return nil
 }
 
 // validateStored validates an object of a registry, which validates metadata itself.
@@ -209,7 +252,7 @@ func (v *Version) validateChange(ctx context.Context, view string, obj, old regi
 	return v.validateBoth(withWarnings(ctx), obj, old, v.validateUpdate)
 }
 
-// validateBoth is validateStored for an update.
+// validateBoth is validateStored for an update. What it says of metadata, the registry says, too, as upstream's does.
 func (v *Version) validateBoth(ctx context.Context, obj, old registry.Object, validate func(ctx context.Context, obj, old object, withMeta bool) field.ErrorList) field.ErrorList {
 	is, err := v.view(obj.(object))
 	if err != nil {
@@ -219,7 +262,7 @@ func (v *Version) validateBoth(ctx context.Context, obj, old registry.Object, va
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	return validate(ctx, is, was, false)
+	return validate(ctx, is, was, true)
 }
 
 func (v *Version) subresources() *registry.Subresources[registry.Object] {

@@ -168,14 +168,15 @@ func TestKindScale(t *testing.T) {
 	}
 }
 
-// TestKindMetadata: metadata is the registry's to validate.
+// TestKindMetadata: metadata is the registry's to validate; of updates upstream tells twice.
 func TestKindMetadata(t *testing.T) {
 	k := kindOf(t, served)
 	obj, old := received(t, k, ""), received(t, k, "")
 	obj.SetName("A")
 	equal(t, k.Rules.Validate(obj), nil)
-	equal(t, k.Rules.ValidateUpdate(obj, old), nil)
-	equal(t, k.Sub.Views["status"].ValidateUpdate(obj, old), nil)
+	obj.SetResourceVersion("1")
+	equal(t, k.Rules.ValidateUpdate(obj, old), []string{`metadata.name: Invalid value: "A": field is immutable`})
+	equal(t, k.Sub.Views["status"].ValidateUpdate(obj, old), []string{`metadata.name: Invalid value: "A": field is immutable`})
 }
 
 // TestKindRulesWait: rules are not asked about an object whose metadata the registry will refuse, as upstream's are not.
@@ -198,6 +199,7 @@ func TestKindRatchets(t *testing.T) {
 	var got []string
 	ctx := registry.WithWarnings(context.Background(), func(text string) { got = append(got, text) })
 	obj, old := received(t, k, "spec: {size: 2, max: 1}"), received(t, k, "spec: {size: 2, max: 1}")
+	obj.SetResourceVersion("1")
 	for _, view := range []string{"", "status"} {
 		got = nil
 		if errs := k.ValidateUpdate(ctx, view, obj, old); len(errs) > 0 || len(got) != 1 || !strings.Contains(got[0], "spec: Invalid value") || !strings.Contains(got[0], "failed rule") {
@@ -205,7 +207,9 @@ func TestKindRatchets(t *testing.T) {
 		}
 	}
 	got = nil
-	if errs := k.ValidateUpdate(ctx, "", received(t, k, "spec: {size: 3, max: 1}"), old); len(errs) != 1 || len(got) > 0 {
+	changed := received(t, k, "spec: {size: 3, max: 1}")
+	changed.SetResourceVersion("1")
+	if errs := k.ValidateUpdate(ctx, "", changed, old); len(errs) != 1 || len(got) > 0 {
 		t.Errorf("what changes: %v, warnings %q", errs, got)
 	}
 }

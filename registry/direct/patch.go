@@ -3,7 +3,6 @@ package direct
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -88,14 +87,7 @@ func (p *place) patched(ctx context.Context, t client.Target, work *request.Patc
 type customDecoder struct{ *place }
 
 // Decode implements request.Decoder.
-func (d customDecoder) Decode(document []byte, into runtime.Object, want schema.GroupVersionKind) ([]error, error) {
-	got, err := request.OwnType(document)
-	if err != nil {
-		return nil, err
-	}
-	if *got != want {
-		return nil, fmt.Errorf("%s is no %s", got, want)
-	}
+func (d customDecoder) Decode(document []byte, into runtime.Object, _ schema.GroupVersionKind) ([]error, error) {
 	return d.place.Decode(document, into.(registry.Object))
 }
 

@@ -29,7 +29,9 @@ func Scale(of registry.Scale[registry.Object], s *autoscalingv1.Scale, name stri
 
 // SetScale applies a Scale to its object: the replica count, and the preconditions of the update.
 func SetScale(to registry.Scale[registry.Object], obj registry.Object, s *autoscalingv1.Scale) {
-	obj.SetResourceVersion(s.ResourceVersion)
+	if s.ResourceVersion != "" {
+		obj.SetResourceVersion(s.ResourceVersion)
+	}
 	if s.UID != "" {
 		obj.SetUID(s.UID)
 	}

@@ -4,42 +4,34 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TypeOf returns the type in a JSON document, completed from the wanted one.
 func TypeOf(document []byte, want schema.GroupVersionKind) (*schema.GroupVersionKind, error) {
-	got, err := named(document)
+	got, err := Named(document)
 	if err != nil {
 		return nil, err
 	}
-	completed := Complete(got, want)
+	completed := Complete(*got, want)
 	return &completed, nil
 }
 
-// OwnType returns the type that a JSON document names. It must name a kind.
-func OwnType(document []byte) (*schema.GroupVersionKind, error) {
-	got, err := named(document)
-	if err != nil {
-		return nil, err
-	}
-	if got.Kind == "" {
-		return nil, runtime.NewMissingKindErr(string(document))
-	}
-	return &got, nil
-}
-
-func named(document []byte) (schema.GroupVersionKind, error) {
+// Named returns the type that a JSON document names, parts of which may be missing.
+func Named(document []byte) (*schema.GroupVersionKind, error) {
 	var named struct {
 		APIVersion string `json:"apiVersion,omitempty"`
 		Kind       string `json:"kind,omitempty"`
 	}
 	if err := json.Unmarshal(document, &named); err != nil {
-		return schema.GroupVersionKind{}, fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
+		return nil, fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
 	}
 	gv, err := schema.ParseGroupVersion(named.APIVersion)
-	return gv.WithKind(named.Kind), err
+	if err != nil {
+		return nil, err
+	}
+	gvk := gv.WithKind(named.Kind)
+	return &gvk, nil
 }
 
 // Complete fills the missing parts of a document's type from the wanted one.
