@@ -57,9 +57,12 @@ func TestOwnersInVersions(t *testing.T) {
 		})
 	}
 	t.Run("null", func(t *testing.T) {
-		config := []byte(`{"apiVersion":"example.com/v2","kind":"Backup","metadata":{"name":"some"},"spec":{"target":null}}`)
-		_, err := v2.Patch(ctx, "some", types.ApplyPatchType, config, metav1.PatchOptions{FieldManager: "me"})
-		if err == nil || !strings.Contains(err.Error(), "Apply failed with 1 conflict") || !strings.Contains(err.Error(), "using example.com/v1: .spec.target") {
+		second := object("second")
+		second.SetAPIVersion("example.com/v2")
+		a.create(v2, second)
+		config := []byte(`{"apiVersion":"example.com/v1","kind":"Backup","metadata":{"name":"second"},"spec":{"target":null}}`)
+		_, err := a.backups("default").Patch(ctx, "second", types.ApplyPatchType, config, metav1.PatchOptions{FieldManager: "me"})
+		if err == nil || !strings.Contains(err.Error(), "Apply failed with 1 conflict") || !strings.Contains(err.Error(), "using example.com/v2: .spec.target") {
 			t.Errorf("%v", err)
 		}
 	})
