@@ -188,7 +188,7 @@ func (r *Record) Annotate(key, value string) {
 	if r == nil {
 		return
 	}
-	value = cut(value, maxAnnotation)
+	value, rest := cutAnnotationValue(value)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rule.Level == auditv1.LevelNone {
@@ -204,6 +204,9 @@ func (r *Record) Annotate(key, value string) {
 		return
 	}
 	r.event.Annotations[key] = value
+	if rest > 0 {
+		r.omit(fmt.Sprintf("%d entries of %s", rest, cut(key, maxName)))
+	}
 }
 
 // Impersonated records whom the user acts as. constraint is the verb that allowed it (KEP-5284), empty for the unconstrained
