@@ -24,7 +24,8 @@ func pruneDefaults(crd *apiextensionsv1.CustomResourceDefinition) {
 		if err != nil {
 			continue
 		}
-		pruneMetadata(s, true) // of the defaults that are parsed's, too
+		s.XEmbeddedResource = true
+		pruneMetadata(s, false) // of the defaults that are parsed's, too
 		pruned := &apiextensionsv1.CustomResourceValidation{}
 		err = apiextensionsv1.Convert_apiextensions_CustomResourceValidation_To_v1_CustomResourceValidation(parsed, pruned, nil)
 		if err == nil && !equality.Semantic.DeepEqual(pruned, v.Schema) {
@@ -48,24 +49,24 @@ func embedsDefaults(s *apiextensionsv1.JSONSchemaProps, within bool) bool {
 		}
 	}
 	return s.Items != nil && embedsDefaults(s.Items.Schema, within) ||
-		s.AdditionalProperties != nil && embedsDefaults(s.AdditionalProperties.Schema, within)
+		s.AdditionalProperties != nil && within && embedsDefaults(s.AdditionalProperties.Schema, within)
 }
 
-// pruneMetadata looks for defaults outside of metadata, where schemas have none of their own.
-func pruneMetadata(s *structural.Structural, root bool) {
+// pruneMetadata looks where upstream does: not below additionalProperties, which upstream takes to have no defaults, and not at
+// the type and metadata of resources.
+func pruneMetadata(s *structural.Structural, ofResource bool) {
 	if s == nil {
 		return
 	}
-	if s.Default.Object != nil {
+	if s.XEmbeddedResource {
+		ofResource = false
+	}
+	if s.Default.Object != nil && !ofResource {
 		_ = objectmeta.Coerce(nil, s.Default.Object, s, s.XEmbeddedResource, false) // validation has refused what fails
 	}
+	pruneMetadata(s.Items, ofResource)
 	for name, p := range s.Properties {
-		if name != "metadata" || !root && !s.XEmbeddedResource {
-			pruneMetadata(&p, false)
-		}
-	}
-	pruneMetadata(s.Items, false)
-	if s.AdditionalProperties != nil {
-		pruneMetadata(s.AdditionalProperties.Structural, false)
+		own := s.XEmbeddedResource && (name == "metadata" || name == "apiVersion" || name == "kind")
+		pruneMetadata(&p, ofResource || own)
 	}
 }

@@ -24,6 +24,7 @@ func TestPruneDefaults(t *testing.T) {
 	additional := apiextensionsv1.JSONSchemaProps{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: &resource}}
 	items := apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: new(with(resource, have))}}
 	itemsPruned := apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: new(with(resource, want))}}
+	values := apiextensionsv1.JSONSchemaProps{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: new(with(resource, have))}}
 	for name, tt := range map[string]struct {
 		have, want apiextensionsv1.JSONSchemaProps
 	}{
@@ -32,6 +33,7 @@ func TestPruneDefaults(t *testing.T) {
 		"around a list":            {with(list, `[`+have+`]`), with(list, `[`+want+`]`)},
 		"around a map":             {with(additional, `{"k":`+have+`}`), with(additional, `{"k":`+want+`}`)},
 		"within a list":            {items, itemsPruned},
+		"within a map":             {values, values},
 		"of what is no resource":   {with(object(resource), have), with(object(resource), have)},
 		"of a resource's metadata": {object(object(resource)), object(object(resource))},
 	} {
