@@ -64,6 +64,17 @@ func newServed(resources []*registry.Resource, before *served) *served {
 	return s
 }
 
+// ending returns the resources whose objects are being deleted for good.
+func (s *served) ending() []*registry.Resource {
+	var all []*registry.Resource
+	for _, res := range s.resources {
+		if res.Rules.Deletion.Ending != nil && res.Rules.Deletion.Ending() {
+			all = append(all, res)
+		}
+	}
+	return all
+}
+
 func kindsOf(resources []*registry.Resource) []registry.Kind {
 	kinds := make([]registry.Kind, 0, len(resources))
 	for _, res := range resources {

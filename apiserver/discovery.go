@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/status"
 )
 
@@ -21,7 +22,8 @@ import (
 type discovery struct {
 	of        *served
 	elsewhere *Delegated
-	groups    []metav1.APIGroup // in the order of upstream's priorities, without the core group
+	ending    []*registry.Resource // when it was made
+	groups    []metav1.APIGroup    // in the order of upstream's priorities, without the core group
 	resources map[schema.GroupVersion]*metav1.APIResourceList
 	delegated map[schema.GroupVersion]*DelegatedVersion
 	// legacy and named are the aggregated documents of the core group and of all others.

@@ -127,6 +127,9 @@ func (e *endpoint) verbs() metav1.Verbs {
 	if e.resource.Read != nil {
 		return metav1.Verbs{"get", "list"}
 	}
+	if e.resource.Rules.Deletion.Ending != nil && e.resource.Rules.Deletion.Ending() {
+		return strings.Fields("delete deletecollection get list watch")
+	}
 	if e.resource.Rules.Deletion.Singly {
 		return strings.Fields("create delete get list patch update watch")
 	}

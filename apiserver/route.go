@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -31,10 +32,12 @@ func newRouter(b *backend, o Options) *router {
 // discovery returns the discovery of what is served now. It is made anew when it is wanted after a change.
 func (rt *router) discovery() *discovery {
 	now, elsewhere := rt.backend.catalog.served(), rt.delegated()
-	if d := rt.newest.Load(); d != nil && d.of == now && d.elsewhere == elsewhere {
+	ending := now.ending()
+	if d := rt.newest.Load(); d != nil && d.of == now && d.elsewhere == elsewhere && slices.Equal(d.ending, ending) {
 		return d
 	}
 	d := discover(now, elsewhere)
+	d.ending = ending
 	rt.newest.Store(d)
 	return d
 }

@@ -184,6 +184,9 @@ type Deletion[T Object] struct {
 	Singly bool
 	// Held keeps an object whose deletion has begun even when no finalizers are left.
 	Held func(obj T) bool
+	// Ending reports whether all objects of the kind are being deleted for good: discovery then lists no verbs that write
+	// them. It is safe for concurrent use.
+	Ending func() bool
 }
 
 // Subresources are the subresources of a kind.

@@ -20,7 +20,7 @@ func cutAnnotationValue(value string) (kept string, rest int) {
 	if err := decoder.Decode(&parsed); err != nil || decoder.More() {
 		return cut(value, maxAnnotation), 0
 	}
-	const nameLimit = 256 // that of most names
+	const nameLimit = 256            // that of most names
 	for _, limits := range [][2]int{ // of texts, in bytes, and of lists
 		{1024, maxAnnotation}, {512, maxAnnotation}, {nameLimit, maxAnnotation}, {nameLimit, 64}, {nameLimit, 32}, {nameLimit, 16}, {nameLimit, 8},
 		{nameLimit, 6}, {nameLimit, 4}, {nameLimit, 2}, {64, 2}, {16, 1},

@@ -70,9 +70,9 @@ func TestAnnotationStaysJSON(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for value, want := range map[string]string{
 		`{"a":"` + long + `","n":12345678901234567890}`: `{"a":"` + long[:1024] + `...[3976 bytes cut]","n":12345678901234567890}`,
-		`{"` + long + `":1}`: "{}",
-		"[" + long:           "[" + long[:4095] + "...[905 bytes cut]",
-		"[1] [" + long + "]": "[1] [" + long[:4091] + "...[910 bytes cut]",
+		`{"` + long + `":1}`:                            "{}",
+		"[" + long:                                      "[" + long[:4095] + "...[905 bytes cut]",
+		"[1] [" + long + "]":                            "[1] [" + long[:4091] + "...[910 bytes cut]",
 	} {
 		if got := annotate(value)["key"]; got != want {
 			t.Errorf("%.40s... became %.80s... of %d bytes", value, got, len(got))

@@ -2,13 +2,17 @@ package customresources_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/cluster"
@@ -104,4 +108,57 @@ func TestDeletedDuringCreate(t *testing.T) {
 	if left, err := store.List(t.Context(), "/registry/example.com/backups/", storage.ListOptions{}); err != nil || len(left.Records) > 0 {
 		t.Fatalf("%d records are left, %v", len(left.Records), err)
 	}
+}
+
+// TestDiscoveryWhileDeleted: while a definition is being deleted, discovery lists no verbs that write its objects, in either form,
+// but still those that write their subresources, as upstream's.
+func TestDiscoveryWhileDeleted(t *testing.T) {
+	config := start(t, cluster.Options{}).Config()
+	a, raw := clients(t, config), rawClient(t, config)
+	verbs := func() (string, error) {
+		list := &metav1.APIResourceList{}
+		text, err := raw.Get().AbsPath("/apis/example.com/v1").Do(t.Context()).Raw()
+		if err == nil {
+			err = json.Unmarshal(text, list)
+		}
+		if err != nil {
+			return "", err
+		}
+		groups := &apidiscovery.APIGroupDiscoveryList{}
+		text, err = raw.Get().AbsPath("/apis").SetHeader("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").Do(t.Context()).Raw()
+		if err == nil {
+			err = json.Unmarshal(text, groups)
+		}
+		if err != nil {
+			return "", err
+		}
+		var all []string
+		for _, r := range list.APIResources {
+			all = append(all, r.Name+": "+strings.Join(r.Verbs, " "))
+		}
+		for _, g := range groups.Items {
+			if g.Name == "example.com" {
+				r := g.Versions[0].Resources[0]
+				all = append(all, "aggregated: "+strings.Join(r.Verbs, " "), r.Subresources[0].Subresource+": "+strings.Join(r.Subresources[0].Verbs, " "))
+			}
+		}
+		return strings.Join(all, "\n"), nil
+	}
+	want := func(own string) string {
+		return "backups: " + own + "\nbackups/status: get patch update\naggregated: " + own + "\nstatus: get patch update"
+	}
+	a.define(backup())
+	a.established("backups.example.com")
+	a.create(a.backups("default"), object("held", func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/hold"}) }))
+	if got, err := verbs(); err != nil || got != want("create delete deletecollection get list patch update watch") {
+		t.Fatalf("%v, %s", err, got)
+	}
+	a.delete(a.any.Resource(definitions), "backups.example.com")
+	eventually(t, func() error {
+		got, err := verbs()
+		if err == nil && got != want("delete deletecollection get list watch") {
+			err = fmt.Errorf("discovery lists\n%s", got)
+		}
+		return err
+	})
 }

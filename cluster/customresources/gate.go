@@ -53,3 +53,10 @@ func (g *gate) shut(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// isShut reports whether shut has been called.
+func (g *gate) isShut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}

@@ -149,7 +149,7 @@ func plain(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.Custo
 	return crd
 }
 
-// guardCreates makes a kind refuse to create objects once the gate is shut.
+// guardCreates makes a kind refuse to create objects once the gate is shut, and tell clients so.
 func guardCreates(kind *registry.Kind, g *gate) {
 	gr := kind.GroupResource()
 	reserve := func(_ context.Context, r registry.Reservation[registry.Object]) (registry.Settle, error) {
@@ -161,9 +161,12 @@ func guardCreates(kind *registry.Kind, g *gate) {
 		}
 		return func(context.Context, registry.Outcome) { g.leave() }, nil
 	}
-	kind.Rules.Reserve = reserve
+	all := []*registry.Rules[registry.Object]{&kind.Rules}
 	for i := range kind.Also {
-		kind.Also[i].Rules.Reserve = reserve
+		all = append(all, kind.Also[i].Rules)
+	}
+	for _, rules := range all {
+		rules.Reserve, rules.Deletion.Ending = reserve, g.isShut
 	}
 }
 
