@@ -70,7 +70,11 @@ var owns = []*regexp.Regexp{
 	regexp.MustCompile(`(\\*"(?:time|creationTimestamp)\\*":\\*")[-0-9TZ:]{20}`), regexp.MustCompile(`(selfType)[0-9]+`),
 }
 
+// unbounded is what keelson adds to errors about rules that may cost too much.
+var unbounded = regexp.MustCompile(`; these have no bound: [^ ]+ \(max[A-Za-z]+\)(, [^ ]+ \(max[A-Za-z]+\))*`)
+
 func withoutOwn(text string) string {
+	text = unbounded.ReplaceAllString(text, "")
 	for _, own := range owns {
 		text = own.ReplaceAllString(text, "$1…")
 	}

@@ -18,7 +18,9 @@ func validate(crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 		return unparsable(err)
 	}
 	ctx := context.Background()
-	return without(validation.ValidateCustomResourceDefinition(ctx, obj),
+	errs := validation.ValidateCustomResourceDefinition(ctx, obj)
+	explainBudget(obj, errs)
+	return without(errs,
 		apivalidation.ValidateObjectMetaDeclaratively(ctx, operation.Create, &obj.ObjectMeta, nil, false,
 			apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"), true))
 }
@@ -49,7 +51,9 @@ func change(crd, old *apiextensionsv1.CustomResourceDefinition,
 		return unparsable(err)
 	}
 	ctx := context.Background()
-	return without(judge(ctx, obj, before),
+	errs := judge(ctx, obj, before)
+	explainBudget(obj, errs)
+	return without(errs,
 		apivalidation.ValidateObjectMetaDeclaratively(ctx, operation.Update, &obj.ObjectMeta, &before.ObjectMeta, false,
 			nil, field.NewPath("metadata"), true))
 }
