@@ -48,9 +48,7 @@ func (v *Version) validate(ctx context.Context, obj object, withMeta bool) field
 		if withMeta {
 			errs = v.validateMeta(ctx, obj, nil)
 		}
-		if !v.sound(obj.Object) {
-			errs = append(errs, validation.ValidateCustomResource(nil, obj.Object, by.whole)...)
-		}
+		errs = append(errs, validation.ValidateCustomResource(nil, obj.Object, by.whole)...)
 		errs = append(errs, v.scale.validateSpec(obj)...)
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
@@ -70,9 +68,7 @@ func (v *Version) validateUpdate(ctx context.Context, obj, old object, withMeta 
 		if withMeta {
 			errs = v.validateMeta(ctx, obj, old)
 		}
-		if !v.sound(obj.Object) {
-			errs = append(errs, by.update(nil, by.whole, obj.Object, old.Object, validation.WithRatcheting(pair))...)
-		}
+		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, obj.Object, old.Object, by.whole, validation.WithRatcheting(pair))...)
 		errs = append(errs, v.scale.validateSpec(obj)...)
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
@@ -92,26 +88,17 @@ func (v *Version) validateStatus(ctx context.Context, obj, old object, withMeta 
 		if withMeta {
 			errs = v.validateMeta(ctx, obj, old)
 		}
-		if status, ok := obj.Object["status"]; ok && !v.soundStatus(status) {
+		if status, ok := obj.Object["status"]; ok {
 			var ratchet []validation.ValidationOption
 			if v.schema() != nil {
 				ratchet = append(ratchet, validation.WithRatcheting(pair.Key("status")))
 			}
-			errs = append(errs, by.update(field.NewPath("status"), by.status, status, old.Object["status"], ratchet...)...)
+			errs = append(errs, validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old.Object["status"], by.status, ratchet...)...)
 		}
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
 	errs = append(errs, v.validateLists(obj, old)...)
 	return v.evaluate(ctx, errs, obj, old, withMeta)
-}
-
-// update validates a changed value by one of the validators. Faults of parts that have not changed do not count, but to tell them
-// takes several times the work of finding none.
-func (v *validators) update(at *field.Path, by validation.SchemaValidator, value, old any, ratchet ...validation.ValidationOption) field.ErrorList {
-	if by == nil || v.monotonic && by.Validate(value).IsValid() {
-		return nil
-	}
-	return validation.ValidateCustomResourceUpdate(at, value, old, by, ratchet...)
 }
 
 // correlate pairs the values of two states of an object, to tell which of them have changed.

@@ -2,7 +2,6 @@ package custom
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -48,8 +47,6 @@ type Version struct {
 type validators struct {
 	whole  validation.SchemaValidator
 	status validation.SchemaValidator // of the status alone; nil if it has no schema
-	// monotonic says that a value without faults in its parts has no more faults than one with: there is no oneOf and no not.
-	monotonic bool
 }
 
 func newVersion(r *Resource, spec *apiextensionsv1.CustomResourceDefinitionSpec, i int) (*Version, error) {
@@ -136,7 +133,6 @@ func (v *Version) newValidators() (out validators, err error) {
 	if err != nil {
 		return out, err
 	}
-	out.monotonic = monotonic(props)
 	if out.whole, _, err = validation.NewSchemaValidator(props); err != nil {
 		return out, err
 	}
@@ -189,24 +185,3 @@ func (v *Version) Warning() string { return v.warning }
 
 // HasStatus reports whether the status is a subresource, which writes of the object itself do not change.
 func (v *Version) HasStatus() bool { return v.hasStatus }
-
-// monotonic reports whether a schema has neither oneOf nor not.
-func monotonic(s *upstream.JSONSchemaProps) bool {
-	if s == nil {
-		return true
-	}
-	all := slices.Concat(s.AllOf, s.AnyOf)
-	for _, p := range s.Properties {
-		all = append(all, p)
-	}
-	if s.Items != nil {
-		all = append(all, s.Items.JSONSchemas...)
-		if s.Items.Schema != nil {
-			all = append(all, *s.Items.Schema)
-		}
-	}
-	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-		all = append(all, *s.AdditionalProperties.Schema)
-	}
-	return len(s.OneOf) == 0 && s.Not == nil && !slices.ContainsFunc(all, func(p upstream.JSONSchemaProps) bool { return !monotonic(&p) })
-}
