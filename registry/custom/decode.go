@@ -96,7 +96,7 @@ func (v *Version) Prune(obj *unstructured.Unstructured) (unknown []string, err e
 
 // Default sets the schema's defaults in an object of this version.
 func (v *Version) Default(obj *unstructured.Unstructured) {
-	if obj.GroupVersionKind() == v.GroupVersionKind() {
+	if obj.GroupVersionKind() == v.GroupVersionKind() && !v.shape().complete(obj.Object) {
 		defaulting.Default(obj.Object, v.schema())
 	}
 }
@@ -146,16 +146,21 @@ func (r *Resource) coerce(u *unstructured.Unstructured, how coercion) ([]string,
 // shape prunes an object by the schema of a version, which need not exist, and checks embedded metadata.
 func (r *Resource) shape(u *unstructured.Unstructured, version string, how coercion) ([]string, error) {
 	var s *structural.Structural
+	var known *shape
 	if v := r.find(func(v *Version) bool { return v.name == version }); v != nil {
 		var err error
 		if s, err = v.interpreted(); err != nil {
 			return nil, err
 		}
+		known = v.shape()
 	}
 	var unknown []string
-	if !r.preserve {
+	if !r.preserve && !known.pruned(u.Object) {
 		unknown = pruning.PruneWithOptions(u.Object, s, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: how.paths})
 		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s)
+	}
+	if known != nil && !known.embeds {
+		return unknown, nil
 	}
 	refused, more := objectmeta.CoerceWithOptions(nil, u.Object, s, false, objectmeta.CoerceOptions{
 		DropInvalidFields: how.stored, ReturnUnknownFieldPaths: how.paths,

@@ -48,12 +48,16 @@ func (v *Version) validate(ctx context.Context, obj object, withMeta bool) field
 		if withMeta {
 			errs = v.validateMeta(ctx, obj, nil)
 		}
-		errs = append(errs, validation.ValidateCustomResource(nil, obj.Object, by.whole)...)
+		if !by.sureWhole.valid(obj.Object) {
+			errs = append(errs, validation.ValidateCustomResource(nil, obj.Object, by.whole)...)
+		}
 		errs = append(errs, v.scale.validateSpec(obj)...)
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
-	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema(), false)...)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.schema(), obj.Object)...)
+	errs = append(errs, v.validateEmbedded(ctx, obj)...)
+	if v.shape().hasUnique(obj.Object) {
+		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.schema(), obj.Object)...)
+	}
 	return v.evaluate(ctx, errs, obj, nil, withMeta)
 }
 
@@ -62,17 +66,18 @@ func (v *Version) validateUpdate(ctx context.Context, obj, old object, withMeta 
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	pair := v.correlate(obj, old)
 	errs := v.validateType(obj)
 	if len(errs) == 0 {
 		if withMeta {
 			errs = v.validateMeta(ctx, obj, old)
 		}
-		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, obj.Object, old.Object, by.whole, validation.WithRatcheting(pair))...)
+		if !by.sureWhole.valid(obj.Object) {
+			errs = append(errs, validation.ValidateCustomResourceUpdate(nil, obj.Object, old.Object, by.whole, validation.WithRatcheting(v.correlate(obj, old)))...)
+		}
 		errs = append(errs, v.scale.validateSpec(obj)...)
 		errs = append(errs, v.scale.validateStatus(obj)...)
 	}
-	errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, v.schema(), false)...)
+	errs = append(errs, v.validateEmbedded(ctx, obj)...)
 	errs = append(errs, v.validateLists(obj, old)...)
 	return v.evaluate(ctx, errs, obj, old, withMeta)
 }
@@ -82,16 +87,15 @@ func (v *Version) validateStatus(ctx context.Context, obj, old object, withMeta 
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	pair := v.correlate(obj, old)
 	errs := v.validateType(obj)
 	if len(errs) == 0 {
 		if withMeta {
 			errs = v.validateMeta(ctx, obj, old)
 		}
-		if status, ok := obj.Object["status"]; ok {
+		if status, ok := obj.Object["status"]; ok && !by.sureStatus.valid(status) {
 			var ratchet []validation.ValidationOption
 			if v.schema() != nil {
-				ratchet = append(ratchet, validation.WithRatcheting(pair.Key("status")))
+				ratchet = append(ratchet, validation.WithRatcheting(v.correlate(obj, old).Key("status")))
 			}
 			errs = append(errs, validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old.Object["status"], by.status, ratchet...)...)
 		}
@@ -106,8 +110,19 @@ func (v *Version) correlate(obj, old object) *common.CorrelatedObject {
 	return common.NewCorrelatedObject(obj.Object, old.Object, &model.Structural{Structural: v.schema()})
 }
 
+// validateEmbedded validates embedded resources.
+func (v *Version) validateEmbedded(ctx context.Context, obj object) field.ErrorList {
+	if s := v.shape(); s == nil || !s.embeds {
+		return nil
+	}
+	return objectmeta.Validate(ctx, nil, obj.Object, v.schema(), false)
+}
+
 // validateLists validates sets and maps, unless the old ones were invalid already.
 func (v *Version) validateLists(obj, old object) field.ErrorList {
+	if !v.shape().hasUnique(obj.Object) {
+		return nil
+	}
 	if len(listtype.ValidateListSetsAndMaps(nil, v.schema(), old.Object)) > 0 {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/keelson-dev/keelson/registry"
 )
@@ -31,6 +32,7 @@ type Version struct {
 	// interpreted returns the schema as it is applied to objects, and validators what validates them by it. Both are made
 	// when first used, since most definitions of a large set never have an object.
 	interpreted func() (*structural.Structural, error)
+	shape       func() *shape // of the schema; nil if there is none
 	validators  func() (validators, error)
 	// hasStatus tells whether the status is a subresource.
 	hasStatus bool
@@ -47,6 +49,8 @@ type Version struct {
 type validators struct {
 	whole  validation.SchemaValidator
 	status validation.SchemaValidator // of the status alone; nil if it has no schema
+	// These know what is certainly valid by them.
+	sureWhole, sureStatus *sure
 }
 
 func newVersion(r *Resource, spec *apiextensionsv1.CustomResourceDefinitionSpec, i int) (*Version, error) {
@@ -63,6 +67,7 @@ func newVersion(r *Resource, spec *apiextensionsv1.CustomResourceDefinitionSpec,
 		}
 	}
 	v.interpreted, v.validators = sync.OnceValues(v.interpret), sync.OnceValues(v.newValidators)
+	v.shape = sync.OnceValue(func() *shape { return newShape(v.schema()) })
 	v.rules = sync.OnceValue(func() *cel.Validator { return cel.NewValidator(v.schema(), true, celconfig.PerCallLimit) })
 	if v.declared == nil {
 		return v, nil
@@ -133,12 +138,15 @@ func (v *Version) newValidators() (out validators, err error) {
 	if err != nil {
 		return out, err
 	}
-	if out.whole, _, err = validation.NewSchemaValidator(props); err != nil {
+	var as *spec.Schema
+	if out.whole, as, err = validation.NewSchemaValidator(props); err != nil {
 		return out, err
 	}
+	out.sureWhole = newSure(as)
 	if v.hasStatus && props != nil {
 		if status, ok := props.Properties["status"]; ok {
-			out.status, _, err = validation.NewSchemaValidator(&status)
+			out.status, as, err = validation.NewSchemaValidator(&status)
+			out.sureStatus = newSure(as)
 		}
 	}
 	return out, err
