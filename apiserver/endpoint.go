@@ -84,7 +84,7 @@ func (e *endpoint) itemJSON(i *registry.Item) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(served)
+		return codec.Body(served)
 	})
 }
 

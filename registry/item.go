@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -109,7 +108,7 @@ func (i *Item) Encoded(name Form, build func(Object) ([]byte, error)) ([]byte, e
 
 // JSON returns the object's JSON in its stored version, without apiVersion and kind.
 func (i *Item) JSON() ([]byte, error) {
-	return i.Encoded(Form{Media: "json"}, func(o Object) ([]byte, error) { return json.Marshal(o) })
+	return i.Encoded(Form{Media: "json"}, func(o Object) ([]byte, error) { return codec.Body(o) })
 }
 
 // Raw returns the object's protobuf message in its stored version, without the envelope.

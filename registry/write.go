@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -361,12 +360,7 @@ func (r *Resource) same(obj, old Object) (bool, error) {
 	version := old.GetResourceVersion()
 	obj.SetResourceVersion(version)
 	obj.SetSelfLink("")
-	was, err := codec.Stored(r.gvk(), old)
-	if err != nil {
-		return false, err
-	}
-	is, err := codec.Stored(r.gvk(), obj)
-	return bytes.Equal(was, is), err
+	return codec.Same(old, obj)
 }
 
 // preconditions checks the UID and resource version that the new state carries.

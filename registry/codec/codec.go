@@ -8,7 +8,6 @@ package codec
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -83,7 +82,7 @@ func Protobuf(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 // JSON returns obj in JSON, beginning with its type. The object's own TypeMeta must be empty, except that of an object
 // without a Go type, which may be another.
 func JSON(gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
-	body, err := json.Marshal(obj)
+	body, err := Body(obj)
 	if err != nil {
 		return nil, err
 	}

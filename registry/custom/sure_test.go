@@ -132,7 +132,7 @@ func randomSchema(r *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps {
 	switch p.Type {
 	case "string":
 		texts := func(name string) apiextensionsv1.JSON { return apiextensionsv1.JSON{Raw: []byte(`"` + name + `"`)} }
-		switch r.IntN(9) {
+		switch r.IntN(11) {
 		case 0:
 			p.Enum = []apiextensionsv1.JSON{texts("a"), texts("2024-01-02")}
 		case 1:
@@ -143,7 +143,7 @@ func randomSchema(r *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps {
 			p.Pattern = "^a"
 		case 4:
 			p.Format = []string{"date", "date-time", "byte", "nonsense"}[r.IntN(4)]
-		case 5:
+		case 5, 8, 9:
 			value := texts("d")
 			p.Default = &value
 		case 6:
@@ -184,6 +184,9 @@ func randomSchema(r *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps {
 			p.MaxItems = count(1)
 		case 2:
 			p.XListType = &kind
+		case 3:
+			keep := true
+			p.XPreserveUnknownFields = &keep
 		}
 	case "object":
 		switch r.IntN(5) {
@@ -216,8 +219,8 @@ func randomSchema(r *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps {
 // randomValue returns a value that mostly has the type of a schema.
 func randomValue(r *rand.Rand, p apiextensionsv1.JSONSchemaProps, depth int) any {
 	kind := p.Type
-	if r.IntN(25) == 0 {
-		kind = []string{"string", "integer", "number", "boolean", "object", "array", "null"}[r.IntN(7)]
+	if r.IntN(20) == 0 || kind == "" && !p.XIntOrString {
+		kind = []string{"string", "integer", "number", "boolean", "object", "array", "null", "null"}[r.IntN(8)]
 	}
 	if depth == 0 && (kind == "object" || kind == "array") {
 		kind = "string"

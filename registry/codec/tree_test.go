@@ -1,0 +1,79 @@
+package codec_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/keelson-dev/keelson/registry/codec"
+)
+
+// TestTrees: objects without a Go type of their own are encoded as encoding/json does, and are the same if their encodings are.
+func TestTrees(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 5))
+	same, different := 0, 0
+	for range 20000 {
+		content := map[string]any{"a": randomTree(r, 3), "b": randomTree(r, 1), "kind": "x"}
+		u := &unstructured.Unstructured{Object: content}
+		got, err := codec.Body(u)
+		want, wantErr := json.Marshal(u)
+		if (err == nil) != (wantErr == nil) || err == nil && !bytes.Equal(got, want) {
+			t.Fatalf("%#v is %s, %v; wanted %s, %v", content, got, err, want, wantErr)
+		}
+		other := map[string]any{"a": content["a"], "b": randomTree(r, 1), "kind": "x"}
+		if r.IntN(2) == 0 {
+			var copied map[string]any
+			_ = json.Unmarshal(want, &copied)
+			other = copied
+		}
+		theirs, _ := json.Marshal(other)
+		is, err := codec.Same(u, &unstructured.Unstructured{Object: other})
+		if err != nil || is != bytes.Equal(want, theirs) {
+			t.Fatalf("%s and %s are the same: %t, %v", want, theirs, is, err)
+		}
+		if is {
+			same++
+		} else {
+			different++
+		}
+	}
+	if min(same, different) < 1000 {
+		t.Errorf("%d are the same, %d are not", same, different)
+	}
+	bad := &unstructured.Unstructured{Object: map[string]any{"kind": "x", "a": math.NaN()}}
+	if _, err := codec.Body(bad); err == nil {
+		t.Error("encoded what is no number")
+	}
+	if _, err := codec.Same(bad, bad); err == nil {
+		t.Error("compared what is no number")
+	}
+}
+
+func randomTree(r *rand.Rand, depth int) any {
+	n := r.IntN(24)
+	if depth == 0 && n < 12 {
+		n += 12
+	}
+	switch {
+	case n < 6:
+		m := map[string]any{}
+		for range r.IntN(4) {
+			key := []string{"a", "b", "ab", "<", "\u2028", "é", "\xff", "\xfe", "\""}[r.IntN(9)]
+			m[key] = randomTree(r, depth-1)
+		}
+		return m
+	case n < 11:
+		l := []any{}
+		for range r.IntN(3) {
+			l = append(l, randomTree(r, depth-1))
+		}
+		return l
+	case n == 11:
+		return []any{map[string]any(nil), []any(nil)}[r.IntN(2)]
+	}
+	return []any{nil, true, false, int64(1), int64(-1) << 62, 1.0, 1.5, 1e21, 1e-9, math.Copysign(0, -1), 0.0, int64(0), "", "a", "<&>", "\x00\x1f\x7f", "é\u2029", "\xff", "\xfe", 7, json.Number("3")}[r.IntN(21)]
+}
