@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -117,11 +118,15 @@ func (r *Resource) coerce(u *unstructured.Unstructured, how coercion) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	meta, hasMeta, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
-		DropMalformedFields: how.stored, ReturnUnknownFieldPaths: how.paths,
-	})
-	if err != nil {
-		return nil, err
+	var meta *metav1.ObjectMeta // of which there is something to write
+	var unknown []string
+	if !canonical(u.Object["metadata"]) || how.stored && u.GetGeneration() == 0 {
+		meta, _, unknown, err = objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
+			DropMalformedFields: how.stored, ReturnUnknownFieldPaths: how.paths,
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -137,7 +142,7 @@ func (r *Resource) coerce(u *unstructured.Unstructured, how coercion) ([]string,
 			meta.Generation = 1
 		}
 	}
-	if hasMeta {
+	if meta != nil {
 		err = objectmeta.SetObjectMeta(u.Object, meta)
 	}
 	return unknown, err
