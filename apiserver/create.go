@@ -68,7 +68,7 @@ func (c *call) create(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	c.writeItem(http.StatusCreated, item)
+	c.writeWritten(http.StatusCreated, item)
 }
 
 // createUnstored serves a create of a kind that is not stored but answered, such as a review.

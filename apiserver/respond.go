@@ -32,6 +32,15 @@ func (c *call) writeItem(code int, i *registry.Item) {
 	writeBytes(c.exchange, code, f, data)
 }
 
+// writeWritten is writeItem for what the request has written. The answer is only kept if it takes more than encoding a tree
+// of maps: most custom objects are written once and read by few.
+func (c *call) writeWritten(code int, i *registry.Item) {
+	if c.resource.Decode != nil && c.resource.Batched() == nil {
+		i = i.Once()
+	}
+	c.writeItem(code, i)
+}
+
 // respond answers with an object of any type: the one it names, or else gvk.
 func (c *call) respond(code int, obj runtime.Object, gvk schema.GroupVersionKind) {
 	if status, ok := obj.(*metav1.Status); ok {

@@ -77,7 +77,7 @@ func (c *call) runUpdate(ctx context.Context, u updateCall) {
 	if created {
 		code = http.StatusCreated
 	}
-	c.writeItem(code, item)
+	c.writeWritten(code, item)
 }
 
 func (c *call) storeUpdate(ctx context.Context, u updateCall) (*registry.Item, bool, error) {

@@ -106,6 +106,13 @@ func (i *Item) Encoded(name Form, build func(Object) ([]byte, error)) ([]byte, e
 	return b, err
 }
 
+// Once returns the item for a single answer: encodings that it lacks are not kept.
+func (i *Item) Once() *Item {
+	once := &Item{Object: i.Object, Revision: i.Revision, key: i.key, size: i.size}
+	once.forms.Store(i.forms.Load())
+	return once
+}
+
 // JSON returns the object's JSON in its stored version, without apiVersion and kind.
 func (i *Item) JSON() ([]byte, error) {
 	return i.Encoded(Form{Media: "json"}, func(o Object) ([]byte, error) { return codec.Body(o) })

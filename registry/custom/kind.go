@@ -104,6 +104,7 @@ func (r *Resource) decodeForRegistry(data []byte) (registry.Object, error) {
 			return nil, err
 		}
 	}
+	r.Storage().managed.share(obj)
 	return untyped(obj), nil
 }
 
@@ -199,6 +200,7 @@ func (v *Version) prune(obj object) {
 		obj.Object = untyped(u).Object
 	}
 	asStored(obj.Object)
+	v.managed.share(obj)
 }
 
 // asStored makes what is inside a JSON value what it is after it was encoded and decoded: a number such as 1e2 becomes an

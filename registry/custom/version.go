@@ -43,6 +43,7 @@ type Version struct {
 	fields  []selectable
 	// published is the schema that was made last, until the next garbage collection.
 	published atomic.Pointer[weak.Pointer[map[string]any]]
+	managed   trees // of stored objects
 }
 
 // validators validate values by the types and bounds of a schema.
