@@ -347,7 +347,7 @@ func leaves() map[string][]string {
 			"envtest", "internal/provider", "bench/peers",
 		},
 		"k8s.io/kube-aggregator":        {"registry/apiregistration", "apiserver/aggregator", "controllers/apiservice", "cluster/aggregation"}, // the types of APIServices
-		"k8s.io/kube-openapi":           {"admission/policy/typecheck", "registry/apiextensions"},
+		"k8s.io/kube-openapi":           {"admission/policy/typecheck", "registry/apiextensions", "registry/custom"},
 		"k8s.io/klog/v2":                {},
 		"k8s.io/pod-security-admission": {"admission/podsecurity"},
 		"go.etcd.io":                    {"storage/etcd", "internal/etcdtest"},

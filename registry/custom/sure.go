@@ -20,8 +20,7 @@ type sure struct {
 	format  string
 	enum    []any
 
-	minimum, maximum   *float64
-	exclusive          [2]bool // the minimum, the maximum
+	number             interval
 	length, size, keys bounds
 	pattern            *regexp.Regexp
 
@@ -39,6 +38,19 @@ type sureObject struct {
 	closed     bool  // there is nothing else
 }
 
+// interval is where a number must be.
+type interval struct {
+	minimum, maximum *float64
+	above, below     bool // the minimum, the maximum is not in it
+}
+
+func (i interval) holds(n float64) bool {
+	if i.minimum != nil && (n < *i.minimum || i.above && n == *i.minimum) {
+		return false
+	}
+	return i.maximum == nil || n < *i.maximum || !i.below && n == *i.maximum
+}
+
 // bounds are the least and the greatest number of something.
 type bounds struct{ least, most *int64 }
 
@@ -53,7 +65,7 @@ func newSure(s *spec.Schema) *sure {
 	}
 	out := &sure{
 		types: s.Type, null: s.Nullable || len(s.Type) == 0 && s.Format == "", format: s.Format, enum: s.Enum,
-		minimum: s.Minimum, maximum: s.Maximum, exclusive: [2]bool{s.ExclusiveMinimum, s.ExclusiveMaximum},
+		number: interval{s.Minimum, s.Maximum, s.ExclusiveMinimum, s.ExclusiveMaximum},
 		length: bounds{s.MinLength, s.MaxLength}, size: bounds{s.MinItems, s.MaxItems}, keys: bounds{s.MinProperties, s.MaxProperties},
 		object: &sureObject{required: s.Required},
 	}
@@ -115,7 +127,7 @@ func (s *sure) valid(value any) bool {
 	case int64:
 		return (s.takes("integer") || s.takes("number")) && s.validInteger(value)
 	case float64:
-		return s.takes("number") && (s.format == "" || s.format == "double") && s.within(value)
+		return s.takes("number") && (s.format == "" || s.format == "double") && s.number.holds(value)
 	case []any:
 		return s.takes("array") && s.format == "" && s.validList(value)
 	case map[string]any:
@@ -152,14 +164,7 @@ func (s *sure) validInteger(n int64) bool {
 	default:
 		return false
 	}
-	return s.minimum == nil && s.maximum == nil || n == int64(int32(n)) && s.within(float64(n)) //nolint:gosec // to compare
-}
-
-func (s *sure) within(n float64) bool {
-	if s.minimum != nil && (n < *s.minimum || s.exclusive[0] && n == *s.minimum) {
-		return false
-	}
-	return s.maximum == nil || n < *s.maximum || !s.exclusive[1] && n == *s.maximum
+	return s.number.minimum == nil && s.number.maximum == nil || n == int64(int32(n)) && s.number.holds(float64(n)) //nolint:gosec // to compare
 }
 
 func (s *sure) validList(list []any) bool {
