@@ -104,7 +104,7 @@ func (r *Resource) decodeForRegistry(data []byte) (registry.Object, error) {
 			return nil, err
 		}
 	}
-	r.Storage().managed.share(obj)
+	r.Storage().kept.managed.share(obj)
 	return untyped(obj), nil
 }
 
@@ -200,7 +200,7 @@ func (v *Version) prune(obj object) {
 		obj.Object = untyped(u).Object
 	}
 	asStored(obj.Object)
-	v.managed.share(obj)
+	v.kept.managed.share(obj)
 }
 
 // asStored makes what is inside a JSON value what it is after it was encoded and decoded: a number such as 1e2 becomes an

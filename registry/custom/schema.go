@@ -39,14 +39,14 @@ func (v *Version) Schema() map[string]any {
 // sharedSchema returns Schema, which must not be changed then, and keeps it until the next garbage collection: a new kind's is
 // asked for several times, and then seldom.
 func (v *Version) sharedSchema() map[string]any {
-	if last := v.published.Load(); last != nil {
+	if last := v.kept.published.Load(); last != nil {
 		if made := last.Value(); made != nil {
 			return *made
 		}
 	}
 	made := v.Schema()
 	last := weak.Make(&made)
-	v.published.Store(&last)
+	v.kept.published.Store(&last)
 	return made
 }
 

@@ -41,9 +41,14 @@ type Version struct {
 	rules   func() *cel.Validator
 	columns registry.Columns[object]
 	fields  []selectable
+	kept    kept
+}
+
+// kept is what a version keeps between requests.
+type kept struct {
+	managed trees // of stored objects
 	// published is the schema that was made last, until the next garbage collection.
 	published atomic.Pointer[weak.Pointer[map[string]any]]
-	managed   trees // of stored objects
 }
 
 // validators validate values by the types and bounds of a schema.
