@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/x509"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/aggregation"
 	"github.com/keelson-dev/keelson/cluster/customresources"
 	"github.com/keelson-dev/keelson/cluster/policies"
 	"github.com/keelson-dev/keelson/cluster/webhooks"
@@ -149,8 +150,11 @@ func (e *Environment) startCluster(r *running) error {
 	hooks, rules := webhooks.New(webhooks.Options{Handlers: handlers}), policies.New(policies.Options{})
 	o := cluster.Options{
 		Components: e.Components, Nodes: e.Nodes, Kinds: append(hooks.Kinds(), rules.Kinds()...),
-		Admission:  slices.Concat(cluster.DefaultAdmission(), hooks.Admission(), rules.Admission()),
-		Extensions: []cluster.Extension{customresources.Extension(customresources.Options{Webhooks: customresources.Network(handlers)})},
+		Admission: slices.Concat(cluster.DefaultAdmission(), hooks.Admission(), rules.Admission()),
+		Extensions: []cluster.Extension{
+			customresources.Extension(customresources.Options{Webhooks: customresources.Network(handlers)}),
+			aggregation.Extension(aggregation.Options{}),
+		},
 	}
 	if o.Components == nil {
 		// Nothing would create the service accounts that the plugin demands.

@@ -354,3 +354,29 @@ func BenchmarkStart(b *testing.B) {
 		}
 	}
 }
+
+// TestAggregation: an APIService is served, and its status tells that the service it names is not there.
+func TestAggregation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, &envtest.Environment{InProcess: true})
+		service := &unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{
+				"group": "wardle.example.com", "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),
+				"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": "default", "name": "wardle"},
+			},
+		}}
+		service.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+		service.SetName("v1.wardle.example.com")
+		if err := api.Create(t.Context(), service); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(service), service); err != nil {
+			t.Fatal(err)
+		}
+		conditions, _, _ := unstructured.NestedSlice(service.Object, "status", "conditions")
+		if len(conditions) != 1 || conditions[0].(map[string]any)["reason"] != "ServiceNotFound" {
+			t.Errorf("conditions: %v", conditions)
+		}
+	})
+}
