@@ -136,7 +136,12 @@ func (e *Environment) install(r *running) error {
 		WebhookInstallOptions: e.WebhookInstallOptions, ErrorIfCRDPathMissing: e.ErrorIfCRDPathMissing,
 		CRDs: e.CRDs, CRDDirectoryPaths: e.CRDDirectoryPaths, UseExistingCluster: new(true),
 	}
-	_, err := r.installed.Start()
+	var err error
+	if e.InProcess && r.cluster != nil {
+		err = installInProcess(r.installed)
+	} else {
+		_, err = r.installed.Start()
+	}
 	e.Config, e.Scheme, e.CRDs = r.installed.Config, r.installed.Scheme, r.installed.CRDs
 	e.CRDInstallOptions, e.WebhookInstallOptions = r.installed.CRDInstallOptions, r.installed.WebhookInstallOptions
 	if !e.InProcess {
