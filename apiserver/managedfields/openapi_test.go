@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,6 +67,10 @@ func stored(t testing.TB, spec string) *unstructured.Unstructured {
 
 // TestSchemaRefuses has what a schema does not allow, in upstream's words.
 func TestSchemaRefuses(t *testing.T) {
+	synctest.Test(t, testSchemaRefuses) // upstream and the tracker note the same time
+}
+
+func testSchemaRefuses(t *testing.T) {
 	e := newCustom(t, fromJSON(t, widgetSchema)).endpoint(t, 0, "")
 	const patch = "failed to create typed patch object (ns/w; example.com/v1, Kind=Widget): "
 	for config, want := range map[string]string{
@@ -117,6 +122,10 @@ func TestSchemaRefuses(t *testing.T) {
 
 // TestSchemaOwns has what an update makes the manager own.
 func TestSchemaOwns(t *testing.T) {
+	synctest.Test(t, testSchemaOwns) // upstream and the tracker note the same time
+}
+
+func testSchemaOwns(t *testing.T) {
 	e := newCustom(t, fromJSON(t, widgetSchema)).endpoint(t, 0, "")
 	for _, test := range []struct{ name, live, obj, want string }{
 		{"an atomic list", `{"atomic":["a"]}`, `{"atomic":["a","b"]}`, `{"f:spec":{"f:atomic":{}}}`},
@@ -160,6 +169,10 @@ func TestSchemaOwns(t *testing.T) {
 
 // TestSchemaConflict has two appliers of an item's field.
 func TestSchemaConflict(t *testing.T) {
+	synctest.Test(t, testSchemaConflict) // upstream and the tracker note the same time
+}
+
+func testSchemaConflict(t *testing.T) {
 	e := newCustom(t, fromJSON(t, widgetSchema)).endpoint(t, 0, "")
 	one, err := e.apply(t, stored(t, "{}"), widget(t, `{"ports":[{"port":1,"name":"x","rules":[{"id":"a","to":"b"}]}]}`), "one", false)
 	if err != nil {
@@ -181,6 +194,10 @@ func TestSchemaConflict(t *testing.T) {
 
 // TestSchemaChanges has a list that moved item by item and now as a whole, and one that did as a whole.
 func TestSchemaChanges(t *testing.T) {
+	synctest.Test(t, testSchemaChanges) // upstream and the tracker note the same time
+}
+
+func testSchemaChanges(t *testing.T) {
 	const properties = `{"type":"object","properties":{"spec":{"type":"object","properties":{"l":{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":%q}}}}}`
 	const maps = `{"type":"object","properties":{"spec":{"type":"object","properties":{"m":{"type":"object","additionalProperties":%s,"x-kubernetes-map-type":%q}}}}}`
 	const number, either = `{"type":"integer"}`, `{"x-kubernetes-int-or-string":true}`
@@ -302,6 +319,10 @@ func TestSchemaMalformed(t *testing.T) {
 
 // TestConversionFails has conversions that fail: to the version of a manager, of the endpoint, and to what is stored.
 func TestConversionFails(t *testing.T) {
+	synctest.Test(t, testConversionFails) // upstream and the tracker note the same time
+}
+
+func testConversionFails(t *testing.T) {
 	c := newCustom(t, fromJSON(t, widgetSchema), fromJSON(t, widgetSchema))
 	first, second := c.endpoint(t, 0, ""), c.endpoint(t, 1, "")
 	config := widget(t, `{"set":["a"]}`)
@@ -362,6 +383,10 @@ func TestConversionFails(t *testing.T) {
 
 // Who owns fields in a version that there is not is forgotten.
 func TestSchemaVersionGone(t *testing.T) {
+	synctest.Test(t, testSchemaVersionGone) // upstream and the tracker note the same time
+}
+
+func testSchemaVersionGone(t *testing.T) {
 	old, now := newCustom(t, fromJSON(t, widgetSchema), fromJSON(t, widgetSchema)), newCustom(t, fromJSON(t, widgetSchema))
 	config := widget(t, `{"set":["a"]}`)
 	config.SetAPIVersion("example.com/v2")
