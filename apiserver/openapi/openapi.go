@@ -167,9 +167,6 @@ func (d *Documents) content(version string, services []service, a *archive) *con
 		c.custom = c.custom && services[i].custom
 		maps.Copy(c.paths, services[i].paths(c.types))
 	}
-	if c.custom {
-		c.info = customInfo()
-	}
 	return c
 }
 

@@ -2,10 +2,12 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha512"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,12 +59,19 @@ func pieces(s *service, before []*piece) []*piece {
 			all[i] = &piece{services: []service{{key: s.key, gv: s.gv, kinds: s.kinds[i : i+1], custom: true}}}
 		}
 	}
+	slices.SortFunc(all, (*piece).compare)
 	return all
+}
+
+// compare orders pieces of custom kinds, so that servers of the same kinds have the same documents, whichever came first.
+func (p *piece) compare(as *piece) int {
+	a, b := &p.services[0], &as.services[0]
+	return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.kinds[0].Plural, b.kinds[0].Plural))
 }
 
 // newSwagger returns the document of v2 of all services, of which custom ones have these pieces.
 func newSwagger(all []service, custom []*piece, before *swagger) *swagger {
-	s := &swagger{made: time.Now(), custom: custom}
+	s := &swagger{made: time.Now(), custom: slices.SortedFunc(slices.Values(custom), (*piece).compare)}
 	base := slices.DeleteFunc(slices.Clone(all), func(s service) bool { return s.custom })
 	s.base = &piece{services: base, base: true}
 	if before != nil && slices.EqualFunc(base, before.base.services, func(a, b service) bool { return a.same(&b) }) {

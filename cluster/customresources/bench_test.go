@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/keelson-dev/keelson/cluster"
@@ -80,51 +79,6 @@ func (a *api) post(crds clientset.Interface, crd *definition) {
 		a.t.Fatal(err)
 	}
 	a.established(crd.Name)
-}
-
-// BenchmarkWrites measures writes of a custom object of 2 kB, in process, with what the client takes.
-func BenchmarkWrites(b *testing.B) {
-	c := start(b, cluster.Options{})
-	a := clients(b, c.Config())
-	crds, err := clientset.NewForConfig(c.Config())
-	if err != nil {
-		b.Fatal(err)
-	}
-	crd := provider.Definition(0)
-	a.post(crds, crd)
-	objects := a.any.Resource(schema.GroupVersionResource{Group: crd.Spec.Group, Version: provider.Version, Resource: crd.Spec.Names.Plural})
-	a.create(objects, provider.Object(0, "patched"))
-	for _, w := range []struct {
-		name  string
-		write func(n int) error
-	}{
-		{"create", func(n int) error {
-			_, err := objects.Create(context.Background(), provider.Object(0, fmt.Sprintf("a%d", n)), metav1.CreateOptions{})
-			return err
-		}},
-		{"patch", func(n int) error {
-			patch := fmt.Appendf(nil, `{"metadata":{"labels":{"round":"%d"}}}`, n)
-			_, err := objects.Patch(context.Background(), "patched", types.MergePatchType, patch, metav1.PatchOptions{})
-			return err
-		}},
-		{"apply", func(n int) error {
-			obj := provider.Object(0, "applied")
-			obj.SetLabels(map[string]string{"round": fmt.Sprint(n)})
-			_, err := objects.Apply(context.Background(), "applied", obj, metav1.ApplyOptions{FieldManager: "applier", Force: true})
-			return err
-		}},
-	} {
-		n := 0
-		b.Run(w.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := w.write(n); err != nil {
-					b.Fatal(err)
-				}
-				n++
-			}
-		})
-	}
 }
 
 // BenchmarkThousand measures the time from posting the first of a thousand definitions, one after the other and each as
