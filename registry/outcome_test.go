@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -18,6 +19,7 @@ type forgetful struct {
 	storage.Store
 	lost   error
 	before func() // called before a create
+	after  func() // called after a create
 }
 
 func (s *forgetful) Create(ctx context.Context, key string, value []byte) (int64, error) {
@@ -25,6 +27,9 @@ func (s *forgetful) Create(ctx context.Context, key string, value []byte) (int64
 		s.before()
 	}
 	revision, err := s.Store.Create(ctx, key, value)
+	if s.after != nil {
+		s.after()
+	}
 	if s.lost != nil {
 		return 0, s.lost
 	}
@@ -78,6 +83,65 @@ func TestCreateOutcome(t *testing.T) {
 			}
 			if len(d.lines) != 1 || d.lines[0] != test.line {
 				t.Errorf("settled: %q, want %s", d.lines, test.line)
+			}
+		})
+	}
+}
+
+// TestCreateOutcomeAfterOthers: a create whose answer was lost succeeds with what it wrote, though others have changed or
+// removed the object since, as long as the history tells.
+func TestCreateOutcomeAfterOthers(t *testing.T) {
+	lost := errors.New("the connection was lost")
+	edit := func(_ context.Context, current registry.Object) (registry.Object, error) {
+		c := current.DeepCopyObject().(*corev1.ConfigMap)
+		c.Data["text"] = "edited"
+		return c, nil
+	}
+	for name, test := range map[string]struct {
+		history int // 0: the default
+		since   func(ctx context.Context, other *registry.Resource) error
+		want    error
+	}{
+		"changed": {0, func(ctx context.Context, other *registry.Resource) error {
+			_, _, err := other.Update(ctx, "ns", "a", edit, registry.UpdateOptions{})
+			return err
+		}, nil},
+		"changed, and the history is gone": {1, func(ctx context.Context, other *registry.Resource) error {
+			_, _, err := other.Update(ctx, "ns", "a", edit, registry.UpdateOptions{})
+			return err
+		}, lost},
+		"untouched, and the history is gone": {1, func(ctx context.Context, other *registry.Resource) error {
+			_, err := other.Create(ctx, note("b", "x"), registry.CreateOptions{})
+			return err
+		}, nil},
+		"removed": {0, func(ctx context.Context, other *registry.Resource) error {
+			_, _, err := other.Delete(ctx, "ns", "a", registry.DeleteOptions{})
+			return err
+		}, nil},
+		"replaced": {0, func(ctx context.Context, other *registry.Resource) error {
+			if _, _, err := other.Delete(ctx, "ns", "a", registry.DeleteOptions{}); err != nil {
+				return err
+			}
+			_, err := other.Create(ctx, note("a", "another"), registry.CreateOptions{})
+			return err
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			under := memory.New(memory.Options{})
+			other, _ := openKinds(t, under, (&diary{}).notes()).Resource(configMapsResource)
+			store := &forgetful{Store: under, lost: lost, after: func() {
+				if err := test.since(t.Context(), other); err != nil {
+					t.Error(err)
+				}
+			}}
+			r := openWith(t, store, registry.Options{History: test.history}, (&diary{}).notes())
+			res, _ := r.Resource(configMapsResource)
+			item, err := res.Create(t.Context(), note("a", "x"), registry.CreateOptions{})
+			if !errors.Is(err, test.want) {
+				t.Fatalf("%v, want %v", err, test.want)
+			}
+			if test.want == nil && (err != nil || item.Object.(*corev1.ConfigMap).Data["text"] != "x" || item.Revision == 0) {
+				t.Errorf("%v, %v", item, err)
 			}
 		})
 	}

@@ -71,7 +71,12 @@ func note(name, text string) *corev1.ConfigMap {
 
 func openKinds(t testing.TB, store storage.Store, kinds ...registry.Kind) *registry.Registry {
 	t.Helper()
-	reg, err := registry.New(store, kinds, registry.Options{Identifiers: registry.Seeded(1)})
+	return openWith(t, store, registry.Options{Identifiers: registry.Seeded(1)}, kinds...)
+}
+
+func openWith(t testing.TB, store storage.Store, o registry.Options, kinds ...registry.Kind) *registry.Registry {
+	t.Helper()
+	reg, err := registry.New(store, kinds, o)
 	if err != nil {
 		t.Fatal(err)
 	}

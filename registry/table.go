@@ -82,6 +82,27 @@ func (t *table) get(key string) *Item {
 	return i
 }
 
+// appeared returns the states in which objects at key were created after a revision. If the history does not reach back, it
+// is the newest state of one that was changed after the revision.
+func (t *table) appeared(key string, after int64) []*Item {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	from, ok := t.log.since(after)
+	if !ok {
+		if i, _ := t.tree.Get(key); i != nil && i.Revision > after {
+			return []*Item{i}
+		}
+		return nil
+	}
+	var items []*Item
+	for seq := from; seq < t.log.end(); seq++ {
+		if c := t.log.entry(seq); c.item.key == key && c.prev == nil {
+			items = append(items, c.item)
+		}
+	}
+	return items
+}
+
 // put applies a creation or an update. The caller holds the lock.
 func (t *table) put(i *Item) {
 	delete(t.unreadable, i.key)

@@ -130,22 +130,21 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 }
 
 // created returns the object that a create has stored as these bytes after a revision although the store did not say so: the
-// answer was lost, or a store that was asked again found what it had written. It returns nil if that is not known.
+// answer was lost, or a store that was asked again found what it had written. It is the state that was written, whatever
+// others have made of it since. It returns nil if that is not known.
 func (r *Resource) created(ctx context.Context, key string, value []byte, after int64) *Item {
 	if ctx.Err() != nil || r.catchUp(ctx) != nil {
 		return nil
 	}
-	item := r.table.get(key)
-	if item == nil || item.Revision <= after {
-		return nil
+	for _, item := range r.table.appeared(key, after) {
+		there := item.Object.DeepCopyObject().(Object)
+		there.SetResourceVersion("")
+		stored, err := codec.Stored(r.gvk(), there) // with its UID, which no other create has
+		if err == nil && bytes.Equal(stored, value) {
+			return item
+		}
 	}
-	there := item.Object.DeepCopyObject().(Object)
-	there.SetResourceVersion("")
-	stored, err := codec.Stored(r.gvk(), there) // with its UID, which no other create has
-	if err != nil || !bytes.Equal(stored, value) {
-		return nil
-	}
-	return item
+	return nil
 }
 
 // taken is the error of a create that found the name taken.
