@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -100,8 +101,42 @@ func (d *traffic) end() {
 	d.t.Logf("%d writes acknowledged, %d of unknown outcome", d.acked.Load(), d.failed.Load())
 }
 
+// readers reads streams while writes go on: one that is not read ends after so many changes, and a fast machine makes
+// more of them than that. The function it returns takes what all of them told up to a revision.
+func readers(t *testing.T, streams []storage.Stream) (upTo func(revision int64) [][]storage.Event) {
+	ctx, stop := context.WithCancel(t.Context())
+	told := make([][]storage.Event, len(streams))
+	ended := make([]error, len(streams))
+	var wg sync.WaitGroup
+	for i, stream := range streams {
+		wg.Go(func() {
+			for ended[i] == nil {
+				var batch []storage.Event
+				batch, ended[i] = stream.Next(ctx)
+				told[i] = append(told[i], batch...)
+			}
+		})
+	}
+	t.Cleanup(func() { stop(); wg.Wait() })
+	return func(revision int64) [][]storage.Event {
+		t.Helper()
+		stop()
+		wg.Wait()
+		for i, stream := range streams {
+			if !errors.Is(ended[i], context.Canceled) {
+				t.Fatalf("stream %d ended after %d events: %v", i, len(told[i]), ended[i])
+			}
+			if n := len(told[i]); n == 0 || told[i][n-1].Revision < revision {
+				told[i] = append(told[i], until(t, stream, revision)...)
+			}
+			told[i] = slices.DeleteFunc(told[i], func(e storage.Event) bool { return e.Type == storage.Progress })
+		}
+		return told
+	}
+}
+
 // check compares streams that were open all the time with history and with what was acknowledged.
-func (d *traffic) check(s *etcd.Store, start int64, streams []storage.Stream) {
+func (d *traffic) check(s *etcd.Store, start int64, upTo func(revision int64) [][]storage.Event) {
 	d.t.Helper()
 	now := revision(d.t, s)
 	history := until(d.t, watch(d.t, s, "k/", start), now)
@@ -117,8 +152,8 @@ func (d *traffic) check(s *etcd.Store, start int64, streams []storage.Stream) {
 			d.t.Errorf("the acknowledged write %s of revision %d was lost: there is %q", write, at, told[at])
 		}
 	}
-	for i, stream := range streams {
-		if events := until(d.t, stream, now); !reflect.DeepEqual(events, history) {
+	for i, events := range upTo(now) {
+		if !reflect.DeepEqual(events, history) {
 			d.t.Errorf("stream %d told %d events, history %d, the first difference: %s", i, len(events), len(history), difference(events, history))
 		}
 	}
@@ -147,6 +182,7 @@ func TestMembersFail(t *testing.T) {
 	for _, s := range stores {
 		streams = append(streams, watch(t, s, "k/", start), watch(t, s, "k/", start))
 	}
+	read := readers(t, streams)
 	d := disturb(t, stores[0], stores[1])
 	const some = 100
 	d.progress(some)
@@ -172,7 +208,7 @@ func TestMembersFail(t *testing.T) {
 		t.Logf("%s: %d acknowledged, %d unknown", step.name, d.acked.Load(), d.failed.Load())
 	}
 	d.end()
-	d.check(stores[0], start, streams)
+	d.check(stores[0], start, read)
 }
 
 // TestNoMajority: without a majority reads and writes fail, in time; streams continue when it is back.
@@ -217,7 +253,7 @@ func TestKilledAndRestarted(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	s := open(t, c, etcd.Options{})
 	start := revision(t, s)
-	streams := []storage.Stream{watch(t, s, "k/", start), watch(t, s, "k/", start)}
+	read := readers(t, []storage.Stream{watch(t, s, "k/", start), watch(t, s, "k/", start)})
 	d := disturb(t, s)
 	for range 3 {
 		d.progress(50)
@@ -226,7 +262,7 @@ func TestKilledAndRestarted(t *testing.T) {
 	}
 	d.progress(50)
 	d.end()
-	d.check(s, start, streams)
+	d.check(s, start, read)
 }
 
 // TestFrozenMember: a member that stops answering is abandoned when its keepalive fails.
@@ -241,15 +277,13 @@ func TestFrozenMember(t *testing.T) {
 	for range c.Members() { // round-robin: one for each member
 		streams = append(streams, watch(t, s, "k/", start))
 	}
+	read := readers(t, streams)
 	d := disturb(t, s)
 	d.progress(50)
 	leader := c.Leader(t)
 	c.Pause(t, leader)
 	d.progress(50)
-	now := revision(t, s)
-	for _, stream := range streams {
-		until(t, stream, now)
-	}
+	read(revision(t, s)) // while the member stands still
 	c.Resume(t, leader)
 	d.progress(50)
 	d.end()
