@@ -125,7 +125,7 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 	if c.tokens.verifier, err = c.newVerifier(); err != nil {
 		return err
 	}
-	c.informers = component.NewInformers(feed{c.registry}, c.informerOptions())
+	c.informers = component.NewInformers(feed{c}, c.informerOptions())
 	c.front.kinds = newKinds(c.registry, c.informers)
 	if err = c.newServices(store); err != nil {
 		return err

@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/component/controllermanager"
 	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/informer/wire"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -28,7 +30,7 @@ func DefaultComponents() []Component {
 func (c *Cluster) addComponents(pace *component.Pace) error {
 	host := &component.Host{
 		Connect: c.clientOf, Informers: c.informers, Logger: c.log,
-		Cluster: component.Cluster{Resources: c.stored, Changed: c.front.kinds.Changed, RootCA: c.options.Server.RootCA},
+		Cluster: component.Cluster{Resources: c.front.kinds.resources, Changed: c.front.kinds.Changed, RootCA: c.options.Server.RootCA},
 		Pace:    pace,
 		Grace:   -1, // the server ends too
 	}
@@ -60,25 +62,11 @@ func (c *Cluster) followAccounts() error {
 	return c.informers.Err()
 }
 
-// stored returns the resources that have objects.
-func (c *Cluster) stored() ([]component.Resource, error) {
-	var all []component.Resource
-	for _, res := range c.registry.Resources() {
-		if res.Stored() {
-			all = append(all, component.Resource{
-				GroupVersionResource: res.GroupVersion.WithResource(res.Plural), Kind: res.Names.Kind,
-				Namespaced: res.Namespaced, Scalable: res.Sub.Scale != nil,
-			})
-		}
-	}
-	return all, nil
-}
-
-// feed provides the registry's own objects.
-type feed struct{ registry *registry.Registry }
+// feed provides the registry's own objects, and the metadata of those that other servers have.
+type feed struct{ cluster *Cluster }
 
 func (f feed) New(resource schema.GroupVersionResource) (informer.Object, error) {
-	res, ok := f.registry.Resource(resource.GroupResource())
+	res, ok := f.cluster.registry.Resource(resource.GroupResource())
 	if !ok {
 		return nil, fmt.Errorf("resource %s is not served", resource.GroupResource())
 	}
@@ -86,12 +74,20 @@ func (f feed) New(resource schema.GroupVersionResource) (informer.Object, error)
 }
 
 func (f feed) Objects(resource schema.GroupVersionResource) (informer.Source[informer.Object], error) {
-	return registry.Source[informer.Object](f.registry, resource.GroupResource(), registry.Selection{})
+	return registry.Source[informer.Object](f.cluster.registry, resource.GroupResource(), registry.Selection{})
 }
 
-// Metadata implements component.Feed with whole objects, which are in memory anyway.
+// Metadata implements component.Feed with whole objects if they are in memory anyway. Others are read as by upstream's
+// controller manager.
 func (f feed) Metadata(resource schema.GroupVersionResource) (informer.Source[informer.Object], error) {
-	return f.Objects(resource)
+	if !f.cluster.front.kinds.isDelegated(resource) {
+		return f.Objects(resource)
+	}
+	source, err := wire.NewMetadata(f.cluster.ConfigFor(User("system:kube-controller-manager")), resource, wire.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return informer.Convert(source, func(obj *metav1.PartialObjectMetadata) (informer.Object, error) { return obj, nil }, nil), nil
 }
 
 // has reports whether there is a component of that name.

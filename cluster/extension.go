@@ -68,8 +68,10 @@ type Kinds struct {
 	registry  *registry.Registry
 	informers *component.Informers
 
-	mu      sync.Mutex
-	changed chan struct{}
+	mu           sync.Mutex // guards what follows
+	changed      chan struct{}
+	delegated    []component.Resource
+	undiscovered component.Undiscovered
 }
 
 func newKinds(r *registry.Registry, in *component.Informers) *Kinds {
@@ -104,6 +106,61 @@ func (k *Kinds) Remove(ctx context.Context, gr schema.GroupResource) error {
 	k.informers.Drop(gr, func(schema.GroupVersionResource) bool { return false })
 	k.announce()
 	return nil
+}
+
+// SetDelegated replaces the list of resources whose objects other servers have, as far as the cluster has none of that
+// name itself. Its components treat these objects like all others. What a version of a group has may be unknown at the
+// moment, which is not to say that there is nothing. Calls must not be concurrent.
+func (k *Kinds) SetDelegated(all []component.Resource, unknown component.Undiscovered) {
+	k.mu.Lock()
+	before := k.delegated
+	k.delegated, k.undiscovered = all, unknown
+	k.mu.Unlock()
+	stays := func(resource schema.GroupVersionResource) bool {
+		_, ok := unknown[resource.GroupVersion()]
+		return ok || slices.ContainsFunc(all, func(r component.Resource) bool { return r.GroupVersionResource == resource })
+	}
+	for _, r := range before {
+		if _, own := k.registry.Resource(r.GroupResource()); !own && !stays(r.GroupVersionResource) {
+			k.informers.Drop(r.GroupResource(), stays)
+		}
+	}
+	k.announce()
+}
+
+// isDelegated reports whether another server has the objects of a resource.
+func (k *Kinds) isDelegated(resource schema.GroupVersionResource) bool {
+	if _, own := k.registry.Resource(resource.GroupResource()); own {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.delegated, func(r component.Resource) bool { return r.GroupVersionResource == resource })
+}
+
+// resources returns the resources that have objects.
+func (k *Kinds) resources(context.Context) ([]component.Resource, error) {
+	var all []component.Resource
+	for _, res := range k.registry.Resources() {
+		if res.Stored() {
+			all = append(all, component.Resource{
+				GroupVersionResource: res.GroupVersion.WithResource(res.Plural), Kind: res.Names.Kind,
+				Namespaced: res.Namespaced, Scalable: res.Sub.Scale != nil,
+			})
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, r := range k.delegated {
+		if _, own := k.registry.Resource(r.GroupResource()); !own {
+			r.Delegated = true
+			all = append(all, r)
+		}
+	}
+	if len(k.undiscovered) > 0 {
+		return all, k.undiscovered
+	}
+	return all, nil
 }
 
 func (k *Kinds) announce() {

@@ -1,14 +1,20 @@
 package component
 
 import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Cluster is what components know about the cluster besides its objects.
 type Cluster struct {
 	// Resources returns the resources that the API server stores, one for each kind, without subresources. Components
-	// call it again whenever they need the current list.
-	Resources func() ([]Resource, error)
+	// call it again whenever they need the current list. If the error is Undiscovered, the list is right except for the
+	// versions of groups that the error names.
+	Resources func(ctx context.Context) ([]Resource, error)
 	// Changed returns a channel that is closed when Resources next returns something else. nil means that it does not.
 	Changed func() <-chan struct{}
 	// RootCA is the PEM of the authority with which pods verify the API server; empty if there is none.
@@ -22,9 +28,27 @@ type Resource struct {
 	Namespaced bool   // whether its objects live in namespaces
 	// Scalable is set if it has the subresource scale.
 	Scalable bool
+	// Delegated is set if its objects may be those of another server, which the API server only forwards to: it may
+	// never answer.
+	Delegated bool
 }
 
 // GroupVersionKind returns the kind of its objects.
 func (r Resource) GroupVersionKind() schema.GroupVersionKind {
 	return r.GroupVersion().WithKind(r.Kind)
+}
+
+// Undiscovered is the error of Cluster.Resources if it is not known what is served in some versions of groups. The values
+// say why.
+type Undiscovered map[schema.GroupVersion]error
+
+// Error returns upstream's text.
+func (u Undiscovered) Error() string {
+	all := make([]string, 0, len(u))
+	for gv, err := range u {
+		all = append(all, fmt.Sprintf("%s: %v", gv, err))
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("Discovery failed for some groups, %d failing: unable to retrieve the complete list of server APIs: %s",
+		len(u), strings.Join(all, ", "))
 }

@@ -38,6 +38,9 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// MaxAnswer is the maximum size of a discovery or index document in bytes; 0 means 8 MiB.
 	MaxAnswer int64
+	// Changed, if set, is called when Delegated returns something else, one call at a time. It must not call another
+	// method of the Aggregator.
+	Changed func()
 	// Logger gets what goes wrong; nil discards.
 	Logger *slog.Logger
 }

@@ -81,6 +81,9 @@ func (a *Aggregator) publish() {
 	}
 	if before := a.snapshot.Load(); before == nil || !equality.Semantic.DeepEqual(before.Versions, next.Versions) {
 		a.snapshot.Store(next)
+		if a.options.Changed != nil {
+			a.options.Changed()
+		}
 	}
 }
 

@@ -82,7 +82,9 @@ func newExtended(p *cluster.ExtensionParts, o Options) (*extended, error) {
 	for at, handler := range o.Handlers {
 		e.local[at] = apiserver.NewTransport(handler, attach)
 	}
-	with := aggregator.Options{Local: e.reach, Dial: o.Dial, Logger: p.Logger}
+	with := aggregator.Options{Local: e.reach, Dial: o.Dial, Logger: p.Logger, Changed: func() {
+		p.Kinds.SetDelegated(resources(e.Delegated()))
+	}}
 	if o.Certificate != nil {
 		with.Certificate = func() (*tls.Certificate, error) { return o.Certificate, nil }
 	}

@@ -2,6 +2,7 @@ package controllermanager
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,20 +24,9 @@ func newNamespace(p *component.Parts) (lifecycle.Runnable, error) {
 	if err := p.Informers.Err(); err != nil {
 		return nil, err
 	}
-	return p.Loop(namespace.New(namespaces, p.Client, func() ([]schema.GroupVersionResource, error) {
-		return namespaced(p.Cluster)
+	return p.Loop(namespace.New(namespaces, p.Client, func(ctx context.Context) ([]schema.GroupVersionResource, error) {
+		return namespaced(ctx, p.Cluster)
 	}, namespace.Options{})), nil
-}
-
-// namespaced returns the resources to delete with a namespace.
-func namespaced(c component.Cluster) (list []schema.GroupVersionResource, err error) {
-	all, err := c.Resources()
-	for _, r := range all {
-		if r.Namespaced {
-			list = append(list, r.GroupVersionResource)
-		}
-	}
-	return list, err
 }
 
 func newServiceAccount(p *component.Parts) (lifecycle.Runnable, error) {
@@ -72,34 +62,35 @@ func newClusterRoleAggregation(p *component.Parts) (lifecycle.Runnable, error) {
 }
 
 func newGarbageCollector(p *component.Parts) (lifecycle.Runnable, error) {
-	all, err := p.Cluster.Resources()
+	own, err := stored(p)
 	if err != nil {
 		return nil, err
 	}
-	kinds := collected(p.Informers, all)
+	kinds := collected(p.Informers, own, nil)
 	if err := p.Informers.Err(); err != nil {
 		return nil, err
 	}
 	c := garbagecollector.New(kinds, p.Client, p.Recorder)
-	return following(p, p.Loop(c), func(ctx context.Context, all []component.Resource) error {
-		return c.Follow(ctx, collected(p.Informers, all))
+	return following(p, p.Loop(c), func(ctx context.Context, known, unknown []component.Resource) error {
+		return c.Follow(ctx, collected(p.Informers, known, unknown))
 	}), nil
 }
 
-// collected returns the kinds of the garbage collector.
-func collected(in *component.Informers, all []component.Resource) []garbagecollector.Kind {
-	kinds := make([]garbagecollector.Kind, len(all))
-	for i, r := range all {
-		kinds[i] = garbagecollector.Kind{GroupVersionKind: r.GroupVersionKind(), Resource: r.Resource, Namespaced: r.Namespaced}
-		if r.Resource != "events" { // events expire by age
-			kinds[i].Objects = component.Metadata(in, r.GroupVersionResource)
+// collected returns the kinds of the garbage collector. Those whose objects are not known can be owners.
+func collected(in *component.Informers, known, unknown []component.Resource) []garbagecollector.Kind {
+	kinds := make([]garbagecollector.Kind, 0, len(known)+len(unknown))
+	for _, r := range slices.Concat(known, unknown) {
+		kind := garbagecollector.Kind{GroupVersionKind: r.GroupVersionKind(), Resource: r.Resource, Namespaced: r.Namespaced}
+		if len(kinds) < len(known) && r.Resource != "events" { // events expire by age
+			kind.Objects = component.Metadata(in, r.GroupVersionResource)
 		}
+		kinds = append(kinds, kind)
 	}
 	return kinds
 }
 
 func newResourceQuota(p *component.Parts) (lifecycle.Runnable, error) {
-	all, err := p.Cluster.Resources()
+	own, err := stored(p)
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +98,14 @@ func newResourceQuota(p *component.Parts) (lifecycle.Runnable, error) {
 		Quotas:   component.Informer[*corev1.ResourceQuota](p.Informers, corev1.SchemeGroupVersion.WithResource("resourcequotas")),
 		Pods:     component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
 		Services: component.Informer[*corev1.Service](p.Informers, corev1.SchemeGroupVersion.WithResource("services")),
-		Counted:  counted(p.Informers, all),
+		Counted:  counted(p.Informers, own),
 	}
 	if err := p.Informers.Err(); err != nil {
 		return nil, err
 	}
 	c := resourcequota.New(in, p.Client, resourcequota.Options{})
-	return following(p, p.Loop(c), func(ctx context.Context, all []component.Resource) error {
-		return c.Follow(ctx, counted(p.Informers, all))
+	return following(p, p.Loop(c), func(ctx context.Context, known, _ []component.Resource) error {
+		return c.Follow(ctx, counted(p.Informers, known))
 	}), nil
 }
 
@@ -133,42 +124,4 @@ func counted(in *component.Informers, all []component.Resource) map[schema.Group
 		}
 	}
 	return list
-}
-
-// following runs a controller and tells it which resources there are: before it starts, and whenever they change.
-func following(p *component.Parts, controller lifecycle.Runnable, follow func(context.Context, []component.Resource) error) lifecycle.Runnable {
-	if p.Cluster.Changed == nil {
-		return controller
-	}
-	return lifecycle.Func(func(ctx context.Context) error {
-		changed := p.Cluster.Changed()
-		if err := refresh(ctx, p, follow); err != nil {
-			return err
-		}
-		return lifecycle.Group(controller, lifecycle.Func(func(ctx context.Context) error {
-			for {
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-changed:
-				}
-				changed = p.Cluster.Changed()
-				if err := refresh(ctx, p, follow); err != nil {
-					return err
-				}
-			}
-		})).Run(ctx)
-	})
-}
-
-// refresh tells a controller which resources there are now.
-func refresh(ctx context.Context, p *component.Parts, follow func(context.Context, []component.Resource) error) error {
-	all, err := p.Cluster.Resources()
-	if err == nil {
-		err = follow(ctx, all)
-	}
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the end of the context is the regular end
-	}
-	return err
 }

@@ -1,6 +1,8 @@
 package controllermanager
 
 import (
+	"context"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -57,12 +59,9 @@ func newDisruption(p *component.Parts) (lifecycle.Runnable, error) {
 }
 
 // served returns how a kind is served, and whether its objects can be scaled.
-func served(c component.Cluster) func(schema.GroupVersionKind) (disruption.Served, bool) {
-	return func(gvk schema.GroupVersionKind) (disruption.Served, bool) {
-		all, err := c.Resources()
-		if err != nil {
-			return disruption.Served{}, false
-		}
+func served(c component.Cluster) func(context.Context, schema.GroupVersionKind) (disruption.Served, bool) {
+	return func(ctx context.Context, gvk schema.GroupVersionKind) (disruption.Served, bool) {
+		all, _ := c.Resources(ctx) // what is not known is not served
 		for _, r := range all {
 			if r.Group == gvk.Group && r.Kind == gvk.Kind {
 				return disruption.Served{Resource: r.GroupVersionResource, Scalable: r.Scalable}, true

@@ -4,8 +4,9 @@
 //	m, err := remote.New(config, scheme.Scheme, controllermanager.Components(), remote.Options{})
 //	err = m.Run(ctx)
 //
-// All components act as the user of the config, unless Options.As gives each its own. The resources that the server
-// stores are discovered once, when the process starts to lead.
+// All components act as the user of the config, unless Options.As gives each its own. Which resources the server
+// stores is discovered when the process starts to lead, and twice a minute from then on; when a namespace is deleted, it is
+// discovered anew.
 //
 // # Errors
 //

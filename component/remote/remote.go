@@ -105,7 +105,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // lead assembles the components and runs them.
 func (m *Manager) lead(ctx context.Context) error {
-	f, err := m.discover(ctx)
+	known, err := newCatalog(ctx, m.config, m.scheme, m.log)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the end of the context is the regular end
@@ -114,10 +114,12 @@ func (m *Manager) lead(ctx context.Context) error {
 	}
 	pace := m.options.Pace
 	host := &component.Host{
-		Connect: m.connect, Informers: component.NewInformers(f, informer.Options{Logger: m.log}), Pace: &pace, Logger: m.log,
-		Cluster: component.Cluster{Resources: f.resources, RootCA: m.options.RootCA},
+		Connect: m.connect, Pace: &pace, Logger: m.log,
+		Informers: component.NewInformers(&feed{m.config, m.scheme, known.known}, informer.Options{Logger: m.log}),
+		Cluster:   component.Cluster{Resources: known.resources, Changed: known.next, RootCA: m.options.RootCA},
 	}
-	runs := []lifecycle.Runnable{host.Informers}
+	known.drop = host.Informers.Drop
+	runs := []lifecycle.Runnable{host.Informers, lifecycle.Func(known.run)}
 	for _, c := range m.components {
 		run, err := host.Make(c)
 		if err != nil {

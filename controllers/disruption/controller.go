@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"context"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -44,7 +45,7 @@ type Served struct {
 type Options struct {
 	// Served finds the resource of a kind, in any version if the given one is not served. Nil, and false, mean that the
 	// kind is not served.
-	Served func(schema.GroupVersionKind) (Served, bool)
+	Served func(context.Context, schema.GroupVersionKind) (Served, bool)
 }
 
 // Controller is the disruption-controller without StaleTargets. Make one with New.
@@ -52,7 +53,7 @@ type Controller struct {
 	in       Sources
 	client   Client
 	recorder events.Recorder
-	served   func(schema.GroupVersionKind) (Served, bool)
+	served   func(context.Context, schema.GroupVersionKind) (Served, bool)
 }
 
 var _ controllers.Controller = (*Controller)(nil)
@@ -60,7 +61,7 @@ var _ controllers.Controller = (*Controller)(nil)
 // New makes the controller.
 func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
 	if o.Served == nil {
-		o.Served = func(schema.GroupVersionKind) (Served, bool) { return Served{}, false }
+		o.Served = func(context.Context, schema.GroupVersionKind) (Served, bool) { return Served{}, false }
 	}
 	return &Controller{in: in, client: c, recorder: r, served: o.Served}
 }

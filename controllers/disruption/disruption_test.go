@@ -1,6 +1,7 @@
 package disruption_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,7 +56,7 @@ type bench struct {
 	options *disruption.Options
 }
 
-func served(kind schema.GroupVersionKind) (disruption.Served, bool) {
+func served(_ context.Context, kind schema.GroupVersionKind) (disruption.Served, bool) {
 	switch kind.Group + " " + kind.Kind {
 	case "apps StatefulSet":
 		return disruption.Served{Resource: statefulSets, Scalable: true}, true

@@ -141,7 +141,7 @@ func replicas(n *int32) int32 {
 
 // servedScale asks the server for the scale subresource of the controller.
 func (c *Controller) servedScale(ctx context.Context, kind schema.GroupVersionKind, ref *metav1.OwnerReference, namespace string) (*scale, error) {
-	served, ok := c.served(kind)
+	served, ok := c.served(ctx, kind)
 	if !ok {
 		return nil, &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 	}

@@ -36,7 +36,7 @@ func Example() {
 		return
 	}
 	in := informer.New(controllerstest.Source[*corev1.Namespace](api, namespaces), informer.Options{})
-	resources := func() ([]schema.GroupVersionResource, error) {
+	resources := func(context.Context) ([]schema.GroupVersionResource, error) {
 		return []schema.GroupVersionResource{corev1.SchemeGroupVersion.WithResource("configmaps")}, nil
 	}
 	loop := controllers.NewLoop(namespace.New(in, api, resources, namespace.Options{Grace: 1}), controllers.Options{})

@@ -54,7 +54,7 @@ type Options struct {
 type Controller struct {
 	namespaces *informer.Informer[*corev1.Namespace]
 	client     Client
-	resources  func() ([]schema.GroupVersionResource, error)
+	resources  func(context.Context) ([]schema.GroupVersionResource, error)
 	options    Options
 }
 
@@ -65,7 +65,7 @@ var (
 
 // New makes the controller. resources returns the namespaced resources whose objects can be deleted; if it also returns
 // an error, the list is incomplete.
-func New(namespaces *informer.Informer[*corev1.Namespace], c Client, resources func() ([]schema.GroupVersionResource, error), o Options) *Controller {
+func New(namespaces *informer.Informer[*corev1.Namespace], c Client, resources func(context.Context) ([]schema.GroupVersionResource, error), o Options) *Controller {
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
 	}
@@ -206,7 +206,7 @@ func (f failures) list() []error {
 func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace) (remains, failures) {
 	left := remains{resources: map[schema.GroupVersionResource]int{}, finalizers: map[string]int{}}
 	var errs failures
-	resources, err := c.resources()
+	resources, err := c.resources(ctx)
 	errs.discovery = err
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	if slices.Contains(resources, pods) {

@@ -72,7 +72,7 @@ func (b *bench) run(t *testing.T, before func(*bench, faults.Request) error, tes
 			b.client.Client = asked
 			asked = b.client
 		}
-		c := namespace.New(in, asked, func() ([]schema.GroupVersionResource, error) {
+		c := namespace.New(in, asked, func(context.Context) ([]schema.GroupVersionResource, error) {
 			all := append([]schema.GroupVersionResource{configMaps, controllerstest.Pods(), secrets}, b.more...)
 			if b.known.Load() {
 				return all, nil
