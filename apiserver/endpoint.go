@@ -37,17 +37,18 @@ func (e *endpoint) hasProtobuf() bool {
 	return e.resource.New != nil && codec.HasProtobuf(e.resource.New()) || e.resource.NewRequest != nil && codec.HasProtobuf(e.resource.NewRequest())
 }
 
-// served converts a stored object, which may be shared, to this version, for an encoding that later requests share.
+// served converts a stored object, which may be shared, to this version.
 func (e *endpoint) served(obj registry.Object) (registry.Object, error) {
 	return e.resource.FromStored(context.Background(), obj)
 }
 
-// view returns an item's object in this version. It is shared and must not be changed.
+// view returns what clients see of an item in this version, for an encoding that later requests share. It is shared and must
+// not be changed.
 func (e *endpoint) view(i *registry.Item) (registry.Object, error) {
 	if e.resource.Batched() == nil {
-		return e.served(i.Object)
+		return e.resource.Shown(context.Background(), i)
 	}
-	return i.Converted(e.gv.String(), e.served)
+	return i.Converted(e.gv.String(), func(registry.Object) (registry.Object, error) { return e.served(e.resource.Decorated(i)) })
 }
 
 // convert converts items together whose conversion is made for that: a webhook is asked once for a list instead of once for
@@ -61,7 +62,7 @@ func (e *endpoint) convert(ctx context.Context, items []*registry.Item) error {
 	var objs []registry.Object
 	for _, i := range items {
 		if !i.HasConverted(e.gv.String()) {
-			missing, objs = append(missing, i), append(objs, i.Object)
+			missing, objs = append(missing, i), append(objs, e.resource.Decorated(i))
 		}
 	}
 	if len(missing) == 0 {

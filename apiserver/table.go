@@ -78,7 +78,8 @@ func (t *table) head(m metav1.ListMeta, definitions bool) []byte {
 
 // row appends an object's row.
 func (t *table) row(to []byte, i *registry.Item, now time.Time) ([]byte, error) {
-	shown := i.Object
+	stored := t.endpoint.resource.Decorated(i)
+	shown := stored
 	if t.endpoint.resource.ShowsVersion() {
 		var err error
 		if shown, err = t.endpoint.view(i); err != nil {
@@ -97,7 +98,7 @@ func (t *table) row(to []byte, i *registry.Item, now time.Time) ([]byte, error) 
 	}
 	to = append(to, ']')
 	if t.columns.Conditions != nil {
-		if conditions := t.columns.Conditions(i.Object); len(conditions) > 0 {
+		if conditions := t.columns.Conditions(stored); len(conditions) > 0 {
 			data, err := json.Marshal(conditions)
 			if err != nil {
 				return to, err

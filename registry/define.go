@@ -69,14 +69,14 @@ func (c Computed[T]) Kind() Kind {
 func (r Rules[T]) erase() Rules[Object] {
 	return Rules[Object]{
 		Default:        erase1(r.Default),
-		Restore:        erase1(r.Restore),
+		Reading:        Reading[Object]{Restore: erase1(r.Restore), Decorate: erase1(r.Decorate)},
 		PrepareCreate:  eraseCreate(r.PrepareCreate),
 		PrepareUpdate:  eraseUpdate(r.PrepareUpdate),
 		Validate:       eraseValidate(r.Validate),
 		ValidateUpdate: eraseValidateUpdate(r.ValidateUpdate),
 		ValidateName:   r.ValidateName,
 		Guard:          eraseGuard(r.Guard),
-		Reserve:        eraseReserve(r.Reserve),
+		Effects:        Effects[Object]{Reserve: eraseReserve(r.Reserve), After: eraseAfter(r.After)},
 		Store:          erase1(r.Store),
 		Share:          erase2(r.Share),
 		CreateOnUpdate: r.CreateOnUpdate, ConditionalUpdate: r.ConditionalUpdate, AnyFinalizer: r.AnyFinalizer,

@@ -80,6 +80,9 @@ func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (
 	item, err := r.commit(ctx, current.key, obj, func(value []byte) (int64, error) {
 		return r.storeOver(ctx, current, value)
 	})
+	if err == nil {
+		r.after(ctx, item, current)
+	}
 	return deletion{item: item, attempted: true}, err
 }
 
@@ -99,7 +102,9 @@ func (r *Resource) remove(ctx context.Context, current *Item, last Object) (*Ite
 	if err != nil {
 		return nil, err
 	}
-	return &Item{Object: last, Revision: current.Revision, key: current.key}, r.registry.clock.wait(ctx, revision)
+	err = r.registry.clock.wait(ctx, revision)
+	r.after(ctx, nil, current)
+	return &Item{Object: last, Revision: current.Revision, key: current.key}, err
 }
 
 func (r *Resource) deletePreconditions(obj Object, p *metav1.Preconditions) error {

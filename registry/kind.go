@@ -128,9 +128,7 @@ type Rules[T Object] struct {
 	// Default fills unset fields with upstream's versioned defaults. It runs after every decoding, before
 	// admission.
 	Default func(obj T)
-	// Restore fills fields that objects lack because they were stored before the field existed. It runs after
-	// Default, whenever a stored object is decoded, and not on objects that clients send.
-	Restore func(obj T)
+	Reading[T]
 	// PrepareCreate drops what a client may not set and sets what the server sets (an empty
 	// status, generation 1). It runs after mutating admission.
 	PrepareCreate func(ctx context.Context, obj T)
@@ -146,12 +144,7 @@ type Rules[T Object] struct {
 	// Guard refuses a write for a reason other than its content, such as RBAC escalation. old is the zero T in
 	// a create. Its error is returned to the client unchanged.
 	Guard func(ctx context.Context, obj, old T) error
-	// Reserve takes what the object needs exclusively beside its own record, such as an address, and returns
-	// what to do once the outcome of the write is known, or nil. It runs in creates, updates and removals, not
-	// in updates of views: after PrepareCreate and PrepareUpdate, before validation. If it fails, it gives back
-	// what it took; its error is returned to the client unchanged. Two servers must not be able to take the
-	// same thing at once: it may be an object with a unique name, say.
-	Reserve func(ctx context.Context, r Reservation[T]) (Settle, error)
+	Effects[T]
 	// Store brings an object into the form that is stored; it is the last step before a write, also of a dry run.
 	Store func(obj T)
 	// Share lets a state that has been stored use memory of the one before it, for large parts that seldom change: it may
@@ -165,6 +158,35 @@ type Rules[T Object] struct {
 	// ConditionalUpdate refuses updates that carry no resourceVersion.
 	ConditionalUpdate bool
 	Deletion          Deletion[T]
+}
+
+// Reading holds the rules for what is read of a kind; every field is optional.
+type Reading[T Object] struct {
+	// Restore fills fields that objects lack because they were stored before the field existed. It runs after
+	// Default, whenever a stored object is decoded, and not on objects that clients send.
+	Restore func(obj T)
+	// Decorate adds to an object what it shows beyond what is stored: in the answers to reads and writes, in watches and
+	// in informers. obj is a copy, in its stored version, before it is converted to the one that is asked for. The result
+	// must follow from the object alone: it may be kept as long as that state of the object. Selectors and the changes
+	// that make updates see objects as they are stored. A client that sends back what it read sends the decoration, too:
+	// PrepareCreate and PrepareUpdate, or Store, remove what must not be stored.
+	Decorate func(obj T)
+}
+
+// Effects hold what writes of a kind do beside the object's own record; every field is optional.
+type Effects[T Object] struct {
+	// Reserve takes what the object needs exclusively beside its own record, such as an address, and returns
+	// what to do once the outcome of the write is known, or nil. It runs in creates, updates and removals, not
+	// in updates of views: after PrepareCreate and PrepareUpdate, before validation. If it fails, it gives back
+	// what it took; its error is returned to the client unchanged. Two servers must not be able to take the
+	// same thing at once: it may be an object with a unique name, say.
+	Reserve func(ctx context.Context, r Reservation[T]) (Settle, error)
+	// After is called after every change that this server has stored, by any endpoint, before the client is answered.
+	// obj is what was stored, old what it replaced; obj is the zero T in a removal, old in a create. Both are shared and
+	// must not be changed. ctx outlives the client's request, but for 10 s at most, and the client waits for that long.
+	// Dry runs, refused writes and updates without effect are left out, and so are writes whose outcome was not known when
+	// the client left: what must miss no change, or a crash, watches the objects instead. It is safe for concurrent use.
+	After func(ctx context.Context, obj, old T)
 }
 
 // Deletion holds the rules for deleting objects of a kind, beyond finalizers, which the registry itself

@@ -125,6 +125,36 @@ func refusedByStore(err error) bool {
 	return false
 }
 
+// after tells Rules.After what was stored; obj is nil in a removal, old in a create.
+func (r *Resource) after(ctx context.Context, obj, old *Item) {
+	if r.Rules.After == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	r.Rules.After(ctx, obj.object(), old.object())
+}
+
+// object returns the object of an item that may be nil.
+func (i *Item) object() Object {
+	if i == nil {
+		return nil
+	}
+	return i.Object
+}
+
+// eraseAfter erases the type of Effects.After.
+func eraseAfter[T Object](f func(context.Context, T, T)) func(context.Context, Object, Object) {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, obj, old Object) {
+		typed, _ := obj.(T)
+		before, _ := old.(T)
+		f(ctx, typed, before)
+	}
+}
+
 // eraseReserve erases the type of Rules.Reserve.
 func eraseReserve[T Object](f func(context.Context, Reservation[T]) (Settle, error)) func(context.Context, Reservation[Object]) (Settle, error) {
 	if f == nil {

@@ -51,7 +51,7 @@ func (d *diary) reserve(_ context.Context, r registry.Reservation[*corev1.Config
 func (d *diary) notes() registry.Kind {
 	k := configMaps()
 	rules := registry.Rules[*corev1.ConfigMap]{
-		Reserve: d.reserve,
+		Effects: registry.Effects[*corev1.ConfigMap]{Reserve: d.reserve},
 		Validate: func(c *corev1.ConfigMap) field.ErrorList {
 			if c.Data["text"] == "" {
 				return field.ErrorList{field.Required(field.NewPath("data").Key("text"), "")}
@@ -319,7 +319,7 @@ func ExampleReservation() {
 		GroupVersion: corev1.SchemeGroupVersion, Namespaced: true,
 		New:     func() *corev1.Secret { return &corev1.Secret{} },
 		NewList: func() runtime.Object { return &corev1.SecretList{} },
-		Rules: registry.Rules[*corev1.Secret]{Reserve: func(ctx context.Context, r registry.Reservation[*corev1.Secret]) (registry.Settle, error) {
+		Rules: registry.Rules[*corev1.Secret]{Effects: registry.Effects[*corev1.Secret]{Reserve: func(ctx context.Context, r registry.Reservation[*corev1.Secret]) (registry.Settle, error) {
 			gr := schema.GroupResource{Resource: "configmaps"}
 			ticket := r.Object
 			if ticket == nil {
@@ -346,7 +346,7 @@ func ExampleReservation() {
 					free(ctx)
 				}
 			}, nil
-		}},
+		}}},
 	}.Kind()
 	reg, err := registry.New(memory.New(memory.Options{}), []registry.Kind{seats, tickets}, registry.Options{})
 	if err != nil {

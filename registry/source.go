@@ -59,7 +59,7 @@ func (s source[T]) List(ctx context.Context) ([]T, string, error) {
 	}
 	items := make([]T, len(l.Items))
 	for i, item := range l.Items {
-		items[i] = item.Object.(T)
+		items[i] = res.Decorated(item).(T)
 	}
 	return items, strconv.FormatInt(l.Revision, 10), nil
 }
@@ -89,7 +89,7 @@ func (s stream[T]) Next(ctx context.Context) ([]informer.Event[T], error) {
 	}
 	events := make([]informer.Event[T], len(seen))
 	for i, e := range seen {
-		events[i] = informer.Event[T]{Type: e.Type, Object: e.Item.Object.(T), Version: strconv.FormatInt(e.Revision, 10)}
+		events[i] = informer.Event[T]{Type: e.Type, Object: s.watch.resource.Decorated(e.Item).(T), Version: strconv.FormatInt(e.Revision, 10)}
 	}
 	return events, nil
 }

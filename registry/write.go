@@ -116,14 +116,16 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 		return held.write(ctx, func() (int64, error) { return r.storeNew(ctx, key, value) })
 	})
 	exists := errors.Is(err, storage.ErrExists)
-	if !exists && held.outcome != Unknown {
-		return item, err
+	if exists || held.outcome == Unknown {
+		if item = r.created(ctx, key, wanted, before); item != nil {
+			held.outcome, err = Written, nil
+		}
 	}
-	if item := r.created(ctx, key, wanted, before); item != nil {
-		held.outcome = Written
+	switch {
+	case err == nil:
+		r.after(ctx, item, nil)
 		return item, nil
-	}
-	if exists {
+	case exists:
 		return nil, r.taken(ctx, key, obj)
 	}
 	return nil, err
@@ -340,6 +342,9 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 	item, err = r.commit(ctx, current.key, obj, func(value []byte) (int64, error) {
 		return held.write(ctx, func() (int64, error) { return r.storeOver(ctx, current, value) })
 	})
+	if err == nil {
+		r.after(ctx, item, current)
+	}
 	return item, true, err
 }
 

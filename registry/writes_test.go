@@ -514,12 +514,12 @@ func TestReservationContext(t *testing.T) {
 	var held context.Context
 	settled := false
 	res := openKind(t, memory.New(memory.Options{}), ruled(registry.Rules[*corev1.ConfigMap]{
-		Reserve: func(ctx context.Context, _ registry.Reservation[*corev1.ConfigMap]) (registry.Settle, error) {
+		Effects: registry.Effects[*corev1.ConfigMap]{Reserve: func(ctx context.Context, _ registry.Reservation[*corev1.ConfigMap]) (registry.Settle, error) {
 			held = ctx
 			return func(ctx context.Context, o registry.Outcome) {
 				settled = ctx.Err() == nil && o == registry.Written
 			}, nil
-		},
+		}},
 	}), registry.Options{})
 	create(t, res, "ns", "a", nil)
 	if held == nil || held.Err() == nil || !settled {
@@ -534,12 +534,12 @@ func TestReservationContext(t *testing.T) {
 func TestReservationRefused(t *testing.T) {
 	refusal := errors.New("nothing left")
 	res := openKind(t, memory.New(memory.Options{}), ruled(registry.Rules[*corev1.ConfigMap]{
-		Reserve: func(_ context.Context, r registry.Reservation[*corev1.ConfigMap]) (registry.Settle, error) {
+		Effects: registry.Effects[*corev1.ConfigMap]{Reserve: func(_ context.Context, r registry.Reservation[*corev1.ConfigMap]) (registry.Settle, error) {
 			if r.Object == nil && r.Old.Data["v"] == "stay" || r.Object != nil && r.Object.Data["v"] == "more" {
 				return nil, refusal
 			}
 			return nil, nil
-		},
+		}},
 	}), registry.Options{})
 	item, err := res.Create(t.Context(), config("a", "stay"), registry.CreateOptions{})
 	if err != nil {

@@ -42,7 +42,7 @@ func (o objects) Get(ctx context.Context, namespace, name string) (runtime.Objec
 	case err != nil:
 		return nil, err
 	}
-	return o.resource.FromStored(ctx, item.Object)
+	return o.resource.Shown(ctx, item)
 }
 
 // List implements policy.Params.
@@ -53,7 +53,7 @@ func (o objects) List(ctx context.Context, namespace string, selected labels.Sel
 	}
 	all := make([]runtime.Object, len(l.Items))
 	for i, item := range l.Items {
-		if all[i], err = o.resource.FromStored(ctx, item.Object); err != nil {
+		if all[i], err = o.resource.Shown(ctx, item); err != nil {
 			return nil, err
 		}
 	}

@@ -27,13 +27,13 @@ func services(o Services) registry.Kind {
 		NewList:      func() runtime.Object { return &corev1.ServiceList{} },
 		Rules: registry.Rules[*corev1.Service]{
 			Default: defaultService,
-			Restore: families.restore,
+			Reading: registry.Reading[*corev1.Service]{Restore: families.restore},
 			PrepareCreate: func(_ context.Context, svc *corev1.Service) {
 				svc.Status = corev1.ServiceStatus{}
 				families.complete(svc)
 			},
 			PrepareUpdate:  families.prepareUpdate,
-			Reserve:        allocator.reserve,
+			Effects:        registry.Effects[*corev1.Service]{Reserve: allocator.reserve},
 			Validate:       func(svc *corev1.Service) field.ErrorList { return families.validate(svc, nil) },
 			ValidateUpdate: families.validateUpdate,
 			ValidateName:   apivalidation.NameIsDNSLabel, // KEP-5311

@@ -126,7 +126,7 @@ func (c *Client) Get(ctx context.Context, t client.Target) (runtime.Object, erro
 		s.TypeMeta = metav1.TypeMeta{}
 		return s, nil
 	}
-	return p.served(ctx, item.Object)
+	return p.served(ctx, item)
 }
 
 // List implements client.Lister; it ignores the target's name and subresource.
@@ -147,7 +147,7 @@ func (c *Client) List(ctx context.Context, t client.Target, o metav1.ListOptions
 	}
 	items := make([]runtime.Object, len(found.Items))
 	for i, item := range found.Items {
-		if items[i], err = p.served(ctx, item.Object); err != nil {
+		if items[i], err = p.served(ctx, item); err != nil {
 			return nil, answered(ctx, err)
 		}
 	}
@@ -192,7 +192,7 @@ func (c *Client) Create(ctx context.Context, t client.Target, obj runtime.Object
 	if err != nil {
 		return nil, answered(ctx, err)
 	}
-	return p.served(ctx, item.Object)
+	return p.served(ctx, item)
 }
 
 // Update implements client.Updater.

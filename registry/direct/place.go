@@ -76,9 +76,9 @@ func (p *place) wide(t client.Target) bool { return p.Namespaced && t.Namespace 
 
 func (p *place) gvk() schema.GroupVersionKind { return p.GroupVersion.WithKind(p.Names.Kind) }
 
-// served converts an object to this version; the caller owns the result.
-func (p *place) served(ctx context.Context, obj registry.Object) (runtime.Object, error) {
-	out, err := p.FromStored(ctx, obj)
+// served returns what clients see of an item in this version; the caller owns the result.
+func (p *place) served(ctx context.Context, i *registry.Item) (runtime.Object, error) {
+	out, err := p.Shown(ctx, i)
 	if err != nil {
 		return nil, answered(ctx, err)
 	}
@@ -141,7 +141,7 @@ func (p *place) change(ctx context.Context, t client.Target, o registry.UpdateOp
 	if err != nil {
 		return nil, answered(ctx, err)
 	}
-	return p.served(ctx, item.Object)
+	return p.served(ctx, item)
 }
 
 // deleteAll deletes the selected objects one by one.
