@@ -41,7 +41,11 @@ func (c *call) updateScale(ctx context.Context) {
 		c.fail(c.malformedScale(err))
 		return
 	}
-	if err := request.At(scale, c.namespace(), c.request.Name); err != nil {
+	err = request.InNamespace(scale, c.namespace())
+	if err == nil {
+		err = request.At(scale, c.namespace(), c.request.Name)
+	}
+	if err != nil {
 		c.fail(err)
 		return
 	}

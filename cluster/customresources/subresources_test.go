@@ -49,6 +49,7 @@ func TestAnswers(t *testing.T) {
 		"no replicas":     {"GET", "/none/scale", "", 500, `Internal error occurred: the spec replicas field \".spec.replicas\" does not exist`},
 		"first replicas":  {"PATCH", "/none/scale", `{"spec":{"replicas":2}}`, 200, `"spec":{"replicas":2}`},
 		"unconditional":   {"PUT", "/some/scale", `{"metadata":{"name":"some"},"spec":{"replicas":4}}`, 200, `"spec":{"replicas":4}`},
+		"elsewhere":       {"PUT", "/some/scale", `{"metadata":{"name":"some","namespace":"other"},"spec":{"replicas":4}}`, 400, `"message":"the namespace of the provided object does not match the namespace sent on the request"`},
 		"malformed":       {"PUT", "/some/scale", `{"metadata":{"name":"some"},"spec":{"replicas":"4"}}`, 400, `"message":"no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\""`},
 		"fewer than none": {"PATCH", "/some/scale", `{"spec":{"replicas":-1}}`, 422, `"kind":"Backup","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: -1: should be a non-negative integer","field":".spec.replicas"}]`},
 		"list":            {"GET", "", "", 200, `"items":[{"kind":"Backup","apiVersion":"example.com/v1",`},

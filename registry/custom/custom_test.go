@@ -134,7 +134,8 @@ func TestPruneAndDefault(t *testing.T) {
 }
 
 func TestDecode(t *testing.T) {
-	v := define(t, `{type: object, properties: {a: {type: integer, default: 1}, o: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}`, anything)
+	v := define(t, `{type: object, properties: {a: {type: integer, default: 1}, o: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true},
+  q: {type: object, additionalProperties: {type: object, properties: {r: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true, default: {metadata: text}}}}}}}`, anything)
 	for name, tt := range map[string]struct {
 		in, want string
 		strict   []string
@@ -147,6 +148,7 @@ func TestDecode(t *testing.T) {
 		"another kind":                      {`{"apiVersion":"example.com/v1","kind":"Gadget","spec":{"b":1}}`, `{"apiVersion":"example.com/v1","kind":"Gadget","spec":{"b":1}}`, nil, ""},
 		"another version":                   {`{"apiVersion":"example.com/v2","kind":"Widget","spec":{"b":1}}`, `{"apiVersion":"example.com/v2","kind":"Widget"}`, []string{`unknown field "spec"`}, ""},
 		"malformed in an embedded resource": {`{"apiVersion":"example.com/v1","kind":"Widget","spec":{"o":{"metadata":{"labels":1}}}}`, "", nil, `spec.o.metadata: Invalid value: {"labels":1}: json: cannot unmarshal number into Go struct field ObjectMeta.labels of type map[string]string`},
+		"malformed in its default":          {`{"apiVersion":"example.com/v1","kind":"Widget","spec":{"q":{"x":{}}}}`, "", nil, `spec.q[x].r.metadata: Invalid value: "text": json: cannot unmarshal string into Go value of type v1.ObjectMeta`},
 		"no type":                           {`{"spec":{"b":1}}`, `{"spec":{"b":1}}`, nil, ""},
 		"malformed metadata":                {`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"labels":{"a":1}}}`, "", nil, "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"},
 		"malformed version":                 {`{"apiVersion":"a/b/c","kind":"Widget"}`, "", nil, "unexpected GroupVersion string: a/b/c"},

@@ -51,10 +51,14 @@ func (v *Version) complete(u object) (strict []error, err error) {
 	for _, path := range unknown {
 		strict = append(strict, errors.New(`unknown field "`+path+`"`))
 	}
-	if of := v.resource.of(u); of != nil {
-		of.Default(u)
+	of := v.resource.of(u)
+	if of == nil || !of.fill(u) {
+		return strict, nil
 	}
-	return strict, nil
+	if s := of.shape(); s != nil && s.embeds { // a default may have malformed metadata
+		_, err = v.resource.coerce(u, coercion{})
+	}
+	return strict, err
 }
 
 // DecodeStored reads a stored object of any version of the kind, prunes it and sets the defaults of its own version.
@@ -96,10 +100,15 @@ func (v *Version) Prune(obj *unstructured.Unstructured) (unknown []string, err e
 }
 
 // Default sets the schema's defaults in an object of this version.
-func (v *Version) Default(obj *unstructured.Unstructured) {
-	if obj.GroupVersionKind() == v.GroupVersionKind() && !v.shape().complete(obj.Object) {
-		defaulting.Default(obj.Object, v.schema())
+func (v *Version) Default(obj *unstructured.Unstructured) { v.fill(obj) }
+
+// fill sets the schema's defaults, and reports whether any may have been missing.
+func (v *Version) fill(obj object) bool {
+	if obj.GroupVersionKind() != v.GroupVersionKind() || v.shape().complete(obj.Object) {
+		return false
 	}
+	defaulting.Default(obj.Object, v.schema())
+	return true
 }
 
 // coercion says how to bring an object into the form that its schema requires.

@@ -212,6 +212,10 @@ func (c *Client) Update(ctx context.Context, t client.Target, obj runtime.Object
 	if part == scale {
 		wanted, err := as[*autoscalingv1.Scale](obj, "Scale")
 		if err == nil {
+			wanted = wanted.DeepCopy()
+			err = request.InNamespace(wanted, p.namespace(t))
+		}
+		if err == nil {
 			err = request.At(wanted, p.namespace(t), t.Name)
 		}
 		if err != nil {
