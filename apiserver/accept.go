@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-dev/keelson/internal/boundedcbor"
+	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry/status"
 )
 
@@ -21,13 +23,40 @@ const (
 	mediaJSON     mediaType = "application/json"
 	mediaYAML     mediaType = "application/yaml"
 	mediaProtobuf mediaType = "application/vnd.kubernetes.protobuf"
+	mediaCBOR     mediaType = "application/cbor"
+	mediaCBORs    mediaType = "application/cbor-seq" // a stream of it
 )
 
-func offered() []string { return []string{string(mediaJSON), string(mediaYAML), string(mediaProtobuf)} }
+// converted reports whether the encoding is made from JSON.
+func (m mediaType) converted() bool { return m == mediaYAML || m == mediaCBOR }
+
+// from converts JSON to the encoding, if it is made from that.
+func (m mediaType) from(document []byte) ([]byte, error) {
+	switch m {
+	case mediaYAML:
+		return boundedyaml.FromJSON(document)
+	case mediaCBOR:
+		return boundedcbor.FromJSON(document)
+	}
+	return document, nil
+}
+
+// offered are the media types of objects.
+func offered(r *http.Request) []string {
+	types := []string{string(mediaJSON), string(mediaYAML), string(mediaProtobuf)}
+	if servesCBOR(r) {
+		types = append(types, string(mediaCBOR))
+	}
+	return types
+}
 
 // streamed are the media types that collections offer besides, for watches.
-func streamed() []string {
-	return []string{string(mediaJSON) + ";stream=watch", string(mediaProtobuf) + ";stream=watch"}
+func streamed(r *http.Request) []string {
+	types := []string{string(mediaJSON) + ";stream=watch", string(mediaProtobuf) + ";stream=watch"}
+	if servesCBOR(r) {
+		types = append(types, string(mediaCBORs))
+	}
+	return types
 }
 
 // format is the form of an answer.
@@ -54,8 +83,9 @@ func negotiate(r *http.Request, o formats) (format, bool) {
 	if header == "" {
 		return format{mediaType: mediaJSON, pretty: wantsPretty(r)}, true
 	}
+	types := offered(r)
 	for _, clause := range goautoneg.ParseAccept(header) {
-		for _, m := range offered() {
+		for _, m := range types {
 			class, sub, _ := strings.Cut(m, "/")
 			matches := clause.Type == class && (clause.SubType == sub || clause.SubType == "*")
 			if !matches && (clause.Type != "*" || clause.SubType != "*") {
@@ -115,7 +145,7 @@ func (o formats) match(m mediaType, params map[string]string) (format, bool) {
 	}
 	switch f.as.Kind {
 	case kindTable:
-		return f, o.table && m != mediaProtobuf
+		return f, o.table && (m == mediaJSON || m == mediaYAML)
 	case kindMetadata, kindMetadataList:
 		return f, o.metadata
 	}
@@ -138,7 +168,8 @@ func acceptable(r *http.Request, offered []string) error {
 }
 
 // contentType reads a Content-Type header. An empty one means JSON, as it does upstream.
-func contentType(header string) (mediaType, error) {
+func contentType(r *http.Request) (mediaType, error) {
+	header := r.Header.Get("Content-Type")
 	if header == "" {
 		return mediaJSON, nil
 	}
@@ -147,7 +178,7 @@ func contentType(header string) (mediaType, error) {
 	case err == nil && (m == mediaJSON || m == mediaYAML || m == mediaProtobuf):
 		return m, nil
 	}
-	return "", unsupportedMedia(offered())
+	return "", unsupportedMedia(offered(r))
 }
 
 // The kinds of meta.k8s.io that a client can have an object or a list converted to.

@@ -154,6 +154,10 @@ func (a *auditedRequest) bodyAsJSON(contentType string) []byte {
 		if data, err := boundedyaml.ToJSON(a.body, max(len(a.body), boundedyaml.Limit)); err == nil {
 			return data
 		}
+	case mediaCBOR:
+		if data, err := fromCBOR(a.body, memoryFactor*max(len(a.body), int(a.decoder.maxBody))); err == nil {
+			return data
+		}
 	case mediaProtobuf:
 		return a.decoder.jsonFromProtobuf(a.body)
 	}

@@ -64,7 +64,7 @@ func (c *call) accept() (format, error) {
 		table:    c.resource.Answer == nil && (sub == "" || sub == "status" || sub == "scale"),
 	})
 	if !ok {
-		return format{}, notAcceptable(offered())
+		return format{}, notAcceptable(offered(c.r))
 	}
 	return f, nil
 }

@@ -17,6 +17,7 @@ type Server struct {
 // chain is what every request passes before it is routed: one filter per file filter_*.go, each with what it needs. The
 // order, which is upstream's, is that of the calls in ServeHTTP, serveUntilStream and filter.
 type chain struct {
+	cbor           cborFilter
 	panics         panicFilter
 	observation    observationFilter
 	timeout        timeoutFilter
@@ -44,6 +45,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //
 //go:noinline
 func (c *chain) serveUntilStream(x *exchange, r *http.Request) (streaming context.Context) {
+	r = c.cbor.admit(r)
 	filterRequestID(x, r)
 	if !filterRequestInfo(x, r) {
 		return nil

@@ -18,7 +18,7 @@ func (c *call) readCreate() ([]byte, *metav1.CreateOptions, error) {
 	if _, err := c.accept(); err != nil {
 		return nil, nil, err
 	}
-	if _, err := contentType(c.r.Header.Get("Content-Type")); err != nil {
+	if _, err := contentType(c.r); err != nil {
 		return nil, nil, err
 	}
 	data, err := readBody(c.r, c.backend.decoder.maxBody)

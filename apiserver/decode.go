@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,9 +54,10 @@ func (c *call) storedWithDefaults(ctx context.Context, obj registry.Object) (reg
 // decodeInto decodes a body that must be of type want, and does the field validation that the request asks for. custom is
 // the kind's own decoding, or nil.
 func (c *call) decodeInto(data []byte, validation string, into runtime.Object, want schema.GroupVersionKind, custom customDecode) error {
-	m, err := contentType(c.r.Header.Get("Content-Type"))
+	m, err := contentType(c.r)
 	if err == nil && m == mediaProtobuf && custom != nil {
-		err = unsupportedMedia([]string{string(mediaJSON), string(mediaYAML)})
+		types := slices.DeleteFunc(offered(c.r), func(m string) bool { return mediaType(m) == mediaProtobuf })
+		err = unsupportedMedia(types)
 	}
 	if err == nil {
 		err = c.canceled() // the body may have taken long to arrive

@@ -193,8 +193,12 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 		return nil, apierrors.NewBadRequest("the request body could not be read: " + err.Error())
 	}
 	if int64(len(data)) > limit {
-		return nil, apierrors.NewRequestEntityTooLargeError("limit is " + json.Number(itoa(limit)).String())
+		return nil, bodyTooLarge(limit)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(data))
 	return data, nil
+}
+
+func bodyTooLarge(limit int64) error {
+	return apierrors.NewRequestEntityTooLargeError("limit is " + json.Number(itoa(limit)).String())
 }

@@ -30,7 +30,7 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 		return nil, err
 	}
 	if len(data) > 0 {
-		m, err := contentType(c.r.Header.Get("Content-Type"))
+		m, err := contentType(c.r)
 		if err != nil {
 			return nil, err
 		}

@@ -152,11 +152,11 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, v version.Info
 	case obj == nil:
 		serveVersion(w, v)
 	default:
-		if err := acceptable(r, offered()); err != nil && !aggregator {
+		if err := acceptable(r, offered(r)); err != nil && !aggregator {
 			writeError(w, r, err)
 			return
 		}
-		if m, ok := wantsAggregated(r.Header.Get("Accept")); ok && (path == "api" || path == "apis") {
+		if m, ok := wantsAggregated(r); ok && (path == "api" || path == "apis") {
 			d.serveAggregated(w, r, path, m)
 			return
 		}

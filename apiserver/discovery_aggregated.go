@@ -88,7 +88,8 @@ func Discovered(resources []metav1.APIResource) []apidiscovery.APIResourceDiscov
 
 // wantsAggregated tells whether any clause of an Accept header asks for the aggregated document, and in which media type:
 // clients that know of it prefer it, wherever it stands in the header. As upstream, it no longer serves version v2beta1.
-func wantsAggregated(header string) (mediaType, bool) {
+func wantsAggregated(r *http.Request) (mediaType, bool) {
+	header := r.Header.Get("Accept")
 	if !strings.Contains(header, aggregatedGVK().Kind) {
 		return "", false
 	}
@@ -97,7 +98,7 @@ func wantsAggregated(header string) (mediaType, bool) {
 		if p["g"] != aggregatedGVK().Group || p["v"] != aggregatedGVK().Version || p["as"] != aggregatedGVK().Kind || p["sv"] != "" {
 			continue
 		}
-		for _, m := range offered() {
+		for _, m := range offered(r) {
 			class, sub, _ := strings.Cut(m, "/")
 			matches := clause.Type == class && (clause.SubType == sub || clause.SubType == "*") || clause.Type == "*" && clause.SubType == "*"
 			streams := p["stream"] == "" || p["stream"] == "watch" && mediaType(m) != mediaYAML

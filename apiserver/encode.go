@@ -15,25 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
 // encode encodes any object with its type. The encodings of items of the registry are kept; those of others are not.
 func encode(m mediaType, gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	switch m {
-	case mediaProtobuf:
+	if m == mediaProtobuf {
 		return codec.Protobuf(gvk, obj)
-	case mediaYAML:
-		data, err := codec.JSON(gvk, obj)
-		if err != nil {
-			return nil, err
-		}
-		return boundedyaml.FromJSON(data)
 	}
 	data, err := codec.JSON(gvk, obj)
-	return append(data, '\n'), err
+	if err != nil {
+		return nil, err
+	}
+	return m.from(append(data, '\n'))
 }
 
 func writeBytes(w http.ResponseWriter, code int, f format, data []byte) {
@@ -57,7 +52,7 @@ func (f format) indent(data []byte) []byte {
 func writeObject(w http.ResponseWriter, r *http.Request, code int, gvk schema.GroupVersionKind, obj runtime.Object) {
 	f, ok := negotiate(r, formats{protobuf: codec.HasProtobuf(obj)})
 	if !ok {
-		writeError(w, r, notAcceptable(offered()))
+		writeError(w, r, notAcceptable(offered(r)))
 		return
 	}
 	data, err := encode(f.mediaType, gvk, obj)
@@ -111,13 +106,13 @@ func marshalListMeta(meta metav1.ListMeta) []byte {
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// eventFrame wraps an encoded object in a watch event: a line of JSON, or a protobuf message after its length in four
-// bytes.
-func eventFrame(m mediaType, t informer.EventType, object []byte) []byte {
+// eventFrame wraps an encoded object in a watch event: a line of JSON, a protobuf message after its length in four bytes, or,
+// of an object in JSON, a CBOR item.
+func eventFrame(m mediaType, t informer.EventType, object []byte) ([]byte, error) {
 	if m == mediaProtobuf {
 		message := appendField(nil, 1, []byte(t))
 		message = appendField(message, 2, appendField(nil, 1, object))
-		return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...), nil
 	}
 	for len(object) > 0 && object[len(object)-1] == '\n' {
 		object = object[:len(object)-1]
@@ -127,5 +122,5 @@ func eventFrame(m mediaType, t informer.EventType, object []byte) []byte {
 	out = append(out, t...)
 	out = append(out, `","object":`...)
 	out = append(out, object...)
-	return append(out, "}\n"...)
+	return m.from(append(out, "}\n"...))
 }

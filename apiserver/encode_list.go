@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
@@ -100,7 +99,7 @@ func (c *call) typeItems(t *textList, meta []byte) []byte {
 
 func (c *call) writeTextList(f format, t *textList, items []*registry.Item) {
 	w := chunkWriter{call: c, mediaType: f.mediaType, buffer: t.head}
-	whole := f.mediaType == mediaYAML || f.pretty
+	whole := f.mediaType.converted() || f.pretty
 	if len(items) == 0 {
 		w.buffer = append(w.buffer, t.empty...)
 	} else {
@@ -126,12 +125,10 @@ func (c *call) writeTextList(f format, t *textList, items []*registry.Item) {
 		w.buffer = append(w.buffer, ']')
 	}
 	w.buffer = append(w.buffer, "}\n"...)
-	if f.mediaType == mediaYAML {
-		var err error
-		if w.buffer, err = boundedyaml.FromJSON(w.buffer); err != nil {
-			w.fail(err)
-			return
-		}
+	var err error
+	if w.buffer, err = f.mediaType.from(w.buffer); err != nil {
+		w.fail(err)
+		return
 	}
 	w.buffer = f.indent(w.buffer)
 	w.flush(0)

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
@@ -113,11 +112,7 @@ func (e *endpoint) encodeItem(m mediaType, i *registry.Item) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := codec.WithType(e.gvk(), body)
-	if m == mediaYAML {
-		return boundedyaml.FromJSON(data)
-	}
-	return append(data, '\n'), nil
+	return m.from(append(codec.WithType(e.gvk(), body), '\n'))
 }
 
 // verbs are those that discovery lists for the resource.
@@ -162,13 +157,10 @@ func (e *endpoint) encodeMetadata(f format, i *registry.Item) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch f.mediaType {
-	case mediaProtobuf:
+	if f.mediaType == mediaProtobuf {
 		return codec.Envelope(f.as, body)
-	case mediaYAML:
-		return boundedyaml.FromJSON(codec.WithType(f.as, body))
 	}
-	return append(codec.WithType(f.as, body), '\n'), nil
+	return f.mediaType.from(append(codec.WithType(f.as, body), '\n'))
 }
 
 // serves tells whether the endpoint's objects are also served as this type.

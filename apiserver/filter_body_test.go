@@ -81,7 +81,7 @@ func seat(t *testing.T, server *httptest.Server, method string) {
 func limited(t *testing.T) *apiserver.Server {
 	t.Helper()
 	return newServer(t, apiserver.Options{
-		RequestTimeout: time.Second / 2, MaxInFlight: 1, MaxMutatingInFlight: 1,
+		Patience: apiserver.Patience{Request: time.Second / 2}, MaxInFlight: 1, MaxMutatingInFlight: 1,
 		Paths: map[string]http.Handler{
 			"/quick":  says("ok"),
 			"/upload": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }),

@@ -44,7 +44,7 @@ func TestTimeouts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				late := make(chan error, 1)
-				s := newServer(t, apiserver.Options{RequestTimeout: test.limit, Paths: map[string]http.Handler{
+				s := newServer(t, apiserver.Options{Patience: apiserver.Patience{Request: test.limit}, Paths: map[string]http.Handler{
 					"/slow": slowly(func(w http.ResponseWriter, r *http.Request) {
 						w.Header().Set("Late", "yes")
 						_, err := io.WriteString(w, "too late")

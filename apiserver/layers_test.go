@@ -28,7 +28,7 @@ func layers() [][]string {
 			"discovery.go", "discovery_aggregated.go", "paths.go", "version.go",
 		},
 		{ // the steps that operations are made of
-			"decode.go", "audit_body.go", "managed_fields.go", "owner_references.go", "admit.go",
+			"decode.go", "cbor_body.go", "audit_body.go", "managed_fields.go", "owner_references.go", "admit.go",
 			"respond.go", "encode_list.go", "table.go",
 		},
 		{"call.go"}, // one request to one endpoint
@@ -38,7 +38,7 @@ func layers() [][]string {
 		{"exchange.go", "audited_request.go", "observe.go", "timed_writer.go"}, // one request in the chain
 		{"decoder.go"},
 		{"encode.go"},
-		{"accept.go", "status.go", "warning.go", "connector.go", "delegates.go", "protobuf.go", "request.go", "usernames.go"},
+		{"accept.go", "cbor.go", "status.go", "warning.go", "connector.go", "delegates.go", "protobuf.go", "request.go", "usernames.go"},
 		{"doc.go"},
 	}
 }

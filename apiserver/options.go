@@ -31,9 +31,9 @@ type Options struct {
 	Audit *audit.Log
 	// Observer is told of requests, for metrics. nil is none.
 	Observer Observer
-	// RequestTimeout bounds requests that are not long-running, as watches are; 0 is one minute. Clients may ask for less
-	// by the parameter "timeout".
-	RequestTimeout time.Duration
+	// CBOR lets clients speak CBOR (KEP-4222), as upstream's alpha feature CBORServingAndStorage does; nothing is stored
+	// in it.
+	CBOR bool
 	// MaxInFlight and MaxMutatingInFlight bound how many reading and writing requests are served at once; 0 is 400 and 200,
 	// below 0 is no limit. Further requests are answered with 429. No user gets more than half of the free seats; service
 	// accounts share by namespace, and if there is an Authenticator, all users who have not authenticated share a few.
@@ -41,7 +41,7 @@ type Options struct {
 	// the priority levels of upstream's default API Priority and Fairness have. Long-running requests and those of this
 	// process (Transport) do not count; system:masters and probes are always let in.
 	MaxInFlight, MaxMutatingInFlight int
-	// Patience bounds how long clients may take to send their requests and to read the answers.
+	// Patience bounds how long requests take, and how long their clients may take to send them and to read the answers.
 	Patience Patience
 	// Paths are served besides the API, after authentication and authorization: by exact path, or by prefix if the pattern
 	// ends in a slash. The API's own paths cannot be taken.
@@ -68,17 +68,14 @@ func (o Options) withDefaults() Options {
 	if o.MaxBody <= 0 {
 		o.MaxBody = defaultMaxBody
 	}
-	o.RequestTimeout = cmp.Or(max(o.RequestTimeout, 0), defaultRequestTimeout)
 	o.Patience = o.Patience.orDefault()
 	return o
 }
 
-// defaultRequestTimeout is upstream's timeout.
-const defaultRequestTimeout = time.Minute
-
-// Patience is how long a request that is not long-running waits for its client: while it waits it holds resources that
-// others need.
+// Patience is how long a request that is not long-running, as watches are, may hold resources that others need.
 type Patience struct {
+	// Request is how long it may take as a whole; 0 is one minute. Clients may ask for less by the parameter "timeout".
+	Request time.Duration
 	// Body is how long the body may take, from when it is first read; then the request is answered with 408. 0 is 30 s.
 	Body time.Duration
 	// Answer is how long the client may read nothing of the answer before its connection is closed. 0 is 10 s.
@@ -86,5 +83,5 @@ type Patience struct {
 }
 
 func (p Patience) orDefault() Patience {
-	return Patience{Body: cmp.Or(max(p.Body, 0), 30*time.Second), Answer: cmp.Or(max(p.Answer, 0), 10*time.Second)}
+	return Patience{Request: cmp.Or(max(p.Request, 0), time.Minute), Body: cmp.Or(max(p.Body, 0), 30*time.Second), Answer: cmp.Or(max(p.Answer, 0), 10*time.Second)}
 }

@@ -92,6 +92,7 @@ func (rt *router) serve(x *exchange, r *http.Request) {
 	}
 	if !connects {
 		c.warn(e.resource.Warning)
+		rt.backend.decoder.bodyToJSON(r)
 	}
 	op(c, r.Context())
 	rt.again(c)
@@ -150,9 +151,9 @@ func checkAccept(e *endpoint, q *Request, r *http.Request) error {
 	if !e.hasProtobuf() {
 		return nil // upstream's custom resources only negotiate, since their metadata exists in protobuf
 	}
-	types := offered()
+	types := offered(r)
 	if r.Method == http.MethodGet && (q.Verb == "list" || q.Verb == "watch") {
-		types = append(types, streamed()...)
+		types = append(types, streamed(r)...)
 	}
 	return acceptable(r, types)
 }

@@ -11,9 +11,10 @@ func New(r *registry.Registry, o Options) *Server {
 	rt := newRouter(b, o)
 	s := &Server{}
 	s.chain = chain{
+		cbor:           cborFilter{o.CBOR},
 		panics:         panicFilter{o.Logger},
 		observation:    observationFilter{o.Observer, rt},
-		timeout:        timeoutFilter{max: o.RequestTimeout, patience: o.Patience.Answer, next: s.chain.filter, router: rt, log: o.Logger},
+		timeout:        timeoutFilter{max: o.Patience.Request, patience: o.Patience.Answer, next: s.chain.filter, router: rt, log: o.Logger},
 		accessLog:      accessLogFilter{o.Logger},
 		audit:          auditFilter{o.Audit, &b.decoder},
 		authentication: newAuthenticationFilter(o),

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 )
 
@@ -55,11 +54,7 @@ func (t *table) single(i *registry.Item, definitions bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data = append(data, "]}\n"...)
-	if t.form.mediaType == mediaYAML {
-		return boundedyaml.FromJSON(data)
-	}
-	return data, nil
+	return t.form.mediaType.from(append(data, "]}\n"...))
 }
 
 // head is a table up to its rows.

@@ -66,7 +66,7 @@ func (c *call) newWatchStream(f format, w *registry.Watch) (*watchStream, error)
 		}
 	}
 	if f.mediaType == mediaYAML {
-		return nil, notAcceptable(streamed())
+		return nil, notAcceptable(streamed(c.r))
 	}
 	return s, nil
 }
@@ -127,7 +127,11 @@ type watchStream struct {
 
 func (s *watchStream) sendHeaders() {
 	contentType := string(s.form.mediaType)
-	if s.form.mediaType != mediaJSON { // as upstream, which adds nothing to JSON
+	switch s.form.mediaType {
+	case mediaJSON: // as upstream, which adds nothing to JSON
+	case mediaCBOR:
+		contentType = string(mediaCBORs)
+	default:
 		contentType += ";stream=watch"
 	}
 	s.w.Header().Set("Content-Type", contentType)
@@ -269,7 +273,10 @@ func (s *watchStream) encodeEvent(t informer.EventType, i *registry.Item) ([]byt
 	if s.table != nil {
 		object, err := s.table.single(i, !s.columnsSent)
 		s.columnsSent = true
-		return eventFrame(s.form.mediaType, t, object), err
+		if err != nil {
+			return nil, err
+		}
+		return eventFrame(s.form.mediaType, t, object)
 	}
 	kept := registry.Form{GroupVersion: s.endpoint.gv.String(), Media: string(s.form.mediaType) + ";watch=" + string(t)}
 	if s.form.as.Kind != "" {
@@ -292,10 +299,16 @@ func (s *watchStream) buildEvent(t informer.EventType, i *registry.Item) ([]byte
 			return nil, err
 		}
 		object, err := codec.Envelope(gvk, message)
-		return eventFrame(s.form.mediaType, t, object), err
+		if err != nil {
+			return nil, err
+		}
+		return eventFrame(s.form.mediaType, t, object)
 	}
 	data, err := body(i)
-	return eventFrame(s.form.mediaType, t, codec.WithType(gvk, data)), err
+	if err != nil {
+		return nil, err
+	}
+	return eventFrame(s.form.mediaType, t, codec.WithType(gvk, data))
 }
 
 // bookmark tells the client up to which revision it has seen everything. The one after the initial state also says that the
@@ -315,10 +328,17 @@ func (s *watchStream) bookmark(revision int64, initialEnd bool) bool {
 
 // sendError ends the stream with what went wrong.
 func (s *watchStream) sendError(err error) {
-	data, err := encode(s.form.mediaType, statusGVK(), statusOf(err))
+	m := s.form.mediaType
+	if m.converted() {
+		m = mediaJSON
+	}
+	data, err := encode(m, statusGVK(), statusOf(err))
 	if err != nil {
 		return
 	}
-	_, _ = s.w.Write(eventFrame(s.form.mediaType, "ERROR", data)) // a client that is gone is no error of ours
+	if data, err = eventFrame(s.form.mediaType, "ERROR", data); err != nil {
+		return
+	}
+	_, _ = s.w.Write(data) // a client that is gone is no error of ours
 	s.flush()
 }

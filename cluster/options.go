@@ -113,6 +113,8 @@ type Server struct {
 	MaxInFlight, MaxMutatingInFlight int
 	// Metrics serves /metrics.
 	Metrics bool
+	// CBOR is that of apiserver.Options.
+	CBOR bool
 	// Checks are served to probes in addition to the server's own.
 	Checks []health.Check
 	// Connector connects to kubelets' servers, for logs, exec and so on, as the user kube-apiserver-kubelet-client, which is

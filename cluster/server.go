@@ -62,6 +62,7 @@ func (c *Cluster) newServer(chain admission.Chain) (http.Handler, error) {
 		Authenticator: c.authn, Authorizer: c.access.Authorizer, Admission: chain, Version: serverVersion(),
 		Audit: c.options.Server.Audit, Paths: paths, Connector: c.connector(), Logger: c.log,
 		MaxInFlight: c.options.Server.MaxInFlight, MaxMutatingInFlight: c.options.Server.MaxMutatingInFlight,
+		CBOR: c.options.Server.CBOR,
 	}
 	maps.Copy(o.Paths, openapi.Follow(c.registry.Kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: len(paths) > 0, Logger: c.log}).Paths())
 	maps.Copy(o.Paths, health.New(c.checks()))

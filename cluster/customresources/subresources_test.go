@@ -72,7 +72,11 @@ func TestAnswers(t *testing.T) {
 func TestOtherTypes(t *testing.T) {
 	c := start(t, cluster.Options{})
 	a, ctx := clients(t, c.Config()), t.Context()
-	a.define(backup())
+	a.define(backup(func(crd *definition) {
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["phase"] = apiextensionsv1.JSONSchemaProps{
+			Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`"New"`)},
+		}
+	}))
 	a.established("backups.example.com")
 	version := a.create(a.backups("default"), object("some")).GetResourceVersion()
 	raw := rawClient(t, c.Config())
@@ -92,6 +96,7 @@ func TestOtherTypes(t *testing.T) {
 		"status keeps owners":       {"PUT", "/status", body("Other", `,"status":{"copies":2}`), 200, `"f:spec":{".":{},"f:copies":{},"f:target":{}}`},
 		"invalid status":            {"PUT", "/status", body("Other", `,"status":{"copies":"2"}`), 422, `Other.example.com \"some\" is invalid: status.copies:`},
 		"patch":                     {"PATCH", "", `{"kind":"Other"}`, 422, other},
+		"patch of the status":       {"PATCH", "/status", `{"kind":"Other","status":{}}`, 200, `"status":{"phase":"New"}`},
 		"patch of the version":      {"PATCH", "", `{"apiVersion":"other.com/v1"}`, 422, `Backup.other.com \"some\" is invalid: apiVersion: Invalid value: \"other.com/v1\": must be example.com/v1`},
 		"patch without a version":   {"PATCH", "/status", `{"apiVersion":""}`, 422, "Object 'apiVersion' is missing in"},
 		"patch without a kind":      {"PATCH", "", `{"kind":null}`, 422, "Object 'Kind' is missing in"},

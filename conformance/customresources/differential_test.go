@@ -20,7 +20,6 @@ var (
 	seed    = flag.Uint64("seed", 1, "seed of the definitions and requests")
 	workers = flag.Int("workers", 3, "number of definitions at a time")
 	mostly  = flag.Int("differences", 12, "number of kinds of differences to show in full")
-	accept  = flag.Bool("known", true, "whether known differences are only counted")
 )
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -37,12 +36,11 @@ type comparison struct {
 	examples   []string
 	unsteadily int
 	failures   map[string]int
-	stays      map[string]int // differences that are known, by reason
 }
 
 // TestDifferential compares the answers to random requests.
 func TestDifferential(t *testing.T) {
-	c := &comparison{requests: 60, outcomes: map[string]int{}, classes: map[string]int{}, failures: map[string]int{}, stays: map[string]int{}}
+	c := &comparison{requests: 60, outcomes: map[string]int{}, classes: map[string]int{}, failures: map[string]int{}}
 	c.servers = [2]*server{startKeelson(t), startUpstream(t)}
 	for _, s := range c.servers {
 		body := encode(m{"apiVersion": "v1", "kind": "Namespace", "metadata": m{"name": "default"}})
@@ -163,12 +161,6 @@ func (c *comparison) failed(r request, a answer) {
 // report records a difference; the first of its kind with its smallest request.
 func (c *comparison) report(ctx context.Context, s *session, r request, a [2]answer, versions [2]string) {
 	kind := class(r, a[0], a[1])
-	if reason := knownReason(kind); reason != "" && *accept {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.stays[reason]++
-		return
-	}
 	c.mu.Lock()
 	c.classes[kind]++
 	first := c.classes[kind] == 1 && len(c.examples) < *mostly
@@ -243,9 +235,6 @@ func (c *comparison) summarize(t *testing.T, took time.Duration) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.failures)) {
 		t.Logf("%6d times upstream fails: %s", c.failures[k], k)
-	}
-	for _, k := range slices.Sorted(maps.Keys(c.stays)) {
-		t.Logf("%6d known differences: %s", c.stays[k], k)
 	}
 	if len(c.classes) == 0 {
 		return

@@ -154,7 +154,7 @@ func (s *apiServer) options(address net.Addr) (cluster.Options, lifecycle.Runnab
 	if s.workloads.controllers {
 		o.Components = append(cluster.DefaultComponents(), rules.Components()...)
 	}
-	o.Server.Metrics = true
+	o.Server.Metrics, o.Server.CBOR = true, s.without.cbor()
 	files, err := s.people.apply(&o)
 	if err != nil {
 		return o, nil, err

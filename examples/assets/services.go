@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -58,14 +59,14 @@ func (s *serviceFlags) sayUnserved(kinds []*registry.Kind, tell func(format stri
 	}
 }
 
-// ignored are flags of the upstream program that suites often pass and that change nothing here.
+// ignored are flags of the upstream program that suites often pass and that change nothing here, but for one feature gate.
 type ignored struct {
 	gates     []string
 	anonymous bool
 }
 
 func (i *ignored) define(f *pflag.FlagSet) {
-	f.StringSliceVar(&i.gates, "feature-gates", nil, "accepted; features are as by default")
+	f.StringSliceVar(&i.gates, "feature-gates", nil, "CBORServingAndStorage=true lets clients speak CBOR; other features are as by default")
 	f.Bool("logtostderr", true, "accepted, without effect")
 	f.BoolVar(&i.anonymous, "anonymous-auth", true, "accepted; requests without credentials are always anonymous")
 }
@@ -76,6 +77,25 @@ func (i *ignored) say(tell func(format string, args ...any)) {
 		tell("--anonymous-auth=false has no effect")
 	}
 	for _, gate := range i.gates {
-		tell("--feature-gates: %s has no effect", gate)
+		if _, known := cborOf(gate); !known {
+			tell("--feature-gates: %s has no effect", gate)
+		}
 	}
+}
+
+// cbor reports whether clients may speak CBOR: the only feature gate that has an effect.
+func (i *ignored) cbor() bool {
+	on := false
+	for _, gate := range i.gates {
+		if value, ok := cborOf(gate); ok {
+			on = value
+		}
+	}
+	return on
+}
+
+func cborOf(gate string) (on, ok bool) {
+	name, value, _ := strings.Cut(gate, "=")
+	on, err := strconv.ParseBool(value)
+	return on, err == nil && name == "CBORServingAndStorage"
 }

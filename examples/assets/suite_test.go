@@ -92,7 +92,7 @@ func TestSuite(t *testing.T) {
 	}
 	server := env.ControlPlane.GetAPIServer()
 	server.Err = &said
-	server.Configure().Set("no-such-flag", "x").Set("feature-gates", "Some=true").Set("runtime-config", "api/all=true", "nothing.example.com/v1=true").
+	server.Configure().Set("no-such-flag", "x").Set("feature-gates", "Some=true,CBORServingAndStorage=true").Set("runtime-config", "api/all=true", "nothing.example.com/v1=true").
 		Set("audit-log-path", log).Set("audit-policy-file", policy).Set("authorization-mode", "Node", "RBAC").Append("service_cluster_ip_range", "10.9.0.0/24")
 	defer func() {
 		if t.Failed() {
@@ -112,6 +112,10 @@ func TestSuite(t *testing.T) {
 	}
 	if pages, _, _ := unstructured.NestedInt64(guestbook.Object, "spec", "pages"); pages != 10 {
 		t.Errorf("it has %d pages", pages)
+	}
+	raw := kubernetes.NewForConfigOrDie(config).RESTClient().Get().AbsPath("/apis/example.com/v1/guestbooks").SetHeader("Accept", "application/cbor")
+	if list, err := raw.Do(t.Context()).Raw(); err != nil || !bytes.HasPrefix(list, []byte("\xd9\xd9\xf7")) {
+		t.Errorf("no CBOR: %q, %v", list, err)
 	}
 	// Nothing serves the webhook here: that it is called is enough.
 	if err := api.Delete(t.Context(), guestbook); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed calling webhook") {

@@ -121,6 +121,18 @@ func (v *Version) view(obj object) (object, error) {
 	return v.resource.Convert(context.Background(), v.resource.Storage().typed(obj), v.name)
 }
 
+// seen returns a stored object with what objects of this version have before they are stored. It may share the content of obj.
+func (v *Version) seen(obj object) object {
+	if v.storage || !v.plain() || foreign(obj) {
+		return obj
+	}
+	out, err := v.resource.Convert(context.Background(), v.resource.Storage().typed(obj), v.name)
+	if err != nil {
+		return obj // malformed metadata of an embedded resource, which validation finds
+	}
+	return untyped(out)
+}
+
 func (v *Version) fromStored(ctx context.Context, obj registry.Object) (registry.Object, error) {
 	out, err := v.resource.Convert(ctx, v.resource.Storage().typed(obj.(object)), v.name)
 	if err != nil {
@@ -151,10 +163,12 @@ func (v *Version) toStored(ctx context.Context, obj registry.Object) (registry.O
 	if v.plain() || foreign(obj.(object)) {
 		return obj, nil
 	}
-	out, err := v.resource.Convert(ctx, v.typed(obj.(object)), v.resource.Storage().name)
+	storage := v.resource.Storage()
+	out, err := v.resource.Convert(ctx, v.typed(obj.(object)), storage.name)
 	if err != nil {
 		return nil, err
 	}
+	storage.Default(out)
 	return untyped(out), nil
 }
 
@@ -163,7 +177,7 @@ func (v *Version) registryRules() *registry.Rules[registry.Object] {
 		AnyFinalizer:      true,
 		ConditionalUpdate: true,
 		PrepareCreate:     func(_ context.Context, obj registry.Object) { v.PrepareCreate(obj.(object)) },
-		PrepareUpdate:     func(_ context.Context, obj, old registry.Object) { v.PrepareUpdate(obj.(object), old.(object)) },
+		PrepareUpdate:     func(_ context.Context, obj, old registry.Object) { v.PrepareUpdate(obj.(object), v.seen(old.(object))) },
 		Validate:          func(obj registry.Object) field.ErrorList { return v.validateStored(obj.(object)) },
 		ValidateUpdate: func(obj, old registry.Object) field.ErrorList {
 			return v.validateBoth(context.Background(), obj, old, v.validateUpdate)
@@ -197,6 +211,7 @@ func (v *Version) setDefaults(obj object) {
 func (v *Version) prune(obj object) {
 	u := v.typed(obj)
 	if _, err := v.resource.coerce(u, coercion{}); err == nil {
+		v.Default(u) // what was sent in another version, or as another kind, lacks those of this one
 		obj.Object = untyped(u).Object
 	}
 	asStored(obj.Object)

@@ -259,7 +259,7 @@ func TestKindVersions(t *testing.T) {
 	equal(t, k.Rules.Validate(stored), nil)
 	equal(t, v2.Rules.ValidateUpdate(stored, received(t, k, "spec: {a: 2}")), refused)
 	equal(t, v2.Rules.ValidateUpdate(stored, stored), nil)
-	if v2.Rules.Store(stored); jsonOf(t, stored.(object).Object["spec"]) != `{"a":1}` || len(stored.(object).Object) != 2 {
+	if v2.Rules.Store(stored); jsonOf(t, stored.(object).Object["spec"]) != `{"a":1,"b":7}` || len(stored.(object).Object) != 2 {
 		t.Errorf("kept as %v", stored)
 	}
 	if label, ok := v2.FieldLabel("spec.a"); !ok || label != "spec.a" {
