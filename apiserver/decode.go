@@ -84,6 +84,9 @@ func (c *call) decodeInto(data []byte, validation string, into runtime.Object, w
 		case metav1.FieldValidationStrict:
 			if custom != nil {
 				want = *got // upstream has already made it one of that type
+				if got.Version == "" && strings.HasPrefix(strict[0].Error(), "duplicate field") {
+					return apierrors.NewBadRequest(runtime.NewMissingVersionErr("object has no apiVersion field").Error())
+				}
 			}
 			return undecodable(*got, want, runtime.NewStrictDecodingError(strict))
 		case "", metav1.FieldValidationWarn:

@@ -76,7 +76,8 @@ func discoveryPath(s *apiregistrationv1.APIService) string {
 type question struct {
 	path, accept string
 	as           *authn.Identity
-	reads        bool // the body is wanted
+	reads        bool   // the body is wanted
+	etag         string // of what is known, if anything is
 }
 
 // answer is what a server says to a question.
@@ -102,6 +103,9 @@ func (a *Aggregator) ask(ctx context.Context, s *apiregistrationv1.APIService, q
 	}
 	if q.accept != "" {
 		r.Header.Set("Accept", q.accept)
+	}
+	if q.etag != "" {
+		r.Header.Set("If-None-Match", q.etag)
 	}
 	identify(r, q.as)
 	client := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -26,6 +26,7 @@ var errUnavailable = errors.New("service unavailable")
 type known struct {
 	version apiserver.DelegatedVersion
 	openAPI string // where its document of OpenAPI v3 is, relative to the server; empty if it has none
+	swagger *swagger
 }
 
 // Refresh reads again what the server of the APIService of that name says of itself. An error means that it could not be
@@ -40,37 +41,42 @@ func (a *Aggregator) Refresh(ctx context.Context, name string) error {
 		a.publish()
 		return nil
 	}
-	a.keep(s, nil, "") // clients see the group while its server is being asked
+	before := a.keep(s, nil, "", nil) // clients see the group while its server is being asked
 	found, err := a.discover(ctx, s)
 	if err != nil {
-		a.keep(s, &apidiscovery.APIVersionDiscovery{Freshness: apidiscovery.DiscoveryFreshnessStale}, "")
+		a.keep(s, &apidiscovery.APIVersionDiscovery{Freshness: apidiscovery.DiscoveryFreshnessStale}, "", nil)
 		return err
 	}
 	found.Version, found.Freshness = s.Spec.Version, apidiscovery.DiscoveryFreshnessCurrent
-	a.keep(s, &found, a.document(ctx, s))
+	a.keep(s, &found, a.document(ctx, s), a.swagger(ctx, s, before))
 	return nil
 }
 
-// keep notes what is known of an APIService. Without anything new, or if that is stale, what was known stays.
-func (a *Aggregator) keep(s *apiregistrationv1.APIService, found *apidiscovery.APIVersionDiscovery, openAPI string) {
+// keep notes what is known of an APIService. Without anything new, or if that is stale, what was known stays. It returns the
+// document of OpenAPI v2 that was known.
+func (a *Aggregator) keep(s *apiregistrationv1.APIService, found *apidiscovery.APIVersionDiscovery, openAPI string, v2 *swagger) *swagger {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := known{version: apiserver.DelegatedVersion{
 		Group: s.Spec.Group, GroupPriority: s.Spec.GroupPriorityMinimum, VersionPriority: s.Spec.VersionPriority,
 		Discovery: apidiscovery.APIVersionDiscovery{Version: s.Spec.Version, Freshness: apidiscovery.DiscoveryFreshnessStale},
-	}, openAPI: openAPI}
+	}, openAPI: openAPI, swagger: v2}
 	before := a.known[s.Name]
 	switch {
 	case found != nil && found.Freshness == apidiscovery.DiscoveryFreshnessCurrent:
 		now.version.Discovery = *found
 	case before != nil:
-		now.version.Discovery, now.openAPI = before.version.Discovery, before.openAPI
+		now.version.Discovery, now.openAPI, now.swagger = before.version.Discovery, before.openAPI, before.swagger
 		if found != nil {
 			now.version.Discovery.Freshness = found.Freshness
 		}
 	}
 	a.known[s.Name] = &now
 	a.publish()
+	if before == nil {
+		return nil
+	}
+	return before.swagger
 }
 
 // publish makes what is known visible. The lock is held.

@@ -49,9 +49,12 @@ func (a *Aggregator) document(ctx context.Context, s *apiregistrationv1.APIServi
 	return ""
 }
 
-// OpenAPI wraps the handlers that serve /openapi/v3, its index, and what is below it, so that the documents of delegated
-// versions are listed and served, too.
+// OpenAPI wraps the handlers that serve /openapi/v2, /openapi/v3, its index, and what is below it, so that the documents of
+// delegated versions are merged, listed and served, too.
 func (a *Aggregator) OpenAPI(paths map[string]http.Handler) {
+	if own := paths[swaggerPath]; own != nil {
+		paths[swaggerPath] = &merged{own: own, of: a.swaggers, log: a.options.Logger}
+	}
 	own, below := paths[openAPI], paths[openAPI+"/"]
 	if own == nil || below == nil {
 		return
@@ -95,13 +98,8 @@ func (a *Aggregator) serveIndex(w http.ResponseWriter, r *http.Request, own http
 		own.ServeHTTP(w, r)
 		return
 	}
-	plain := r.Clone(r.Context())
-	for _, name := range []string{"Accept-Encoding", "If-None-Match", "If-Modified-Since", "Range", "If-Range", "If-Match"} {
-		plain.Header.Del(name)
-	}
-	plain.Method = http.MethodGet
 	kept := &buffer{header: http.Header{}}
-	own.ServeHTTP(kept, plain)
+	own.ServeHTTP(kept, plain(r))
 	all := index{Paths: map[string]located{}}
 	if err := json.Unmarshal(kept.Bytes(), &all); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -121,14 +119,25 @@ func (a *Aggregator) serveIndex(w http.ResponseWriter, r *http.Request, own http
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }
 
+// plain is a request for the same document, whole and as it is.
+func plain(r *http.Request) *http.Request {
+	plain := r.Clone(r.Context())
+	for _, name := range []string{"Accept-Encoding", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Range", "If-Range", "If-Match"} {
+		plain.Header.Del(name)
+	}
+	plain.Method = http.MethodGet
+	return plain
+}
+
 // buffer keeps an answer.
 type buffer struct {
 	bytes.Buffer
 	header http.Header
+	code   int // 0 means http.StatusOK
 }
 
 // Header implements http.ResponseWriter.
 func (b *buffer) Header() http.Header { return b.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (*buffer) WriteHeader(int) {}
+func (b *buffer) WriteHeader(code int) { b.code = code }

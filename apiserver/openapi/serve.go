@@ -2,8 +2,6 @@ package openapi
 
 import (
 	"bytes"
-	"compress/gzip"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -68,8 +66,15 @@ func (d *Documents) serveV3(w http.ResponseWriter, r *http.Request) {
 	d.send(w, r, e)
 }
 
-// send answers with a document, compressed if the client takes that.
+// send answers with a document.
 func (d *Documents) send(w http.ResponseWriter, r *http.Request, e *encoded) {
+	if err := e.send(w, r); err != nil {
+		d.fail(w, r, err)
+	}
+}
+
+// send answers with the document, compressed if the client takes that.
+func (e *encoded) send(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", e.media)
 	w.Header().Set("Etag", strconv.Quote(e.etag))
 	w.Header().Add("Vary", "Accept-Encoding")
@@ -77,17 +82,13 @@ func (d *Documents) send(w http.ResponseWriter, r *http.Request, e *encoded) {
 	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		w.Header().Set("Content-Encoding", "gzip")
 	} else {
-		z, err := gzip.NewReader(bytes.NewReader(body))
-		if err != nil {
-			d.fail(w, r, err)
-			return
-		}
-		if body, err = io.ReadAll(z); err != nil {
-			d.fail(w, r, err)
-			return
+		var err error
+		if body, err = unpack(body); err != nil {
+			return err
 		}
 	}
 	http.ServeContent(w, r, "", e.modified, bytes.NewReader(body))
+	return nil
 }
 
 func (d *Documents) fail(w http.ResponseWriter, r *http.Request, err error) {

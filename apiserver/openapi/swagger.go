@@ -106,7 +106,7 @@ func (d *Documents) getV2(s *swagger, protobuf bool) (*encoded, error) {
 	}
 	media := mediaJSON
 	if protobuf {
-		media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+		media = mediaProtobufV2
 	}
 	return &encoded{tagOf(chunks), s.made, join(chunks), media}, nil
 }

@@ -5,9 +5,5 @@
 // own. While it is not known what a server has, namespaces that are being deleted stay, and say why.
 //
 // Servers are reached over TLS at the endpoints of their services, or in process (Options.Handlers). Discovery and OpenAPI
-// v3 show what they serve; the versions that the cluster itself serves have APIServices, too.
-//
-// # Differences from upstream
-//
-// The document /openapi/v2 describes only what the cluster itself serves.
+// show what they serve; the versions that the cluster itself serves have APIServices, too.
 package aggregation

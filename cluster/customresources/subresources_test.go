@@ -52,6 +52,7 @@ func TestAnswers(t *testing.T) {
 		"elsewhere":       {"PUT", "/some/scale", `{"metadata":{"name":"some","namespace":"other"},"spec":{"replicas":4}}`, 400, `"message":"the namespace of the provided object does not match the namespace sent on the request"`},
 		"malformed":       {"PUT", "/some/scale", `{"metadata":{"name":"some"},"spec":{"replicas":"4"}}`, 400, `"message":"no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\""`},
 		"fewer than none": {"PATCH", "/some/scale", `{"spec":{"replicas":-1}}`, 422, `"kind":"Backup","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: -1: should be a non-negative integer","field":".spec.replicas"}]`},
+		"strict, no type": {"POST", "?fieldValidation=Strict", `{"kind":"Backup","metadata":{"name":"x"},"spec":{"copies":1,"copies":2}}`, 400, `"message":"Object 'apiVersion' is missing in 'object has no apiVersion field'"`},
 		"list":            {"GET", "", "", 200, `"items":[{"kind":"Backup","apiVersion":"example.com/v1",`},
 		"list's metadata": {"GET", "?limit=500", "", 200, `"continue":""}`},
 		"the rest":        {"GET", "?limit=1", "", 200, `"remainingItemCount":1}`},

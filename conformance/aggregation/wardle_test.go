@@ -179,6 +179,25 @@ func TestWardle(t *testing.T) {
 	if data, err := documents["apis/wardle.example.com/v1alpha1"].Schema(runtime.ContentTypeJSON); err != nil || !strings.Contains(string(data), "FlunderSpec") {
 		t.Errorf("the document: %d bytes, %v", len(data), err)
 	}
+	v2, err := cs.Discovery().OpenAPISchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, p := range v2.GetPaths().GetPath() {
+		all[p.GetName()] = true
+	}
+	for _, d := range v2.GetDefinitions().GetAdditionalProperties() {
+		all[d.GetName()] = true
+	}
+	for _, want := range []string{
+		"/apis/wardle.example.com/v1alpha1/namespaces/{namespace}/flunders/{name}", "io.k8s.sample-apiserver.pkg.apis.wardle.v1alpha1.FlunderSpec",
+		"/api/v1/namespaces/{namespace}/pods/{name}", "io.k8s.api.core.v1.PodSpec",
+	} {
+		if !all[want] {
+			t.Errorf("OpenAPI v2 lacks %s", want)
+		}
+	}
 }
 
 // register makes the cluster forward the group's requests, and waits until it is available.

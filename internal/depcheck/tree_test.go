@@ -211,6 +211,7 @@ func limits() map[string]int {
 		"admission/admissiontest":        160, // go-cmp and YAML
 		"admission/podsecurity":          95,  // upstream's checks, without the clients and metrics of its server
 		"apiserver":                      170,
+		"apiserver/aggregator":           171,
 		"apiserver/audit":                90,
 		"apiserver/connect":              180, // WebSocket and SPDY
 		"apiserver/health":               0,
@@ -325,7 +326,7 @@ func limits() map[string]int {
 		"cluster/webhooks":               378,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
-		"envtest": 862,
+		"envtest": 864,
 
 		// The serializer of configuration files; gRPC, for KMS plugins; x/crypto.
 		"storage/encryption/config":    210,
@@ -348,7 +349,7 @@ func leaves() map[string][]string {
 			"envtest", "internal/provider", "bench/peers",
 		},
 		"k8s.io/kube-aggregator":        {"registry/apiregistration", "apiserver/aggregator", "controllers/apiservice", "cluster/aggregation"}, // the types of APIServices
-		"k8s.io/kube-openapi":           {"admission/policy/typecheck", "registry/apiextensions", "registry/custom"},
+		"k8s.io/kube-openapi":           {"admission/policy/typecheck", "apiserver/aggregator", "registry/apiextensions", "registry/custom"},
 		"k8s.io/klog/v2":                {},
 		"k8s.io/pod-security-admission": {"admission/podsecurity"},
 		"go.etcd.io":                    {"storage/etcd", "internal/etcdtest"},
