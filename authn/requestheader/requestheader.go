@@ -2,7 +2,6 @@ package requestheader
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -117,29 +116,4 @@ func first(h http.Header, names []string) string {
 		found = cmp.Or(found, h.Get(name))
 	}
 	return found
-}
-
-// Published returns the options, and the PEM of the authorities, as upstream's API server publishes them for other
-// servers, in the ConfigMap extension-apiserver-authentication.
-func (o Options) Published(authorities []byte) (map[string]string, error) {
-	o, err := o.orDefault()
-	if err != nil {
-		return nil, err
-	}
-	data := map[string]string{"requestheader-client-ca-file": string(authorities)}
-	for key, list := range map[string][]string{
-		"requestheader-username-headers": o.UsernameHeaders, "requestheader-uid-headers": o.UIDHeaders,
-		"requestheader-group-headers": o.GroupHeaders, "requestheader-extra-headers-prefix": o.ExtraHeaderPrefixes,
-		"requestheader-allowed-names": o.AllowedNames,
-	} {
-		if list == nil {
-			list = []string{}
-		}
-		text, err := json.Marshal(list)
-		if err != nil {
-			return nil, err
-		}
-		data[key] = string(text)
-	}
-	return data, nil
 }
