@@ -21,13 +21,13 @@ type Subject struct {
 func Subjects() []Subject {
 	library := []string{
 		"admission", "apiserver", "authn", "authz", "client", "cluster", "component", "controllers", "cri", "events", "go.mod", "informer", "kubelet",
-		"lifecycle", "node", "pki", "podspec", "registry", "scheduler", "storage", "internal/apireference", "internal/atomicfile", "internal/boundedyaml",
+		"lifecycle", "node", "pki", "podspec", "registry", "scheduler", "storage", "internal/apireference", "internal/atomicfile", "internal/boundedcbor", "internal/boundedyaml",
 		"internal/inmemory", "internal/jsonpatch", "internal/pause", "internal/quota", "internal/restclient", "internal/strategicpatch", "internal/upgrade",
 	}
 	program := append([]string{"examples/cluster"}, library...)
 	node := append([]string{"cni", "tools/node"}, program...)
 	store := []string{
-		"admission", "apiserver", "authn", "authz", "bench/soak", "go.mod", "informer", "internal/atomicfile", "internal/boundedyaml", "internal/jsonpatch",
+		"admission", "apiserver", "authn", "authz", "bench/soak", "go.mod", "informer", "internal/atomicfile", "internal/boundedcbor", "internal/boundedyaml", "internal/jsonpatch",
 		"internal/linear", "internal/pause", "internal/strategicpatch", "node/filelock", "pki", "podspec", "registry", "storage",
 	}
 	measuring := func(by string, what []string) []string {
