@@ -38,7 +38,7 @@ type Code struct {
 	// Dirty reports whether tracked files differed from the commit at the start, apart from files that measurements
 	// write (results/, README.md, docs/results.md, docs/proofs.md). It is nil if git could not tell.
 	Dirty *bool `json:"dirty,omitempty"`
-	// About are the paths in the repository; Begin and Write take them from Subjects.
+	// About are the paths in the repository; Begin takes them from Subjects.
 	About []string `json:"about"`
 }
 

@@ -62,21 +62,6 @@ func (r *Run) write(result Result) error {
 	return put(r.dir, result)
 }
 
-// Write is Begin and End for a program that already has its verdict: figures over their limits and failed tests mean
-// that the result did not pass, like Failures do. The commit, unless set, and whether the tree is dirty are the current
-// ones.
-func Write(dir string, result Result) error {
-	r := Run{dir: dir, name: result.Name, tree: look()}
-	if result.Commit != "" {
-		r.tree.commit = result.Commit
-	}
-	err := errors.Join(Over(result.Figures), failed(result.Tests))
-	result.Failures = append(result.Failures, Reasons(err)...)
-	result.Passed = len(result.Failures) == 0
-	show(result)
-	return r.write(result)
-}
-
 // put writes the file atomically.
 func put(dir string, r Result) error {
 	about, err := subject(r.Name)

@@ -38,10 +38,6 @@ func look() tree {
 	return t
 }
 
-// Commit returns the commit that is checked out. Programs that build first and measure for long call it before
-// building.
-func Commit() string { return look().commit }
-
 // Tree returns the commit that is checked out, and whether tracked files differ from it, as in Code.Dirty.
 func Tree() (commit string, dirty *bool) {
 	t := look()

@@ -66,7 +66,6 @@ func run(ctx context.Context, f flags) error {
 	if f.sample < 0 {
 		return fmt.Errorf("-sample %d: it must not be negative", f.sample)
 	}
-	commit := evidence.Commit()
 	listed, err := readFile(f.list, parseSurvivors)
 	if err != nil {
 		return err
@@ -83,23 +82,30 @@ func run(ctx context.Context, f flags) error {
 		fmt.Println("no package of the areas has changed")
 		return nil
 	}
+	measurement, err := evidence.Begin(f.results, "mutants")
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	r := &runner{flags: f, settings: settings, listed: listed, out: os.Stdout}
 	stopped := r.run(ctx, patterns)
 	judged := judge(r.outcomes, listed)
 	judged.print(os.Stdout)
-	if stopped != nil {
-		return fmt.Errorf("what was found before this ended early is above: %w", stopped)
-	}
 	fmt.Printf("took %s\n", time.Since(start).Round(time.Second))
-	if f.results != "" {
-		note := fmt.Sprintf("All of the sensible mutants; took %s.", time.Since(start).Round(time.Minute))
-		if f.sample > 0 {
-			note = fmt.Sprintf("At most %d mutants of a package, by chance; took %s.", f.sample, time.Since(start).Round(time.Minute))
-		}
-		err = evidence.Write(f.results, evidence.Result{Name: "mutants", Commit: commit, Seed: f.seed, Note: note, Mutants: judged.areas})
+	return conclude(measurement, f, time.Since(start), judged, stopped)
+}
+
+// conclude records the result. It did not pass unless the whole run ended and nothing has to be done.
+func conclude(measurement *evidence.Run, f flags, took time.Duration, judged *judgement, stopped error) error {
+	if stopped != nil {
+		stopped = fmt.Errorf("what was found before this ended early is above: %w", stopped)
 	}
-	return errors.Join(err, judged.err())
+	which := "All of the sensible mutants"
+	if f.sample > 0 {
+		which = fmt.Sprintf("At most %d mutants of a package, by chance", f.sample)
+	}
+	result := evidence.Result{Seed: f.seed, Note: fmt.Sprintf("%s; took %s.", which, took.Round(time.Minute)), Mutants: judged.areas}
+	return measurement.End(result, errors.Join(stopped, judged.err()))
 }
 
 // patterns returns those of the packages to try.

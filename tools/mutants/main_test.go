@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,7 +13,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/keelson-dev/keelson/internal/evidence"
 	"github.com/keelson-dev/keelson/tools/mutants/schemata"
 	"github.com/keelson-dev/keelson/tools/mutants/trial"
 )
@@ -110,6 +115,45 @@ func TestJudgeFailed(t *testing.T) {
 	j := judge([]*tried{{path: "authn/token", failed: io.ErrUnexpectedEOF}, {path: "authn"}}, nil)
 	if err := j.err(); err == nil || !strings.Contains(err.Error(), "authn/token") || j.areas[0].Packages != 1 {
 		t.Errorf("got %v, %+v", err, j.areas)
+	}
+}
+
+// The recorded result says what the program's exit status says.
+func TestConclude(t *testing.T) {
+	m := mutant("authz/rbac", "(*T).F", "negate: a == b")
+	for _, test := range []struct {
+		name    string
+		verdict trial.Verdict
+		stopped error
+		want    string // part of the only failure
+	}{
+		{name: "killed", verdict: trial.Killed},
+		{name: "survived", verdict: trial.Survived, want: "0.0 %"},
+		{name: "ended early", verdict: trial.Killed, stopped: context.Canceled, want: "ended early"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			measurement, err := evidence.Begin(dir, "mutants")
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := judge([]*tried{{path: "authz/rbac", all: []schemata.Mutant{m}, results: []trial.Result{{Mutant: m, Verdict: test.verdict}}}}, nil)
+			err = conclude(measurement, flags{sample: 3, seed: 5}, time.Minute, j, test.stopped)
+			if (err != nil) != (test.want != "") {
+				t.Errorf("got %v", err)
+			}
+			var written evidence.Result
+			data, err := os.ReadFile(filepath.Join(dir, "mutants.json"))
+			if err := errors.Join(err, json.Unmarshal(data, &written)); err != nil {
+				t.Fatal(err)
+			}
+			if written.Passed != (test.want == "") || written.Seed != 5 || len(written.Mutants) != 1 || !strings.Contains(written.Note, "At most 3") {
+				t.Errorf("written: %+v", written)
+			}
+			if got := strings.Join(written.Failures, "\n"); !strings.Contains(got, test.want) {
+				t.Errorf("written failures: %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 
