@@ -110,8 +110,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	for _, cache := range l.controller.Watch(l.queue) {
 		if err := cache.WaitSynced(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the end of the context is the regular end
+			if lifecycle.Ends(ctx) {
+				return nil // the regular end, of which the informer was told first
 			}
 			return fmt.Errorf("%s: waiting for caches: %w", l.controller.Name(), err)
 		}

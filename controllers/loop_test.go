@@ -208,3 +208,18 @@ func TestRunWaitsForCaches(t *testing.T) {
 		t.Errorf("cancelled while waiting: %v", err)
 	}
 }
+
+// A Loop that ends while it starts does not report that its informer has stopped, which is told a moment earlier.
+func TestEndedWhileStarting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		stopped := syncedFunc(func(context.Context) error {
+			time.Sleep(time.Minute - time.Millisecond)
+			return errors.New("informer has stopped")
+		})
+		if err := controllers.NewLoop(&recorder{synced: []controllers.Synced{stopped}}, controllers.Options{}).Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/pause"
 	"github.com/keelson-dev/keelson/kubelet/decision"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 // ErrStarted is returned by Run if it was called before.
@@ -235,7 +236,7 @@ func (k *Kubelet) waitForPods(ctx context.Context, group *sync.WaitGroup) error 
 	for {
 		select {
 		case err := <-known:
-			if err != nil && ctx.Err() == nil {
+			if err != nil && !lifecycle.Ends(ctx) {
 				return fmt.Errorf("reading the pods of node %s: %w", k.name, err)
 			}
 			k.pods.mu.Lock()

@@ -7,6 +7,7 @@ package lifecycle
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Runnable is a component with a lifecycle.
@@ -42,4 +43,21 @@ func Group(members ...Runnable) Runnable {
 		all.Wait()
 		return first
 	})
+}
+
+// ending is how long Ends waits. The contexts of one group end within microseconds of each other.
+const ending = time.Second
+
+// Ends reports whether the context has ended or ends within a moment (a second). A Runnable asks when something that it
+// uses has stopped: if both stop because the context above them ends, one of them may be told a moment before the other,
+// and that is no failure.
+func Ends(ctx context.Context) bool {
+	timer := time.NewTimer(ending)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return true
+	case <-timer.C:
+		return ctx.Err() != nil
+	}
 }

@@ -35,3 +35,26 @@ func TestGroupStopsAllWhenOneFails(t *testing.T) {
 		}
 	})
 }
+
+func TestEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		after time.Duration // the context ends then
+		want  bool
+		took  time.Duration
+	}{
+		"has ended":         {0, true, 0},
+		"in a moment":       {time.Millisecond, true, time.Millisecond},
+		"not because of it": {time.Hour, false, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), test.after)
+				defer cancel()
+				start := time.Now()
+				if got := lifecycle.Ends(ctx); got != test.want || time.Since(start) != test.took {
+					t.Errorf("%t after %v, want %t after %v", got, time.Since(start), test.want, test.took)
+				}
+			})
+		})
+	}
+}
