@@ -20,7 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	_ "k8s.io/kubernetes/pkg/apis/networking/install" // which the printers leave out
+	_ "k8s.io/kubernetes/pkg/apis/networking/install" // which the printers leave out, as the next two
+	_ "k8s.io/kubernetes/pkg/apis/node/install"
+	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 	"k8s.io/kubernetes/pkg/printers"
 	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
 	"sigs.k8s.io/yaml"
@@ -59,16 +61,24 @@ type row struct {
 func kinds() map[schema.GroupResource]schema.GroupVersionKind {
 	out := map[schema.GroupResource]schema.GroupVersionKind{}
 	for group, resources := range map[string]string{
-		"/v1": "configmaps=ConfigMap endpoints=Endpoints events=Event namespaces=Namespace nodes=Node pods=Pod " +
-			"podtemplates=PodTemplate resourcequotas=ResourceQuota secrets=Secret serviceaccounts=ServiceAccount services=Service",
-		"apps/v1":                      "controllerrevisions=ControllerRevision deployments=Deployment replicasets=ReplicaSet",
+		"/v1": "configmaps=ConfigMap endpoints=Endpoints events=Event limitranges=LimitRange namespaces=Namespace nodes=Node " +
+			"persistentvolumeclaims=PersistentVolumeClaim persistentvolumes=PersistentVolume pods=Pod podtemplates=PodTemplate " +
+			"replicationcontrollers=ReplicationController resourcequotas=ResourceQuota secrets=Secret serviceaccounts=ServiceAccount services=Service",
+		"apps/v1": "controllerrevisions=ControllerRevision daemonsets=DaemonSet deployments=Deployment replicasets=ReplicaSet " +
+			"statefulsets=StatefulSet",
+		"autoscaling/v2":               "horizontalpodautoscalers=HorizontalPodAutoscaler",
+		"batch/v1":                     "cronjobs=CronJob jobs=Job",
+		"certificates.k8s.io/v1":       "certificatesigningrequests=CertificateSigningRequest clustertrustbundles=ClusterTrustBundle podcertificaterequests=PodCertificateRequest",
 		"coordination.k8s.io/v1":       "leases=Lease",
 		"discovery.k8s.io/v1":          "endpointslices=EndpointSlice",
 		"networking.k8s.io/v1":         "ingressclasses=IngressClass ingresses=Ingress ipaddresses=IPAddress networkpolicies=NetworkPolicy servicecidrs=ServiceCIDR",
+		"node.k8s.io/v1":               "runtimeclasses=RuntimeClass",
 		"policy/v1":                    "poddisruptionbudgets=PodDisruptionBudget",
 		"rbac.authorization.k8s.io/v1": "clusterrolebindings=ClusterRoleBinding clusterroles=ClusterRole rolebindings=RoleBinding roles=Role",
 		"scheduling.k8s.io/v1":         "priorityclasses=PriorityClass",
-		"storage.k8s.io/v1":            "csinodes=CSINode",
+		"storage.k8s.io/v1": "csidrivers=CSIDriver csinodes=CSINode csistoragecapacities=CSIStorageCapacity storageclasses=StorageClass " +
+			"volumeattachments=VolumeAttachment volumeattributesclasses=VolumeAttributesClass",
+		"storagemigration.k8s.io/v1": "storageversionmigrations=StorageVersionMigration",
 	} {
 		group, version, _ := strings.Cut(group, "/")
 		gv := schema.GroupVersion{Group: group, Version: version}
