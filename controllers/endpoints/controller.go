@@ -87,7 +87,6 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Deleted: func(s *corev1.Service) { q.Add(controllers.KeyOf(s)) },
 	})
 	c.in.Pods.AddHandler(backends.Watch(c.in.Services, func(key controllers.Key) { q.AddAfter(key, c.batch) }))
-	started := time.Now()
 	seen := func(e *corev1.Endpoints) {
 		if c.waiting.Take(controllers.KeyOf(e)) {
 			q.Add(controllers.KeyOf(e))
@@ -97,15 +96,30 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Added: func(e *corev1.Endpoints) {
 			c.unseen.Created(controllers.KeyOf(e))
 			seen(e)
-			// These may belong to a service that was deleted while no controller was running.
-			if _, lock := e.Annotations[leaderAnnotation]; !lock && e.CreationTimestamp.Time.Before(started) {
-				q.Add(controllers.KeyOf(e))
-			}
 		},
 		Updated: func(_, e *corev1.Endpoints) { seen(e) },
 		Deleted: func(e *corev1.Endpoints) { q.Add(controllers.KeyOf(e)) },
 	})
-	return []controllers.Synced{c.in.Pods, c.in.Services, c.in.Endpoints}
+	return []controllers.Synced{c.in.Pods, c.in.Services, leftovers{c.in.Endpoints, q}}
+}
+
+// leftovers enqueues the Endpoints that are there at the start. They may belong to services that were deleted while no
+// controller was running.
+type leftovers struct {
+	endpoints *informer.Informer[*corev1.Endpoints]
+	queue     controllers.Queue
+}
+
+func (l leftovers) WaitSynced(ctx context.Context) error {
+	if err := l.endpoints.WaitSynced(ctx); err != nil {
+		return err
+	}
+	for _, e := range l.endpoints.List(metav1.NamespaceAll) {
+		if _, lock := e.Annotations[leaderAnnotation]; !lock {
+			l.queue.Add(controllers.KeyOf(e))
+		}
+	}
+	return nil
 }
 
 // Reconcile implements controllers.Controller.

@@ -69,7 +69,6 @@ func (b *bench) run(t *testing.T, before, test func(*bench)) {
 		}
 		if before != nil {
 			before(b)
-			time.Sleep(time.Second)
 		}
 		loop := controllers.NewLoop(endpoints.New(in, asked, &b.events, endpoints.Options{}), controllers.Options{Logger: b.log})
 		controllerstest.Go(t, in.Services, in.Pods, in.Endpoints, loop)
@@ -322,6 +321,7 @@ func TestOverCapacity(t *testing.T) {
 	})
 }
 
+// TestLeftovers: Endpoints without a service go, also those that a process wrote that was started in the same second.
 func TestLeftovers(t *testing.T) {
 	new(bench).run(t, func(b *bench) {
 		b.put(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "left"}})

@@ -124,10 +124,14 @@ func TestWatch(t *testing.T) {
 		b := &bench{}
 		in := b.start(t, controllerstest.Options{})
 		b.put(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "before"}})
-		time.Sleep(time.Second)
 		var q trial.Queue
-		endpoints.New(in, b.api, &b.events, endpoints.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
+		caches := endpoints.New(in, b.api, &b.events, endpoints.Options{BatchPeriod: 2 * time.Second}).Watch(&q)
 		controllerstest.Go(t, in.Services, in.Pods, in.Endpoints)
+		for _, cache := range caches {
+			if err := cache.WaitSynced(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		want := func(what, want string) {
 			t.Helper()
 			synctest.Wait()
