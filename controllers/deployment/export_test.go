@@ -1,10 +1,14 @@
 package deployment
 
-import appsv1 "k8s.io/api/apps/v1"
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
+)
 
 // The pure parts, for tables.
 var (
-	TemplateHash  = templateHash
+	TemplateHash  = pods.TemplateHash
 	MakeSet       = makeSet
 	SetName       = setName
 	Fenceposts    = surgeAndUnavailable

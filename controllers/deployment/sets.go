@@ -2,9 +2,6 @@ package deployment
 
 import (
 	"cmp"
-	"encoding/binary"
-	"fmt"
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -14,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/utils/dump"
+
+	"github.com/keelson-dev/keelson/controllers/internal/pods"
 )
 
 // hashLabel holds the hash of the template, on a ReplicaSet and its pods.
@@ -96,19 +93,6 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// templateHash returns the value of hashLabel, the same as upstream's for the same template and version of the API. The
-// collision count changes it when the resulting name is taken.
-func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
-	hasher := fnv.New32a()
-	fmt.Fprint(hasher, dump.ForHash(*template))
-	if collisions != nil {
-		var count [8]byte
-		binary.LittleEndian.PutUint32(count[:], uint32(*collisions))
-		hasher.Write(count[:])
-	}
-	return rand.SafeEncodeString(fmt.Sprint(hasher.Sum32()))
-}
-
 // setName joins the Deployment's name and the hash, cutting the former to fit a DNS subdomain.
 func setName(deployment, hash string) string {
 	const longest = 253
@@ -118,7 +102,7 @@ func setName(deployment, hash string) string {
 
 // makeSet returns the ReplicaSet for the Deployment's current template, with size 0.
 func makeSet(d *appsv1.Deployment) *appsv1.ReplicaSet {
-	hash := templateHash(&d.Spec.Template, d.Status.CollisionCount)
+	hash := pods.TemplateHash(&d.Spec.Template, d.Status.CollisionCount)
 	template := d.Spec.Template.DeepCopy()
 	template.Labels = withLabel(template.Labels, hash)
 	selector := d.Spec.Selector.DeepCopy()
